@@ -62,18 +62,18 @@ class DeviceWatch(Duty):
     ) -> None:
         """No block is known yet. Measurements go to `utilisation_folder`."""
         self._parts = daemon_parts
-        self._known = watched_from
-        self._times = daemon_parts.workers.times
-        self._times.why = self._why
+        self._watched_from = watched_from
+        self._device_times = daemon_parts.workers.times
+        self._device_times.why = self._why_idle
         self._book = UtilisationBook(utilisation_folder)
         self._clock = clock
         self._seen_at = 0.0
         self._still_ms = STILL_MS_MIN
         self._height = 0
-        self._races: list[Race] = []
+        self._own_races: list[Race] = []
         self.has_looked = False
         """True once the status of this provider's devices is known."""
-        self._own: dict[bytes, DeviceStatus] = {}
+        self._own_statuses: dict[bytes, DeviceStatus] = {}
         self._why_paused: dict[bytes, str] = {}
         self._demand = Demand()
         self._running: asyncio.Task[None] | None = None
@@ -93,16 +93,22 @@ class DeviceWatch(Duty):
         """Note a block whose duties have been started."""
         self._seen_at, self._height = self._clock(), view.height
         own_races = (race_of(provider_duty, self._parts.identity.stash) for provider_duty in view.duties)
-        self._races = [own_race for own_race in own_races if own_race is not None]
-        self._times.look()
+        self._own_races = [own_race for own_race in own_races if own_race is not None]
+        self._device_times.look()
 
     async def look_at_market(self, own_statuses: Sequence[DeviceStatus]) -> None:
         """Note the status of this provider's devices, and the demand for idle ones. May raise ChainError."""
-        self.has_looked, self._own = True, {device_status.id: device_status for device_status in own_statuses}
+        self.has_looked, self._own_statuses = True, {device_status.id: device_status for device_status in own_statuses}
         self._still_ms = max(STILL_MS_MIN, STILL_SLOTS * await self._parts.chain.slot_ms())
-        own_idle = (device_status for device_status in self._own.values() if self._times.is_idle(device_status.id))
+        own_idle = (
+            device_status
+            for device_status in self._own_statuses.values()
+            if self._device_times.is_idle(device_status.id)
+        )
         pause_notes = self._parts.pauses.read()
-        paused_statuses = (device_status for device_status in self._own.values() if device_status.device.is_paused)
+        paused_statuses = (
+            device_status for device_status in self._own_statuses.values() if device_status.device.is_paused
+        )
         self._why_paused = {
             paused_status.id: why_paused(paused_status, pause_notes.get(paused_status.id), self._height).why
             for paused_status in paused_statuses
@@ -112,22 +118,26 @@ class DeviceWatch(Duty):
         if idle_statuses:
             services = {service_number for device_status in idle_statuses for service_number, _ in device_status.offers}
             self._demand = await self._parts.chain.demand(sorted(services))
-        self._times.look()
+        self._device_times.look()
 
     def write(self) -> None:
         """Write the measurements."""
-        self._times.look()
-        self._book.add(self._times.take(), self._times.present())
+        self._device_times.look()
+        self._book.add(self._device_times.take(), self._device_times.present())
 
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self.write()
 
-    def _why(self, device_id: bytes) -> IdleNote:
+    def _why_idle(self, device_id: bytes) -> IdleNote:
         """Return the reason that a device is idle, as far as it is known."""
-        device_status, watched_from, provider_journal = self._own.get(device_id), self._known, self._parts.journal
-        races_with_entries = ((open_race, provider_journal.races.get(open_race.key)) for open_race in self._races)
+        device_status, watched_from, provider_journal = (
+            self._own_statuses.get(device_id),
+            self._watched_from,
+            self._parts.journal,
+        )
+        races_with_entries = ((open_race, provider_journal.races.get(open_race.key)) for open_race in self._own_races)
         # The threshold grows with the slot time, so that a chain with slow slots does not look halted.
         is_seen = 1_000 * (self._clock() - self._seen_at) < self._still_ms
         idle_scene = IdleScene(
@@ -178,14 +188,14 @@ class DeviceReview(Duty):
         """Check key and devices, in a due block or the first time."""
         if view.height % ENDINGS_EVERY_BLOCKS and self._watch.has_looked:
             return
-        await self._look_at_key()
+        await self._check_key_balance()
         own_statuses = await self._parts.chain.own_devices()
         # Losses come first: they compare the bonds with the notes that `resumer.step` then updates.
         await self.losses.step(view.height, own_statuses)
         await self.resumer.step(view.height, own_statuses, self._devices.promised)
         await self._watch.look_at_market(own_statuses)
 
-    async def _look_at_key(self) -> None:
+    async def _check_key_balance(self) -> None:
         """Report a provider key that cannot cover the fees of its calls, once until it can."""
         key_grains = await self._parts.chain.key_balance()
         is_poor = key_grains < PROVIDER_KEY_LEAST

@@ -68,7 +68,7 @@ class EarnedPayment:
     @property
     def day(self) -> str:
         """The UTC day."""
-        return _day(self.at_ms)
+        return _utc_day(self.at_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class LostPart:
     @property
     def day(self) -> str:
         """The UTC day."""
-        return _day(self.at_ms)
+        return _utc_day(self.at_ms)
 
     @property
     def until_text(self) -> str:
@@ -132,7 +132,7 @@ class LossBook:
 
     def note(self, part: LostPart) -> None:
         """Write a loss. Readers count a duplicate once."""
-        _append(self.path, asdict(part))
+        _append_line(self.path, asdict(part))
 
 
 class EarningsBook:
@@ -157,20 +157,20 @@ class EarningsBook:
             "grains": grains,
             "tokens": tokens,
         }
-        _append(self._path, payment_line)
+        _append_line(self._path, payment_line)
 
 
 def payments(file_path: Path) -> Iterator[EarnedPayment]:
     """Yield all payments once, in order. An invalid line, such as a torn one, is skipped."""
-    return _lines(file_path, EarnedPayment)
+    return _parsed_lines(file_path, EarnedPayment)
 
 
 def losses(file_path: Path) -> Iterator[LostPart]:
     """Yield all losses, in the order of `payments`."""
-    return _lines(file_path, LostPart)
+    return _parsed_lines(file_path, LostPart)
 
 
-def _append(file_path: Path, line_fields: dict[str, Any]) -> None:
+def _append_line(file_path: Path, line_fields: dict[str, Any]) -> None:
     try:
         with open(file_path, "a", encoding="utf-8", opener=own_opener) as open_file:
             open_file.write(json.dumps(line_fields) + "\n")
@@ -178,7 +178,7 @@ def _append(file_path: Path, line_fields: dict[str, Any]) -> None:
         LOG.warning("%d grains cannot be noted in %s: %s", line_fields["grains"], file_path, error)
 
 
-def _lines(file_path: Path, line_class: type[BookLine]) -> Iterator[BookLine]:
+def _parsed_lines(file_path: Path, line_class: type[BookLine]) -> Iterator[BookLine]:
     seen_names, line_adapter = set[str](), TypeAdapter(line_class)
     try:
         open_file = file_path.open(encoding="utf-8", errors="replace")
@@ -265,5 +265,5 @@ def utc_text(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms // 1_000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _day(at_ms: int) -> str:
+def _utc_day(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms // 1_000, UTC).date().isoformat()

@@ -171,8 +171,8 @@ class _Facts:
 def _bond_words(scene_facts: _Facts) -> str:
     least_collateral = min(waiting_unit.collateral for waiting_unit in scene_facts.affordable)
     return (
-        f"units wait, but {_shown(scene_facts.free_bond)} of its bond are free and a "
-        f"unit needs {_shown(least_collateral)} (`ogpu-wallet call Devices.bond_device_extra`, or wait until "
+        f"units wait, but {_shown_amount(scene_facts.free_bond)} of its bond are free and a "
+        f"unit needs {_shown_amount(least_collateral)} (`ogpu-wallet call Devices.bond_device_extra`, or wait until "
         "earlier units are released)"
     )
 
@@ -181,8 +181,8 @@ def _price_words(scene_facts: _Facts) -> str:
     # The unit that is closest to the ask, which shows the operator the missing difference.
     own_offer, waiting_unit = max(scene_facts.of_its_class, key=lambda offered: offered[1].rate - offered[0].ask)
     return (
-        f"units wait that pay {_shown(waiting_unit.rate)} a thousand tokens, below its price of "
-        f"{_shown(own_offer.ask)} (`ogpu-provider offer`)"
+        f"units wait that pay {_shown_amount(waiting_unit.rate)} a thousand tokens, below its price of "
+        f"{_shown_amount(own_offer.ask)} (`ogpu-provider offer`)"
     )
 
 
@@ -193,7 +193,7 @@ def _between_words(scene_facts: _Facts) -> str:
     )
 
 
-def _shown(grains: int) -> str:
+def _shown_amount(grains: int) -> str:
     return f"{format_amount(grains)} {SYMBOL}"
 
 

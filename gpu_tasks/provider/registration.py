@@ -80,7 +80,7 @@ async def registration_calls(chain_client: ChainClient, registration: Registrati
     planned_calls: list[Planned] = []
     candidate = await chain_client.read(TrustStake.candidates, registration.stash)
     if candidate is None:
-        planned_calls += await _candidacy(chain_client, registration)
+        planned_calls += await _candidacy_calls(chain_client, registration)
     elif candidate.provider_key != registration.provider_key:
         raise WalletError(
             f"the stash has the provider key {ss58.encode(candidate.provider_key)}, but --provider-key is "
@@ -89,8 +89,8 @@ async def registration_calls(chain_client: ChainClient, registration: Registrati
             code="other_provider_key",
         )
     else:
-        planned_calls += await _bonding(chain_client, registration)
-    planned_calls += await _key_funding(chain_client, registration)
+        planned_calls += await _bonding_calls(chain_client, registration)
+    planned_calls += await _key_funding_calls(chain_client, registration)
     provider = await chain_client.read(Devices.providers, registration.stash)
     endpoint = registration.endpoint.encode()
     if provider is None:
@@ -99,7 +99,7 @@ async def registration_calls(chain_client: ChainClient, registration: Registrati
         planned_calls.append(Planned(chain_call, deposit_grains, "provider_deposit" if deposit_grains else ""))
     elif (provider.seal_key, provider.endpoint) != (registration.seal_key, endpoint):
         chain_call = Devices.register_provider(seal_key=registration.seal_key, endpoint=endpoint)
-        planned_calls.append(Planned(chain_call, facts=_changes(provider, registration), alters=True))
+        planned_calls.append(Planned(chain_call, facts=_record_changes(provider, registration), alters=True))
     device = registration.device
     if await chain_client.read(Devices.devices, device) is None:
         # Checked here for a clear sentence. The chain would refuse the whole extrinsic.
@@ -107,7 +107,7 @@ async def registration_calls(chain_client: ChainClient, registration: Registrati
         hardware, bond = registration.hardware, registration.device_bond
         chain_call = Devices.register_device(kind=hardware.kind, uuid_hash=hardware.uuid_hash, bond=bond)
         planned_calls.append(
-            Planned(chain_call, bond, DEVICE_BOND, facts=await _beside(chain_client, registration.stash))
+            Planned(chain_call, bond, DEVICE_BOND, facts=await _existing_devices(chain_client, registration.stash))
         )
     present_offer = await chain_client.read(InferenceMarket.offers, registration.service, device)
     # A repeated registration without an ask keeps the price.
@@ -144,7 +144,7 @@ async def endpoint_now(chain_client: ChainClient, provider_stash: bytes) -> str 
     return None if provider is None else provider.endpoint.decode("utf-8", "replace")
 
 
-async def _beside(chain_client: ChainClient, provider_stash: bytes) -> dict[str, Any]:
+async def _existing_devices(chain_client: ChainClient, provider_stash: bytes) -> dict[str, Any]:
     """Return the provider's existing devices, such as those of another machine or base path."""
     device_statuses = await market_reads.devices_of(chain_client, provider_stash)
     if not device_statuses:
@@ -152,7 +152,7 @@ async def _beside(chain_client: ChainClient, provider_stash: bytes) -> dict[str,
     return {"devices_until_now": ", ".join("0x" + device_status.id.hex() for device_status in device_statuses)}
 
 
-def _changes(provider: Provider, registration: Registration) -> dict[str, Any]:
+def _record_changes(provider: Provider, registration: Registration) -> dict[str, Any]:
     """Return the changes to a provider's record."""
     changes: dict[str, Any] = {}
     present_endpoint = provider.endpoint.decode("utf-8", "replace")
@@ -163,14 +163,14 @@ def _changes(provider: Provider, registration: Registration) -> dict[str, Any]:
     return changes
 
 
-async def _candidacy(chain_client: ChainClient, registration: Registration) -> list[Planned]:
+async def _candidacy_calls(chain_client: ChainClient, registration: Registration) -> list[Planned]:
     if registration.node_keys is None:
         raise WalletError(
             "the stash is not a candidate yet. Give --node-keys, a file with the output of `ogpu-node key rotate`, "
             "and --bond if nothing is bonded",
             code="node_keys_missing",
         )
-    planned_calls = await _bonding(chain_client, registration)
+    planned_calls = await _bonding_calls(chain_client, registration)
     session_keys, key_proof = registration.node_keys.keys, registration.node_keys.proof
     planned_calls.append(
         Planned(TrustStake.validate(session_keys, key_proof, registration.provider_key, registration.commission_ppm))
@@ -178,7 +178,7 @@ async def _candidacy(chain_client: ChainClient, registration: Registration) -> l
     return planned_calls
 
 
-async def _key_funding(chain_client: ChainClient, registration: Registration) -> list[Planned]:
+async def _key_funding_calls(chain_client: ChainClient, registration: Registration) -> list[Planned]:
     """Return the transfer to a provider key with too little balance."""
     # A repeated registration must not send the balance again.
     if await spendable(chain_client, registration.provider_key) >= PROVIDER_KEY_LEAST:
@@ -187,7 +187,7 @@ async def _key_funding(chain_client: ChainClient, registration: Registration) ->
     return [Planned(funding_call, PROVIDER_KEY_BALANCE, "to_the_provider_key")]
 
 
-async def _bonding(chain_client: ChainClient, registration: Registration) -> list[Planned]:
+async def _bonding_calls(chain_client: ChainClient, registration: Registration) -> list[Planned]:
     """Return the call that raises the stash's bond to the wanted one."""
     bonded_grains = await chain_client.read(TrustStake.bonds, registration.stash)
     if registration.bond is None or registration.bond <= bonded_grains:

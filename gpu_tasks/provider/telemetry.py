@@ -70,8 +70,8 @@ class JsonLinesTelemetry:
 
     def __init__(self, file_path: Path) -> None:
         """Append to `file_path`."""
-        self._path = file_path
-        self._file = self._opened()
+        self._file_path = file_path
+        self._open_file = self._opened()
 
     def tell(self, event: str, **fields: Detail) -> None:
         """Write the event. A full disk loses the event, not the work."""
@@ -81,21 +81,21 @@ class JsonLinesTelemetry:
             for field_name, field_value in fields.items()
         }
         try:
-            self._file.write(json.dumps(event_line) + "\n")
-            self._file.flush()
-            if self._file.tell() > FILE_BYTES_MAX:
-                self._file.close()
-                self._path.replace(self._path.with_suffix(".old.jsonl"))
-                self._file = self._opened()
+            self._open_file.write(json.dumps(event_line) + "\n")
+            self._open_file.flush()
+            if self._open_file.tell() > FILE_BYTES_MAX:
+                self._open_file.close()
+                self._file_path.replace(self._file_path.with_suffix(".old.jsonl"))
+                self._open_file = self._opened()
         except OSError as error:
             LOG.warning("telemetry cannot be written: %s", error)
 
     def _opened(self) -> TextIO:
-        return open(self._path, "a", encoding="utf-8", opener=own_opener)
+        return open(self._file_path, "a", encoding="utf-8", opener=own_opener)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._open_file.close()
 
 
 class Telling:
@@ -103,11 +103,11 @@ class Telling:
 
     def __init__(self, *receivers: Telemetry) -> None:
         """Events go to each of `receivers`."""
-        self._parts = receivers
+        self._receivers = receivers
 
     def tell(self, event: str, **fields: Detail) -> None:
         """Report the event to all parts."""
-        for receiver in self._parts:
+        for receiver in self._receivers:
             receiver.tell(event, **fields)
 
 

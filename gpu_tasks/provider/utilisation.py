@@ -115,46 +115,46 @@ class UtilisationBook:
         """Continue the present day's file. `clock` gives nanoseconds since 1970."""
         self._folder = book_folder
         self._clock = clock
-        self._day = ""
-        self._used: defaultdict[str, _Used] = defaultdict(_Used)
+        self._utc_day = ""
+        self._used_devices: defaultdict[str, _Used] = defaultdict(_Used)
         self._is_failing = False
 
     def add(self, spent: Mapping[bytes, Spent], present: Mapping[bytes, Present]) -> None:
         """Add the devices' times since the last call, and their present states."""
         at_ms = self._clock() // 1_000_000
         utc_day = datetime.fromtimestamp(at_ms // 1_000, UTC).date().isoformat()
-        if utc_day != self._day:
-            self._begin(utc_day)
+        if utc_day != self._utc_day:
+            self._begin_day(utc_day)
         for device_id, device_spent in spent.items():
-            used_device = self._used[f"0x{device_id.hex()}"]
+            used_device = self._used_devices[f"0x{device_id.hex()}"]
             for activity, state_ms in device_spent.ms.items():
                 used_device.ms[activity.value] = used_device.ms.get(activity.value, 0) + state_ms
             used_device.tokens += device_spent.tokens
         # A device that is no longer served has no present state.
-        for used_device in self._used.values():
+        for used_device in self._used_devices.values():
             used_device.now = None
         for device_id, present_state in present.items():
             present_note = PresentNote(
                 present_state.state.value, present_state.words, max(0, at_ms - present_state.ms), at_ms
             )
-            self._used[f"0x{device_id.hex()}"].now = present_note
-        self._write()
+            self._used_devices[f"0x{device_id.hex()}"].now = present_note
+        self._write_day()
 
-    def _begin(self, utc_day: str) -> None:
+    def _begin_day(self, utc_day: str) -> None:
         """Read an earlier daemon's file of the day, and delete days that are too old."""
-        self._day = utc_day
-        self._used = defaultdict(_Used, _of_file(self._folder / f"{utc_day}.json"))
-        for day_path in _files(self._folder)[: -DAYS_KEPT + 1]:
+        self._utc_day = utc_day
+        self._used_devices = defaultdict(_Used, _devices_of_file(self._folder / f"{utc_day}.json"))
+        for day_path in _day_files(self._folder)[: -DAYS_KEPT + 1]:
             with suppress(OSError):  # the next day tries again
                 day_path.unlink()
 
-    def _write(self) -> None:
-        day_path = self._folder / f"{self._day}.json"
+    def _write_day(self) -> None:
+        day_path = self._folder / f"{self._utc_day}.json"
         try:
             make_folder(self._folder)
             draft_path = day_path.with_suffix(".new")
             with open(draft_path, "wb", opener=own_opener) as open_file:
-                open_file.write(_DAY.dump_json(self._used))
+                open_file.write(_DAY.dump_json(self._used_devices))
             draft_path.replace(day_path)  # not synced: a power cut loses seconds of a measurement
         except OSError as error:
             # One warning for each failure of the disk, not one every few seconds.
@@ -167,17 +167,17 @@ class UtilisationBook:
 
 def device_days(book_folder: Path) -> Iterator[DeviceDay]:
     """Yield the kept times by day and device."""
-    for day_path in _files(book_folder):
-        for device_name, used_device in _of_file(day_path).items():
+    for day_path in _day_files(book_folder):
+        for device_name, used_device in _devices_of_file(day_path).items():
             yield DeviceDay(day_path.stem, device_name, used_device.ms, used_device.tokens)
 
 
 def present_notes(book_folder: Path) -> dict[str, PresentNote]:
     """Return each device's state in the last file, by name."""
-    day_files = _files(book_folder)
+    day_files = _day_files(book_folder)
     return {
         device_name: used_device.now
-        for device_name, used_device in (_of_file(day_files[-1]) if day_files else {}).items()
+        for device_name, used_device in (_devices_of_file(day_files[-1]) if day_files else {}).items()
         if used_device.now is not None
     }
 
@@ -209,19 +209,19 @@ def used_sums(days: Iterable[DeviceDay], payments: Iterable[EarnedPayment], grou
     ]
 
 
-def _files(book_folder: Path) -> list[Path]:
+def _day_files(book_folder: Path) -> list[Path]:
     """Return the files of days, the oldest first."""
-    return sorted(day_path for day_path in book_folder.glob("*.json") if _is_day(day_path.stem))
+    return sorted(day_path for day_path in book_folder.glob("*.json") if _is_day_name(day_path.stem))
 
 
-def _is_day(day_text: str) -> bool:
+def _is_day_name(day_text: str) -> bool:
     try:
         return date.fromisoformat(day_text).isoformat() == day_text
     except ValueError:
         return False
 
 
-def _of_file(day_path: Path) -> dict[str, _Used]:
+def _devices_of_file(day_path: Path) -> dict[str, _Used]:
     """Return a file's content by device; nothing for an invalid file."""
     try:
         with day_path.open("rb") as open_file:

@@ -53,7 +53,7 @@ class Inputs:
     ) -> None:
         """It searches `blob_store` first, then other stores, and reports inputs that could not be kept."""
         self._identity = identity
-        self._chain = chain
+        self._network_port = chain
         self._blobs = blobs
         self._store = blob_store
         self._telemetry = telemetry
@@ -73,14 +73,14 @@ class Inputs:
         Every holder of the copy comes to the same result. A missing copy is not fetched, because its absence proves
         nothing to others. Nor does a box prove anything if this machine has another key than the chain.
         """
-        own_record = (await self._chain.providers()).get(self._identity.stash)
+        own_record = (await self._network_port.providers()).get(self._identity.stash)
         has_key = own_record is not None and own_record.seal_key == self._identity.seal_key.public
         # A box that does not open proves nothing if this machine's key is not the chain's.
         if not has_key:
             return False
         try:
             await gathered(
-                self._own(unit_record.terms.input_root), self._fetch_own, content_max(unit_record.terms.requests)
+                self._own_copy(unit_record.terms.input_root), self._fetch_own, content_max(unit_record.terms.requests)
             )
             await self.open(unit_id, unit_record, InputUse.ANSWERED)
         except _NotHereError:
@@ -120,7 +120,7 @@ class Inputs:
 
         A customer that left some out could win a case through their missing answers.
         """
-        judge_keys = keys_at(await self._chain.judging_readers(), sealed_input.sealed_at)
+        judge_keys = keys_at(await self._network_port.judging_readers(), sealed_input.sealed_at)
         left_out = opened_input.left_out(judge_keys)
         if left_out:
             raise UnusableInputError(
@@ -129,9 +129,9 @@ class Inputs:
             )
 
     async def _fetch_own(self, blob_address: bytes) -> bytes:
-        return self._own(blob_address)
+        return self._own_copy(blob_address)
 
-    def _own(self, blob_address: bytes) -> bytes:
+    def _own_copy(self, blob_address: bytes) -> bytes:
         sealed_blob = self._store.get(blob_address)
         if sealed_blob is None:
             raise _NotHereError
@@ -144,7 +144,7 @@ class Inputs:
         """
         sealed_blob = self._store.get(blob_address)
         if sealed_blob is None:
-            providers = await self._chain.providers()
+            providers = await self._network_port.providers()
             # The other racers fetched the input for their own work, so they may have it when the customer's stores do
             # not.
             keeper_stores = endpoints_of(

@@ -49,9 +49,9 @@ class KeptInputs:
 
     def __init__(self, blob_store: BlobStore) -> None:
         """Blobs that an earlier process kept have no purpose until they are named again."""
-        self._store = blob_store
+        self._blob_store = blob_store
         self._kept: dict[bytes, _Kept] = {}
-        self._turn = 0
+        self._next_turn = 0
 
     def name(self, content_root: bytes, input_use: InputUse, unit_id: bytes | None) -> None:
         """Note the purpose of an input: a unit or, without one, a task."""
@@ -65,17 +65,17 @@ class KeptInputs:
     def recall(self, content_root: bytes, input_use: InputUse, unit_id: bytes) -> None:
         """Name an input that an earlier process kept, with all its pieces."""
         self.name(content_root, input_use, unit_id)
-        self._kept[content_root].blobs.update(pieces_of(self._store.get(content_root) or b""))
+        self._kept[content_root].blobs.update(pieces_of(self._blob_store.get(content_root) or b""))
 
     def keep(self, content_root: bytes, blob: bytes) -> None:
         """Keep a blob of a named input. Raise StoreFullError if there is no space even after removals."""
         kept_input = self._kept[content_root]
         kept_input.blobs.add(address_of(blob))
         try:
-            self._store.keep(blob)
+            self._blob_store.keep(blob)
         except StoreFullError:
             self._make_room(len(blob), kept_input.use)
-            self._store.keep(blob)
+            self._blob_store.keep(blob)
 
     def units_in_turn(self, unit_count: int, excluded_units: Collection[bytes]) -> list[bytes]:
         """Return up to `unit_count` units with kept inputs, except `excluded_units`.
@@ -91,15 +91,15 @@ class KeptInputs:
             )
         )
         # Each unit costs a read of the chain, so each call looks at a few and the next call continues from there.
-        first_index = self._turn % len(waiting_units) if waiting_units else 0
-        self._turn = first_index + unit_count
+        first_index = self._next_turn % len(waiting_units) if waiting_units else 0
+        self._next_turn = first_index + unit_count
         return [*waiting_units[first_index:], *waiting_units[:first_index]][:unit_count]
 
     def release(self, ended_units: Collection[bytes]) -> None:
         """Remove the inputs that only these ended units needed."""
         if not self._kept:
             return
-        stored_inputs = self._store.inputs
+        stored_inputs = self._blob_store.inputs
         for content_root, kept_input in list(self._kept.items()):
             was_for_units = bool(kept_input.units)
             kept_input.units.difference_update(ended_units)
@@ -107,7 +107,7 @@ class KeptInputs:
                 del self._kept[content_root]
                 # Inputs may share a piece, which stays as long as any of them needs it.
                 for blob_address in kept_input.blobs - self._needed(self._kept.values()):
-                    self._store.drop_input(blob_address)
+                    self._blob_store.drop_input(blob_address)
             elif not was_for_units and kept_input.blobs.isdisjoint(
                 stored_inputs
             ):  # a task's input whose life has ended
@@ -115,15 +115,15 @@ class KeptInputs:
 
     def _make_room(self, size_bytes: int, input_use: InputUse) -> None:
         """Remove blobs to make room: first unneeded ones, then less important ones, the oldest first."""
-        stored_inputs = self._store.inputs
+        stored_inputs = self._blob_store.inputs
         needed_blobs = self._needed(self._kept.values())
         needed_more = self._needed(kept_input for kept_input in self._kept.values() if kept_input.use >= input_use)
-        bytes_limit = self._store.input_bytes - size_bytes
+        bytes_limit = self._blob_store.input_bytes - size_bytes
         for blob_address in sorted(
             set(stored_inputs) - needed_more, key=lambda each: (each in needed_blobs, stored_inputs[each])
         ):
-            self._store.drop_input(blob_address)
-            if self._store.input_bytes <= bytes_limit:
+            self._blob_store.drop_input(blob_address)
+            if self._blob_store.input_bytes <= bytes_limit:
                 return
 
     @staticmethod

@@ -79,7 +79,7 @@ class RequestSlots:
 
     def __init__(self, slots_max: int, of_address: int) -> None:
         """The most requests at once, and the most of one address."""
-        self._total = slots_max
+        self._slots_max = slots_max
         self._of_address = of_address
         self._taken: dict[RequestSlot, None] = {}
 
@@ -94,7 +94,7 @@ class RequestSlots:
         # An address at its own limit replaces one of its own requests, never another address's.
         if len(slots_of_peer) >= self._of_address:
             self._end_slowest(slots_of_peer)
-        elif len(self._taken) >= self._total:
+        elif len(self._taken) >= self._slots_max:
             self._end_slowest(list(self._taken))
         now_seconds = asyncio.get_running_loop().time()
         async with asyncio.timeout_at(now_seconds + GRACE_SECONDS) as timeout:

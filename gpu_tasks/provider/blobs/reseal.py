@@ -59,7 +59,7 @@ class Resealer:
         """It reads outputs from the journal and cases from the chain."""
         self._genesis = genesis_hash
         self._journal = journal
-        self._chain = chain
+        self._race_port = chain
 
     async def answer(self, data: bytes) -> bytes:
         """Return the output as a sealed blob. Raise RefusedResealError if the caller may not have it."""
@@ -77,15 +77,15 @@ class Resealer:
             raise RefusedResealError(f"the chain cannot be read at present: {error}") from None
 
     async def _sealed(self, judge_question: _Question) -> bytes:
-        unit_status = await self._chain.unit(judge_question.unit)
+        unit_status = await self._race_port.unit(judge_question.unit)
         if unit_status is None or unit_status.case is None:
             raise NoJudgeError("no case about this unit")
-        provider_stash = await self._chain.stash_of(judge_question.provider_key)
+        provider_stash = await self._race_port.stash_of(judge_question.provider_key)
         if provider_stash is None or provider_stash not in judges_of(unit_status.case):
             raise NoJudgeError("the key belongs to no judge of the case")
         # An earlier attempt may have another result. Judges of the present case ask about this attempt only.
         race_entry = self._journal.races.get((judge_question.unit, unit_status.unit.attempt))
-        reading_provider = await self._chain.provider(provider_stash)
+        reading_provider = await self._race_port.provider(provider_stash)
         if race_entry is None or race_entry.result is None or reading_provider is None:
             raise RefusedResealError("no output of this unit here")
         return seal(race_entry.result.outcomes, [reading_provider.seal_key])

@@ -118,8 +118,8 @@ class BlobServer:
     async def start(self, port_number: int = DEFAULT_PORT, host_address: str = DEFAULT_HOST) -> None:
         """Listen. Port 0 selects a free port, see `self.port`. Raise OSError if the port is taken."""
         web_application = web.Application(client_max_size=BLOB_BYTES_MAX, middlewares=[_let_go])
-        web_application.router.add_put("/blobs", self._put)
-        web_application.router.add_get("/blobs/{address}", self._get)
+        web_application.router.add_put("/blobs", self._put_blob)
+        web_application.router.add_get("/blobs/{address}", self._get_blob)
         web_application.router.add_get(TELEMETRY_PATH, self._tell_broker)
         web_application.router.add_get(INVENTORY_PATH, self._tell_inventory)
         web_application.router.add_get(TUNNEL_PATH, self._enter_tunnel)
@@ -135,7 +135,7 @@ class BlobServer:
             await self._http.close()
 
     @contextlib.asynccontextmanager
-    async def _slot(self, request_slots: RequestSlots, http_request: web.Request) -> AsyncIterator[RequestSlot]:
+    async def _request_slot(self, request_slots: RequestSlots, http_request: web.Request) -> AsyncIterator[RequestSlot]:
         """Yield a slot for a request. Answer 503 if there is none, and 408 if a slow client lost its slot."""
         assert self._http is not None  # the server accepted the request
         try:
@@ -148,10 +148,10 @@ class BlobServer:
             refusal_text = f"slower than {BYTES_PER_SECOND_MIN:,} bytes a second"
             raise web.HTTPRequestTimeout(text=refusal_text) from None
 
-    async def _put(self, http_request: web.Request) -> web.Response:
+    async def _put_blob(self, http_request: web.Request) -> web.Response:
         try:
             # The slot is held until the blob is on the disk. Otherwise one address could queue dozens of blobs.
-            async with self._slot(self._uploads, http_request) as request_slot:
+            async with self._request_slot(self._uploads, http_request) as request_slot:
                 sealed_blob = await body_of(http_request, BLOB_BYTES_MAX, request_slot.progress)
                 request_slot.progress(WRITING_SECONDS * BYTES_PER_SECOND_MIN)
                 async with self._writing:
@@ -166,7 +166,7 @@ class BlobServer:
         return web.Response(status=201, text=blob_address.hex())
 
     async def _tell_broker(self, http_request: web.Request) -> web.Response:
-        async with self._slot(self._reads, http_request):
+        async with self._request_slot(self._reads, http_request):
             if self._broker is None:
                 raise web.HTTPNotFound(text="this provider publishes no telemetry: it has no broker")
             return web.Response(text=self._broker)
@@ -174,7 +174,7 @@ class BlobServer:
     async def _tell_inventory(self, http_request: web.Request) -> web.StreamResponse:
         if self._inventory is None:
             raise web.HTTPNotFound(text="this provider does not publish its inventory")
-        async with self._slot(self._reads, http_request) as request_slot:
+        async with self._request_slot(self._reads, http_request) as request_slot:
             return await _sent(http_request, await self._inventory(), request_slot, _CHANGING_HEADERS)
 
     async def _prove_presence(self, http_request: web.Request) -> web.StreamResponse:
@@ -183,7 +183,7 @@ class BlobServer:
             raise web.HTTPNotFound(text="no daemon runs behind this store")
         if presence_nonce is None:
             raise web.HTTPBadRequest(text=f"a nonce is {2 * NONCE_BYTES} hexadecimal digits")
-        async with self._slot(self._reads, http_request) as request_slot:
+        async with self._request_slot(self._reads, http_request) as request_slot:
             return await _sent(http_request, self._presence(presence_nonce), request_slot, _CHANGING_HEADERS)
 
     async def _enter_tunnel(self, http_request: web.Request) -> web.StreamResponse:
@@ -193,11 +193,11 @@ class BlobServer:
         with self._http.door.serving(http_request.transport):
             return await self._tunnels.enter(http_request)
 
-    async def _get(self, http_request: web.Request) -> web.StreamResponse:
+    async def _get_blob(self, http_request: web.Request) -> web.StreamResponse:
         blob_address = _hexadecimal(http_request.match_info["address"], ADDRESS_DIGITS // 2)
         if blob_address is None:
             raise web.HTTPBadRequest(text="an address is 64 hexadecimal digits")
-        async with self._slot(self._reads, http_request) as request_slot:
+        async with self._request_slot(self._reads, http_request) as request_slot:
             sealed_blob = self._store.get(blob_address)
             if sealed_blob is None:
                 raise web.HTTPNotFound(text="no such blob here")
@@ -216,12 +216,12 @@ class BlobServer:
         if self._waiting.has_to_wait(peer_address):
             raise web.HTTPTooManyRequests(text="ask again in a moment")
         try:
-            async with self._slot(self._arriving, http_request):
+            async with self._request_slot(self._arriving, http_request):
                 question = await body_of(http_request, RESEAL_BYTES_MAX)
         except web.HTTPRequestTimeout:
             self._waiting.wait(peer_address)
             raise
-        async with self._slot(self._questions, http_request) as request_slot:
+        async with self._request_slot(self._questions, http_request) as request_slot:
             try:
                 request_slot.progress(BLOB_BYTES_MAX)  # the time for asking the chain is not the judge's
                 sealed_answer = await judge_answers.answer(question)

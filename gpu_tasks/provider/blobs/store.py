@@ -99,10 +99,10 @@ class BlobStore:
     def __init__(self, store_folder: Path, quota: Quota | None = None) -> None:
         """Read the names of the blobs, and remove the remains of a crash."""
         self._folder = store_folder
-        self._quota = quota or Quota()
+        self._disk_quota = quota or Quota()
         store_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._blobs: dict[str, Stored] = {}
-        self._used = {blob_kind: Used() for blob_kind in BlobKind}
+        self._used_room = {blob_kind: Used() for blob_kind in BlobKind}
         self._by_stranger: defaultdict[str, Used] = defaultdict(Used)
         self._changing = Lock()
         for blob_path in sorted(store_folder.iterdir()):
@@ -116,12 +116,12 @@ class BlobStore:
     @property
     def bytes_stored(self) -> int:
         """Bytes of strangers' blobs."""
-        return self._used[BlobKind.STRANGERS].bytes
+        return self._used_room[BlobKind.STRANGERS].bytes
 
     @property
     def input_bytes(self) -> int:
         """Bytes of the inputs of this provider's work."""
-        return self._used[BlobKind.INPUT].bytes
+        return self._used_room[BlobKind.INPUT].bytes
 
     @property
     def inputs(self) -> dict[bytes, float]:
@@ -156,7 +156,7 @@ class BlobStore:
         with self._changing:
             stored_blob = self._blobs.get(blob_address.hex())
             if stored_blob is not None and stored_blob.kind is BlobKind.INPUT:
-                self._forget(blob_address.hex())
+                self._forget_blob(blob_address.hex())
 
     def get(self, address: bytes) -> bytes | None:
         """Return the blob of an address, or None if it is not here."""
@@ -190,12 +190,12 @@ class BlobStore:
         # Blobs are named by their hash, so a second copy needs no write. It may only need a longer life.
         if known_blob is not None and not _becomes(known_blob.kind, stored_blob.kind):
             if stored_blob.kind is not BlobKind.STRANGERS:
-                self._renew(blob_name, replace(known_blob, at=max(known_blob.at, stored_blob.at)))
+                self._renew_file(blob_name, replace(known_blob, at=max(known_blob.at, stored_blob.at)))
             return
         self._require_room(stored_blob)
         self._write(blob_name + stored_blob.suffix, sealed_blob)
         if known_blob is not None:  # it existed as another kind
-            self._forget(blob_name)
+            self._forget_blob(blob_name)
         self._note(blob_name, stored_blob)
 
     def _found(self, blob_name: str, stored_blob: Stored) -> None:
@@ -205,10 +205,10 @@ class BlobStore:
             (self._folder / f"{blob_name}{stored_blob.suffix}").unlink()
             return
         if known_blob is not None:
-            self._forget(blob_name)
+            self._forget_blob(blob_name)
         self._note(blob_name, stored_blob)
 
-    def _renew(self, blob_name: str, stored_blob: Stored) -> None:
+    def _renew_file(self, blob_name: str, stored_blob: Stored) -> None:
         """Restart the life of a blob that is needed again, because its owner's work depends on it."""
         with suppress(FileNotFoundError):  # deleted by the operator
             os.utime(self._path(blob_name, stored_blob), (stored_blob.at, stored_blob.at))
@@ -221,13 +221,13 @@ class BlobStore:
             self._require_strangers_room(stored_blob)
 
     def _require_input_room(self, stored_blob: Stored) -> None:
-        used_room, bytes_limit = self._used[BlobKind.INPUT], self._quota.input_bytes_max
-        if not used_room.has_room(stored_blob.size, bytes_limit, self._quota.input_blobs_max):
+        used_room, bytes_limit = self._used_room[BlobKind.INPUT], self._disk_quota.input_bytes_max
+        if not used_room.has_room(stored_blob.size, bytes_limit, self._disk_quota.input_blobs_max):
             usage_text = f"the inputs take {used_room.bytes:,} of {bytes_limit:,} bytes, in {used_room.blobs:,} blobs"
             raise StoreFullError(f"{usage_text}; no room for {stored_blob.size:,} more")
 
     def _require_strangers_room(self, stored_blob: Stored) -> None:
-        disk_quota, used_room = self._quota, self._used[BlobKind.STRANGERS]
+        disk_quota, used_room = self._disk_quota, self._used_room[BlobKind.STRANGERS]
         if not used_room.has_room(stored_blob.size, disk_quota.bytes_max, disk_quota.blobs_max):
             self._sweep(stored_blob.at)  # not earlier: scanning 20,000 blobs for each upload would take milliseconds
         if not used_room.has_room(stored_blob.size, disk_quota.bytes_max, disk_quota.blobs_max):
@@ -243,11 +243,11 @@ class BlobStore:
             )
 
     def _sweep(self, now_seconds: float) -> None:
-        oldest_seconds = now_seconds - self._quota.life_seconds
+        oldest_seconds = now_seconds - self._disk_quota.life_seconds
         for blob_name in [
             blob_name for blob_name, stored_blob in self._blobs.items() if stored_blob.at < oldest_seconds
         ]:
-            self._forget(blob_name)
+            self._forget_blob(blob_name)
 
     def _write(self, blob_name: str, sealed_blob: bytes) -> None:
         draft_path = self._folder / "draft"
@@ -266,14 +266,14 @@ class BlobStore:
 
     def _note(self, blob_name: str, stored_blob: Stored) -> None:
         self._blobs[blob_name] = stored_blob
-        self._used[stored_blob.kind].add(stored_blob.size)
+        self._used_room[stored_blob.kind].add(stored_blob.size)
         if stored_blob.stranger is not None:
             self._by_stranger[stored_blob.stranger].add(stored_blob.size)
 
-    def _forget(self, blob_name: str) -> None:
+    def _forget_blob(self, blob_name: str) -> None:
         stored_blob = self._blobs.pop(blob_name)
         self._path(blob_name, stored_blob).unlink(missing_ok=True)
-        self._used[stored_blob.kind].take(stored_blob.size)
+        self._used_room[stored_blob.kind].take(stored_blob.size)
         if stored_blob.stranger is not None:
             stranger_share = self._by_stranger[stored_blob.stranger]
             stranger_share.take(stored_blob.size)

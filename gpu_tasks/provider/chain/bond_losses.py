@@ -46,18 +46,18 @@ async def bond_losses(chain_client: ChainClient, provider_stash: bytes, since_he
         except RpcError:  # the node has discarded the states of older blocks
             break
         found_losses += [
-            await _loss(chain_client, first_height, block_ids, block_index, loss_event, block_events)
-            for loss_event in _own(block_events, provider_stash)
+            await _bond_loss(chain_client, first_height, block_ids, block_index, loss_event, block_events)
+            for loss_event in _own_losses(block_events, provider_stash)
         ]
     return found_losses[::-1]
 
 
-def _own(block_events: Sequence[object], provider_stash: bytes) -> list[RaceMissed | ProviderSlashed]:
+def _own_losses(block_events: Sequence[object], provider_stash: bytes) -> list[RaceMissed | ProviderSlashed]:
     loss_events = (loss_event for loss_event in block_events if isinstance(loss_event, RaceMissed | ProviderSlashed))
     return [loss_event for loss_event in loss_events if loss_event.provider == provider_stash][::-1]
 
 
-async def _loss(
+async def _bond_loss(
     chain_client: ChainClient, first_height: int, block_ids: Sequence[bytes], block_index: int,
     loss_event: RaceMissed | ProviderSlashed, block_events: Sequence[object],
 ) -> BondLoss:  # fmt: skip

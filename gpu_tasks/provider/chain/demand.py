@@ -87,7 +87,7 @@ def demand_of(bound_state: Bound, provider_stash: bytes, services: Iterable[int]
         )
         unit_records = (market_state.units[unit_of(waiting_key)] for waiting_key in waiting_keys)
         waiting_units = tuple(
-            _asked(service_record.terms, unit_record, block_height)
+            _waiting_unit(service_record.terms, unit_record, block_height)
             for unit_record in unit_records
             if unit_record is not None
         )
@@ -95,7 +95,7 @@ def demand_of(bound_state: Bound, provider_stash: bytes, services: Iterable[int]
     return Demand(may_work, demand_by_service)
 
 
-def _asked(service_terms: ServiceTerms, unit_record: Unit, block_height: int) -> WaitingUnit:
+def _waiting_unit(service_terms: ServiceTerms, unit_record: Unit, block_height: int) -> WaitingUnit:
     work_allowed = money.work_allowed(unit_record)
     floor_price = price_of(service_terms.price_min, work_allowed)
     asked_price = money.ramped_price(

@@ -258,7 +258,7 @@ class OwnDevices:
         return list(await market_reads.with_offers(client, own_devices, block_hash))
 
 
-def _asks(
+def _asks_chain(
     read: Callable[Concatenate[VerifiedClient, P], Awaitable[T]],
 ) -> Callable[Concatenate[LiveChain, P], ChainAnswer[T]]:
     """Make a method from a function that reads with a client. The method raises ChainError."""
@@ -301,9 +301,9 @@ class LiveChain:
         self._signed: dict[bytes, bytes] = {}
         self.stash = provider_stash
         self._devices = OwnDevices(provider_stash)
-        self._warn = report
+        self._report = report
         self._failures = 0
-        self._mute = 0
+        self._silent_answers = 0
         self._final_height = 0
         self._providers = KnownProviders()
 
@@ -362,8 +362,8 @@ class LiveChain:
                     last_view = None
                     while True:
                         await self.asked(wake_event.ring())
-                        chain_view = await self.asked(self._look())
-                        self._failures = self._mute = 0
+                        chain_view = await self.asked(self._read_view())
+                        self._failures = self._silent_answers = 0
                         # The bell also rings without a new block, and duties must not repeat their steps for it.
                         if last_view is None or (chain_view.height, chain_view.newest) != (
                             last_view.height,
@@ -372,16 +372,16 @@ class LiveChain:
                             yield chain_view
                         last_view = chain_view
             except ChainError as error:
-                self._note(error)
-                self._warn(f"the node is away ({error}); trying again")
+                self._note_failure(error)
+                self._report(f"the node is away ({error}); trying again")
             await self._reconnect()
 
     async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
         """Return the newest height in use (see `_look`), and the duties there."""
-        chain_view = await self.asked(self._look())
+        chain_view = await self.asked(self._read_view())
         return chain_view.height, chain_view.duties
 
-    async def _look(self) -> View:
+    async def _read_view(self) -> View:
         """Return the duties at the newest final block, proved; from a trusted node, those at the best block."""
         block_hash = None if self._trust.is_blind else await self._final(self.client)
         block_height = await self.client.height(block_hash)
@@ -419,22 +419,22 @@ class LiveChain:
     async def _reconnect(self) -> None:
         await self.client.rpc.close()
         while True:
-            await asyncio.sleep(_after(self._failures, RECONNECT_SECONDS))
+            await asyncio.sleep(_waiting_seconds(self._failures, RECONNECT_SECONDS))
             try:
                 self.client = await self.asked(self._same_chain())
             except ChainError as error:
-                self._note(error)
-                self._warn(f"the node is still away: {error}")
+                self._note_failure(error)
+                self._report(f"the node is still away: {error}")
             else:
                 return
             finally:
                 self._failures += 1
 
-    def _note(self, error: ChainError) -> None:
+    def _note_failure(self, error: ChainError) -> None:
         """Count consecutive timeouts. A wrong answer or a refusal is no timeout."""
         unreached = error.__cause__
         is_mute = unreached is not None and isinstance(unreached.__cause__, TimeoutError)
-        self._mute = self._mute + 1 if is_mute else 0
+        self._silent_answers = self._silent_answers + 1 if is_mute else 0
 
     async def _same_chain(self) -> VerifiedClient:
         """Return a new connection to the same chain.
@@ -442,8 +442,8 @@ class LiveChain:
         Raise ChainChangedError if the node serves another chain, or ChainError if it is behind. The daemon then waits:
         its journal holds obligations to the known chain, and the node may return.
         """
-        patience = _after(self._mute, ANSWER_SECONDS)
-        verified_client = await VerifiedClient.connect_by(self._url, self._trust, self._warn, patience)
+        patience = _waiting_seconds(self._silent_answers, ANSWER_SECONDS)
+        verified_client = await VerifiedClient.connect_by(self._url, self._trust, self._report, patience)
         try:
             await self._check_goes_on(verified_client)
         except BaseException:
@@ -495,14 +495,14 @@ class LiveChain:
         return None if court_case is None else court_case.case
 
     # Each is described in `ChainPort`.
-    judges = _asks(market_reads.judges)
-    check_of_case = _asks(market_reads.check_of_case)
-    services = _asks(market_reads.services)
-    provider = _asks(market_reads.provider)
-    judging_readers = _asks(market_reads.judging_readers)
-    stash_of = _asks(market_reads.stash_of)
-    auctions = _asks(task_records.auctions)
-    task_of_case = _asks(task_records.task_of_case)
+    judges = _asks_chain(market_reads.judges)
+    check_of_case = _asks_chain(market_reads.check_of_case)
+    services = _asks_chain(market_reads.services)
+    provider = _asks_chain(market_reads.provider)
+    judging_readers = _asks_chain(market_reads.judging_readers)
+    stash_of = _asks_chain(market_reads.stash_of)
+    auctions = _asks_chain(task_records.auctions)
+    task_of_case = _asks_chain(task_records.task_of_case)
     side_payments = _asks_own(side_pay.side_payments)
     audited = _asks_own(side_pay.audited)
     audit_payments = _asks_own(side_pay.audit_payments)
@@ -583,7 +583,7 @@ class LiveChain:
             # A repeated call reuses the signed extrinsic: a second signature with a new nonce would execute it twice.
             extrinsic = await self.asked(self.client.sign(call, self.key)) if signed_before is None else signed_before
             try:
-                await self._sent(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
+                await self._sent_or_known(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
             except ChainError:
                 if signed_before is None:
                     raise
@@ -595,9 +595,9 @@ class LiveChain:
     async def attest(self, attestation: AnyAttestation) -> None:
         """See `ChainPort`."""
         encoded_attestation = encode_attestation(attestation)
-        await self._sent(self.client.rpc.call("ogpu_submitAttestation", "0x" + encoded_attestation.hex()))
+        await self._sent_or_known(self.client.rpc.call("ogpu_submitAttestation", "0x" + encoded_attestation.hex()))
 
-    async def _sent(self, question: Awaitable[RpcJson]) -> None:
+    async def _sent_or_known(self, question: Awaitable[RpcJson]) -> None:
         """Send as `asked` does. A message that the node already has counts as sent."""
         try:
             await self.asked(question)
@@ -621,6 +621,6 @@ class LiveChain:
             ) from error
 
 
-def _after(failures: int, waiting_times: tuple[float, ...]) -> float:
+def _waiting_seconds(failures: int, waiting_times: tuple[float, ...]) -> float:
     """Return the seconds for a number of consecutive failures. The last value applies to all further ones."""
     return waiting_times[min(failures, len(waiting_times) - 1)]

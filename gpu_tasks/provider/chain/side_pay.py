@@ -122,7 +122,7 @@ async def audited(chain_client: ChainClient, provider_stash: bytes) -> set[bytes
 def share_paid(earlier_task: Task, task_id: bytes, provider_stash: bytes, block_events: Sequence[object]) -> int:
     """Return the paid share for standing by, found among a block's payments with the task's earlier record."""
     share_by_case = {
-        slot_case(task_id, slot_index): _share_of(earlier_task, task_slot.price)
+        slot_case(task_id, slot_index): _standby_price(earlier_task, task_slot.price)
         for slot_index, task_slot in enumerate(earlier_task.slots)
     }
     paid_events = (paid_event for paid_event in block_events if isinstance(paid_event, Paid))
@@ -137,7 +137,7 @@ def share_paid(earlier_task: Task, task_id: bytes, provider_stash: bytes, block_
     )
 
 
-def _share_of(task_record: Task, slot_price: int) -> int:
+def _standby_price(task_record: Task, slot_price: int) -> int:
     """Return the share for standing by for a slot of this price, after the fee."""
     held_grains = {TaskPurse.ESCROW: money.escrow(task_record.rules, task_record.terms.price_max)}
     money_flows = money.settle(
@@ -174,20 +174,20 @@ async def _stands_by(chain_client: ChainClient, provider_stash: bytes, task_id: 
     return task_record is not None and is_standing_by(task_record, provider_stash)
 
 
-async def _check(chain_client: ChainClient, unit_id: bytes, block_hash: bytes) -> LeafCheck | None:
+async def _leaf_check(chain_client: ChainClient, unit_id: bytes, block_hash: bytes) -> LeafCheck | None:
     leaf_check: LeafCheck | None = await chain_client.read(LeafChecks.checks, unit_id, at=block_hash)
     return leaf_check
 
 
 async def _is_checked(chain_client: ChainClient, unit_id: bytes, block_hash: bytes) -> bool:
-    return await _check(chain_client, unit_id, block_hash) is not None
+    return await _leaf_check(chain_client, unit_id, block_hash) is not None
 
 
 async def _auditors(
     chain_client: ChainClient, provider_stash: bytes, unit_id: bytes, parent_hash: bytes, block_hash: bytes
 ) -> int:
     """Return the whole auditor's fee if a batch's check ended in a block and named this stash as earner, else 0."""
-    leaf_check = await _check(chain_client, unit_id, parent_hash)
+    leaf_check = await _leaf_check(chain_client, unit_id, parent_hash)
     block_events = [event_record.event for event_record in await chain_client.events(block_hash)]
     ended_events = (
         ended_event

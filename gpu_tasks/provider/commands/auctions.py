@@ -191,11 +191,11 @@ def policy(
     if changed_policy != present_policy:
         write_policy(made_base_path(provider_options.base_path), changed_policy)
     provider_options.output.facts(policy_facts(changed_policy) | {"changed": changed_policy != present_policy})
-    for advice_text in _advice(present_policy, changed_policy):
+    for advice_text in _policy_advice(present_policy, changed_policy):
         note(advice_text)
 
 
-def _advice(present_policy: BidPolicy, changed_policy: BidPolicy) -> Iterator[str]:
+def _policy_advice(present_policy: BidPolicy, changed_policy: BidPolicy) -> Iterator[str]:
     """Yield warnings about a new policy."""
     if changed_policy.kinds and not changed_policy.least_price.grains:
         yield FOR_NOTHING

@@ -41,7 +41,7 @@ def make(
         planned_calls.extend(await plan_calls(chain_client, signing_keys[0]))
         if planned_calls:
             making.require_somebody_to_ask(is_asked=is_asked())
-            call_facts.update(await _tried(chain_client, planned_calls, signing_keys[0]))
+            call_facts.update(await _tried_cost(chain_client, planned_calls, signing_keys[0]))
 
     async def send(chain_client: ChainClient) -> None:
         note("waiting until a final block holds the calls")
@@ -58,7 +58,7 @@ def make(
     if dry_run or call_facts["refused"] is not None:
         session.output.facts(call_facts)
         if call_facts["refused"] is not None:
-            _refuse(call_facts["refused"], call_facts["refused_code"])
+            _raise_refusal(call_facts["refused"], call_facts["refused_code"])
         return
     if not session.output.as_json:  # the result alone then
         session.output.facts(
@@ -80,7 +80,7 @@ def _question(call_facts: Mapping[str, Any]) -> str:
     return f"Lock and send {total_text} in all?" if call_facts["amount"] else f"Send this, for a fee of {total_text}?"
 
 
-def _refuse(refusal_text: str, refusal_code: str) -> None:
+def _raise_refusal(refusal_text: str, refusal_code: str) -> None:
     raise CallFailedError(f"the chain would refuse this: {refusal_text}", code=refusal_code or "refused")
 
 
@@ -90,7 +90,9 @@ def _one_call(planned_calls: Sequence[Planned]) -> Call:
     return chain_calls[0] if len(chain_calls) == 1 else Utility.batch_all(calls=tuple(chain_calls))
 
 
-async def _tried(chain_client: ChainClient, planned_calls: Sequence[Planned], signing_key: Keypair) -> dict[str, Any]:
+async def _tried_cost(
+    chain_client: ChainClient, planned_calls: Sequence[Planned], signing_key: Keypair
+) -> dict[str, Any]:
     """Return the cost of the calls, and the chain's refusal."""
     fee_grains = await chain_client.fee(_one_call(planned_calls), signing_key)
     paying_stash = next((planned_call.stash for planned_call in planned_calls if planned_call.stash is not None), None)
@@ -106,7 +108,7 @@ async def _tried(chain_client: ChainClient, planned_calls: Sequence[Planned], si
     except trial.TrialError as error:
         note(f"the dry run failed: {error}")
         call_trial = trial.Trial(sum(planned_call.grains for planned_call in planned_calls))
-    return _cost(planned_calls, signing_key, fee_grains, call_trial)
+    return _cost_facts(planned_calls, signing_key, fee_grains, call_trial)
 
 
 def only(*calls: Call) -> list[Planned]:
@@ -114,7 +116,7 @@ def only(*calls: Call) -> list[Planned]:
     return [Planned(chain_call) for chain_call in calls]
 
 
-def _cost(
+def _cost_facts(
     planned_calls: Sequence[Planned], signing_key: Keypair, fee_grains: int, call_trial: trial.Trial
 ) -> dict[str, Any]:
     """Return what leaves the free balance, by purpose. Bonds stay the signer's, and are locked."""

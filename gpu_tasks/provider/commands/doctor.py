@@ -46,7 +46,7 @@ def doctor(
 ) -> None:
     """Print diagnoses. Exit with 1 if one of them is a problem."""
     diagnoses = asyncio.run(_diagnoses(provider_options, backend, wish, engine_address, offline=offline))
-    provider_options.output.rows("Diagnoses", COLUMNS, [_row(diagnosis) for diagnosis in diagnoses])
+    provider_options.output.rows("Diagnoses", COLUMNS, [_diagnosis_row(diagnosis) for diagnosis in diagnoses])
     if any(diagnosis.grade is Grade.BAD for diagnosis in diagnoses):
         raise click.exceptions.Exit(EXIT_FAILED)
 
@@ -69,7 +69,9 @@ async def _diagnoses(
         diagnoses.append(
             image_diagnosis(provider_options.base_path / ENGINE_FOLDER, bid_policy.containers.container_policy())
         )
-    chain_findings = [] if offline else await _asked(provider_options)  # before the workers, whose trial takes a while
+    chain_findings = (
+        [] if offline else await _chain_findings(provider_options)
+    )  # before the workers, whose trial takes a while
     for diagnosis in chain_findings:
         if diagnosis.check in ("chain", "key") and diagnosis.grade is Grade.BAD:
             note(f"{diagnosis.says}. The check of this machine goes on")
@@ -89,7 +91,7 @@ async def _diagnoses(
     return [*diagnoses, *chain_findings]
 
 
-async def _asked(provider_options: ProviderOptions) -> list[Diagnosis]:
+async def _chain_findings(provider_options: ProviderOptions) -> list[Diagnosis]:
     """Return the diagnoses of key and chain; one diagnosis if they cannot be used."""
     try:
         provider_key = provider_options.key
@@ -116,5 +118,5 @@ async def _asked(provider_options: ProviderOptions) -> list[Diagnosis]:
         await live_chain.close()
 
 
-def _row(diagnosis: Diagnosis) -> dict[str, str]:
+def _diagnosis_row(diagnosis: Diagnosis) -> dict[str, str]:
     return {"check": diagnosis.check, "grade": str(diagnosis.grade), "says": diagnosis.says, "todo": diagnosis.todo}

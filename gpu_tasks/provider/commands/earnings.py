@@ -46,11 +46,11 @@ def earnings(provider_options: ProviderOptions, by: str, as_text: bool, are_lost
         click.echo(as_csv(earned_sums, By(by)), nl=False)
         return
     provider_options.output.rows(
-        "Earnings", (by, *COLUMNS), [{by: earned_sum.name, **_row(earned_sum)} for earned_sum in earned_sums]
+        "Earnings", (by, *COLUMNS), [{by: earned_sum.name, **_earned_row(earned_sum)} for earned_sum in earned_sums]
     )
 
 
-def _row(earned_sum: EarnedSum) -> dict[str, Any]:
+def _earned_row(earned_sum: EarnedSum) -> dict[str, Any]:
     per_thousand = earned_sum.per_thousand
     return {
         "payments": earned_sum.payments,

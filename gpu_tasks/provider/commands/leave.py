@@ -59,7 +59,9 @@ def withdraw_bond(provider_options: ProviderOptions, stash: StashOptions, dry_ru
             wallet_session.output.facts(await _waiting(chain_client, signing_key.account))
         stays_facts = await key_balance_facts(chain_client, signing_key.account)
         return [
-            Planned(chain_call, facts={**_unbonded(chain_call), **stays_facts}, alters=_ends_something(chain_call))
+            Planned(
+                chain_call, facts={**_begun_unbonding(chain_call), **stays_facts}, alters=_ends_something(chain_call)
+            )
             for chain_call in chain_calls
         ]
 
@@ -71,7 +73,7 @@ def _ends_something(chain_call: Call) -> bool:
     return chain_call.name != "TrustStake.withdraw_unbonded"
 
 
-def _unbonded(chain_call: Call) -> dict[str, Any]:
+def _begun_unbonding(chain_call: Call) -> dict[str, Any]:
     """Return the part of the bond that a call begins to unbond. No balance shows it."""
     if chain_call.name != "TrustStake.unbond":
         return {}

@@ -59,7 +59,7 @@ def withdraw_offer(provider_options: ProviderOptions, device: str, service: int,
             )
         return [InferenceMarket.withdraw_offer(device=device_status.id, service=service)]
 
-    _change(provider_options, chosen, dry_run=dry_run)
+    _make_changes(provider_options, chosen, dry_run=dry_run)
 
 
 def queue(provider_options: ProviderOptions, device: str, units: int, dry_run: bool) -> None:
@@ -69,7 +69,7 @@ def queue(provider_options: ProviderOptions, device: str, units: int, dry_run: b
         device_status = device_named(device, own_statuses)
         return [] if device_status.device.queue == units else [Devices.set_queue(device=device_status.id, queue=units)]
 
-    _change(provider_options, chosen, dry_run=dry_run)
+    _make_changes(provider_options, chosen, dry_run=dry_run)
 
 
 def pause(provider_options: ProviderOptions, device: str | None, dry_run: bool) -> None:
@@ -77,14 +77,14 @@ def pause(provider_options: ProviderOptions, device: str | None, dry_run: bool) 
     named_statuses: list[DeviceStatus] = []
 
     def chosen(own_statuses: list[DeviceStatus]) -> list[Call]:
-        named_statuses.extend(_named(device, own_statuses))
+        named_statuses.extend(_named_statuses(device, own_statuses))
         return [
             Devices.pause(device=device_status.id)
             for device_status in named_statuses
             if not device_status.device.is_paused
         ]
 
-    _change(provider_options, chosen, dry_run=dry_run)
+    _make_changes(provider_options, chosen, dry_run=dry_run)
     if not dry_run:  # the daemon does not resume a device that the chain paused either
         pause_notes = PauseBook(provider_options.base_path).read()
         pausable_statuses = [
@@ -92,7 +92,9 @@ def pause(provider_options: ProviderOptions, device: str | None, dry_run: bool) 
             for device_status in named_statuses
             if not _stays_refuted(device_status, pause_notes.get(device_status.id))
         ]
-        _note(provider_options, pausable_statuses, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
+        _note_for_daemon(
+            provider_options, pausable_statuses, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None
+        )
 
 
 def resume(provider_options: ProviderOptions, device: str | None, dry_run: bool, yes: bool) -> None:
@@ -102,7 +104,7 @@ def resume(provider_options: ProviderOptions, device: str | None, dry_run: bool,
     async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
         own_statuses = await own_devices(chain_client, signing_key)
         resumed_statuses.extend(
-            device_status for device_status in _named(device, own_statuses) if device_status.device.is_paused
+            device_status for device_status in _named_statuses(device, own_statuses) if device_status.device.is_paused
         )
         if not resumed_statuses:
             session.output.facts(NOTHING_CHANGES)
@@ -120,21 +122,21 @@ def resume(provider_options: ProviderOptions, device: str | None, dry_run: bool,
                 chain_client, provider_stash, provider_options.base_path / LOSSES_FILE
             )
         return [
-            _resuming(device_status, resume_risks[device_status.id], newest_loss_by_device.get(device_status.id))
+            _resume_plan(device_status, resume_risks[device_status.id], newest_loss_by_device.get(device_status.id))
             for device_status in resumed_statuses
         ]
 
     make(session, lambda: provider_options.key, plan, dry_run=dry_run, is_agreed=yes)
     # Without the note, the daemon would count the next pause as the old one.
     if not dry_run:
-        _note(provider_options, resumed_statuses, is_paused=False, cause=None, why="", resumes_at=None)
+        _note_for_daemon(provider_options, resumed_statuses, is_paused=False, cause=None, why="", resumes_at=None)
 
 
 def _stays_refuted(device_status: DeviceStatus, noted_device: NotedDevice | None) -> bool:
     return device_status.device.is_paused and noted_device is not None and noted_device.cause is PauseCause.REFUTED
 
 
-def _resuming(device_status: DeviceStatus, resume_risk: str, lost_part: LostPart | None) -> Planned:
+def _resume_plan(device_status: DeviceStatus, resume_risk: str, lost_part: LostPart | None) -> Planned:
     chain_call, short_id = Devices.resume(device=device_status.id), f"0x{device_status.id.hex()[:8]}"
     call_facts = {f"risk_of_{short_id}": resume_risk} if resume_risk else {}
     if resume_risk and lost_part is not None:
@@ -142,7 +144,7 @@ def _resuming(device_status: DeviceStatus, resume_risk: str, lost_part: LostPart
     return Planned(chain_call, facts=call_facts, alters=bool(resume_risk))
 
 
-def _note(provider_options: ProviderOptions, changed_statuses: list[DeviceStatus], **fields: object) -> None:
+def _note_for_daemon(provider_options: ProviderOptions, changed_statuses: list[DeviceStatus], **fields: object) -> None:
     """Note the operator's pause or resume for the daemon of this base path."""
     pause_book = PauseBook(provider_options.base_path)
     for device_status in changed_statuses:
@@ -154,11 +156,11 @@ def _note(provider_options: ProviderOptions, changed_statuses: list[DeviceStatus
             ) from None
 
 
-def _named(device_text: str | None, own_statuses: list[DeviceStatus]) -> list[DeviceStatus]:
+def _named_statuses(device_text: str | None, own_statuses: list[DeviceStatus]) -> list[DeviceStatus]:
     return own_statuses if device_text is None else [device_named(device_text, own_statuses)]
 
 
-def _change(provider_options: ProviderOptions, choose_calls: Chosen, *, dry_run: bool) -> None:
+def _make_changes(provider_options: ProviderOptions, choose_calls: Chosen, *, dry_run: bool) -> None:
     """Make the calls that were chosen among the provider's own devices."""
     wallet_session = provider_options.session
 

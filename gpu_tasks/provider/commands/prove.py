@@ -70,7 +70,7 @@ def prove(provider_options: ProviderOptions, task: str, backend: str | None, dry
         if earlier_claim is not None:
             raise ProviderError(OTHER_CLAIM.format(block=earlier_claim.made_at), code="other_claim")
         chain_call = TrainingMarket.claim_fraud(task=task_id, commitment=commitment)
-        return [Planned(chain_call, proven_fraud.bond, "bond", identity.stash, _facts(proven_fraud))]
+        return [Planned(chain_call, proven_fraud.bond, "bond", identity.stash, _fraud_facts(proven_fraud))]
 
     async def proof(chain_client: ChainClient, _: Keypair) -> list[Planned]:
         await _until_it_may_be_opened(chain_client, task_id, identity.stash)
@@ -126,7 +126,7 @@ async def _looked_at(
         async with _own_parts(provider_options, live_chain, identity, backend_name) as (daemon_parts, base):
             kept_in = made_base_path(provider_options.base_path)
             return identity, await found_or_searched(
-                daemon_parts, kept_in, base, task_id, _Told(), in_time(live_chain.views())
+                daemon_parts, kept_in, base, task_id, _SearchProgress(), in_time(live_chain.views())
             )
     finally:
         await live_chain.close()
@@ -169,7 +169,7 @@ async def _own_parts(
             yield daemon_parts, base
 
 
-class _Told:
+class _SearchProgress:
     """Prints the progress of a search: each wait once, computing by the tenth."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class _Told:
         self._said = progress_text
 
 
-def _facts(proven_fraud: Fraud) -> dict[str, Any]:
+def _fraud_facts(proven_fraud: Fraud) -> dict[str, Any]:
     return {
         "slot": proven_fraud.place,
         "wrong_segment": proven_fraud.proof.index,

@@ -93,7 +93,7 @@ def register(
         planned_calls = await registration_calls(chain_client, registration)
         present_facts = await what_is_there(chain_client, registration)
         if present_facts:
-            note(_unchanged(present_facts))
+            note(_unchanged_text(present_facts))
         if planned_calls and ask is None:
             await check_service(chain_client, service, None)
         if not planned_calls:
@@ -125,7 +125,7 @@ def _warn_of_idle_gpu(hardware: Hardware) -> None:
         note(f"{idle_gpu_problem(piece)}. `run` refuses to start until you install it")
 
 
-def _unchanged(present_facts: Mapping[str, Any]) -> str:
+def _unchanged_text(present_facts: Mapping[str, Any]) -> str:
     """Describe a provider's present registration, and the commands that change it."""
     present_text = ", ".join(
         f"{fact_name.replace('_', ' ')} {as_text(fact_value)}"
@@ -157,12 +157,12 @@ async def check_service(chain_client: ChainClient, service_number: int, ask: int
     if ask is not None and not 0 < ask <= service_terms.price_max:
         highest_price = format_amount(service_terms.price_max)
         raise ProviderError(
-            f"--ask {format_amount(ask)}: a unit of service {service_number} pays {_prices(service_terms)}. Ask for "
-            f"more than 0, and for {highest_price} oGPU at most",
+            f"--ask {format_amount(ask)}: a unit of service {service_number} pays {_price_range(service_terms)}. Ask "
+            f"for more than 0, and for {highest_price} oGPU at most",
             code="ask_out_of_bounds",
         )
     if ask is not None and ask < service_terms.price_min:
-        note(f"a unit of service {service_number} pays {_prices(service_terms)}, so a lower ask changes nothing")
+        note(f"a unit of service {service_number} pays {_price_range(service_terms)}, so a lower ask changes nothing")
     return service_terms
 
 
@@ -171,7 +171,7 @@ def _listed(services: Mapping[int, Service]) -> str:
     if not services:
         return "The chain has no services"
     shown_services = [
-        f"{service_number} ({_name(service_record)}, {_prices(service_record.terms)})"
+        f"{service_number} ({_service_name(service_record)}, {_price_range(service_record.terms)})"
         for service_number, service_record in sorted(services.items())
     ]
     more_text = (
@@ -183,11 +183,11 @@ def _listed(services: Mapping[int, Service]) -> str:
 
 
 # The creator of a service chooses its name, which could hold commands for the operator's terminal.
-def _name(service: Service) -> str:
+def _service_name(service: Service) -> str:
     return harmless(service.terms.name.decode("utf-8", "replace"))
 
 
-def _prices(service_terms: ServiceTerms) -> str:
+def _price_range(service_terms: ServiceTerms) -> str:
     lowest_price, highest_price = format_amount(service_terms.price_min), format_amount(service_terms.price_max)
     return f"{lowest_price} to {highest_price} oGPU for a thousand output tokens"
 
@@ -197,7 +197,7 @@ def _check_endpoint(endpoint_text: str, *, private: bool) -> None:
     try:
         reachable_endpoint(endpoint_text, is_private_allowed=private)
     except EndpointError as error:
-        meant_endpoint = _meant(endpoint_text, private=private)
+        meant_endpoint = _meant_endpoint(endpoint_text, private=private)
         hint_text = (
             f"Did you mean {meant_endpoint}?"
             if meant_endpoint
@@ -206,7 +206,7 @@ def _check_endpoint(endpoint_text: str, *, private: bool) -> None:
         raise ProviderError(f"--endpoint: {error}. {hint_text}", code="endpoint_unusable") from None
 
 
-def _meant(endpoint_text: str, *, private: bool) -> str | None:
+def _meant_endpoint(endpoint_text: str, *, private: bool) -> str | None:
     """Return the endpoint meant by a text without a scheme, or with a path; None if there is none."""
     try:
         # A user name before the host is no part of an endpoint.

@@ -136,9 +136,9 @@ def run(
             blob_port_chosen = blob_port if blob_port is not None else await _endpoint_port(live_chain)
             with contextlib.closing(JsonLinesTelemetry(provider_options.base_path / TELEMETRY_FILE)) as json_lines:
                 event_log = Telling(LogTelemetry(), json_lines)
-                for event_name, problem_text in _problems(open_base, worker_walls, idle_hardware):
+                for event_name, problem_text in _start_problems(open_base, worker_walls, idle_hardware):
                     event_log.tell(event_name, problem=problem_text)
-                containers = await _containers(provider_options, worker_pool, engine_address, event_log)
+                containers = await _open_containers(provider_options, worker_pool, engine_address, event_log)
                 disk_quota = Quota(input_bytes_max=input_mib * MIB)
                 settings = Settings(
                     provider_options.base_path, blob_host, blob_port_chosen, disk_quota, keep_paused=keep_paused,
@@ -176,7 +176,7 @@ def run(
     asyncio.run(told(work))
 
 
-async def _containers(
+async def _open_containers(
     provider_options: ProviderOptions, worker_pool: WorkerPool, engine_address: str, event_log: Telling
 ) -> Containers:
     """Return the runner of customers' programs; report why there is none."""
@@ -188,7 +188,7 @@ async def _containers(
     return containers
 
 
-def _problems(open_base: str | None, worker_walls: Walls, idle_hardware: list[Hardware]) -> list[tuple[str, str]]:
+def _start_problems(open_base: str | None, worker_walls: Walls, idle_hardware: list[Hardware]) -> list[tuple[str, str]]:
     """Return problems for the operator, by event name; the daemon works in spite of them."""
     possible_problems = [
         ("few_files", raise_limit()),

@@ -203,7 +203,7 @@ def device_shown(device_row: dict[str, Any]) -> dict[str, Any]:
     """Return a device's row with short ids, which leave room for its numbers."""
     assigned_unit = device_row["assignment"]
     return device_row | {
-        "asks": _asks(device_row["asks"]),
+        "asks": _asked_text(device_row["asks"]),
         "assignment": None if assigned_unit is None else f"0x{assigned_unit.hex()[:8]}",
     }
 
@@ -235,7 +235,7 @@ def dispute_row(dispute_status: DisputeStatus, provider_stash: bytes) -> dict[st
     }
 
 
-def _asks(asked_prices: list[dict[str, int]]) -> str:
+def _asked_text(asked_prices: list[dict[str, int]]) -> str:
     return ", ".join(
         f"service {asked_price['service']}: {format_amount(asked_price['ask'])} oGPU" for asked_price in asked_prices
     )

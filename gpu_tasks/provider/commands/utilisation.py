@@ -58,7 +58,7 @@ def plain_row(used_sum: UsedSum, grouping: str) -> dict[str, Any]:
         "idle_ms": used_sum.up_ms - used_sum.computing_ms,
         "computing_by": {activity: spent_ms for activity, spent_ms in ms_by_state.items() if activity in COMPUTING},
         "idle_by": {activity: spent_ms for activity, spent_ms in ms_by_state.items() if activity not in COMPUTING},
-        **_rates(used_sum),
+        **_rate_columns(used_sum),
     }
 
 
@@ -66,10 +66,10 @@ def shown_row(used_sum: UsedSum, grouping: str) -> dict[str, Any]:
     """Return a row for people: hours, and shares of the daemon's running time."""
     return {
         grouping: used_sum.name,
-        "up": _hours(used_sum.up_ms),
-        "computing": _share(used_sum.computing_ms, used_sum.up_ms),
-        "idle": _share(used_sum.up_ms - used_sum.computing_ms, used_sum.up_ms),
-        **_rates(used_sum),
+        "up": _hours_text(used_sum.up_ms),
+        "computing": _share_text(used_sum.computing_ms, used_sum.up_ms),
+        "idle": _share_text(used_sum.up_ms - used_sum.computing_ms, used_sum.up_ms),
+        **_rate_columns(used_sum),
     }
 
 
@@ -81,8 +81,8 @@ def state_rows(used_sum: UsedSum) -> list[dict[str, Any]]:
     return [
         {
             "state": activity if activity in COMPUTING else f"idle: {activity}",
-            "time": _hours(ms_by_state),
-            "share": _share(ms_by_state, used_sum.up_ms),
+            "time": _hours_text(ms_by_state),
+            "share": _share_text(ms_by_state, used_sum.up_ms),
         }
         for activity, ms_by_state in ordered_states
         if ms_by_state
@@ -101,14 +101,14 @@ def now_rows(present_notes: Mapping[str, PresentNote], at_ms: int | None = None)
             {
                 "device": device_name,
                 "state": "no daemon" if is_silent else state_text,
-                "since": _utc(present_note.at_ms if is_silent else present_note.since_ms),
+                "since": _utc_text(present_note.at_ms if is_silent else present_note.since_ms),
                 "why": "no daemon of this base path runs" if is_silent else present_note.words or None,
             }
         )
     return device_rows
 
 
-def _rates(used_sum: UsedSum) -> dict[str, Any]:
+def _rate_columns(used_sum: UsedSum) -> dict[str, Any]:
     per_hour = used_sum.grains_per_hour
     return {
         "tokens": used_sum.tokens,
@@ -118,14 +118,14 @@ def _rates(used_sum: UsedSum) -> dict[str, Any]:
     }
 
 
-def _hours(duration_ms: int) -> str:
+def _hours_text(duration_ms: int) -> str:
     minutes, seconds = divmod(duration_ms // 1_000, 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
-def _share(part_ms: int, whole_ms: int) -> str:
+def _share_text(part_ms: int, whole_ms: int) -> str:
     return f"{100 * part_ms / whole_ms:.1f} %" if whole_ms else "-"
 
 
-def _utc(at_ms: int) -> str:
+def _utc_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms // 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

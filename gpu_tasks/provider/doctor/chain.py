@@ -36,16 +36,18 @@ async def chain_diagnoses(
     own_statuses = await live_chain.own_devices()
     return [
         good("key", f"works for {ss58.encode(live_chain.stash)}"),
-        await _finality(live_chain),
+        await _finality_diagnosis(live_chain),
         *_devices(own_statuses, hardware, why_paused),
-        *_roll_calls(own_statuses, await live_chain.roll_call([device_status.id for device_status in own_statuses])),
-        await _key_funds(live_chain),
-        await _funds(live_chain),
+        *_roll_call_diagnoses(
+            own_statuses, await live_chain.roll_call([device_status.id for device_status in own_statuses])
+        ),
+        await _key_funds_diagnosis(live_chain),
+        await _funds_diagnosis(live_chain),
         await _store(live_chain),
     ]
 
 
-async def _finality(live_chain: LiveChain) -> Diagnosis:
+async def _finality_diagnosis(live_chain: LiveChain) -> Diagnosis:
     block_height, _ = await live_chain.standing()
     slots_behind = live_chain.client.slots_since(await live_chain.client.finalized())
     if slots_behind is None:
@@ -85,7 +87,7 @@ def _device(device_status: DeviceStatus, hardware_name: str | None, why_paused: 
     return good(check_name, f"{hardware_name}, {len(device_status.offers)} offers, bonded with {bond} oGPU")
 
 
-def _roll_calls(device_statuses: Sequence[DeviceStatus], roll_call_view: RollCallView) -> list[Diagnosis]:
+def _roll_call_diagnoses(device_statuses: Sequence[DeviceStatus], roll_call_view: RollCallView) -> list[Diagnosis]:
     """Return a diagnosis for each device that gets no work, or soon none, because it proved too little."""
     diagnoses = []
     for device_status in device_statuses:
@@ -110,14 +112,14 @@ def _roll_calls(device_statuses: Sequence[DeviceStatus], roll_call_view: RollCal
     return diagnoses
 
 
-async def _key_funds(live_chain: LiveChain) -> Diagnosis:
+async def _key_funds_diagnosis(live_chain: LiveChain) -> Diagnosis:
     key_grains = await live_chain.key_balance()
     if key_grains < PROVIDER_KEY_LEAST:
         return bad("key's funds", poor_key(key_grains), FUND_KEY)
     return good("key's funds", f"the provider key has {format_amount(key_grains)} oGPU")
 
 
-async def _funds(live_chain: LiveChain) -> Diagnosis:
+async def _funds_diagnosis(live_chain: LiveChain) -> Diagnosis:
     # A judge's seat and a bid lock money of the stash, beside the devices' bonds.
     free_grains = await live_chain.spendable()
     finding_text = f"the stash has {format_amount(free_grains)} oGPU free"

@@ -36,7 +36,12 @@ def system_diagnoses(
     base_path: Path, worker_sandbox: Sandbox | None, why_no_sandbox: str | None, *, are_offered: bool = False
 ) -> list[Diagnosis]:
     """Return the diagnoses of user, open files, disk and sandbox. `are_offered` says whether containers are offered."""
-    return [_user(are_offered=are_offered), _files(), _disk(base_path), _walls(worker_sandbox, why_no_sandbox)]
+    return [
+        _user_diagnosis(are_offered=are_offered),
+        _open_files_diagnosis(),
+        _disk_diagnosis(base_path),
+        _sandbox_diagnosis(worker_sandbox, why_no_sandbox),
+    ]
 
 
 def hardware_diagnoses(hardware: Sequence[Hardware]) -> list[Diagnosis]:
@@ -44,14 +49,17 @@ def hardware_diagnoses(hardware: Sequence[Hardware]) -> list[Diagnosis]:
     lost_gpu_findings = [bad("GPUs", f"{loss_reason}, so it is not offered", LOST_GPU) for loss_reason in lost_gpus()]
     if any(found_piece.index is not None for found_piece in hardware):
         return [
-            *(_card(f"device {device_number}", found_piece) for device_number, found_piece in enumerate(hardware)),
+            *(
+                _card_diagnosis(f"device {device_number}", found_piece)
+                for device_number, found_piece in enumerate(hardware)
+            ),
             *lost_gpu_findings,
         ]
     finding_text = f"no GPU found (NVML: {why_no_gpu()}); this machine offers only its CPU, at a CPU's price"
     return [weak("GPUs", finding_text, "install the NVIDIA driver, or give the container the GPU")]
 
 
-def _card(check_name: str, hardware: Hardware) -> Diagnosis:
+def _card_diagnosis(check_name: str, hardware: Hardware) -> Diagnosis:
     memory_text = f"{hardware.memory_mib:,} MiB" if hardware.memory_mib else "memory unknown"
     finding_text = f"{hardware.name}, {memory_text}, driver {hardware.driver or 'unknown'}"
     if not hardware.limits:
@@ -125,7 +133,7 @@ def image_diagnosis(engine_folder: Path, container_policy: ContainerPolicy) -> D
     )
 
 
-def _user(*, are_offered: bool) -> Diagnosis:
+def _user_diagnosis(*, are_offered: bool) -> Diagnosis:
     """Return the diagnosis of the user. Containers need root, and workers need an ordinary user."""
     # The kernel does not enforce RLIMIT_NPROC for root.
     if os.geteuid():
@@ -143,12 +151,12 @@ def _user(*, are_offered: bool) -> Diagnosis:
     )
 
 
-def _files() -> Diagnosis:
+def _open_files_diagnosis() -> Diagnosis:
     limit_problem = raise_limit()
     return good("open files", "enough") if limit_problem is None else bad("open files", limit_problem, "ulimit -n 4096")
 
 
-def _disk(base_path: Path) -> Diagnosis:
+def _disk_diagnosis(base_path: Path) -> Diagnosis:
     try:
         free_bytes = shutil.disk_usage(base_path).free
     except OSError as error:
@@ -163,7 +171,7 @@ def _disk(base_path: Path) -> Diagnosis:
     return good("disk", f"{free_bytes / GIB:.0f} GiB free under {base_path}")
 
 
-def _walls(worker_sandbox: Sandbox | None, why_not: str | None) -> Diagnosis:
+def _sandbox_diagnosis(worker_sandbox: Sandbox | None, why_not: str | None) -> Diagnosis:
     if worker_sandbox is not None:
         return good("sandbox", f"{worker_sandbox.program} works: workers have no network and see none of your files")
     return weak("sandbox", why_not or "none", 'see docs/providers.md, "Walls"')

@@ -44,7 +44,7 @@ class FinishedRequests:
     def __init__(self, base_path: Path, unit_id: bytes, basis: Basis) -> None:
         """Read the existing file. It is created with the first record."""
         self.path = base_path / f"{unit_id.hex()}-{blake2_256(_BASIS.encode(basis)).hex()[:32]}"
-        self.outputs = dict(self._read())
+        self.outputs = dict(self._read_records())
         """Outputs by place; None for an invalid request."""
 
     def append(self, new_outputs: Sequence[tuple[int, bytes | None]]) -> None:
@@ -60,7 +60,7 @@ class FinishedRequests:
             os.fsync(open_file.fileno())
         self.outputs.update(new_outputs)
 
-    def _read(self) -> Iterator[tuple[int, bytes | None]]:
+    def _read_records(self) -> Iterator[tuple[int, bytes | None]]:
         file_bytes, whole_bytes = _content(self.path), 0
         for record_end, finished_requests in _records(file_bytes):
             yield from finished_requests

@@ -54,19 +54,19 @@ class Journal:
         A reader may read a file that a daemon is writing, and changes nothing.
         """
         self.path = journal_path
-        self.races: JournalTable[RaceKey, RaceEntry] = JournalTable(0, tuple[Hash, U32], RaceEntry, self._append)
-        self.cases: JournalTable[CaseKey, CaseEntry] = JournalTable(1, tuple[Hash, U32], CaseEntry, self._append)
-        self.tasks: JournalTable[TaskKey, TaskEntry] = JournalTable(2, tuple[Hash, U8], TaskEntry, self._append)
+        self.races: JournalTable[RaceKey, RaceEntry] = JournalTable(0, tuple[Hash, U32], RaceEntry, self._append_record)
+        self.cases: JournalTable[CaseKey, CaseEntry] = JournalTable(1, tuple[Hash, U32], CaseEntry, self._append_record)
+        self.tasks: JournalTable[TaskKey, TaskEntry] = JournalTable(2, tuple[Hash, U8], TaskEntry, self._append_record)
         self._tables = (self.races, self.cases, self.tasks)
         self._is_reader = is_reader
-        self._file = os.open(journal_path, os.O_RDONLY | os.O_CLOEXEC) if is_reader else _opened(journal_path)
-        self._replay()
-        if not is_reader and self._size() > COMPACT_ABOVE_BYTES:
-            self._compact()
+        self._descriptor = os.open(journal_path, os.O_RDONLY | os.O_CLOEXEC) if is_reader else _opened(journal_path)
+        self._replay_records()
+        if not is_reader and self._file_size() > COMPACT_ABOVE_BYTES:
+            self._compact_file()
 
     def close(self) -> None:
         """Release the file for another daemon."""
-        os.close(self._file)
+        os.close(self._descriptor)
 
     def open_races(self) -> Iterator[tuple[RaceKey, RaceEntry]]:
         """Return the races that are not over."""
@@ -80,33 +80,33 @@ class Journal:
         """Return the bids with possible work left."""
         return ((task_key, task_entry) for task_key, task_entry in self.tasks.items() if task_entry.end is None)
 
-    def _append(self, record_body: bytes) -> None:
+    def _append_record(self, record_body: bytes) -> None:
         """Write a record. It is on the disk when this returns. Raise JournalError on failure."""
-        record_frame, old_size = framed(record_body), self._size()
+        record_frame, old_size = framed(record_body), self._file_size()
         try:
-            written_bytes = os.write(self._file, record_frame)
-            os.fsync(self._file)
+            written_bytes = os.write(self._descriptor, record_frame)
+            os.fsync(self._descriptor)
         except OSError as error:
             # A partial record would be taken for damage once a whole one follows it.
-            os.ftruncate(self._file, old_size)
+            os.ftruncate(self._descriptor, old_size)
             raise JournalError(f"{self.path} cannot be written: {error}", code="journal_unwritable") from error
         # A write to an almost full disk takes a part of the bytes, without an error.
         if written_bytes != len(record_frame):
-            os.ftruncate(self._file, old_size)
+            os.ftruncate(self._descriptor, old_size)
             raise JournalError(f"{self.path} cannot be written: the disk is full", code="disk_full")
 
-    def _size(self) -> int:
-        return os.fstat(self._file).st_size
+    def _file_size(self) -> int:
+        return os.fstat(self._descriptor).st_size
 
-    def _replay(self) -> None:
-        journal_bytes, whole_bytes = os.pread(self._file, self._size(), 0), 0
+    def _replay_records(self) -> None:
+        journal_bytes, whole_bytes = os.pread(self._descriptor, self._file_size(), 0), 0
         for record_end, record_body in whole_records(journal_bytes, 0, RECORD_BYTES_MAX):
-            self._take(record_body, whole_bytes)
+            self._take_record(record_body, whole_bytes)
             whole_bytes = record_end
         if whole_bytes < len(journal_bytes):
-            self._cut(journal_bytes, whole_bytes)
+            self._cut_torn_record(journal_bytes, whole_bytes)
 
-    def _take(self, record_body: bytes, record_begin: int) -> None:
+    def _take_record(self, record_body: bytes, record_begin: int) -> None:
         try:
             record_table = next((table for table in self._tables if table.number == record_body[0]), None)
             # A record that this release does not know may hold a promise, so it is never skipped.
@@ -119,16 +119,16 @@ class Journal:
                 code="journal_too_new",
             )
 
-    def _cut(self, journal_bytes: bytes, record_begin: int) -> None:
+    def _cut_torn_record(self, journal_bytes: bytes, record_begin: int) -> None:
         """Remove a record that a crash tore. A whole record after it means damage instead."""
         later_starts = range(record_begin + 1, len(journal_bytes) - HEADER_BYTES)
         if any(any(whole_records(journal_bytes, record_start, RECORD_BYTES_MAX)) for record_start in later_starts):
             raise JournalError(_damage(self.path, record_begin), code="journal_damaged")
         if not self._is_reader:
-            os.ftruncate(self._file, record_begin)
-            os.fsync(self._file)
+            os.ftruncate(self._descriptor, record_begin)
+            os.fsync(self._descriptor)
 
-    def _compact(self) -> None:
+    def _compact_file(self) -> None:
         """Rewrite the file without the outputs of ended races and tasks, and without the oldest ended entries."""
         kept_races, kept_tasks = _without_oldest(self.races), _without_oldest(self.tasks)
         self.races.keep({entry_key: _shortened(ended_entry) for entry_key, ended_entry in kept_races.items()})
@@ -146,8 +146,8 @@ class Journal:
         # The new file is complete and synced before it replaces the old one.
         draft_path.rename(self.path)
         sync_folder(self.path.parent)
-        os.close(self._file)
-        self._file = draft_file
+        os.close(self._descriptor)
+        self._descriptor = draft_file
 
 
 def framed(record_body: bytes) -> bytes:

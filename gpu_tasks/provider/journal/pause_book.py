@@ -77,34 +77,36 @@ class PauseBook:
 
     def __init__(self, base_path: Path) -> None:
         """`base_path` is the base path. Nothing is read or written yet."""
-        self._base = base_path
-        self._path = base_path / PAUSES_FILE
+        self._base_path = base_path
+        self._notes_path = base_path / PAUSES_FILE
 
     def read(self) -> dict[bytes, NotedDevice]:
         """Return all notes; none if the file is missing or damaged."""
         try:
-            with self._path.open("rb") as open_file:
+            with self._notes_path.open("rb") as open_file:
                 notes_json = open_file.read(FILE_BYTES_MAX + 1)
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise JournalError(f"{self._path} cannot be read: {error.strerror}", code="pauses_unreadable") from error
+            raise JournalError(
+                f"{self._notes_path} cannot be read: {error.strerror}", code="pauses_unreadable"
+            ) from error
         # A longer file is not this program's, and counts as damaged.
         if len(notes_json) <= FILE_BYTES_MAX:
             with suppress(ValueError):
                 return _NOTES.validate_json(notes_json)
-        LOG.warning("%s is damaged: a paused device stays paused until you resume it", self._path)
+        LOG.warning("%s is damaged: a paused device stays paused until you resume it", self._notes_path)
         return {}
 
     def note(self, device: bytes, **changes: Any) -> NotedDevice:
         """Change fields of a device's note, and return the whole note. Raise JournalError if it cannot be written."""
-        with self._held():
+        with self._locked_notes():
             noted_devices = self.read()
             earlier_note = noted_devices.get(device)
             changed_note = replace(earlier_note or NotedDevice(), **changes)
             # The daemon notes every device every few blocks, mostly without a change.
             if changed_note != earlier_note:
-                self._write(noted_devices | {device: changed_note})
+                self._write_notes(noted_devices | {device: changed_note})
             return changed_note
 
     def note_registered(self, device_id: bytes, bond_grains: int) -> None:
@@ -116,7 +118,7 @@ class PauseBook:
 
     def forget_others(self, own_device_ids: Collection[bytes]) -> None:
         """Drop the notes of devices that are no longer registered."""
-        with self._held():
+        with self._locked_notes():
             noted_devices = self.read()
             kept_notes = {
                 device_id: noted_device
@@ -124,20 +126,22 @@ class PauseBook:
                 if device_id in own_device_ids
             }
             if len(kept_notes) < len(noted_devices):
-                self._write(kept_notes)
+                self._write_notes(kept_notes)
 
-    def _write(self, noted_devices: dict[bytes, NotedDevice]) -> None:
+    def _write_notes(self, noted_devices: dict[bytes, NotedDevice]) -> None:
         try:
             # Replaced as a whole, so that a crash leaves the old notes or the new ones.
-            private_file.replace(self._path, _NOTES.dump_json(noted_devices, indent=1))
+            private_file.replace(self._notes_path, _NOTES.dump_json(noted_devices, indent=1))
         except OSError as error:
-            raise JournalError(f"{self._path} cannot be written: {error.strerror}", code="pauses_unwritable") from error
+            raise JournalError(
+                f"{self._notes_path} cannot be written: {error.strerror}", code="pauses_unwritable"
+            ) from error
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _locked_notes(self) -> Iterator[None]:
         """Keep other writers out. The lock is on the folder, because the file is replaced."""
-        private_file.make_folder(self._base)
-        folder_descriptor = os.open(self._base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        private_file.make_folder(self._base_path)
+        folder_descriptor = os.open(self._base_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(folder_descriptor, fcntl.LOCK_EX)
             yield

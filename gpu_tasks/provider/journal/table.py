@@ -24,8 +24,8 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
     def __init__(self, number: int, key: Any, kind: type[E], write: Callable[[bytes], None]) -> None:
         """Empty. `key` is the type of the keys. `write` appends a body to the journal's file."""
         self.number = number
-        self._key: Codec[K] = codec(key)
-        self._kind = kind
+        self._key_codec: Codec[K] = codec(key)
+        self._entry_class = kind
         type_hints = get_type_hints(kind, include_extras=True)
         field_names = [entry_field.name for entry_field in fields(kind)]  # type: ignore[arg-type]  # a `@struct`
         self._fields = [(field_name, codec(type_hints[field_name])) for field_name in field_names]
@@ -73,7 +73,7 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
 
         Raise DecodeError if the body is invalid.
         """
-        entry_key, read_position = self._key.decode_from(record_body, 0)
+        entry_key, read_position = self._key_codec.decode_from(record_body, 0)
         changed_fields = {}
         while read_position < len(record_body):
             # A later release may have added fields. Ignoring them could forget a promise, so the caller refuses the
@@ -86,7 +86,7 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
         if known_entry is None and len(changed_fields) < len(self._fields):
             raise DecodeError("an entry without its start", read_position)
         if known_entry is None:
-            self._entries[entry_key] = self._kind(**changed_fields)
+            self._entries[entry_key] = self._entry_class(**changed_fields)
         else:
             self._entries[entry_key] = replace(known_entry, **changed_fields)  # type: ignore[type-var]
         return True
@@ -105,4 +105,4 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
             bytes((field_index,)) + self._fields[field_index][1].encode(getattr(table_entry, field_name))
             for field_index, field_name in numbered
         )
-        return bytes((self.number,)) + self._key.encode(entry_key) + b"".join(encoded_fields)
+        return bytes((self.number,)) + self._key_codec.encode(entry_key) + b"".join(encoded_fields)

@@ -42,13 +42,13 @@ class ImageSpool:
 
     def __init__(self, spool_folder: Path) -> None:
         """The first use removes the remains of an earlier daemon."""
-        self._folder = spool_folder
+        self._spool_folder = spool_folder
         self._turns = asyncio.Semaphore(SPOOLED_MAX)
         self._is_clean = False
 
     def path(self, container_id: str) -> Path:
         """Return the path of a program's archive."""
-        return self._folder / f"{container_id}.tar"
+        return self._spool_folder / f"{container_id}.tar"
 
     @contextlib.asynccontextmanager
     async def laid(
@@ -62,7 +62,7 @@ class ImageSpool:
         async with self._turns:
             self._clean()
             archive_path = self.path(container_id)
-            if shutil.disk_usage(self._folder).free < image.size + FREE_BYTES_LEAST:
+            if shutil.disk_usage(self._spool_folder).free < image.size + FREE_BYTES_LEAST:
                 raise ProgramError("the disk has no room for the image's archive", code="disk_full")
             try:
                 async with asyncio.timeout(FETCH_SECONDS):
@@ -78,8 +78,8 @@ class ImageSpool:
 
     def _clean(self) -> None:
         if not self._is_clean:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder.mkdir(mode=0o700, parents=True)
+            shutil.rmtree(self._spool_folder, ignore_errors=True)
+            self._spool_folder.mkdir(mode=0o700, parents=True)
             self._is_clean = True
 
 

@@ -224,11 +224,11 @@ class ContainerSupervisor:
 
         Image archives are in `spool_folder` while they are loaded.
         """
-        self._engine = program_engine
+        self._program_engine = program_engine
         self._policy = container_policy
         self._devices = devices
         self._keep_seconds = keep_seconds
-        self._spool = ImageSpool(spool_folder)
+        self._image_spool = ImageSpool(spool_folder)
         self._programs: dict[TaskKey, _Program] = {}
         self.why_not = why_not or ("" if program_engine is not None else "this daemon runs no containers")
 
@@ -309,10 +309,15 @@ class ContainerSupervisor:
         keep_seconds = self._kept_for(asked_program.request.keep_blocks * slot_ms // 1_000)
         container_id = f"{key[0].hex()[:32]}-{key[1]}"
         container_spec = spec_of(
-            asked_program.request, self._policy, container_id, gpu_uuids, wall_seconds, self._spool.path(container_id)
+            asked_program.request,
+            self._policy,
+            container_id,
+            gpu_uuids,
+            wall_seconds,
+            self._image_spool.path(container_id),
         )
         try:
-            async with self._laid(daemon_parts, program_engine, asked_program.request.image, container_spec):
+            async with self._with_archive(daemon_parts, program_engine, asked_program.request.image, container_spec):
                 await program_engine.ready(container_spec)
         except ContainerRefusedError as error:
             raise UnfitProgramError(str(error), code=error.code) from None
@@ -417,12 +422,12 @@ class ContainerSupervisor:
 
     async def tidy(self) -> None:
         """Let the engine remove images without recent use. A failure is tried again later."""
-        if self._engine is not None:
+        if self._program_engine is not None:
             with contextlib.suppress(ContainerError):
-                await self._engine.tidy()
+                await self._program_engine.tidy()
 
     @contextlib.asynccontextmanager
-    async def _laid(
+    async def _with_archive(
         self,
         daemon_parts: Parts[NetworkPort],
         program_engine: ProgramEngine,
@@ -436,7 +441,7 @@ class ContainerSupervisor:
         if isinstance(asked_image, RegistryImage) or await program_engine.has_image(container_spec):
             yield
             return
-        async with self._spool.laid(daemon_parts, asked_image, container_spec.container_id):
+        async with self._image_spool.laid(daemon_parts, asked_image, container_spec.container_id):
             yield
 
     def _kept_for(self, asked_seconds: int) -> int:
@@ -471,6 +476,6 @@ class ContainerSupervisor:
         return container
 
     def _running_engine(self) -> ProgramEngine:
-        if self._engine is None:
+        if self._program_engine is None:
             raise UnfitProgramError(self.why_not, code="no_container_engine")
-        return self._engine
+        return self._program_engine

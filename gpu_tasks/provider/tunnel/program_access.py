@@ -50,17 +50,17 @@ class WaitingRoom:
     def __init__(self, programs: ContainerSupervisor, task_key: TaskKey) -> None:
         """`task_key` names the program."""
         self._programs = programs
-        self._key = task_key
+        self._task_key = task_key
 
-    async def _wait(self, *_: object, **__: object) -> NoReturn:
+    async def _refuse_until_secrets(self, *_: object, **__: object) -> NoReturn:
         raise AccessError(WAITS, code="waits_for_secrets")
 
-    run = reach = copy_in = copy_out = _wait
+    run = reach = copy_in = copy_out = _refuse_until_secrets
 
     def take_secrets(self, secrets: Mapping[str, bytes]) -> None:
         """See `ContainerAccess`."""
         try:
-            self._programs.give_secrets(self._key, secrets)
+            self._programs.give_secrets(self._task_key, secrets)
         except ProgramError as error:
             raise AccessError(str(error), code=error.code) from None
 
@@ -141,8 +141,8 @@ class RunningPrograms:
     def __init__(self, programs: ContainerSupervisor, container_entry: EntersContainers | None) -> None:
         """Without `container_entry`, running programs cannot be entered."""
         self._programs = programs
-        self._inside = container_entry
-        self._rooms: dict[str, ProgramAccess] = {}
+        self._container_entry = container_entry
+        self._access_by_name: dict[str, ProgramAccess] = {}
 
     def find(self, task: bytes) -> OpenContainer | None:
         """See `OpenContainers`."""
@@ -150,18 +150,20 @@ class RunningPrograms:
         if waiting_key is not None:
             return OpenContainer(WaitingRoom(self._programs, waiting_key), self._programs.reply_key(waiting_key))
         running_program = self._programs.of_task(task)
-        if running_program is None or self._inside is None:
+        if running_program is None or self._container_entry is None:
             return None
         container = running_program.container
-        program_access = self._rooms.get(container.name)
+        program_access = self._access_by_name.get(container.name)
         # The same object serves all tunnels of a container, so that its limits count across them.
         if program_access is None:
-            self._rooms = {
+            self._access_by_name = {
                 container_name: known_access
-                for container_name, known_access in self._rooms.items()
+                for container_name, known_access in self._access_by_name.items()
                 if not known_access.is_over
             }
-            program_access = self._rooms[container.name] = ProgramAccess(self._inside, container, running_program.ports)
+            program_access = self._access_by_name[container.name] = ProgramAccess(
+                self._container_entry, container, running_program.ports
+            )
         return OpenContainer(program_access, running_program.reply_key)
 
 
@@ -172,9 +174,9 @@ class ProgramAccess:
         self, container_entry: EntersContainers, container: RunningContainer, declared_ports: Sequence[int]
     ) -> None:
         """`declared_ports` are the ports that the task names."""
-        self._inside = container_entry
+        self._container_entry = container_entry
         self._container = container
-        self._ports = tuple(declared_ports)
+        self._declared_ports = tuple(declared_ports)
         self._programs = 0
         self._copying = asyncio.Lock()
         self._connecting = asyncio.Semaphore(CONNECTING_MAX)
@@ -195,30 +197,30 @@ class ProgramAccess:
         # Counted before the first await, or parallel requests would pass the limit together.
         self._programs += 1
         try:
-            shell_session = await self._inside.open_program(self._container, command, is_terminal=is_terminal)
+            shell_session = await self._container_entry.open_program(self._container, command, is_terminal=is_terminal)
             if is_terminal:
                 with contextlib.suppress(ContainerError):
-                    await self._inside.resize(shell_session, rows, columns)
+                    await self._container_entry.resize(shell_session, rows, columns)
         except ContainerError as error:
             self._programs -= 1
             raise AccessError(str(error), code=error.code) from None
         except BaseException:
             self._programs -= 1
             raise
-        return _ProgramTalk(self._inside, shell_session, self._ended, is_terminal=is_terminal)
+        return _ProgramTalk(self._container_entry, shell_session, self._ended, is_terminal=is_terminal)
 
     async def reach(self, port: int) -> Talk:
         """See `ContainerAccess`."""
         self._require_running()
-        if port not in self._ports:
-            declared_ports = ", ".join(map(str, self._ports)) or "none"
+        if port not in self._declared_ports:
+            declared_ports = ", ".join(map(str, self._declared_ports)) or "none"
             raise AccessError(
                 f"the task does not name port {port} ({declared_ports}); list it in `spec.run.ports`",
                 code="port_not_named",
             )
         try:
             async with self._connecting:
-                reader, writer = await open_port(await self._inside.process_of(self._container), port)
+                reader, writer = await open_port(await self._container_entry.process_of(self._container), port)
         except ContainerError as error:
             raise AccessError(str(error), code=error.code) from None
         return _PortTalk(reader, writer)
@@ -228,8 +230,8 @@ class ProgramAccess:
         first_folder, *deeper_folders = target_of(path)
         try:
             async with self._copying:
-                top_entries = await asyncio.to_thread(_below, folder, deeper_folders)
-                await self._inside.copy_in(self._container, first_folder, top_entries)
+                top_entries = await asyncio.to_thread(_moved_below, folder, deeper_folders)
+                await self._container_entry.copy_in(self._container, first_folder, top_entries)
         except ContainerError as error:
             raise AccessError(str(error), code=error.code) from None
 
@@ -238,7 +240,7 @@ class ProgramAccess:
         output_limits = OutputLimits(FILES_OUT_MAX, COPY_BYTES_MAX)
         try:
             async with self._copying:
-                await self._inside.copy_out(self._container, "/".join(target_of(path)), output_limits, sink)
+                await self._container_entry.copy_out(self._container, "/".join(target_of(path)), output_limits, sink)
         except ContainerError as error:
             raise AccessError(str(error), code=error.code) from None
 
@@ -254,7 +256,7 @@ class ProgramAccess:
         self._programs -= 1
 
 
-def _below(copied_folder: Path, deeper_folders: Sequence[str]) -> dict[str, bytes | Path]:
+def _moved_below(copied_folder: Path, deeper_folders: Sequence[str]) -> dict[str, bytes | Path]:
     """Move the content of a folder below further folders, and return the top entries."""
     if not deeper_folders:
         return {child_path.name: child_path for child_path in sorted(copied_folder.iterdir())}
@@ -278,14 +280,14 @@ class _ProgramTalk:
         *,
         is_terminal: bool,
     ) -> None:
-        self._inside = container_entry
-        self._shell = shell_session
+        self._container_entry = container_entry
+        self._shell_session = shell_session
         self._ended = report_end
         self._frames = None if is_terminal else shell_session.stream.frames()
 
     async def read(self) -> tuple[int, bytes] | None:
         if self._frames is None:
-            output_bytes = await self._shell.stream.read(DATA_BYTES_MAX)
+            output_bytes = await self._shell_session.stream.read(DATA_BYTES_MAX)
             return (OUT, output_bytes) if output_bytes else None
         async for stream_number, output_bytes in self._frames:
             # Docker's stream header numbers standard output 1 and standard error 2.
@@ -293,18 +295,18 @@ class _ProgramTalk:
         return None
 
     async def write(self, data: bytes) -> None:
-        await self._shell.stream.write(data)
+        await self._shell_session.stream.write(data)
 
     def end_input(self) -> None:
-        self._shell.stream.end_input()
+        self._shell_session.stream.end_input()
 
     async def resize(self, rows: int, columns: int) -> None:
         with contextlib.suppress(ContainerError):
-            await self._inside.resize(self._shell, rows, columns)
+            await self._container_entry.resize(self._shell_session, rows, columns)
 
     async def end(self) -> int:
         try:
-            return await self._inside.end_program(self._shell)
+            return await self._container_entry.end_program(self._shell_session)
         except ContainerError:
             return 255
         finally:

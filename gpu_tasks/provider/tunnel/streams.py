@@ -61,7 +61,7 @@ async def serve_stream(
 ) -> None:
     """Serve the request of a stream, and end the stream."""
     try:
-        exit_code = await _served(container_access, copy_spool, tunnel_stream, stream_purpose)
+        exit_code = await _serve_request(container_access, copy_spool, tunnel_stream, stream_purpose)
         await tunnel_stream.finish(exit_code)
     except AccessError as error:
         await tunnel_stream.finish(1, str(error))
@@ -71,14 +71,14 @@ async def serve_stream(
         await tunnel_stream.finish(1, f"the provider's disk: {error.strerror}")
 
 
-async def _served(
+async def _serve_request(
     container_access: ContainerAccess, copy_spool: CopySpool, tunnel_stream: TunnelStream, stream_purpose: StreamPurpose
 ) -> int:
     match stream_purpose:
         case frames.RunProgram():
-            return await _run(container_access, tunnel_stream, stream_purpose)
+            return await _run_program(container_access, tunnel_stream, stream_purpose)
         case frames.ReachPort():
-            return await _talk(tunnel_stream, await container_access.reach(stream_purpose.port))
+            return await _carry_both_ways(tunnel_stream, await container_access.reach(stream_purpose.port))
         case frames.CopyIn():
             async with copy_spool.place(container_access, tunnel_stream) as spool_folder:
                 await _copy_in(container_access, spool_folder, tunnel_stream, stream_purpose.path)
@@ -90,35 +90,37 @@ async def _served(
     return 0
 
 
-async def _run(container_access: ContainerAccess, tunnel_stream: TunnelStream, run_request: frames.RunProgram) -> int:
+async def _run_program(
+    container_access: ContainerAccess, tunnel_stream: TunnelStream, run_request: frames.RunProgram
+) -> int:
     # The words' total is not limited by the frame's fields, which limit each word.
     if (
         not run_request.command
         or sum(len(command_word.encode()) for command_word in run_request.command) > frames.COMMAND_BYTES_MAX
     ):
         raise AccessError(f"a command has 1 to {frames.COMMAND_BYTES_MAX} bytes", code="wrong_command_length")
-    rows, columns = _size(run_request.rows, run_request.columns)
+    rows, columns = _clamped_size(run_request.rows, run_request.columns)
     program_talk = await container_access.run(
         run_request.command, is_terminal=run_request.is_terminal, rows=rows, columns=columns
     )
     if run_request.is_terminal:
 
         async def resize(row_count: int, column_count: int) -> None:
-            await program_talk.resize(*_size(row_count, column_count))
+            await program_talk.resize(*_clamped_size(row_count, column_count))
 
         tunnel_stream.on_resize = resize
-    return await _talk(tunnel_stream, program_talk)
+    return await _carry_both_ways(tunnel_stream, program_talk)
 
 
 # The customer chooses the size, so it is clamped before the container engine sees it.
-def _size(row_count: int, column_count: int) -> tuple[int, int]:
+def _clamped_size(row_count: int, column_count: int) -> tuple[int, int]:
     return min(max(1, row_count), frames.TERMINAL_MAX), min(max(1, column_count), frames.TERMINAL_MAX)
 
 
-async def _talk(tunnel_stream: TunnelStream, program_talk: Talk) -> int:
+async def _carry_both_ways(tunnel_stream: TunnelStream, program_talk: Talk) -> int:
     """Carry bytes both ways until either side ends, then end the other."""
-    carrying_up = asyncio.create_task(_up(tunnel_stream, program_talk))
-    carrying_down = asyncio.create_task(_down(tunnel_stream, program_talk))
+    carrying_up = asyncio.create_task(_carry_input(tunnel_stream, program_talk))
+    carrying_down = asyncio.create_task(_carry_output(tunnel_stream, program_talk))
     stream_end = asyncio.ensure_future(asyncio.wait({tunnel_stream.end}))
     try:
         await asyncio.wait({carrying_down, stream_end}, return_when=asyncio.FIRST_COMPLETED)
@@ -131,14 +133,14 @@ async def _talk(tunnel_stream: TunnelStream, program_talk: Talk) -> int:
     return exit_code
 
 
-async def _up(tunnel_stream: TunnelStream, program_talk: Talk) -> None:
+async def _carry_input(tunnel_stream: TunnelStream, program_talk: Talk) -> None:
     with contextlib.suppress(ConnectionError):
         while (received_frame := await tunnel_stream.read()) is not None:
             await program_talk.write(received_frame[1])
         program_talk.end_input()
 
 
-async def _down(tunnel_stream: TunnelStream, program_talk: Talk) -> None:
+async def _carry_output(tunnel_stream: TunnelStream, program_talk: Talk) -> None:
     with contextlib.suppress(TunnelError, ConnectionError):
         while (program_output := await program_talk.read()) is not None:
             stream_channel, output_bytes = program_output
@@ -171,7 +173,7 @@ async def _copy_in(
 ) -> None:
     # The path is checked before any byte is accepted.
     target_of(container_path)
-    async with _own_folder(spool_folder) as unpacked_folder, _spooled(spool_folder) as spooled_file:
+    async with _own_folder(spool_folder) as unpacked_folder, _spooled_file(spool_folder) as spooled_file:
         received_size = 0
         while (received_frame := await _in_time(tunnel_stream.read())) is not None:
             received_size += len(received_frame[1])
@@ -191,7 +193,7 @@ async def _copy_out(
     container_access: ContainerAccess, spool_folder: Path, tunnel_stream: TunnelStream, container_path: str
 ) -> None:
     target_of(container_path)
-    async with _spooled(spool_folder) as spooled_file:
+    async with _spooled_file(spool_folder) as spooled_file:
         bounded_file = _Bounded(spooled_file)
         await container_access.copy_out(container_path, bounded_file)  # type: ignore[arg-type]
         spooled_file.seek(0)
@@ -228,7 +230,7 @@ async def _own_folder(spool_folder: Path) -> AsyncIterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def _spooled(spool_folder: Path) -> AsyncIterator[BinaryIO]:
+async def _spooled_file(spool_folder: Path) -> AsyncIterator[BinaryIO]:
     spooled_file = tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY, dir=str(spool_folder))  # noqa: SIM115 it is closed in a thread
     try:
         yield cast("BinaryIO", spooled_file)
@@ -241,12 +243,12 @@ class _Bounded:
 
     def __init__(self, inner_file: IO[bytes]) -> None:
         self._file = inner_file
-        self._size = 0
+        self._clamped_size = 0
 
     def write(self, data: bytes) -> int:
         """Write, or raise AccessError if the copy is too large."""
-        self._size += len(data)
-        if self._size > frames.COPY_BYTES_MAX:
+        self._clamped_size += len(data)
+        if self._clamped_size > frames.COPY_BYTES_MAX:
             raise AccessError(
                 f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes; copy in parts", code="copy_too_large"
             )

@@ -55,20 +55,20 @@ class TunnelServer:
         self, rooms: OpenContainers, seal_key: SealKey, genesis_hash: bytes, provider_stash: bytes, spool_folder: Path
     ) -> None:
         """`spool_folder` is a folder for copies in progress."""
-        self._rooms = rooms
+        self._open_containers = rooms
         self._seal_key = seal_key
         self._genesis = genesis_hash
-        self._stash = provider_stash
+        self._provider_stash = provider_stash
         shutil.rmtree(spool_folder, ignore_errors=True)  # left by a daemon that was killed during copies
         make_folder(spool_folder)
         self.spool = CopySpool(spool_folder)
         self._handshakes = RequestSlots(*HANDSHAKES)
-        self._open: Counter[bytes] = Counter()
+        self._open_counts: Counter[bytes] = Counter()
 
     @property
     def count(self) -> int:
         """The number of open tunnels."""
-        return self._open.total()
+        return self._open_counts.total()
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """Serve a tunnel from its handshake to its end."""
@@ -88,7 +88,7 @@ class TunnelServer:
         except (TunnelKeyError, TimeoutError, ConnectionError) as error:
             await web_socket.close(message=str(error).encode()[:100] or b"too slow")
             return web_socket
-        self._open[task_id] += 1
+        self._open_counts[task_id] += 1
         ping_task = asyncio.create_task(_keep_alive(web_socket, request.transport))
         try:
             serve = partial(serve_stream, open_container.room, self.spool)
@@ -97,13 +97,13 @@ class TunnelServer:
             await tunnel.settle()
         finally:
             ping_task.cancel()
-            self._open[task_id] -= 1
+            self._open_counts[task_id] -= 1
             with contextlib.suppress(ConnectionError):
                 await web_socket.close()
         return web_socket
 
     def _is_full(self, task_id: bytes) -> bool:
-        return self._open[task_id] >= TUNNELS_OF_TASK_MAX or self._open.total() >= TUNNELS_MAX
+        return self._open_counts[task_id] >= TUNNELS_OF_TASK_MAX or self._open_counts.total() >= TUNNELS_MAX
 
     def _found(self, task_digits: str) -> tuple[bytes, OpenContainer]:
         try:
@@ -112,7 +112,7 @@ class TunnelServer:
             task_id = b""
         if not task_id:
             raise web.HTTPBadRequest(text=f"a task is {TASK_DIGITS} hexadecimal digits")
-        open_container = self._rooms.find(task_id)
+        open_container = self._open_containers.find(task_id)
         if open_container is None:
             raise web.HTTPNotFound(text="no program of this task runs here now")
         return task_id, open_container
@@ -124,7 +124,7 @@ class TunnelServer:
         task_id: bytes,
         open_container: OpenContainer,
     ) -> SealedLine:
-        tunnel_name = TunnelName(self._genesis, task_id, self._stash)
+        tunnel_name = TunnelName(self._genesis, task_id, self._provider_stash)
         sealed_line = SealedLine(tunnel_name, self._seal_key, open_container.customer_key, is_customer=False)
         sealed_line.hear(await _record(web_socket))
         await web_socket.send_bytes(sealed_line.hello())

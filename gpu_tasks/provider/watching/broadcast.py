@@ -79,16 +79,16 @@ class TaskBroadcast(TaskWatch):
     def __init__(self, broker_sender: BrokerSender, note_outbox: NoteOutbox, worker_pool: WorkerPool) -> None:
         """Sending begins with `async with`."""
         self._sender = broker_sender
-        self._outbox = note_outbox
+        self._note_outbox = note_outbox
         self._workshop = worker_pool
-        self._watched: dict[bytes, _Watched] = {}
+        self._watched_tasks: dict[bytes, _Watched] = {}
         self._meters: dict[bytes, DeviceMeter] = {}
         self._gauge = Gauge()
         self._running: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         """Start to connect and send in the background."""
-        self._running = [asyncio.create_task(self._sender.run()), asyncio.create_task(self._beat())]
+        self._running = [asyncio.create_task(self._sender.run()), asyncio.create_task(self._send_beats())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -103,7 +103,7 @@ class TaskBroadcast(TaskWatch):
     def tell(self, event: str, **fields: Detail) -> None:
         """Report an event to the customer of its task, if the task is watched."""
         task_id = fields.get("task")
-        watched_task = self._watched.get(task_id) if isinstance(task_id, bytes) else None
+        watched_task = self._watched_tasks.get(task_id) if isinstance(task_id, bytes) else None
         if watched_task is None:
             return
         note_fields = []
@@ -112,20 +112,20 @@ class TaskBroadcast(TaskWatch):
                 text = shortened_text(shown(field_value), TEXT_BYTES_MAX)
                 note_fields.append(NoteField(shortened_text(field_name, WORD_BYTES_MAX), text))
         event_note = EventNote(shortened_text(event, WORD_BYTES_MAX), tuple(note_fields[:FIELDS_MAX]))
-        self._put(watched_task.subject, Channel.STATUS, event_note, watched_task.reader, is_retained=True)
+        self._queue_note(watched_task.subject, Channel.STATUS, event_note, watched_task.reader, is_retained=True)
 
     def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:
         """See `TaskWatch`."""
         # A request may name a bad reply key. Nothing could be sealed to it.
-        if (task not in self._watched and len(self._watched) >= WATCHED_MAX) or not is_usable(reader):
+        if (task not in self._watched_tasks and len(self._watched_tasks) >= WATCHED_MAX) or not is_usable(reader):
             return
         watched_task = _Watched(TaskSubject(task, place), device, reader)
-        if self._watched.get(task) is None or self._watched[task].subject != watched_task.subject:
-            self._watched[task] = watched_task
+        if self._watched_tasks.get(task) is None or self._watched_tasks[task].subject != watched_task.subject:
+            self._watched_tasks[task] = watched_task
 
     def progress(self, task: bytes, done: int, total: int, step_us: int) -> None:
         """See `TaskWatch`."""
-        watched_task = self._watched.get(task)
+        watched_task = self._watched_tasks.get(task)
         if watched_task is None:
             return
         now_seconds = time.monotonic()
@@ -134,28 +134,28 @@ class TaskBroadcast(TaskWatch):
             watched_task.progress_at = now_seconds
             meter_reading = self._meters.get(watched_task.device, NO_METER)
             progress_note = ProgressNote(done, total, step_us, meter_reading)
-            self._put(watched_task.subject, Channel.METRICS, progress_note, watched_task.reader)
+            self._queue_note(watched_task.subject, Channel.METRICS, progress_note, watched_task.reader)
 
     def lines(self, task: bytes, lines: Sequence[LogLine], left_out: int) -> None:
         """See `TaskWatch`. The broker retains the newest lines for later subscribers."""
-        watched_task = self._watched.get(task)
+        watched_task = self._watched_tasks.get(task)
         if watched_task is not None:
             watched_task.has_lines = True
             log_note = LogNote(tuple(lines), left_out)
-            self._put(watched_task.subject, Channel.LOG, log_note, watched_task.reader, is_retained=True)
+            self._queue_note(watched_task.subject, Channel.LOG, log_note, watched_task.reader, is_retained=True)
 
     def end(self, task: bytes) -> None:
         """See `TaskWatch`."""
-        watched_task = self._watched.pop(task, None)
+        watched_task = self._watched_tasks.pop(task, None)
         if watched_task is not None:
-            self._outbox.forget(watched_task.subject)
+            self._note_outbox.forget(watched_task.subject)
             for note_channel in (Channel.STATUS, Channel.LOG) if watched_task.has_lines else (Channel.STATUS,):
                 # MQTT 3.1.1, 3.3.1.3: an empty retained message removes the one that the broker keeps.
-                self._put(watched_task.subject, note_channel, None, None, is_retained=True)
+                self._queue_note(watched_task.subject, note_channel, None, None, is_retained=True)
 
     # ------------------------------------------------------------------------------------------- in the background
 
-    async def _beat(self) -> NoReturn:
+    async def _send_beats(self) -> NoReturn:
         beats_since = BEAT_SAMPLES
         while True:
             await self._sample(self._workshop.devices)
@@ -173,11 +173,11 @@ class TaskBroadcast(TaskWatch):
                 self._meters[device_id] = DeviceMeter(*await asyncio.to_thread(self._gauge.read, hardware))
 
     def _tell_beats(self) -> None:
-        for watched_task in self._watched.values():
+        for watched_task in self._watched_tasks.values():
             told_numbers = [
                 self._sender.told(watched_task.subject, note_channel) for note_channel in (Channel.LOG, Channel.METRICS)
             ]
-            self._put(watched_task.subject, Channel.STATUS, BeatNote(*told_numbers), watched_task.reader)
+            self._queue_note(watched_task.subject, Channel.STATUS, BeatNote(*told_numbers), watched_task.reader)
 
     def _tell_devices(self) -> None:
         for device_id, hardware in self._workshop.devices.items():
@@ -185,9 +185,9 @@ class TaskBroadcast(TaskWatch):
             device_note = DeviceNote(
                 shown_name, self._workshop.is_working(device_id), self._meters.get(device_id, NO_METER)
             )
-            self._put(DeviceSubject(device_id), Channel.STATUS, device_note, None, is_retained=True)
+            self._queue_note(DeviceSubject(device_id), Channel.STATUS, device_note, None, is_retained=True)
 
-    def _put(
+    def _queue_note(
         self,
         note_subject: Subject,
         note_channel: Channel,
@@ -197,4 +197,4 @@ class TaskBroadcast(TaskWatch):
         is_retained: bool = False,
     ) -> None:
         now_ms = time.time_ns() // 1_000_000
-        self._outbox.put(WaitingNote(note_subject, note_channel, telemetry_note, now_ms, reader_key, is_retained))
+        self._note_outbox.put(WaitingNote(note_subject, note_channel, telemetry_note, now_ms, reader_key, is_retained))

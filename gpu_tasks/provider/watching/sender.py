@@ -68,10 +68,10 @@ class BrokerSender:
         while True:
             try:
                 async with broker_connection(
-                    self.address, private=self.is_private, last_will=self._will(), user_and_password=self.login
+                    self.address, private=self.is_private, last_will=self._last_will(), user_and_password=self.login
                 ) as broker_client:
                     failures, self.is_connected = 0, True
-                    await self._serve(broker_client)
+                    await self._serve_connection(broker_client)
             except BROKER_ERRORS as error:
                 # One report for several attempts, so that a missing broker does not fill the log.
                 if failures % len(RECONNECT_SECONDS) == 0:
@@ -85,19 +85,19 @@ class BrokerSender:
         """Return the number of messages numbered in a channel in this session."""
         return self._numbers.get((note_subject, note_channel), 0)
 
-    def _will(self) -> aiomqtt.Will:
+    def _last_will(self) -> aiomqtt.Will:
         """Return the message that the broker publishes when the connection breaks.
 
         Its number follows the one of presence.
         """
         return aiomqtt.Will(
-            self.topics.of(self._self, Channel.STATUS),
-            self._signed(PresenceNote(is_here=False), self.told(self._self, Channel.STATUS) + 2),
+            self.topics.of(self._own_subject, Channel.STATUS),
+            self._signed(PresenceNote(is_here=False), self.told(self._own_subject, Channel.STATUS) + 2),
             AT_LEAST_ONCE,
             retain=True,
         )
 
-    async def _serve(self, broker_client: aiomqtt.Client) -> None:
+    async def _serve_connection(self, broker_client: aiomqtt.Client) -> None:
         """Announce presence and send waiting notes until the connection ends or the task is cancelled."""
         sending_task, broken_task = asyncio.create_task(self._send(broker_client)), broken_off(broker_client)
         try:
@@ -123,7 +123,7 @@ class BrokerSender:
 
     async def _publish_presence(self, broker_client: aiomqtt.Client, *, is_here: bool) -> None:
         """Publish presence with a number of its own. Absence has the next number, which the will uses too."""
-        channel_line = (self._self, Channel.STATUS)
+        channel_line = (self._own_subject, Channel.STATUS)
         message_number = self.told(*channel_line) + 1 if is_here else self.told(*channel_line)
         if is_here:
             self._numbers[channel_line] = message_number + 1
@@ -141,7 +141,7 @@ class BrokerSender:
         self.outbox.sent(waiting_note)
 
     @property
-    def _self(self) -> ProviderSubject:
+    def _own_subject(self) -> ProviderSubject:
         return ProviderSubject(self.identity.stash)
 
     def _numbered(self, waiting_note: WaitingNote, telemetry_note: TelemetryNote) -> bytes:
@@ -162,7 +162,9 @@ class BrokerSender:
 
     def _signed(self, presence_note: PresenceNote, message_number: int) -> bytes:
         now_ms = time.time_ns() // 1_000_000
-        return self._message(self._self, Channel.STATUS, message_number, now_ms, 0, payload_of(presence_note, None))
+        return self._message(
+            self._own_subject, Channel.STATUS, message_number, now_ms, 0, payload_of(presence_note, None)
+        )
 
     def _message(
         self,
