@@ -244,8 +244,8 @@ class BidDuty(Duty):
         # On the disk before its commitment is sent: a bid without its salt cannot be opened, and its bond burns.
         parts.journal.tasks.put(task_key, TaskEntry(device_id, bid_basis, bid_offer, os.urandom(32)))
         parts.telemetry.tell(
-            "bid", task=task_id, auction=auction_number, device=device_id, price=bid_offer.price,
-            blocks=bid_offer.blocks, collateral=bid_offer.collateral, step_us=measured.step_us,
+            "bid", task=task_id, auction=auction_number, device=device_id,
+            price=bid_offer.price, blocks=bid_offer.blocks, collateral=bid_offer.collateral, step_us=measured.step_us,
         )  # fmt: skip
 
     def _pass_over(self, task_key: TaskKey, error: Exception, more_text: str = "") -> None:
