@@ -253,6 +253,7 @@ class BlobClient:
 
     async def inventory_of(self, endpoint: str) -> bytes:
         """Return a provider's claimed inventory, unverified. Raise BlobError on failure, or if it is too long."""
+        # A search asks every provider, so one of them must not fill the memory of all who search.
         byte_limit, transfer_slots = INVENTORY_BYTES_MAX, self._inventory_slots
         return await self._request(
             "GET", endpoint, INVENTORY_PATH, None, byte_limit=byte_limit, transfer_slots=transfer_slots

@@ -83,6 +83,7 @@ class Opened:
     def left_out(self, reader_keys: Iterable[bytes]) -> list[bytes]:
         """Return the readers without a box or with a wrong one, at about 0.1 ms for each."""
         known_boxes = dict.fromkeys(self.boxes)
+        # The whole box: one with the right ephemeral key may still hold another content key.
         return [reader_key for reader_key in reader_keys if _key_box(self.key, reader_key) not in known_boxes]
 
 

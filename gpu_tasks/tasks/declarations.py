@@ -132,6 +132,7 @@ def written(default_text: str) -> Any:
 class Section(BaseModel):
     """Declared keys. A field's alias is its key in the file, and its description is shown to people."""
 
+    # An unknown key is refused: a limit with a slip in its name would limit nothing.
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     @model_validator(mode="before")

@@ -272,6 +272,7 @@ def _is_slot_of(slot: Slot, placed_bid: Placed) -> bool:
 def _is_at_rest_price(slot: Slot, placed_bid: Placed, milestones_done: int, milestones: int) -> bool:
     """Return True if price and promise are those of the rest. A customer may have allowed more blocks since."""
     remaining_price = money.remaining(placed_bid.pay, milestones_done, milestones)
+    # A customer may have added blocks since, so a longer promise is no difference.
     return slot.price == remaining_price and slot.promised >= money.remaining_blocks(
         placed_bid.bid.blocks, milestones_done, milestones
     )

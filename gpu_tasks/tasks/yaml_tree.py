@@ -150,6 +150,7 @@ class _Composer:
             _refuse(
                 self._file, line_number, "too_many_values", f"the file has more than {NODES_MAX:,} values; shorten it"
             )
+        # A small file of brackets would otherwise exhaust the stack.
         if node_depth > self._depth_max:
             problem_text = f"the file has more than {self._depth_max} nested levels; no key needs as many"
             _refuse(self._file, line_number, "too_deep", problem_text)

@@ -25,6 +25,7 @@ def next_digest(segmented_run: SegmentedRun, segment_index: int, state: bytes) -
         steps_done = segmented_run.steps_done(state)
     except DecodeError:
         return None
+    # A trace could otherwise repeat a state, and skip the work of a segment.
     if steps_done != segmented_run.boundary(segment_index):
         return None
     return state_hash(segmented_run.advance(state, segmented_run.boundary(segment_index + 1) - steps_done))

@@ -310,6 +310,7 @@ def shares(outcome: TaskOutcome, slot_money: TaskMoney) -> dict[TaskPayee, int]:
 
 def escrow(task_rules: TaskRules, price_max: int) -> int:
     """Return the most that a slot costs its customer: greatest price, the standby's share of it, and premium."""
+    # All three, so that a task awarded at its greatest price can still be settled.
     return price_max + standby_max(task_rules, price_max) + premium(task_rules, price_max)
 
 

@@ -71,6 +71,7 @@ def failure_ppm(track_record: TrackRecord, loss_grains: int) -> int:
         return 0
     return -(
         -PPM
+        # The task's own loss is added, or a provider without any record would beat one with years of work.
         * (track_record.failed + loss_grains)
         // (track_record.settled + track_record.failed + PRIOR_TIMES * loss_grains)
     )

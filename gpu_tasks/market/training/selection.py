@@ -180,6 +180,7 @@ def _competing_fields(terms: TaskTerms, ordered_entries: list[_Entry]) -> list[l
 
 def _clearing(terms: TaskTerms, chosen_field: list[_Entry], rival_fields: list[list[_Entry]]) -> int | None:
     """Return the score at which the last rival drops out: in the chosen field, or in another able field."""
+    # The first loser and not the last winner: paid by their own bids, bidders would shade their prices.
     last_scores = [entry.score.total for entry in chosen_field[terms.slots : terms.slots + 1]]
     last_scores += [field[terms.slots - 1].score.total for field in rival_fields]
     return min(last_scores, default=None)

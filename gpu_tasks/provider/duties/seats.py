@@ -112,6 +112,7 @@ class SeatDuty(Duty, Generic[CaseT]):
             except (UnusableInputError, BadRequestError) as judge_error:
                 tell("input_bad", **judged_case.subject, **failure(judge_error))
                 statement = UNANSWERABLE
+            # A node could hand a judge another case, and the judge would lose its stake for the answer.
             await self._check_final(judged_case)
             self._keep(judged_case, statement)
             await self._take_if_due(judged_case, JudgeStep.COMMIT)

@@ -36,6 +36,8 @@ SYSTEM = (Path("/bin"), Path("/sbin"), Path("/lib"), Path("/lib32"), Path("/lib6
 """Folders of programs and libraries. They link into /usr on most systems."""
 GPU_NODES = ("nvidia*", "nvidia-caps/*", "kfd", "dri/*")
 """Device nodes below /dev that CUDA and ROCm open."""
+# A worker that hostile input takes over must reach neither the node's RPC nor a cloud's metadata service, and no worker
+# outlives a killed daemon.
 ALONE = ("--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY)
 NO_MORE_NAMESPACES = ("--unshare-user", "--disable-userns")
 """Supported since bubblewrap 0.8. It closes a part of the kernel that a worker does not need."""

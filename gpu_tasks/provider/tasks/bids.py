@@ -165,6 +165,7 @@ class BidDuty(Duty):
             check_program(task, task_means, newest_height)
 
     def _task_means(self, spendable: int, disk_bytes: int) -> Means:
+        # Less the promised grains: a bid won without its collateral loses its bond.
         return Means(self.parts.identity.stash, spendable - self.book.promised(), disk_bytes)
 
     def _device_for(self, task: Task, own_devices: list[DeviceStatus]) -> bytes:

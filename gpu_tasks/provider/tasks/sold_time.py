@@ -104,6 +104,8 @@ class TimeDuty:
         if task_entry.result is not None or task_key in self._lost:
             return
         is_waiting = self.programs.lacks_secrets(task_key)
+        # By the journal and not the engine: a restarted daemon would begin the program anew, for time that is paid
+        # already.
         if not task_entry.is_begun and not is_waiting:
             self._tasks.start((*task_key, "begin"), self._begin_program(task_key, task, task_entry, slot_place))
             return

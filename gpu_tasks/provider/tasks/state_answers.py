@@ -79,6 +79,7 @@ class StateAnswers:
             raise NoJudgeError(f"not a question: {error}") from None
         state_question = signed_question.question
         signed_payload = _signed_payload(self._parts.identity.genesis, state_question)
+        # Otherwise anyone could have states read and sealed in a judge's name.
         if not verify(Scheme.ED25519, state_question.provider_key, signed_payload, signed_question.signature):
             raise NoJudgeError("bad signature")
         try:

@@ -93,6 +93,7 @@ class TaskRun:
             self._used = together(self._used, chunk_usage)
             steps_done += chunk_steps
             tell(steps_done)
+        # On the disk first: after a restart the run continues from there.
         self.folder.keep_state(self.index + 1, next_state)
         self._take_state(next_state)
 
@@ -155,6 +156,7 @@ async def prepared_run(
         run_folder.keep_input(input_blob)
     begun_run = await parts.workers.begin(workload_form, unit_input.request, device)
     first_state, earlier_digests = run_folder.state(state_index(task.order, task.behind)), list(run_folder.earlier())
+    # After a power cut the folder may be incomplete. The root of a shorter trace would count as a lie.
     if first_state is None or len(earlier_digests) != state_index(task.order, task.behind):
         first_state, earlier_digests = await _first_state(
             parts, task, workload_form, unit_input, begun_run.state, begun_run.boundaries

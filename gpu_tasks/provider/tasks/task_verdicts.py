@@ -131,6 +131,7 @@ async def _compute_stretches(
             state_there, _ = await parts.workers.advance(workload_form, unit_input.request, shown_states.state, 0)
         except BadStateError:
             return False, [*computed_digests, shown_states.state]
+        # A provider could leave steps out, and the judges would make up for them.
         if state_there.done != begun_run.boundaries[stretch.first]:
             return False, [*computed_digests, shown_states.state]
         stretch_steps = begun_run.boundaries[stretch.end] - state_there.done

@@ -369,6 +369,7 @@ class WorkDuty(Duty):
             return True
         (final_own_task,) = await self._own_tasks({own_task.key: task_entry}, is_final=True)
         own_commitment = commitment_of(self.parts.identity.genesis, own_task.key, self.parts.identity.stash, task_entry)
+        # A node that swallowed the commitment would be shown the sealed price, and a rival could bid below it.
         if final_own_task.bid is None or final_own_task.bid.commitment != own_commitment or final_own_task.task is None:
             self.book.wait(own_task.key[0], "not_final", "the final chain does not have the bid", is_problem=True)
             return False

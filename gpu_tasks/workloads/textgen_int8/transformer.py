@@ -146,6 +146,7 @@ def forward_each(loaded_model: Loaded, tokens: Ints, cache: Cache, token_positio
     if end > loaded_model.shape.context:
         raise ValueError("more tokens than in the context")
     own_positions = backend.put(token_positions)
+    # A lane still holds the keys of the text that it had before, and these lie behind its position.
     visible = backend.put(np.arange(end)[None, :] <= token_positions[:, None])[:, None, None, :]
     token_places = _Places(
         loaded_model.positions[own_positions][:, None, :],

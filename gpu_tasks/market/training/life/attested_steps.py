@@ -113,8 +113,10 @@ def _signing_problem(market: TrainingStorage, signed_attestation: SignedTaskAtte
         or (device_record.owner, device_record.assignment) != (key_owner, statement.task)
     ):
         return NOT_SLOT_OWNER
+    # With this chain's genesis hash: a statement of another chain with the same task proves nothing here.
     signing_payload = task_signing_payload(market.system.block_hash[0], statement)
     return (
+        # Without the check, anyone could state a wrong result for a provider, and burn its collateral.
         "" if verify_ed25519(statement.provider_key, signing_payload, signed_attestation.signature) else BAD_SIGNATURE
     )
 

@@ -182,6 +182,7 @@ def _rest_price_max(market: TrainingStorage, task_id: bytes, task: Task) -> int:
     price_before = task.terms.price_max
     if money.escrow(task.rules, price_before) <= least_escrow:
         return price_before
+    # A rest that is awarded at this price must still fit the escrow, standby and premium included.
     return min(price_before, money.affordable(task.rules, least_escrow))
 
 

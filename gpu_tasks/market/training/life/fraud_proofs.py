@@ -31,6 +31,7 @@ def claim(market: TrainingStorage, task_id: bytes, signing_account: bytes, commi
     """Commit to a fraud proof, as a bonded candidate without a part in the task."""
     task, challenger = _challenged(market, task_id), market.devices.operator(signing_account)
     ensure(market.stake.is_candidate(challenger), NotEligible)
+    # A customer disputes with its own bonds. By a fraud proof it would earn twice from a wrong result.
     ensure(all(slot.provider != challenger for slot in task.slots) and challenger != task.customer, NotEligible)
     ensure(market.claims[task_id, challenger] is None, DoneAlready)
     claim_count = task.claims + 1 if task.claims < CLAIMS_MAX else CLAIMS_MAX

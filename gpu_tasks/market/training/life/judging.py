@@ -161,6 +161,7 @@ def end_of_acceptance(market: TrainingStorage, task_id: bytes, task: Task) -> No
         market.emit(ResultAccepted(task_id, Acceptance.BY_SILENCE))
     if is_replicated(task.order):
         replicating.conclude(market, task_id, task)
+    # A customer and a liar of one owner must not settle before the beacon could order an audit.
     elif task.is_checked:
         conclude(market, task_id, task)
     else:

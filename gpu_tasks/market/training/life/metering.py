@@ -22,6 +22,7 @@ PLACE = 0
 
 def ensure_interval_over(task: Task, block_height: int) -> None:
     """Raise NotDueYet while the interval to be paid still runs."""
+    # Or a provider would be paid for all of its time in the first blocks, and leave.
     ensure(block_height >= interval_end(task), NotDueYet)
 
 
@@ -30,6 +31,7 @@ def pay_interval(market: TrainingStorage, task_id: bytes, task: Task, milestone:
     intervals_done = milestone.number - task.behind
     purses.settle(market, task_id, task, PLACE, TaskOutcome.INTERVAL_PAID, due=paid_blocks(task, intervals_done))
     slot = replace(task.slots[PLACE], reported=intervals_done, milestone=milestone)
+    # Both counts move, so no interval is paid a second time with the next one.
     task = replace(with_slot(task, PLACE, slot), done=intervals_done, owed=intervals_done, reported_at=market.height)
     # A different end that was offered before could pay this interval a second time.
     task = replace(task, close=None)

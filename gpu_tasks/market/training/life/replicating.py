@@ -94,6 +94,7 @@ def bind(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, c
     slot = replace(slot, reported=task.milestones, finished_at=market.height, taken=blocks_taken, commitment=commitment)
     task = with_slot(task, slot_place, slot)
     market.emit(ResultBound(task_id, slot_place, commitment))
+    # Nobody opens before: the last replica could copy what the first one has found.
     if all(working_slot.commitment is not None for working_slot in _working_slots(task)):
         task = _to_opening(market, task)
     market.put(task_id, task)

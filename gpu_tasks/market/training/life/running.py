@@ -111,6 +111,7 @@ def confirm_checkpoint(
     standby = task.standby
     is_standby = standby is not None and standby.provider == market.devices.operator(signing_account)
     is_customer = signing_account == task.customer
+    # A winner could otherwise count its own milestones, and vanish with their blobs.
     ensure(is_customer or is_standby, MayNotConfirm)
     # The customer may confirm a milestone that already counts by the runner-up: only then is it owed.
     ensure(milestone_number > task.behind + (task.owed if is_customer else task.done), NothingToConfirm)

@@ -121,6 +121,7 @@ def check_made(asked_config: Mapping[str, Any], warnings: Sequence[str] | None, 
         )
     wanted_host, actual_host = asked_config["HostConfig"], inspected.get("HostConfig") or {}
     for setting in LIMIT_SETTINGS:
+        # An engine silently drops limits whose control group the machine lacks.
         if actual_host.get(setting, False) != wanted_host.get(setting, False):
             raise ContainerError(
                 "limit a container",
@@ -128,6 +129,7 @@ def check_made(asked_config: Mapping[str, Any], warnings: Sequence[str] | None, 
                 "see `ogpu-provider doctor`",
                 code="limit_changed",
             )
+    # Another GPU of the machine may be the one that another customer pays for.
     if _gpus_of(actual_host) != _gpus_of(wanted_host):
         raise ContainerError(
             "give a container a GPU", f"the engine gave {_gpus_of(actual_host)}", "report this", code="other_gpu"

@@ -135,6 +135,7 @@ def _check_layers(
                 "save it again, by its id",
                 code="uncounted_bytes",
             )
+        # The engine must unpack exactly the bytes that were counted here.
         if f"sha256:{hashing_reader.finish()}" != expected:
             raise refused(
                 "a layer is not the plain tar of its configuration", "save it uncompressed", code="other_layer"

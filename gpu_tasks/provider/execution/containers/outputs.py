@@ -130,6 +130,7 @@ def _path_within(tar_entry: TarEntry, folder: str, *, is_named: bool) -> str | N
     """
     entry_name = tar_entry.name.removesuffix("/") if tar_entry.kind is EntryKind.FOLDER else tar_entry.name
     shown_name = repr(entry_name[:80])
+    # A customer that unpacks the outputs must not follow a stranger's link.
     if tar_entry.kind not in {EntryKind.FILE, EntryKind.FOLDER}:
         raise _refused(
             f"{shown_name} is {tar_entry.kind.value}", "use plain files and folders", code="not_a_plain_file"

@@ -126,6 +126,7 @@ class TarStream:
 
     def _entry_of(self, header_block: bytes, type_flag: bytes, size_bytes: int, extended: dict[str, str]) -> TarEntry:
         entry_kind = _KINDS.get(type_flag)
+        # A sparse file of a kilobyte unpacks to a terabyte in the engine's folder.
         if entry_kind is None or any(extended_key.startswith("GNU.sparse") for extended_key in extended):
             raise refused("an entry is sparse or of an unknown kind")
         # POSIX pax: an extended size replaces the header's field, which has too few digits for large files.
