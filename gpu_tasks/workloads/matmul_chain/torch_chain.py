@@ -28,6 +28,7 @@ class TorchChain:
 
     def __init__(self, device: str = "cpu") -> None:
         """Raise LookupError for a device that cannot be used."""
+        # TF32 would round operands, and a row of other bits fails the roll call.
         keep_float32_exact()
         self.name = f"torch-{device}"
         self._device = usable_device(device)

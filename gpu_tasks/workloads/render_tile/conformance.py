@@ -56,6 +56,7 @@ sphere 1.1 -1.2 0.4  0.8  matte #ff8040
 
 def roots_hash(backend: TileBackend) -> str:
     """Return the hash of the roots of squares and of their neighbours."""
+    # A float root is wrong just beside a square, if anywhere.
     numbers_near_squares = [
         whole_root * whole_root + offset for whole_root in range(1, (1 << 31) - 1, 1_999_993) for offset in (-1, 0, 1)
     ]

@@ -46,9 +46,11 @@ def verify_output(loaded_model: Loaded, request: CompletionRequest, encoded_outp
         return OutputCheck(valid=False, recomputed=0, first_wrong=request.max_tokens)
     claimed_tokens = list(encoded_output)
     if len(encoded_output) < request.max_tokens:
+        # A shorter completion claims that the model drew the boundary here.
         claimed_tokens.append(BOUNDARY)
     prompt_and_output = request.prompt + encoded_output
     read_tokens = prompt_and_output if len(encoded_output) < request.max_tokens else prompt_and_output[:-1]
+    # One prefill in place of a pass for each token: a position depends on its prefix alone, so the bits are the same.
     logits = forward(loaded_model, input_tokens(read_tokens), empty_cache(loaded_model))[0]
     prompt_length = len(request.prompt)
     for output_index, claimed_token in enumerate(claimed_tokens):
@@ -102,6 +104,7 @@ def next_tokens(
         if temperature == 0:
             tokens.append(int(likeliest[row]))
             continue
+        # The seed is the request's, so a provider cannot try seeds until it likes the completion.
         drawn_point = uniform(seed, position) * int(sums[row, -1]) >> 64
         tokens.append(int(np.searchsorted(sums[row], drawn_point, side="right")))
     return tokens

@@ -50,7 +50,7 @@ def product_hash(backend: ExactArithmetic) -> str:
 
 def limits_hash(backend: ExactArithmetic, training_request: TrainingRequest) -> str:
     """Return the hash of the state three steps after one with weights and momenta at or near their limits."""
-    training_run, running_hash = (
+    training_run, request_hash = (
         TrainingRun(backend, training_request),
         blake2b(REQUEST.encode(training_request), digest_size=DIGEST_BYTES).digest(),
     )
@@ -61,9 +61,10 @@ def limits_hash(backend: ExactArithmetic, training_request: TrainingRequest) -> 
             )
             for matrix_index, matrix_shape in enumerate(matrices(training_request))
         ]
+        # Four times too large and then cut, so that most values stand at a limit.
         for state_label, greatest_value in ((b"weights", WEIGHT_LIMIT), (b"momenta", MOMENTUM_MAX))
     ]
-    return state_hash(training_run.advance(encode_state(running_hash, TrainingState(0, *state_halves)), 3)).hex()
+    return state_hash(training_run.advance(encode_state(request_hash, TrainingState(0, *state_halves)), 3)).hex()
 
 
 def run_hashes(backend: ExactArithmetic, training_request: TrainingRequest) -> tuple[str, str]:

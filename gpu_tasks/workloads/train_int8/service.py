@@ -63,6 +63,7 @@ class IntegerTraining(StepwiseWorkload):
         training_run, state_digests, last_state = TrainingRun(self._backend, training_request), [], b""
         for state_index, last_state in enumerate(states(training_run)):
             state_digests.append(state_hash(last_state))
+            # At the first wrong state the rest of the training is saved.
             if claimed_digests[state_index : state_index + 1] != (state_digests[state_index],):
                 return OutputCheck(
                     valid=False,

@@ -43,6 +43,7 @@ def decode_state(training_request: TrainingRequest, request_hash: bytes, encoded
     """Return the state in `encoded_state`. Raise DecodeError for one of another request or beyond the limits."""
     if len(encoded_state) != state_bytes(training_request):
         raise DecodeError("a state of another length", len(encoded_state))
+    # The hash of the request keeps a provider from passing off a state of another run.
     if encoded_state[:DIGEST_BYTES] != request_hash:
         raise DecodeError("a state of another request")
     steps_done = int.from_bytes(encoded_state[DIGEST_BYTES:_HEADER_BYTES], "little")
@@ -50,6 +51,7 @@ def decode_state(training_request: TrainingRequest, request_hash: bytes, encoded
         raise DecodeError("more steps than in the request", DIGEST_BYTES)
     values = np.frombuffer(encoded_state, "<i4", offset=_HEADER_BYTES).astype(np.int64).reshape(2, -1)
     for state_half, limit in zip(values, (WEIGHT_LIMIT, MOMENTUM_MAX), strict=True):
+        # The bounds that keep every sum of a step below 2**53 hold only for states within these limits.
         if state_half.min() < -limit or state_half.max() > limit:
             raise DecodeError("a weight or momentum out of range", _HEADER_BYTES)
     shapes = matrices(training_request)

@@ -89,6 +89,7 @@ class NextByteModel:
         # memory.
         rate = asked.rate * (asked.steps - step_index) // asked.steps
         for matrix_index, gradient in enumerate([of_vectors, *gradients]):
+            # The mean over the windows is a shift, because a batch is a power of two.
             scaled = gradient << (_MEAN_OF_WEIGHTS if matrix_index else _MEAN_OF_VECTORS)
             self._change_weights(parameters, matrix_index, round_shift(scaled, asked.batch.bit_length() - 1), rate)
 
