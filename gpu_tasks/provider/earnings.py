@@ -170,6 +170,7 @@ def losses(file_path: Path) -> Iterator[LostPart]:
     return _parsed_lines(file_path, LostPart)
 
 
+# The work goes on without its line: a full disk must not stop a paying daemon.
 def _append_line(file_path: Path, line_fields: dict[str, Any]) -> None:
     try:
         with open(file_path, "a", encoding="utf-8", opener=own_opener) as open_file:

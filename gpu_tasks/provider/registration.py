@@ -97,6 +97,7 @@ async def registration_calls(chain_client: ChainClient, registration: Registrati
         chain_call = Devices.register_provider(seal_key=registration.seal_key, endpoint=endpoint)
         deposit_grains = await chain_client.read(Devices.provider_deposit.item)
         planned_calls.append(Planned(chain_call, deposit_grains, "provider_deposit" if deposit_grains else ""))
+    # The call replaces both fields, so it is made only if one of them differs.
     elif (provider.seal_key, provider.endpoint) != (registration.seal_key, endpoint):
         chain_call = Devices.register_provider(seal_key=registration.seal_key, endpoint=endpoint)
         planned_calls.append(Planned(chain_call, facts=_record_changes(provider, registration), alters=True))
@@ -130,6 +131,7 @@ async def check_device_bond(chain_client: ChainClient, device_class: DeviceClass
     """Raise WalletError for a bond below the minimum of a device's class, at the chain's current value."""
     bond_minima = (Devices.cpu_bond_min, Devices.consumer_bond_min, Devices.datacenter_bond_min)
     least_grains = await chain_client.read(bond_minima[device_class].item)
+    # The chain's refusal names neither the class nor the minimum.
     if bond_grains < least_grains:
         raise WalletError(
             f"a device of class {device_class.name.lower()} needs a bond of at least {format_amount(least_grains)} "

@@ -130,6 +130,7 @@ async def _funds_diagnosis(live_chain: LiveChain) -> Diagnosis:
 
 async def _store(live_chain: LiveChain) -> Diagnosis:
     provider = await live_chain.provider(live_chain.stash)
+    # The endpoint on the chain, not the daemon's own port, because customers use that one.
     endpoint = None if provider is None else endpoint_of(provider)
     if endpoint is None:
         return bad("blob store", "the chain has no endpoint of this provider", "ogpu-provider register --endpoint ...")

@@ -123,6 +123,7 @@ def container_diagnoses(container_ability: ContainerAbility, *, are_offered: boo
 def image_diagnosis(engine_folder: Path, container_policy: ContainerPolicy) -> Diagnosis:
     """Return the diagnosis of the disk space of tasks' images, from the daemon's book."""
     check_name = "Docker, images of tasks"
+    # Only the daemon's user can read its book of images.
     try:
         brought_images = list(read_book(engine_folder / BOOK_FILE).values())
     except OSError as error:

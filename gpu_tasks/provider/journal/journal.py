@@ -164,6 +164,7 @@ def whole_records(record_bytes: bytes, record_begin: int, bytes_max: int) -> Ite
         body_length = int.from_bytes(record_bytes[record_begin : record_begin + 4], "little")
         record_end = record_begin + HEADER_BYTES + body_length
         record_body = record_bytes[record_begin + HEADER_BYTES : record_end]
+        # The bytes of a torn record can read as any length.
         is_whole = 0 < body_length <= bytes_max and record_end <= len(record_bytes)
         if not is_whole or blake2_128(record_body) != record_bytes[record_begin + 4 : record_begin + HEADER_BYTES]:
             return
