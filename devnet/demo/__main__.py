@@ -63,7 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             demo_report = _run_steps(Stage(devnet, narrator), prompts, demo_engine, demo_options.stay)
             all_held = not demo_report["failures"]
         finally:
-            # A failed demo is stopped even with --stay: nobody wants to use a broken network.
             if devnet is not None and not (demo_options.stay and all_held):
                 lifecycle.down(layout.load(demo_options.folder))
     _finish_report(demo_report, demo_options, narrator)

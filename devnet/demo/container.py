@@ -73,7 +73,7 @@ def engine_for(*, stays_running: bool) -> Iterator[DemoEngine]:
     """
     with contextlib.ExitStack() as exit_stack:
         engine_address = os.environ.get("DOCKER_HOST", DEFAULT_ENGINE)
-        # An engine of the machine comes first: a second one needs root.
+        # An engine of the machine comes first: the demo's own would end with it.
         if _is_usable(engine_address):
             yield DemoEngine(engine_address)
             return

@@ -135,6 +135,7 @@ def _run_client(client_command: Sequence[str], working_folder: Path | None = Non
         )  # fmt: skip
         assert client_process.stdin is not None  # both are pipes
         assert client_process.stdout is not None
+        # Reading the client's lines blocks, so a hung client is killed from another thread.
         watchdog = Timer(CLIENT_SECONDS, client_process.kill)
         watchdog.start()
         for output_line in client_process.stdout:

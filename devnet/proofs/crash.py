@@ -62,6 +62,7 @@ async def _strike_under_load(stage: ObservedStage) -> Report:
     watching_task = asyncio.create_task(struck_devnet.observed.watch(stage.devnet))
     try:
         narrator.line(f"calm: {CALM_SECONDS:.0f} s under load")
+        # Measured before the strikes: afterwards, blocks wait for nodes that restart.
         calm_latency = await measure_latencies(stage.devnet, CONSENSUS["devnet"].slot_ms, CALM_SECONDS)
         narrator.line(f"calm: {calm_latency.line()}")
         strike_report = await _run_strikes(struck_devnet, deal_kinds(proof_options.kills, random_source), narrator)

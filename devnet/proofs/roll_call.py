@@ -169,6 +169,7 @@ def _failures_of_provider(event_trace: EventTrace, provider: CalledProvider, bon
         for fact_name, event_count in event_counts.items()
         if event_count != 1
     ]
+    # The killed daemon must resume from its record, and not compute the chain again.
     if provider.begun_count != 1:
         failures.append(f"its chain was computed {provider.begun_count} times, not once")
     objections, lost_grains, drawn_units = (
@@ -346,6 +347,7 @@ class HeldRollCall:
 
 def _for_all_providers(provider_action: Callable[[str], ResultT]) -> list[ResultT]:
     """Do something for all providers concurrently."""
+    # Concurrent, because each command waits until its calls are final.
     with ThreadPoolExecutor(len(ROLES_BY_PROVIDER)) as thread_pool:
         return list(thread_pool.map(provider_action, ROLES_BY_PROVIDER))
 

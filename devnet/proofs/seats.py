@@ -227,6 +227,7 @@ async def _become_validator(operator: Operator) -> Report:
         "1000": STAKE_OGPU, "PROVIDER_ACCOUNT": ss58(dev_accounts.key(NEWCOMER, dev_accounts.PROVIDER)),
         "gpu": f"//{NEWCOMER}",
     }  # fmt: skip
+    # The page itself is run, so that a wrong command there fails the proof.
     for command in documented_commands("Become a validator"):
         if command.startswith("ogpu-node --chain"):
             operator.report_line(f"$ {command}")

@@ -297,6 +297,7 @@ def sell_and_watch(watched_task: WatchedTask, stage: BrokerStage) -> HeardTask:
     if watched_task.name == UNDISTURBED_TASK:
         stage.undisturbed_blocks = heard_task.blocks_at_work
     if stage.undisturbed_blocks and watched_task.steps == SHORT_STEPS:
+        # Blocks and not seconds, because a slow machine delays the chain as much as the task.
         heard_task.blocks_most = int(DELAY_MAX * stage.undisturbed_blocks) + BLOCKS_SPARED
     for problem_text in dict.fromkeys(heard_task.problems):
         stage.narrator.line(f"said: {problem_text}")
@@ -373,6 +374,7 @@ async def kill_broker(stage: BrokerStage, _: bytes) -> None:
     """Kill the broker, and restart it after a while."""
     (broker_process,) = lifecycle.brokers(stage.devnet)
     await asyncio.to_thread(processes.kill, broker_process)
+    # The relay would hold its clients' connections open to a broker that is gone.
     stage.relay.abort_connections()
     await asyncio.sleep(FAULT_SECONDS)
     await asyncio.to_thread(processes.start, broker_process)
@@ -387,6 +389,7 @@ async def slow_broker(stage: BrokerStage, _: bytes) -> None:
 
 async def mute_broker(stage: BrokerStage, _: bytes) -> None:
     """Withhold all messages for a while."""
+    # No connection breaks, so only the silence itself can tell the program.
     stage.relay.passing_on.clear()
     await asyncio.sleep(HEARD_OUT_SECONDS / 2)
     stage.relay.passing_on.set()

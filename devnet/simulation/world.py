@@ -50,7 +50,7 @@ class Weather:
         travel_times_ms = [random_source.randint(self.delay_min_ms, self.delay_max_ms)]
         if self.tail_percent and random_source.randrange(100) < self.tail_percent:
             travel_times_ms[0] *= random_source.randint(2, TAIL_FACTOR_MAX)
-        # Datagrams and reconnects deliver a message twice in practice, so no step may count one twice.
+        # A peer that reconnects may send a message again, so no step may count one twice.
         if self.duplicate_percent and random_source.randrange(100) < self.duplicate_percent:
             travel_times_ms.append(travel_times_ms[0] + random_source.randrange(DUPLICATE_LATE_MAX_MS))
         return travel_times_ms
@@ -133,6 +133,7 @@ class World(Generic[R]):
 
     def at(self, when_ms: int, action: Callable[..., None], *arguments: Any) -> None:
         """Schedule an action. Equal times keep the order of their scheduling."""
+        # The counter breaks ties, so that equal times keep their order and runs repeat.
         heappush(self._action_queue, (when_ms, next(self._action_numbers), action, arguments))
 
     def schedule_tick(self, sim_node: R, when_ms: int) -> None:

@@ -100,7 +100,7 @@ class LiveProof:
         results: dict[str, Result] = {}
         # A signal must end the run through its `finally` clauses, which stop the nodes.
         with lifecycle.ending_on_signals():
-            # A network takes longer to start than most scenarios, so those with equal networks share one.
+            # Starting a network is slow, so scenarios with equal networks share one.
             for scenarios in _grouped_by_network(options.only):
                 with scenarios[0].network(ProofRun(options, narrator)) as stage:
                     for scenario in scenarios:

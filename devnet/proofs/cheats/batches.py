@@ -104,6 +104,7 @@ async def post_units(
     tokens_in, tokens_max = sum(map(workload_form.cost_in, asked_batch.requests)), REQUEST_COUNT * ALLOWED_TOKENS
     price_grains = price_of(RATE_GRAINS, work_of(service.terms.input_share, tokens_in, tokens_max))
     asked_unit = AskedUnit.of(encode_requests(asked_batch.requests), REQUEST_COUNT, tokens_in, tokens_max, price_grains)
+    # Clients refuse private addresses by default, and a devnet has no others.
     async with BlobClient(private=True) as blob_client:
         units_terms = await Sealer(chain_client, blob_client, customer_keypair, SERVICE_NUMBER, racers).terms(
             [asked_unit] * unit_count, lambda: None

@@ -255,6 +255,7 @@ def _judge_failures(differing_scene: DifferingScene, dispute_trace: DisputeTrace
     )
     if case_count != 1:
         yield f"{case_count} cases, where one leaf differs"
+    # The point of the trees: a judge computes one leaf instead of the whole batch.
     excess_rows = [
         telemetry_row
         for telemetry_row in dispute_trace.computations

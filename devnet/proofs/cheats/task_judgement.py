@@ -277,6 +277,7 @@ def is_forestalled(event_trace: EventTrace) -> bool:
 def _count_attempts(cheat_finding: CheatFinding, attempts: list[Attempt], event_trace: EventTrace) -> None:
     """Count the attempts. An attestation in the pool is refused if no author could include it in a block."""
     stated_milestones = [task_event.milestone for _, task_event in event_trace.all(MilestoneReported)]
+    # A milestone that counts twice was included twice, so the repetition was not refused.
     repeated_count = len(stated_milestones) - len(set(stated_milestones))
     for attempt in attempts:
         answer_text = f"{attempt['what']}: {attempt['answer']}"
@@ -385,5 +386,6 @@ def _gain_failures(cheat_scene: CheatScene, task_sums: TaskSums) -> Iterator[str
             for money_move in task_sums.moves
             if money_move.account == cheat_stash and not (counts_no_judging and money_move.why == JUDGES_REASON)
         )
+        # A cheat that breaks even loses nothing by trying, so any gain is a failure.
         if gained_grains > 0 and outcomes_by_name.get(cheat_name) is not TaskOutcome.DIED:
             yield f"{cheat_name} gained {gained_grains} grains of the task"

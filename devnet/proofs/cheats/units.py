@@ -246,6 +246,7 @@ def _mode_failures(
     revealed_units = [
         unit_text for unit_text, unit_record in records_by_unit.items() if cheat_stash in unit_record.attesters()
     ]
+    # Wrong work that nobody noticed would be paid, so each revealed result must have been slashed.
     if cheat_finding.mode in WRONG_WORK:
         if cheat_finding.slashed != len(revealed_units) or not revealed_units:
             yield f"{len(revealed_units)} wrong results were revealed, {cheat_finding.slashed} were slashed"

@@ -221,6 +221,7 @@ def run_scene(container_scene: ContainerScene, stage: ContainerStage) -> RanCont
         ss58(dev_accounts.stash(provider_name)): (dev_accounts.stash(provider_name),) for provider_name in ASKED_PRICES
     }
     if container_scene.liar:
+        # One liar among three: the two equal results must outvote it.
         stage.restart({container_scene.liar: "bent-outputs"})
     wealth_before, start_time, missed_requirements = stage.wealth(stashes_by_address), time.monotonic(), list[str]()
     finished_sale = _sell_scene(stage, container_scene, missed_requirements)

@@ -215,6 +215,7 @@ async def _play_scenes(stage: ObservedStage) -> Report:
         await ChainClient.connect(devnet.members[-1].rpc_url) as chain_client,
         await ChainClient.connect(devnet.members[-1].rpc_url) as action_client,
     ):
+        # One client follows and another one acts, so that a slow action misses no final block.
         following_task = asyncio.create_task(observed_chain.follow(chain_client))
         director = Director(devnet, action_client, observed_chain, stage.narrator.line)
         playing_task = asyncio.create_task(_run_scenes(director, max(EPOCH_COUNT, stage.options.epochs)))

@@ -229,6 +229,7 @@ class ObservedChain:
                 (self.edge_latencies_ms if block_index < EDGE_BLOCKS else self.other_latencies_ms).append(
                     now_ms - block_slot * self.slot_ms
                 )
+            # A subscription may leave out heights that became final together.
             for height in range(self.height + 1, final_height + 1):
                 if (height - 1) % self.epoch_blocks == 0 and height > 1:
                     await self._recount_set(client, height)

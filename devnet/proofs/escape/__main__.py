@@ -127,6 +127,7 @@ async def _harm_since(escape_scene: EscapeScene, state_before: _HostState) -> li
     if program_run.text != "well" or seconds > ECHO_SECONDS_MAX:
         harm_found.append(f"harm: a good container says {program_run.text!r} after {seconds:.1f} s")
     state_after = _host_state(escape_scene)
+    # A new process means that the engine crashed and was restarted.
     if state_after.engine_pid != state_before.engine_pid:
         harm_found.append("harm: the engine is another process")
     if state_after.processes > state_before.processes + PROCESSES_SLACK:
@@ -143,6 +144,7 @@ async def _harm_since(escape_scene: EscapeScene, state_before: _HostState) -> li
         for losetup_line in (await run_program("losetup", "--all")).splitlines()
         if str(escape_scene.folder) in losetup_line
     ]
+    # Volumes are loop devices here, so a leak uses up the machine's loop devices as well as its disk.
     if left_behind or loop_devices or escape_scene.engine.containers:
         harm_found.append(f"harm: left behind: {[*left_behind, *loop_devices]!r:.300}")
     if escape_scene.key_file.read_text() != escape_scene.secret:

@@ -117,6 +117,7 @@ async def become_root(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
         program_run = await escape_scene.run(probe_program, "users")
         _require_refusals(program_run, checks, 4)
         checks.that("user 65534 65534" in program_run.text, f"{probe_program} stays nobody", program_run.text)
+    # Seccomp 2 is the filter mode, and NoNewPrivs 1 disarms setuid files (proc_pid_status(5)).
     process_status = await escape_scene.shell("cat /proc/self/status")
     status_lines = dict(
         output_line.split(":\t", 1) for output_line in process_status.text.splitlines() if ":\t" in output_line
@@ -210,6 +211,7 @@ async def ask_the_cloud(escape_scene: EscapeScene, checks: EscapeChecks) -> None
 @escape_attempt
 async def reach_the_machine(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
     """Connect to the machine's loopback ports, addresses and private networks from a container with a network."""
+    # The gateway of a bridge is the machine itself.
     gateway_addresses = [f"10.213.{number}.1" for number in range(3)]
     machine_places = [
         place_word
@@ -269,6 +271,7 @@ async def find_the_engine(escape_scene: EscapeScene, checks: EscapeChecks) -> No
 @escape_attempt
 async def read_the_providers_key(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
     """Read the provider's key file by its path, through /proc, and through links in the container's folders."""
+    # /proc/PID/root leads around the container's own mounts, for every process in sight.
     key_path = escape_scene.key_file.resolve()
     shell_script = (
         f"cat {key_path} /proc/1/root{key_path} /proc/*/root{key_path} /proc/*/cwd/{key_path.name}; cd /out; ln -s "
@@ -318,6 +321,7 @@ async def _reached_places(escape_scene: EscapeScene, *places: str) -> list[str]:
     return program_run.done()
 
 
+# The provider reads /out outside the container, so a link there would hand over the machine's files.
 _BAD_OUTPUTS = {
     "a link to a file of the machine": "ln -s /etc/shadow /out/x",
     "a link to a folder": "mkdir /out/d; ln -s / /out/d/x",

@@ -59,6 +59,7 @@ def enter_namespaces(proof_arguments: Sequence[str]) -> int:
     install_programs()
     if missing_reason := why_no_engine():
         raise DevnetError(missing_reason)
+    # With --kill-child, the death of this process ends the whole PID namespace, and so every process in it.
     unshare_command = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
     # A separate init process: it reaps orphans, which would otherwise remain as zombies.
     init_command = ["docker-init", "--", sys.executable, "-m", "devnet.proofs.escape", *proof_arguments]

@@ -99,6 +99,7 @@ async def eat_the_memory(escape_scene: EscapeScene, checks: EscapeChecks) -> Non
         "within its limit",
         f"{program_run.number('megabytes')} of {limit_mebibytes} MiB",
     )
+    # Pages of tmpfs are charged to the control group that touches them first (kernel, cgroup v2).
     shell_script = "dd if=/dev/zero of=/dev/shm/a bs=65536; dd if=/dev/zero of=/tmp/a bs=65536; probe memory"
     program_run = await escape_scene.shell(shell_script, limits={"tmp_bytes": 24 * MIB})
     # Both folders together hold up to 48 MiB, which must count against the container's memory.
@@ -188,6 +189,7 @@ async def take_the_processors(escape_scene: EscapeScene, checks: EscapeChecks) -
         for output_line in program_run.text.splitlines()
         if output_line.startswith("usage_usec")
     ]
+    # The kernel enforces a CPU quota by periods of 100 ms, so a short excess is no fault.
     seconds_max = elapsed_seconds * CONTAINER_LIMITS.cpu_thousandths / 1_000 + 0.3
     checks.that(
         used_seconds and 0 < used_seconds[0] <= seconds_max,

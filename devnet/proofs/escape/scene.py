@@ -190,6 +190,7 @@ async def _provider(
 
 def used_disk_bytes(provider_folder: Path) -> int:
     """Return the bytes below a folder, without its mounts. Other programs of the machine may write meanwhile."""
+    # -x stays on one file system: mounted volumes would count twice.
     du_command = ["du", "-skx", str(provider_folder)]
     du_result = subprocess.run(du_command, capture_output=True, text=True, check=False)
     return int(du_result.stdout.split()[0]) * 1_024
@@ -203,6 +204,7 @@ def process_count() -> int:
 def resident_bytes(process_id: int | None = None) -> int:
     """Return the memory of a process, by default this one, or 0 if it has ended."""
     with contextlib.suppress(OSError):
+        # The second field is the resident size in pages (proc_pid_statm(5)).
         page_count = int(Path(f"/proc/{process_id or 'self'}/statm").read_text().split()[1])
         return page_count * os.sysconf("SC_PAGE_SIZE")
     return 0
@@ -210,6 +212,7 @@ def resident_bytes(process_id: int | None = None) -> int:
 
 def cpu_seconds(process_id: int | None = None) -> float:
     """Return user and system time of a process, by default this one, or 0 if it has ended."""
+    # utime and stime, counted from the state as 0 (proc_pid_stat(5)).
     stat_values = stat_fields(process_id or os.getpid())
     return 0.0 if stat_values is None else (int(stat_values[11]) + int(stat_values[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -28,6 +28,7 @@ async def run_victim(engine_address: str, provider_folder: Path) -> None:
         )
         await container_engine.start(container_spec)
     print("standing", flush=True)
+    # The parent kills this process: containers must outlive a provider that had no time to clean up.
     await asyncio.sleep(600)
 
 

@@ -53,6 +53,7 @@ def watched_nodes(proof_run: ProofRun) -> Iterator[FloodStage]:
         network.start_nodes(devnet)
         course = Course(devnet, proof_run.options.seconds, proof_run.narrator, proof_run.options.hog)
         token_queue = queue.Queue[trio.lowlevel.TrioToken]()
+        # The course needs trio's loop, and scenarios are plain functions: a thread joins both.
         with ThreadPoolExecutor(1) as course_thread:
             course_run = course_thread.submit(trio.run, course.live, token_queue.put)
             trio_token = _token_when_ready(token_queue, course_run)

@@ -338,6 +338,7 @@ class Course:
     def _extra_cpu(self, stretch: Stretch) -> dict[str, float]:
         """Return the CPU seconds beyond the quiet share, by role, over all nodes."""
         first_stretch = self.quiet_stretch
+        # A quiet node uses CPU too. Only the rest is the attack's.
         quiet_shares = {
             role: used_seconds / first_stretch.seconds
             for role, used_seconds in self.records.cpu_seconds(first_stretch).items()

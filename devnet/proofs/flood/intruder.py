@@ -87,6 +87,7 @@ class HostilePeer:
         waiting_messages: list[FloodMessage] = []
         frame_bytes = 0
         for message in messages:
+            # A frame above the node's limits would break a rule of its own, beside the attack's.
             if waiting_messages and (
                 len(waiting_messages) == MESSAGES_PER_FRAME or frame_bytes + len(message[1]) > FRAME_BYTES
             ):
@@ -180,6 +181,7 @@ async def connect_intruder(
     session_proof: bytes = b"",
 ) -> HostilePeer:
     """Connect an intruder to a node. Raise HandshakeFailed, OSError or trio.TooSlowError."""
+    # A node that is under attack may leave a newcomer waiting.
     with trio.fail_after(DIAL_SECONDS):
         connection = await connect(
             member.address, attack_scene.genesis, node_identity, role, session_proof, SOURCE_ADDRESS

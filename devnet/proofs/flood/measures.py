@@ -56,6 +56,7 @@ async def watch_disk(folder: Path, records: Records) -> None:
 
 def _write_and_sync(descriptor: int) -> None:
     os.pwrite(descriptor, PROBE_BYTES, 0)
+    # Synced, because sign-states are: the probe must wait for the same disk queue.
     os.fsync(descriptor)
 
 
@@ -76,6 +77,7 @@ async def watch_processes(devnet: Devnet, records: Records) -> None:
 def machine_seconds() -> float:
     """Return the CPU seconds of all processors since boot, including time stolen by the host."""
     with Path("/proc/stat").open(encoding="ascii") as stat_lines:
+        # Guest time is a part of user time (proc_stat(5)), so the fields after the eighth are left out.
         cpu_times = [int(cpu_time) for cpu_time in stat_lines.readline().split()[1:]]
     user_time, nice_time, system, _idle, _waiting, interrupts, soft_interrupts, stolen = cpu_times[:8]
     return (user_time + nice_time + system + interrupts + soft_interrupts + stolen) / TICKS_PER_SECOND

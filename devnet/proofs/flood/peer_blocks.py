@@ -68,6 +68,7 @@ def tiny_body() -> tuple[bytes, bytes]:
     return encoded_block[len(HEADER.encode(some_header)) :], body_root
 
 
+# A node that checks the header first is spared the body.
 def _tiny_extrinsics(_: AttackScene) -> MakeMessage:
     body, body_root = tiny_body()
 
@@ -142,6 +143,7 @@ class FloodSigner:
         return encode_signed(self.runtime, chain_call, Extra(), account, MultiSignature(Scheme.SR25519, SIGNATURE_MARK))
 
 
+# Decoding a nested call comes before its signature can be verified.
 def _remark_batches(attack_scene: AttackScene) -> MakeMessage:
     inner_batch = Utility.batch(calls=(System.remark(remark=b""),) * REMARKS_PER_BATCH)
     encoded_extrinsic = FloodSigner.of(attack_scene).unsigned(
@@ -184,6 +186,7 @@ def _replacements(attack_scene: AttackScene) -> MakeMessage:
     return make
 
 
+# The pool must keep room for paying extrinsics, whatever strangers have put there.
 async def _honest_one_early(devnet: Devnet) -> list[str]:
     """Check that the pool still accepts a well-paying honest extrinsic one nonce early, and then its predecessor."""
     return await with_client(devnet, _try_early)
@@ -243,6 +246,7 @@ async def _endow_hoarders(chain_client: ChainClient, hoarder_keys: list[Keypair]
     return await chain_client.height(final_block), final_block
 
 
+# trio runs the attack and asyncio the client, so the client gets a thread of its own.
 async def with_client(devnet: Devnet, ask_chain: Callable[[ChainClient], Awaitable[AnswerT]]) -> AnswerT:
     """Query the victim's node as a wallet does, which uses asyncio."""
     return await trio.to_thread.run_sync(lambda: asyncio.run(_ask_victim(devnet, ask_chain)))

@@ -104,6 +104,7 @@ def _record_action(muxer_record: bytes, per_second: float, at_once: int) -> Atta
     return act
 
 
+# Honest validators poll too, so a node may slow a stranger down but not refuse all queries.
 def _poll_query(intruder: HostilePeer, message_number: int) -> FloodMessage:
     status = _status_of(intruder)
     return FrameKind.POLL_QUERY, MESSAGE.encode(PullQuery(message_number, status.tip, status.tip_height))
@@ -121,6 +122,7 @@ def _unasked_chits(_: AttackScene) -> MakeMessage:
     return lambda _, message_number: (FrameKind.CHITS, encoded_chits(message_number))
 
 
+# Identities are free, so a limit on wanted blocks for each peer must not hold for a client in total.
 def _wanted_id_message(intruder: HostilePeer, message_number: int) -> FloodMessage:
     tip_height = _status_of(intruder).tip_height
     if message_number % 2:
@@ -145,6 +147,7 @@ def _session_keys(attack_scene: AttackScene) -> list[bytes]:
     return [dev_accounts.key(member.name, dev_accounts.SESSION) for member in attack_scene.validators]
 
 
+# A vote for a far round needs no verification to be dropped, and must still cost its sender something.
 def _far_votes(_: AttackScene) -> MakeMessage:
     encoded_votes = cycle_through(
         [encoded_ballot(0, FAR_ROUND + message_number, os.urandom(32)) for message_number in range(VARIETY_COUNT)]
@@ -167,6 +170,7 @@ def _own_key_ballots(attack_scene: AttackScene) -> MakeMessage:
     )
 
 
+# Rounds near the node's own must be verified at once, because honest votes come for them.
 def _forged_votes(attack_scene: AttackScene) -> MakeMessage:
     voter_of = cycle_through(_session_keys(attack_scene))
     return lambda intruder, message_number: (
@@ -204,6 +208,7 @@ async def _connect_newcomer(attack_scene: AttackScene, member: NodeLayout) -> Ho
         return None
 
 
+# A certificate carries as many signatures as there are validators, and 32 fit into a message.
 def _forged_certificates(attack_scene: AttackScene) -> MakeMessage:
     signer_bits = bytes([(1 << len(attack_scene.validators)) - 1])
 
@@ -221,6 +226,7 @@ def _forged_certificates(attack_scene: AttackScene) -> MakeMessage:
     return make
 
 
+# Gossip is passed on, so a node must verify it before it relays, or one sender reaches all.
 def _forged_heartbeats(attack_scene: AttackScene) -> MakeMessage:
     stash_of = cycle_through([dev_accounts.stash(member.name) for member in attack_scene.validators])
 
@@ -232,6 +238,7 @@ def _forged_heartbeats(attack_scene: AttackScene) -> MakeMessage:
     return make
 
 
+# Two signatures must be verified before a node may believe or relay the evidence.
 def _forged_evidence(attack_scene: AttackScene) -> MakeMessage:
     accused_of = cycle_through(_session_keys(attack_scene))
 
@@ -246,6 +253,7 @@ def _forged_evidence(attack_scene: AttackScene) -> MakeMessage:
     return make
 
 
+# The node asked for these blocks, so a limit on unasked messages does not apply.
 async def _make_up_answers(attack_scene: AttackScene) -> None:
     body, body_root = tiny_body()
 

@@ -202,6 +202,7 @@ def batch_of_calls(method: str, call_count: int, *params: Any) -> bytes:
 
 async def _prove_again(attack_scene: AttackScene) -> None:
     request_body = rpc_body("state_getReadProof", ["0x" + os.urandom(32).hex() for _ in range(KEYS_AT_ONCE)])
+    # Written by hand and without `Connection: close`, so each connection asks again and again.
     request = JSON_HEAD + f"Content-Length: {len(request_body)}\r\n\r\n".encode() + request_body
     await each_stream(
         attack_scene, attack_scene.victim.ports.rpc, PROVING_CLIENTS, partial(_ask_again, request=request)
@@ -227,6 +228,7 @@ def _is_whole(answer: bytes) -> bool:
     return bool(blank_line) and len(answer_body) >= int(content_length or b"0")
 
 
+# The browser hides the answer from the page, but the harm is done once the call has run.
 async def _was_submitted(devnet: Devnet) -> list[str]:
     """Return a problem if the node executed the call with a foreign origin: its signer's nonce then moved."""
     request_body = rpc_body("system_accountNextIndex", ss58.encode(keypair_from_suri(USER_SURI).account))
@@ -327,6 +329,7 @@ def forged_submissions(raw_of: Callable[[AttackScene], bytes], call_count: int) 
     return prepare
 
 
+# The shortest extrinsics give the most signatures to check for each byte that the attacker sends.
 def _short_remark(attack_scene: AttackScene) -> bytes:
     return FloodSigner.of(attack_scene).unsigned(System.remark(remark=b""), dev_accounts.stash("Alice"))
 
@@ -356,6 +359,7 @@ async def _future_submissions(attack_scene: AttackScene) -> PostBodies:
     )
 
 
+# The fee depends on the weight of every nested call, so the node must walk all of them.
 async def _nested_fee(attack_scene: AttackScene) -> PostBodies:
     return cycle_through([rpc_body("payment_queryInfo", "0x" + nested_batch(attack_scene).hex())])
 
@@ -417,6 +421,7 @@ async def _send_by_socket(port_number: int, request_body: bytes) -> trio.SocketS
     return opened_socket.stream
 
 
+# The same text over a WebSocket, whose messages another part of the server reads.
 async def _send_quotes(attack_scene: AttackScene) -> None:
     await attack_scene.begin()
     async for _ in attack_scene.paced(2, at_once=1):
@@ -441,6 +446,7 @@ _DEEPEST = b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1) + b","
 _BOMBS = [_bomb_of(part) for part in (b'"",', b"9" * 4_000 + b",", _DEEPEST, b"{},")]
 
 
+# Uploads hold a place in the store, so enough of them shut it for readers as well.
 async def _upload_slowly(attack_scene: AttackScene) -> None:
     port_number = attack_scene.victim.ports.blobs
     await each_dripping(
@@ -448,6 +454,7 @@ async def _upload_slowly(attack_scene: AttackScene) -> None:
     )
 
 
+# Strangers share a part of the store, so that a provider's own blobs always have room.
 async def _fill_the_quota(attack_scene: AttackScene) -> None:
     await attack_scene.begin()
     async with trio.open_nursery() as nursery:

@@ -58,7 +58,7 @@ async def _other_bytes(request: web.Request, store: Store) -> web.StreamResponse
     )
 
 
-# A store's "created" proves nothing, so a customer keeps more than one copy.
+# A store's status 201 proves nothing: only reading the blob back does.
 async def _discard(request: web.Request, _: Store) -> web.StreamResponse:
     if request.method != "PUT":
         return web.Response(status=404)

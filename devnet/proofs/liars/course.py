@@ -174,6 +174,7 @@ class LyingCourse:
     async def _under_load(self) -> None:
         """Tell every lie, beside transfers and honest work."""
         transfer_load = load.TransferLoad()
+        # Blocks must hold other things than the liars' victims, as on a real chain.
         transfers = asyncio.create_task(
             load.send_transfers(self._liars_net.devnet, transfer_load, random.Random(LOAD_SEED))
         )

@@ -56,6 +56,7 @@ class AccountBooks:
                 self.moves_by_account[sender].transfers.append((receiver, transferred_grains))
             case UnitPosted() if event.customer in self.moves_by_account:
                 self.moves_by_account[event.customer].units.append(event.unit)
+            # Every signed extrinsic pays a fee, so fees count the extrinsics of an account.
             case TransactionFeePaid(fee_payer, fee_grains) if fee_payer in self.moves_by_account:
                 self.moves_by_account[fee_payer].extrinsics += 1
                 self.moves_by_account[fee_payer].fees += fee_grains

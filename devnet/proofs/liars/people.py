@@ -99,6 +99,7 @@ async def run_command(
     try:
         async with asyncio.timeout(patience_seconds):
             while output_part := await user_process.stdout.read(PART_BYTES):
+                # A program may print without end, so only the last bytes are kept.
                 output_bytes = (output_bytes + output_part)[-TEXT_KEPT:]
             exit_status = await user_process.wait()
     except TimeoutError:

@@ -196,6 +196,7 @@ def _lists_keys_of(storage_item: Any) -> Callable[[NodeMessage], bool]:
     return lambda message: message.method == "state_getKeysPaged" and message.question.params[0].startswith(key_prefix)
 
 
+# A list can be emptied as well as a value changed, and both need a proof of absence.
 def _without_services(message: NodeMessage, connection: LyingConnection) -> Any:
     storage_item = InferenceMarket.services
     return (
@@ -283,6 +284,7 @@ def _handoff_texts(shown_handoffs: list[Handoff]) -> list[str]:
     return ["0x" + HANDOFF.encode(handoff).hex() for handoff in shown_handoffs]
 
 
+# The seats change and the certificate stays, so only the digest in the header contradicts them.
 def _to_strangers(shown_handoffs: list[Handoff]) -> list[Handoff]:
     first_handoff = shown_handoffs[0]
     stranger_seats = tuple(
@@ -292,6 +294,7 @@ def _to_strangers(shown_handoffs: list[Handoff]) -> list[Handoff]:
     return [replace(first_handoff, seats=stranger_seats), *shown_handoffs[1:]]
 
 
+# The other way round: the seats stay, and strangers certify the header.
 async def _by_strangers(message: NodeMessage, connection: LyingConnection) -> list[str]:
     first_handoff, *later_handoffs = _shown_handoffs(message)
     return _handoff_texts(
@@ -320,10 +323,12 @@ def _update_json(question: NodeQuestion, extrinsic_status: Any) -> dict[str, Any
     }
 
 
+# No proof exists that a node has passed an extrinsic on, so the program must wait and then say so.
 def _swallow(question: NodeQuestion, _: LyingConnection) -> Replies | None:
     return [_answer_json(question, SUBSCRIPTION_KEY)] if question.method == WATCHING else TRUTH
 
 
+# Finality is claimed for a real final block, which does not hold the extrinsic.
 async def _forged_final(question: NodeQuestion, connection: LyingConnection) -> Replies | None:
     if question.method != WATCHING:
         return TRUTH
@@ -351,6 +356,7 @@ def _says_final(message: NodeMessage) -> bool:
     return message.is_item and message.method == WATCHING and "finalized" in message.value
 
 
+# The program cannot know whether the extrinsic was taken, and must not send another one blindly.
 def _hang_up(_: NodeMessage, connection: LyingConnection) -> Replies:
     connection.hang_up()
     return []

@@ -75,6 +75,7 @@ def going_on_after() -> Iterator[Callable[[Iterable[int]], None]]:
     They continue even if this process is killed with SIGKILL, because a shell waits for its end.
     """
     command = ["sh", "-c", "while read -r pids; do last=$pids; done; kill -CONT $last"]
+    # In a session of its own, so that a signal to this program's group leaves the shell alive.
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
     ) as waiting_shell:

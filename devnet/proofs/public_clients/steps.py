@@ -225,4 +225,5 @@ def require(condition: bool, requirement: str) -> None:
 
 def print_step(step_name: str, **step_facts: Any) -> None:
     """Print a step as one line of JSON."""
+    # Flushed: stdout is a pipe here, and the parent acts on each line.
     print(json.dumps({"step": step_name, **step_facts}), flush=True)

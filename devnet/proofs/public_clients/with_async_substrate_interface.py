@@ -20,6 +20,7 @@ from devnet.proofs.public_clients.steps import AsyncClient, run
 class AskedKey:
     """A key of the caller, in the form of the library's keypair."""
 
+    # The generic prefix of Substrate addresses (SS58 registry).
     ss58_format = 42
 
     def __init__(self, key_name: str) -> None:
@@ -37,6 +38,7 @@ class AskedKey:
 
 def ask_caller(question: dict[str, Any]) -> dict[str, Any]:
     """Return the caller's answer."""
+    # The key stays with the parent, as a wallet's key stays outside a web page.
     print(json.dumps(question), flush=True)
     caller_answer: dict[str, Any] = json.loads(sys.stdin.readline())
     return caller_answer

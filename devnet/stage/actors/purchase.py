@@ -110,6 +110,7 @@ def buy_units(
 
 async def _begin_purchase(chain: ChainClient) -> Purchase:
     final_height = await ledger.final_height(chain)
+    # The ledger begins after the block of the balance, so that no event counts twice.
     return Purchase(
         DevnetLedger(final_height + 1), await ledger.wealth(chain, dev_accounts.stash(CUSTOMER), final_height), []
     )

@@ -92,7 +92,7 @@ def let_bid(stage: Stage, asks: Mapping[str, str]) -> None:
 def submit_options(stage: Stage) -> list[str]:
     """Return options for `ogpu task submit`: the customer's folders, and a new purchase even of an equal file."""
     folder = stage.devnet.folder
-    # Postings and checkpoints of the devnet's own: those in the user's home belong to other chains.
+    # The devnet's own folders, so that nothing of it is left in the user's home.
     return ["--postings", str(folder / "postings"), "--checkpoints", str(folder / "checkpoints"), "--again"]
 
 

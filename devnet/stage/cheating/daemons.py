@@ -83,7 +83,7 @@ class LyingRacing(RaceDuty):
         )
         told_batch = self.lies_by_unit[unit_id] = lie_about_batch(self._batch_lie, right_answers)
         lying_content = encode_outcomes(told_batch.outcomes)
-        # The work units follow the lie too, because the chain compares them with the totals.
+        # The work units follow the lie, as those of an honest result follow its totals.
         lying_result = replace(
             slot_result,
             outcomes=lying_content,

@@ -74,7 +74,7 @@ class EquivocatingNode(service.Node):
 def _sealed_header(keys: ValidatorKeys, epoch: int, genesis_hash: bytes, unsealed_header: Header) -> Header:
     session_key = keys.session_of(epoch)
     assert session_key is not None, "it has sealed the first of the two"
-    # The sign-state refuses a second seal for a slot, which is what a lost or copied sign-state looks like.
+    # The sign-state refuses a second seal for a slot. Unrecorded, it is what a copied sign-state would sign.
     seal_signature = keys.sessions[session_key].sign_unrecorded(seal_payload(genesis_hash, unsealed_header))
     sealed_digest = (*unsealed_header.digest, seal_item(seal_signature))
     return Header(

@@ -140,6 +140,7 @@ class BitInOneWeight(BentRun):
         steps_before = BENT_STEP - declared_steps(state)
         if not 0 < steps_before <= steps:
             return await self.honest.advance(request, state, steps)
+        # One bit changes every later state, so only the first wrong segment proves the lie.
         bent_state = await self.honest.advance(request, state, steps_before)
         return await self.honest.advance(request, with_flipped_weight(bent_state.state), steps - steps_before)
 

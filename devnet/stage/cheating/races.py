@@ -52,6 +52,7 @@ class Attempts:
 
     async def attest(self, unit_id: bytes, signed_attestation: SignedAttestation) -> None:
         """Send an attestation, first to the node, then as a transaction."""
+        # The pool may refuse what a block would accept, so both ways are tried.
         await self.state(unit_id, signed_attestation)
         await self.call(unit_id, Attestations.reveal(attestation=signed_attestation))
 

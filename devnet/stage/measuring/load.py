@@ -58,6 +58,7 @@ async def _send_transfers(
                     )
                     extrinsic = await chain_client.sign(transfer_call, sender_key)
                     transfer_load.handed_in += 1
+                    # Waiting for the block keeps one transfer of this key in flight.
                     await chain_client.send(extrinsic, until="inBlock")
                     transfer_load.included += 1
         except (NodeUnreachableError, RpcError, NotIncludedError, WalletError, ValueError):

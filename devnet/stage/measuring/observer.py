@@ -158,6 +158,7 @@ async def observe(devnet: Devnet) -> SignatureObservation:
     bootnodes = [member.address for member in devnet.members]
     transport_config = TransportConfig(genesis=genesis, bootnodes=bootnodes, devnet=True)
     own_identity = identity_from_seed(secrets.token_bytes(32))
+    # A stranger's identity: nodes relay votes to every peer, so it hears what they sign.
     transport = Libp2pTransport(transport_config, own_identity, lambda *_: True, random.Random(secrets.randbits(64)))
     async with trio.open_nursery() as nursery:
         await transport.start(nursery)

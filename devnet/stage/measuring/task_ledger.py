@@ -95,7 +95,7 @@ class TaskLedger:
     async def _take_event(self, chain_client: ChainClient, block_height: int, task_event: Any) -> None:
         if isinstance(task_event, TransactionFeePaid):
             self.fees[task_event.who] = self.fees.get(task_event.who, 0) + task_event.actual_fee
-            # A tip is paid inside the fee, and its author gets it back as income.
+            # The tip is a part of the fee, and goes to the block's author.
             if task_event.tip:
                 block_author = find_author(
                     await chain_client.read(System.digest, at=await block_hash(chain_client, block_height))
