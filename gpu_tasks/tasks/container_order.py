@@ -135,8 +135,7 @@ def prepare_container(
         command=container_task.command,
         # Sorted, like all lists here, so that the same request has the same bytes.
         environment=tuple(
-            container_request.EnvironmentVariable(*input_file)
-            for input_file in sorted(container_task.environment.items())
+            container_request.EnvironmentVariable(*variable) for variable in sorted(container_task.environment.items())
         ),
         secrets=tuple(sorted(container_task.secrets)),
         inputs=tuple(container_request.RequestFile(*input_file) for input_file in sorted(input_files.items())),

@@ -78,6 +78,7 @@ def rows_of(
         device_record = device_status.device
         for service_number, offer in device_status.offers:
             offered_service = services.get(service_number)
+            # A closed service takes no more units, so its offers are none.
             if offered_service is None or not offered_service.is_open:
                 continue
             workload_form = registry.form_of(offered_service.terms.workload)
@@ -90,6 +91,7 @@ def rows_of(
                     kind=device_record.kind,
                     price=offer.ask,
                     bond=device_record.bond,
+                    # A slash can leave less bond than the units of a device need.
                     free_bond=max(0, device_record.bond - device_record.secured),
                     state=state_of(
                         device_record, has_proven=proven_rates.has_proven(device_status.id, device_record.kind)

@@ -43,6 +43,7 @@ class OtherFile(Enum):
 
 def other_file(file_bytes: bytes) -> OtherFile | None:
     """Return the kind of another program's file, or None for task files and unknown files."""
+    # By a pattern and not by the parser, because the files of other programs need not pass its limits.
     values_by_key = {key_match[1]: key_match[2] for key_match in _KEY.finditer(file_bytes)}
     if b"apiVersion" in values_by_key:
         is_other = b"kind" in values_by_key and not values_by_key[b"apiVersion"].startswith(_OWN)

@@ -33,6 +33,7 @@ async def seal_run(
 ) -> bytes:
     """Store a run up to a milestone, and return its address. Raise ChainError if the readers are unknown."""
     reader_keys = await _reader_keys(parts, task, reply_key)
+    # Sealed to all who may have to continue or judge it: the provider may be gone by then.
     return parts.store.put(seal(encode_run_state(state_digests, state), reader_keys), is_own=True)
 
 
@@ -113,6 +114,7 @@ async def _fetch_blob(parts: Parts[NetworkPort], blob_address: bytes, blob_keepe
                 if blob_keeper in providers_by_stash
             }
         )
+        # After the makers, since only they are known to have it.
         other_stores = stores_for(blob_address, endpoints_of(providers_by_stash))
         fetched_blob = await parts.blobs.get(blob_address, list(dict.fromkeys((*keeper_stores, *other_stores))))
     return fetched_blob
@@ -122,13 +124,13 @@ async def _reader_keys(parts: Parts[NetworkPort], task: Task, reply_key: bytes) 
     """Return the readers' keys: customer, this provider, standby, then judges, then all readers of the input."""
     providers_by_stash, sealed_since = await parts.chain.providers(), task.order.sealed_at
     standby_stashes = [task.standby.provider] if task.standby is not None else []
-    own_keys = [providers_by_stash[stash].seal_key for stash in standby_stashes if stash in providers_by_stash]
+    standby_keys = [providers_by_stash[stash].seal_key for stash in standby_stashes if stash in providers_by_stash]
     judge_keys = keys_at(await parts.chain.judging_readers(), sealed_since)
     other_keys = [
         provider_record.seal_key
         for provider_record in providers_by_stash.values()
         if provider_record.key_since <= sealed_since
     ]
-    wanted_keys = (reply_key, parts.identity.seal_key.public, *own_keys, *judge_keys, *other_keys)
+    wanted_keys = (reply_key, parts.identity.seal_key.public, *standby_keys, *judge_keys, *other_keys)
     # Ordered by need, because a blob has room for a limited number of readers.
     return [reader_key for reader_key in dict.fromkeys(wanted_keys) if is_usable(reader_key)][:READERS_MAX]

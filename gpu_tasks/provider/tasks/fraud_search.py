@@ -76,6 +76,7 @@ def why_not(task: Task | None, stash: bytes) -> str | None:
         return "the chain has no such task (it drops a task some time after its end)"
     if not task.order.segments:
         return "it has no trace; its customer may dispute the result, and judges compute all of it"
+    # The chain refuses such a proof, so nothing is computed for it.
     if task.customer == stash or any(task_slot.provider == stash for task_slot in task.slots):
         return "this provider takes part in it, and the chain takes no proof from customer or provider"
     if task.accepted is not None:
@@ -103,6 +104,7 @@ async def found_or_searched(
         return kept_fraud
     found_fraud = await search(parts, base_path, task_id, report_step, chain_looks)
     if found_fraud is not None:
+        # On the disk before anything is sent: the run took long to compute, and the window of acceptance is short.
         replace(_fraud_file(fraud_path, task_id), _FRAUD.encode(found_fraud))
     return found_fraud
 
@@ -147,7 +149,7 @@ async def search(
     errors of `prepared_run`.
     """
     right_digests: Sequence[bytes] = ()
-    earlier_digests = -1
+    milestones_behind = -1
     async for _ in chain_looks:
         task = (await parts.chain.tasks([task_id], final=True)).get(task_id)
         reason_against = why_not(task, parts.identity.stash)
@@ -157,8 +159,8 @@ async def search(
             report_step(Step("another worker of this provider"))
             continue
         # A new leg begins with another checkpoint, so its states are computed from there.
-        if task.behind != earlier_digests:
-            right_digests, earlier_digests = (
+        if task.behind != milestones_behind:
+            right_digests, milestones_behind = (
                 await _computed_digests(parts, base_path, task_id, task, report_step),
                 task.behind,
             )
