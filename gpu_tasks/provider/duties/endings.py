@@ -160,7 +160,7 @@ class KeptInputDuty(Duty):
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
         kept_inputs, chain = self._parts.inputs.kept, self._parts.chain
-        looked_at = {leaf_dispute.unit for leaf_dispute in view.checks} | {
+        looked_at = {leaf_check.unit for leaf_check in view.checks} | {
             leaf_dispute.unit for leaf_dispute in view.disputes
         }
         under_way = looked_at | {race_duty.id for race_duty in view.duties}

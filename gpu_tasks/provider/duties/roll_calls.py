@@ -189,8 +189,8 @@ class RollCallDuty(Duty):
         # Roll calls are rare, and each look costs several reads.
         if view.newest < self._looks_at:
             return
-        device_ids = self._devices()
-        roll_view = self.view = await self.parts.chain.roll_call(tuple(device_ids))
+        hardware_by_device = self._devices()
+        roll_view = self.view = await self.parts.chain.roll_call(tuple(hardware_by_device))
         roll_call = roll_view.called
         is_needed = roll_call is not None and not times.is_over(roll_call, view.newest)
         self._looks_at = view.newest + (1 if is_needed or roll_view.enrolled else IDLE_LOOK_BLOCKS)
@@ -205,7 +205,7 @@ class RollCallDuty(Duty):
             await self._forget_calls()
         if 0 < roll_view.planned - view.newest <= WARM_BLOCKS:
             for device_id in roll_view.enrolled:
-                self.book.tasks.start(("warm", device_id), self._warm_up(device_ids[device_id]))
+                self.book.tasks.start(("warm", device_id), self._warm_up(hardware_by_device[device_id]))
 
     def why_not(self, device_id: bytes, device_class: DeviceClass) -> str:
         """Return the reason that the chain gives a device no work, by the last view; empty if it does."""

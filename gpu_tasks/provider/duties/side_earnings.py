@@ -50,16 +50,16 @@ class SideEarnings(Duty):
             except ChainError as chain_error:
                 self._parts.telemetry.tell("not_noted", **failure(chain_error))
                 payments = {}
-            for task_name, side_payment in payments.items():
-                if task_name in waiting_cases:
-                    self._note(JUDGING, "case", task_name, side_payment)
+            for subject_name, side_payment in payments.items():
+                if subject_name in waiting_cases:
+                    self._note(JUDGING, "case", subject_name, side_payment)
                 else:
-                    self._note(STANDING_BY, "task", task_name, side_payment, self._standing[task_name])
+                    self._note(STANDING_BY, "task", subject_name, side_payment, self._standing[subject_name])
             is_stale = view.height > self._since + WATCHED_BLOCKS
             waiting_cases = set() if is_stale else waiting_cases - payments.keys()
             waiting_tasks = set() if is_stale else waiting_tasks - payments.keys()
         self._seats = seat_ids | waiting_cases
-        self._standing = {**{task_name: self._standing[task_name] for task_name in waiting_tasks}, **standing}
+        self._standing = {**{subject_name: self._standing[subject_name] for subject_name in waiting_tasks}, **standing}
 
     async def _look_at_audits(self, chain_view: View) -> None:
         """Note payments of ended checks. A check goes on after the auditor's answer, without a duty in the view."""

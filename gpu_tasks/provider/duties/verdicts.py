@@ -74,7 +74,7 @@ class FoundRight:
 async def stated(parts: Parts[UnitCasePort], judged_case: Case, right_answer: FoundRight) -> Statement:
     """Return a judge's statement: the answer, the probe of its seat and, in a court, the doubted probes."""
     result_probe = await _probe(parts, judged_case, right_answer, parts.identity.stash, judged_case.seat.probe_place)
-    return Statement(Answered(right_answer.root), result_probe, await _is_doubted(parts, judged_case, right_answer))
+    return Statement(Answered(right_answer.root), result_probe, await _doubted_judges(parts, judged_case, right_answer))
 
 
 async def _right_output(
@@ -145,11 +145,11 @@ async def _probe(
     return probe_of(judged_case.id, judge_stash, right_answer.salt, trace_hash)
 
 
-async def _is_doubted(parts: Parts[UnitCasePort], judged_case: Case, right_answer: FoundRight) -> int:
+async def _doubted_judges(parts: Parts[UnitCasePort], judged_case: Case, right_answer: FoundRight) -> int:
     """Return a court member's bits for earlier judges with the same answer and a wrong probe."""
     if judged_case.seat.bench != BenchKind.COURT:
         return 0
-    doubted_count = 0
+    doubted_bits = 0
     for bench_place, (judge_stash, judge_record) in enumerate(
         (await parts.chain.judges(judged_case.id))[:EARLIER_JUDGES_MAX]
     ):
@@ -162,8 +162,8 @@ async def _is_doubted(parts: Parts[UnitCasePort], judged_case: Case, right_answe
         ):
             continue
         if statement.probe != await _probe(parts, judged_case, right_answer, judge_stash, judge_record.probe_place):
-            doubted_count |= 1 << bench_place
-    return doubted_count
+            doubted_bits |= 1 << bench_place
+    return doubted_bits
 
 
 def _revealed_output(

@@ -211,7 +211,7 @@ async def _doubted_opinions(
     """Return a court member's bits for earlier judges with the same answer and a wrong probe."""
     if task_case.seat.bench != BenchKind.COURT:
         return 0
-    doubted_count = 0
+    doubted_bits = 0
     for seat_number, (judge_stash, judge_seat) in enumerate(
         (await parts.chain.judges(task_case.id))[:EARLIER_JUDGES_MAX]
     ):
@@ -226,5 +226,5 @@ async def _doubted_opinions(
         if statement.probe != _result_probe(
             task_case, unit_input, computed_digests, judge_stash, judge_seat.probe_place
         ):
-            doubted_count |= 1 << seat_number
-    return doubted_count
+            doubted_bits |= 1 << seat_number
+    return doubted_bits

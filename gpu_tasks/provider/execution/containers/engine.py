@@ -89,9 +89,9 @@ async def remove_leftovers(
     ]
     for leftover_name in container_names:
         await docker_door.remove_container(leftover_name)
-    found = await docker_door.call("list networks", lambda client: client.networks(filters=label_filters))
-    bridge_names = list(_with_our_label(found, container_owner))
-    for leftover_name in bridge_names:
+    listed_networks = await docker_door.call("list networks", lambda client: client.networks(filters=label_filters))
+    network_names = list(_with_our_label(listed_networks, container_owner))
+    for leftover_name in network_names:
         await docker_door.remove_network(leftover_name)
     listed_volumes = await docker_door.call("list volumes", lambda client: client.volumes(filters=label_filters))
     volume_names = list(_with_our_label(listed_volumes.get("Volumes") or [], container_owner))
@@ -100,7 +100,7 @@ async def remove_leftovers(
     return Leftovers(
         len(container_names),
         len(volume_names),
-        len(bridge_names),
+        len(network_names),
         await networks.remove_rules(),
         await workspaces.remove_files(),
     )
@@ -272,9 +272,9 @@ class ContainerEngine:
             raise
 
     async def _image_ready(self, spec: ContainerSpec) -> str:
-        image_bytes_max, container_name = spec.limits.image_bytes, spec.container_id
+        image_bytes_max, container_id = spec.limits.image_bytes, spec.container_id
         return await self._images.ready(
-            spec.image, image_bytes_max, has_command=bool(spec.command), user_name=container_name
+            spec.image, image_bytes_max, has_command=bool(spec.command), user_name=container_id
         )
 
     async def _start_container(self, spec: ContainerSpec) -> RunningContainer:

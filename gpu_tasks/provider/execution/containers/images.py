@@ -79,7 +79,7 @@ class ImageBook:
 
     def bytes_of(self, references: Collection[str]) -> int:
         """Return the total size of some images. A shared layer counts for each image."""
-        return sum(image.bytes for image_id, image in self.images.items() if image_id in references)
+        return sum(image.bytes for reference, image in self.images.items() if reference in references)
 
     def _save(self) -> None:
         if self._path is not None:
@@ -123,7 +123,7 @@ class ImageKeeping:
         self._image_book = image_book
         self._turn_by_image: dict[str, asyncio.Lock] = {}
         self._image_by_user: dict[str, str] = {}
-        self._coming_bytes: set[str] = set()
+        self._coming_references: set[str] = set()
 
     def turn(self, reference: str) -> asyncio.Lock:
         """Return the lock of one image. Fetching, searching and removing it exclude each other."""
@@ -154,30 +154,30 @@ class ImageKeeping:
             )
         await self.tidy(image_bytes)
         self._image_book.note(BroughtImage(reference, 0, time.time()))
-        self._coming_bytes.add(reference)
+        self._coming_references.add(reference)
         return self._bytes_max - bytes_in_use
 
     def end(self, reference: str, inspected_image: Mapping[str, Any] | None) -> None:
         """Note the result of fetching an image. Raise OSError on failure."""
-        self._coming_bytes.discard(reference)
+        self._coming_references.discard(reference)
         if inspected_image is not None:
             self._image_book.note(BroughtImage(reference, _size_of(inspected_image), time.time()))
 
-    async def tidy(self, bytes_allowed: int = 0) -> None:
-        """Remove images unused for long, and then the longest unused until `bytes_allowed` more bytes fit."""
+    async def tidy(self, bytes_needed: int = 0) -> None:
+        """Remove images unused for long, and then the longest unused until `bytes_needed` more bytes fit."""
         await self._look_at_late_ones()
         current_time, images_in_use = time.time(), set(self._image_by_user.values())
         total_bytes = self._image_book.bytes_of(self._image_book.images)
         unused_images = [
             image
-            for image_id, image in self._image_book.images.items()
-            if image_id not in images_in_use and image.bytes
+            for reference, image in self._image_book.images.items()
+            if reference not in images_in_use and image.bytes
         ]
         for image in sorted(unused_images, key=lambda image: image.used_at):
             is_expired = self._age_seconds and current_time - image.used_at > self._age_seconds
             image_turn = self.turn(image.reference)
             # A locked image is in use at this moment.
-            if image_turn.locked() or not (is_expired or total_bytes + bytes_allowed > self._bytes_max):
+            if image_turn.locked() or not (is_expired or total_bytes + bytes_needed > self._bytes_max):
                 continue
             async with image_turn:
                 # A container may have taken the image while this waited for the lock.
@@ -217,7 +217,7 @@ class ImageKeeping:
     async def _look_at_late_ones(self) -> None:
         """Count images that arrived after their fetch was given up."""
         for image in list(self._image_book.images.values()):
-            if image.bytes or image.reference in self._coming_bytes:
+            if image.bytes or image.reference in self._coming_references:
                 continue
             inspected_image = await self.inspected(image.reference)
             if inspected_image is not None:
@@ -274,12 +274,12 @@ class Images:
         check_allowed(image, self._policy)
         # The lock prevents two fetches of one image. Other images do not wait.
         async with self.keeping.turn(image.sha256):
-            found = await self._find(image)
-            if found is None:
+            inspected_image = await self._find(image)
+            if inspected_image is None:
                 async with self._bringing:
                     image_id = await self._bring_in_turn(image, size_max, has_command)
             else:
-                image_id = self._check_brought(image, found, size_max, has_command)
+                image_id = self._check_brought(image, inspected_image, size_max, has_command)
             if user_name:
                 self.keeping.hold(reference_of(image), user_name)
         await self.keeping.tidy()
@@ -287,14 +287,14 @@ class Images:
 
     async def _bring_in_turn(self, image: ImageByDigest | ImageArchive, size_max: int, has_command: bool) -> str:
         """Fetch an image within the remaining space. The book names it first."""
-        reference, image_id = reference_of(image), None
+        reference, inspected_image = reference_of(image), None
         bytes_allowed = min(size_max, await self.keeping.begin(reference, _size_known(image)))
         try:
-            image_id = await self._bring(image, bytes_allowed)
+            inspected_image = await self._bring(image, bytes_allowed)
         finally:
-            self.keeping.end(reference, image_id)
+            self.keeping.end(reference, inspected_image)
         try:
-            return self._check_brought(image, image_id, bytes_allowed, has_command)
+            return self._check_brought(image, inspected_image, bytes_allowed, has_command)
         except ContainerRefusedError:
             await self.keeping.send_away(reference)
             raise
@@ -318,15 +318,15 @@ class Images:
                 ) from None
         else:
             await self._door.wait("load an image", lambda client: self._load(client, image, size_max))
-        image_id = await self._find(image)
-        if image_id is None:
+        inspected_image = await self._find(image)
+        if inspected_image is None:
             raise ContainerError(
                 "use an image",
                 "the engine lists it under another id",
                 "see `ogpu-provider doctor`",
-                code="other_image_id",
+                code="other_inspected_image",
             )
-        return image_id
+        return inspected_image
 
     def _load(self, client: docker.APIClient, image: ImageArchive, size_max: int) -> None:
         with _opened(image.content) as archive_content:
