@@ -156,12 +156,12 @@ def _diagnose_limits(engine_info: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
     return tuple(diagnoses)
 
 
-def _remedy(engine_info: Mapping[str, Any], limit_name: str) -> str:
+def _remedy(engine_info: Mapping[str, Any], info_key: str) -> str:
     """Return the remedy for a limit that is not enforced: a rootless engine has only delegated controllers."""
     if _is_rootless(engine_info):
         return DELEGATE
     return (
-        "boot with cgroup_enable=memory swapaccount=1" if limit_name in {"MemoryLimit", "SwapLimit"} else "see Docker"
+        "boot with cgroup_enable=memory swapaccount=1" if info_key in {"MemoryLimit", "SwapLimit"} else "see Docker"
     )
 
 
@@ -249,7 +249,7 @@ def judge_gpus(engine_info: Mapping[str, Any], toolkit_text: str, *, has_hook: b
     ]
     is_known_by_way = {
         "its runtime nvidia": "nvidia" in (engine_info.get("Runtimes") or {}),
-        "CDI": any(engine_device.startswith(CDI_DEVICES) for engine_device in device_ids),
+        "CDI": any(device_id.startswith(CDI_DEVICES) for device_id in device_ids),
         f"the program {HOOK}": has_hook,
     }
     known_ways = [gpu_way for gpu_way, is_known in is_known_by_way.items() if is_known]

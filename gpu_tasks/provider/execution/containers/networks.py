@@ -149,9 +149,9 @@ async def _why_rules_are_not_asked() -> str:
 async def _check_engines_rules(bridge_name: str) -> None:
     """Raise ContainerError unless this engine made rules for the bridge. The chains may be another engine's remains."""
     reason = await _why_rules_are_not_asked()
-    hidden_rules = await run_program("iptables", *_WAIT, "-t", "nat", "-S", "POSTROUTING")
+    nat_rules = await run_program("iptables", *_WAIT, "-t", "nat", "-S", "POSTROUTING")
     if not reason and not any(
-        f"! -o {bridge_name} " in rule_line and "MASQUERADE" in rule_line for rule_line in hidden_rules.splitlines()
+        f"! -o {bridge_name} " in rule_line and "MASQUERADE" in rule_line for rule_line in nat_rules.splitlines()
     ):
         reason = "the engine runs with --iptables=false, so its networks have no rules"
     if reason:
