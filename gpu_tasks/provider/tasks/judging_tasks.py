@@ -34,19 +34,19 @@ class TaskJudgeDuty(SeatDuty[TaskCase]):
         )
         return None if slot_place is None else TaskCase(*seated(judge_seat), task_id, task, slot_place)
 
-    def _given_up(self, task_case: TaskCase, root_search: Search, newest_height: int) -> Statement | None:
+    def _given_up(self, task_case: TaskCase, verdict_search: Search, newest_height: int) -> Statement | None:
         """Return the statement for missing data.
 
         If the case is not about the input, a result shows that the input was available.
         """
         if not 0 < task_case.commits_until <= newest_height + GIVE_UP_BLOCKS:
             return None
-        if root_search.lacks is Lacking.INPUT and task_case.is_about_input:
+        if verdict_search.lacks is Lacking.INPUT and task_case.is_about_input:
             return UNANSWERABLE
-        return unshown(task_case) if root_search.lacks is Lacking.STATES else None
+        return unshown(task_case) if verdict_search.lacks is Lacking.STATES else None
 
-    async def _found(self, task_case: TaskCase, root_search: Search) -> Statement:
-        return await find_task_verdict(self.parts, task_case, root_search)
+    async def _found(self, task_case: TaskCase, verdict_search: Search) -> Statement:
+        return await find_task_verdict(self.parts, task_case, verdict_search)
 
     def _keep(self, task_case: TaskCase, statement: Statement) -> None:
         super()._keep(task_case, statement)

@@ -89,14 +89,14 @@ class StateAnswers:
 
     async def _sealed_answer(self, state_question: _Question) -> bytes:
         chain_port = self._parts.chain
-        case_status, own_stash = (
+        case_status, judge_stash = (
             await chain_port.case(state_question.case),
             await chain_port.stash_of(state_question.provider_key),
         )
-        if case_status is None or own_stash is None or own_stash not in judges_of(case_status):
+        if case_status is None or judge_stash is None or judge_stash not in judges_of(case_status):
             raise NoJudgeError("the key belongs to no judge of a case")
         # The key comes from the chain, so that a copied question is useless to a stranger.
-        reader_record = await chain_port.provider(own_stash)
+        reader_record = await chain_port.provider(judge_stash)
         if reader_record is None:
             raise RefusedResealError("the asker has no key to seal to")
         task_id, task, slot_place = await self._task_of(state_question.case)

@@ -75,7 +75,7 @@ class TaskCase(SeatedCase):
         return self.task.judged_for is JudgedFor.INPUT
 
 
-async def find_task_verdict(parts: Parts[TaskPort], task_case: TaskCase, root_search: Search) -> Statement:
+async def find_task_verdict(parts: Parts[TaskPort], task_case: TaskCase, verdict_search: Search) -> Statement:
     """Return the right statement. Raise UnusableInputError if there is none.
 
     Raise BlobError or ChainError if it cannot be told at the moment.
@@ -85,20 +85,22 @@ async def find_task_verdict(parts: Parts[TaskPort], task_case: TaskCase, root_se
     else:
         workload_form = form_of(parts, task_case.task.order)
         opening_input = open_task(parts, workload_form, task_case.task)
-    root_search.lacks = Lacking.INPUT
+    verdict_search.lacks = Lacking.INPUT
     unit_input = await opening_input
-    root_search.lacks = Lacking.NOTHING
+    verdict_search.lacks = Lacking.NOTHING
     if task_case.is_about_input or workload_form is None:
-        computed_digests = [unit_input.request]
+        computed_states = [unit_input.request]
         opinion = Answered(task_case.task.order.input_root)
     else:
-        is_right, computed_digests = await _compute_stretches(parts, task_case, workload_form, unit_input, root_search)
+        is_right, computed_states = await _compute_stretches(
+            parts, task_case, workload_form, unit_input, verdict_search
+        )
         opinion = Answered(_stated_root(task_case) if is_right else refuted(_stated_root(task_case)))
     result_probe = _result_probe(
-        task_case, unit_input, computed_digests, parts.identity.stash, task_case.seat.probe_place
+        task_case, unit_input, computed_states, parts.identity.stash, task_case.seat.probe_place
     )
     return Statement(
-        opinion, result_probe, await _doubted_opinions(parts, task_case, unit_input, computed_digests, opinion)
+        opinion, result_probe, await _doubted_opinions(parts, task_case, unit_input, computed_states, opinion)
     )
 
 
@@ -112,47 +114,51 @@ def unshown(task_case: TaskCase) -> Statement:
 
 
 async def _compute_stretches(
-    parts: Parts[TaskPort], task_case: TaskCase, workload_form: WorkloadForm, unit_input: UnitInput, root_search: Search
+    parts: Parts[TaskPort],
+    task_case: TaskCase,
+    workload_form: WorkloadForm,
+    unit_input: UnitInput,
+    verdict_search: Search,
 ) -> tuple[bool, list[bytes]]:
     """Return whether all judged stretches are right, and the computed states up to the first wrong one."""
     begun_run = await parts.workers.begin(workload_form, unit_input.request)
-    if not await _is_sound(parts, task_case, unit_input, root_search):
+    if not await _is_sound(parts, task_case, unit_input, verdict_search):
         return False, []
-    computed_digests: list[bytes] = []
+    computed_states: list[bytes] = []
     for stretch in judged_stretches(task_case.task_id, task_case.task, task_case.place):
-        root_search.lacks = Lacking.STATES
+        verdict_search.lacks = Lacking.STATES
         shown_states = await _shown_states(parts, task_case, stretch)
-        root_search.lacks = Lacking.NOTHING
+        verdict_search.lacks = Lacking.NOTHING
         # The first state follows from the request, so every judge can compare it.
         if stretch.first == 0 and shown_states.state != begun_run.state:
-            return False, [*computed_digests, begun_run.state]
+            return False, [*computed_states, begun_run.state]
         try:
             # No steps: the worker only checks the state and counts its steps.
             state_there, _ = await parts.workers.advance(workload_form, unit_input.request, shown_states.state, 0)
         except BadStateError:
-            return False, [*computed_digests, shown_states.state]
+            return False, [*computed_states, shown_states.state]
         # A provider could leave steps out, and the judges would make up for them.
         if state_there.done != begun_run.boundaries[stretch.first]:
-            return False, [*computed_digests, shown_states.state]
+            return False, [*computed_states, shown_states.state]
         stretch_steps = begun_run.boundaries[stretch.end] - state_there.done
-        computed_digests.append(
+        computed_states.append(
             await stepped(parts, workload_form, unit_input.request, shown_states.state, stretch_steps)
         )
-        if state_hash(computed_digests[-1]) != shown_states.after.digest:
-            return False, computed_digests
-    return True, computed_digests
+        if state_hash(computed_states[-1]) != shown_states.after.digest:
+            return False, computed_states
+    return True, computed_states
 
 
-async def _is_sound(parts: Parts[TaskPort], task_case: TaskCase, unit_input: UnitInput, root_search: Search) -> bool:
+async def _is_sound(parts: Parts[TaskPort], task_case: TaskCase, unit_input: UnitInput, verdict_search: Search) -> bool:
     """Return True if the result is the stated run and its customer can open it.
 
     Each part may be right while the whole is useless. A case about a fraud proof concerns its segment only.
     """
     if task_case.task.challenge is not None:
         return True
-    root_search.lacks = Lacking.STATES
+    verdict_search.lacks = Lacking.STATES
     is_state_sound = await is_sound(parts, task_case.task, task_case.slot, unit_input.reply_key)
-    root_search.lacks = Lacking.NOTHING
+    verdict_search.lacks = Lacking.NOTHING
     return is_state_sound
 
 
@@ -188,16 +194,16 @@ def _stated_root(task_case: TaskCase) -> bytes:
 def _result_probe(
     task_case: TaskCase,
     unit_input: UnitInput,
-    computed_digests: Sequence[bytes],
+    computed_states: Sequence[bytes],
     judge_stash: bytes,
     drawn_place: bytes,
 ) -> bytes:
     """Return the probe over one computed state, which the seat's place selects."""
-    chosen_digest = (
-        computed_digests[int.from_bytes(drawn_place, "little") % len(computed_digests)] if computed_digests else b""
+    chosen_state = (
+        computed_states[int.from_bytes(drawn_place, "little") % len(computed_states)] if computed_states else b""
     )
     return probe_of(
-        task_case.id, judge_stash, unit_input.salt, blake2_256(b"ogpu/state-probe" + drawn_place + chosen_digest)
+        task_case.id, judge_stash, unit_input.salt, blake2_256(b"ogpu/state-probe" + drawn_place + chosen_state)
     )
 
 
@@ -205,7 +211,7 @@ async def _doubted_opinions(
     parts: Parts[TaskPort],
     task_case: TaskCase,
     unit_input: UnitInput,
-    computed_digests: Sequence[bytes],
+    computed_states: Sequence[bytes],
     opinion: Answered,
 ) -> int:
     """Return a court member's bits for earlier judges with the same answer and a wrong probe."""
@@ -224,7 +230,7 @@ async def _doubted_opinions(
         ):
             continue
         if statement.probe != _result_probe(
-            task_case, unit_input, computed_digests, judge_stash, judge_seat.probe_place
+            task_case, unit_input, computed_states, judge_stash, judge_seat.probe_place
         ):
             doubted_bits |= 1 << seat_number
     return doubted_bits

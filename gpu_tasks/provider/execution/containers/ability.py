@@ -160,9 +160,7 @@ def _remedy(engine_info: Mapping[str, Any], info_key: str) -> str:
     """Return the remedy for a limit that is not enforced: a rootless engine has only delegated controllers."""
     if _is_rootless(engine_info):
         return DELEGATE
-    return (
-        "boot with cgroup_enable=memory swapaccount=1" if info_key in {"MemoryLimit", "SwapLimit"} else "see Docker"
-    )
+    return "boot with cgroup_enable=memory swapaccount=1" if info_key in {"MemoryLimit", "SwapLimit"} else "see Docker"
 
 
 def _is_rootless(engine_info: Mapping[str, Any]) -> bool:
