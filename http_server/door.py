@@ -117,7 +117,7 @@ class PacedTransport(asyncio.Transport):
     def __init__(self, real_transport: asyncio.Transport) -> None:
         """Create it; both allow reading at first."""
         super().__init__()
-        self._real_transport = real_transport
+        self._real = real_transport
         self._is_held_by_protocol = self._is_held_by_door = False
 
     def hold(self, *, is_held: bool) -> None:
@@ -137,49 +137,49 @@ class PacedTransport(asyncio.Transport):
 
     def _apply(self) -> None:
         if self._is_held_by_protocol or self._is_held_by_door:
-            self._real_transport.pause_reading()
+            self._real.pause_reading()
         else:
-            self._real_transport.resume_reading()
+            self._real.resume_reading()
 
     def is_reading(self) -> bool:
         """Return whether reading is on."""
-        return self._real_transport.is_reading()
+        return self._real.is_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return the connection's extra information."""
-        return self._real_transport.get_extra_info(name, default)
+        return self._real.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
         """Return whether it is closed, or about to be."""
-        return self._real_transport.is_closing()
+        return self._real.is_closing()
 
     def close(self) -> None:
         """Close it after all data is sent."""
-        self._real_transport.close()
+        self._real.close()
 
     def abort(self) -> None:
         """Close it at once."""
-        self._real_transport.abort()
+        self._real.abort()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes."""
-        self._real_transport.write(data)
+        self._real.write(data)
 
     def can_write_eof(self) -> bool:
         """Return whether `write_eof` may be called."""
-        return self._real_transport.can_write_eof()
+        return self._real.can_write_eof()
 
     def write_eof(self) -> None:
         """End the sending side."""
-        self._real_transport.write_eof()
+        self._real.write_eof()
 
     def get_write_buffer_size(self) -> int:
         """Return the number of bytes that wait to be sent."""
-        return self._real_transport.get_write_buffer_size()
+        return self._real.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Set the levels at which writing pauses and resumes."""
-        self._real_transport.set_write_buffer_limits(high, low)
+        self._real.set_write_buffer_limits(high, low)
 
 
 class Visitor(asyncio.BufferedProtocol):
@@ -192,15 +192,15 @@ class Visitor(asyncio.BufferedProtocol):
     def __init__(self, door: ConnectionDoor) -> None:
         """Not connected yet."""
         self._door = door
-        self._inner_protocol: asyncio.Protocol | None = None
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._turn_task: asyncio.Task[None] | None = None
+        self._inner: asyncio.Protocol | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._turn: asyncio.Task[None] | None = None
         self._since_turn = 0.0  # seconds of parsing
-        self._received_bytes = 0  # bytes since the last request ended
-        self._receivable_bytes = HEAD_BYTES_MAX
-        self._open_requests = 0  # requests that are being served
+        self._heard = 0  # bytes since the last request ended
+        self._may_hear = HEAD_BYTES_MAX
+        self._requests = 0  # requests that are being served
         self._read_bytes = HEAD_READ_BYTES
-        self._is_reading_ended = False
+        self._is_deaf = False
         self.served = 0
         self.active_at = 0.0
 
@@ -221,18 +221,18 @@ class Visitor(asyncio.BufferedProtocol):
             transport.close()
             return
         self.caller = self._door.caller_of(self.transport)
-        self._inner_protocol = self._door.make()
-        self._inner_protocol.connection_made(self.transport)
+        self._inner = self._door.make()
+        self._inner.connection_made(self.transport)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the door, and pass the loss on."""
         self._door.leave(self)
-        for pending_work in (self._idle_timer, self._turn_task):
+        for pending_work in (self._timer, self._turn):
             if pending_work is not None:
                 pending_work.cancel()
-        if self._inner_protocol is not None:
-            self._inner_protocol.connection_lost(exc)
+        if self._inner is not None:
+            self._inner.connection_lost(exc)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Return a buffer for the next read."""
@@ -240,50 +240,50 @@ class Visitor(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Pass the read bytes on, and count them."""
-        if self._inner_protocol is None:
+        if self._inner is None:
             return
-        self._received_bytes += nbytes
-        if not self._open_requests and self._received_bytes > self._receivable_bytes:
+        self._heard += nbytes
+        if not self._requests and self._heard > self._may_hear:
             self.end()
             return
         # Wall time: no code waits here, and reading the thread's own time is a system call.
         started_at = time.perf_counter()
-        self._inner_protocol.data_received(bytes(self._door.buffer[:nbytes]))
+        self._inner.data_received(bytes(self._door.buffer[:nbytes]))
         parsing_seconds = max(STEP_SECONDS_MIN, time.perf_counter() - started_at)
         self.caller.used += parsing_seconds
         self._since_turn += parsing_seconds
-        if self._since_turn >= SHARE_SECONDS and self._turn_task is None:
+        if self._since_turn >= SHARE_SECONDS and self._turn is None:
             self.transport.hold(is_held=True)
-            self._turn_task = asyncio.get_running_loop().create_task(self._go_on_in_turn())
+            self._turn = asyncio.get_running_loop().create_task(self._go_on_in_turn())
 
     def eof_received(self) -> bool | None:
         """Pass the peer's end of sending on."""
-        return self._inner_protocol.eof_received() if self._inner_protocol is not None else None
+        return self._inner.eof_received() if self._inner is not None else None
 
     def pause_writing(self) -> None:
         """Pass the pause on: the peer does not read."""
-        if self._inner_protocol is not None:
-            self._inner_protocol.pause_writing()
+        if self._inner is not None:
+            self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         """Pass the resumption on."""
-        if self._inner_protocol is not None:
-            self._inner_protocol.resume_writing()
+        if self._inner is not None:
+            self._inner.resume_writing()
 
     def request_begins(self, *, has_length: bool) -> None:
         """Note that a request's head has arrived, perhaps with the length of its body."""
-        self._open_requests += 1
+        self._requests += 1
         self._read_bytes = BODY_READ_BYTES if has_length else CHUNK_READ_BYTES
 
     def request_ends(self, unread: int = 0) -> None:
         """Note that the request is answered; at most `unread` bytes of its body may still come, and are dropped."""
-        self._open_requests -= 1
+        self._requests -= 1
         self._read_bytes = HEAD_READ_BYTES
-        self._received_bytes, self._receivable_bytes = 0, HEAD_BYTES_MAX + unread
+        self._heard, self._may_hear = 0, HEAD_BYTES_MAX + unread
 
     def stop_reading(self) -> None:
         """Read no more from it; an answer in progress is still sent."""
-        self._is_reading_ended = True
+        self._is_deaf = True
         self.transport.hold(is_held=True)
 
     def end(self) -> None:
@@ -293,8 +293,8 @@ class Visitor(asyncio.BufferedProtocol):
 
     async def _go_on_in_turn(self) -> None:
         await self._door.turns.take(self.caller)
-        self._since_turn, self._turn_task = 0.0, None
-        self.transport.hold(is_held=self._is_reading_ended)
+        self._since_turn, self._turn = 0.0, None
+        self.transport.hold(is_held=self._is_deaf)
 
     def _watch(self) -> None:
         running_loop = asyncio.get_running_loop()
@@ -302,4 +302,4 @@ class Visitor(asyncio.BufferedProtocol):
         if not self.served and running_loop.time() - self.active_at >= idle_seconds:
             self.end()
             return
-        self._idle_timer = running_loop.call_later(idle_seconds / 2, self._watch)
+        self._timer = running_loop.call_later(idle_seconds / 2, self._watch)

@@ -41,24 +41,24 @@ class KnownCallers(Generic[CallerT]):
 
     def __init__(self, make_caller: Callable[[str | None], CallerT]) -> None:
         """Start empty; `make_caller` gives a new caller of a network."""
-        self._make_caller = make_caller
-        self._callers: OrderedDict[str, CallerT] = OrderedDict()
+        self._make = make_caller
+        self._known: OrderedDict[str, CallerT] = OrderedDict()
 
     def __len__(self) -> int:
         """Return the number of remembered callers."""
-        return len(self._callers)
+        return len(self._known)
 
     def of(self, transport: asyncio.BaseTransport | None) -> CallerT:
         """Return the caller behind a connection."""
         peer_name = transport.get_extra_info("peername") if transport is not None else None
         if not peer_name:
-            return self._make_caller("")
+            return self._make("")
         caller_network = network_of(str(peer_name[0]))
         # Programs on this machine are told apart by their ports: all of them have one address, and so do a proxy's
         # clients.
         caller_name = caller_network or f"{peer_name[0]} {peer_name[1]}"
-        known_caller = self._callers.pop(caller_name, None) or self._make_caller(caller_network)
-        self._callers[caller_name] = known_caller
-        if len(self._callers) > CALLERS_MAX:
-            self._callers.popitem(last=False)
+        known_caller = self._known.pop(caller_name, None) or self._make(caller_network)
+        self._known[caller_name] = known_caller
+        if len(self._known) > CALLERS_MAX:
+            self._known.popitem(last=False)
         return known_caller

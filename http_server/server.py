@@ -49,17 +49,17 @@ class ChunkBudget:
 
     def __init__(self) -> None:
         """Start a body."""
-        self._chunk_count = 0
-        self._byte_count = 0
+        self._chunks = 0
+        self._size = 0
 
     def take(self, size: int, *, is_end: bool) -> None:
         """Count `byte_count` more bytes, and with `is_end` one more chunk.
 
         Raise `TinyChunksError` if the chunks are too small on average.
         """
-        self._byte_count += size
-        self._chunk_count += is_end
-        if self._chunk_count > FREE_CHUNKS and self._byte_count < CHUNK_BYTES_MIN * self._chunk_count:
+        self._size += size
+        self._chunks += is_end
+        if self._chunks > FREE_CHUNKS and self._size < CHUNK_BYTES_MIN * self._chunks:
             raise TinyChunksError
 
 
@@ -162,15 +162,15 @@ class QuietAccepting:
 
     def __init__(self) -> None:
         """Start with nothing logged."""
-        self._logged_at = float("-inf")
+        self._said_at = float("-inf")
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle a loop error that no task awaits."""
         accept_error = context.get("exception")
         if not (isinstance(accept_error, OSError) and accept_error.errno in OUT_OF_FILES and "socket" in context):
             loop.default_exception_handler(context)
-        elif time.monotonic() - self._logged_at >= LOG_SECONDS:
-            self._logged_at = time.monotonic()
+        elif time.monotonic() - self._said_at >= LOG_SECONDS:
+            self._said_at = time.monotonic()
             _LOG.warning("no connection can be accepted: %s; raise the limit of open files", accept_error.strerror)
 
 

@@ -38,54 +38,52 @@ class Turns:
 
     def __init__(self) -> None:
         """Create it without callers."""
-        self._waiting_line: list[
-            tuple[float, int, Caller]
-        ] = []  # callers with waiting steps, except the one being served
-        self._entry_numbers = itertools.count()  # among equals, first come first served
-        self._served_level = 0.0
-        self._served_caller: Caller | None = None
+        self._line: list[tuple[float, int, Caller]] = []  # callers with waiting steps, except the one being served
+        self._numbers = itertools.count()  # among equals, first come first served
+        self._level = 0.0
+        self._served: Caller | None = None
         self._is_planned = False
-        self._turn_given_at = 0.0
+        self._given_at = 0.0
 
     async def take(self, caller: Caller) -> None:
         """Wait until the caller may take one step."""
         if not caller.waiting:
-            caller.used = max(caller.used, self._served_level)
-        if not self._is_planned and time.perf_counter() - self._turn_given_at < SLICE_SECONDS:
-            self._served_level = caller.used
+            caller.used = max(caller.used, self._level)
+        if not self._is_planned and time.perf_counter() - self._given_at < SLICE_SECONDS:
+            self._level = caller.used
             return
         turn_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not caller.waiting and caller is not self._served_caller:
-            self._enter_line(caller)
+        if not caller.waiting and caller is not self._served:
+            self._enter(caller)
         caller.waiting.append(turn_future)
-        self._plan_turn()
+        self._plan()
         await turn_future
 
-    def _enter_line(self, caller: Caller) -> None:
-        heapq.heappush(self._waiting_line, (caller.used, next(self._entry_numbers), caller))
+    def _enter(self, caller: Caller) -> None:
+        heapq.heappush(self._line, (caller.used, next(self._numbers), caller))
 
-    def _plan_turn(self) -> None:
+    def _plan(self) -> None:
         if not self._is_planned:
             self._is_planned = True
-            asyncio.get_running_loop().call_soon(self._give_turn)
+            asyncio.get_running_loop().call_soon(self._give)
 
-    def _give_turn(self) -> None:
+    def _give(self) -> None:
         """Start one step of the caller that used least; the time of the step before is charged by then."""
         self._is_planned = False
-        self._turn_given_at = time.perf_counter()
-        if self._served_caller is not None and self._served_caller.waiting:
-            self._enter_line(self._served_caller)
-        self._served_caller = None
-        while self._waiting_line:
-            _, _, caller = heapq.heappop(self._waiting_line)
+        self._given_at = time.perf_counter()
+        if self._served is not None and self._served.waiting:
+            self._enter(self._served)
+        self._served = None
+        while self._line:
+            _, _, caller = heapq.heappop(self._line)
             while caller.waiting:
                 turn_future = caller.waiting.popleft()
                 if not turn_future.done():  # its task may have been cancelled
-                    self._served_caller, self._served_level = caller, max(self._served_level, caller.used)
+                    self._served, self._level = caller, max(self._level, caller.used)
                     turn_future.set_result(None)
                     self._plan_if_somebody_waits()
                     return
 
     def _plan_if_somebody_waits(self) -> None:
-        if self._waiting_line or (self._served_caller is not None and self._served_caller.waiting):
-            self._plan_turn()
+        if self._line or (self._served is not None and self._served.waiting):
+            self._plan()

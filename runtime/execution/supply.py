@@ -21,10 +21,8 @@ def check_supply(bound: Bound) -> None:
     account_item = bound.runtime.item(System.account)
     gained_grains = 0
     for account_key, new_account in bound.overlay.changed_values(account_item.prefix):
-        gained_grains += _owned_grains(new_account) - _owned_grains(
-            bound.overlay.before(account_key, account_item.decode)
-        )
-    issued_grains, burned_grains = _value_change(bound, Balances.total_issuance), _value_change(bound, Balances.burned)
+        gained_grains += _owned(new_account) - _owned(bound.overlay.before(account_key, account_item.decode))
+    issued_grains, burned_grains = _delta(bound, Balances.total_issuance), _delta(bound, Balances.burned)
     # Three independent records of the same sum.
     if not gained_grains == issued_grains == -burned_grains:
         raise SupplyBroken(f"accounts {gained_grains:+}, issuance {issued_grains:+}, burned {burned_grains:+}")
@@ -32,17 +30,17 @@ def check_supply(bound: Bound) -> None:
 
 def recount(bound: Bound) -> int:
     """Return the sum of all accounts. Raise SupplyBroken unless it equals the issuance."""
-    total_grains = sum(_owned_grains(account_info) for _, account_info in bound[System].account.items())
+    total_grains = sum(_owned(account_info) for _, account_info in bound[System].account.items())
     if total_grains != bound[Balances].total_issuance.get():
         raise SupplyBroken(f"accounts hold {total_grains}, total issuance is {bound[Balances].total_issuance.get()}")
     return total_grains
 
 
-def _owned_grains(account_info: AccountInfo | None) -> int:
+def _owned(account_info: AccountInfo | None) -> int:
     return 0 if account_info is None else account_info.data.free + account_info.data.reserved
 
 
-def _value_change(bound: Bound, declaration: Any) -> int:
+def _delta(bound: Bound, declaration: Any) -> int:
     storage_item = bound.runtime.item(declaration)
     value_before = bound.overlay.before(storage_item.key(), storage_item.decode)
     value_now = bound.overlay.load(storage_item.key(), storage_item.decode)

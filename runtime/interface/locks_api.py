@@ -101,7 +101,7 @@ class LocksApi(RuntimeApi, version=1):
             if hold.reason is STAKE:
                 found_locks += _own_stake(self.bound[TrustStake], account, hold.case, held_grains)
             else:
-                found_locks.append(_whole_lock(self.bound, hold, held_grains))
+                found_locks.append(_whole(self.bound, hold, held_grains))
         # A full page may be the last one. The next page is then empty.
         return HeldLocks(tuple(found_locks), page_entries[-1][0] if len(page_entries) == LOCKS_PER_PAGE else None)
 
@@ -111,21 +111,21 @@ class LocksApi(RuntimeApi, version=1):
         stake_ledger, found_locks = self.bound[TrustStake], list[Lock]()
         for validator, _ in islice(stake_ledger.delegations.under(account, behind=behind), LOCKS_PER_PAGE):
             found_locks.append(
-                _stake_lock(stake_ledger, LockPart.DELEGATION, validator, stake_of(stake_ledger, account, validator))
+                _behind(stake_ledger, LockPart.DELEGATION, validator, stake_of(stake_ledger, account, validator))
             )
         next_start = found_locks[-1].case if len(found_locks) == LOCKS_PER_PAGE else None
         # On the first page alone, because an account has at most `UNLOCKING_MAX` chunks.
         if behind is None:
             unlocking_chunks = stake_ledger.unlocking[account]
             found_locks += [
-                _leaving_lock(stake_ledger, unlocking_chunk)
+                _leaving(stake_ledger, unlocking_chunk)
                 for unlocking_chunk in unlocking_chunks
                 if unlocking_chunk.validator != account
             ]
         return EntrustedLocks(tuple(found_locks), next_start)
 
 
-def _whole_lock(bound_pallets: Bound, held_case: Hold, held_grains: int) -> Lock:
+def _whole(bound_pallets: Bound, held_case: Hold, held_grains: int) -> Lock:
     """Return the whole hold for a case. Its pallet determines the end."""
     owning_pallet = next(
         owning_pallet for owning_pallet in bound_pallets.pallets if held_case.reason in owning_pallet.hold_reasons
@@ -149,35 +149,33 @@ def _whole_lock(bound_pallets: Bound, held_case: Hold, held_grains: int) -> Lock
 def _own_stake(stake_ledger: TrustStake, owner_account: bytes, validator: bytes, held_grains: int) -> Iterator[Lock]:
     """Yield an owner's bond and its unlocking parts. For the chain's account, yield a validator's delegations."""
     if validator != owner_account:
-        yield _staked_lock(LockPart.POOLED, validator, held_grains)
+        yield _staked(LockPart.POOLED, validator, held_grains)
         return
     if stake_ledger.bonds[owner_account]:
-        yield _stake_lock(stake_ledger, LockPart.BOND, owner_account, stake_ledger.bonds[owner_account])
+        yield _behind(stake_ledger, LockPart.BOND, owner_account, stake_ledger.bonds[owner_account])
     for unlocking_chunk in stake_ledger.unlocking[owner_account]:
         if unlocking_chunk.validator == owner_account:
-            yield _leaving_lock(stake_ledger, unlocking_chunk)
+            yield _leaving(stake_ledger, unlocking_chunk)
 
 
-def _stake_lock(stake_ledger: TrustStake, lock_part: LockPart, validator: bytes, staked_grains: int) -> Lock:
+def _behind(stake_ledger: TrustStake, lock_part: LockPart, validator: bytes, staked_grains: int) -> Lock:
     """Return the lock of stake behind a validator, until its owner unlocks it."""
     slash_wait = SlashWait.UNDECIDED if stake_ledger.pending_slash_counts[validator] else SlashWait.NONE
-    return _staked_lock(
-        lock_part, validator, staked_grains, stays_epochs=stake_ledger.unbonding_epochs, kept_by=slash_wait
-    )
+    return _staked(lock_part, validator, staked_grains, stays_epochs=stake_ledger.unbonding_epochs, kept_by=slash_wait)
 
 
-def _leaving_lock(stake_ledger: TrustStake, unlocking_chunk: Unlocking) -> Lock:
+def _leaving(stake_ledger: TrustStake, unlocking_chunk: Unlocking) -> Lock:
     slash_wait = SlashWait.NONE
     if is_kept(stake_ledger, unlocking_chunk):
         is_frozen = any(stake_ledger.pending_slash_counts[liability.validator] for liability in unlocking_chunk.answers)
         slash_wait = SlashWait.UNDECIDED if is_frozen else SlashWait.RAISABLE
     until_epoch, staked_grains = kept_until(stake_ledger, unlocking_chunk), value_now(stake_ledger, unlocking_chunk)
-    return _staked_lock(
+    return _staked(
         LockPart.LEAVING, unlocking_chunk.validator, staked_grains, until_epoch=until_epoch, kept_by=slash_wait
     )
 
 
-def _staked_lock(
+def _staked(
     lock_part: LockPart,
     validator: bytes,
     staked_grains: int,

@@ -34,7 +34,7 @@ class PortableRegistry:
     def __init__(self, outer: Mapping[str, TypeInfo]) -> None:
         """Start without types. `outer` resolves the names of `Reference` shapes. Such types may contain each other."""
         self._outer = outer
-        self._type_numbers: dict[TypeInfo, int] = {}
+        self._ids: dict[TypeInfo, int] = {}
         self._entries: list[schema.TypeEntry | None] = []
 
     def number(self, type_info: TypeInfo) -> int:  # deterministic: as deep as our own declarations
@@ -42,10 +42,10 @@ class PortableRegistry:
         # A reference stands for a type that contains itself, such as a call inside a call.
         if isinstance(type_info.shape, info.ReferenceShape):
             type_info = self._outer[type_info.shape.name]
-        known_number = self._type_numbers.get(type_info)
+        known_number = self._ids.get(type_info)
         if known_number is not None:
             return known_number
-        type_number = self._type_numbers[type_info] = len(self._entries)
+        type_number = self._ids[type_info] = len(self._entries)
         self._entries.append(None)  # reserved before descending, so that a type may contain itself
         type_parameters = []
         for parameter_name, parameter in type_info.params:
@@ -65,9 +65,9 @@ class PortableRegistry:
     def _definition(self, type_shape: info.Shape) -> schema.TypeDef:
         match type_shape:
             case info.CompositeShape(fields):
-                return schema.CompositeDef(self._field_shapes(fields))
+                return schema.CompositeDef(self._fields(fields))
             case info.VariantsShape(variants):
-                return schema.VariantDef(tuple(self._variant_shape(variant_info) for variant_info in variants))
+                return schema.VariantDef(tuple(self._variant(variant_info) for variant_info in variants))
             case info.SequenceShape(of):
                 return schema.SequenceDef(self.number(of))
             case info.ArrayShape(length, of):
@@ -81,7 +81,7 @@ class PortableRegistry:
             case info.ReferenceShape(name):
                 raise TypeError(f"{name}: a reference to a reference")
 
-    def _field_shapes(self, field_infos: tuple[info.FieldInfo, ...]) -> tuple[schema.FieldShape, ...]:
+    def _fields(self, field_infos: tuple[info.FieldInfo, ...]) -> tuple[schema.FieldShape, ...]:
         return tuple(
             schema.FieldShape(
                 field_info.name, self.number(field_info.type), field_info.type_name or None, field_info.docs
@@ -89,9 +89,9 @@ class PortableRegistry:
             for field_info in field_infos
         )
 
-    def _variant_shape(self, variant_info: info.VariantInfo) -> schema.VariantShape:
+    def _variant(self, variant_info: info.VariantInfo) -> schema.VariantShape:
         return schema.VariantShape(
-            variant_info.name, self._field_shapes(variant_info.fields), variant_info.index, variant_info.docs
+            variant_info.name, self._fields(variant_info.fields), variant_info.index, variant_info.docs
         )
 
 
@@ -113,7 +113,7 @@ class _Description:
 
     def v14(self) -> bytes:
         """Return version 14: everything but runtime APIs."""
-        pallet_entries = tuple(self._pallet_entry(pallet_class) for pallet_class in self.runtime.pallets)
+        pallet_entries = tuple(self._pallet(pallet_class) for pallet_class in self.runtime.pallets)
         extrinsic = schema.ExtrinsicV14(self._outer("UncheckedExtrinsic"), EXTRINSIC_VERSION, self._extensions)
         runtime_number = self._outer("Runtime")
         return schema.METADATA_V14.encode(
@@ -123,7 +123,7 @@ class _Description:
     def v15(self) -> bytes:
         """Return version 15: runtime APIs too."""
         pallet_entries = [
-            schema.PalletV15(self._pallet_entry(pallet_class), sentences(pallet_class.__doc__))
+            schema.PalletV15(self._pallet(pallet_class), sentences(pallet_class.__doc__))
             for pallet_class in self.runtime.pallets
         ]
         # No field of version 15 names this type, but async-substrate-interface looks for it.
@@ -142,7 +142,7 @@ class _Description:
             self._outer("RuntimeError"),
         )
         runtime_number = self._outer("Runtime")
-        api_entries = tuple(self._api_entry(api_family) for api_family in self.apis.families)
+        api_entries = tuple(self._api(api_family) for api_family in self.apis.families)
         type_entries = self.registry.entries()
         description = schema.MetadataV15(
             type_entries, tuple(pallet_entries), extrinsic, runtime_number, api_entries, outer_enums, ()
@@ -162,12 +162,12 @@ class _Description:
             )
         return tuple(extension_entries)
 
-    def _pallet_entry(self, pallet_class: type[Pallet]) -> schema.PalletV14:
+    def _pallet(self, pallet_class: type[Pallet]) -> schema.PalletV14:
         storage = None
         if self.runtime.items[pallet_class]:
             storage_items = self.runtime.items[pallet_class].values()
             storage = schema.PalletStorage(
-                pallet_class.__name__, tuple(self._storage_entry(storage_item) for storage_item in storage_items)
+                pallet_class.__name__, tuple(self._entry(storage_item) for storage_item in storage_items)
             )
         calls_number = self._number(_call_type(self.runtime, pallet_class))
         events_number = self._number(_event_type(self.runtime, pallet_class))
@@ -186,7 +186,7 @@ class _Description:
     def _number(self, type_info: TypeInfo | None) -> int | None:
         return None if type_info is None else self.registry.number(type_info)
 
-    def _storage_entry(self, storage_item: StorageItem) -> schema.StorageEntry:
+    def _entry(self, storage_item: StorageItem) -> schema.StorageEntry:
         value_number = self.registry.number(storage_item.value_codec.info)
         entry_kind: schema.PlainEntry | schema.MapEntry = schema.PlainEntry(value_number)
         if storage_item.hashers:
@@ -213,13 +213,13 @@ class _Description:
             )
         return tuple(constant_entries)
 
-    def _api_entry(self, api_family: type[Any]) -> schema.ApiEntry:
+    def _api(self, api_family: type[Any]) -> schema.ApiEntry:
         method_entries = tuple(
-            self._method_entry(api_method) for api_method in self.apis.methods.values() if api_method.api is api_family
+            self._method(api_method) for api_method in self.apis.methods.values() if api_method.api is api_family
         )
         return schema.ApiEntry(api_family.__name__, method_entries, sentences(api_family.__doc__))
 
-    def _method_entry(self, api_method: ApiMethod) -> schema.ApiMethodEntry:
+    def _method(self, api_method: ApiMethod) -> schema.ApiMethodEntry:
         input_entries = tuple(
             schema.ApiInput(input_name, self.registry.number(input_codec.info))
             for input_name, input_codec in api_method.inputs

@@ -26,7 +26,7 @@ Weights = Mapping[bytes, int]
 """Weights by stash, positive."""
 
 
-def limit_churn(
+def cut(
     old_weights: Weights,
     ranked_stakes: Weights,
     seat_count: int,
@@ -52,11 +52,11 @@ def limit_churn(
     }
     elected_stashes = list(candidate_stakes)[:seat_count]
     leavers = _in_order_of_leaving(base_weights, list(candidate_stakes), set(elected_stashes), leaving_since)
-    leaver_count = _fitting_count((base_weights[stash] for stash in leavers), sum(base_weights.values()) // SHARE)
+    leaver_count = _how_many((base_weights[stash] for stash in leavers), sum(base_weights.values()) // SHARE)
     while True:
         leaving_members = set(leavers[:leaver_count])
         next_weights = {
-            stash: _staying_weight(weight, candidate_stakes[stash]) if stash in elected_stashes else weight
+            stash: _weight(weight, candidate_stakes[stash]) if stash in elected_stashes else weight
             for stash, weight in base_weights.items()
             if stash not in leaving_members
         }
@@ -64,7 +64,7 @@ def limit_churn(
             stash: candidate_stakes[stash]
             for stash in _in_order_of_coming(base_weights, elected_stashes, waiting_since)
         }
-        next_weights |= _entering_weights(joiners, next_weights, sum(base_weights.values()), seat_count)
+        next_weights |= _come(joiners, next_weights, sum(base_weights.values()), seat_count)
         if leaver_count == 0 or len(next_weights) >= min(SEATS_LEAST, len(base_weights)):
             return next_weights
         # Too few would remain. One leaver fewer, until enough do.
@@ -94,7 +94,7 @@ def _in_order_of_coming(
     return sorted(joiners, key=lambda stash: (stash not in waiting_since, waiting_since.get(stash, 0)))
 
 
-def _fitting_count(weights: Iterable[int], room_weight: int) -> int:
+def _how_many(weights: Iterable[int], room_weight: int) -> int:
     """Return the number of first weights that add up to at most `room_weight`, and one at least."""
     first_count = total_weight = 0
     for weight in weights:
@@ -105,18 +105,16 @@ def _fitting_count(weights: Iterable[int], room_weight: int) -> int:
     return first_count
 
 
-def _staying_weight(old_weight: int, new_stake: int) -> int:
+def _weight(old_weight: int, new_stake: int) -> int:
     """Return the weight of a staying member. New stake raises it slowly, so that it cannot decide at once."""
     return min(new_stake, old_weight + old_weight // SHARE)
 
 
-def _entering_weights(
-    joiner_stakes: Weights, staying_weights: Weights, old_weight: int, seat_count: int
-) -> dict[bytes, int]:
+def _come(joiner_stakes: Weights, staying_weights: Weights, old_weight: int, seat_count: int) -> dict[bytes, int]:
     """Return the elected joiners that may enter, in their order, with their weights."""
     weight_max = sum(staying_weights.values()) // COMERS_SHARE
     joiner_count = min(
-        _fitting_count(joiner_stakes.values(), min(old_weight // SHARE, weight_max)),
+        _how_many(joiner_stakes.values(), min(old_weight // SHARE, weight_max)),
         max(0, seat_count - len(staying_weights)),
     )
     entering_weights = {stash: min(joiner_stakes[stash], weight_max) for stash in list(joiner_stakes)[:joiner_count]}

@@ -114,7 +114,7 @@ class Overlay:
 
     * `_values` holds decoded values, read or written (None: no entry).
     * `_written` holds the writes: bytes, None for a removal, or the function that encodes the value at the end.
-    * The journal holds the entry that each write replaced, `_values_before` the values read from below.
+    * The journal holds the entry that each write replaced, `_before` the values read from below.
     * `_keys` holds the keys that were ever written, undone or not.
     * `_listings` holds, for each open listing, the earlier entry of every key written since it began.
     """
@@ -124,14 +124,14 @@ class Overlay:
         self.reader = reader
         self.events: list[Any] = []
         self._values: dict[bytes, Any] = {}
-        self._values_before: dict[bytes, Any] = {}
+        self._before: dict[bytes, Any] = {}
         self._written: dict[bytes, bytes | EncodeValue | None] = {}
         self._keys = WrittenKeys()
-        self._noted_keys = self._keys.noted
+        self._new = self._keys.noted
         self._listings: dict[int, dict[bytes, Any]] = {}
-        self._listing_count = 0
+        self._listed = 0
         self._journal: list[tuple[bytes, Any, Any]] = []
-        self._layer_depth = 0
+        self._depth = 0
 
     def load(self, storage_key: bytes, decode: Callable[[bytes], Any]) -> Any:
         """Return the decoded value under `storage_key`, None if there is none."""
@@ -141,24 +141,24 @@ class Overlay:
             loaded_value = self._values[storage_key] = None if value_bytes is None else decode(value_bytes)
             if storage_key not in self._written:
                 # Only an unwritten key still has its value from before the block.
-                self._values_before[storage_key] = loaded_value
+                self._before[storage_key] = loaded_value
         return loaded_value
 
     def before(self, key: bytes, decode: Callable[[bytes], Any]) -> Any:
         """Return the decoded value under `key` in the state below, None if there is none."""
-        loaded_value = self._values_before.get(key, _NOTHING)
+        loaded_value = self._before.get(key, _NOTHING)
         if loaded_value is _NOTHING:
             value_bytes = self.reader.get(key)
-            loaded_value = self._values_before[key] = None if value_bytes is None else decode(value_bytes)
+            loaded_value = self._before[key] = None if value_bytes is None else decode(value_bytes)
         return loaded_value
 
     def store(self, key: bytes, new_bytes: bytes | EncodeValue | None, new_value: Any) -> None:
         """Write a value with its encoding, or with the function that encodes it when the block ends. None removes."""
-        if self._layer_depth:
+        if self._depth:
             # Outside of layers nothing is ever undone.
             self._journal.append((key, self._written.get(key, _NOTHING), self._values.get(key, _NOTHING)))
         if key not in self._written:
-            self._noted_keys.append(key)
+            self._new.append(key)
         if self._listings:
             self._keep_for_listings(key)
         self._written[key] = new_bytes
@@ -169,10 +169,10 @@ class Overlay:
 
         They are not undone, so this is for the start and the end of a block only.
         """
-        if self._layer_depth:
+        if self._depth:
             raise RuntimeError("raw write inside a transaction")
         if storage_key not in self._written:
-            self._noted_keys.append(storage_key)
+            self._new.append(storage_key)
         if self._listings:
             self._keep_for_listings(storage_key)
         self._written[storage_key] = value_bytes
@@ -199,8 +199,8 @@ class Overlay:
         Writes during the iteration do not change the result. The work is proportional to the keys taken, plus a step
         for each key that this block removed in front of them.
         """
-        self._listing_count += 1
-        listing_number = self._listing_count
+        self._listed += 1
+        listing_number = self._listed
         replaced_entries = self._listings[listing_number] = {}
         try:
             own_keys = self._own_keys(prefix, start, replaced_entries)
@@ -240,9 +240,9 @@ class Overlay:
 
     def enter_layer(self) -> tuple[int, int]:
         """Begin a layer. Return the marks that `leave_layer` needs."""
-        if self._layer_depth >= TRANSACTION_DEPTH_MAX:
+        if self._depth >= TRANSACTION_DEPTH_MAX:
             raise RuntimeError("transactions nested too deep")  # calls are bounded, so this is a bug
-        self._layer_depth += 1
+        self._depth += 1
         return len(self._journal), len(self.events)
 
     def keys_in_layers(self) -> Iterator[bytes]:
@@ -255,8 +255,8 @@ class Overlay:
             self._undo(layer_marks[0])
             # A failed call must leave no events either.
             del self.events[layer_marks[1] :]
-        self._layer_depth -= 1
-        if not self._layer_depth:
+        self._depth -= 1
+        if not self._depth:
             self._journal.clear()
 
     def _undo(self, journal_mark: int) -> None:
@@ -282,7 +282,7 @@ class Overlay:
         collector, which took a seventh of an import's time to scan them together with everything else.
         """
         self.reader = Memory()
-        for container in (self._values, self._values_before, self._written, self._listings, self._keys):
+        for container in (self._values, self._before, self._written, self._listings, self._keys):
             container.clear()
         self.events.clear()
         self._journal.clear()

@@ -155,7 +155,7 @@ STEPS: dict[str, Callable[[Bound], object]] = {
     "claim": signed(SAVER.stash, TrustStake.claim(ALICE.stash)),
     "compound": signed(SAVER.stash, TrustStake.compound(ALICE.stash)),
     # the payout alone: within the era's change the election would hide it
-    "payout": lambda bound: eras._pay_ended_era(bound[TrustStake], bound[TrustStake].current_era.get()),  # noqa: SLF001
+    "payout": lambda bound: eras._pay_for(bound[TrustStake], bound[TrustStake].current_era.get()),  # noqa: SLF001
     "slash reported": signed(REPORTER.stash, double(ALICE, 9, 3)),
     "slash taken": lambda bound: held_slashes.take_due(bound[TrustStake]),
     "an era's first block": _first_block,

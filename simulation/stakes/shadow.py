@@ -16,7 +16,7 @@ from runtime.pallets.pots import STAKING_REWARDS
 from runtime.pallets.staking import delegations
 from runtime.pallets.staking.delegations import EraPosting, MovedShares, Pool
 from runtime.pallets.staking.holdings import value_now
-from runtime.pallets.staking.share_pool import worth_in_grains
+from runtime.pallets.staking.share_pool import worth
 from runtime.pallets.staking.slash_factors import Liability
 from runtime.pallets.staking.slashing import PPM, own_part
 from runtime.pallets.staking.stakers import HeldSlash, Unlocking
@@ -333,15 +333,15 @@ def standing_of(stake: TrustStake, pool: Pool, pair: Stood) -> tuple[int, int]:
     if position is None:
         return 0, 0
     posting = stake.era_rewards_per_share[pair[1], position.era] if position.joined else EraPosting()
-    earned, place = position.owed + delegations.earnings_of(pool, position, posting), 0
+    earned, place = position.owed + delegations.earned(pool, position, posting), 0
     while place < len(position.moved):
         move, count = position.moved[place], len(position.moved)
         factors = stake.slash_factors[move.answer.validator]
         if factors != move.answer.borne:
-            after = delegations.charge_move(pool, position, place, factors, stake.current_era.get())
+            after = delegations.charge(pool, position, place, factors, stake.current_era.get())
             pool, position = after.pool, after.position
         place += len(position.moved) == count
-    return worth_in_grains(pool.stake, position.shares), earned
+    return worth(pool.stake, position.shares), earned
 
 
 def _told(pair: tuple[bytes, ...]) -> str:

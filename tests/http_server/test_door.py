@@ -77,10 +77,10 @@ def test_a_connection_that_used_up_its_share_waits_for_its_turn_once(monkeypatch
             visitor.buffer_updated(1)
             assert real.pause_reading.call_count == share
             visitor.buffer_updated(1)
-            turn = visitor._turn_task
+            turn = visitor._turn
             assert turn is not None
             visitor.buffer_updated(1)
-            assert visitor._turn_task is turn
+            assert visitor._turn is turn
             assert real.pause_reading.call_count == share + 1
             await turn
             assert real.resume_reading.call_count == share + 1

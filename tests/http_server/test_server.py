@@ -238,10 +238,7 @@ def test_a_head_takes_no_more_memory_than_it_may() -> None:
         for _ in range(HEAD_BYTES_MAX // len(line)):
             client[1].write(line)
             await asyncio.sleep(0)
-        while (
-            site.http.door._inside
-            and next(iter(site.http.door._inside.values()))._received_bytes < HEAD_BYTES_MAX * 0.9
-        ):
+        while site.http.door._inside and next(iter(site.http.door._inside.values()))._heard < HEAD_BYTES_MAX * 0.9:
             await asyncio.sleep(0.001)
         assert len(site.http.door) == 1, "so much is a head"
         client[1].write(line * 2)
@@ -491,14 +488,14 @@ def test_a_connection_that_ends_waits_for_no_turn(monkeypatch: pytest.MonkeyPatc
         while not turns[0].asked:
             await asyncio.sleep(0.001)
         (visitor,) = site.http.door._inside.values()
-        waiting = visitor._turn_task
+        waiting = visitor._turn
         visitor.end()
         for _ in range(5):
             await asyncio.sleep(0)
         assert waiting is not None
         assert waiting.cancelled()
-        assert visitor._idle_timer is not None
-        assert visitor._idle_timer.cancelled()
+        assert visitor._timer is not None
+        assert visitor._timer.cancelled()
 
     play(body, site)
 

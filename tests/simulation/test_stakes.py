@@ -127,16 +127,14 @@ def always(value: Any) -> Callable[..., Any]:
 
 
 BUGS: dict[str, tuple[Any, str, Any]] = {
-    "a slash rounded down": (
-        share_pool, "slash_loss", lambda amount, step: amount * (step.wanted - step.taken) // 10**6,
-    ),
+    "a slash rounded down": (share_pool, "lost", lambda amount, step: amount * (step.wanted - step.taken) // 10**6),
     "an answer forgotten at once": (holdings, "_may_be_called", always(False)),
     "what waits is free while a slash does": (holdings, "is_kept", always(False)),
-    "what left bears nothing": (holdings, "remaining_after", lambda amount, *_: amount),
-    "what moved bears nothing": (delegations, "remaining_after", lambda amount, *_: amount),
-    "no factor is kept": (held_slashes, "remembered_factors", lambda factors, *_: factors),
+    "what left bears nothing": (holdings, "left_of", lambda amount, *_: amount),
+    "what moved bears nothing": (delegations, "left_of", lambda amount, *_: amount),
+    "no factor is kept": (held_slashes, "remembered", lambda factors, *_: factors),
     "who came late is paid": (
-        delegations, "earnings_of",
+        delegations, "earned",
         lambda pool, position, _: position.shares * (pool.index - position.index) // delegations.INDEX_SCALE,
     ),
 }  # fmt: skip
@@ -289,7 +287,7 @@ def test_the_program_writes_what_it_found(
 def test_a_broken_rule_names_the_season_that_repeats_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(share_pool, "slash_loss", always(0))
+    monkeypatch.setattr(share_pool, "lost", always(0))
     assert run(monkeypatch, tmp_path, "--steps", "5000", "--season", "1", "--seed", "5") == 1
     told = capsys.readouterr()
     assert "`make stakes SEED=5 SEASON=1` repeats it" in told.err

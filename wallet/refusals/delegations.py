@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.pallets.staking.delegations import MOVED_MAX, MovedShares
-from runtime.pallets.staking.share_pool import worth_in_grains
+from runtime.pallets.staking.share_pool import worth
 from runtime.pallets.staking.slash_factors import Liability
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.refusals.refused_call import RefusedCall, account_text, grains_text
@@ -67,7 +67,7 @@ def still_answering(refused_call: RefusedCall) -> str:
     ]
     free_shares = delegation.shares - sum(free_shares for _, free_shares in bound_moves) if delegation else 0
     free_grains, until_epoch = (
-        worth_in_grains(trust_stake.pools[source_validator].stake, free_shares),
+        worth(trust_stake.pools[source_validator].stake, free_shares),
         max((until_epoch for until_epoch, _ in bound_moves), default=refused_call.epoch + 1),
     )
     return (

@@ -172,12 +172,12 @@ class Capacity(Pallet, index=16):
     @call(index=1, weight=WEIGHTS["Capacity.withdraw"])
     def withdraw(self, origin: Signed, device: DeviceId) -> None:
         """Withdraw your device from roll calls, between two of them. Its proof ends at once."""
-        enrolment = self._owned_enrolment(device, origin.account)
+        enrolment = self._enrolled(device, origin.account)
         newest_call = self.current.get()
         is_called = newest_call is not None and enrolment.since < newest_call.at and not self._is_over(newest_call)
         # A device that left during a roll call would escape the loss of its bond.
         ensure(not is_called, RollCallOpen)
-        settled_enrolment = self._settled_enrolment(device, enrolment)
+        settled_enrolment = self._reckoned(device, enrolment)
         if settled_enrolment.bond:
             self.lock.unlock(settled_enrolment.owner, roll_call_hold(device), settled_enrolment.bond)
         self.lock.end(roll_call_hold(device))
@@ -185,7 +185,7 @@ class Capacity(Pallet, index=16):
         if device in self.opened_rows:
             del self.opened_rows[device]
         # `proven` reads proofs without the enrolment, so none may remain.
-        self._drop_proofs(device, 0 if newest_call is None else newest_call.number + 1)
+        self._forget(device, 0 if newest_call is None else newest_call.number + 1)
         self.emit(DeviceUnenrolled(device))
 
     @call(index=2, weight=WEIGHTS["Capacity.commit"])
@@ -194,15 +194,15 @@ class Capacity(Pallet, index=16):
 
         If the bond was lost at an earlier roll call, the call holds a new one.
         """
-        enrolment = self._owned_enrolment(device, self.devices.operator(origin.account))
-        roll_call = self._open_roll_call(enrolment)
+        enrolment = self._enrolled(device, self.devices.operator(origin.account))
+        roll_call = self._called(enrolment)
         ensure(times.can_commit(roll_call, self.system.number.get()), WrongTime)
         ensure(self.proofs[device, roll_call.number] is None, CommittedAlready)
         # Earlier roll calls are settled first: a lost bond burns before a new one is held.
-        self.enrolments[device] = self._with_bond(device, self._settled_enrolment(device, enrolment))
+        self.enrolments[device] = self._bonded(device, self._reckoned(device, enrolment))
         commit_slot = self.beacon.last_slot.get()
         proven_rate = times.rate(operations(enrolment.shape), roll_call.from_slot, commit_slot)
-        self._drop_proofs(device, roll_call.number - 1)
+        self._forget(device, roll_call.number - 1)
         self.proofs[device, roll_call.number] = CapacityProof(root, enrolment.shape, commit_slot, proven_rate)
         self.emit(CapacityCommitted(device, roll_call.number, proven_rate))
 
@@ -215,8 +215,8 @@ class Capacity(Pallet, index=16):
         The weight prepays the objections of three inspectors, and the report to the market that the device may work
         again.
         """
-        enrolment = self._owned_enrolment(device, self.devices.operator(origin.account))
-        roll_call = self._open_roll_call(enrolment)
+        enrolment = self._enrolled(device, self.devices.operator(origin.account))
+        roll_call = self._called(enrolment)
         ensure(times.can_open(roll_call, self.system.number.get()), WrongTime)
         capacity_proof = self.proofs[device, roll_call.number]
         ensure(capacity_proof is not None and not capacity_proof.is_open, NothingCommitted)
@@ -245,7 +245,7 @@ class Capacity(Pallet, index=16):
         """
         inspector = self.devices.operator(origin.account)
         enrolment = known(self.enrolments[device], NotEnrolled)
-        roll_call = self._open_roll_call(enrolment)
+        roll_call = self._called(enrolment)
         ensure(times.can_object(roll_call, self.system.number.get()), WrongTime)
         capacity_proof = self.proofs[device, roll_call.number]
         ensure(capacity_proof is not None and capacity_proof.is_open, NothingCommitted)
@@ -265,7 +265,7 @@ class Capacity(Pallet, index=16):
         """
         current_height, newest_call = self.system.number.get(), self.current.get()
         if self.roll_calls_enabled:
-            self._plan_roll_call(current_height)
+            self._plan(current_height)
             # In force only from here on: before the first roll call ends, no device could have proven anything.
             if newest_call is not None and current_height == times.over_at(newest_call):
                 self.is_enforced.set(True)
@@ -273,7 +273,7 @@ class Capacity(Pallet, index=16):
         elif self.is_enforced.get() or self.next_roll_call.get():
             self.is_enforced.set(False)
             self.next_roll_call.set(0)
-        self._advance_roll_call(current_height, newest_call)
+        self._go_on(current_height, newest_call)
         return self._return_devices(current_height)
 
     # ------------------------------------------------------------------------------------------------ for the markets
@@ -318,7 +318,7 @@ class Capacity(Pallet, index=16):
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
-    def _plan_roll_call(self, current_height: int) -> None:
+    def _plan(self, current_height: int) -> None:
         """Set the block of a period's roll call, and note the slot before that block."""
         if current_height % self.period == 0:
             self.next_roll_call.set(times.next_at(current_height, self.period, self.beacon.current.get()))
@@ -326,11 +326,11 @@ class Capacity(Pallet, index=16):
         if current_height == self.next_roll_call.get() - 1:
             self.previous_slot.set(self.beacon.last_slot.get())
 
-    def _advance_roll_call(self, current_height: int, newest_call: RollCall | None) -> None:
+    def _go_on(self, current_height: int, newest_call: RollCall | None) -> None:
         """Begin the planned roll call, or make the draw that is due in the current one."""
         beacon_value = self.beacon.current.get()
         if self.next_roll_call.get() == current_height:
-            self._begin_roll_call(newest_call, current_height, beacon_value)
+            self._begin(newest_call, current_height, beacon_value)
         elif newest_call is not None and current_height == times.rows_at(newest_call):
             self.current.set(replace(newest_call, rows_seed=beacon_value))
             self.emit(RowsDrawn(newest_call.number, beacon_value))
@@ -345,7 +345,7 @@ class Capacity(Pallet, index=16):
             self.devices.stir(device_id)
         return weight_meter.spent
 
-    def _begin_roll_call(self, newest_call: RollCall | None, current_height: int, call_seed: bytes) -> None:
+    def _begin(self, newest_call: RollCall | None, current_height: int, call_seed: bytes) -> None:
         call_number = 1 if newest_call is None else newest_call.number + 1
         self.current.set(RollCall(call_number, current_height, self.previous_slot.get() + 1, call_seed))
         self.next_roll_call.set(0)
@@ -354,19 +354,19 @@ class Capacity(Pallet, index=16):
     def _is_over(self, roll_call: RollCall) -> bool:
         return times.is_over(roll_call, self.system.number.get())
 
-    def _owned_enrolment(self, device_id: bytes, owner_stash: bytes) -> Enrolment:
+    def _enrolled(self, device_id: bytes, owner_stash: bytes) -> Enrolment:
         """Return the enrolment. It may outlive its device's registration, because its bond must always come back."""
         enrolment = known(self.enrolments[device_id], NotEnrolled)
         ensure(enrolment.owner == owner_stash, NotOwner)
         return enrolment
 
-    def _open_roll_call(self, enrolment: Enrolment) -> RollCall:
+    def _called(self, enrolment: Enrolment) -> RollCall:
         """Return the newest roll call. Raise NotEnrolled if the device enrolled after it began."""
         newest_call = known(self.current.get(), WrongTime)
         ensure(enrolment.since < newest_call.at, NotEnrolled)
         return newest_call
 
-    def _settled_enrolment(self, device_id: bytes, enrolment: Enrolment) -> Enrolment:
+    def _reckoned(self, device_id: bytes, enrolment: Enrolment) -> Enrolment:
         """Return the enrolment after all finished roll calls. Burn the bond if the device was silent or wrong."""
         newest_call = self.current.get()
         finished_number = 0 if newest_call is None else newest_call.number - (not self._is_over(newest_call))
@@ -378,7 +378,7 @@ class Capacity(Pallet, index=16):
         missed_calls = [
             call_number
             for call_number in range(max(first_unchecked, finished_number - 1), finished_number + 1)
-            if not self._has_answered(device_id, call_number)
+            if not self._answered(device_id, call_number)
         ]
         if (missed_calls or finished_number - first_unchecked > 1) and enrolment.bond:
             self.lock.pay_out(enrolment.owner, roll_call_hold(device_id), (Share(None, enrolment.bond),))
@@ -386,18 +386,18 @@ class Capacity(Pallet, index=16):
             return replace(enrolment, bond=0, checked=finished_number)
         return replace(enrolment, checked=finished_number)
 
-    def _with_bond(self, device_id: bytes, enrolment: Enrolment) -> Enrolment:
+    def _bonded(self, device_id: bytes, enrolment: Enrolment) -> Enrolment:
         """Return the enrolment with a bond held."""
         if enrolment.bond:
             return enrolment
         self.lock.lock(enrolment.owner, roll_call_hold(device_id), self.bond)
         return replace(enrolment, bond=self.bond)
 
-    def _has_answered(self, device_id: bytes, call_number: int) -> bool:
+    def _answered(self, device_id: bytes, call_number: int) -> bool:
         capacity_proof = self.proofs[device_id, call_number]
         return capacity_proof is not None and stands(capacity_proof)
 
-    def _drop_proofs(self, device_id: bytes, kept_from: int) -> None:
+    def _forget(self, device_id: bytes, kept_from: int) -> None:
         """Drop the device's proofs of roll calls before number `kept_from`."""
         for call_number, _ in list(self.proofs.under(device_id)):
             if call_number < kept_from:

@@ -105,7 +105,7 @@ def is_store_address(endpoint: bytes) -> bool:
     authority = written_address.lower()  # deterministic: of bytes, where only the letters of ASCII have cases
     if authority.startswith(b"["):
         ipv6_literal, closing_bracket, port_part = authority[1:].partition(b"]")
-        return bool(closing_bracket) and _is_ipv6(ipv6_literal) and _is_port_part(port_part)
+        return bool(closing_bracket) and _is_six(ipv6_literal) and _is_port_part(port_part)
     host_name, port_colon, port_digits = authority.partition(b":")
     return _is_host(host_name) and _is_port_part(port_colon + port_digits)
 
@@ -125,7 +125,7 @@ def _is_host(host_name: bytes) -> bool:
     name_labels = host_name.split(b".")
     # Resolvers read 0x7f000001, 2130706433 and 127.1 as addresses, so only the dotted decimal form is accepted.
     if _is_number(name_labels[-1]):
-        return _is_ipv4(host_name)
+        return _is_four(host_name)
     return all(_is_label(name_label) for name_label in name_labels)
 
 
@@ -140,7 +140,7 @@ def _is_number(name_label: bytes) -> bool:
     )
 
 
-def _is_ipv4(host_text: bytes) -> bool:
+def _is_four(host_text: bytes) -> bool:
     """Return True for four decimal numbers without leading zeros."""
     decimal_parts = host_text.split(b".")
     # Without leading zeros, which some resolvers read as octal.
@@ -153,22 +153,19 @@ def _is_ipv4(host_text: bytes) -> bool:
     )
 
 
-def _is_ipv6(host_text: bytes) -> bool:
+def _is_six(host_text: bytes) -> bool:
     """Return True for an IPv6 address: eight groups of hexadecimal digits, with at most one gap (`::`).
 
     The last two groups may be written as an IPv4 address.
     """
     text_before, gap_mark, text_after = host_text.partition(b"::")
-    groups_before, groups_after = (
-        _group_count(text_before, may_end=not gap_mark),
-        _group_count(text_after, may_end=True),
-    )
+    groups_before, groups_after = _groups(text_before, may_end=not gap_mark), _groups(text_after, may_end=True)
     if groups_before is None or groups_after is None:
         return False
     return groups_before + groups_after < GROUPS_OF_SIX if gap_mark else groups_before == GROUPS_OF_SIX
 
 
-def _group_count(groups_text: bytes, *, may_end: bool) -> int | None:
+def _groups(groups_text: bytes, *, may_end: bool) -> int | None:
     """Return the number of groups in a part of an IPv6 address, or None if it is malformed.
 
     `may_end` means that the part ends the address, so it may end in an IPv4 address.
@@ -176,7 +173,7 @@ def _group_count(groups_text: bytes, *, may_end: bool) -> int | None:
     if not groups_text:
         return 0
     text_groups = groups_text.split(b":")
-    is_wrapped = may_end and _is_ipv4(text_groups[-1])
+    is_wrapped = may_end and _is_four(text_groups[-1])
     hex_groups = text_groups[:-1] if is_wrapped else text_groups
     if not all(1 <= len(hex_group) <= 4 and HEX.issuperset(hex_group) for hex_group in hex_groups):
         return None

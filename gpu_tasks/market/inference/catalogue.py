@@ -92,8 +92,8 @@ def offer(market: InferenceStorage, device: bytes, service_number: int, ask: int
     if standing_offer is None:
         ensure(market.offer_count[service_number] < OFFERS_PER_SERVICE_MAX, TooManyOpen)
         ensure(len(market.device_offers[device]) < OFFERS_PER_DEVICE_MAX, TooManyOpen)
-        market.lock.lock(_device_owner(market, device), offer_hold(service_number, device), market.offer_deposit)
-        _list_offer(market, device, service_number)
+        market.lock.lock(_owner(market, device), offer_hold(service_number, device), market.offer_deposit)
+        _list(market, device, service_number)
     # A changed ask counts as a new one: it does not apply to units that were recorded earlier.
     deposit_grains = market.offer_deposit if standing_offer is None else standing_offer.deposit
     market.offers[service_number, device] = Offer(ask, market.height, deposit_grains)
@@ -104,15 +104,12 @@ def offer(market: InferenceStorage, device: bytes, service_number: int, ask: int
 def place_offer(market: InferenceStorage, device_id: bytes, service_number: int, ask: int) -> None:
     """Write an offer of the genesis block, without event and deposit."""
     market.offers[service_number, device_id] = Offer(ask, 0)
-    _list_offer(market, device_id, service_number)
+    _list(market, device_id, service_number)
 
 
 def withdraw_offer(market: InferenceStorage, device: bytes, service_number: int) -> None:
     """End a device's offer of a service, and return the offer's deposit."""
-    ended_offer, owner_stash = (
-        known(market.offers[service_number, device], UnknownService),
-        _device_owner(market, device),
-    )
+    ended_offer, owner_stash = known(market.offers[service_number, device], UnknownService), _owner(market, device)
     del market.offers[service_number, device]
     other_services = tuple(
         offered_service for offered_service in market.device_offers[device] if offered_service != service_number
@@ -139,13 +136,13 @@ def end_offers(market: InferenceStorage, weight_meter: WeightMeter) -> None:
         del market.closed_services[service_number]
 
 
-def _device_owner(market: InferenceStorage, device_id: bytes) -> bytes:
+def _owner(market: InferenceStorage, device_id: bytes) -> bytes:
     device_record = market.devices.devices[device_id]
     assert device_record is not None, "a device that offers a service is registered"
     return device_record.owner
 
 
-def _list_offer(market: InferenceStorage, device_id: bytes, service_number: int) -> None:
+def _list(market: InferenceStorage, device_id: bytes, service_number: int) -> None:
     market.device_offers[device_id] = (*market.device_offers[device_id], service_number)
     _count_offer(market, device_id, service_number, +1)
 

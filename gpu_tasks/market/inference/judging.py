@@ -39,13 +39,11 @@ def dispute(market: InferenceStorage, open_unit: OpenUnit) -> None:
     If the unit is a batch that is checked by its leaves, and only its answers differ, the committee computes one leaf.
     """
     _hand_over(market, open_unit)
-    answer_sides = _answer_sides(open_unit.record)
+    answer_sides = _sides(open_unit.record)
     if answer_sides:
         market.leaf_disputes.open(market.index, open_unit.id, open_unit.record.terms.requests, answer_sides)
     else:
-        market.courts.open(
-            market.index, open_unit.id, _case_terms(market, open_unit.record), _promised(open_unit.record)
-        )
+        market.courts.open(market.index, open_unit.id, _terms(market, open_unit.record), _promised(open_unit.record))
 
 
 def confirm(market: InferenceStorage, open_unit: OpenUnit, output_root: bytes) -> None:
@@ -55,7 +53,7 @@ def confirm(market: InferenceStorage, open_unit: OpenUnit, output_root: bytes) -
     """
     _hand_over(market, open_unit)
     market.courts.confirm(
-        market.index, open_unit.id, _case_terms(market, open_unit.record), _promised(open_unit.record), output_root
+        market.index, open_unit.id, _terms(market, open_unit.record), _promised(open_unit.record), output_root
     )
 
 
@@ -66,7 +64,7 @@ def settle(market: InferenceStorage, open_unit: OpenUnit, race_result: RaceResul
         return
     settlement.settle(market, open_unit, race_result, is_watched=True)
     due_grains = money.due(open_unit.record, race_result.winner)
-    case_terms, promised = _case_terms(market, open_unit.record, paid_grains=due_grains), _promised(open_unit.record)
+    case_terms, promised = _terms(market, open_unit.record, paid_grains=due_grains), _promised(open_unit.record)
     market.courts.watch(market.index, open_unit.id, case_terms, promised, race_result.output_root)
 
 
@@ -77,20 +75,20 @@ def open_late(market: InferenceStorage, unit_id: bytes, owner_stash: bytes, outp
 
 def judge_leaf(market: InferenceStorage, unit_id: bytes, claims_by_root: Sequence[tuple[bytes, bytes]]) -> None:
     """Open the case about one leaf: each root with its claim about the leaf."""
-    unit_record, claim_of = _unit_of_case(market, unit_id).record, dict(claims_by_root)
+    unit_record, claim_of = _of_case(market, unit_id).record, dict(claims_by_root)
     leaf_claims = tuple(
         PartyClaim(racer.owner, ClaimKind.ANSWERED, claim_of[claimed_root], racer.collateral)
         for racer in unit_record.racers
         if (claimed_root := _root_of(racer)) in claim_of
     )
     market.courts.open(
-        market.index, unit_id, replace(_case_terms(market, unit_record), claims=leaf_claims), _promised(unit_record)
+        market.index, unit_id, replace(_terms(market, unit_record), claims=leaf_claims), _promised(unit_record)
     )
 
 
 def let_fall(market: InferenceStorage, unit_id: bytes, fallen_roots: Sequence[bytes]) -> None:
     """Charge the racers behind these roots all their collateral, as liars: no racer showed the trees."""
-    open_unit = _unit_of_case(market, unit_id)
+    open_unit = _of_case(market, unit_id)
     racers, race_price = open_unit.record.racers, open_unit.record.price
     # After an earlier charge, by this function or by a verdict, the customer has the price back already.
     # The penalty for idling pays no customer, so idle racers do not count.
@@ -108,7 +106,7 @@ def let_fall(market: InferenceStorage, unit_id: bytes, fallen_roots: Sequence[by
 
 def agree(market: InferenceStorage, unit_id: bytes, agreed_root: bytes | None) -> None:
     """Settle with the one remaining answer, and draw its leaves as a lone racer's, or requeue without any."""
-    open_unit = _unit_of_case(market, unit_id)
+    open_unit = _of_case(market, unit_id)
     race_result = None if agreed_root is None else race_results.result(open_unit.record.racers, agreed_root)
     if race_result is None:
         queue.requeue_after_case(market, open_unit)
@@ -118,19 +116,19 @@ def agree(market: InferenceStorage, unit_id: bytes, agreed_root: bytes | None) -
 
 def charge_party(market: InferenceStorage, unit_id: bytes, party: bytes, paid_shares: Sequence[Share]) -> None:
     """Pay the shares out of a racer's collateral."""
-    open_unit = _unit_of_case(market, unit_id)
-    market.devices.charge(_liable_racer(open_unit.record, party).device, unit_id, paid_shares)
+    open_unit = _of_case(market, unit_id)
+    market.devices.charge(_standing(open_unit.record, party).device, unit_id, paid_shares)
 
 
 def charge_customer(market: InferenceStorage, unit_id: bytes, paid_shares: Sequence[Share]) -> None:
     """Pay the shares out of the customer's lock."""
-    customer = _unit_of_case(market, unit_id).record.customer
+    customer = _of_case(market, unit_id).record.customer
     market.lock.pay_out(customer, Hold(UNIT_MONEY, unit_id), paid_shares)
 
 
 def carry_out(market: InferenceStorage, unit_id: bytes, ruling: CaseRuling) -> None:
     """Carry out a ruling, after its payments: pay for the right result, draw again, or refund."""
-    open_unit = _unit_of_case(market, unit_id)
+    open_unit = _of_case(market, unit_id)
     for party, fault in ruling.faults:
         open_unit = _note_fault(market, open_unit, party, fault)
     for party in ruling.expelled:
@@ -182,20 +180,20 @@ def _settle_batch(market: InferenceStorage, open_unit: OpenUnit, race_result: Ra
         rate_ppm=unit_record.leaf_audit_ppm,
         sealed_at=unit_record.terms.sealed_at,
         run_blocks=market.longest_commit_window(unit_record),
-        excluded=_barred_owners(unit_record),
+        excluded=_outside(unit_record),
         answerers=tuple(Answerer(racer.owner, racer.collateral) for racer in answerers),
     )
     market.leaf_checks.open(open_unit.id, check_terms)
 
 
-def _case_terms(market: InferenceStorage, unit_record: Unit, *, paid_grains: int | None = None) -> CaseTerms:
+def _terms(market: InferenceStorage, unit_record: Unit, *, paid_grains: int | None = None) -> CaseTerms:
     """Return the terms of a case. For a paid unit, none of the customer's money is held any more."""
     is_paid = paid_grains is not None
     party_claims = tuple(
         party_claim
-        for racer in _involved_racers(unit_record)
+        for racer in _involved(unit_record)
         # Beside agreeing answers, withholding was punished at their payment.
-        if (party_claim := _party_claim(racer)) is not None and not (is_paid and party_claim.kind is ClaimKind.WITHHELD)
+        if (party_claim := _claim(racer)) is not None and not (is_paid and party_claim.kind is ClaimKind.WITHHELD)
     )
     has_spare = not is_paid and unit_record.terms.racers > 1
     return CaseTerms(
@@ -208,14 +206,14 @@ def _case_terms(market: InferenceStorage, unit_record: Unit, *, paid_grains: int
         pot_max=FIRST_JUDGES * _promised(unit_record).fee,
         sealed_at=unit_record.terms.sealed_at,
         run_blocks=market.longest_commit_window(unit_record),
-        excluded=_barred_owners(unit_record),
+        excluded=_outside(unit_record),
         claims=party_claims,
     )
 
 
 def _note_fault(market: InferenceStorage, open_unit: OpenUnit, party: bytes, party_fault: PartyFault) -> OpenUnit:
     """Pause the device of a party at fault. Return the unit with the collateral that it still holds."""
-    faulty_racer = _liable_racer(open_unit.record, party)
+    faulty_racer = _standing(open_unit.record, party)
     taken_grains = faulty_racer.collateral - market.devices.collateral_of(faulty_racer.owner, open_unit.id)
     market.devices.halt(faulty_racer.device, open_unit.id)
     market.emit(ProviderSlashed(open_unit.id, faulty_racer.owner, faulty_racer.device, party_fault, taken_grains))
@@ -225,7 +223,7 @@ def _note_fault(market: InferenceStorage, open_unit: OpenUnit, party: bytes, par
         open_unit.record.racers, replace(faulty_racer, collateral=faulty_racer.collateral - taken_grains)
     )
     market.units[open_unit.id] = replace(open_unit.record, racers=updated_racers)
-    return _unit_of_case(market, open_unit.id)
+    return _of_case(market, open_unit.id)
 
 
 def _end_watch(market: InferenceStorage, open_unit: OpenUnit, ruling: CaseRuling) -> None:
@@ -245,17 +243,17 @@ def _enforce(market: InferenceStorage, open_unit: OpenUnit, output_root: bytes) 
         settlement.settle(market, open_unit, race_result)
 
 
-def _unit_of_case(market: InferenceStorage, unit_id: bytes) -> OpenUnit:
+def _of_case(market: InferenceStorage, unit_id: bytes) -> OpenUnit:
     unit_record = market.units[unit_id]
     assert unit_record is not None, "a unit's record outlives its case"
     return OpenUnit(unit_id, unit_record)
 
 
-def _involved_racers(unit_record: Unit) -> tuple[Racer, ...]:
+def _involved(unit_record: Unit) -> tuple[Racer, ...]:
     return (*unit_record.racers, *unit_record.decliners)
 
 
-def _barred_owners(unit_record: Unit) -> tuple[bytes, ...]:
+def _outside(unit_record: Unit) -> tuple[bytes, ...]:
     """Return the owners that have a part in the unit and may not judge it."""
     return tuple(dict.fromkeys((*unit_record.declined_by, *(racer.owner for racer in unit_record.racers))))
 
@@ -265,14 +263,12 @@ def _promised(unit_record: Unit) -> PromisedNumbers:
     return PromisedNumbers(money.fee_of_judge(unit_record.rules, unit_record.price), unit_record.rules.audit_rate_ppm)
 
 
-def _answer_sides(unit_record: Unit) -> tuple[Side, ...]:
+def _sides(unit_record: Unit) -> tuple[Side, ...]:
     """Return the answers with their accounts, if the dispute of a leaf-checked batch is about them alone.
 
     Return an empty tuple for any other dispute.
     """
-    party_claims = [
-        party_claim for racer in _involved_racers(unit_record) if (party_claim := _party_claim(racer)) is not None
-    ]
+    party_claims = [party_claim for racer in _involved(unit_record) if (party_claim := _claim(racer)) is not None]
     if not unit_record.leaf_audit_ppm or any(
         party_claim.kind is not ClaimKind.ANSWERED for party_claim in party_claims
     ):
@@ -292,13 +288,13 @@ def _root_of(racer: Racer) -> bytes | None:
     return None if racer.reveal is None else racer.reveal.output_root
 
 
-def _liable_racer(unit_record: Unit, party: bytes) -> Racer:
+def _standing(unit_record: Unit, party: bytes) -> Racer:
     """Return the racer whose collateral is liable for the party's claim."""
     assert holds_collateral(unit_record), "collateral is held until the case is over"
-    return next(racer for racer in _involved_racers(unit_record) if racer.owner == party)
+    return next(racer for racer in _involved(unit_record) if racer.owner == party)
 
 
-def _party_claim(racer: Racer) -> PartyClaim | None:
+def _claim(racer: Racer) -> PartyClaim | None:
     """Return a racer's claim, or None for a racer without a commitment.
 
     Such a racer has paid for its miss already, or commits closed before its time was over.

@@ -44,7 +44,7 @@ STIR_WEIGHT = WEIGHTS["InferenceMarket.on_initialize stir"]
 
 def enqueue(market: InferenceStorage, open_unit: OpenUnit) -> None:
     """Put a new unit into the queue."""
-    _record_unit(market, open_unit.id, open_unit.record)
+    _record(market, open_unit.id, open_unit.record)
 
 
 def step(market: InferenceStorage, open_unit: OpenUnit) -> None:
@@ -62,9 +62,7 @@ def draw(market: InferenceStorage, weight_meter: WeightMeter) -> None:
         if open_unit.record.is_refilling:
             redraws.fill(market, open_unit, block_slots)
             continue
-        if _refund_if_over(market, open_unit, current_height) or _match_unit(
-            market, open_unit, block_slots, current_height
-        ):
+        if _refund_if_over(market, open_unit, current_height) or _match(market, open_unit, block_slots, current_height):
             continue
         # The draw could not use a slot that changed after the recording, and the report of that change came before the
         # unit slept. Without this stir, no event would wake the unit for that slot.
@@ -108,24 +106,24 @@ def welcome(market: InferenceStorage, weight_meter: WeightMeter) -> None:
 def requeue(market: InferenceStorage, open_unit: OpenUnit) -> None:
     """End a race without a result. The unit keeps its age, and its decliners stay liable."""
     if not _refund_if_over(market, open_unit, market.height):
-        _queue_again(market, open_unit.id, settlement.release_racers(market, open_unit))
+        _again(market, open_unit.id, settlement.release_racers(market, open_unit))
 
 
 def requeue_after_case(market: InferenceStorage, open_unit: OpenUnit) -> None:
     """End a race in which no answer was right. The unit keeps its age, and all liability ends."""
     if not _refund_if_over(market, open_unit, market.height):
-        _queue_again(market, open_unit.id, settlement.release_all(market, open_unit))
+        _again(market, open_unit.id, settlement.release_all(market, open_unit))
 
 
-def _queue_again(market: InferenceStorage, unit_id: bytes, unit_record: Unit) -> None:
+def _again(market: InferenceStorage, unit_id: bytes, unit_record: Unit) -> None:
     current_height = market.height
-    _record_unit(
+    _record(
         market, unit_id, replace(unit_record, state=UnitState.QUEUED, recorded_at=current_height, round=None, price=0)
     )
     market.emit(UnitRequeued(unit_id, current_height))
 
 
-def _record_unit(market: InferenceStorage, unit_id: bytes, unit_record: Unit) -> None:
+def _record(market: InferenceStorage, unit_id: bytes, unit_record: Unit) -> None:
     market.units[unit_id] = unit_record
     # Counted from the post, so a requeued unit expires at its first deadline.
     market.agenda.put(unit_record.posted_at + unit_record.rules.queue_blocks, unit_id)
@@ -151,15 +149,15 @@ def _refund_if_over(market: InferenceStorage, open_unit: OpenUnit, height: int) 
     return True
 
 
-def _match_unit(market: InferenceStorage, open_unit: OpenUnit, block_slots: Slots, height: int) -> bool:
+def _match(market: InferenceStorage, open_unit: OpenUnit, block_slots: Slots, height: int) -> bool:
     """Start the race of a unit whose beacon is final, or put the unit to sleep. Return False if it sleeps."""
     unit_record = open_unit.record
     beacon_value = market.beacon.value_at(unit_record.recorded_at + BEACON_DELAY)
     # Finality halted for longer than the beacon remembers.
     if beacon_value is None:
-        _record_unit(market, open_unit.id, replace(unit_record, recorded_at=height))
+        _record(market, open_unit.id, replace(unit_record, recorded_at=height))
         return True
-    race_price = _current_price(market, unit_record, height)
+    race_price = _price(market, unit_record, height)
     slot_conditions = block_slots.wanted(unit_record, race_price)
     drawn_slots = block_slots.draw(unit_record.service, slot_conditions, unit_record.terms.racers, beacon_value)
     if drawn_slots:
@@ -168,11 +166,11 @@ def _match_unit(market: InferenceStorage, open_unit: OpenUnit, block_slots: Slot
         )
         _start_race(market, open_unit, race_price, new_racers, height)
     else:
-        _put_to_sleep(market, open_unit, block_slots.of_service(unit_record.service), slot_conditions, height)
+        _sleep(market, open_unit, block_slots.of_service(unit_record.service), slot_conditions, height)
     return bool(drawn_slots)
 
 
-def _put_to_sleep(
+def _sleep(
     market: InferenceStorage, open_unit: OpenUnit, service_slots: ServiceSlots, slot_conditions: Wanted, height: int
 ) -> None:
     """Put the unit to sleep until a slot changes, its price meets an ask, or more classes may race."""
@@ -193,7 +191,7 @@ def _put_to_sleep(
 def _wake_for_price(market: InferenceStorage, admission_meter: WeightMeter, read_services: dict[int, None]) -> int:
     woken_count = 0
     for unit_id in market.price_rises.take(market.height, admission_meter):
-        _wake_unit(market, unit_id, admission_meter, read_services)
+        _wake(market, unit_id, admission_meter, read_services)
         woken_count += 1
     return woken_count
 
@@ -209,7 +207,7 @@ def _wake_for_slots(market: InferenceStorage, admission_meter: WeightMeter, read
             if admission_meter.is_spent:
                 is_unfinished = True
                 break
-            _wake_unit(market, unit_id, admission_meter, read_services)
+            _wake(market, unit_id, admission_meter, read_services)
             woken_count += 1
         if is_unfinished:
             unfinished.append(sleepers.grown(stirred_services[turn_index]))
@@ -218,7 +216,7 @@ def _wake_for_slots(market: InferenceStorage, admission_meter: WeightMeter, read
     return woken_count
 
 
-def _wake_unit(
+def _wake(
     market: InferenceStorage, unit_id: bytes, admission_meter: WeightMeter, read_services: dict[int, None]
 ) -> None:
     open_unit, current_height = _drawable(market, unit_id), market.height
@@ -233,10 +231,10 @@ def _wake_unit(
     # A new recording stops owners from waiting with their slots for a beacon that favours them. It names the block
     # before, whose end woke the unit: with the current block, slots freed in the one before always went to units posted
     # in it.
-    _record_unit(market, unit_id, replace(unit_record, recorded_at=current_height - 1, asleep_since=0))
+    _record(market, unit_id, replace(unit_record, recorded_at=current_height - 1, asleep_since=0))
 
 
-def _current_price(market: InferenceStorage, unit_record: Unit, height: int) -> int:
+def _price(market: InferenceStorage, unit_record: Unit, height: int) -> int:
     """Return the unit's price in this block."""
     service_terms = market.service(unit_record.service).terms
     price_floor = price_of(service_terms.price_min, money.work_allowed(unit_record))

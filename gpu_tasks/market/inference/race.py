@@ -52,7 +52,7 @@ def step(market: InferenceStorage, open_unit: OpenUnit) -> None:
     elif rounds.is_over(current_round, race_windows, current_height):
         _read_outcome(market, open_unit)
     else:
-        _store_race(market, open_unit, race_windows)
+        _go_on(market, open_unit, race_windows)
 
 
 def commit(market: InferenceStorage, open_unit: OpenUnit, owner_stash: bytes, commitment: bytes) -> None:
@@ -69,7 +69,7 @@ def commit(market: InferenceStorage, open_unit: OpenUnit, owner_stash: bytes, co
     market.emit(ResultCommitted(open_unit.id, unit_record.attempt, owner_stash))
     open_unit = OpenUnit(open_unit.id, replace(unit_record, racers=updated_racers, round=current_round))
     # A new racer would restart the commit window, and this commit has started the close: no draw may follow.
-    _store_race(market, redraws.call_off(market, open_unit), market.windows_of(unit_record))
+    _go_on(market, redraws.call_off(market, open_unit), market.windows_of(unit_record))
 
 
 def decline(market: InferenceStorage, unit: OpenUnit, owner_stash: bytes) -> None:
@@ -87,7 +87,7 @@ def decline(market: InferenceStorage, unit: OpenUnit, owner_stash: bytes) -> Non
     if race_results.is_last_to_commit(updated_racers, owner_stash):
         closed_round = race_clocks.closed_by(round_of(unit_record), updated_racers, market.height)
         unit_record = replace(unit_record, round=closed_round)
-    _store_race(market, redraws.ask(market, OpenUnit(unit.id, unit_record)), market.windows_of(unit_record))
+    _go_on(market, redraws.ask(market, OpenUnit(unit.id, unit_record)), market.windows_of(unit_record))
 
 
 def ensure_may_reveal(market: InferenceStorage, unit_record: Unit, racer: Racer) -> None:
@@ -151,8 +151,8 @@ def _end_without_answer(market: InferenceStorage, open_unit: OpenUnit) -> None:
 
 def _punish_withheld(market: InferenceStorage, open_unit: OpenUnit) -> OpenUnit:
     """Punish withheld results if no dispute follows. In a dispute, the case decides about them."""
-    for silent_racer in race_results.silent_racers(open_unit.record.racers):
-        open_unit = settlement.punish_withheld(market, open_unit, silent_racer)
+    for silent_racer in race_results.silent(open_unit.record.racers):
+        open_unit = settlement.withheld(market, open_unit, silent_racer)
     return open_unit
 
 
@@ -165,7 +165,7 @@ def _end_time(market: InferenceStorage, open_unit: OpenUnit, race_windows: Windo
     expired_racers = race_clocks.out_of_time(open_unit.record.racers, current_round, race_windows, current_height)
     for unit_racer in open_unit.record.racers:
         if unit_racer.owner in expired_racers:
-            open_unit = _end_racer_time(market, open_unit, unit_racer, expired_racers[unit_racer.owner], race_windows)
+            open_unit = _let_out(market, open_unit, unit_racer, expired_racers[unit_racer.owner], race_windows)
     updated_racers = open_unit.record.racers
     if updated_racers and not any(race_clocks.is_open(unit_racer) for unit_racer in updated_racers):
         last_block = max(expired_racers.values(), default=current_height)
@@ -179,7 +179,7 @@ def _end_time(market: InferenceStorage, open_unit: OpenUnit, race_windows: Windo
     return redraws.ask(market, open_unit) if needs_draw else open_unit
 
 
-def _end_racer_time(
+def _let_out(
     market: InferenceStorage, open_unit: OpenUnit, racer: Racer, last_block: int, race_windows: Windows
 ) -> OpenUnit:
     """End a racer's time, which ran out at block `last`. With a whole commit window behind it, this is a miss."""
@@ -187,7 +187,7 @@ def _end_racer_time(
     # A racer that a faster racer's commit shut out has not missed.
     if window_end is not None and last_block >= window_end:
         # The pause comes before the device is freed, so that it begins no other unit.
-        open_unit = settlement.punish_idle(market, open_unit, racer)
+        open_unit = settlement.idle(market, open_unit, racer)
     turns.free(market, racer.device, open_unit.id)
     updated_racers = tuple(
         replace(unit_racer, is_out=True) if unit_racer.owner == racer.owner else unit_racer
@@ -206,7 +206,7 @@ def _acting_racer(market: InferenceStorage, unit_record: Unit, owner_stash: byte
     return acting_racer
 
 
-def _store_race(market: InferenceStorage, open_unit: OpenUnit, race_windows: Windows) -> None:
+def _go_on(market: InferenceStorage, open_unit: OpenUnit, race_windows: Windows) -> None:
     """Store a race whose round continues, and schedule its next change."""
     market.units[open_unit.id] = open_unit.record
     next_change = race_clocks.next_change(open_unit.record.racers, round_of(open_unit.record), race_windows)

@@ -80,7 +80,7 @@ def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
     return agreed_race
 
 
-def ranked_racers(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
+def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
     """Return the racers that revealed `output_root` in time: earliest commit first, then in draw order."""
     right_racers = [
         racer for racer in racers if racer.reveal and racer.reveal.output_root == output_root and not racer.is_late
@@ -96,12 +96,12 @@ def ranked_racers(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
 
 def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:
     """Return winner and witness for a root that counts as right, or None if no racer revealed it in time."""
-    right_racers = ranked_racers(racers, output_root)
+    right_racers = ranked(racers, output_root)
     if not right_racers:
         return None
     return RaceResult(output_root, right_racers[0], right_racers[1] if len(right_racers) > 1 else None)
 
 
-def silent_racers(racers: tuple[Racer, ...]) -> list[Racer]:
+def silent(racers: tuple[Racer, ...]) -> list[Racer]:
     """Return the racers that committed and did not reveal."""
     return [racer for racer in racers if racer.commitment is not None and racer.reveal is None]

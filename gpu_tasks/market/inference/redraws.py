@@ -41,7 +41,7 @@ def fill(market: InferenceStorage, open_unit: OpenUnit, block_slots: Slots) -> N
     """Draw a slot for the place, now that the beacon is final. Without a slot, the race continues unchanged."""
     unit_record, current_height = replace(open_unit.record, is_refilling=False), market.height
     slot_conditions = block_slots.wanted(unit_record, unit_record.price)
-    drawn_slots = _draw_slot(market, unit_record, slot_conditions, block_slots, current_height)
+    drawn_slots = _draw(market, unit_record, slot_conditions, block_slots, current_height)
     if drawn_slots:
         unit_record = _with_substitute(
             market,
@@ -57,7 +57,7 @@ def fill(market: InferenceStorage, open_unit: OpenUnit, block_slots: Slots) -> N
     market.units[open_unit.id] = unit_record
 
 
-def _draw_slot(
+def _draw(
     market: InferenceStorage, unit_record: Unit, slot_conditions: Wanted, block_slots: Slots, height: int
 ) -> list[FreeSlot]:
     beacon_value = market.beacon.value_at(unit_record.recorded_at + BEACON_DELAY)

@@ -63,7 +63,7 @@ def settle(
         paid=paid_grains,
         is_watched=is_watched,
     )
-    _end_unit(market, open_unit, paid_shares, ended_unit)
+    _end(market, open_unit, paid_shares, ended_unit)
     _rebate(market, race_result.winner.owner, open_unit.record, due_grains)
     market.emit(_settled(open_unit, race_result, due_grains, paid_grains))
 
@@ -75,7 +75,7 @@ def refund(market: InferenceStorage, open_unit: OpenUnit, reason: Refund) -> Non
         paid_share.amount for paid_share in paid_shares if paid_share.payee == open_unit.record.customer
     )
     lost_grains = open_unit.record.escrow + open_unit.record.bond - returned_grains
-    _end_unit(
+    _end(
         market,
         open_unit,
         paid_shares,
@@ -128,16 +128,14 @@ def release_all(market: InferenceStorage, open_unit: OpenUnit) -> Unit:
     return replace(open_unit.record, racers=(), decliners=())
 
 
-def punish_idle(market: InferenceStorage, open_unit: OpenUnit, unit_racer: Racer) -> OpenUnit:
+def idle(market: InferenceStorage, open_unit: OpenUnit, unit_racer: Racer) -> OpenUnit:
     """Punish a racer that did not commit in a whole commit window: burn a part of its collateral and pause it."""
-    return _punish_miss(market, open_unit, unit_racer, part(unit_racer.collateral, open_unit.record.rules.idle_penalty))
+    return _miss(market, open_unit, unit_racer, part(unit_racer.collateral, open_unit.record.rules.idle_penalty))
 
 
-def punish_withheld(market: InferenceStorage, open_unit: OpenUnit, unit_racer: Racer) -> OpenUnit:
+def withheld(market: InferenceStorage, open_unit: OpenUnit, unit_racer: Racer) -> OpenUnit:
     """Punish a racer that did not open its commitment, if no case follows: burn a part of the price and pause it."""
-    return _punish_miss(
-        market, open_unit, unit_racer, part(open_unit.record.price, open_unit.record.rules.withheld_penalty)
-    )
+    return _miss(market, open_unit, unit_racer, part(open_unit.record.price, open_unit.record.rules.withheld_penalty))
 
 
 def held_money(market: InferenceStorage, open_unit: OpenUnit) -> int:
@@ -152,7 +150,7 @@ def held_money(market: InferenceStorage, open_unit: OpenUnit) -> int:
     return held_grains
 
 
-def _punish_miss(market: InferenceStorage, open_unit: OpenUnit, unit_racer: Racer, penalty_grains: int) -> OpenUnit:
+def _miss(market: InferenceStorage, open_unit: OpenUnit, unit_racer: Racer, penalty_grains: int) -> OpenUnit:
     """Burn the amount: neither a customer nor a rival may profit from making others miss."""
     burned_grains = min(penalty_grains, unit_racer.collateral)
     market.devices.charge(unit_racer.device, open_unit.id, (Share(None, burned_grains),))
@@ -164,7 +162,7 @@ def _punish_miss(market: InferenceStorage, open_unit: OpenUnit, unit_racer: Race
     return OpenUnit(open_unit.id, replace(open_unit.record, racers=updated_racers))
 
 
-def _end_unit(market: InferenceStorage, open_unit: OpenUnit, paid_shares: tuple[Share, ...], ended_unit: Unit) -> None:
+def _end(market: InferenceStorage, open_unit: OpenUnit, paid_shares: tuple[Share, ...], ended_unit: Unit) -> None:
     unit_record, current_height = open_unit.record, market.height
     _pay_out(market, open_unit, paid_shares)
     _end_duties(market, open_unit)

@@ -20,7 +20,7 @@ from runtime.encoding.codec import U32, U128, Bounded, struct
 from runtime.encoding.types import Balance
 from runtime.pallets.staking import share_pool
 from runtime.pallets.staking.share_pool import SharePool
-from runtime.pallets.staking.slash_factors import Factors, Liability, remaining_after
+from runtime.pallets.staking.slash_factors import Factors, Liability, left_of
 from runtime.pallets.staking.stakers import EraIndex
 
 INDEX_SCALE = 10**24
@@ -92,7 +92,7 @@ class Departed:
     dust: int
 
 
-def post_reward(pool: Pool, reward_grains: int, era_number: int) -> tuple[Pool, EraPosting | None, int]:
+def post(pool: Pool, reward_grains: int, era_number: int) -> tuple[Pool, EraPosting | None, int]:
     """Pay an ended era's reward to a pool's shares.
 
     Return the pool, the posting to keep if there is one, and the reward that no share was there to earn.
@@ -107,17 +107,15 @@ def post_reward(pool: Pool, reward_grains: int, era_number: int) -> tuple[Pool, 
     return rewarded_pool, (EraPosting(increment, joined_shares) if joined_shares and increment else None), 0
 
 
-def earnings_of(pool: Pool, position: Position, posting: EraPosting) -> int:
+def earned(pool: Pool, position: Position, posting: EraPosting) -> int:
     """Return a position's earnings since it was last touched. `posting` is for the era of its newest shares."""
     full_earnings = position.shares * (pool.index - position.index)
     return (full_earnings - position.joined * posting.increment) // INDEX_SCALE
 
 
-def brought_up_to_date(
-    pool: Pool, position: Position, posting: EraPosting, era_number: int
-) -> tuple[Position, EraPosting]:
+def touched(pool: Pool, position: Position, posting: EraPosting, era_number: int) -> tuple[Position, EraPosting]:
     """Bring a position up to date, before any other change."""
-    owed_grains = position.owed + earnings_of(pool, position, posting)
+    owed_grains = position.owed + earned(pool, position, posting)
     joined_shares = position.joined if position.era == era_number else 0
     # A posting is for an ended era: shares that joined in the current one wait for its own posting.
     settled_shares = position.joined - joined_shares if posting.shares else 0
@@ -127,14 +125,14 @@ def brought_up_to_date(
     )
 
 
-def enter_pool(
+def enter(
     pool: Pool, position: Position, amount_grains: int, era_number: int, new_answer: Liability | None = None
 ) -> tuple[PoolStep, int]:
     """Add `amount_grains` to an up-to-date position, marked if `new_answer` is given. Also return the dust.
 
     `new_answer` is the answer of stake that comes from another validator.
     """
-    joining = share_pool.buy_shares(pool.stake, amount_grains)
+    joining = share_pool.join(pool.stake, amount_grains)
     # Newcomers of an earlier era earn like all others by now: they are no longer counted apart.
     new_pool = replace(
         pool,
@@ -144,9 +142,7 @@ def enter_pool(
         delegators=pool.delegators + (position.shares == 0 < joining.shares),
     )
     moved_parts = (
-        position.moved
-        if new_answer is None
-        else _with_moved_part(position.moved, MovedShares(joining.shares, new_answer))
+        position.moved if new_answer is None else _with_moved(position.moved, MovedShares(joining.shares, new_answer))
     )
     new_position = replace(
         position,
@@ -163,9 +159,9 @@ def free_shares(position: Position) -> int:
     return position.shares - sum(moved_part.shares for moved_part in position.moved)
 
 
-def leave_pool(pool: Pool, position: Position, leaving_shares: int, era_number: int) -> Departed:
+def depart(pool: Pool, position: Position, leaving_shares: int, era_number: int) -> Departed:
     """Take shares out of an up-to-date position: those without an answer first, then the oldest moves."""
-    departure = share_pool.redeem_shares(pool.stake, leaving_shares)
+    departure = share_pool.leave(pool.stake, leaving_shares)
     remaining_shares, taken_parts, still_moved = leaving_shares, [], []
     for share_count, answered in (
         (free_shares(position), None),
@@ -179,24 +175,22 @@ def leave_pool(pool: Pool, position: Position, leaving_shares: int, era_number: 
             still_moved.append(MovedShares(share_count - taken_shares, answered))
     assert not remaining_shares, "a position has the shares that leave it"
     # Each part is rounded down on its own: stake with an answer gets no more than its own shares are worth.
-    part_amounts = tuple(
-        (answered, share_pool.worth_in_grains(pool.stake, part_shares)) for answered, part_shares in taken_parts
-    )
+    part_amounts = tuple((answered, share_pool.worth(pool.stake, part_shares)) for answered, part_shares in taken_parts)
     dust_grains = departure.dust + departure.amount - sum(part_amount for _, part_amount in part_amounts)
-    standing = _without_shares(
+    standing = _without(
         replace(pool, stake=departure.pool), replace(position, moved=tuple(still_moved)), leaving_shares, era_number
     )
     return Departed(standing.pool, standing.position, part_amounts, dust_grains)
 
 
-def charge_move(pool: Pool, position: Position, move_index: int, factors: Factors, era_number: int) -> Departed:
+def charge(pool: Pool, position: Position, move_index: int, factors: Factors, era_number: int) -> Departed:
     """Charge the shares of one move with the slashes of its old validator since they were last charged."""
     moved_part = position.moved[move_index]
-    kept_shares = remaining_after(moved_part.shares, moved_part.answer, factors)
-    departure = share_pool.redeem_shares(pool.stake, moved_part.shares - kept_shares)
+    kept_shares = left_of(moved_part.shares, moved_part.answer, factors)
+    departure = share_pool.leave(pool.stake, moved_part.shares - kept_shares)
     charged_part = (MovedShares(kept_shares, replace(moved_part.answer, borne=factors)),) if kept_shares else ()
     moved_parts = (*position.moved[:move_index], *charged_part, *position.moved[move_index + 1 :])
-    standing = _without_shares(
+    standing = _without(
         replace(pool, stake=departure.pool),
         replace(position, moved=moved_parts),
         moved_part.shares - kept_shares,
@@ -210,14 +204,14 @@ def charge_move(pool: Pool, position: Position, move_index: int, factors: Factor
     )
 
 
-def pay_owed(pool: Pool, position: Position) -> tuple[PoolStep, int]:
+def pay(pool: Pool, position: Position) -> tuple[PoolStep, int]:
     """Take the owed reward out of an up-to-date position."""
     paid_grains = position.owed
     assert paid_grains <= pool.owed, "positions claim at most their pool's rewards"
     return PoolStep(replace(pool, owed=pool.owed - paid_grains), replace(position, owed=0)), paid_grains
 
 
-def _with_moved_part(moved_parts: tuple[MovedShares, ...], added_part: MovedShares) -> tuple[MovedShares, ...]:
+def _with_moved(moved_parts: tuple[MovedShares, ...], added_part: MovedShares) -> tuple[MovedShares, ...]:
     same_answer = [moved_part for moved_part in moved_parts if moved_part.answer == added_part.answer]
     other_parts = tuple(moved_part for moved_part in moved_parts if moved_part.answer != added_part.answer)
     assert len(other_parts) < MOVED_MAX, "the caller checks the limit of moved shares"
@@ -227,7 +221,7 @@ def _with_moved_part(moved_parts: tuple[MovedShares, ...], added_part: MovedShar
     )
 
 
-def _without_shares(pool: Pool, position: Position, left_shares: int, era_number: int) -> PoolStep:
+def _without(pool: Pool, position: Position, left_shares: int, era_number: int) -> PoolStep:
     """Remove shares that have left the pool's stake. The newest go first, because they earn nothing yet."""
     # The newest shares first, because older ones already earn in this era.
     unearned = min(left_shares, position.joined)

@@ -41,8 +41,8 @@ def double_proposal(
     `session_key` returns the key of an author's stash in an epoch, None if it had no seat. The headers may belong to
     two epochs, at their edge, and carry two keys of one validator.
     """
-    first_statement = _read_statement(first_header)
-    second_statement = _read_statement(second_header)
+    first_statement = _read(first_header)
+    second_statement = _read(second_header)
     if first_statement is None or second_statement is None:
         return None
     # The same header twice is no offence.
@@ -66,14 +66,14 @@ def double_proposal(
 
 def named_epochs(first_header: bytes, second_header: bytes) -> tuple[int, ...]:
     """Return the epochs of two encoded headers, () if one of them is malformed or without a slot."""
-    first_statement = _read_statement(first_header)
-    second_statement = _read_statement(second_header)
+    first_statement = _read(first_header)
+    second_statement = _read(second_header)
     return (
         () if first_statement is None or second_statement is None else (first_statement.epoch, second_statement.epoch)
     )
 
 
-def _read_statement(header_bytes: bytes) -> _Statement | None:
+def _read(header_bytes: bytes) -> _Statement | None:
     try:
         header = codec(Header).decode(header_bytes)
         author, pre_digest = find_author(header.digest), find_pre_digest(header.digest)

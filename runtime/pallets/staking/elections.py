@@ -1,7 +1,7 @@
 """The election: from the active set, the candidates and their stake, to the set of the next era.
 
-`churn.limit_churn` limits the change of the set. This module decides who stands for election, and records the result.
-The same code answers why a candidate waits (`outlook`).
+`churn.cut` limits the change of the set. This module decides who stands for election, and records the result. The same
+code answers why a candidate waits (`outlook`).
 
 Invariant: an elected set is valid (1 to 128 members, each with weight, no key twice). Otherwise the old set stays.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from runtime.encoding.codec import struct
 from runtime.encoding.types import AccountId, Balance
-from runtime.pallets.churn import limit_churn
+from runtime.pallets.churn import cut
 from runtime.pallets.staking.seats import OVERHANGS_MAX, Overhang
 from runtime.pallets.staking.slashing import by_stake
 from runtime.pallets.staking.stake_ledger import StakeLedger
@@ -41,30 +41,30 @@ class Contest:
     unable: dict[bytes, Why]
 
 
-def elect_set(stake_ledger: StakeLedger, first_epoch: int) -> None:
+def elect(stake_ledger: StakeLedger, first_epoch: int) -> None:
     """Elect the set from epoch `first_epoch` on, for an era, in the first block of the previous epoch."""
     current_set = stake_ledger.validators(first_epoch - 1)
     next_set = current_set
     if stake_ledger.elections_enabled:
         # First, so that newly jailed members do not stand for election.
         _jail_the_absent(stake_ledger, current_set, first_epoch - 2)
-        contest = _current_contest(stake_ledger, first_epoch - 2)
+        contest = _contest(stake_ledger, first_epoch - 2)
         next_set = _elected(stake_ledger, current_set, contest)
         _note_leavers(stake_ledger, first_epoch, current_set, next_set, contest)
         _note_waiters(stake_ledger, first_epoch, next_set, contest)
     if next_set != current_set:
         _note_newcomers(stake_ledger, first_epoch, current_set, next_set)
-        store_set(stake_ledger, first_epoch, next_set)
+        seat(stake_ledger, first_epoch, next_set)
     stake_ledger.last_elected_epoch.set(first_epoch + stake_ledger.era_epochs - 1)
     stake_ledger.emit(SetElected(first_epoch, len(next_set), sum(set_member.weight for set_member in next_set)))
     _note_overhangs(stake_ledger, first_epoch, next_set)
-    _drop_old_sets(stake_ledger, first_epoch - 1)
+    _forget(stake_ledger, first_epoch - 1)
 
 
 def _elected(stake_ledger: StakeLedger, current_set: Seats, contest: Contest) -> Seats:
     """Return the set after `current_set`, from the eligible candidates: the same set if they make no valid one."""
-    next_set = _next_set(stake_ledger, current_set, _limited_weights(stake_ledger, current_set, contest))
-    return next_set if _is_valid_set(next_set) else current_set
+    next_set = _next_set(stake_ledger, current_set, _cut(stake_ledger, current_set, contest))
+    return next_set if _is_set(next_set) else current_set
 
 
 def outlook(stake_ledger: StakeLedger, ended_epoch: int) -> tuple[Chance, ...]:
@@ -73,8 +73,8 @@ def outlook(stake_ledger: StakeLedger, ended_epoch: int) -> tuple[Chance, ...]:
     `ended_epoch` is the epoch in which they must have been on line.
     """
     current_set = stake_ledger.validators(stake_ledger.last_elected_epoch.get())
-    contest = _current_contest(stake_ledger, ended_epoch)
-    next_weights = _limited_weights(stake_ledger, current_set, contest)
+    contest = _contest(stake_ledger, ended_epoch)
+    next_weights = _cut(stake_ledger, current_set, contest)
     sitting_stashes = {old_seat.stash for old_seat in current_set}
     elected_stashes = set(list(contest.ranked)[: stake_ledger.validator_count])
     all_stashes = [
@@ -87,13 +87,13 @@ def outlook(stake_ledger: StakeLedger, ended_epoch: int) -> tuple[Chance, ...]:
             stash,
             stake_ledger.behind(stash),
             next_weights.get(stash, 0),
-            _election_result(stash, contest, next_weights, sitting_stashes, elected_stashes),
+            _why(stash, contest, next_weights, sitting_stashes, elected_stashes),
         )
         for stash in all_stashes
     )
 
 
-def _election_result(
+def _why(
     stash: bytes,
     contest: Contest,
     next_weights: Mapping[bytes, int],
@@ -109,16 +109,16 @@ def _election_result(
     return Why.OUT_RANKED if stash in contest.ranked else Why.NOT_OFFERED
 
 
-def _current_contest(stake_ledger: StakeLedger, ended_epoch: int) -> Contest:
+def _contest(stake_ledger: StakeLedger, ended_epoch: int) -> Contest:
     reasons_by_stash = {
-        stash: ineligibility(stake_ledger, stash, ended_epoch) for stash, _ in stake_ledger.candidates.items()
+        stash: why_not(stake_ledger, stash, ended_epoch) for stash, _ in stake_ledger.candidates.items()
     }
     able_stakes = [(stash, stake_ledger.behind(stash)) for stash, reason in reasons_by_stash.items() if reason is None]
     unable_reasons = {stash: reason for stash, reason in sorted(reasons_by_stash.items()) if reason is not None}
     return Contest(dict(by_stake(able_stakes)), unable_reasons)
 
 
-def ineligibility(stake_ledger: StakeLedger, stash: bytes, ended_epoch: int) -> Why | None:
+def why_not(stake_ledger: StakeLedger, stash: bytes, ended_epoch: int) -> Why | None:
     """Return why a stash does not stand for election, None if it does.
 
     `ended_epoch` is the epoch in which it must have been on line.
@@ -134,7 +134,7 @@ def ineligibility(stake_ledger: StakeLedger, stash: bytes, ended_epoch: int) -> 
     return None if stake_ledger.is_candidate(stash) else Why.TOO_SMALL
 
 
-def _limited_weights(stake_ledger: StakeLedger, current_set: tuple[Seat, ...], contest: Contest) -> dict[bytes, int]:
+def _cut(stake_ledger: StakeLedger, current_set: tuple[Seat, ...], contest: Contest) -> dict[bytes, int]:
     old_weights = {old_seat.stash: old_seat.weight for old_seat in current_set}
     tombstoned = [stash for stash in old_weights if stash in stake_ledger.tombstones]
     leaving_since = {
@@ -143,9 +143,7 @@ def _limited_weights(stake_ledger: StakeLedger, current_set: tuple[Seat, ...], c
     waiting_since = {
         waiting_validator.stash: waiting_validator.since for waiting_validator in stake_ledger.waiting_validators.get()
     }
-    return limit_churn(
-        old_weights, contest.ranked, stake_ledger.validator_count, tombstoned, leaving_since, waiting_since
-    )
+    return cut(old_weights, contest.ranked, stake_ledger.validator_count, tombstoned, leaving_since, waiting_since)
 
 
 def _next_set(
@@ -164,7 +162,7 @@ def _next_set(
     return tuple(new_seats)
 
 
-def _is_valid_set(seats: tuple[Seat, ...]) -> bool:
+def _is_set(seats: tuple[Seat, ...]) -> bool:
     session_keys = {new_seat.session_key for new_seat in seats}
     return (
         1 <= len(seats) <= VALIDATORS_MAX
@@ -173,7 +171,7 @@ def _is_valid_set(seats: tuple[Seat, ...]) -> bool:
     )
 
 
-def store_set(stake_ledger: StakeLedger, first_epoch: int, elected_seats: Seats) -> None:
+def seat(stake_ledger: StakeLedger, first_epoch: int, elected_seats: Seats) -> None:
     """Store a set from epoch `first_epoch` on. Its keys belong to their stashes for ever."""
     stake_ledger.validator_sets[first_epoch] = elected_seats
     stake_ledger.validator_set_starts.set((*stake_ledger.validator_set_starts.get(), first_epoch))
@@ -266,7 +264,7 @@ def _note_overhangs(stake_ledger: StakeLedger, first_epoch: int, elected_seats: 
         stake_ledger.excess_weights[elected_seat.stash] = overhangs[-OVERHANGS_MAX:]
 
 
-def _drop_old_sets(stake_ledger: StakeLedger, current_epoch: int) -> None:
+def _forget(stake_ledger: StakeLedger, current_epoch: int) -> None:
     """Drop sets whose epochs are too old for evidence."""
     set_starts = stake_ledger.validator_set_starts.get()
     oldest_epoch = current_epoch - stake_ledger.evidence_epochs - 1

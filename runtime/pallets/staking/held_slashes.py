@@ -7,8 +7,8 @@ validator's unapplied slashes. A cancelled slash was never taken, so nothing nee
 from dataclasses import replace
 
 from runtime.pallets.pots import STAKES
-from runtime.pallets.staking.share_pool import slash_pool
-from runtime.pallets.staking.slash_factors import SlashStep, remembered_factors, slash_loss
+from runtime.pallets.staking.share_pool import strike
+from runtime.pallets.staking.slash_factors import SlashStep, lost, remembered
 from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import HeldSlash
@@ -26,9 +26,7 @@ def hold_back(
     stake_ledger.next_slash_number.set(slash_number + 1)
     stake_ledger.pending_slash_counts[offender] += 1
     stake_ledger.emit(SlashHeld(slash_number, offender, era_number, slash_step, take_era))
-    return slash_loss(stake_ledger.bonds[offender], slash_step) + slash_loss(
-        stake_ledger.pools[offender].stake.value, slash_step
-    )
+    return lost(stake_ledger.bonds[offender], slash_step) + lost(stake_ledger.pools[offender].stake.value, slash_step)
 
 
 def take_due(stake_ledger: StakeLedger) -> bool:
@@ -43,21 +41,21 @@ def take_due(stake_ledger: StakeLedger) -> bool:
     stake_ledger.first_slash_number.set(slash_number + 1)
     del stake_ledger.slash_queue[slash_number]
     if held_slash is not None:  # None: it was cancelled
-        _end_slash(stake_ledger, offender, slash_number)
-        stake_ledger.emit(SlashTaken(slash_number, offender, _take_slash(stake_ledger, offender, held_slash)))
+        _end(stake_ledger, offender, slash_number)
+        stake_ledger.emit(SlashTaken(slash_number, offender, _take(stake_ledger, offender, held_slash)))
     return True
 
 
-def cancel_slashes(stake_ledger: StakeLedger, offender: bytes) -> int:
+def cancel(stake_ledger: StakeLedger, offender: bytes) -> int:
     """Cancel every unapplied slash of a validator. Return their number."""
     slash_numbers = [slash_number for slash_number, _ in stake_ledger.unapplied_slashes.under(offender)]
     for slash_number in slash_numbers:
-        _end_slash(stake_ledger, offender, slash_number)
+        _end(stake_ledger, offender, slash_number)
         stake_ledger.emit(SlashCancelled(slash_number, offender))
     return len(slash_numbers)
 
 
-def _end_slash(stake_ledger: StakeLedger, offender: bytes, slash_number: int) -> None:
+def _end(stake_ledger: StakeLedger, offender: bytes, slash_number: int) -> None:
     del stake_ledger.unapplied_slashes[offender, slash_number]
     pending_count = stake_ledger.pending_slash_counts[offender] - 1
     if pending_count:
@@ -66,20 +64,18 @@ def _end_slash(stake_ledger: StakeLedger, offender: bytes, slash_number: int) ->
         del stake_ledger.pending_slash_counts[offender]
 
 
-def _take_slash(stake_ledger: StakeLedger, offender: bytes, held_slash: HeldSlash) -> int:
+def _take(stake_ledger: StakeLedger, offender: bytes, held_slash: HeldSlash) -> int:
     """Slash the bond and the pool. Stake that left finds the factor when it is touched. Return the grains taken."""
     delegated_pool = stake_ledger.pools[offender]
     own_grains, struck_pool = (
-        slash_loss(stake_ledger.bonds[offender], held_slash.step),
-        slash_pool(delegated_pool.stake, held_slash.step),
+        lost(stake_ledger.bonds[offender], held_slash.step),
+        strike(delegated_pool.stake, held_slash.step),
     )
     stake_ledger.set_bond(offender, stake_ledger.bonds[offender] - own_grains)
     if struck_pool.amount:
         stake_ledger.pools[offender] = replace(delegated_pool, stake=struck_pool.pool)
     answering = stake_ledger.answering_era(offender, held_slash.era)
-    stake_ledger.slash_factors[offender] = remembered_factors(
-        stake_ledger.slash_factors[offender], answering, held_slash.step
-    )
+    stake_ledger.slash_factors[offender] = remembered(stake_ledger.slash_factors[offender], answering, held_slash.step)
     stake_ledger.pay_slash(offender, offender, offender, own_grains, held_slash.reporter)
     # The reward is at most half of the offender's own loss: otherwise a validator with much delegated stake would
     # report itself, and offend without a loss.

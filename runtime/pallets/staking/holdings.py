@@ -11,8 +11,8 @@ from runtime.frame.errors import ensure
 from runtime.pallets.pots import RESERVE, STAKES, STAKING_REWARDS
 from runtime.pallets.staking import delegations
 from runtime.pallets.staking.delegations import MOVED_MAX, Departed, PoolStep, Position
-from runtime.pallets.staking.share_pool import is_spent, shares_for, worth_in_grains
-from runtime.pallets.staking.slash_factors import Liability, remaining_after
+from runtime.pallets.staking.share_pool import is_spent, shares_for, worth
+from runtime.pallets.staking.slash_factors import Liability, left_of
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import UNLOCKING_MAX, Unlocking
 from runtime.pallets.staking.staking_events import (
@@ -34,7 +34,7 @@ def stake_of(stake_ledger: StakeLedger, account_id: bytes, validator: bytes) -> 
         return 0
     # The exact result of `up_to_date`, because an owner that withdraws everything names this amount.
     charged = _without_slashes(stake_ledger, PoolStep(stake_ledger.pools[validator], position))
-    return worth_in_grains(charged.pool.stake, charged.position.shares)
+    return worth(charged.pool.stake, charged.position.shares)
 
 
 def earned_by(stake_ledger: StakeLedger, account_id: bytes, validator: bytes) -> int:
@@ -45,7 +45,7 @@ def earned_by(stake_ledger: StakeLedger, account_id: bytes, validator: bytes) ->
     if position is None:
         return 0
     era_posting = stake_ledger.era_rewards_per_share[validator, position.era]
-    return position.owed + delegations.earnings_of(stake_ledger.pools[validator], position, era_posting)
+    return position.owed + delegations.earned(stake_ledger.pools[validator], position, era_posting)
 
 
 def up_to_date(stake_ledger: StakeLedger, account_id: bytes, validator: bytes) -> PoolStep:
@@ -54,16 +54,16 @@ def up_to_date(stake_ledger: StakeLedger, account_id: bytes, validator: bytes) -
     position = stake_ledger.delegations[account_id, validator] or Position(era=current_era, index=updated_pool.index)
     joined_in, joined_shares = position.era, position.joined
     era_posting = stake_ledger.era_rewards_per_share[validator, joined_in]
-    position, charged = delegations.brought_up_to_date(updated_pool, position, era_posting, current_era)
+    position, charged = delegations.touched(updated_pool, position, era_posting, current_era)
     if joined_shares and joined_in != current_era:
         if charged.shares:
             stake_ledger.era_rewards_per_share[validator, joined_in] = charged
         else:
             del stake_ledger.era_rewards_per_share[validator, joined_in]
-    return _charged_position(stake_ledger, account_id, validator, PoolStep(updated_pool, position))
+    return _charged(stake_ledger, account_id, validator, PoolStep(updated_pool, position))
 
 
-def write_position(stake_ledger: StakeLedger, account_id: bytes, validator: bytes, standing: PoolStep) -> None:
+def write(stake_ledger: StakeLedger, account_id: bytes, validator: bytes, standing: PoolStep) -> None:
     """Store a position and its pool. A position without shares is paid and removed, as is a pool without positions."""
     is_new_position = (account_id, validator) not in stake_ledger.delegations
     if standing.position.shares:
@@ -72,7 +72,7 @@ def write_position(stake_ledger: StakeLedger, account_id: bytes, validator: byte
         if is_new_position:
             stake_ledger.balances.sustain(account_id, 1)
         return
-    standing, paid_grains = delegations.pay_owed(standing.pool, standing.position)
+    standing, paid_grains = delegations.pay(standing.pool, standing.position)
     stake_ledger.pay_from(STAKING_REWARDS, account_id, paid_grains)
     if not is_new_position:
         del stake_ledger.delegations[account_id, validator]
@@ -84,7 +84,7 @@ def write_position(stake_ledger: StakeLedger, account_id: bytes, validator: byte
         del stake_ledger.pools[validator]
 
 
-def add_stake(
+def add(
     stake_ledger: StakeLedger,
     account_id: bytes,
     validator: bytes,
@@ -98,14 +98,12 @@ def add_stake(
     moved_answers = {moved_part.answer for moved_part in standing.position.moved}
     ensure(answered is None or answered in moved_answers or len(moved_answers) < MOVED_MAX, TooManyMoves)
     current_era = stake_ledger.current_era.get()
-    standing, dust_grains = delegations.enter_pool(
-        standing.pool, standing.position, amount_grains, current_era, answered
-    )
-    write_position(stake_ledger, account_id, validator, standing)
+    standing, dust_grains = delegations.enter(standing.pool, standing.position, amount_grains, current_era, answered)
+    write(stake_ledger, account_id, validator, standing)
     stake_ledger.burn(STAKES, validator, dust_grains)
 
 
-def take_stake(
+def take(
     stake_ledger: StakeLedger, account_id: bytes, validator: bytes, amount_grains: int, *, is_moving: bool = False
 ) -> Departed:
     """Take grains out of a position.
@@ -114,13 +112,13 @@ def take_stake(
     """
     standing = up_to_date(stake_ledger, account_id, validator)
     updated_pool, position = standing.pool, standing.position
-    ensure(amount_grains <= worth_in_grains(updated_pool.stake, position.shares), NotEnoughStake)
+    ensure(amount_grains <= worth(updated_pool.stake, position.shares), NotEnoughStake)
     # A moved share carries one answer, so stake that still answers for a validator cannot move again.
     owned_shares = delegations.free_shares(position) if is_moving else position.shares
-    ensure(amount_grains <= worth_in_grains(updated_pool.stake, owned_shares), StillAnswering)
+    ensure(amount_grains <= worth(updated_pool.stake, owned_shares), StillAnswering)
     share_count = shares_for(updated_pool.stake, amount_grains, owned_shares)
-    departed = delegations.leave_pool(updated_pool, position, share_count, stake_ledger.current_era.get())
-    write_position(stake_ledger, account_id, validator, PoolStep(departed.pool, departed.position))
+    departed = delegations.depart(updated_pool, position, share_count, stake_ledger.current_era.get())
+    write(stake_ledger, account_id, validator, PoolStep(departed.pool, departed.position))
     stake_ledger.burn(STAKES, validator, departed.dust)
     return departed
 
@@ -146,13 +144,13 @@ def unlock_later(
         alike_chunks = [
             unlocking_chunk
             for unlocking_chunk in unlocking_chunks
-            if _merge_key(unlocking_chunk) == (validator, until_epoch, chunk_answers)
+            if _kind(unlocking_chunk) == (validator, until_epoch, chunk_answers)
         ]
         merged_grains = part_grains + sum(unlocking_chunk.value for unlocking_chunk in alike_chunks)
         unlocking_chunks = [
             unlocking_chunk
             for unlocking_chunk in unlocking_chunks
-            if _merge_key(unlocking_chunk) != (validator, until_epoch, chunk_answers)
+            if _kind(unlocking_chunk) != (validator, until_epoch, chunk_answers)
         ]
         unlocking_chunks.append(Unlocking(validator, merged_grains, until_epoch, chunk_answers))
     ensure(len(unlocking_chunks) <= UNLOCKING_MAX, TooManyChunks)
@@ -163,7 +161,7 @@ def unlock_later(
     stake_ledger.emit(Unbonded(account_id, validator, total_grains, until_epoch))
 
 
-def charge_chunks(
+def reckon(
     stake_ledger: StakeLedger, account_id: bytes, validator: bytes, unlocking_chunks: Sequence[Unlocking]
 ) -> tuple[Unlocking, ...]:
     """Take slashes since the last update from chunks behind one validator. Return the chunks for the caller to store.
@@ -222,15 +220,15 @@ def value_now(stake_ledger: StakeLedger, unlocking_chunk: Unlocking) -> int:
     """Return the current value of a chunk, without storing it."""
     remaining_grains = unlocking_chunk.value
     for answered in unlocking_chunk.answers:
-        remaining_grains = remaining_after(remaining_grains, answered, stake_ledger.slash_factors[answered.validator])
+        remaining_grains = left_of(remaining_grains, answered, stake_ledger.slash_factors[answered.validator])
     return remaining_grains
 
 
-def _merge_key(unlocking_chunk: Unlocking) -> tuple[bytes, int, tuple[Liability, ...]]:
+def _kind(unlocking_chunk: Unlocking) -> tuple[bytes, int, tuple[Liability, ...]]:
     return unlocking_chunk.validator, unlocking_chunk.until_epoch, unlocking_chunk.answers
 
 
-def _charged_position(stake_ledger: StakeLedger, account_id: bytes, validator: bytes, standing: PoolStep) -> PoolStep:
+def _charged(stake_ledger: StakeLedger, account_id: bytes, validator: bytes, standing: PoolStep) -> PoolStep:
     """Return a position charged with the slashes of its old validators, without answers that have expired."""
     charged = _without_slashes(stake_ledger, standing)
     stake_ledger.pay_slash(STAKES, validator, account_id, sum(part_amount for _, part_amount in charged.amounts), None)
@@ -251,7 +249,7 @@ def _without_slashes(stake_ledger: StakeLedger, standing: PoolStep) -> Departed:
         if slash_factors == answered.borne:  # the usual case: no new slash
             move_index += 1
             continue
-        departed = delegations.charge_move(
+        departed = delegations.charge(
             charged_pool, charged_position, move_index, slash_factors, stake_ledger.current_era.get()
         )
         charged_pool, charged_position = departed.pool, departed.position

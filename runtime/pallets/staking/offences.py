@@ -55,7 +55,7 @@ class Offender:
 Offenders = Annotated[tuple[Offender, ...], Bounded(VALIDATORS_MAX)]
 
 
-def prove_offence(
+def proven(
     evidence: DoubleHeader | DoubleProposal | DoubleBallot, genesis_hash: bytes, validators: Callable[[int], Seats]
 ) -> ProvenOffence | None:
     """Return the offence that evidence proves, None if it proves none. `validators` returns the set of an epoch."""
@@ -68,7 +68,7 @@ def prove_offence(
     )
     if offender is None or not are_signed(evidence, genesis_hash, verify_ed25519):
         return None
-    return ProvenOffence(offender, _offence_kind(evidence), evidence.first.round, epoch_number)
+    return ProvenOffence(offender, _kind_of(evidence), evidence.first.round, epoch_number)
 
 
 def judging_epochs(evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ def _two_headers(
     )
 
 
-def _offence_kind(evidence: DoubleProposal | DoubleBallot) -> Offence:
+def _kind_of(evidence: DoubleProposal | DoubleBallot) -> Offence:
     first_statement, second_statement = evidence.first, evidence.second
     if not isinstance(first_statement, Ballot) or not isinstance(second_statement, Ballot):
         return Offence.TWO_PROPOSALS

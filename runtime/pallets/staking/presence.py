@@ -26,7 +26,7 @@ class CertificateHead:
 _HEAD = codec(CertificateHead)
 
 
-def note_presence(seat_ledger: SeatLedger) -> None:
+def note(seat_ledger: SeatLedger) -> None:
     """Record the author of the block, and the voters in its certificate."""
     current_epoch = seat_ledger.beacon.epoch()
     author_stash = find_author(seat_ledger.system.digest.get())
@@ -35,7 +35,7 @@ def note_presence(seat_ledger: SeatLedger) -> None:
     _note_votes(seat_ledger, current_epoch)
 
 
-def settle_epoch(seat_ledger: SeatLedger) -> None:
+def settle(seat_ledger: SeatLedger) -> None:
     """Record the presence of the last epoch's set, in an epoch's first block, before its own set is active.
 
     If finality lags, all certificates of an epoch may arrive with this very block. They count before any absence is
@@ -54,17 +54,17 @@ def _note_votes(seat_ledger: SeatLedger, epoch_number: int) -> None:
     """Add the votes of the block's certificate to those of its own epoch: this one, or the previous one."""
     presence = seat_ledger.epoch_voters.get()
     for consensus_log in consensus_logs(seat_ledger.system.digest.get()):
-        certificate_head = _read_head(consensus_log.certificate) if isinstance(consensus_log, FinalRef) else None
+        certificate_head = _head_of(consensus_log.certificate) if isinstance(consensus_log, FinalRef) else None
         if certificate_head is None or presence.epoch != epoch_number:
             continue
         if certificate_head.epoch == epoch_number:
-            seat_ledger.epoch_voters.set(Presence(epoch_number, _bit_union(presence.bits, certificate_head.signers)))
+            seat_ledger.epoch_voters.set(Presence(epoch_number, _union(presence.bits, certificate_head.signers)))
         # Bits count places in the set of the certificate's own epoch.
         elif certificate_head.epoch + 1 == epoch_number:
-            seat_ledger.late_voters.set(_bit_union(seat_ledger.late_voters.get(), certificate_head.signers))
+            seat_ledger.late_voters.set(_union(seat_ledger.late_voters.get(), certificate_head.signers))
 
 
-def _read_head(certificate: bytes) -> CertificateHead | None:
+def _head_of(certificate: bytes) -> CertificateHead | None:
     """Return the head of a certificate, None if it is malformed.
 
     Chains without consensus, in tests and tools, have no certificates.
@@ -78,15 +78,15 @@ def _read_head(certificate: bytes) -> CertificateHead | None:
 
 def _write_down(seat_ledger: SeatLedger, epoch_number: int, voter_bits: bytes) -> None:
     for seat_index, set_member in enumerate(seat_ledger.validators(epoch_number) if voter_bits else ()):
-        if _has_bit(voter_bits, seat_index):
+        if _has(voter_bits, seat_index):
             seat_ledger.note_heard(set_member.stash, epoch_number)
 
 
-def _has_bit(voter_bits: bytes, seat_index: int) -> bool:
+def _has(voter_bits: bytes, seat_index: int) -> bool:
     return seat_index // 8 < len(voter_bits) and bool(voter_bits[seat_index // 8] >> seat_index % 8 & 1)
 
 
-def _bit_union(first_bits: bytes, second_bits: bytes) -> bytes:
+def _union(first_bits: bytes, second_bits: bytes) -> bytes:
     byte_length = max(len(first_bits), len(second_bits))
     return (int.from_bytes(first_bits, "little") | int.from_bytes(second_bits, "little")).to_bytes(
         byte_length, "little"

@@ -27,11 +27,11 @@ class ExpectedReturn:
 
 def emitted_at_least(reserve_grains: int, divisor: int, era_count: int) -> int:
     """Return the emission of this many eras from a reserve without inflow, rounded down."""
-    remaining_part, era_factor, remaining_eras = SCALE, _rounded_up(SCALE * (divisor - 1), divisor), era_count
+    remaining_part, era_factor, remaining_eras = SCALE, _up(SCALE * (divisor - 1), divisor), era_count
     while remaining_eras:
         if remaining_eras & 1:
-            remaining_part = _rounded_up(remaining_part * era_factor, SCALE)
-        era_factor, remaining_eras = _rounded_up(era_factor * era_factor, SCALE), remaining_eras >> 1
+            remaining_part = _up(remaining_part * era_factor, SCALE)
+        era_factor, remaining_eras = _up(era_factor * era_factor, SCALE), remaining_eras >> 1
     # Only whole grains are emitted, so the last of a reserve, less than the divisor, never leaves it.
     return max(0, reserve_grains * (SCALE - remaining_part) // SCALE - divisor)
 
@@ -66,5 +66,5 @@ def expected_returns(stake_ledger: StakeLedger, reserve_grains: int, era_count: 
     return tuple(expected)
 
 
-def _rounded_up(dividend: int, divisor: int) -> int:
+def _up(dividend: int, divisor: int) -> int:
     return -(-dividend // divisor)

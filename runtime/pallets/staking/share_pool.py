@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from runtime.encoding.codec import U128, struct
 from runtime.encoding.types import Balance
-from runtime.pallets.staking.slash_factors import SlashStep, slash_loss
+from runtime.pallets.staking.slash_factors import SlashStep, lost
 
 SHARES_PER_GRAIN = 1_000_000
 """The shares that the first grain of an empty pool buys: enough that a share lost to rounding is worth next to nothing.
@@ -31,7 +31,7 @@ class SharePool:
 
 
 @dataclass(frozen=True, slots=True)
-class BoughtShares:
+class Joined:
     """The result of joining: `shares` own all of `amount` but the `dust`."""
 
     pool: SharePool
@@ -40,7 +40,7 @@ class BoughtShares:
 
 
 @dataclass(frozen=True, slots=True)
-class RedeemedShares:
+class Left:
     """The result of leaving: the leaver receives `amount`, nobody owns `dust`."""
 
     pool: SharePool
@@ -61,22 +61,22 @@ def is_spent(share_pool: SharePool) -> bool:
     return share_pool.value * SHARES_PER_GRAIN * SPENT_BELOW < share_pool.shares
 
 
-def worth_in_grains(share_pool: SharePool, share_count: int) -> int:
+def worth(share_pool: SharePool, share_count: int) -> int:
     """Return the worth of this many shares in grains, rounded down."""
     return share_pool.value * share_count // share_pool.shares if share_pool.shares else 0
 
 
-def buy_shares(share_pool: SharePool, amount_grains: int) -> BoughtShares:
+def join(share_pool: SharePool, amount_grains: int) -> Joined:
     """Put `amount_grains` into a pool that is not spent, for shares at the pool's price, rounded down."""
     # With a value near 0 a grain would buy shares without bound.
     assert not is_spent(share_pool), "a spent pool accepts no stake"
     if not share_pool.shares:
         bought_shares = amount_grains * SHARES_PER_GRAIN
-        return BoughtShares(SharePool(amount_grains, bought_shares), bought_shares, 0)
+        return Joined(SharePool(amount_grains, bought_shares), bought_shares, 0)
     bought_shares = amount_grains * share_pool.shares // share_pool.value
     # The pool grows by the worth of the new shares: otherwise rounding would favour the existing owners.
     grown_grains = bought_shares * share_pool.value // share_pool.shares
-    return BoughtShares(
+    return Joined(
         SharePool(share_pool.value + grown_grains, share_pool.shares + bought_shares),
         bought_shares,
         amount_grains - grown_grains,
@@ -85,27 +85,25 @@ def buy_shares(share_pool: SharePool, amount_grains: int) -> BoughtShares:
 
 def shares_for(share_pool: SharePool, amount_grains: int, owned_shares: int) -> int:
     """Return the fewest of the owned shares that are worth `amount_grains`, all if the rest would be worth nothing."""
-    assert 0 <= amount_grains <= worth_in_grains(share_pool, owned_shares), (
-        "an owner withdraws at most the worth of its shares"
-    )
+    assert 0 <= amount_grains <= worth(share_pool, owned_shares), "an owner withdraws at most the worth of its shares"
     needed_shares = -(-amount_grains * share_pool.shares // share_pool.value) if share_pool.value else owned_shares
-    return needed_shares if worth_in_grains(share_pool, owned_shares - needed_shares) else owned_shares
+    return needed_shares if worth(share_pool, owned_shares - needed_shares) else owned_shares
 
 
-def redeem_shares(share_pool: SharePool, leaving_shares: int) -> RedeemedShares:
+def leave(share_pool: SharePool, leaving_shares: int) -> Left:
     """Take shares out with their worth, rounded down."""
     assert leaving_shares <= share_pool.shares, "leaving shares belong to the pool"
-    amount_grains = worth_in_grains(share_pool, leaving_shares)
+    amount_grains = worth(share_pool, leaving_shares)
     # Rounded down too, so that leavers do not pay the remaining owners.
-    kept_grains = worth_in_grains(share_pool, share_pool.shares - leaving_shares)
-    return RedeemedShares(
+    kept_grains = worth(share_pool, share_pool.shares - leaving_shares)
+    return Left(
         SharePool(kept_grains, share_pool.shares - leaving_shares),
         amount_grains,
         share_pool.value - kept_grains - amount_grains,
     )
 
 
-def slash_pool(share_pool: SharePool, slash_step: SlashStep) -> StruckPool:
+def strike(share_pool: SharePool, slash_step: SlashStep) -> StruckPool:
     """Slash a pool. The loss is rounded up, so that no owner keeps more than outside a pool."""
-    taken_grains = slash_loss(share_pool.value, slash_step)
+    taken_grains = lost(share_pool.value, slash_step)
     return StruckPool(SharePool(share_pool.value - taken_grains, share_pool.shares), taken_grains)

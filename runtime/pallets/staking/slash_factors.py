@@ -55,13 +55,13 @@ class Liability:
     """The factors known at that time, which the stake bore in its pool."""
 
 
-def slash_loss(staked_grains: int, slash_step: SlashStep) -> int:
+def lost(staked_grains: int, slash_step: SlashStep) -> int:
     """Return the loss of an amount by a step, rounded up. The amount has borne the earlier steps."""
     remaining_ppm = PPM - slash_step.taken
     return -(-staked_grains * (slash_step.wanted - slash_step.taken) // remaining_ppm) if remaining_ppm else 0
 
 
-def remembered_factors(factors: Factors, era_number: int, slash_step: SlashStep) -> Factors:
+def remembered(factors: Factors, era_number: int, slash_step: SlashStep) -> Factors:
     """Return the factors after a step that reaches stake which left in `era_number` or later.
 
     Above `FACTORS_MAX` the oldest is dropped.
@@ -69,13 +69,13 @@ def remembered_factors(factors: Factors, era_number: int, slash_step: SlashStep)
     previous_keep = next((known_factor.keep for known_factor in factors if known_factor.era == era_number), WHOLE)
     other_factors = [known_factor for known_factor in factors if known_factor.era != era_number]
     ordered_factors = sorted(
-        [*other_factors, OffenceFactor(era_number, previous_keep - slash_loss(previous_keep, slash_step))],
+        [*other_factors, OffenceFactor(era_number, previous_keep - lost(previous_keep, slash_step))],
         key=lambda known_factor: known_factor.era,
     )
     return tuple(ordered_factors[-FACTORS_MAX:])
 
 
-def remaining_after(staked_grains: int, liability: Liability, factors: Factors) -> int:
+def left_of(staked_grains: int, liability: Liability, factors: Factors) -> int:
     """Return the rest of an amount with an answer after these factors, rounded down."""
     borne_by_era = {known_factor.era: known_factor.keep for known_factor in liability.borne}
     for known_factor in factors:

@@ -93,7 +93,7 @@ def part(whole_grains: int, share_ppm: int) -> int:
     return whole_grains * share_ppm // PPM
 
 
-def equal_shares(total_grains: int, payees: tuple[bytes, ...]) -> tuple[Share, ...]:
+def shared(total_grains: int, payees: tuple[bytes, ...]) -> tuple[Share, ...]:
     """Return equal shares of `total_grains`. The remainder of the division is burned, and all of it without payees."""
     equal_part = total_grains // len(payees) if payees else 0
     remainder = total_grains - equal_part * len(payees)
@@ -123,6 +123,6 @@ def slash_shares(
     all_shares = (
         Share(None, burned_grains),
         Share(victim or treasury, to_victim),
-        *equal_shares(to_rewarded, rewarded or (treasury,)),
+        *shared(to_rewarded, rewarded or (treasury,)),
     )
     return tuple(paid_share for paid_share in all_shares if paid_share.amount)

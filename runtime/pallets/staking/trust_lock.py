@@ -37,7 +37,7 @@ from runtime.frame.pallet import (
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking import held_slashes
-from runtime.pallets.staking.offences import Offence, Offender, Offenders, ProvenOffence, prove_offence
+from runtime.pallets.staking.offences import Offence, Offender, Offenders, ProvenOffence, proven
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.slashing import (
     PPM,
@@ -174,7 +174,7 @@ class TrustLock(Pallet, index=8):
     @call(index=1, weight=WEIGHTS["TrustLock.cancel_slashes"])
     def cancel_slashes(self, origin: Root, offender: AccountId) -> None:
         """Cancel an offender's unapplied slashes, and any raise by later offences. Its tombstone stays."""
-        ensure(held_slashes.cancel_slashes(self.stake, offender) > 0, NoSlashHeld)
+        ensure(held_slashes.cancel(self.stake, offender) > 0, NoSlashHeld)
         window = self.offenders.get()
         # As if slashed whole, so that no later offence can raise it.
         excused_offenders = [
@@ -203,7 +203,7 @@ class TrustLock(Pallet, index=8):
 
     def judge(self, evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> ProvenOffence:
         """Return the proven offence. Raise NotAnOffence, EvidenceTooOld or AlreadyPunished."""
-        proven_offence = known(prove_offence(evidence, self.system.block_hash[0], self.stake.validators), NotAnOffence)
+        proven_offence = known(proven(evidence, self.system.block_hash[0], self.stake.validators), NotAnOffence)
         current_epoch = self.beacon.epoch()
         counted_epoch = self._counted_epoch(proven_offence)
         ensure(counted_epoch + self.stake.evidence_epochs >= current_epoch, EvidenceTooOld)
@@ -215,7 +215,7 @@ class TrustLock(Pallet, index=8):
 
     def is_punished(self, offender: bytes) -> bool:
         """Return True if an offence of the validator is in the window: one punishment covers all its offences."""
-        return any(past_offender.stash == offender for past_offender in self._current_window())
+        return any(past_offender.stash == offender for past_offender in self._window())
 
     def room(self) -> Weight:
         """Return the weight left for evidence in the block under construction."""
@@ -284,8 +284,8 @@ class TrustLock(Pallet, index=8):
     def _punish(self, proven_offence: ProvenOffence, reporter: bytes) -> None:
         """Hold the offender's slash, schedule the raise of earlier ones, and tombstone the offender."""
         counted_epoch = self._counted_epoch(proven_offence)
-        window = [*self._current_window(), self._offender_record(proven_offence, counted_epoch)]
-        deserved_ppm = self._deserved_ppm(window)
+        window = [*self._window(), self._offender(proven_offence, counted_epoch)]
+        deserved_ppm = self._deserved(window)
         slash_grains = self._raise_to(window, len(window) - 1, deserved_ppm, reporter)
         # The others follow one by one in later blocks: 127 slashes in one call would take a block. Nobody is paid for
         # those: otherwise a validator with little stake would offend after another, and profit from that one's slash.
@@ -308,7 +308,7 @@ class TrustLock(Pallet, index=8):
         """Return the epoch of an offence, at most the current one: the offender wrote it, and it may lie ahead."""
         return min(proven_offence.epoch, self.beacon.epoch())
 
-    def _offender_record(self, proven_offence: ProvenOffence, counted_epoch: int) -> Offender:
+    def _offender(self, proven_offence: ProvenOffence, counted_epoch: int) -> Offender:
         """Return the offender with its weight in the set.
 
         Its exposure would miss stake that left after the election and still votes.
@@ -327,7 +327,7 @@ class TrustLock(Pallet, index=8):
             total_weight,
         )
 
-    def _current_window(self) -> list[Offender]:
+    def _window(self) -> list[Offender]:
         """Return the offenders whose former stake is still unlocking, without those that Root pardoned."""
         current_epoch = self.beacon.epoch()
         return [
@@ -337,7 +337,7 @@ class TrustLock(Pallet, index=8):
             and past_offender.stash in self.stake.tombstones
         ]
 
-    def _deserved_ppm(self, window: list[Offender]) -> int:
+    def _deserved(self, window: list[Offender]) -> int:
         """Return the slash of each offender of the window, in ppm of its stake. No less than a raise in progress."""
         offending_weight, total_weight = (
             sum(past_offender.weight for past_offender in window),

@@ -161,7 +161,7 @@ class TrustStake(StakeLedger, index=7):
         for validator in dict.fromkeys(unlocking_chunk.validator for unlocking_chunk in free_chunks):
             own_chunks = [unlocking_chunk for unlocking_chunk in free_chunks if unlocking_chunk.validator == validator]
             withdrawn_part = sum(
-                unlocking_chunk.value for unlocking_chunk in holdings.charge_chunks(self, staker, validator, own_chunks)
+                unlocking_chunk.value for unlocking_chunk in holdings.reckon(self, staker, validator, own_chunks)
             )
             holder, stake_hold = self.holder(staker, validator), Hold(STAKE, validator)
             self.balances.pay_held(holder, stake_hold, ((staker, withdrawn_part),))
@@ -255,7 +255,7 @@ class TrustStake(StakeLedger, index=7):
         delegator = origin.account
         self._check_leaving(delegator, validator, value)
         with self._living(delegator):
-            departed = holdings.take_stake(self, delegator, validator, value)
+            departed = holdings.take(self, delegator, validator, value)
             holdings.unlock_later(self, delegator, validator, departed.amounts)
         self.check_covered(delegator, validator)
 
@@ -268,10 +268,10 @@ class TrustStake(StakeLedger, index=7):
         self._check_joining(delegator, target, value)
         answered = holdings.answer_now(self, source)
         with self._living(delegator):
-            departed = holdings.take_stake(self, delegator, source, value, is_moving=True)
+            departed = holdings.take(self, delegator, source, value, is_moving=True)
             moved_grains = sum(part_amount for _, part_amount in departed.amounts)
             self.balances.rededicate(STAKES, Hold(STAKE, source), Hold(STAKE, target), moved_grains)
-            holdings.add_stake(self, delegator, target, moved_grains, answered)
+            holdings.add(self, delegator, target, moved_grains, answered)
         self.check_covered(delegator, source)
         self.check_covered(delegator, target)
         self.emit(Redelegated(delegator, source, target, moved_grains))
@@ -301,10 +301,10 @@ class TrustStake(StakeLedger, index=7):
             validator == staker or (staker, validator) in self.delegations or staker in self.unlocking, NotEnoughStake
         )
         if (staker, validator) in self.delegations:
-            holdings.write_position(self, staker, validator, holdings.up_to_date(self, staker, validator))
+            holdings.write(self, staker, validator, holdings.up_to_date(self, staker, validator))
         unlocking_chunks = self.unlocking[staker]
         own_chunks = [any_chunk for any_chunk in unlocking_chunks if any_chunk.validator == validator]
-        charged_chunks = iter(holdings.charge_chunks(self, staker, validator, own_chunks))
+        charged_chunks = iter(holdings.reckon(self, staker, validator, own_chunks))
         kept_chunks = [
             next(charged_chunks) if any_chunk.validator == validator else any_chunk for any_chunk in unlocking_chunks
         ]
@@ -329,7 +329,7 @@ class TrustStake(StakeLedger, index=7):
     def on_initialize(self) -> Weight | None:
         """Check the header's statement about the next validators, start the epoch if due, record the author."""
         eras.check_next_validators(self)
-        return eras.enter_block(self)
+        return eras.enter(self)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Seat the validators of the chain specification: `{"validators": [{"stash", "bond", ...}]}`."""
@@ -373,7 +373,7 @@ class TrustStake(StakeLedger, index=7):
         self._check_joining(delegator, validator, joining_grains)
         with self._living(delegator):
             self.balances.entrust(delegator, STAKES, Hold(STAKE, validator), joining_grains)
-            holdings.add_stake(self, delegator, validator, joining_grains)
+            holdings.add(self, delegator, validator, joining_grains)
         self.check_covered(delegator, validator)
 
     @contextmanager
@@ -391,8 +391,8 @@ class TrustStake(StakeLedger, index=7):
         else:
             ensure((staker, validator) in self.delegations, NothingToClaim)
             standing = holdings.up_to_date(self, staker, validator)
-            standing, earned_grains = delegations.pay_owed(standing.pool, standing.position)
-            holdings.write_position(self, staker, validator, PoolStep(standing.pool, standing.position))
+            standing, earned_grains = delegations.pay(standing.pool, standing.position)
+            holdings.write(self, staker, validator, PoolStep(standing.pool, standing.position))
         ensure(earned_grains > 0, NothingToClaim)
         paid_grains = self.pay_from(STAKING_REWARDS, staker, earned_grains)
         self.emit(Rewarded(staker, validator, paid_grains))

@@ -96,7 +96,7 @@ def test_the_next_set_is_handed_on_and_not_the_one_that_goes(maker: Maker) -> No
     bound, header = chain.runtime.at(chain.final.state), chain.final.header
     (seat,) = bound[TrustStake].active_set.get()
     other = replace(seat, weight=seat.weight + 1)
-    elections.store_set(bound[TrustStake], 3, (other,))
+    elections.seat(bound[TrustStake], 3, (other,))
     bound[TrustStake].last_elected_epoch.set(3)
     certificate = chain.final_certificate
     assert certificate is not None

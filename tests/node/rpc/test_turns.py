@@ -167,13 +167,13 @@ def test_the_loop_goes_round_between_the_steps_of_a_batch() -> None:
 
         looking = asyncio.create_task(look_around())
         work = Work(turns, greedy)
-        before = turns._turn_given_at
+        before = turns._given_at
         for _ in range(200):
             with work.step():
                 sum(range(20_000))
             await turns.take(greedy)
         assert rounds > 10
-        assert turns._turn_given_at > before
+        assert turns._given_at > before
         looking.cancel()
 
     asyncio.run(scenario())

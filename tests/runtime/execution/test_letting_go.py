@@ -35,4 +35,4 @@ def test_an_execution_lets_go_of_what_it_read_and_told(header: dict[str, Any], m
         execute_block(RUNTIME, chain.state, chain.trie, block, verify)
     overlay = made[0].bound.overlay
     assert overlay.reader is not chain.state
-    assert not any((overlay.events, overlay._values, overlay._values_before, overlay._written, overlay._journal))
+    assert not any((overlay.events, overlay._values, overlay._before, overlay._written, overlay._journal))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.pallets.churn import COMERS_SHARE, SEATS_LEAST, SHARE, limit_churn
+from runtime.pallets.churn import COMERS_SHARE, SEATS_LEAST, SHARE, cut
 
 EIGHT = dict.fromkeys("abcdefgh", 100)
 
@@ -126,7 +126,7 @@ CASES = {
 def test_the_cut(case: Case) -> None:
     tombstoned, leaving = {stash(name) for name in case.tombstoned}, weights(case.leaving or {})
     waiting = weights(case.waiting or {})
-    found = limit_churn(weights(case.old), weights(case.ranked), case.seats, tombstoned, leaving, waiting)
+    found = cut(weights(case.old), weights(case.ranked), case.seats, tombstoned, leaving, waiting)
     assert found == weights(case.following)
 
 
@@ -142,7 +142,7 @@ rankings = st.dictionaries(names, stakes, max_size=25).map(
 def test_no_cut_changes_more_than_it_may(
     old: dict[bytes, int], ranked: dict[bytes, int], seats: int, tombstoned: frozenset[bytes]
 ) -> None:
-    found = limit_churn(old, ranked, seats, tombstoned)
+    found = cut(old, ranked, seats, tombstoned)
     base = {name: weight for name, weight in old.items() if name not in tombstoned}
     if not base:
         assert found == old
@@ -178,7 +178,7 @@ def test_cuts_in_a_row_end_with_those_who_are_elected(
     now = {name: 10**6 * weight for name, weight in old.items()}
     stakes_of = {name: 10**6 * stake for name, stake in ranked.items()}
     for _ in range(600):
-        following = limit_churn(now, stakes_of, seats)
+        following = cut(now, stakes_of, seats)
         if following == now:
             break
         now = following
@@ -195,7 +195,7 @@ def test_nobody_is_kept_by_others_who_leave_and_come_again(heavy: int, weight: i
     for era in range(1, heavy + 2):
         away = {b"V", *data.draw(st.frozensets(st.sampled_from(sorted(coalition))))}
         ranked = dict(sorted(stakes_of.items(), key=lambda item: (-item[1], item[0])))
-        now = limit_churn(now, {name: stake for name, stake in ranked.items() if name not in away}, 64, (), since)
+        now = cut(now, {name: stake for name, stake in ranked.items() if name not in away}, 64, (), since)
         since = {name: since.get(name, era) for name in now if name in away}
         if b"V" not in now:
             return

@@ -226,7 +226,7 @@ def test_inspectors_stay_who_they_are_when_the_set_changes(chain: MarketChain) -
     stake, capacity = bound[TrustStake], bound[Capacity]
     drawn = capacity.inspectors(now, alice.device, alice.stash)
     following = stake.beacon.epoch() + 1
-    elections.store_set(stake, following, tuple(seat for seat in stake.active_set.get() if seat.stash != drawn[0]))
+    elections.seat(stake, following, tuple(seat for seat in stake.active_set.get() if seat.stash != drawn[0]))
     stake.last_elected_epoch.set(following)
     stake.system.number.set(following * stake.beacon.epoch_blocks + 1)
     assert capacity.inspectors(now, alice.device, alice.stash) == drawn

@@ -23,8 +23,8 @@ def bound() -> Bound:
     bound = chain.now()
     stake = bound[TrustStake]
     seats = stake.active_set.get()
-    elections.store_set(stake, 1, tuple(seat for seat in seats if seat.stash != THIRD))
-    elections.store_set(stake, 2, seats)
+    elections.seat(stake, 1, tuple(seat for seat in seats if seat.stash != THIRD))
+    elections.seat(stake, 2, seats)
     stake.last_elected_epoch.set(2)
     stake.active_since[THIRD] = 2
     return bound

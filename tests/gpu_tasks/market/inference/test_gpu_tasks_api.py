@@ -206,8 +206,8 @@ def test_who_is_elected_next_must_be_sealed_to_where_readers_has_room_for_both_s
     bound = chain.now()
     stake = bound[TrustStake]
     seats = stake.active_set.get()
-    elections.store_set(stake, 1, tuple(seat for seat in seats if seat.stash != elected))
-    elections.store_set(stake, 2, seats)
+    elections.seat(stake, 1, tuple(seat for seat in seats if seat.stash != elected))
+    elections.seat(stake, 2, seats)
     stake.last_elected_epoch.set(2)
     stake.active_since[elected] = 2
     chain.state = chain.state.updated(bound.overlay.changes())

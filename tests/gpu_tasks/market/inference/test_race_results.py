@@ -56,7 +56,7 @@ def test_who_is_left_alone_of_a_race_is_not_believed_for_that() -> None:
 )
 def test_earliest_commit_wins(commits: tuple[int, ...], order: str) -> None:
     racers = tuple(racer(name, at, RIGHT) for name, at in zip("abc", commits, strict=False))
-    assert "".join(one.owner.decode().strip() for one in race_results.ranked_racers(racers, RIGHT)) == order
+    assert "".join(one.owner.decode().strip() for one in race_results.ranked(racers, RIGHT)) == order
 
 
 def test_a_garbage_commit_shifts_nobody() -> None:
@@ -69,7 +69,7 @@ def test_a_garbage_commit_shifts_nobody() -> None:
 
 def test_who_said_nothing() -> None:
     racers = (racer("a", 3, RIGHT), racer("b", 3, WRONG), racer("c", 4), racer("d"), racer("e", declined=True))
-    assert race_results.silent_racers(racers) == [racers[2]]
+    assert race_results.silent(racers) == [racers[2]]
     assert race_results.result(racers, b"X" * 32) is None
     assert race_results.is_last_to_commit(racers, racers[3].owner)
     assert not race_results.is_last_to_commit(racers, racers[0].owner)
@@ -82,9 +82,9 @@ def test_who_said_nothing() -> None:
 def test_every_racer_has_one_role(drawn: list[tuple[int, bytes | None]]) -> None:
     racers = tuple(racer(str(place), at, root) for place, (at, root) in enumerate(drawn))
     right, wrong, silent = (
-        race_results.ranked_racers(racers, RIGHT),
-        race_results.ranked_racers(racers, WRONG),
-        race_results.silent_racers(racers),
+        race_results.ranked(racers, RIGHT),
+        race_results.ranked(racers, WRONG),
+        race_results.silent(racers),
     )
     assert sorted([*right, *wrong, *silent], key=lambda one: one.owner) == list(racers)
     found = race_results.result(racers, RIGHT)

@@ -35,8 +35,8 @@ def elect_the_last(chain: MarketChain) -> None:
     bound, last = chain.now(), chain.validators[-1].stash
     stake = bound[TrustStake]
     seats = stake.active_set.get()
-    elections.store_set(stake, 1, tuple(seat for seat in seats if seat.stash != last))
-    elections.store_set(stake, 2, seats)
+    elections.seat(stake, 1, tuple(seat for seat in seats if seat.stash != last))
+    elections.seat(stake, 2, seats)
     stake.last_elected_epoch.set(2)
     stake.active_since[last] = 2
     chain.state = chain.state.updated(bound.overlay.changes())

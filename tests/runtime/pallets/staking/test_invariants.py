@@ -90,12 +90,12 @@ def test_an_epoch_begins_with_a_set_that_was_elected(bound: Bound) -> None:
 
 
 def test_an_era_pays_what_it_emits_to_those_it_elected(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delegations, "post_reward", lambda pool, reward, _: (pool, None, -reward - OGPU))
+    monkeypatch.setattr(delegations, "post", lambda pool, reward, _: (pool, None, -reward - OGPU))
     with pytest.raises(AssertionError, match="its emission"):
-        eras._share_reward(bound[TrustStake], 0, OGPU)
+        eras._share(bound[TrustStake], 0, OGPU)
     del bound[TrustStake].eras_exposure[0, ALICE.stash]
     with pytest.raises(AssertionError, match="author has exposure"):
-        eras._share_reward(bound[TrustStake], 0, OGPU)
+        eras._share(bound[TrustStake], 0, OGPU)
 
 
 def test_a_reason_to_live_ends_once(bound: Bound) -> None:

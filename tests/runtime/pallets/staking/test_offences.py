@@ -19,7 +19,7 @@ from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, InvalidBlock
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking import trust_lock as tl
-from runtime.pallets.staking.offences import Offence, judging_epochs, prove_offence
+from runtime.pallets.staking.offences import Offence, judging_epochs, proven
 from runtime.pallets.staking.staking_events import SlashTaken
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -272,9 +272,9 @@ def test_what_a_sign_state_lets_through_never_proves_anything(wanted: list[Ballo
     for first in made:
         for second in made:
             if isinstance(first, Ballot) and isinstance(second, Ballot):
-                assert prove_offence(ballots(first, second), GENESIS_HASH, lambda _: seats) is None
+                assert proven(ballots(first, second), GENESIS_HASH, lambda _: seats) is None
             elif isinstance(first, Proposal) and isinstance(second, Proposal):
-                assert prove_offence(proposals(first, second), GENESIS_HASH, lambda _: seats) is None
+                assert proven(proposals(first, second), GENESIS_HASH, lambda _: seats) is None
 
 
 def chain_seats() -> Any:

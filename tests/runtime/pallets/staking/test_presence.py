@@ -34,7 +34,7 @@ def note(bound: Bound, *certificates: bytes, author: bytes | None = None) -> Non
     items: list[Any] = [] if author is None else [author_item(author)]
     items += [consensus_item(FinalRef(1, bytes(32), certificate)) for certificate in certificates]
     bound[TrustStake].system.digest.set(tuple(items))
-    presence.note_presence(bound[TrustStake])
+    presence.note(bound[TrustStake])
 
 
 def certificate(bits: bytes, epoch: int = 1) -> bytes:
@@ -61,7 +61,7 @@ def test_votes_of_all_certificates_of_the_epoch_are_written_down_at_its_end(boun
     note(bound, certificate(b"\x00\x02"))
     note(bound, certificate(b"\x01"))
     assert heard(bound) == []
-    presence.settle_epoch(bound[TrustStake])
+    presence.settle(bound[TrustStake])
     assert heard(bound) == [0, 2, 9]
     assert bound[TrustStake].epoch_voters.get() == Presence(1)
 
@@ -71,7 +71,7 @@ def test_votes_of_all_certificates_of_the_epoch_are_written_down_at_its_end(boun
 )
 def test_what_is_no_certificate_of_this_epoch_shows_nobody(bound: Bound, bad: bytes) -> None:
     note(bound, bad)
-    presence.settle_epoch(bound[TrustStake])
+    presence.settle(bound[TrustStake])
     assert heard(bound) == []
 
 
@@ -81,7 +81,7 @@ def test_the_certificate_that_comes_with_the_next_epochs_first_block_counts_befo
     """If finality comes once an epoch, with its last block, it is the only certificate."""
     stake = bound[TrustStake]
     stake.system.digest.set((consensus_item(FinalRef(1, bytes(32), certificate(b"\x06"))),))
-    presence.settle_epoch(stake)
+    presence.settle(stake)
     assert heard(bound) == [1, 2]
 
 
@@ -91,18 +91,18 @@ def test_one_that_comes_later_still_is_written_down_an_epoch_late_for_the_set_th
     note(bound, certificate(b"\x08", epoch=0))
     seats = stake.validators(0)
     stake.active_set.set(seats[1:])  # one member has left since, and all others have other places
-    presence.settle_epoch(stake)
+    presence.settle(stake)
     stake.active_set.set(seats)
     signed = [place for place, seat in enumerate(seats) if stake.was_on_line(seat.stash, 0)]
     assert (signed, heard(bound)) == ([0, 1, 3], []), "in epoch 0, which says nothing of epoch 1"
     assert stake.late_voters.get() == b""
     note(bound, certificate(b"\x10", epoch=0))
-    presence.settle_epoch(stake)
-    presence.settle_epoch(stake)
+    presence.settle(stake)
+    presence.settle(stake)
     assert not stake.was_on_line(seats[0].stash, 1)
 
 
 def test_a_bitmap_that_is_shorter_than_the_set_shows_nobody_of_the_rest(bound: Bound) -> None:
     note(bound, certificate(b"\x81"))
-    presence.settle_epoch(bound[TrustStake])
+    presence.settle(bound[TrustStake])
     assert heard(bound) == [0, 7]

@@ -13,12 +13,12 @@ from runtime.pallets.staking.share_pool import (
     SHARES_PER_GRAIN,
     SPENT_BELOW,
     SharePool,
-    buy_shares,
     is_spent,
-    redeem_shares,
+    join,
+    leave,
     shares_for,
-    slash_pool,
-    worth_in_grains,
+    strike,
+    worth,
 )
 from runtime.pallets.staking.slash_factors import (
     FACTORS_MAX,
@@ -27,9 +27,9 @@ from runtime.pallets.staking.slash_factors import (
     Liability,
     OffenceFactor,
     SlashStep,
-    remaining_after,
-    remembered_factors,
-    slash_loss,
+    left_of,
+    lost,
+    remembered,
 )
 
 GRAIN = SHARES_PER_GRAIN
@@ -48,7 +48,7 @@ SLASHED = SharePool(2, 3 * GRAIN)
     ],
 )
 def test_joining(pool: SharePool, amount: int, after: SharePool, shares: int, dust: int) -> None:
-    joined = buy_shares(pool, amount)
+    joined = join(pool, amount)
     assert (joined.pool, joined.shares, joined.dust) == (after, shares, dust)
 
 
@@ -63,7 +63,7 @@ def test_joining(pool: SharePool, amount: int, after: SharePool, shares: int, du
     ],
 )
 def test_leaving(pool: SharePool, shares: int, after: SharePool, amount: int, dust: int) -> None:
-    left = redeem_shares(pool, shares)
+    left = leave(pool, shares)
     assert (left.pool, left.amount, left.dust) == (after, amount, dust)
 
 
@@ -78,7 +78,7 @@ def test_leaving(pool: SharePool, shares: int, after: SharePool, amount: int, du
     ],
 )
 def test_a_slash_is_rounded_up(value: int, step: tuple[int, int], taken: int) -> None:
-    struck = slash_pool(SharePool(value, 100 * GRAIN), SlashStep(*step))
+    struck = strike(SharePool(value, 100 * GRAIN), SlashStep(*step))
     assert (struck.pool, struck.amount) == (SharePool(value - taken, 100 * GRAIN), taken)
 
 
@@ -90,7 +90,7 @@ def test_the_fewest_shares_that_bring_an_amount() -> None:
     with pytest.raises(AssertionError, match="most the worth"):
         shares_for(SLASHED, 2, 2 * GRAIN)
     with pytest.raises(AssertionError, match="leaving shares"):
-        redeem_shares(SLASHED, 3 * GRAIN + 1)
+        leave(SLASHED, 3 * GRAIN + 1)
 
 
 def test_nobody_joins_what_is_spent() -> None:
@@ -100,7 +100,7 @@ def test_nobody_joins_what_is_spent() -> None:
     for spent in (SharePool(1, GRAIN * SPENT_BELOW + 1), SharePool(0, 1)):
         assert is_spent(spent)
         with pytest.raises(AssertionError, match="spent pool"):
-            buy_shares(spent, 10**9)
+            join(spent, 10**9)
 
 
 amounts = st.integers(0, 10**15)
@@ -116,10 +116,10 @@ def price(pool: SharePool) -> Fraction:
 
 @given(pools, amounts)
 def test_who_joins_and_asks_again_has_no_more_and_nobody_else_has(pool: SharePool, amount: int) -> None:
-    joined = buy_shares(pool, amount)
+    joined = join(pool, amount)
     assert 0 <= joined.dust <= 1
     assert joined.pool.value + joined.dust == pool.value + amount
-    assert amount - 1 <= worth_in_grains(joined.pool, joined.shares) + joined.dust <= amount
+    assert amount - 1 <= worth(joined.pool, joined.shares) + joined.dust <= amount
     assert price(joined.pool) <= price(pool)
     assert joined.pool.value * GRAIN <= joined.pool.shares
 
@@ -127,8 +127,8 @@ def test_who_joins_and_asks_again_has_no_more_and_nobody_else_has(pool: SharePoo
 @given(pools, st.integers(0, 10**24), st.integers(0, 10**15))
 def test_who_leaves_gets_what_it_asked_for_and_nobody_pays(pool: SharePool, owned: int, amount: int) -> None:
     owned = min(owned, pool.shares)
-    amount = min(amount, worth_in_grains(pool, owned))
-    left = redeem_shares(pool, shares_for(pool, amount, owned))
+    amount = min(amount, worth(pool, owned))
+    left = leave(pool, shares_for(pool, amount, owned))
     assert left.amount == amount
     assert 0 <= left.dust <= 1
     assert left.pool.value + left.amount + left.dust == pool.value
@@ -138,8 +138,8 @@ def test_who_leaves_gets_what_it_asked_for_and_nobody_pays(pool: SharePool, owne
 @given(pools, st.integers(0, 10**6), st.integers(0, 10**6))
 def test_a_slash_in_steps_takes_what_all_of_it_takes(pool: SharePool, first: int, second: int) -> None:
     low, high = sorted((first, second))
-    stepped = slash_pool(slash_pool(pool, SlashStep(0, low)).pool, SlashStep(low, high)).pool
-    at_once = slash_pool(pool, SlashStep(0, high)).pool
+    stepped = strike(strike(pool, SlashStep(0, low)).pool, SlashStep(low, high)).pool
+    at_once = strike(pool, SlashStep(0, high)).pool
     assert 0 <= at_once.value - stepped.value <= 1
     assert at_once.value <= Fraction(pool.value * (10**6 - high), 10**6)
 
@@ -149,13 +149,13 @@ def test_a_slash_in_steps_takes_what_all_of_it_takes(pool: SharePool, first: int
 
 def test_nobody_claims_what_a_pool_did_not_earn() -> None:
     with pytest.raises(AssertionError, match="their pool's rewards"):
-        dl.pay_owed(Pool(owed=1), Position(owed=2))
+        dl.pay(Pool(owed=1), Position(owed=2))
 
 
 def test_nobody_gives_up_what_it_has_not() -> None:
     pool = Pool(SharePool(2, 2 * 10**6), delegators=2)
     with pytest.raises(AssertionError, match="shares that leave"):
-        dl.leave_pool(pool, Position(shares=10**6), 2 * 10**6, 0)
+        dl.depart(pool, Position(shares=10**6), 2 * 10**6, 0)
 
 
 def test_a_move_without_a_place_is_the_callers_mistake() -> None:
@@ -163,8 +163,8 @@ def test_a_move_without_a_place_is_the_callers_mistake() -> None:
     position = Position(shares=dl.MOVED_MAX, moved=moves)
     pool = Pool(SharePool(1, 10**6))
     with pytest.raises(AssertionError, match="moved shares"):
-        dl.enter_pool(pool, position, 1, 9, Liability(bytes(32), 99, ()))
-    standing, _ = dl.enter_pool(pool, position, 1, 9, moves[3].answer)
+        dl.enter(pool, position, 1, 9, Liability(bytes(32), 99, ()))
+    standing, _ = dl.enter(pool, position, 1, 9, moves[3].answer)
     assert sum(move.shares for move in standing.position.moved) == dl.MOVED_MAX + 10**6
 
 
@@ -177,9 +177,9 @@ def test_what_is_new_is_empty_and_a_position_is_small() -> None:
 def test_no_index_of_a_pool_that_holds_everything_claims_more_than_was_paid() -> None:
     pool, everybody = Pool(stake=SharePool(7 * 10**17, 7 * 10**23)), Position(shares=7 * 10**23)
     for era in range(10):
-        pool, _, left = dl.post_reward(pool, 1, era + 1)
+        pool, _, left = dl.post(pool, 1, era + 1)
         assert left == 0
-    assert (pool.owed, dl.earnings_of(pool, everybody, EraPosting())) == (10, 7)
+    assert (pool.owed, dl.earned(pool, everybody, EraPosting())) == (10, 7)
 
 
 # ------------------------------------------------------------------------------------------------------------ what left
@@ -194,15 +194,15 @@ HALF: Factors = (OffenceFactor(5, WHOLE // 2),)
     [(100, (0, 0), 0), (100, (0, 1), 1), (100, (0, 500_000), 50), (3, (500_000, 750_000), 2), (9, (10**6, 10**6), 0)],
 )
 def test_a_step_is_a_part_of_what_the_steps_before_left(amount: int, step: tuple[int, int], taken: int) -> None:
-    assert slash_loss(amount, SlashStep(*step)) == taken
+    assert lost(amount, SlashStep(*step)) == taken
 
 
 def test_the_steps_of_an_offence_are_one_factor() -> None:
-    once = remembered_factors((), 5, SlashStep(0, 250_000))
+    once = remembered((), 5, SlashStep(0, 250_000))
     assert once == (OffenceFactor(5, 3 * WHOLE // 4),)
-    twice = remembered_factors(once, 5, SlashStep(250_000, 500_000))
+    twice = remembered(once, 5, SlashStep(250_000, 500_000))
     assert twice == HALF
-    assert remembered_factors(twice, 2, SlashStep(0, 10**6)) == (OffenceFactor(2, 0), *HALF)
+    assert remembered(twice, 2, SlashStep(0, 10**6)) == (OffenceFactor(2, 0), *HALF)
 
 
 @pytest.mark.parametrize(
@@ -221,15 +221,15 @@ def test_the_steps_of_an_offence_are_one_factor() -> None:
     ],
 )
 def test_what_is_left(left_in: int, known: Factors, now: Factors, left: int) -> None:
-    assert remaining_after(100, Liability(WHO, left_in, known), now) == left
+    assert left_of(100, Liability(WHO, left_in, known), now) == left
 
 
 def test_only_so_many_offences_are_remembered() -> None:
     factors: Factors = ()
     for era in range(FACTORS_MAX + 3):
-        factors = remembered_factors(factors, era, SlashStep(0, 500_000))
+        factors = remembered(factors, era, SlashStep(0, 500_000))
     assert [factor.era for factor in factors] == list(range(3, FACTORS_MAX + 3))
-    assert remaining_after(100, Liability(WHO, 2, (OffenceFactor(2, 9),)), factors) == 100, (
+    assert left_of(100, Liability(WHO, 2, (OffenceFactor(2, 9),)), factors) == 100, (
         "what is forgotten makes nothing of nothing"
     )
 
@@ -241,7 +241,7 @@ def slashed(factors: Factors, taken: dict[int, int], slashes: list[tuple[int, in
     for era, wanted in slashes:
         step = SlashStep(taken.get(era, 0), max(wanted, taken.get(era, 0)))
         taken[era] = step.wanted
-        factors = remembered_factors(factors, era, step)
+        factors = remembered(factors, era, step)
     return factors
 
 
@@ -257,6 +257,6 @@ def test_never_above_the_exact_part_and_a_grain_for_each_offence_below(
     for when, wanted in taken.items():
         if when <= era:
             exact *= Fraction(10**6 - wanted, 10**6 - then.get(when, 0))
-    left = remaining_after(amount, Liability(WHO, era, known), now)
+    left = left_of(amount, Liability(WHO, era, known), now)
     assert left <= exact < left + 4
     assert now != known or left == amount
