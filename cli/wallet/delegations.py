@@ -15,72 +15,83 @@ from wallet.refusals.refused_call import percent_text
 
 
 @sends
-async def delegate(by: Planning, validator: str, amount: int) -> PlannedCall:
+async def delegate(planning: Planning, validator: str, amount: int) -> PlannedCall:
     """Plan a delegation."""
-    behind = await known_validator(by.session, by.client, validator, None, is_looked_at=is_looked_at(by.sending))
-    view = await open_view(by.client)
-    there = await view.staked(by.payer.account, behind)
-    least = await view.look(lambda bound: bound[TrustStake].delegation_min)
-    commission = await view.look(lambda bound: bound[TrustStake].commission_of(behind))
+    validator_id = await known_validator(
+        planning.session, planning.client, validator, None, is_looked_at=is_looked_at(planning.sending)
+    )
+    view = await open_view(planning.client)
+    present_stake = await view.staked(planning.payer.account, validator_id)
+    delegation_minimum = await view.look(lambda bound_state: bound_state[TrustStake].delegation_min)
+    commission = await view.look(lambda bound_state: bound_state[TrustStake].commission_of(validator_id))
     facts = {
-        "validator": Account(behind),
+        "validator": Account(validator_id),
         "amount": Grains(amount),
-        "behind_it_afterwards": Grains(there + amount),
-        "delegation_min": Grains(least),
+        "behind_it_afterwards": Grains(present_stake + amount),
+        "delegation_min": Grains(delegation_minimum),
         "commission": None if commission is None else percent_text(commission),
         **view.joining_facts(),
-        **await view.seat_fact(behind),
+        **await view.seat_fact(validator_id),
         "can_go_wrong": RISK_OF_STAKE,
     }
-    return PlannedCall(TrustStake.delegate(validator=behind, value=amount), facts, moves=amount)
+    return PlannedCall(TrustStake.delegate(validator=validator_id, value=amount), facts, moves=amount)
 
 
 @sends
-async def redelegate(by: Planning, source: str, target: str, amount: int) -> PlannedCall:
+async def redelegate(planning: Planning, source: str, target: str, amount: int) -> PlannedCall:
     """Plan a redelegation."""
-    here = await _chosen_before(by.session, by.client, by.payer, source)
-    there = await known_validator(by.session, by.client, target, None, is_looked_at=is_looked_at(by.sending))
-    view = await open_view(by.client)
-    value = await view.amount(amount, by.payer.account, here)
-    staked = [await view.staked(by.payer.account, each) for each in (here, there)]
-    least = await view.look(lambda bound: bound[TrustStake].delegation_min)
+    source_validator = await _chosen_before(planning.session, planning.client, planning.payer, source)
+    target_validator = await known_validator(
+        planning.session, planning.client, target, None, is_looked_at=is_looked_at(planning.sending)
+    )
+    view = await open_view(planning.client)
+    moved_grains = await view.amount(amount, planning.payer.account, source_validator)
+    present_stakes = [
+        await view.staked(planning.payer.account, validator_id) for validator_id in (source_validator, target_validator)
+    ]
+    delegation_minimum = await view.look(lambda bound_state: bound_state[TrustStake].delegation_min)
     facts = {
-        "from_behind": Account(here),
-        "behind": Account(there),
-        "amount": Grains(value),
-        "left_behind": Grains(max(0, staked[0] - value)),
-        "behind_it_afterwards": Grains(staked[1] + value),
-        "delegation_min": Grains(least),
+        "from_behind": Account(source_validator),
+        "behind": Account(target_validator),
+        "amount": Grains(moved_grains),
+        "left_behind": Grains(max(0, present_stakes[0] - moved_grains)),
+        "behind_it_afterwards": Grains(present_stakes[1] + moved_grains),
+        "delegation_min": Grains(delegation_minimum),
         **view.joining_facts(),
-        **await view.seat_fact(there),
+        **await view.seat_fact(target_validator),
         "can_go_wrong": RISK_OF_MOVING,
     }
-    return PlannedCall(TrustStake.redelegate(source=here, target=there, value=value), facts)
+    return PlannedCall(
+        TrustStake.redelegate(source=source_validator, target=target_validator, value=moved_grains), facts
+    )
 
 
 @sends
-async def undelegate(by: Planning, validator: str, amount: int) -> PlannedCall:
+async def undelegate(planning: Planning, validator: str, amount: int) -> PlannedCall:
     """Plan the start of undelegating."""
-    return await plan_leaving(by.session, by.client, by.payer, validator, amount)
+    return await plan_leaving(planning.session, planning.client, planning.payer, validator, amount)
 
 
 async def plan_leaving(
     session: WalletSession, client: ChainClient, payer: Payer, validator: str, amount: int
 ) -> PlannedCall:
     """Plan the start of undelegating."""
-    behind = await _chosen_before(session, client, payer, validator)
+    validator_id = await _chosen_before(session, client, payer, validator)
     view = await open_view(client)
-    there, value = await view.staked(payer.account, behind), await view.amount(amount, payer.account, behind)
-    least = await view.look(lambda bound: bound[TrustStake].delegation_min)
+    present_stake, unstaked_grains = (
+        await view.staked(payer.account, validator_id),
+        await view.amount(amount, payer.account, validator_id),
+    )
+    delegation_minimum = await view.look(lambda bound_state: bound_state[TrustStake].delegation_min)
     facts = {
-        "validator": Account(behind),
-        "takes_back": Grains(value),
-        "left_behind": Grains(max(0, there - value)),
-        "delegation_min": Grains(least),
+        "validator": Account(validator_id),
+        "takes_back": Grains(unstaked_grains),
+        "left_behind": Grains(max(0, present_stake - unstaked_grains)),
+        "delegation_min": Grains(delegation_minimum),
         **view.leaving_facts(),
         "can_go_wrong": RISK_OF_LEAVING,
     }
-    return PlannedCall(TrustStake.undelegate(validator=behind, value=value), facts)
+    return PlannedCall(TrustStake.undelegate(validator=validator_id, value=unstaked_grains), facts)
 
 
 def is_looked_at(sending: SendingOptions) -> bool:
@@ -88,8 +99,8 @@ def is_looked_at(sending: SendingOptions) -> bool:
     return sending.dry_run or not sending.is_agreed
 
 
-async def _chosen_before(session: WalletSession, client: ChainClient, payer: Payer, text: str) -> bytes:
+async def _chosen_before(session: WalletSession, client: ChainClient, payer: Payer, validator_text: str) -> bytes:
     """Return a validator with the signer's stake. Its chosen name is safe, because the signer chose it before."""
-    summary: StakeSummary = await client.query("OgpuApi_stakes", payer.account, at=await client.finalized())
-    among = {stake.validator for stake in summary.stakes}
-    return await known_validator(session, client, text, among, is_looked_at=True)
+    stake_summary: StakeSummary = await client.query("OgpuApi_stakes", payer.account, at=await client.finalized())
+    own_validators = {stake_entry.validator for stake_entry in stake_summary.stakes}
+    return await known_validator(session, client, validator_text, own_validators, is_looked_at=True)

@@ -76,37 +76,42 @@ async def history(
     session: WalletSession, client: ChainClient, account: str, blocks: int, limit: int, is_csv: bool
 ) -> None:
     """Print an account's history."""
-    who = await known_validator(session, client, account, None, is_looked_at=True)
-    at = await client.finalized()
-    summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=at)
-    time = await read_time(client, at)
-    first = max(1, time.height - blocks + 1)
-    behind = {each.validator for each in summary.stakes} | {each.validator for each in summary.unlocking}
-    reading = BlockReading(client, who, frozenset(behind), time)
+    account_id = await known_validator(session, client, account, None, is_looked_at=True)
+    block_hash = await client.finalized()
+    stake_summary: StakeSummary = await client.query("OgpuApi_stakes", account_id, at=block_hash)
+    chain_time = await read_time(client, block_hash)
+    first_height = max(1, chain_time.height - blocks + 1)
+    validators_behind = {stake_entry.validator for stake_entry in stake_summary.stakes} | {
+        stake_entry.validator for stake_entry in stake_summary.unlocking
+    }
+    reading = BlockReading(client, account_id, frozenset(validators_behind), chain_time)
     newest_first: list[dict[str, Any]] = []
     with session.output.console.status("reading blocks") as status:
-        ids = await client.final_ids(first, time.height) if time.height else []
-        for height in range(time.height, first - 1, -1):
-            newest_first += reversed(await reading.rows(height, ids[height - first]))
+        block_ids = await client.final_ids(first_height, chain_time.height) if chain_time.height else []
+        for height in range(chain_time.height, first_height - 1, -1):
+            # Appended, because a list that grows at its front would be copied for each block.
+            newest_first += reversed(await reading.rows(height, block_ids[height - first_height]))
             if len(newest_first) > limit:
                 del newest_first[limit:]
-                first = newest_first[-1]["block"]
+                first_height = newest_first[-1]["block"]
                 note(
                     f"the list holds the newest {limit} entries, the most that --limit allows; older ones are left out"
                 )
                 break
-            status.update(f"reading blocks: {time.height - height + 1} of {len(ids)}")
+            status.update(f"reading blocks: {chain_time.height - height + 1} of {len(block_ids)}")
     rows = newest_first[::-1]
     if is_csv:
         click.echo(as_csv(rows), nl=False)
     else:
-        session.output.rows(f"History of blocks {first} to {time.height}", COLUMNS, rows)
-    pending: tuple[PendingReward, ...] = await client.query("OgpuApi_pending_rewards", who, at=at)
-    waiting = Grains(sum(reward.amount for reward in pending))
-    paid = sum(row["amount"] for row in rows if row["what"] == WORDS[ev.Rewarded] and row["is_own"])
+        session.output.rows(f"History of blocks {first_height} to {chain_time.height}", COLUMNS, rows)
+    pending_rewards: tuple[PendingReward, ...] = await client.query(
+        "OgpuApi_pending_rewards", account_id, at=block_hash
+    )
+    waiting_grains = Grains(sum(pending_reward.amount for pending_reward in pending_rewards))
+    paid_grains = sum(row["amount"] for row in rows if row["what"] == WORDS[ev.Rewarded] and row["is_own"])
     note(
-        f"blocks {first} to {time.height}. It is {time.present_text}. Rewards paid in these blocks: "
-        f"{as_text(Grains(paid))}. Unclaimed rewards: {as_text(waiting)} (`rewards`)"
+        f"blocks {first_height} to {chain_time.height}. It is {chain_time.present_text}. Rewards paid in these blocks: "
+        f"{as_text(Grains(paid_grains))}. Unclaimed rewards: {as_text(waiting_grains)} (`rewards`)"
     )
     if reading.without_events:
         note(
@@ -120,23 +125,23 @@ def as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
 
     A spreadsheet runs a text that begins like a formula, so no text from the chain is in it: no names, for example.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    csv_text = io.StringIO()
+    csv_writer = csv.writer(csv_text, lineterminator="\n")
+    csv_writer.writerow(CSV_COLUMNS)
     for row in rows:
-        other, amount = row["other_account"], row["amount"]
-        writer.writerow(
+        other_account, amount_grains = row["other_account"], row["amount"]
+        csv_writer.writerow(
             (
                 row["about"].removesuffix(" UTC"),
                 row["block"],
                 row["what"],
-                "" if other is None else as_text(other),
-                "" if amount is None else format_amount(amount),
+                "" if other_account is None else as_text(other_account),
+                "" if amount_grains is None else format_amount(amount_grains),
                 as_text(row["is_own"]),
                 row["shown_by"],
             )
         )
-    return text.getvalue()
+    return csv_text.getvalue()
 
 
 @dataclasses.dataclass(slots=True)
@@ -155,39 +160,47 @@ class BlockReading:
     def __post_init__(self) -> None:
         """Choose proofs if the client proves, then the node's word."""
         is_proving = isinstance(self.client, VerifiedClient) and self.client.is_proving
-        proofs = [(self.client, PROOF)] if is_proving else []
-        self.sources = [*proofs, (self.client.unverified(), WORD)]
+        proof_sources = [(self.client, PROOF)] if is_proving else []
+        self.sources = [*proof_sources, (self.client.unverified(), WORD)]
 
-    async def rows(self, height: int, block: bytes) -> list[dict[str, Any]]:
+    async def rows(self, height: int, block_hash: bytes) -> list[dict[str, Any]]:
         """Return the account's rows of one block. Call this from the newest block down."""
         while self.sources:
-            source, shown_by = self.sources[0]
+            event_source, shown_by = self.sources[0]
             try:
-                records = await source.events(block)
+                event_records = await event_source.events(block_hash)
             except RpcError:
                 del self.sources[0]
                 continue
             # Before this block, the account stood behind the validators that it leaves here.
-            self.behind |= {left for record in records for left in left_by(record.event, self.who)}
-            found = [self._row(record.event) for record in records if concerns(record.event, self.who, self.behind)]
-            return [self._placed(row, height, shown_by) for row in found]
+            self.behind |= {
+                left_validators
+                for event_record in event_records
+                for left_validators in left_by(event_record.event, self.who)
+            }
+            matching_records = [
+                self._row(event_record.event)
+                for event_record in event_records
+                if concerns(event_record.event, self.who, self.behind)
+            ]
+            return [self._placed(row, height, shown_by) for row in matching_records]
         self.without_events += 1
-        return [self._placed(row, height, BLOCK) for row in await self._signed(block)]
+        return [self._placed(row, height, BLOCK) for row in await self._signed(block_hash)]
 
-    def _placed(self, row: dict[str, Any], height: int, shown_by: str) -> dict[str, Any]:
-        away = (self.time.height - height) * self.time.passed_ms // self.time.passed_blocks
-        return {"block": height, "about": date_text(self.time.now_ms - away), **row, "shown_by": shown_by}
+    def _placed(self, event_row: dict[str, Any], height: int, shown_by: str) -> dict[str, Any]:
+        age_ms = (self.time.height - height) * self.time.passed_ms // self.time.passed_blocks
+        return {"block": height, "about": date_text(self.time.now_ms - age_ms), **event_row, "shown_by": shown_by}
 
     def _row(self, event: Any) -> dict[str, Any]:
-        named = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
-        found = next((named[name] for name in BEHIND if name in named), None)
-        behind = None if found is None else Account(found)
+        event_fields = {event_field.name: getattr(event, event_field.name) for event_field in dataclasses.fields(event)}
+        validator_id = next((event_fields[field_name] for field_name in BEHIND if field_name in event_fields), None)
+        validator_account = None if validator_id is None else Account(validator_id)
         return {
             "what": self._what(event),
             "is_own": isinstance(event, Transfer) or self.who in owners(event),
-            "behind": behind,
-            "other_account": self._other_side(event) if isinstance(event, Transfer) else behind,
-            "amount": Grains(named["amount"]) if "amount" in named else None,
+            "behind": validator_account,
+            "other_account": self._other_side(event) if isinstance(event, Transfer) else validator_account,
+            "amount": Grains(event_fields["amount"]) if "amount" in event_fields else None,
             "more": self._direction(event) if isinstance(event, Transfer) else more_of(event),
         }
 
@@ -202,46 +215,50 @@ class BlockReading:
     def _direction(self, event: Transfer) -> str:
         return f"{'to' if event.from_ == self.who else 'from'} {as_text(self._other_side(event))}"
 
-    async def _signed(self, block: bytes) -> list[dict[str, Any]]:
+    async def _signed(self, block_hash: bytes) -> list[dict[str, Any]]:
         """Return the account's signed calls of TrustStake and Balances, alone or in batches."""
-        body, rows = await self.client.block(block), []
-        for raw in body.extrinsics:
+        block_body, call_rows = await self.client.block(block_hash), []
+        for extrinsic_bytes in block_body.extrinsics:
             try:
-                extrinsic = decode_extrinsic(self.client.runtime, raw)
+                extrinsic = decode_extrinsic(self.client.runtime, extrinsic_bytes)
             except DecodeError:  # of rules that this program does not know
                 continue
             if extrinsic.authorization is None or extrinsic.authorization.signer != self.who:
                 continue
-            calls = [call for call in _calls(extrinsic.call) if call.method.pallet in (TrustStake, Balances)]
-            rows += [_signed_row(call.method.name, call.named_arguments) for call in calls]
-        return rows
+            known_calls = [
+                known_call
+                for known_call in _calls(extrinsic.call)
+                if known_call.method.pallet in (TrustStake, Balances)
+            ]
+            call_rows += [_signed_row(known_call.method.name, known_call.named_arguments) for known_call in known_calls]
+        return call_rows
 
 
 def owners(event: Any) -> set[bytes]:
     """Return the accounts that an event is about."""
-    return {getattr(event, name) for name in WHOSE if hasattr(event, name)}
+    return {getattr(event, field_name) for field_name in WHOSE if hasattr(event, field_name)}
 
 
-def left_by(event: Any, who: bytes) -> frozenset[bytes]:
+def left_by(event: Any, account_id: bytes) -> frozenset[bytes]:
     """Return the validator from which an account withdraws stake in this event."""
     match event:
-        case ev.Unbonded() if event.staker == who:
+        case ev.Unbonded() if event.staker == account_id:
             return frozenset({event.validator})
-        case ev.Redelegated() if event.delegator == who:
+        case ev.Redelegated() if event.delegator == account_id:
             return frozenset({event.source})
         case _:
             return frozenset()
 
 
-def concerns(event: Any, who: bytes, behind: frozenset[bytes]) -> bool:
+def concerns(event: Any, account_id: bytes, validators_behind: frozenset[bytes]) -> bool:
     """Return True if an event is about the account, or about a validator to which it delegates."""
     if type(event) not in WORDS:
         return False
     if isinstance(event, Transfer):  # what the chain itself moves is told by the events of stake
-        return who in {event.from_, event.to} and not {event.from_, event.to} & WITHOUT_KEY.keys()
+        return account_id in {event.from_, event.to} and not {event.from_, event.to} & WITHOUT_KEY.keys()
     if isinstance(event, ev.StakeSlashed):
-        return event.staker == who or event.validator in behind
-    return who in owners(event) or (isinstance(event, OF_VALIDATORS) and bool(owners(event) & behind))
+        return event.staker == account_id or event.validator in validators_behind
+    return account_id in owners(event) or (isinstance(event, OF_VALIDATORS) and bool(owners(event) & validators_behind))
 
 
 def more_of(event: Any) -> str | None:
@@ -257,7 +274,7 @@ def more_of(event: Any) -> str | None:
             return f"up to {percent_text(event.step.wanted)} of its stake, in era {event.take_era}"
         case ev.SlashTaken():
             return "of all its stake"
-        case ev.StakeSlashed(staker=staker) if staker == STAKES:
+        case ev.StakeSlashed(staker=slashed_staker) if slashed_staker == STAKES:
             return "the pool of all delegators"
         case ev.StakeSlashed() if event.staker != event.validator:
             return f"what {as_text(Account(event.staker))} took out of it before"
@@ -267,25 +284,27 @@ def more_of(event: Any) -> str | None:
             return None
 
 
-def _calls(call: Any) -> Iterator[Any]:
+def _calls(outer_call: Any) -> Iterator[Any]:
     """Yield a call, or the calls of a batch."""
-    inner = call.named_arguments.get("calls")
-    if isinstance(inner, tuple):
-        for part in inner:
-            yield from _calls(part)
+    inner_calls = outer_call.named_arguments.get("calls")
+    if isinstance(inner_calls, tuple):
+        for inner_call in inner_calls:
+            yield from _calls(inner_call)
     else:
-        yield call
+        yield outer_call
 
 
-def _signed_row(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    found = next((arguments[key] for key in ("target", "validator") if key in arguments), None)
-    behind = None if found is None else Account(found)
-    dest = Account(arguments["dest"]) if "dest" in arguments else None
+def _signed_row(call_name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    validator_id = next(
+        (arguments[argument_name] for argument_name in ("target", "validator") if argument_name in arguments), None
+    )
+    validator_account = None if validator_id is None else Account(validator_id)
+    recipient = Account(arguments["dest"]) if "dest" in arguments else None
     return {
-        "what": f"signed {name}",
+        "what": f"signed {call_name}",
         "is_own": True,
-        "behind": behind,
-        "other_account": dest or behind,
+        "behind": validator_account,
+        "other_account": recipient or validator_account,
         "amount": Grains(arguments["value"]) if "value" in arguments else None,
-        "more": None if dest is None else f"to {as_text(dest)}",
+        "more": None if recipient is None else f"to {as_text(recipient)}",
     }

@@ -30,80 +30,84 @@ _ACCOUNTS = (STAKE, PROFILE, PROVIDER_DEPOSIT)
 @reads
 async def locks(session: WalletSession, client: ChainClient, account: str | None) -> None:
     """Print an account's locked money."""
-    at = await client.finalized()
-    time = await read_time(client, at)
-    names = [account] if account else list(session.keyring.names())
-    if not names:
+    block_hash = await client.finalized()
+    chain_time = await read_time(client, block_hash)
+    account_names = [account] if account else list(session.keyring.names())
+    if not account_names:
         raise WalletError("there is no stored key. Give an ACCOUNT", code="no_keys")
     rows = []
-    for name in names:
-        found = [lock async for lock in _found(client, session.account(name), at)]
-        if len(found) > LOCKS_SHOWN_MAX:
-            note(f"{name} has more than {LOCKS_SHOWN_MAX:,} locks. These are the first")
-        rows += [{"account": name, **_row(lock, time)} for lock in found[:LOCKS_SHOWN_MAX]]
-    whose = () if account else ("account",)
+    for account_name in account_names:
+        all_locks = [shown_lock async for shown_lock in _found(client, session.account(account_name), block_hash)]
+        if len(all_locks) > LOCKS_SHOWN_MAX:
+            note(f"{account_name} has more than {LOCKS_SHOWN_MAX:,} locks. These are the first")
+        rows += [
+            {"account": account_name, **_row(shown_lock, chain_time)} for shown_lock in all_locks[:LOCKS_SHOWN_MAX]
+        ]
+    account_column = () if account else ("account",)
     if session.output.as_json:
-        session.output.rows("", (*whose, *TOLD), rows)
+        session.output.rows("", (*account_column, *TOLD), rows)
     else:
-        _tell(session, rows, (*whose, *SHOWN), time)
+        _tell(session, rows, (*account_column, *SHOWN), chain_time)
 
 
-def _tell(session: WalletSession, rows: list[dict[str, Any]], names: tuple[str, ...], time: ChainTime) -> None:
+def _tell(
+    session: WalletSession, rows: list[dict[str, Any]], account_names: tuple[str, ...], chain_time: ChainTime
+) -> None:
     """Print a paragraph for each lock, because a table has no room for sentences beside addresses."""
-    locked = format_amount(sum(row["amount"] for row in rows))
-    click.echo(f"{locked} {SYMBOL} locked; it is block {time.height:,} now, epoch {time.epoch:,}")
+    locked_text = format_amount(sum(row["amount"] for row in rows))
+    click.echo(f"{locked_text} {SYMBOL} locked; it is block {chain_time.height:,} now, epoch {chain_time.epoch:,}")
     for row in rows:
         click.echo()
-        session.output.facts({name: row[name] for name in names})
+        session.output.facts({account_name: row[account_name] for account_name in account_names})
 
 
-async def _found(client: ChainClient, who: bytes, at: bytes) -> AsyncIterator[Lock]:
+async def _found(client: ChainClient, account_id: bytes, block_hash: bytes) -> AsyncIterator[Lock]:
     """Yield delegations and their unbonding parts, then the account's own holds; at most one more than are shown."""
-    count = 0
-    for part in ("entrusted", "held"):
-        behind: Any = None
-        while count <= LOCKS_SHOWN_MAX:
-            page = await client.query(f"LocksApi_{part}", who, behind, at=at)
-            for lock in page.locks:
-                count += 1
-                yield lock
-            behind = page.more_behind
-            if behind is None:
+    lock_count = 0
+    for api_part in ("entrusted", "held"):
+        after_key: Any = None
+        while lock_count <= LOCKS_SHOWN_MAX:
+            locks_page = await client.query(f"LocksApi_{api_part}", account_id, after_key, at=block_hash)
+            for shown_lock in locks_page.locks:
+                lock_count += 1
+                yield shown_lock
+            after_key = locks_page.more_behind
+            if after_key is None:
                 break
 
 
-def _row(lock: Lock, time: ChainTime) -> dict[str, Any]:
-    words, block = words_of(lock), lock.until_block
-    if lock.until_epoch is not None:
-        block = time.block_of(lock.until_epoch)
-    about = None if block is None or block <= time.height else moment(time.block_ms(block))
+def _row(shown_lock: Lock, chain_time: ChainTime) -> dict[str, Any]:
+    lock_words, end_block = words_of(shown_lock), shown_lock.until_block
+    if shown_lock.until_epoch is not None:
+        end_block = chain_time.block_of(shown_lock.until_epoch)
+    end_moment = None if end_block is None or end_block <= chain_time.height else moment(chain_time.block_ms(end_block))
     return {
-        "reason": str(lock.reason),
-        "amount": Grains(lock.amount),
-        "what": words.what,
-        "case": _case(lock),
-        "until": _until(lock, time, about),
-        "about": None if about is None else about.isoformat(timespec="seconds"),
-        "until_epoch": lock.until_epoch,
-        "until_block": lock.until_block,
-        "at_most": Grains(lock.at_most),
-        "taken_by": words.taken_by,
+        "reason": str(shown_lock.reason),
+        "amount": Grains(shown_lock.amount),
+        "what": lock_words.what,
+        "case": _case(shown_lock),
+        "until": _until(shown_lock, chain_time, end_moment),
+        "about": None if end_moment is None else end_moment.isoformat(timespec="seconds"),
+        "until_epoch": shown_lock.until_epoch,
+        "until_block": shown_lock.until_block,
+        "at_most": Grains(shown_lock.at_most),
+        "taken_by": lock_words.taken_by,
     }
 
 
-def _case(lock: Lock) -> Any:
-    if lock.reason in _ACCOUNTS:
-        return Account(lock.case)
-    return int.from_bytes(lock.case, "big") if lock.reason is SERVICE_DEPOSIT else lock.case
+def _case(shown_lock: Lock) -> Any:
+    if shown_lock.reason in _ACCOUNTS:
+        return Account(shown_lock.case)
+    return int.from_bytes(shown_lock.case, "big") if shown_lock.reason is SERVICE_DEPOSIT else shown_lock.case
 
 
-def _until(lock: Lock, time: ChainTime, about: datetime | None) -> str:
+def _until(shown_lock: Lock, chain_time: ChainTime, end_moment: datetime | None) -> str:
     """Return the height or epoch of a lock's end with an estimated date, and the event that ends it."""
-    if lock.until_epoch is not None:
-        place, now = f"epoch {lock.until_epoch:,}", f"it is {time.epoch:,} now"
-    elif lock.until_block is not None:
-        place, now = f"block {lock.until_block:,}", f"it is {time.height:,} now"
+    if shown_lock.until_epoch is not None:
+        queue_place, present_epoch = f"epoch {shown_lock.until_epoch:,}", f"it is {chain_time.epoch:,} now"
+    elif shown_lock.until_block is not None:
+        queue_place, present_epoch = f"block {shown_lock.until_block:,}", f"it is {chain_time.height:,} now"
     else:
-        return end_of(lock)
-    when = "reached" if about is None else f"about {about.strftime(DATE_FORMAT)}"
-    return f"{when} ({place}; {now}): {end_of(lock)}"
+        return end_of(shown_lock)
+    moment_text = "reached" if end_moment is None else f"about {end_moment.strftime(DATE_FORMAT)}"
+    return f"{moment_text} ({queue_place}; {present_epoch}): {end_of(shown_lock)}"

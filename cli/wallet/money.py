@@ -27,60 +27,66 @@ WITHOUT_KEY = {
 @reads
 async def balance(session: WalletSession, client: ChainClient, accounts: tuple[str, ...]) -> None:
     """Print final balances."""
-    at = await client.finalized()
+    block_hash = await client.finalized()
     rows = []
-    for name in accounts or session.keyring.names():
-        who = session.account(name)
-        info: AccountInfo = await client.read(System.account, who, at=at)
-        data = info.data
+    for account_name in accounts or session.keyring.names():
+        account_id = session.account(account_name)
+        account_info: AccountInfo = await client.read(System.account, account_id, at=block_hash)
+        account_data = account_info.data
         rows.append(
             {
-                "account": name,
-                "free": Grains(data.free),
-                "reserved": Grains(data.reserved),
-                "frozen": Grains(data.frozen),
-                **await _elsewhere(client, who, at),
-                "nonce": info.nonce,
+                "account": account_name,
+                "free": Grains(account_data.free),
+                "reserved": Grains(account_data.reserved),
+                "frozen": Grains(account_data.frozen),
+                **await _elsewhere(client, account_id, block_hash),
+                "nonce": account_info.nonce,
             }
         )
     session.output.rows("Balances", BALANCE_COLUMNS, rows)
 
 
-async def _elsewhere(client: ChainClient, who: bytes, at: bytes) -> dict[str, Grains]:
+async def _elsewhere(client: ChainClient, account_id: bytes, block_hash: bytes) -> dict[str, Grains]:
     """Return the money of an account that the chain keeps: delegations, unbonding stake, unpaid rewards."""
-    summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=at)
-    pending: tuple[PendingReward, ...] = await client.query("OgpuApi_pending_rewards", who, at=at)
+    stake_summary: StakeSummary = await client.query("OgpuApi_stakes", account_id, at=block_hash)
+    pending_rewards: tuple[PendingReward, ...] = await client.query(
+        "OgpuApi_pending_rewards", account_id, at=block_hash
+    )
     return {
-        "delegated": Grains(sum(each.value for each in summary.stakes if each.validator != who)),
-        "unbonding": Grains(sum(each.value for each in summary.unlocking)),
-        "unpaid_rewards": Grains(sum(each.amount for each in pending)),
+        "delegated": Grains(
+            sum(stake_entry.value for stake_entry in stake_summary.stakes if stake_entry.validator != account_id)
+        ),
+        "unbonding": Grains(sum(stake_entry.value for stake_entry in stake_summary.unlocking)),
+        "unpaid_rewards": Grains(sum(stake_entry.amount for stake_entry in pending_rewards)),
     }
 
 
-def _require_sense(dest: bytes, amount: int, sender: bytes) -> None:
+def _require_sense(recipient: bytes, amount: int, sender: bytes) -> None:
     """Raise WalletError for a transfer without effect, and for a transfer to an account without a key."""
     if amount == 0:
         raise WalletError(
             "this sends 0 oGPU and costs the fee. Give a larger amount, or add --anyway", code="nothing_to_send"
         )
-    if dest == sender:
+    if recipient == sender:
         raise WalletError(
             "the account sends to itself and pays the fee. Name another account, or add --anyway",
             code="sends_to_itself",
         )
-    if dest in WITHOUT_KEY:
+    if recipient in WITHOUT_KEY:
         raise WalletError(
-            f"{as_text(Account(dest))} is {WITHOUT_KEY[dest]}, an account without a key: a transfer to it is lost. "
-            "Name another account, or add --anyway",
+            f"{as_text(Account(recipient))} is {WITHOUT_KEY[recipient]}, an account without a key: a transfer to it "
+            "is lost. Name another account, or add --anyway",
             code="account_without_key",
         )
 
 
 @sends
-async def send(by: Planning, to: str, amount: int, allow_death: bool) -> PlannedCall:
+async def send(planning: Planning, to: str, amount: int, allow_death: bool) -> PlannedCall:
     """Plan a transfer."""
-    dest = by.session.account(to)
-    if not by.sending.is_anyway:
-        _require_sense(dest, amount, by.payer.account)
+    recipient = planning.session.account(to)
+    if not planning.sending.is_anyway:
+        _require_sense(recipient, amount, planning.payer.account)
     transfer = Balances.transfer_allow_death if allow_death else Balances.transfer_keep_alive
-    return PlannedCall(transfer(dest=dest, value=amount), {"to": Account(dest), "amount": Grains(amount)}, moves=amount)
+    return PlannedCall(
+        transfer(dest=recipient, value=amount), {"to": Account(recipient), "amount": Grains(amount)}, moves=amount
+    )

@@ -27,16 +27,16 @@ PARAMETER_COLUMNS = ("name", "value", "unit", "least", "greatest", "frozen", "re
 async def parameters(session: WalletSession, client: ChainClient, begun: str) -> None:
     """Print the chain's parameters."""
     statuses = await _statuses(client)
-    rows = [_row(each) for each in statuses if each.name.lower().startswith(begun.lower())]
+    rows = [_row(status) for status in statuses if status.name.lower().startswith(begun.lower())]
     if not rows:
-        raise WalletError(_unknown_parameter(begun, [each.name for each in statuses]), code="unknown_parameter")
+        raise WalletError(_unknown_parameter(begun, [status.name for status in statuses]), code="unknown_parameter")
     session.output.rows("Parameters", PARAMETER_COLUMNS, rows)
 
 
-def _unknown_parameter(begun: str, names: list[str]) -> str:
-    similar = suggestion(begun, names)
-    hint = f"Did you mean {similar}?" if similar else "Leave NAME out to see all"
-    return f"no parameter's name begins with {begun!r}. {hint}"
+def _unknown_parameter(begun_name: str, parameter_names: list[str]) -> str:
+    similar_name = suggestion(begun_name, parameter_names)
+    advice_text = f"Did you mean {similar_name}?" if similar_name else "Leave NAME out to see all"
+    return f"no parameter's name begins with {begun_name!r}. {advice_text}"
 
 
 def _row(status: ParameterStatus) -> dict[str, Any]:
@@ -53,52 +53,60 @@ def _row(status: ParameterStatus) -> dict[str, Any]:
 
 def set_parameter(session: WalletSession, name: str, value: str, key_text: str, sending: SendingOptions) -> None:
     """Set a parameter through the sudo key."""
-    change = _typed(session, name, value)
+    typed_change = _typed(session, name, value)
 
     async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
-        call = Sudo.sudo(call=ChainParameters.set_parameter(change=change))
-        require_pallets(call, client.runtime.pallets, client.chain)
+        planned_call = Sudo.sudo(call=ChainParameters.set_parameter(change=typed_change))
+        require_pallets(planned_call, client.runtime.pallets, client.chain)
         statuses = await _statuses(client)
         if not sending.is_anyway:
-            _check(client, change, {each.name: each.value for each in statuses})
-        (now,) = [each for each in statuses if each.name == change.parameter.name]
-        facts = {"parameter": now.name, "from_value": now.value, "to_value": change.value, "unit": now.unit}
-        return PlannedCall(call, facts)
+            _check(client, typed_change, {status.name: status.value for status in statuses})
+        (present_status,) = [status for status in statuses if status.name == typed_change.parameter.name]
+        facts = {
+            "parameter": present_status.name,
+            "from_value": present_status.value,
+            "to_value": typed_change.value,
+            "unit": present_status.unit,
+        }
+        return PlannedCall(planned_call, facts)
 
     make(session, key_text, sending, plan)
 
 
 async def _statuses(client: ChainClient) -> tuple[ParameterStatus, ...]:
-    found: tuple[ParameterStatus, ...] = await client.query("ParametersApi_parameters", at=await client.finalized())
-    return found
+    statuses: tuple[ParameterStatus, ...] = await client.query("ParametersApi_parameters", at=await client.finalized())
+    return statuses
 
 
 def _typed(session: WalletSession, name: str, value: str) -> ParameterChange:
     """Read the typed change by the chain's declaration."""
-    form = form_of(ParameterChange)
-    assert isinstance(form, ParameterForm)
-    at_name, at_value = (ArgumentPlace(where, session.account, _no_call) for where in ("NAME", "VALUE"))
-    change: ParameterChange = form.read({form.named(name, at_name): value}, at_value)
-    return change
+    change_form = form_of(ParameterChange)
+    assert isinstance(change_form, ParameterForm)
+    at_name, at_value = (
+        ArgumentPlace(argument_place, session.account, _no_call) for argument_place in ("NAME", "VALUE")
+    )
+    typed_change: ParameterChange = change_form.read({change_form.named(name, at_name): value}, at_value)
+    return typed_change
 
 
 def _no_call(name: str, _arguments: Any, _place: ArgumentPlace) -> Call:
     raise AssertionError(name)
 
 
-def _check(client: ChainClient, change: ParameterChange, values: Mapping[str, int]) -> None:
+def _check(client: ChainClient, typed_change: ParameterChange, values: Mapping[str, int]) -> None:
     """Raise WalletError for a change that the chain would refuse, with the numbers that forbid it."""
-    parameter, table = change.parameter, client.runtime.parameters
+    parameter, parameter_table = typed_change.parameter, client.runtime.parameters
     if parameter.is_frozen:
         raise WalletError(f"{parameter.name} is frozen: nobody can change it", code="parameter_frozen")
-    if not parameter.holds(change.value):
-        bounds = f"{parameter.least} to {parameter.greatest} {parameter.unit}"
+    if not parameter.holds(typed_change.value):
+        bounds_text = f"{parameter.least} to {parameter.greatest} {parameter.unit}"
         raise WalletError(
-            f"{parameter.name} goes from {bounds}, and {change.value} is outside", code="parameter_out_of_bounds"
+            f"{parameter.name} goes from {bounds_text}, and {typed_change.value} is outside",
+            code="parameter_out_of_bounds",
         )
-    changed = {**values, parameter.name: change.value}
-    for relation in table.broken(changed):
+    changed_values = {**values, parameter.name: typed_change.value}
+    for relation in parameter_table.broken(changed_values):
         raise WalletError(
-            f"{relation.explained({**table.fixed, **changed})}, which must hold: {relation.reason}",
+            f"{relation.explained({**parameter_table.fixed, **changed_values})}, which must hold: {relation.reason}",
             code="numbers_contradict",
         )

@@ -337,14 +337,14 @@ def unjail() -> None:
 # --- any call of the chain
 
 
-def _complete_call(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    found: list[CompletionItem] = loaded("cli.wallet.call:complete_call")(context, parameter, begun)
-    return found
+def _complete_call(context: click.Context, parameter: click.Parameter, begun_text: str) -> list[CompletionItem]:
+    completions: list[CompletionItem] = loaded("cli.wallet.call:complete_call")(context, parameter, begun_text)
+    return completions
 
 
-def _complete_argument(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    found: list[CompletionItem] = loaded("cli.wallet.call:complete_argument")(context, parameter, begun)
-    return found
+def _complete_argument(context: click.Context, parameter: click.Parameter, begun_text: str) -> list[CompletionItem]:
+    completions: list[CompletionItem] = loaded("cli.wallet.call:complete_argument")(context, parameter, begun_text)
+    return completions
 
 
 # below the options, where each keeps its line: \b tells click not to join them

@@ -39,23 +39,23 @@ class StakingView:
     at: bytes
     time: ChainTime
 
-    async def look(self, work: Callable[[Bound], Looked]) -> Looked:
+    async def look(self, read_state: Callable[[Bound], Looked]) -> Looked:
         """Return the result of `work` over the state."""
-        return await over_state(self.client, self.at, work)
+        return await over_state(self.client, self.at, read_state)
 
-    async def staked(self, who: bytes, validator: bytes) -> int:
+    async def staked(self, account_id: bytes, validator: bytes) -> int:
         """Return an account's stake behind a validator."""
-        return await self.look(lambda bound: stake_of(bound[TrustStake], who, validator))
+        return await self.look(lambda bound_state: stake_of(bound_state[TrustStake], account_id, validator))
 
-    async def amount(self, given: int, who: bytes, validator: bytes) -> int:
+    async def amount(self, given_grains: int, account_id: bytes, validator: bytes) -> int:
         """Return the given amount; for `ALL`, the whole stake."""
-        return await self.staked(who, validator) if given == ALL else given
+        return await self.staked(account_id, validator) if given_grains == ALL else given_grains
 
     @property
     def free_epoch(self) -> int:
         """The epoch that frees stake which leaves at present."""
-        length: int = constant_value(TrustStake, TrustStake.unbonding_epochs, self.client.runtime)
-        return self.time.epoch + length
+        unbonding_epochs: int = constant_value(TrustStake, TrustStake.unbonding_epochs, self.client.runtime)
+        return self.time.epoch + unbonding_epochs
 
     def leaving_facts(self) -> dict[str, Any]:
         """Return the release of stake that leaves at present."""
@@ -72,10 +72,10 @@ class StakingView:
     async def seat_fact(self, validator: bytes) -> dict[str, Any]:
         """Return a warning if a validator has no seat in the present and the elected epochs; nothing if it has one."""
 
-        def is_seated(bound: Bound) -> bool:
-            stake = bound[TrustStake]
-            epochs = (self.time.epoch, stake.last_elected_epoch.get())
-            return any(seat.stash == validator for epoch in epochs for seat in stake.validators(epoch))
+        def is_seated(bound_state: Bound) -> bool:
+            trust_stake = bound_state[TrustStake]
+            shown_epochs = (self.time.epoch, trust_stake.last_elected_epoch.get())
+            return any(seat.stash == validator for epoch in shown_epochs for seat in trust_stake.validators(epoch))
 
         if await self.look(is_seated):
             return {}
@@ -88,5 +88,5 @@ class StakingView:
 
 async def open_view(client: ChainClient) -> StakingView:
     """Read the newest final block and its time."""
-    at = await client.finalized()
-    return StakingView(client, at, await read_time(client, at))
+    block_hash = await client.finalized()
+    return StakingView(client, block_hash, await read_time(client, block_hash))

@@ -22,83 +22,100 @@ NAMED_MAX = 8
 """The most accounts that an error names."""
 
 
-def name_text(raw: bytes) -> str:
+def name_text(name_bytes: bytes) -> str:
     """Return a name on one line, without control characters."""
-    return " ".join(harmless(raw.decode(errors="replace")).split())
+    return " ".join(harmless(name_bytes.decode(errors="replace")).split())
 
 
-def web_text(raw: bytes) -> str | None:
+def web_text(name_bytes: bytes) -> str | None:
     """Return a profile's web address if its scheme is http or https, else None, because pages link to it."""
-    text = name_text(raw)
+    web_address = name_text(name_bytes)
     try:
-        parts = urlsplit(text)
-        is_web = parts.scheme in WEB_SCHEMES and bool(parts.hostname)
+        url_parts = urlsplit(web_address)
+        is_web = url_parts.scheme in WEB_SCHEMES and bool(url_parts.hostname)
     except ValueError:
         is_web = False
-    return text if is_web and " " not in text else None
+    return web_address if is_web and " " not in web_address else None
 
 
-def alike(name: str) -> str:
+def alike(validator_name: str) -> str:
     """Return a name without the differences that people overlook: case, width, blanks."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    return " ".join(unicodedata.normalize("NFKC", validator_name).casefold().split())
 
 
-async def names_of(client: ChainClient, accounts: Collection[bytes], at: bytes) -> dict[bytes, str]:
+async def names_of(client: ChainClient, accounts: Collection[bytes], block_hash: bytes) -> dict[bytes, str]:
     """Return the names of some accounts, without those that have none."""
-    asked = sorted(set(accounts))
-    profiles = await client.read_many(TrustStake.profiles, asked, at=at)
-    return {who: name_text(profile.name) for who, profile in zip(asked, profiles, strict=True) if profile is not None}
+    sorted_accounts = sorted(set(accounts))
+    profiles = await client.read_many(TrustStake.profiles, sorted_accounts, at=block_hash)
+    return {
+        account_id: name_text(validator_profile.name)
+        for account_id, validator_profile in zip(sorted_accounts, profiles, strict=True)
+        if validator_profile is not None
+    }
 
 
-async def names_of_candidates(client: ChainClient, at: bytes) -> dict[bytes, str]:
-    """Everybody who offers to validate, with what each calls itself: nothing where it does not."""
-    table: tuple[ValidatorSummary, ...] = await client.query("OgpuApi_candidates", at=at)
-    return {each.stash: name_text(each.name) for each in table}
+async def names_of_candidates(client: ChainClient, block_hash: bytes) -> dict[bytes, str]:
+    """Return the names of all candidates by stash; empty for a candidate without one."""
+    candidates: tuple[ValidatorSummary, ...] = await client.query("OgpuApi_candidates", at=block_hash)
+    return {candidate.stash: name_text(candidate.name) for candidate in candidates}
 
 
 async def known_validator(
-    session: WalletSession, client: ChainClient, text: str, among: Collection[bytes] | None, *, is_looked_at: bool
+    session: WalletSession,
+    client: ChainClient,
+    validator_text: str,
+    known_accounts: Collection[bytes] | None,
+    *,
+    is_looked_at: bool,
 ) -> bytes:
-    """The account that `text` names: as everywhere, or a validator by its own name.
+    """Return the account that a text names: in a usual form, or a validator's own name.
 
-    `among`: only those, which the account chose before, are meant by a name. Where it may be anybody, somebody has to
-    look at the address that a name stands for (`is_looked_at`). WalletError for a name of none, or of several.
+    With `known_accounts`, a name means only these validators, which the user chose before. Without them a person has to
+    see the address behind the name (`is_looked_at`). Raise WalletError for an unknown or ambiguous name.
     """
     try:
-        return session.account(text)
-    except WalletError as unknown:
-        at = await client.finalized()
-        if among is None:
-            found = named(text, await names_of_candidates(client, at))
-        else:  # also those that offer no more, or may not: who leaves them calls them as before
-            found = named(text, await names_of(client, among, at), "with your stake")
-        if isinstance(found, str):
-            raise WalletError(f"{unknown}. {found}", code="unknown_validator") from None
-    address = ss58.encode(found)
-    if among is None and not is_looked_at:
+        return session.account(validator_text)
+    except WalletError as unknown_error:
+        block_hash = await client.finalized()
+        if known_accounts is None:
+            validator_id = named(validator_text, await names_of_candidates(client, block_hash))
+        else:  # also withdrawn and tombstoned ones: a delegator that leaves them uses the old name
+            validator_id = named(validator_text, await names_of(client, known_accounts, block_hash), "with your stake")
+        if isinstance(validator_id, str):
+            raise WalletError(f"{unknown_error}. {validator_id}", code="unknown_validator") from None
+    address_text = ss58.encode(validator_id)
+    if known_accounts is None and not is_looked_at:
         raise WalletError(
-            f"{text!r} is a name that {address} chose, and any validator may choose it. With --yes, give the address",
+            f"{validator_text!r} is a name that {address_text} chose, and any validator may choose it. "
+            "With --yes, give the address",
             code="name_unchecked",
         )
-    note(f"{text!r} is a name that {address} chose. Nobody checks names: check the address")
-    return found
+    note(f"{validator_text!r} is a name that {address_text} chose. Nobody checks names: check the address")
+    return validator_id
 
 
-def named(text: str, names: Mapping[bytes, str], where: str = "here") -> bytes | str:
-    """Return the only account of this name, or the reason for none; `where` names the searched validators."""
-    wanted = alike(text)
-    fitting = [who for who, name in names.items() if name and alike(name) == wanted]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        return f"{len(fitting)} validators have the name {text!r}. Give an address: {_listed(names, fitting)}"
-    bearers = [who for who, name in names.items() if name]
-    if not bearers:
-        return f"No validator {where} has a name"
-    return f"No validator {where} has this name. There are: {_listed(names, bearers)}"
+def named(validator_text: str, names_by_account: Mapping[bytes, str], place_text: str = "here") -> bytes | str:
+    """Return the only account of this name, or the reason for none; `place_text` names the searched validators."""
+    wanted_name = alike(validator_text)
+    fitting_accounts = [
+        account_id
+        for account_id, validator_name in names_by_account.items()
+        if validator_name and alike(validator_name) == wanted_name
+    ]
+    if len(fitting_accounts) == 1:
+        return fitting_accounts[0]
+    if fitting_accounts:
+        shown = _listed(names_by_account, fitting_accounts)
+        return f"{len(fitting_accounts)} validators have the name {validator_text!r}. Give an address: {shown}"
+    named_accounts = [account_id for account_id, validator_name in names_by_account.items() if validator_name]
+    if not named_accounts:
+        return f"No validator {place_text} has a name"
+    return f"No validator {place_text} has this name. There are: {_listed(names_by_account, named_accounts)}"
 
 
-def _listed(names: Mapping[bytes, str], accounts: list[bytes]) -> str:
-    shown = [f"{names[who]} {ss58.encode(who)}" for who in sorted(accounts)[:NAMED_MAX]]
-    more = len(accounts) - len(shown)
-    return "; ".join(shown) + (f"; and {more} more (`candidates`)" if more else "")
+def _listed(names_by_account: Mapping[bytes, str], accounts: list[bytes]) -> str:
+    shown_names = [
+        f"{names_by_account[account_id]} {ss58.encode(account_id)}" for account_id in sorted(accounts)[:NAMED_MAX]
+    ]
+    hidden_count = len(accounts) - len(shown_names)
+    return "; ".join(shown_names) + (f"; and {hidden_count} more (`candidates`)" if hidden_count else "")

@@ -67,13 +67,13 @@ class EraWork:
 async def validators(session: WalletSession, client: ChainClient) -> None:
     """Print the validators."""
     view = await open_view(client)
-    table = [each for each in await _offers(view) if each.in_office or each.elected]
-    done = await view.look(lambda bound: _work_done(bound, [each.stash for each in table]))
-    returns: tuple[ExpectedReturn, ...] = await client.query(
+    offers = [candidate for candidate in await _offers(view) if candidate.in_office or candidate.elected]
+    era_work = await view.look(lambda bound_state: _work_done(bound_state, [candidate.stash for candidate in offers]))
+    expected_returns: tuple[ExpectedReturn, ...] = await client.query(
         "OgpuApi_expected_returns", view.time.eras_of_a_year, at=view.at
     )
-    expected = {each.stash: each for each in returns}
-    rows = [_validator_row(each, done, expected, has_ended=view.time.era > 0) for each in table]
+    expected = {candidate.stash: candidate for candidate in expected_returns}
+    rows = [_validator_row(candidate, era_work, expected, has_ended=view.time.era > 0) for candidate in offers]
     if session.output.as_json:
         session.output.rows("Validators", FOR_PROGRAMS, rows)
     else:
@@ -86,11 +86,11 @@ async def validators(session: WalletSession, client: ChainClient) -> None:
 async def candidates(session: WalletSession, client: ChainClient) -> None:
     """Print the candidates."""
     view = await open_view(client)
-    table = await _offers(view)
-    last = await view.look(_last_seat)
-    chances: tuple[Chance, ...] = await client.query("OgpuApi_election", at=view.at)
-    outlook = {chance.stash: chance for chance in chances}
-    rows = [_offer_row(each, last, outlook[each.stash]) for each in table]
+    offers = await _offers(view)
+    last_seat = await view.look(_last_seat)
+    election_chances: tuple[Chance, ...] = await client.query("OgpuApi_election", at=view.at)
+    outlook_by_stash = {election_chance.stash: election_chance for election_chance in election_chances}
+    rows = [_offer_row(candidate, last_seat, outlook_by_stash[candidate.stash]) for candidate in offers]
     columns = OFFERS_FOR_PROGRAMS if session.output.as_json else OFFERS_FOR_PEOPLE
     session.output.rows("Candidates (oGPU)", columns, rows)
     note(
@@ -102,93 +102,103 @@ async def candidates(session: WalletSession, client: ChainClient) -> None:
 
 async def _offers(view: StakingView) -> list[ValidatorSummary]:
     """Return all candidates, most stake first."""
-    table: tuple[ValidatorSummary, ...] = await view.client.query("OgpuApi_candidates", at=view.at)
-    return sorted(table, key=lambda each: -each.total)
+    offers: tuple[ValidatorSummary, ...] = await view.client.query("OgpuApi_candidates", at=view.at)
+    return sorted(offers, key=lambda candidate: -candidate.total)
 
 
-def _work_done(bound: Bound, stashes: Sequence[bytes]) -> EraWork:
-    stake = bound[TrustStake]
-    last = stake.current_era.get() - 1
-    points = {entry.stash: entry.points for entry in stake.eras_reward_points[last]} if last >= 0 else {}
-    return EraWork(points, {stash: len(stake.slash_factors[stash]) for stash in stashes})
+def _work_done(bound_state: Bound, stashes: Sequence[bytes]) -> EraWork:
+    trust_stake = bound_state[TrustStake]
+    ended_era = trust_stake.current_era.get() - 1
+    points_by_stash = (
+        {stash_points.stash: stash_points.points for stash_points in trust_stake.eras_reward_points[ended_era]}
+        if ended_era >= 0
+        else {}
+    )
+    return EraWork(points_by_stash, {stash: len(trust_stake.slash_factors[stash]) for stash in stashes})
 
 
-def _last_seat(bound: Bound) -> int | None:
+def _last_seat(bound_state: Bound) -> int | None:
     """Return the least elected stake; None while a seat is free."""
-    stake = bound[TrustStake]
-    elected = stake.elected.get()
-    return min(each.total for each in elected) if len(elected) >= stake.validator_count else None
+    trust_stake = bound_state[TrustStake]
+    elected_standings = trust_stake.elected.get()
+    return (
+        min(standing.total for standing in elected_standings)
+        if len(elected_standings) >= trust_stake.validator_count
+        else None
+    )
 
 
 def _validator_row(
-    each: ValidatorSummary, done: EraWork, expected: dict[bytes, ExpectedReturn], *, has_ended: bool
+    candidate: ValidatorSummary, era_work: EraWork, expected: dict[bytes, ExpectedReturn], *, has_ended: bool
 ) -> dict[str, Any]:
-    hoped = None if each.tombstoned else expected.get(each.stash)  # elected for the era still, and not again
-    change, ppm = each.commission_change, _return_ppm(hoped, has_ended=has_ended)
+    expected_ppm = (
+        None if candidate.tombstoned else expected.get(candidate.stash)
+    )  # elected for the era still, and not again
+    commission_change, commission_ppm = candidate.commission_change, _return_ppm(expected_ppm, has_ended=has_ended)
     return {
-        "stash": Account(each.stash),
-        "name": name_text(each.name) or None,
-        "web": web_text(each.web),
-        "in_office": each.in_office,
-        "elected": each.elected,
-        "own": BareGrains(each.own),
-        "total": BareGrains(each.total),
-        "delegators": each.delegators,
-        "commission": percent_text(each.commission_ppm),
-        "commission_then": None if change is None else percent_text(change.commission_ppm),
-        "commission_from_era": None if change is None else change.era,
-        "blocks": each.points // BLOCK_POINTS,
-        "blocks_last_era": done.last_era.get(each.stash, 0) // BLOCK_POINTS,
-        "slashes_held": each.slashes_held,
-        "slashes_taken": done.slashes[each.stash],
-        "tombstoned": each.tombstoned,
-        "points": each.points,
-        "return_a_year": None if ppm is None else _return_text(ppm),
-        "return_a_year_ppm": ppm,
+        "stash": Account(candidate.stash),
+        "name": name_text(candidate.name) or None,
+        "web": web_text(candidate.web),
+        "in_office": candidate.in_office,
+        "elected": candidate.elected,
+        "own": BareGrains(candidate.own),
+        "total": BareGrains(candidate.total),
+        "delegators": candidate.delegators,
+        "commission": percent_text(candidate.commission_ppm),
+        "commission_then": None if commission_change is None else percent_text(commission_change.commission_ppm),
+        "commission_from_era": None if commission_change is None else commission_change.era,
+        "blocks": candidate.points // BLOCK_POINTS,
+        "blocks_last_era": era_work.last_era.get(candidate.stash, 0) // BLOCK_POINTS,
+        "slashes_held": candidate.slashes_held,
+        "slashes_taken": era_work.slashes[candidate.stash],
+        "tombstoned": candidate.tombstoned,
+        "points": candidate.points,
+        "return_a_year": None if commission_ppm is None else _return_text(commission_ppm),
+        "return_a_year_ppm": commission_ppm,
     }
 
 
-def _for_people(row: dict[str, Any], time: ChainTime) -> dict[str, Any]:
+def _for_people(row: dict[str, Any], chain_time: ChainTime) -> dict[str, Any]:
     """Return a row with fewer, richer columns."""
-    era = row["commission_from_era"]
-    is_ahead = era is not None and era > time.era
-    then = f"; {row['commission_then']} from {time.era_text(era)}" if is_ahead else ""
-    said = [f"{row['slashes_held']} waiting"] if row["slashes_held"] else []
-    said += [f"{row['slashes_taken']} taken"] if row["slashes_taken"] else []
-    said += ["may not return"] if row["tombstoned"] else []
+    change_era = row["commission_from_era"]
+    is_ahead = change_era is not None and change_era > chain_time.era
+    change_text = f"; {row['commission_then']} from {chain_time.era_text(change_era)}" if is_ahead else ""
+    state_words = [f"{row['slashes_held']} waiting"] if row["slashes_held"] else []
+    state_words += [f"{row['slashes_taken']} taken"] if row["slashes_taken"] else []
+    state_words += ["may not return"] if row["tombstoned"] else []
     return {
         **row,
-        "commission": f"{row['commission']}{then}",
+        "commission": f"{row['commission']}{change_text}",
         "blocks": f"{row['blocks']}, {row['blocks_last_era']} in the last era",
-        "slashes": ", ".join(said) or "none",
+        "slashes": ", ".join(state_words) or "none",
     }
 
 
-def _outlook(chance: Chance) -> str:
+def _outlook(election_chance: Chance) -> str:
     """Return an outlook in words. A seat can outlast its reason until another candidate may take it."""
-    stays = chance.weight and chance.why not in (Why.ELECTED, Why.MUST_STAY)
-    return OUTLOOKS[chance.why] + (", must stay for now" if stays else "")
+    keeps_seat = election_chance.weight and election_chance.why not in (Why.ELECTED, Why.MUST_STAY)
+    return OUTLOOKS[election_chance.why] + (", must stay for now" if keeps_seat else "")
 
 
-def _offer_row(each: ValidatorSummary, last_seat: int | None, chance: Chance) -> dict[str, Any]:
-    lacks = BareGrains(0 if last_seat is None else max(0, last_seat + 1 - each.total))
-    is_short = not each.elected and chance.why in SHORT_OF_STAKE
+def _offer_row(candidate: ValidatorSummary, last_seat: int | None, election_chance: Chance) -> dict[str, Any]:
+    lacking_grains = BareGrains(0 if last_seat is None else max(0, last_seat + 1 - candidate.total))
+    is_short = not candidate.elected and election_chance.why in SHORT_OF_STAKE
     return {
-        "stash": Account(each.stash),
-        "name": name_text(each.name) or None,
-        "web": web_text(each.web),
-        "session_key": each.session_key,
-        "provider_key": Account(each.provider_key),
-        "in_office": each.in_office,
-        "elected": each.elected,
-        "to_be_elected": lacks if is_short else None,
-        "outlook": _outlook(chance),
-        "weight": BareGrains(chance.weight),
-        "own": BareGrains(each.own),
-        "total": BareGrains(each.total),
-        "delegators": each.delegators,
-        "commission": percent_text(each.commission_ppm),
-        "tombstoned": each.tombstoned,
+        "stash": Account(candidate.stash),
+        "name": name_text(candidate.name) or None,
+        "web": web_text(candidate.web),
+        "session_key": candidate.session_key,
+        "provider_key": Account(candidate.provider_key),
+        "in_office": candidate.in_office,
+        "elected": candidate.elected,
+        "to_be_elected": lacking_grains if is_short else None,
+        "outlook": _outlook(election_chance),
+        "weight": BareGrains(election_chance.weight),
+        "own": BareGrains(candidate.own),
+        "total": BareGrains(candidate.total),
+        "delegators": candidate.delegators,
+        "commission": percent_text(candidate.commission_ppm),
+        "tombstoned": candidate.tombstoned,
     }
 
 
@@ -199,7 +209,7 @@ def _return_ppm(expected: ExpectedReturn | None, *, has_ended: bool) -> int | No
     return 0 if expected is None or not expected.stake else expected.paid * PPM // expected.stake
 
 
-def _return_text(ppm: int) -> str:
+def _return_text(commission_ppm: int) -> str:
     """Return a percentage rounded down to hundredths."""
-    whole, decimals = divmod(ppm // 100, 100)
-    return f"{whole:,}.{decimals:02} %"
+    whole_percent, decimals = divmod(commission_ppm // 100, 100)
+    return f"{whole_percent:,}.{decimals:02} %"

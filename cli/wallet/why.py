@@ -21,52 +21,52 @@ from wallet.trust import hash_typed
 @reads
 async def why(session: WalletSession, client: ChainClient, transaction: str, blocks: int) -> None:
     """Print the outcome of an extrinsic."""
-    wanted = _hash(transaction)
-    found = await _find(client, wanted, blocks)
-    if found is None:
-        if wanted in await client.pending():
-            session.output.facts({"extrinsic": wanted, "status": "waiting in the pool"})
+    wanted_hash = _hash(transaction)
+    found_extrinsic = await _find(client, wanted_hash, blocks)
+    if found_extrinsic is None:
+        if wanted_hash in await client.pending():
+            session.output.facts({"extrinsic": wanted_hash, "status": "waiting in the pool"})
             return
         raise WalletError(
             f"the extrinsic {transaction} is neither in the last {blocks} blocks nor in the pool. Search more with "
             "--blocks, or check that it was sent",
             code="extrinsic_not_found",
         )
-    block, height, raw = found
+    block_hash, height, extrinsic_bytes = found_extrinsic
     is_final = height <= await client.height(await client.finalized())
-    outcome = await (client if is_final else client.unverified()).outcome(block, wanted)
-    session.output.facts(_facts(client, outcome, raw, is_final=is_final))
+    outcome = await (client if is_final else client.unverified()).outcome(block_hash, wanted_hash)
+    session.output.facts(_facts(client, outcome, extrinsic_bytes, is_final=is_final))
 
 
-async def _find(client: ChainClient, wanted: bytes, blocks: int) -> tuple[bytes, int, bytes] | None:
+async def _find(client: ChainClient, wanted_hash: bytes, blocks: int) -> tuple[bytes, int, bytes] | None:
     """Return id and height of the extrinsic's block, and the extrinsic's bytes, by the node's word."""
-    at = await client.block_id()
+    block_hash = await client.block_id()
     for _ in range(blocks):
-        block = await client.block_if_known(at)
+        block = await client.block_if_known(block_hash)
         if block is None:
             return None
         for extrinsic in block.extrinsics:
-            if blake2_256(extrinsic) == wanted:
-                return at, block.height, extrinsic
+            if blake2_256(extrinsic) == wanted_hash:
+                return block_hash, block.height, extrinsic
         if block.height == 0:
             return None
-        at = block.parent
+        block_hash = block.parent
     return None
 
 
-def _facts(client: ChainClient, outcome: Outcome, raw: bytes, *, is_final: bool) -> dict[str, Any]:
+def _facts(client: ChainClient, outcome: Outcome, extrinsic_bytes: bytes, *, is_final: bool) -> dict[str, Any]:
     try:
-        extrinsic = decode_extrinsic(client.runtime, raw)
+        extrinsic = decode_extrinsic(client.runtime, extrinsic_bytes)
     except DecodeError as error:
         raise WalletError(
             f"the extrinsic is in a block, and this program cannot read it: {error}", code="extrinsic_unreadable"
         ) from None
-    who = extrinsic.authorization
+    authorization = extrinsic.authorization
     return {
         "extrinsic": outcome.extrinsic_hash,
         "call": _call(extrinsic.call),
-        "signer": None if who is None else Account(who.signer),
-        "nonce": None if who is None else who.extra.nonce,
+        "signer": None if authorization is None else Account(authorization.signer),
+        "nonce": None if authorization is None else authorization.extra.nonce,
         "block": outcome.block_number,
         "status": "final" if is_final else "accepted",
         "success": outcome.is_success,
@@ -76,35 +76,40 @@ def _facts(client: ChainClient, outcome: Outcome, raw: bytes, *, is_final: bool)
     }
 
 
-def _call(call: Call) -> str:
-    parts = (f"{name}={_short(value)}" for name, value in call.named_arguments.items())
-    return f"{call.name}({', '.join(parts)})"
+def _call(shown_call: Call) -> str:
+    part_texts = (
+        f"{argument_name}={_short(shown_value)}" for argument_name, shown_value in shown_call.named_arguments.items()
+    )
+    return f"{shown_call.name}({', '.join(part_texts)})"
 
 
 def _event(event: Any) -> str:
-    parts = (f"{field.name.rstrip('_')}={_short(getattr(event, field.name))}" for field in dataclasses.fields(event))
-    return f"{type(event).__name__}({', '.join(parts)})"
+    part_texts = (
+        f"{event_field.name.rstrip('_')}={_short(getattr(event, event_field.name))}"
+        for event_field in dataclasses.fields(event)
+    )
+    return f"{type(event).__name__}({', '.join(part_texts)})"
 
 
-def _short(value: Any) -> str:
+def _short(shown_value: Any) -> str:
     """Return a value as people write it, with structures of calls and events."""
-    match value:
+    match shown_value:
         case bytes():
-            return "0x" + value.hex()
+            return "0x" + shown_value.hex()
         case Call():
-            return _call(value)
+            return _call(shown_value)
         case IntEnum():
-            return value.name
+            return shown_value.name
         case tuple():
-            return f"[{', '.join(_short(item) for item in value)}]"
-        case _ if dataclasses.is_dataclass(value):
-            return _event(value)
+            return f"[{', '.join(_short(list_item) for list_item in shown_value)}]"
+        case _ if dataclasses.is_dataclass(shown_value):
+            return _event(shown_value)
         case _:
-            return str(value)
+            return str(shown_value)
 
 
-def _hash(text: str) -> bytes:
-    value = hash_typed(text)
-    if value is None:
-        raise WalletError(f"{text!r} is not an extrinsic's hash. Write 0x and 64 hex digits", code="not_a_hash")
-    return value
+def _hash(hash_text: str) -> bytes:
+    typed_hash = hash_typed(hash_text)
+    if typed_hash is None:
+        raise WalletError(f"{hash_text!r} is not an extrinsic's hash. Write 0x and 64 hex digits", code="not_a_hash")
+    return typed_hash
