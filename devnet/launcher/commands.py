@@ -32,15 +32,15 @@ FOLLOW_SECONDS = 0.2
 WIDTH_WITHOUT_TERMINAL = 120
 
 
-def complete_node(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+def complete_node(context: click.Context, _: click.Parameter, begun_label: str) -> list[CompletionItem]:
     """Return the devnet's nodes and providers, for the shell's completion."""
     folder = context.parent.params.get("folder") if context.parent else None
     try:
-        net = layout.load(chosen_folder(folder))
+        devnet = layout.load(chosen_folder(folder))
     except DevnetError:
         return []
-    labels = [process.label for process in network.all_processes(net)]
-    return [CompletionItem(label) for label in sorted(labels) if label.lower().startswith(begun.lower())]
+    process_labels = [process.label for process in network.all_processes(devnet)]
+    return [CompletionItem(label) for label in sorted(process_labels) if label.lower().startswith(begun_label.lower())]
 
 
 def up(  # one for each option
@@ -55,7 +55,7 @@ def up(  # one for each option
 ) -> None:
     """Start a new devnet, or that of the folder."""
     is_new = not (folder / layout.DESCRIPTION).exists()
-    net = (
+    devnet = (
         layout.create(
             folder,
             validators or 4,
@@ -69,61 +69,64 @@ def up(  # one for each option
         if is_new
         else layout.load(folder)
     )
-    _check_as_started(net, validators, sample)
-    missing = sum(processes.running(network.node_process(net, member)) is None for member in net.members)
+    _check_as_started(devnet, validators, sample)
+    stopped_count = sum(processes.running(network.node_process(devnet, member)) is None for member in devnet.members)
     click.echo(
-        f"starting {counted(missing, 'node')} in {net.folder}" if missing else f"all nodes in {net.folder} run already"
+        f"starting {counted(stopped_count, 'node')} in {devnet.folder}"
+        if stopped_count
+        else f"all nodes in {devnet.folder} run already"
     )
-    click.echo(_customers(net))
-    network.up(net, detach=detach)
+    click.echo(_customers(devnet))
+    network.up(devnet, detach=detach)
     if detach:
-        _show(net)
-        command = named_command(folder)
-        click.echo(f"running; `{command} status` shows it, `{command} down` ends it")
+        _show(devnet)
+        command_text = named_command(folder)
+        click.echo(f"running; `{command_text} status` shows it, `{command_text} down` ends it")
         return
     try:
         with network.ending_on_signals():
-            if not _watch(net, "Ctrl-C ends it", is_over=lambda: not network.runs(net)):
+            if not _watch(devnet, "Ctrl-C ends it", is_over=lambda: not network.runs(devnet)):
                 click.echo("every process has ended: another command took the devnet down")
                 return
     finally:
-        network.down(net)
+        network.down(devnet)
 
 
-def _check_as_started(net: Devnet, validators: int | None, sample: int | None) -> None:
+def _check_as_started(devnet: Devnet, validators: int | None, sample: int | None) -> None:
     """Raise `DevnetError` if the devnet is unfinished, or not the one that the options describe."""
-    if not net.chain_spec.exists():
+    if not devnet.chain_spec.exists():
         raise DevnetError(
-            f"the devnet in {net.folder} is unfinished, because its first start was interrupted. Run "
-            f"`{named_command(net.folder)} down --purge`, and start it again",
+            f"the devnet in {devnet.folder} is unfinished, because its first start was interrupted. Run "
+            f"`{named_command(devnet.folder)} down --purge`, and start it again",
             code="devnet_unfinished",
         )
-    count = sum(member.is_validator for member in net.members)
-    if validators not in {None, count}:
+    validator_count = sum(member.is_validator for member in devnet.members)
+    if validators not in {None, validator_count}:
         raise DevnetError(
-            f"the devnet in {net.folder} has {counted(count, 'validator')}, and their number is fixed. Leave "
-            f"out -n, remove the devnet with `{named_command(net.folder)} down --purge`, or name another --folder",
+            f"the devnet in {devnet.folder} has {counted(validator_count, 'validator')}, and their number is fixed. "
+            f"Leave out -n, remove the devnet with `{named_command(devnet.folder)} down --purge`, or name another "
+            "--folder",
             code="other_devnet",
         )
-    if sample not in {None, net.sample}:
-        said = "every validator" if net.sample is None else f"{net.sample} units of stake"
+    if sample not in {None, devnet.sample}:
+        polled_text = "every validator" if devnet.sample is None else f"{devnet.sample} units of stake"
         raise DevnetError(
-            f"the devnet in {net.folder} polls {said}. Leave out --sample, or run "
-            f"`{named_command(net.folder)} down --purge` first",
+            f"the devnet in {devnet.folder} polls {polled_text}. Leave out --sample, or run "
+            f"`{named_command(devnet.folder)} down --purge` first",
             code="other_devnet",
         )
 
 
 def show_status(folder: Path, watch: bool) -> None:
     """Print the state of each node."""
-    net = layout.load(folder)
+    devnet = layout.load(folder)
     if is_json_asked():
-        standing = asyncio.run(status.ask_all(net))
-        click.echo(json.dumps(status.as_json(standing, _processes(net)), indent=2))
+        standing = asyncio.run(status.ask_all(devnet))
+        click.echo(json.dumps(status.as_json(standing, _processes(devnet)), indent=2))
     elif watch:
-        _watch(net, "Ctrl-C stops watching")
+        _watch(devnet, "Ctrl-C stops watching")
     else:
-        _show(net)
+        _show(devnet)
 
 
 def logs(folder: Path, node: str, follow: bool, lines: int) -> None:
@@ -131,96 +134,96 @@ def logs(folder: Path, node: str, follow: bool, lines: int) -> None:
     process = _process(folder, node)
     click.echo(network.tail(process.log, lines))
     if follow:
-        for line in _following(process.log):
-            click.echo(line, nl=False)
+        for log_line in _following(process.log):
+            click.echo(log_line, nl=False)
 
 
 def kill(folder: Path, node: str) -> None:
     """Kill a process with signal 9."""
     process = _process(folder, node)
-    pid = processes.kill(process)
-    back = f"{named_command(folder)} restart {process.label}"
-    click.echo(f"killed {process.label}, process {pid}; `{back}` brings it back")
+    process_id = processes.kill(process)
+    restart_command = f"{named_command(folder)} restart {process.label}"
+    click.echo(f"killed {process.label}, process {process_id}; `{restart_command}` brings it back")
 
 
 def restart(folder: Path, node: str) -> None:
     """Stop a process if it runs, and start it again."""
-    net = layout.load(folder)
-    process = network.process_named(net, node)
+    devnet = layout.load(folder)
+    process = network.process_named(devnet, node)
     processes.stop(process)
-    pid = processes.start(process, detach=True)
-    network.wait_for(net, process)
-    click.echo(f"started {process.label}, process {pid}, and it answers; its log is {process.log}")
+    process_id = processes.start(process, detach=True)
+    network.wait_for(devnet, process)
+    click.echo(f"started {process.label}, process {process_id}, and it answers; its log is {process.log}")
 
 
 def down(folder: Path, purge: bool) -> None:
     """Stop every process of the devnet."""
-    net = layout.load(folder)
-    forced = network.down(net)
-    click.echo("ended" + (f"; {', '.join(forced)} had to be killed" if forced else ""))
+    devnet = layout.load(folder)
+    killed_labels = network.down(devnet)
+    click.echo("ended" + (f"; {', '.join(killed_labels)} had to be killed" if killed_labels else ""))
     if purge:
-        layout.remove(net)
-        click.echo(f"removed {net.folder}")
+        layout.remove(devnet)
+        click.echo(f"removed {devnet.folder}")
 
 
-def _customers(net: Devnet) -> str:
+def _customers(devnet: Devnet) -> str:
     """Name the accounts that can buy without racing for their own units."""
-    names = customer_names(tuple(member.name for member in net.members if member.is_validator))
-    keys = ", ".join(f"//{name}" for name in names)
-    example = f"`ogpu unit post ... --key //{names[-1]}`"
-    return f"accounts for customers, with {format_amount(ENDOWMENT)} oGPU each: {keys} ({example})"
+    customer_accounts = customer_names(tuple(member.name for member in devnet.members if member.is_validator))
+    keys_text = ", ".join(f"//{name}" for name in customer_accounts)
+    example_command = f"`ogpu unit post ... --key //{customer_accounts[-1]}`"
+    return f"accounts for customers, with {format_amount(ENDOWMENT)} oGPU each: {keys_text} ({example_command})"
 
 
 def _process(folder: Path, name: str) -> Process:
     return network.process_named(layout.load(folder), name)
 
 
-def _processes(net: Devnet) -> dict[str, MemberProcesses]:
-    offering = {each.name for each in network.offering(net)}
+def _processes(devnet: Devnet) -> dict[str, MemberProcesses]:
+    offering = {offering_member.name for offering_member in network.offering(devnet)}
     return {
         member.name: MemberProcesses(
-            processes.restarts(network.node_process(net, member)),
-            _provider_state(net, member) if member.name in offering else None,
+            processes.restarts(network.node_process(devnet, member)),
+            _provider_state(devnet, member) if member.name in offering else None,
         )
-        for member in net.members
+        for member in devnet.members
     }
 
 
-def _provider_state(net: Devnet, member: NodeLayout) -> str:
-    return "runs" if processes.running(network.provider_process(net, member)) is not None else "down"
+def _provider_state(devnet: Devnet, member: NodeLayout) -> str:
+    return "runs" if processes.running(network.provider_process(devnet, member)) is not None else "down"
 
 
-def _show(net: Devnet) -> None:
-    standing = asyncio.run(status.ask_all(net))
-    console_for(WIDTH_WITHOUT_TERMINAL).print(StatusTable(standing, _processes(net), str(net.folder)))
+def _show(devnet: Devnet) -> None:
+    standing = asyncio.run(status.ask_all(devnet))
+    console_for(WIDTH_WITHOUT_TERMINAL).print(StatusTable(standing, _processes(devnet), str(devnet.folder)))
 
 
-def _watch(net: Devnet, hint: str, is_over: Callable[[], bool] = lambda: False) -> bool:
+def _watch(devnet: Devnet, hint_text: str, is_over: Callable[[], bool] = lambda: False) -> bool:
     """Show the table again and again. Return True after Ctrl-C, False when the devnet has ended."""
 
     def table() -> StatusTable:
-        standing = asyncio.run(status.ask_all(net))
-        return StatusTable(standing, _processes(net), f"{net.folder}: {hint}")
+        standing = asyncio.run(status.ask_all(devnet))
+        return StatusTable(standing, _processes(devnet), f"{devnet.folder}: {hint_text}")
 
     try:
-        with Live(table(), auto_refresh=False) as live:
+        with Live(table(), auto_refresh=False) as live_table:
             while not is_over():
                 time.sleep(REFRESH_SECONDS)
-                live.update(table(), refresh=True)
+                live_table.update(table(), refresh=True)
     except KeyboardInterrupt:
         return True
     return False
 
 
-def _following(path: Path) -> Iterator[str]:
+def _following(log_path: Path) -> Iterator[str]:
     """Yield the lines that are added to a file, until Ctrl-C."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as log:
-            log.seek(0, 2)
+        with log_path.open(encoding="utf-8", errors="replace") as log_file:
+            log_file.seek(0, 2)
             while True:
-                line = log.readline()
-                if line:
-                    yield line
+                log_line = log_file.readline()
+                if log_line:
+                    yield log_line
                 else:
                     time.sleep(FOLLOW_SECONDS)
     except KeyboardInterrupt:

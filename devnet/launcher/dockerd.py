@@ -29,25 +29,25 @@ def why_no_engine() -> str:
     """Return the reason why no engine can be started here, or an empty text."""
     if os.geteuid() != 0:
         return "only root can start a container engine"
-    missing = [name for name in _NEEDED if shutil.which(name) is None]
-    if missing:
-        return f"not installed: {', '.join(missing)} (apt-get install docker.io iptables)"
+    missing_programs = [name for name in _NEEDED if shutil.which(name) is None]
+    if missing_programs:
+        return f"not installed: {', '.join(missing_programs)} (apt-get install docker.io iptables)"
     return ""
 
 
 @contextlib.contextmanager
 def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
     """Yield the address of an engine that runs during the block. Its folder is emptied before and removed after."""
-    if why := why_no_engine():
-        raise DevnetError(f"no container engine: {why}")
+    if reason := why_no_engine():
+        raise DevnetError(f"no container engine: {reason}")
     if len(str(folder)) > FOLDER_LETTERS_MAX:
         raise DevnetError(f"no container engine: {folder} is too long for the sockets in it; name a shorter folder")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     address = f"unix://{folder / 'engine.sock'}"
     # By default dockerd changes forwarding and firewall rules of the whole machine.
-    closed = ["--ip-forward=false", "--iptables=false", "--ip6tables=false", "--ip-masq=false"]
-    with (folder / "engine.log").open("ab") as log:
+    closed_options = ["--ip-forward=false", "--iptables=false", "--ip6tables=false", "--ip-masq=false"]
+    with (folder / "engine.log").open("ab") as log_file:
         engine = subprocess.Popen(  # the machine's own program, from PATH
             [  # noqa: S607
                 "dockerd",
@@ -58,11 +58,11 @@ def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
                 "--storage-driver=overlay2",
                 "--bridge=none",
                 f"--default-address-pool={ADDRESS_POOL}",
-                *([] if has_network else closed),
+                *([] if has_network else closed_options),
             ],
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=log_file,
+            stderr=log_file,
             start_new_session=True,
             preexec_fn=dying_with(os.getpid(), signal.SIGTERM),  # noqa: PLW1509  # no thread exists yet
         )
@@ -76,11 +76,11 @@ def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
 
 
 def _wait_for(engine: subprocess.Popen[bytes], folder: Path) -> None:
-    log = folder / "engine.log"
-    until(lambda: b"API listen on" in log.read_bytes() or engine.poll() is not None, START_SECONDS)
-    if b"API listen on" not in log.read_bytes():
-        last = log.read_text(errors="replace").strip().splitlines()[-3:]
-        raise DevnetError(f"the container engine does not start: {' / '.join(last)[-600:]}")
+    log_path = folder / "engine.log"
+    until(lambda: b"API listen on" in log_path.read_bytes() or engine.poll() is not None, START_SECONDS)
+    if b"API listen on" not in log_path.read_bytes():
+        last_lines = log_path.read_text(errors="replace").strip().splitlines()[-3:]
+        raise DevnetError(f"the container engine does not start: {' / '.join(last_lines)[-600:]}")
 
 
 def _end(engine: subprocess.Popen[bytes]) -> None:
@@ -94,6 +94,8 @@ def _end(engine: subprocess.Popen[bytes]) -> None:
 
 def _unmount(folder: Path) -> None:
     """Unmount the leftovers of a killed engine, the deepest mount first."""
-    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-    for place in sorted((place for place in mounted if place.startswith(f"{folder.resolve()}/")), reverse=True):
-        subprocess.run(["umount", "--lazy", place], check=False, capture_output=True)  # noqa: S607 as above
+    mount_points = [mount_line.split()[1] for mount_line in Path("/proc/mounts").read_text().splitlines()]
+    for mount_point in sorted(
+        (mount_point for mount_point in mount_points if mount_point.startswith(f"{folder.resolve()}/")), reverse=True
+    ):
+        subprocess.run(["umount", "--lazy", mount_point], check=False, capture_output=True)  # noqa: S607 as above

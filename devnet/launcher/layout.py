@@ -59,40 +59,42 @@ IMAGES = tuple(
 
 def add_services(patch: dict[str, Any], owner: str) -> None:
     """Add a service of each other workload to a preset, offered by its first devices."""
-    market = patch["inferenceMarket"]
-    devices = [offer["device"] for offer in market["offers"]][:SELLERS]
-    for form in _others():
-        number, terms = len(market["services"]), SALE_TERMS.get(form.name, USUAL_TERMS)
-        market["services"].append(_service(form, owner, terms))
-        market["offers"] += [{"service": number, "device": device, "ask": terms.ask} for device in devices]
+    market_patch = patch["inferenceMarket"]
+    devices = [offer["device"] for offer in market_patch["offers"]][:SELLERS]
+    for workload_form in _others():
+        service_number, sale_terms = len(market_patch["services"]), SALE_TERMS.get(workload_form.name, USUAL_TERMS)
+        market_patch["services"].append(_service(workload_form, owner, sale_terms))
+        market_patch["offers"] += [
+            {"service": service_number, "device": device, "ask": sale_terms.ask} for device in devices
+        ]
 
 
 def write_policies(homes: Sequence[Path]) -> None:
     """Make the providers with these base paths bid for every kind of task that their machine can run."""
-    kinds = (*(form.name for form in FORMS if form.is_stepwise), CONTAINER_KIND)
+    task_kinds = (*(workload_form.name for workload_form in FORMS if workload_form.is_stepwise), CONTAINER_KIND)
     containers = ProgramMeans(images=IMAGES, any_archive=True)
-    policy = BidPolicy(kinds=kinds, least_price=price_of(LEAST_PRICE), gangs=True, containers=containers)
-    for home in homes:
-        make_folder(home)
-        write_policy(home, policy)
+    bid_policy = BidPolicy(kinds=task_kinds, least_price=price_of(LEAST_PRICE), gangs=True, containers=containers)
+    for provider_home in homes:
+        make_folder(provider_home)
+        write_policy(provider_home, bid_policy)
 
 
 def _others() -> tuple[WorkloadForm, ...]:
     """Return the workloads without a service in the presets."""
-    return tuple(form for form in FORMS if form.workload_id != TEXTGEN_WORKLOAD)
+    return tuple(workload_form for workload_form in FORMS if workload_form.workload_id != TEXTGEN_WORKLOAD)
 
 
-def _service(form: WorkloadForm, owner: str, terms: SaleTerms) -> dict[str, Any]:
+def _service(workload_form: WorkloadForm, owner: str, sale_terms: SaleTerms) -> dict[str, Any]:
     return {
         "owner": ss58.encode(dev_accounts.stash(owner)),
-        "name": form.name,
-        "workload": "0x" + form.workload_id.hex(),
-        "model": "0x" + form.model_id.hex(),
-        "price_min": terms.ask,
+        "name": workload_form.name,
+        "workload": "0x" + workload_form.workload_id.hex(),
+        "model": "0x" + workload_form.model_id.hex(),
+        "price_min": sale_terms.ask,
         "price_max": RATE_MAX,
         "ramp": RAMP_BLOCKS,
         "commit_window": COMMIT_WINDOW_BLOCKS,
-        "tokens_max": terms.cost_max,
+        "tokens_max": sale_terms.cost_max,
     }
 
 
@@ -174,8 +176,8 @@ class Devnet:
         for member in self.members:
             if member.name.lower() == name.lower():
                 return member
-        known = ", ".join(member.name for member in self.members)
-        raise DevnetError(f"{self.folder} has no node {name!r}. There are: {known}", code="unknown_node")
+        known_names = ", ".join(member.name for member in self.members)
+        raise DevnetError(f"{self.folder} has no node {name!r}. There are: {known_names}", code="unknown_node")
 
     def home(self, member: NodeLayout | Guest) -> Path:
         """Return the folder of a member, which is its node's base path."""
@@ -187,17 +189,24 @@ class Devnet:
 
     def node_command(self, member: NodeLayout) -> list[str]:
         """Return the arguments of `ogpu-node` for a member."""
-        words = ["--chain", str(self.chain_spec), "--base-path", str(self.home(member)), "--listen-host", "127.0.0.1"]
-        words += ["--port", str(member.ports.peers), "--rpc-port", str(member.ports.rpc)]
-        words += ["--prometheus-port", str(member.ports.metrics)]
+        arguments = [
+            "--chain",
+            str(self.chain_spec),
+            "--base-path",
+            str(self.home(member)),
+            "--listen-host",
+            "127.0.0.1",
+        ]
+        arguments += ["--port", str(member.ports.peers), "--rpc-port", str(member.ports.rpc)]
+        arguments += ["--prometheus-port", str(member.ports.metrics)]
         if member.is_validator and member.name in DEV_NAMES:
-            words.append(f"--{member.name.lower()}")
+            arguments.append(f"--{member.name.lower()}")
         else:
-            words += ["--name", member.name] + ["--validator"] * member.is_validator
-        words += [] if self.sample is None else ["--sample", str(self.sample)]
-        for other in self.members:
-            words += ["--bootnodes", other.address] if other != member else []
-        return words
+            arguments += ["--name", member.name] + ["--validator"] * member.is_validator
+        arguments += [] if self.sample is None else ["--sample", str(self.sample)]
+        for other_member in self.members:
+            arguments += ["--bootnodes", other_member.address] if other_member != member else []
+        return arguments
 
 
 def create(
@@ -243,23 +252,23 @@ def create(
             f"not {sample}. Leave out --sample to poll every validator, or add validators with -n",
             code="sample_out_of_bounds",
         )
-    names = validator_names(validators, apart)
+    member_names = validator_names(validators, apart)
     _make_folder(folder)
     broker_port = one_free_port() if providers and broker_program() is not None else None
-    net = Devnet(folder.resolve(), (), providers, broker_port=broker_port, sample=sample)
+    devnet = Devnet(folder.resolve(), (), providers, broker_port=broker_port, sample=sample)
     # The description comes first and the chain spec last: `up` notices an interrupted start, and `down --purge` works.
-    save(net)
+    save(devnet)
     ports = _ports(any_ports=any_ports)
-    for name in names:
-        net = _with(net, name, next(ports), is_validator=True)
-    save(net)
-    spec = _spec(net, numbers or {}, seats, is_fast=is_fast)
+    for name in member_names:
+        devnet = _with(devnet, name, next(ports), is_validator=True)
+    save(devnet)
+    spec = _spec(devnet, numbers or {}, seats, is_fast=is_fast)
     if sells_all:
         assert spec.patch is not None  # presets have the patch form, not the raw one
-        add_services(spec.patch, names[0])
-        write_policies([net.home(member) / "provider" for member in net.members])
-    net.chain_spec.write_text(to_json(spec), encoding="utf-8")
-    return net
+        add_services(spec.patch, member_names[0])
+        write_policies([devnet.home(member) / "provider" for member in devnet.members])
+    devnet.chain_spec.write_text(to_json(spec), encoding="utf-8")
+    return devnet
 
 
 def _make_folder(folder: Path) -> None:
@@ -277,13 +286,13 @@ def _make_folder(folder: Path) -> None:
         raise DevnetError(f"{folder} holds other files. Name an empty folder with --folder", code="folder_not_empty")
 
 
-def _spec(net: Devnet, numbers: Mapping[str, int], seats: int | None, *, is_fast: bool) -> ChainSpec:
+def _spec(devnet: Devnet, numbers: Mapping[str, int], seats: int | None, *, is_fast: bool) -> ChainSpec:
     """Return the preset of these validators, with the devnet's ports of their blob stores."""
     parameters = FAST if is_fast else "devnet"
-    names = tuple(member.name for member in net.members)
-    spec = preset("Devnet", CHAIN_ID, "Local", names, seat_count=seats, parameters=parameters)
+    member_names = tuple(member.name for member in devnet.members)
+    spec = preset("Devnet", CHAIN_ID, "Local", member_names, seat_count=seats, parameters=parameters)
     assert spec.patch is not None  # presets have the patch form, not the raw one
-    by_stash = {ss58.encode(dev_accounts.stash(member.name)): member.blob_url for member in net.members}
+    by_stash = {ss58.encode(dev_accounts.stash(member.name)): member.blob_url for member in devnet.members}
     for provider in spec.patch["devices"]["providers"]:
         provider["endpoint"] = by_stash[provider["stash"]]
     if numbers:
@@ -291,80 +300,87 @@ def _spec(net: Devnet, numbers: Mapping[str, int], seats: int | None, *, is_fast
     return spec
 
 
-def add_full_node(net: Devnet, name: str, *, any_ports: bool = False) -> tuple[Devnet, NodeLayout]:
+def add_full_node(devnet: Devnet, name: str, *, any_ports: bool = False) -> tuple[Devnet, NodeLayout]:
     """Add a node that follows the chain and does not vote. Return the new devnet and the node."""
-    if not name.isidentifier() or any(member.name.lower() == name.lower() for member in net.members):
+    if not name.isidentifier() or any(member.name.lower() == name.lower() for member in devnet.members):
         raise DevnetError(f"{name!r} is no free name for a node: use letters and digits, and a name that is not taken")
     # The ports of a stopped member look free to a probe, but they are its own.
-    taken = {port for member in net.members for port in asdict(member.ports).values()}
-    ports = next(ports for ports in _ports(any_ports=any_ports) if taken.isdisjoint(asdict(ports).values()))
-    net = _with(net, name, ports, is_validator=False)
-    save(net)
-    return net, net.members[-1]
+    taken_ports = {port for member in devnet.members for port in asdict(member.ports).values()}
+    ports = next(ports for ports in _ports(any_ports=any_ports) if taken_ports.isdisjoint(asdict(ports).values()))
+    devnet = _with(devnet, name, ports, is_validator=False)
+    save(devnet)
+    return devnet, devnet.members[-1]
 
 
-def add_guest(net: Devnet, name: str, program: str, options: tuple[str, ...] = ()) -> tuple[Devnet, Guest]:
+def add_guest(devnet: Devnet, name: str, program: str, options: tuple[str, ...] = ()) -> tuple[Devnet, Guest]:
     """Add a provider that queries the first node. Return the new devnet and the provider."""
-    guest = Guest(name, net.members[0].rpc_url, one_free_port(), program, options)
-    net = replace(net, guests=(*net.guests, guest))
-    save(net)
-    return net, guest
+    guest = Guest(name, devnet.members[0].rpc_url, one_free_port(), program, options)
+    devnet = replace(devnet, guests=(*devnet.guests, guest))
+    save(devnet)
+    return devnet, guest
 
 
-def before_broker(net: Devnet, relay_port: int) -> Devnet:
+def before_broker(devnet: Devnet, relay_port: int) -> Devnet:
     """Return the devnet with a relay's port in front of its broker."""
-    net = replace(net, relay_port=relay_port)
-    save(net)
-    return net
+    devnet = replace(devnet, relay_port=relay_port)
+    save(devnet)
+    return devnet
 
 
-def replace_guest(net: Devnet, guest: Guest) -> Devnet:
+def replace_guest(devnet: Devnet, guest: Guest) -> Devnet:
     """Return the devnet with this guest in the place of the guest with its name."""
-    net = replace(net, guests=tuple(guest if present.name == guest.name else present for present in net.guests))
-    save(net)
-    return net
+    devnet = replace(
+        devnet,
+        guests=tuple(guest if present_guest.name == guest.name else present_guest for present_guest in devnet.guests),
+    )
+    save(devnet)
+    return devnet
 
 
-def genesis_hash(net: Devnet) -> bytes:
+def genesis_hash(devnet: Devnet) -> bytes:
     """Return the id of block 0 of the devnet's chain."""
-    return block_id(genesis_block_header(genesis_state(load_spec(net.chain_spec.read_bytes()))))
+    return block_id(genesis_block_header(genesis_state(load_spec(devnet.chain_spec.read_bytes()))))
 
 
-def save(net: Devnet) -> None:
+def save(devnet: Devnet) -> None:
     """Write `devnet.json`."""
-    content = {
-        "has_providers": net.has_providers,
-        "members": [asdict(member) for member in net.members],
-        "guests": [asdict(guest) for guest in net.guests],
-        "broker_port": net.broker_port,
-        "relay_port": net.relay_port,
-        "sample": net.sample,
+    description = {
+        "has_providers": devnet.has_providers,
+        "members": [asdict(member) for member in devnet.members],
+        "guests": [asdict(guest) for guest in devnet.guests],
+        "broker_port": devnet.broker_port,
+        "relay_port": devnet.relay_port,
+        "sample": devnet.sample,
     }
-    private_file.replace(net.folder / DESCRIPTION, json.dumps(content, indent=2).encode() + b"\n")
+    private_file.replace(devnet.folder / DESCRIPTION, json.dumps(description, indent=2).encode() + b"\n")
 
 
-def remove(net: Devnet) -> None:
+def remove(devnet: Devnet) -> None:
     """Remove the devnet's folder. The description goes last, so that a repeat finishes an interrupted removal."""
-    for path in net.folder.iterdir():
+    for path in devnet.folder.iterdir():
         if path.name == DESCRIPTION:
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
-    shutil.rmtree(net.folder)
+    shutil.rmtree(devnet.folder)
 
 
 def load(folder: Path) -> Devnet:
     """Return the devnet in a folder. Raise DevnetError if there is none or its file is damaged."""
-    path = folder / DESCRIPTION
+    description_path = folder / DESCRIPTION
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        has_providers = bool(content["has_providers"])
-        guests = tuple(Guest(**{**guest, "options": tuple(guest["options"])}) for guest in content["guests"])
-        numbers = (content["broker_port"], content["relay_port"], content["sample"])
-        broker_port, relay_port, sample = (None if number is None else int(number) for number in numbers)
-        members = tuple(NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in content["members"])
+        description = json.loads(description_path.read_text(encoding="utf-8"))
+        has_providers = bool(description["has_providers"])
+        guests = tuple(Guest(**{**guest, "options": tuple(guest["options"])}) for guest in description["guests"])
+        numbers = (description["broker_port"], description["relay_port"], description["sample"])
+        broker_port, relay_port, sample = (
+            None if service_number is None else int(service_number) for service_number in numbers
+        )
+        members = tuple(
+            NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in description["members"]
+        )
     except FileNotFoundError as error:
         raise DevnetError(
             f"there is no devnet in {folder}. Make one with `ogpu-devnet up`, or name another --folder",
@@ -372,14 +388,15 @@ def load(folder: Path) -> Devnet:
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise DevnetError(
-            f"{path} is damaged ({error}). Remove {folder}, and run `{named_command(folder)} up`", code="devnet_damaged"
+            f"{description_path} is damaged ({error}). Remove {folder}, and run `{named_command(folder)} up`",
+            code="devnet_damaged",
         ) from error
     return Devnet(folder.resolve(), members, has_providers, guests, broker_port, relay_port, sample)
 
 
-def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet:
+def _with(devnet: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet:
     member = NodeLayout(name, is_validator, ports, address="")
-    paths = net.paths(member)
+    paths = devnet.paths(member)
     paths.node_key.parent.mkdir(parents=True, exist_ok=True)
     identity = load_or_create(paths.node_key)
     if is_validator and name not in DEV_NAMES:
@@ -387,12 +404,14 @@ def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet
         keystore.insert(SESSION, dev_accounts.key_seed(name, dev_accounts.SESSION))
         keystore.insert(VRF, dev_accounts.key_seed(name, dev_accounts.VRF))
     member = replace(member, address=f"/ip4/127.0.0.1/tcp/{ports.peers}/p2p/{identity.peer_id}")
-    return replace(net, members=(*net.members, member))
+    return replace(devnet, members=(*devnet.members, member))
 
 
 def _ports(*, any_ports: bool) -> Iterator[Ports]:
     """Yield sets of free ports, each port once."""
-    firsts = (DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT, BLOB_PORT_FIRST)
-    choices = [free_ports(() if any_ports else range(first, first + PORT_TRIES)) for first in firsts]
+    first_ports = (DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT, BLOB_PORT_FIRST)
+    port_choices = [
+        free_ports(() if any_ports else range(first_port, first_port + PORT_TRIES)) for first_port in first_ports
+    ]
     while True:
-        yield Ports(*(next(choice) for choice in choices))
+        yield Ports(*(next(port_choice) for port_choice in port_choices))

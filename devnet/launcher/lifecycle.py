@@ -30,117 +30,137 @@ LOG_LINES = 15
 BROKER_LABEL = "broker"
 
 
-def node_process(net: Devnet, member: NodeLayout) -> Process:
+def node_process(devnet: Devnet, member: NodeLayout) -> Process:
     """Return the process of a member's node."""
-    return Process(member.name, processes.NODE, tuple(net.node_command(member)), net.home(member))
+    return Process(member.name, processes.NODE, tuple(devnet.node_command(member)), devnet.home(member))
 
 
-def provider_process(net: Devnet, who: NodeLayout | Guest) -> Process:
+def provider_process(devnet: Devnet, offering_member: NodeLayout | Guest) -> Process:
     """Return the process of a guest, or of the provider beside a member's node."""
-    home = net.home(who) / "provider"
-    told = () if net.broker_url is None else ("--mqtt", net.broker_url)
-    words = ("--url", who.rpc_url, "--provider-key", f"//{who.name}//provider", "--base-path", str(home), "run", *told)
-    if isinstance(who, Guest):
-        return Process(f"{who.name}/provider", who.program, (*who.options, *words), home, "provider")
-    return Process(f"{who.name}/provider", processes.PROVIDER, words, home, "provider")
+    home = devnet.home(offering_member) / "provider"
+    broker_options = () if devnet.broker_url is None else ("--mqtt", devnet.broker_url)
+    arguments = (
+        "--url",
+        offering_member.rpc_url,
+        "--provider-key",
+        f"//{offering_member.name}//provider",
+        "--base-path",
+        str(home),
+        "run",
+        *broker_options,
+    )
+    if isinstance(offering_member, Guest):
+        return Process(
+            f"{offering_member.name}/provider",
+            offering_member.program,
+            (*offering_member.options, *arguments),
+            home,
+            "provider",
+        )
+    return Process(f"{offering_member.name}/provider", processes.PROVIDER, arguments, home, "provider")
 
 
-def brokers(net: Devnet) -> tuple[Process, ...]:
+def brokers(devnet: Devnet) -> tuple[Process, ...]:
     """Return the process of the MQTT broker, or none if the devnet has no broker."""
-    if net.broker_port is None:
+    if devnet.broker_port is None:
         return ()
-    home = net.folder / "broker"
-    return (Process(BROKER_LABEL, processes.BROKER, (str(net.broker_port), str(home)), home, "broker"),)
+    home = devnet.folder / "broker"
+    return (Process(BROKER_LABEL, processes.BROKER, (str(devnet.broker_port), str(home)), home, "broker"),)
 
 
-def providers(net: Devnet) -> tuple[Process, ...]:
+def providers(devnet: Devnet) -> tuple[Process, ...]:
     """Return the processes of all providers."""
-    return tuple(provider_process(net, provider) for provider in offering(net))
+    return tuple(provider_process(devnet, provider) for provider in offering(devnet))
 
 
-def offering(net: Devnet) -> tuple[NodeLayout | Guest, ...]:
+def offering(devnet: Devnet) -> tuple[NodeLayout | Guest, ...]:
     """Return the members and guests with a provider."""
-    return (*(net.members if net.has_providers else ()), *net.guests)
+    return (*(devnet.members if devnet.has_providers else ()), *devnet.guests)
 
 
-def all_processes(net: Devnet) -> tuple[Process, ...]:
+def all_processes(devnet: Devnet) -> tuple[Process, ...]:
     """Return every process of the devnet, running or not. Those that others depend on come last."""
-    return providers(net) + brokers(net) + tuple(node_process(net, member) for member in net.members)
+    return providers(devnet) + brokers(devnet) + tuple(node_process(devnet, member) for member in devnet.members)
 
 
-def runs(net: Devnet) -> bool:
+def runs(devnet: Devnet) -> bool:
     """Return whether any process of the devnet runs."""
-    return any(processes.running(process) is not None for process in all_processes(net))
+    return any(processes.running(process) is not None for process in all_processes(devnet))
 
 
 def _unknown_process(label: str, labels: list[str]) -> str:
-    similar = suggestion(label, labels)
-    meant = f"Did you mean {similar}? " if similar else ""
-    is_provider = label.lower().endswith("/provider") and not any("/" in known for known in labels)
-    advice = ". Only a devnet of `up --providers` has providers" if is_provider else ""
-    return f"this devnet has no {label!r}. {meant}There are: {', '.join(labels)}{advice}"
+    similar_label = suggestion(label, labels)
+    meant_text = f"Did you mean {similar_label}? " if similar_label else ""
+    is_provider = label.lower().endswith("/provider") and not any("/" in known_label for known_label in labels)
+    advice_text = ". Only a devnet of `up --providers` has providers" if is_provider else ""
+    return f"this devnet has no {label!r}. {meant_text}There are: {', '.join(labels)}{advice_text}"
 
 
-def process_named(net: Devnet, label: str) -> Process:
+def process_named(devnet: Devnet, label: str) -> Process:
     """Return a node by its name, or its provider (`Bob/provider`). Raise DevnetError if the name is unknown."""
-    known = {process.label.lower(): process for process in all_processes(net)}
-    found = known.get(label.lower())
-    if found is None:
-        raise DevnetError(_unknown_process(label, [each.label for each in known.values()]), code="unknown_node")
-    return found
+    processes_by_label = {process.label.lower(): process for process in all_processes(devnet)}
+    found_process = processes_by_label.get(label.lower())
+    if found_process is None:
+        raise DevnetError(
+            _unknown_process(label, [known_process.label for known_process in processes_by_label.values()]),
+            code="unknown_node",
+        )
+    return found_process
 
 
-def wait_for(net: Devnet, process: Process) -> None:
+def wait_for(devnet: Devnet, process: Process) -> None:
     """Wait until a node answers or a provider serves. Raise DevnetError as `wait_for_node` does."""
-    who = {provider_process(net, who).label: who for who in offering(net)}.get(process.label)
+    offering_member = {
+        provider_process(devnet, offering_member).label: offering_member for offering_member in offering(devnet)
+    }.get(process.label)
     if process.label == BROKER_LABEL:
-        wait_for_broker(net)
-    elif who is not None:
-        wait_for_provider(net, who)
+        wait_for_broker(devnet)
+    elif offering_member is not None:
+        wait_for_provider(devnet, offering_member)
     else:
-        wait_for_node(net, net.member(process.label))
+        wait_for_node(devnet, devnet.member(process.label))
 
 
-def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[MemberStatus]:
+def up(devnet: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[MemberStatus]:
     """Start the processes that do not run, wait until the chain works, and return the status of the nodes."""
-    started: list[Process] = []
+    started_processes: list[Process] = []
     try:
-        _start([node_process(net, member) for member in net.members], started, detach=detach)
-        standing = asyncio.run(ready(net, seconds))
+        _start([node_process(devnet, member) for member in devnet.members], started_processes, detach=detach)
+        standing = asyncio.run(ready(devnet, seconds))
         # Providers look for themselves on the chain at their start, so the chain must already work.
-        _start([*brokers(net), *providers(net)], started, detach=detach)
-        wait_for_broker(net)
-        for provider in offering(net):
-            wait_for_provider(net, provider)
+        _start([*brokers(devnet), *providers(devnet)], started_processes, detach=detach)
+        wait_for_broker(devnet)
+        for provider in offering(devnet):
+            wait_for_provider(devnet, provider)
     # Ctrl-C and SIGTERM must not leave processes behind either.
     except BaseException:
-        processes.stop(*reversed(started))
+        processes.stop(*reversed(started_processes))
         raise
     return standing
 
 
-def _start(wanted: list[Process], started: list[Process], *, detach: bool) -> None:
-    for process in wanted:
+def _start(wanted_processes: list[Process], started_processes: list[Process], *, detach: bool) -> None:
+    for process in wanted_processes:
         if processes.running(process) is None:
             processes.start(process, detach=detach)
-            started.append(process)
+            started_processes.append(process)
 
 
-def wait_for_node(net: Devnet, member: NodeLayout, seconds: float = READY_SECONDS) -> None:
+def wait_for_node(devnet: Devnet, member: NodeLayout, seconds: float = READY_SECONDS) -> None:
     """Wait until a started node answers its clients. Raise DevnetError if it ends or takes too long."""
-    wait_until(node_process(net, member), lambda: answers(member.ports.rpc), seconds)
+    wait_until(node_process(devnet, member), lambda: answers(member.ports.rpc), seconds)
 
 
-def wait_for_provider(net: Devnet, who: NodeLayout | Guest, seconds: float = READY_SECONDS) -> None:
+def wait_for_provider(devnet: Devnet, offering_member: NodeLayout | Guest, seconds: float = READY_SECONDS) -> None:
     """Wait until a provider serves blobs: it has then loaded its workload and found itself on the chain."""
-    port = who.ports.blobs if isinstance(who, NodeLayout) else who.blob_port
-    wait_until(provider_process(net, who), lambda: processes.listens(port), seconds)
+    port = offering_member.ports.blobs if isinstance(offering_member, NodeLayout) else offering_member.blob_port
+    wait_until(provider_process(devnet, offering_member), lambda: processes.listens(port), seconds)
 
 
-def wait_for_broker(net: Devnet, seconds: float = READY_SECONDS) -> None:
+def wait_for_broker(devnet: Devnet, seconds: float = READY_SECONDS) -> None:
     """Wait until the broker, if there is one, accepts connections."""
-    for process in brokers(net):
-        wait_until(process, lambda: net.broker_port is not None and processes.listens(net.broker_port), seconds)
+    for process in brokers(devnet):
+        wait_until(process, lambda: devnet.broker_port is not None and processes.listens(devnet.broker_port), seconds)
 
 
 def wait_until(process: Process, is_ready: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
@@ -151,66 +171,72 @@ def wait_until(process: Process, is_ready: Callable[[], bool], seconds: float = 
         raise DevnetError(f"{process.label} ended; {process.log} ends:\n{tail(process.log)}")
 
 
-def down(net: Devnet) -> list[str]:
+def down(devnet: Devnet) -> list[str]:
     """Stop every process. Return the labels of those that had to be killed."""
-    return processes.stop(*all_processes(net))
+    return processes.stop(*all_processes(devnet))
 
 
-async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = READY_FINAL_BLOCKS) -> list[MemberStatus]:
+async def ready(
+    devnet: Devnet, seconds: float = READY_SECONDS, *, final: int = READY_FINAL_BLOCKS
+) -> list[MemberStatus]:
     """Wait until every node answers and has seen this final height.
 
     Raise DevnetError if one has ended, or if no late node gains a final block for `seconds`. The limit is not on the
     whole wait, because the time to catch up grows with the chain.
     """
-    end, nearest = time.monotonic() + seconds, -len(net.members)
+    deadline, best_total = time.monotonic() + seconds, -len(devnet.members)
     while True:
-        standing = await ask_all(net)
-        late = [status for status in standing if not status.is_up or not status.is_rpc_up or status.final < final]
-        if not late:
+        standing = await ask_all(devnet)
+        late_members = [
+            status for status in standing if not status.is_up or not status.is_rpc_up or status.final < final
+        ]
+        if not late_members:
             return standing
-        for member in net.members:
-            process = node_process(net, member)
+        for member in devnet.members:
+            process = node_process(devnet, member)
             if processes.running(process) is None:
                 raise DevnetError(f"the node {member.name} ended; {process.log} ends:\n{tail(process.log)}")
-        reached = sum(min(status.final, final) for status in standing)
-        if reached > nearest:
-            end, nearest = time.monotonic() + seconds, reached
-        if time.monotonic() > end:
-            log = node_process(net, net.member(late[0].name)).log
-            said = f"{late[0].name} has not seen final block {final}, and came no nearer for {seconds:.0f} s"
-            raise DevnetError(f"{said}; {log} ends:\n{tail(log)}")
+        reached_total = sum(min(status.final, final) for status in standing)
+        if reached_total > best_total:
+            deadline, best_total = time.monotonic() + seconds, reached_total
+        if time.monotonic() > deadline:
+            log_path = node_process(devnet, devnet.member(late_members[0].name)).log
+            late_text = (
+                f"{late_members[0].name} has not seen final block {final}, and came no nearer for {seconds:.0f} s"
+            )
+            raise DevnetError(f"{late_text}; {log_path} ends:\n{tail(log_path)}")
         await asyncio.sleep(ASK_SECONDS)
 
 
 def tail(path: Path, lines: int = LOG_LINES) -> str:
     """Return the last lines of a log."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as log:
-            return "".join(deque(log, lines)).rstrip()
+        with path.open(encoding="utf-8", errors="replace") as log_file:
+            return "".join(deque(log_file, lines)).rstrip()
     except FileNotFoundError:
         return "(no log yet)"
 
 
 @contextmanager
-def running(net: Devnet) -> Iterator[Devnet]:
+def running(devnet: Devnet) -> Iterator[Devnet]:
     """Yield a devnet that runs during the block, and stop it however the block ends."""
     with ending_on_signals():
         try:
-            up(net)
-            yield net
+            up(devnet)
+            yield devnet
         finally:
-            down(net)
+            down(devnet)
 
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
     """Turn SIGTERM into an exit, as Ctrl-C, so that `finally` blocks stop the devnet."""
 
-    def leave(number: int, _: FrameType | None) -> None:
-        sys.exit(128 + number)
+    def leave(signal_number: int, _: FrameType | None) -> None:
+        sys.exit(128 + signal_number)
 
-    before = signal.signal(signal.SIGTERM, leave)
+    previous_handler = signal.signal(signal.SIGTERM, leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)

@@ -45,45 +45,55 @@ class MadeImage:
 
         `is_packed` compresses its layer. `layer` replaces the files' layer by other bytes.
         """
-        plain = layer_of(self.files) if layer is None else layer
-        image = {
+        plain_layer = layer_of(self.files) if layer is None else layer
+        image_config = {
             "architecture": _MACHINES.get(platform.machine(), platform.machine()),
             "os": "linux",
             "config": {"Env": ["PATH=/bin"], **self.config},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(plain).hexdigest()}"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(plain_layer).hexdigest()}"]},
         }
-        config = json.dumps(image).encode()
-        sha256 = hashlib.sha256(config).hexdigest()
-        manifest = [{"Config": f"{sha256}.json", "RepoTags": list(self.tags), "Layers": ["layer.tar"]}]
-        content = gzip.compress(plain, 9) if is_packed else plain
-        parts = {f"{sha256}.json": config, "layer.tar": content, "manifest.json": json.dumps(manifest).encode()}
-        return ImageArchive(layer_of(ImageFile(name, part, 0o644) for name, part in parts.items()), sha256)
+        config_bytes = json.dumps(image_config).encode()
+        config_sha256 = hashlib.sha256(config_bytes).hexdigest()
+        manifest = [{"Config": f"{config_sha256}.json", "RepoTags": list(self.tags), "Layers": ["layer.tar"]}]
+        layer_bytes = gzip.compress(plain_layer, 9) if is_packed else plain_layer
+        archive_parts = {
+            f"{config_sha256}.json": config_bytes,
+            "layer.tar": layer_bytes,
+            "manifest.json": json.dumps(manifest).encode(),
+        }
+        return ImageArchive(
+            layer_of(ImageFile(part_name, part_bytes, 0o644) for part_name, part_bytes in archive_parts.items()),
+            config_sha256,
+        )
 
 
 def layer_of(files: Iterable[ImageFile]) -> bytes:
     """Return a plain tar of the files."""
-    sink = io.BytesIO()
-    with tarfile.open(fileobj=sink, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for file in files:
-            header = tarfile.TarInfo(file.name)
-            header.mode = file.mode
-            if file.device is not None:
-                header.type, header.devmajor, header.devminor = file.device
-            elif file.link:
-                header.type, header.linkname = tarfile.SYMTYPE, file.link
-            elif file.content is None:
-                header.type = tarfile.DIRTYPE
+    tar_bytes = io.BytesIO()
+    with tarfile.open(fileobj=tar_bytes, mode="w", format=tarfile.USTAR_FORMAT) as tar_archive:
+        for image_file in files:
+            tar_header = tarfile.TarInfo(image_file.name)
+            tar_header.mode = image_file.mode
+            if image_file.device is not None:
+                tar_header.type, tar_header.devmajor, tar_header.devminor = image_file.device
+            elif image_file.link:
+                tar_header.type, tar_header.linkname = tarfile.SYMTYPE, image_file.link
+            elif image_file.content is None:
+                tar_header.type = tarfile.DIRTYPE
             else:
-                header.size = len(file.content)
-            archive.addfile(header, io.BytesIO(file.content or b""))
-    return sink.getvalue()
+                tar_header.size = len(image_file.content)
+            tar_archive.addfile(tar_header, io.BytesIO(image_file.content or b""))
+    return tar_bytes.getvalue()
 
 
 def busybox_files() -> tuple[ImageFile, ...]:
     """Return a shell with its applets. Raise DevnetError if busybox is not installed."""
-    path = next((place for place in map(Path, ("/bin/busybox", "/usr/bin/busybox")) if place.exists()), None)
-    if path is None:
+    busybox_path = next(
+        (busybox_place for busybox_place in map(Path, ("/bin/busybox", "/usr/bin/busybox")) if busybox_place.exists()),
+        None,
+    )
+    if busybox_path is None:
         raise DevnetError("there is no busybox: apt-get install busybox-static")
-    folders = [ImageFile(name) for name in ("bin", "etc", "tmp")]
-    links = [ImageFile(f"bin/{applet}", mode=0o777, link="busybox") for applet in APPLETS.split()]
-    return (*folders, ImageFile("bin/busybox", path.read_bytes()), *links)
+    folders = [ImageFile(folder_name) for folder_name in ("bin", "etc", "tmp")]
+    applet_links = [ImageFile(f"bin/{applet}", mode=0o777, link="busybox") for applet in APPLETS.split()]
+    return (*folders, ImageFile("bin/busybox", busybox_path.read_bytes()), *applet_links)

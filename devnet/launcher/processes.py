@@ -58,37 +58,39 @@ class Process:
 
 def start(process: Process, *, detach: bool = False) -> int:
     """Start a process and return its pid. Raise DevnetError if it runs already."""
-    pid = running(process)
-    if pid is not None:
-        raise DevnetError(f"{process.label} runs already, as process {pid}: stop it first with `ogpu-devnet down`")
+    process_id = running(process)
+    if process_id is not None:
+        raise DevnetError(
+            f"{process.label} runs already, as process {process_id}: stop it first with `ogpu-devnet down`"
+        )
     _clear(process)
     process.folder.mkdir(mode=FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
-    with open(process.log, "ab", opener=own_opener) as log:
-        child = subprocess.Popen(
+    with open(process.log, "ab", opener=own_opener) as log_file:
+        child_process = subprocess.Popen(
             [sys.executable, "-m", process.module, *process.arguments],
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=log_file,
+            stderr=log_file,
             start_new_session=True,
             env=source_path(),
             preexec_fn=None if detach else dying_with(os.getpid()),  # noqa: PLW1509  # no thread exists yet
         )
-    _CHILDREN[child.pid] = child
-    starts = _record(process).get("starts", 0) + 1
-    content = {"pid": child.pid, "began": _began(child.pid), "starts": starts}
-    process.pid_file.write_text(json.dumps(content) + "\n", encoding="utf-8")
-    return child.pid
+    _CHILDREN[child_process.pid] = child_process
+    start_count = _record(process).get("starts", 0) + 1
+    record = {"pid": child_process.pid, "began": _began(child_process.pid), "starts": start_count}
+    process.pid_file.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    return child_process.pid
 
 
 def running(process: Process) -> int | None:
     """Return its pid, or None if it does not run."""
     record = _record(process)
-    pid = record.get("pid")
-    if pid is None:
+    process_id = record.get("pid")
+    if process_id is None:
         return None
-    if pid in _CHILDREN:
-        _CHILDREN[pid].poll()  # reap it if it has ended
-    return pid if record.get("began") is not None and _began(pid) == record["began"] else None
+    if process_id in _CHILDREN:
+        _CHILDREN[process_id].poll()  # reap it if it has ended
+    return process_id if record.get("began") is not None and _began(process_id) == record["began"] else None
 
 
 def restarts(process: Process) -> int:
@@ -98,107 +100,107 @@ def restarts(process: Process) -> int:
 
 def kill(process: Process) -> int:
     """Kill a process with SIGKILL, as a power cut would, and return its pid. Raise DevnetError if it does not run."""
-    pid = running(process)
-    if pid is None:
+    process_id = running(process)
+    if process_id is None:
         raise DevnetError(f"{process.label} does not run: start it with `ogpu-devnet restart {process.label}`")
-    os.kill(pid, signal.SIGKILL)
+    os.kill(process_id, signal.SIGKILL)
     until(lambda: running(process) is None, STOP_SECONDS)
-    return pid
+    return process_id
 
 
 def stop(*processes: Process, seconds: float = STOP_SECONDS) -> list[str]:
     """Stop processes with SIGTERM, and with SIGKILL after `seconds`. Return the labels of the killed ones."""
-    alive = [process for process in processes if running(process) is not None]
-    for process in alive:
+    alive_processes = [process for process in processes if running(process) is not None]
+    for process in alive_processes:
         _signal_group(process, signal.SIGTERM)
-    until(lambda: all(running(process) is None for process in alive), seconds)
-    forced = [process.label for process in alive if running(process) is not None]
+    until(lambda: all(running(process) is None for process in alive_processes), seconds)
+    killed_labels = [process.label for process in alive_processes if running(process) is not None]
     for process in processes:
         _clear(process)
-    return forced
+    return killed_labels
 
 
 def listens(port: int) -> bool:
     """Return whether a process accepts connections on this port of loopback."""
-    with socket.socket() as probe:
-        probe.settimeout(CONNECT_SECONDS)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    with socket.socket() as probe_socket:
+        probe_socket.settimeout(CONNECT_SECONDS)
+        return probe_socket.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _clear(process: Process) -> None:
     """Kill the rest of its session: surviving children would keep its ports."""
     _signal_group(process, signal.SIGKILL)
     until(lambda: not _group_exists(process), STOP_SECONDS)
-    child = _CHILDREN.pop(_record(process).get("pid", 0), None)
-    if child is not None:
-        child.wait()
+    child_process = _CHILDREN.pop(_record(process).get("pid", 0), None)
+    if child_process is not None:
+        child_process.wait()
 
 
-def _signal_group(process: Process, number: int) -> None:
+def _signal_group(process: Process, signal_number: int) -> None:
     if _group_exists(process):
-        os.killpg(_record(process)["pid"], number)
+        os.killpg(_record(process)["pid"], signal_number)
 
 
 def _group_exists(process: Process) -> bool:
     """Return whether any process of its session still runs. A later process with the same pid does not count."""
     record = _record(process)
-    pid = record.get("pid")
-    began = record.get("began")
-    if pid is None or began is None:
+    process_id = record.get("pid")
+    began_at = record.get("began")
+    if process_id is None or began_at is None:
         return False
     running(process)
-    if _began(pid) not in {began, None}:
+    if _began(process_id) not in {began_at, None}:
         return False
     # Field 3 is the session's id (proc(5), counted from the state as 0). It equals the pid of the session's leader.
-    return any(int(fields[3]) == pid and fields[0] not in "ZX" for _, fields in every_process())
+    return any(int(stat_words[3]) == process_id and stat_words[0] not in "ZX" for _, stat_words in every_process())
 
 
 def _record(process: Process) -> dict[str, int]:
     try:
-        found: dict[str, int] = json.loads(process.pid_file.read_text(encoding="utf-8"))
+        pid_record: dict[str, int] = json.loads(process.pid_file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
-    return found
+    return pid_record
 
 
-def _began(pid: int) -> int | None:
+def _began(process_id: int) -> int | None:
     """Return the start time of a process in clock ticks since boot, or None if it has ended."""
-    fields = stat_fields(pid)
+    stat_words = stat_fields(process_id)
     # Field 19 is the start time. A zombie counts as ended.
-    return None if fields is None or fields[0] in "ZX" else int(fields[19])
+    return None if stat_words is None or stat_words[0] in "ZX" else int(stat_words[19])
 
 
-def stat_fields(pid: int) -> list[str] | None:
+def stat_fields(process_id: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat after the program's name, which may contain spaces and parentheses."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
 
 
 def every_process() -> Iterator[tuple[int, list[str]]]:
     """Yield the pid of each process of the machine, and its fields of /proc/PID/stat."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and (fields := stat_fields(int(entry.name))) is not None:
-            yield int(entry.name), fields
+    for process_entry in Path("/proc").iterdir():
+        if process_entry.name.isdecimal() and (stat_words := stat_fields(int(process_entry.name))) is not None:
+            yield int(process_entry.name), stat_words
 
 
-def until(holds: Callable[[], bool], seconds: float, look: float = POLL_SECONDS) -> bool:
+def until(is_met: Callable[[], bool], seconds: float, pause_seconds: float = POLL_SECONDS) -> bool:
     """Return whether a condition holds within some seconds, tested every `look` seconds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
+    deadline = time.monotonic() + seconds
+    while not is_met():
+        if time.monotonic() > deadline:
             return False
-        time.sleep(look)
+        time.sleep(pause_seconds)
     return True
 
 
-def dying_with(parent: int, number: int = signal.SIGKILL) -> Callable[[], None]:
+def dying_with(parent: int, signal_number: int = signal.SIGKILL) -> Callable[[], None]:
     """Return a function for a child to call first: it requests a signal at its parent's death, by any cause."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    c_library = ctypes.CDLL(None, use_errno=True)
 
     def ask() -> None:
-        libc.prctl(_PARENT_DEATH_SIGNAL, number)
+        c_library.prctl(_PARENT_DEATH_SIGNAL, signal_number)
         # The parent may have died before prctl, and then no signal ever comes.
         if os.getppid() != parent:
             os._exit(1)
@@ -208,8 +210,8 @@ def dying_with(parent: int, number: int = signal.SIGKILL) -> Callable[[], None]:
 
 def source_path() -> dict[str, str]:
     """Return an environment in which Python finds these packages from any folder, installed or not."""
-    source = str(Path(devnet.__file__).resolve().parent.parent)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}
+    source_folder = str(Path(devnet.__file__).resolve().parent.parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source_folder, os.environ.get("PYTHONPATH"))))}
 
 
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}

@@ -35,9 +35,9 @@ Shown = Callable[[str], None]
 class ProgramFailedError(DevnetError):
     """A program ended with an error. The code is that of its last line under `--json`."""
 
-    def __init__(self, text: str, status: int, code: str | None) -> None:
+    def __init__(self, error_text: str, status: int, code: str | None) -> None:
         """`status`: the program's exit status."""
-        super().__init__(text, code=code)
+        super().__init__(error_text, code=code)
         self.status = status
 
 
@@ -54,8 +54,8 @@ def lines(program: str, *words: str, keyring: Path, show: Shown | None = None) -
     if show is not None:
         show("$ " + as_typed(program, *words))
     with _output(program, words, keyring) as output:
-        for line in output:
-            yield json.loads(line)
+        for output_line in output:
+            yield json.loads(output_line)
 
 
 def tried(program: str, *words: str, keyring: Path, show: Shown | None = None) -> tuple[int, str]:
@@ -115,13 +115,13 @@ def _output(program: str, words: tuple[str, ...], keyring: Path) -> Iterator[IO[
             watchdog.cancel()
         if process.returncode:
             errors.seek(0)
-            said = errors.read()[-ERROR_CHARACTERS:].strip()
-            text = f"`{as_typed(program, *words)}` failed with status {process.returncode}: {said}"
-            raise ProgramFailedError(text, process.returncode, _last_code(said))
+            error_output = errors.read()[-ERROR_CHARACTERS:].strip()
+            error_text = f"`{as_typed(program, *words)}` failed with status {process.returncode}: {error_output}"
+            raise ProgramFailedError(error_text, process.returncode, _last_code(error_output))
 
 
-def _last_code(said: str) -> str | None:
+def _last_code(error_output: str) -> str | None:
     """Return the code in a program's last error line; None if its last line is something else."""
     with suppress(ValueError, TypeError, KeyError, IndexError):
-        return str(json.loads(said.splitlines()[-1])["code"])
+        return str(json.loads(error_output.splitlines()[-1])["code"])
     return None

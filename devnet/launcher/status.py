@@ -101,11 +101,11 @@ class MemberProcesses:
     """`runs` or `down`, or None without a provider."""
 
 
-async def ask_all(net: Devnet) -> list[MemberStatus]:
+async def ask_all(devnet: Devnet) -> list[MemberStatus]:
     """Return the status of each node, in the order of the members."""
     timeout = aiohttp.ClientTimeout(total=ASK_SECONDS_MAX)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        return _queued(list(await asyncio.gather(*(_ask(session, member) for member in net.members))))
+        return _queued(list(await asyncio.gather(*(_ask(session, member) for member in devnet.members))))
 
 
 def answers(port: int) -> bool:
@@ -146,32 +146,39 @@ async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> MemberStat
     )
 
 
-def _by_label(figures: dict[str, int], name: str) -> dict[str, int]:
+def _by_label(figures: dict[str, int], column_name: str) -> dict[str, int]:
     """Return the values of a metric by its label."""
-    return {key.partition("/")[2]: value for key, value in figures.items() if key.startswith(f"{name}/")}
+    return {
+        figure_key.partition("/")[2]: figure
+        for figure_key, figure in figures.items()
+        if figure_key.startswith(f"{column_name}/")
+    }
 
 
 def _queued(standing: list[MemberStatus]) -> list[MemberStatus]:
     """Return the statuses with the queue ranks. An election takes the waiting validator with the most stake first."""
-    waiting = [each for each in standing if each.is_up and each.stake and not each.is_jailed]
-    waiting = [each for each in waiting if not each.seat and not each.next_seat]
-    places = {each.name: place for place, each in enumerate(sorted(waiting, key=lambda each: -each.stake), 1)}
-    return [replace(each, queue=places.get(each.name, 0)) for each in standing]
+    waiting_members = [status for status in standing if status.is_up and status.stake and not status.is_jailed]
+    waiting_members = [status for status in waiting_members if not status.seat and not status.next_seat]
+    places_by_name = {
+        status.name: queue_place
+        for queue_place, status in enumerate(sorted(waiting_members, key=lambda status: -status.stake), 1)
+    }
+    return [replace(status, queue=places_by_name.get(status.name, 0)) for status in standing]
 
 
 async def _metrics(session: aiohttp.ClientSession, member: NodeLayout) -> dict[str, int]:
     """Return the metrics of a node by name, or by `name/label` where a metric has labels. Empty without an answer."""
     try:
         async with session.get(f"http://127.0.0.1:{member.ports.metrics}/metrics") as answer:
-            text = await answer.text()
+            metrics_text = await answer.text()
     except (aiohttp.ClientError, TimeoutError):
         return {}
-    found = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
+    figures_found = {}
+    for metric_family in text_string_to_metric_families(metrics_text):
+        for sample in metric_family.samples:
             status = sample.labels.get("status") or sample.labels.get("outcome")
-            found[f"{sample.name}/{status}" if status else sample.name] = int(sample.value)
-    return found
+            figures_found[f"{sample.name}/{status}" if status else sample.name] = int(sample.value)
+    return figures_found
 
 
 async def _rpc(session: aiohttp.ClientSession, port: int) -> bool:
@@ -184,9 +191,9 @@ async def _rpc(session: aiohttp.ClientSession, port: int) -> bool:
         return False
 
 
-def as_json(standing: list[MemberStatus], beside: dict[str, MemberProcesses]) -> list[dict[str, Any]]:
+def as_json(standing: list[MemberStatus], processes_by_name: dict[str, MemberProcesses]) -> list[dict[str, Any]]:
     """Return the statuses for JSON."""
-    return [asdict(status) | asdict(beside[status.name]) for status in standing]
+    return [asdict(status) | asdict(processes_by_name[status.name]) for status in standing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,31 +209,36 @@ class StatusTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the tables, as `rich` requires."""
-        every = (*PROCESS_COLUMNS, *FIGURES, *LAST_COLUMNS)
+        all_columns = (*PROCESS_COLUMNS, *FIGURES, *LAST_COLUMNS)
         elsewhere = (*FIRST_FIGURES, *CHECK_FIGURES)
-        parts = (
+        narrow_groups = (
             (*PROCESS_COLUMNS, *FIRST_FIGURES, "rpc"),
-            ("node", *(name for name in FIGURES if name not in elsewhere), "restarts"),
+            ("node", *(column_name for column_name in FIGURES if column_name not in elsewhere), "restarts"),
             ("node", *CHECK_FIGURES),
         )
         # A measurement is cut to the console's width, so it is made for a very wide one.
         measured = options.update(width=WIDTH_MEASURED)
-        for form in ((every,), parts):
-            tables = [self._table(None if place else self.title, columns) for place, columns in enumerate(form)]
+        for column_groups in ((all_columns,), narrow_groups):
+            tables = [
+                self._table(None if queue_place else self.title, columns)
+                for queue_place, columns in enumerate(column_groups)
+            ]
             if all(Measurement.get(console, measured, table).maximum <= options.max_width for table in tables):
                 yield from tables
                 return
-        rows = [_cells(status, self.beside[status.name]) for status in self.standing]
-        plain = [[Text.from_markup(row[name]).plain for name in every] for row in rows]
-        yield FittedTable(self.title, every, plain)
+        cell_rows = [_cells(status, self.beside[status.name]) for status in self.standing]
+        plain_rows = [
+            [Text.from_markup(cells[column_name]).plain for column_name in all_columns] for cells in cell_rows
+        ]
+        yield FittedTable(self.title, all_columns, plain_rows)
 
     def _table(self, title: str | None, columns: Sequence[str]) -> Table:
         table = Table(title=title, title_justify="left")
-        for name in columns:
-            table.add_column(name, justify="left" if name in PROCESS_COLUMNS else "right", no_wrap=True)
+        for column_name in columns:
+            table.add_column(column_name, justify="left" if column_name in PROCESS_COLUMNS else "right", no_wrap=True)
         for status in self.standing:
-            cells = _cells(status, self.beside[status.name])
-            table.add_row(*(cells[name] for name in columns))
+            member_cells = _cells(status, self.beside[status.name])
+            table.add_row(*(member_cells[column_name] for column_name in columns))
         return table
 
 
@@ -236,7 +248,10 @@ def _cells(status: MemberStatus, processes: MemberProcesses) -> dict[str, str]:
         "node": status.name,
         "state": _state(status),
         "provider": "[red]down" if processes.provider == "down" else processes.provider or "-",
-        **{column: str(getattr(status, name)) if status.is_up else "-" for column, name in FIGURES.items()},
+        **{
+            column: str(getattr(status, column_name)) if status.is_up else "-"
+            for column, column_name in FIGURES.items()
+        },
         "restarts": str(processes.restarts),
         "rpc": status.rpc.rpartition(":")[2] if status.is_rpc_up else "-",
     }
