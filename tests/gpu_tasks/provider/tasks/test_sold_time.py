@@ -243,7 +243,7 @@ async def test_who_is_asked_takes_time_over_unless_it_drains(village: Renting, *
 async def test_a_daemon_that_restarts_with_the_result_in_its_journal_states_it(village: Renting) -> None:
     task, miner, engine = await begun(village)
     engine.end()
-    miner.daemon.duty(WorkDuty).steps.tasks.start("end", miner.daemon.duty(WorkDuty).selling._end((task, 1)))
+    miner.daemon.duty(WorkDuty).steps.tasks.start("end", miner.daemon.duty(WorkDuty).selling._end_program((task, 1)))
     while miner.daemon.duty(WorkDuty).steps.tasks._tasks:
         await village.pause()
     assert miner.daemon.parts.journal.tasks[task, 1].result is not None

@@ -70,9 +70,9 @@ class Disk:
         self.checked.append((state, done))
 
     async def _fetch(
-        self, _parts: Parts[Any], _task: Task, _milestone: Milestone, keepers: Any, *, is_kept: bool
+        self, _parts: Parts[Any], _task: Task, _milestone: Milestone, keepers: Any, *, is_to_keep: bool
     ) -> RunState:
-        assert is_kept, "who goes on from it may have to show it"
+        assert is_to_keep, "who goes on from it may have to show it"
         self.fetched += 1
         self.keepers = list(keepers)
         return RunState(1, tuple(DIGESTS[:3]), STATES[2])
