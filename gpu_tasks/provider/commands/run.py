@@ -158,22 +158,35 @@ def run(
                     )
                 # The daemon ends first, since its duties use the engine and the broker.
                 async with closing_containers(containers), broadcast or contextlib.nullcontext(), provider_daemon:
-                    blob_address = f"http://{blob_host}:{provider_daemon.server.port}"
-                    for device_id, hardware in worker_pool.devices.items():
-                        event_log.tell("serving", device=device_id, hardware=hardware.name)
-                    sandbox_state = NEVER if worker_walls.sandbox is None else ALWAYS
-                    stash_text, device_count = ss58.encode(live_chain.stash), len(worker_pool.devices)
-                    event_log.tell(
-                        "started",
-                        stash=stash_text,
-                        devices=device_count,
-                        blobs=blob_address,
-                        sandbox=sandbox_state,
-                        broker=broker.url,
+                    _tell_start(
+                        event_log,
+                        live_chain,
+                        worker_pool,
+                        worker_walls,
+                        broker,
+                        f"http://{blob_host}:{provider_daemon.server.port}",
                     )
                     await _until_stopped(provider_daemon)
 
     asyncio.run(told(work))
+
+
+def _tell_start(
+    event_log: Telling, live_chain: LiveChain, worker_pool: WorkerPool, worker_walls: Walls, broker: BrokerOptions,
+    blob_address: str,
+) -> None:  # fmt: skip
+    for device_id, hardware in worker_pool.devices.items():
+        event_log.tell("serving", device=device_id, hardware=hardware.name)
+    sandbox_state = NEVER if worker_walls.sandbox is None else ALWAYS
+    stash_text, device_count = ss58.encode(live_chain.stash), len(worker_pool.devices)
+    event_log.tell(
+        "started",
+        stash=stash_text,
+        devices=device_count,
+        blobs=blob_address,
+        sandbox=sandbox_state,
+        broker=broker.url,
+    )
 
 
 async def _open_containers(
