@@ -147,25 +147,16 @@ def run(
                 broadcast = broker.broadcast(
                     identity, worker_pool, partial(_tell_broker, event_log), is_private=live_chain.is_development
                 )
-                if broadcast is None:
-                    provider_daemon = provider_options.make_daemon(
-                        identity, live_chain, worker_pool, event_log, settings
-                    )
-                else:
-                    watched_settings = replace(settings, watch=broadcast, broker=broker.advertised)
-                    provider_daemon = provider_options.make_daemon(
-                        identity, live_chain, worker_pool, Telling(event_log, broadcast), watched_settings
-                    )
+                daemon_log = event_log
+                if broadcast is not None:
+                    settings = replace(settings, watch=broadcast, broker=broker.advertised)
+                    daemon_log = Telling(event_log, broadcast)
+                make_daemon = provider_options.make_daemon
+                provider_daemon = make_daemon(identity, live_chain, worker_pool, daemon_log, settings)
                 # The daemon ends first, since its duties use the engine and the broker.
                 async with closing_containers(containers), broadcast or contextlib.nullcontext(), provider_daemon:
-                    _tell_start(
-                        event_log,
-                        live_chain,
-                        worker_pool,
-                        worker_walls,
-                        broker,
-                        f"http://{blob_host}:{provider_daemon.server.port}",
-                    )
+                    address = f"http://{blob_host}:{provider_daemon.server.port}"
+                    _tell_start(event_log, live_chain, worker_pool, worker_walls, broker, address)
                     await _until_stopped(provider_daemon)
 
     asyncio.run(told(work))
