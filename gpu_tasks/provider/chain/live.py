@@ -100,33 +100,33 @@ EVIDENCE_MAX = 128
 """The most entries of one answer that are examined."""
 
 
-async def offences(chain_client: ChainClient) -> list[SeenOffence]:
+async def offences(client: ChainClient) -> list[SeenOffence]:
     """Return the seen offences that are proven.
 
     Reporting anything else would cost a fee for each name that a node invents.
     """
-    inspected_offences = await chain_client.rpc.call("ogpu_inspect", "offences")
+    inspected_offences = await client.rpc.call("ogpu_inspect", "offences")
     if not inspected_offences:
         return []
-    validators = await _validators(chain_client)
+    validators = await _validators(client)
     seen_offences = []
     for shown_evidence in inspected_offences[:EVIDENCE_MAX]:
         try:
             evidence = EVIDENCE.decode(bytes.fromhex(shown_evidence["evidence"][2:]))
         except DecodeError:
             continue
-        proven_offence = proven(evidence, chain_client.genesis_hash, validators)
+        proven_offence = proven(evidence, client.genesis_hash, validators)
         if proven_offence is not None:
             seen_offences.append(SeenOffence(proven_offence.offender, evidence))
     return seen_offences
 
 
-async def _validators(chain_client: ChainClient) -> Callable[[int], Seats]:
+async def _validators(client: ChainClient) -> Callable[[int], Seats]:
     """Return a function that gives the active set of an epoch, if evidence about it still counts."""
-    block_hash = await chain_client.finalized()
-    set_starts = await chain_client.read(TrustStake.validator_set_starts, at=block_hash)
-    elected_to = await chain_client.read(TrustStake.last_elected_epoch, at=block_hash)
-    validator_sets = await chain_client.read_many(TrustStake.validator_sets, set_starts, at=block_hash)
+    block_hash = await client.finalized()
+    set_starts = await client.read(TrustStake.validator_set_starts, at=block_hash)
+    elected_to = await client.read(TrustStake.last_elected_epoch, at=block_hash)
+    validator_sets = await client.read_many(TrustStake.validator_sets, set_starts, at=block_hash)
 
     def validators(epoch: int) -> Seats:
         set_index = bisect_right(set_starts, epoch)
@@ -146,9 +146,9 @@ class KnownProviders:
     async def read(self, client: ChainClient) -> dict[bytes, Provider]:
         """Return all providers by stash."""
         block_hash = await client.finalized()
-        block_height = await client.height(block_hash)
-        if self._read is None or block_height >= self._read[0] + PROVIDERS_KEPT_BLOCKS:
-            self._read = block_height, await market_reads.providers(client, block_hash)
+        height = await client.height(block_hash)
+        if self._read is None or height >= self._read[0] + PROVIDERS_KEPT_BLOCKS:
+            self._read = height, await market_reads.providers(client, block_hash)
         return self._read[1]
 
 
@@ -224,9 +224,9 @@ class HeadSubscription:
 class OwnDevices:
     """The devices of one provider."""
 
-    def __init__(self, provider_stash: bytes) -> None:
+    def __init__(self, stash: bytes) -> None:
         """No device is known yet."""
-        self._stash = provider_stash
+        self._stash = stash
         self._known: dict[bytes, None] = {}
 
     def heard_of(self, device_id: bytes) -> None:
@@ -238,23 +238,14 @@ class OwnDevices:
     async def read(self, client: ChainClient) -> list[DeviceStatus]:
         """Return this provider's devices' status, by ascending id."""
         block_hash = await client.finalized()
-        hinted_statuses = await client.unverified().query("GpuTasksApi_devices_of", self._stash)
+        hinted = await client.unverified().query("GpuTasksApi_devices_of", self._stash)
         # The hint is unproven: it can only add names, and each is proved below.
-        device_ids = sorted(
-            {*self._known, *(hinted_status.id for hinted_status in hinted_statuses[:DEVICES_PER_PROVIDER_MAX])}
-        )
-        stored_devices = await client.read_many(Devices.devices, device_ids, at=block_hash)
-        found_devices = (
-            (device_id, device_record)
-            for device_id, device_record in zip(device_ids, stored_devices, strict=True)
-            if device_record is not None
-        )
-        own_devices = {
-            device_id: device_record for device_id, device_record in found_devices if device_record.owner == self._stash
-        }
-        self._known = dict.fromkeys(
-            own_devices
-        )  # the others do not exist, are another provider's, or were unregistered
+        device_ids = sorted({*self._known, *(status.id for status in hinted[:DEVICES_PER_PROVIDER_MAX])})
+        stored = await client.read_many(Devices.devices, device_ids, at=block_hash)
+        found = ((name, device) for name, device in zip(device_ids, stored, strict=True) if device is not None)
+        own_devices = {name: device for name, device in found if device.owner == self._stash}
+        # The others do not exist, are another provider's, or were unregistered.
+        self._known = dict.fromkeys(own_devices)
         return list(await market_reads.with_offers(client, own_devices, block_hash))
 
 
@@ -284,23 +275,17 @@ class LiveChain:
     """The `ChainPort` of one provider key, over JSON-RPC. Use `await LiveChain.connect(url, key, trust)`."""
 
     def __init__(
-        self,
-        url: str,
-        chain_client: VerifiedClient,
-        signing_key: Keypair,
-        provider_stash: bytes,
-        trust: Trust,
-        report: Warn,
+        self, url: str, client: VerifiedClient, key: Keypair, stash: bytes, trust: Trust, report: Warn
     ) -> None:
         """Use `connect` instead."""
         self._url = url
         self._trust = trust
-        self.client = chain_client
-        self.key = signing_key
+        self.client = client
+        self.key = key
         self.turn = asyncio.Lock()
         self._signed: dict[bytes, bytes] = {}
-        self.stash = provider_stash
-        self._devices = OwnDevices(provider_stash)
+        self.stash = stash
+        self._devices = OwnDevices(stash)
         self._report = report
         self._failures = 0
         self._silent_answers = 0
@@ -308,34 +293,31 @@ class LiveChain:
         self._providers = KnownProviders()
 
     @classmethod
-    async def connect(cls, url: str, signing_key: Keypair, trust: Trust, tell: Warn | None = None) -> LiveChain:
+    async def connect(cls, url: str, key: Keypair, trust: Trust, tell: Warn | None = None) -> LiveChain:
         """Connect to the known chain, and find the stash of this provider key.
 
         Raise ChainError if the key has no stash, and ChainChangedError or NodeRefutedError for another or unproven
         chain.
         """
         tell = RateLimitedLog(warn if tell is None else tell)
-        verified_client = await VerifiedClient.connect_by(url, trust, tell, ANSWER_SECONDS[-1])
+        client = await VerifiedClient.connect_by(url, trust, tell, ANSWER_SECONDS[-1])
         try:
-            provider_stash: bytes | None = await market_reads.stash_of(verified_client, signing_key.public_key)
+            stash: bytes | None = await market_reads.stash_of(client, key.public_key)
         except ODD_ANSWERS as error:
-            await verified_client.rpc.close()
-            raise ChainError(
-                f"the node's answer makes no sense ({in_words(error)})", code="implausible_answer"
-            ) from error
+            await client.rpc.close()
+            raise _implausible(error) from error
         except BaseException:
-            await verified_client.rpc.close()
+            await client.rpc.close()
             raise
-        if provider_stash is None:
-            await verified_client.rpc.close()
+        if stash is None:
+            await client.rpc.close()
             raise NobodyError(
-                f"{signing_key.address} is no provider key on {verified_client.chain}; run `ogpu-provider register`",
+                f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`",
                 code="not_registered",
             )
-        verified_client.rpc.patience = ANSWER_SECONDS[
-            0
-        ]  # only connecting needs long patience, for many and large answers
-        return cls(url, verified_client, signing_key, provider_stash, trust, tell)
+        # Only connecting needs long patience, for many and large answers.
+        client.rpc.patience = ANSWER_SECONDS[0]
+        return cls(url, client, key, stash, trust, tell)
 
     @property
     def genesis_hash(self) -> bytes:
@@ -359,18 +341,15 @@ class LiveChain:
             try:
                 heads = self.client.best_heads() if self._trust.is_blind else self.client.finalized_heads()
                 async with HeadSubscription(await self.asked(heads)) as wake_event:
-                    last_view = None
+                    last = None
                     while True:
                         await self.asked(wake_event.ring())
-                        chain_view = await self.asked(self._read_view())
+                        view = await self.asked(self._read_view())
                         self._failures = self._silent_answers = 0
                         # The bell also rings without a new block, and duties must not repeat their steps for it.
-                        if last_view is None or (chain_view.height, chain_view.newest) != (
-                            last_view.height,
-                            last_view.newest,
-                        ):
-                            yield chain_view
-                        last_view = chain_view
+                        if last is None or (view.height, view.newest) != (last.height, last.newest):
+                            yield view
+                        last = view
             except ChainError as error:
                 self._note_failure(error)
                 self._report(f"the node is away ({error}); trying again")
@@ -378,29 +357,23 @@ class LiveChain:
 
     async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
         """Return the newest height in use (see `_look`), and the duties there."""
-        chain_view = await self.asked(self._read_view())
-        return chain_view.height, chain_view.duties
+        view = await self.asked(self._read_view())
+        return view.height, view.duties
 
     async def _read_view(self) -> View:
         """Return the duties at the newest final block, proved; from a trusted node, those at the best block."""
         block_hash = None if self._trust.is_blind else await self._final(self.client)
-        block_height = await self.client.height(block_hash)
-        duty_statuses = await market_reads.duties(self.client, self.stash, block_hash)
-        for provider_duty in duty_statuses:
-            own_racer = racer_of(provider_duty.status.unit, self.stash)
+        height = await self.client.height(block_hash)
+        duties = await market_reads.duties(self.client, self.stash, block_hash)
+        for duty in duties:
+            own_racer = racer_of(duty.status.unit, self.stash)
             if own_racer is not None:
                 self._devices.heard_of(own_racer.device)
-        seat_statuses = await market_reads.seats(self.client, self.stash, block_hash)
-        check_statuses = await market_reads.checks(self.client, self.stash, block_hash)
+        seats = await market_reads.seats(self.client, self.stash, block_hash)
+        checks = await market_reads.checks(self.client, self.stash, block_hash)
         disputes = await market_reads.disputes(self.client, self.stash, block_hash)
-        return View(
-            block_height,
-            duty_statuses,
-            await self._best_height(block_height, block_hash),
-            seat_statuses,
-            check_statuses,
-            disputes,
-        )
+        best_height = await self._best_height(height, block_hash)
+        return View(height, duties, best_height, seats, checks, disputes)
 
     async def _best_height(self, final_height: int, block_hash: bytes | None) -> int:
         """Return the height that the chain may have reached, by the node's word within the limit of elapsed slots.
@@ -443,38 +416,38 @@ class LiveChain:
         its journal holds obligations to the known chain, and the node may return.
         """
         patience = _waiting_seconds(self._silent_answers, ANSWER_SECONDS)
-        verified_client = await VerifiedClient.connect_by(self._url, self._trust, self._report, patience)
+        client = await VerifiedClient.connect_by(self._url, self._trust, self._report, patience)
         try:
-            await self._check_goes_on(verified_client)
+            await self._check_goes_on(client)
         except BaseException:
-            await verified_client.rpc.close()
+            await client.rpc.close()
             raise
-        return verified_client
+        return client
 
-    async def _check_goes_on(self, chain_client: VerifiedClient) -> None:
-        if chain_client.genesis_hash != self.genesis_hash:
+    async def _check_goes_on(self, client: VerifiedClient) -> None:
+        if client.genesis_hash != self.genesis_hash:
             raise ChainChangedError(
-                f"{self._url} serves another chain, 0x{chain_client.genesis_hash.hex()}; nothing is signed until it "
+                f"{self._url} serves another chain, 0x{client.genesis_hash.hex()}; nothing is signed until it "
                 f"serves 0x{self.genesis_hash.hex()} again"
             )
         # A node that is behind would serve an old state as final.
         if not self._trust.is_blind:
-            await self._final(chain_client)
+            await self._final(client)
 
-    async def _final(self, chain_client: VerifiedClient) -> bytes:
+    async def _final(self, client: VerifiedClient) -> bytes:
         """Return the newest final block. Raise ChainError if it is below an earlier one.
 
         On one connection the height never falls, but a new connection may be to a node that is behind. Such a state may
         not contain a unit in progress, or may name other judges than those that its input was sealed to.
         """
-        block_hash = await chain_client.finalized()
-        block_height = await chain_client.height(block_hash)
-        if block_height < self._final_height:
+        block_hash = await client.finalized()
+        height = await client.height(block_hash)
+        if height < self._final_height:
             raise ChainError(
-                f"its newest final block is {block_height}; an earlier answer had final block {self._final_height}",
+                f"its newest final block is {height}; an earlier answer had final block {self._final_height}",
                 code="node_went_back",
             )
-        self._final_height = block_height
+        self._final_height = height
         return block_hash
 
     # --- reads
@@ -616,9 +589,11 @@ class LiveChain:
             raise ChainError(str(error), code=code_of(error)) from error
         # A node can return anything: other types, missing fields, or bytes that do not decode.
         except ODD_ANSWERS as error:
-            raise ChainError(
-                f"the node's answer makes no sense ({in_words(error)})", code="implausible_answer"
-            ) from error
+            raise _implausible(error) from error
+
+
+def _implausible(error: Exception) -> ChainError:
+    return ChainError(f"the node's answer makes no sense ({in_words(error)})", code="implausible_answer")
 
 
 def _waiting_seconds(failures: int, waiting_times: tuple[float, ...]) -> float:
