@@ -236,8 +236,8 @@ class BatchRecord(LockedRecord):
         line = _hash(text) + b" " + text + b"\n"
         end = os.lseek(self._journal, 0, os.SEEK_END)
         if end + len(line) > RECORD_BYTES_MAX:
-            text = f"{self.path} would exceed {RECORD_BYTES_MAX:,} bytes. Split the file"
-            raise RecordError(text, code="record_too_large")
+            reason = f"{self.path} would exceed {RECORD_BYTES_MAX:,} bytes. Split the file"
+            raise RecordError(reason, code="record_too_large")
         self._apply(entry)
         try:
             _write_all(self._journal, line)

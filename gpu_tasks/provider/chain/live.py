@@ -274,9 +274,7 @@ def _asks_own(
 class LiveChain:
     """The `ChainPort` of one provider key, over JSON-RPC. Use `await LiveChain.connect(url, key, trust)`."""
 
-    def __init__(
-        self, url: str, client: VerifiedClient, key: Keypair, stash: bytes, trust: Trust, report: Warn
-    ) -> None:
+    def __init__(self, url: str, client: VerifiedClient, key: Keypair, stash: bytes, trust: Trust, warn: Warn) -> None:
         """Use `connect` instead."""
         self._url = url
         self._trust = trust
@@ -286,7 +284,7 @@ class LiveChain:
         self._signed: dict[bytes, bytes] = {}
         self.stash = stash
         self._devices = OwnDevices(stash)
-        self._report = report
+        self._report = warn
         self._failures = 0
         self._silent_answers = 0
         self._final_height = 0
@@ -464,8 +462,8 @@ class LiveChain:
 
     async def case(self, case: bytes) -> CourtCase | None:
         """See `ChainPort`."""
-        court_case = await self.asked(market_reads.case(self.client, case))
-        return None if court_case is None else court_case.case
+        found = await self.asked(market_reads.case(self.client, case))
+        return None if found is None else found.case
 
     # Each is described in `ChainPort`.
     judges = _asks_chain(market_reads.judges)
