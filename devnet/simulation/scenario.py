@@ -331,7 +331,7 @@ def judge(
         failures.append(f"who joined late is {blocks_behind} blocks behind")
     for joiner in world.nodes:
         if isinstance(joiner, Joiner) and joiner.followed < scenario.handoffs_least:
-            failures.append(f"who joined by handoffs followed {joiner.followed}")
+            failures.append(f"the joiner by handoffs followed {joiner.followed}")
     failures += [f"a handoff was refused: {refusal_reason}" for refusal_reason in findings.refused_handoffs]
     return ScenarioOutcome(
         scenario.name, run_seed, world.trace(), tuple(failures), scenario.storm_s + scenario.quiet_s,
