@@ -160,7 +160,7 @@ class Watched(JudgeDuty):
     async def _case(self, seat: SeatStatus) -> Case:
         return a_case(seat.seat)
 
-    async def _sit(self, case: Case, view: View) -> None:
+    async def _take_seat(self, case: Case, view: View) -> None:
         self.sat.append(case.seat.bench)
 
 
