@@ -67,7 +67,7 @@ def test_finalise_after_skip_frames_the_honest(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_help_for_those_who_lack_certificates_somebody_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BareNode, "_help", lambda *_: None)
+    monkeypatch.setattr(BareNode, "_send_certificates", lambda *_: None)
     assert "after healing" in failures_of(SCENARIOS)
 
 
@@ -78,7 +78,7 @@ def test_without_help_over_the_edge_somebody_stays_in_the_old_epoch(monkeypatch:
         if need.epoch == node.gadget.members.epoch:
             sound(node, sender, need)
 
-    monkeypatch.setattr(BareNode, "_help", this_epoch_only)
+    monkeypatch.setattr(BareNode, "_send_certificates", this_epoch_only)
     assert "stands at 2 of 6" in failures_of(SCENARIOS) or "stands at 0 of 6" in failures_of(SCENARIOS)
 
 

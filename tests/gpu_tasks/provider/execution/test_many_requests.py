@@ -56,10 +56,10 @@ class Telling(WorkerExecutor):
         self._process = Deaf(["false"], {})
         self.answers = list(answers)
 
-    async def _worker(self) -> None:
+    async def _started_worker(self) -> None:
         """The worker exists."""
 
-    async def _answer(self) -> WorkerAnswer:
+    async def _read_answer(self) -> WorkerAnswer:
         return self.answers.pop(0)
 
 
