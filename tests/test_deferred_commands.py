@@ -125,7 +125,7 @@ def test_each_body_takes_the_parameters_of_its_command(program: str, monkeypatch
             inspect.signature(body, follow_wrapped=False).bind(*given, **named)
             if hasattr(body, "__wrapped__"):  # a coroutine behind `reads` or `sends`
                 coroutine = inspect.signature(body.__wrapped__, follow_wrapped=False)
-                is_plan = "by" in coroutine.parameters
+                is_plan = any("Planning" in str(each.annotation) for each in coroutine.parameters.values())
                 taken = {"key_text", "sending"} if is_plan else set()
                 more = {name: value for name, value in named.items() if name not in taken}
                 # a plan gets a `Planning`; other coroutines session and client

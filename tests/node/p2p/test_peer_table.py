@@ -23,7 +23,7 @@ class OneLink:
     """A substitute for a link."""
 
     connection: OneEnd
-    since: float
+    connected_at: float
 
     @property
     def peer_id(self) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from pathlib import Path
 
 import pytest
 
 from converted import IMAGE
-from error_codes import ended_code
+from error_codes import ended_code, raises_code
 from gpu_tasks.client.commands.sbatch import CONVERSION, _loaded
+from gpu_tasks.client.input_files import InputFileError
 from task_customer import OF_BOB, ogpu, refusal
 from wallet_runner import answer, chain
 
@@ -76,13 +76,14 @@ def test_what_is_no_job_is_not_submitted(tmp_path: Path, more: str, words: list[
     assert (done.exit_code, ended_code(done)) == (2, code)
 
 
-def test_a_script_of_a_pipe_is_read_once_and_sent(tmp_path: Path) -> None:
+def test_a_script_is_read_once_and_a_pipe_is_refused_without_waiting_for_its_writer(tmp_path: Path) -> None:
     content = SCRIPT.format(more="").encode()
-    pipe = tmp_path / "job.sh"
+    file, pipe = tmp_path / "job.sh", tmp_path / "pipe.sh"
+    file.write_bytes(content)
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
-    writer.start()
     given = dict.fromkeys(CONVERSION)
-    loaded, _ = _loaded(pipe, {**given, "image": IMAGE, "max_price": "0.5 oGPU", "variables": (), "strict": False})
-    writer.join(5)
+    options = {**given, "image": IMAGE, "max_price": "0.5 oGPU", "variables": (), "strict": False}
+    loaded, _ = _loaded(file, dict(options))
     assert loaded.inputs == {"job.sh": content}
+    with raises_code(InputFileError, "not_a_file"):
+        _loaded(pipe, dict(options))
