@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     all_held = False
     with lifecycle.ending_on_signals(), container.engine_for(stays_running=demo_options.stay) as demo_engine:
         try:
-            narrator.step(f"Network: {SEAT_COUNT} validators and one who waits for a seat, each with a GPU provider")
+            narrator.step(f"Network: {SEAT_COUNT} validators and one that waits for a seat, each with a GPU provider")
             devnet = fresh_network(
                 demo_options.folder,
                 SEAT_COUNT + 1,
@@ -81,7 +81,7 @@ def _run_steps(stage: Stage, prompts: list[str], demo_engine: DemoEngine, stays_
     demo_program = container.DemoProgram(stage, demo_engine)
     narrator.step("Cheat: a fifth provider joins, and returns wrong results")
     stage.add_cheat(CHEAT_MODE, detach=stays_running)
-    narrator.step("Stake: an account puts oGPU behind the one who waits")
+    narrator.step("Stake: an account delegates oGPU to the waiting validator")
     demo_election = steps.DemoElection(stage)
     narrator.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
     unit_views, unit_ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts))
@@ -89,7 +89,7 @@ def _run_steps(stage: Stage, prompts: list[str], demo_engine: DemoEngine, stays_
     training_report, container_report = demo_task.wait_for_end(), demo_program.wait_for_end()
     narrator.step(f"Batch: the same customer puts {steps.REQUEST_COUNT} requests into one unit")
     batch_report = steps.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, steps.REQUEST_COUNT))
-    narrator.step("Election: the one who waited takes a seat, and proposes a block")
+    narrator.step("Election: the waiting validator takes a seat, and proposes a block")
     election_report = demo_election.wait_for_end()
     narrator.step(f"Agreement: one poll, of {SAMPLE_UNITS} units of stake")
     poll_report = steps.show_poll(stage)
@@ -103,7 +103,7 @@ def _run_steps(stage: Stage, prompts: list[str], demo_engine: DemoEngine, stays_
         + batch_report["failures"]
         + election_report["failures"]
     )
-    failures += [] if poll_report else ["no poll was answered by all whom it asked"]
+    failures += [] if poll_report else ["no poll was answered by its whole sample"]
     failures += [] if same_blocks(stage.devnet) else ["the nodes have different final blocks"]
     return {
         "units": unit_views,

@@ -165,7 +165,7 @@ class DemoProgram:
             failures.append(f"the container ended as {task_record.outcome}, with {task_slot.result}")
         paid_grains, provider_name = self._paid_grains(self._task_sale), name_of_account(task_slot.provider)
         if not paid_grains:
-            failures.append("who ran the container was paid nothing")
+            failures.append("the provider of the container was not paid")
         outputs_text = ", ".join(f"{file_name}: {file_content!r}" for file_name, file_content in output_files.items())
         self._stage.narrator.line(
             f"{provider_name} ran it, and was paid {format_amount(paid_grains)} oGPU; its outputs: {outputs_text}"

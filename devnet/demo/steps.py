@@ -64,10 +64,10 @@ class DemoElection:
         delegated_ogpu = next(
             candidate_row for candidate_row in candidate_rows if candidate_row["stash"] == ss58(self._candidate_stash)
         )["total"]["ogpu"]
-        stake_text = (
-            f"{self.candidate}, who waits for a seat, now has {delegated_ogpu} oGPU behind it: more than any who sits"
+        stage.narrator.line(
+            f"{self.candidate}, which waits for a seat, now has {delegated_ogpu} oGPU behind it: "
+            "more than any seated validator"
         )
-        stage.narrator.line(stake_text)
 
     def wait_for_end(self) -> dict[str, Any]:
         """Wait until a block by the candidate is final, and show it."""
@@ -90,8 +90,8 @@ class DemoElection:
         names_by_stash = {dev_accounts.stash(member.name): member.name for member in self._stage.devnet.members}
         seated_names = [names_by_stash.get(active_seat.stash, "?") for active_seat in active_seats]
         self._stage.narrator.line(
-            f"block {block_number} is {self.candidate}'s, who was elected for epoch {elected_epoch}; now "
-            f"{', '.join(seated_names)} sit"
+            f"block {block_number} is of {self.candidate}, elected for epoch {elected_epoch}. "
+            f"Seated: {', '.join(seated_names)}"
         )
         return {
             "candidate": self.candidate,

@@ -302,10 +302,10 @@ def _course_failures(auctioned_task: AuctionedTask, event_trace: EventTrace, sol
         yield "no milestone counted"
     settled_slots = [event for _, event in event_trace.all(SlotSettled)]
     if sold_task.killed and not (len(settled_slots) > 1 and all(event.earned for event in settled_slots)):
-        yield "who was killed had no milestone behind it, or no work left"
+        yield "the killed provider had no milestone behind it, or no work left"
     # A gang counts on different providers, and a killed one must not win the rest of its task.
     if len({event.provider for _, event in event_trace.all(SlotStarted)}) != len(auctioned_task.legs):
-        yield "who was killed, or a partner, has more than one of its slots"
+        yield "the killed provider, or a partner, has more than one of its slots"
 
 
 def _result_failures(
@@ -345,10 +345,12 @@ AUCTION_NETWORK = FreshDevnet(
 )
 PROOF = LiveProof(
     "auction",
-    "Tasks at auction, whoever dies on the way.",
+    "Sell tasks at auction while providers die.",
     (
         *(Scenario(sale.name, sale.title, AUCTION_NETWORK.open, partial(sell_and_judge, sale)) for sale in SALES),
-        Scenario("not-served", "A task that nobody can serve", AUCTION_NETWORK.open, plan_unservable, plan_failures),
+        Scenario(
+            "not-served", "A task without a suitable provider", AUCTION_NETWORK.open, plan_unservable, plan_failures
+        ),
     ),
     figures,
     (ProofOption("--validators", VALIDATOR_COUNT, "of the network, each a provider too"),),

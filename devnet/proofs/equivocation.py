@@ -119,7 +119,7 @@ def _failures(offence_report: Report) -> list[str]:
         "the share slashed is not the table's": offence_report["ppm"] == expected_ppm,
         "the offender's stake did not fall by the slash": stake_lost == offence_report["slashed_grains"] > 0,
         "the offender is not tombstoned": offence_report["tombstoned"],
-        "somebody else is tombstoned": offence_report["others_tombstoned"] == 0,
+        "another validator is tombstoned": offence_report["others_tombstoned"] == 0,
         "no author attached it": offence_report["reporter"]
         in [ss58(dev_accounts.stash(validator_name)) for validator_name in offence_report["validators"]],
         "blocks did not go on": offence_report["blocks_after"] >= BLOCKS_AFTER,

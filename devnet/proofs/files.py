@@ -102,7 +102,7 @@ def failures_of(file_sale: FileSale) -> list[str]:
         ),
         (
             sum(customer_kill.while_ == "posting" for customer_kill in file_sale.kills) > 0,
-            "nobody was killed while units were on their way: give more lines",
+            "no process was killed while units were open: give more lines",
         ),
     )
     return [sentence for is_met, sentence in requirements if not is_met]

@@ -58,7 +58,7 @@ class RollCallPart(Enum):
 
     HONEST = "answers"
     KILLED = "is killed with -9 after its commit, and comes back"
-    LIAR = "commits to rows that nobody computed"
+    LIAR = "commits to rows that were not computed"
     WEAK = "proves less than its class claims"
 
     @property
@@ -245,7 +245,7 @@ class HeldRollCall:
             "commit"
         )
         self._run_roll_call()
-        narrator.line("After it: who has proven enough is drawn for units, the others are told why not")
+        narrator.line("After it: providers with enough proven throughput are drawn for units, the others see why not")
         purchase.buy_units(self.stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, UNIT_COUNT))
         self.block_follower.read_on()
         self.providers = _for_all_providers(self._called_provider)

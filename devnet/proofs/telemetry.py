@@ -208,7 +208,7 @@ def _read_message(raw_message: bytes, topics: TelemetryTopics, task_id: bytes) -
             return replace(read_message(raw_message, topic, topics), channel=Channel.STATUS)
         except ValueError:
             continue
-    raise AssertionError("what the provider told belongs somewhere")
+    raise AssertionError("each message of the provider belongs to a topic")
 
 
 @dataclass(slots=True)
@@ -315,7 +315,7 @@ def failures_of(watched_task: WatchedTask, heard_task: HeardTask) -> Iterator[st
         yield f"the task ended {heard_task.outcome}, with {heard_task.milestones} milestones"
     # Everybody may publish on a task's topic, so only the provider's signature tells its notes from others.
     if any(message_row.get("event") == FORGED_EVENT for message_row in heard_task.rows):
-        yield "what a stranger told was taken for the provider's"
+        yield "a stranger's message was taken for the provider's"
     # MQTT's quality of service 1 delivers at least once, so the reader drops repeated numbers.
     if repeated_milestones := [milestone for milestone, heard_count in computed_counts.items() if heard_count > 1]:
         yield f"milestones {repeated_milestones} were heard of more than once"
@@ -325,9 +325,9 @@ def failures_of(watched_task: WatchedTask, heard_task: HeardTask) -> Iterator[st
         yield "nothing was heard"
     problems_text = " | ".join(heard_task.problems)
     if watched_task.says is None and problems_text:
-        yield f"it was said: {problems_text}"
+        yield f"a program reported: {problems_text}"
     if watched_task.says and watched_task.says not in problems_text:
-        yield f"it was not said that the broker {watched_task.says}"
+        yield f"no program reported that the broker {watched_task.says}"
     if heard_task.blocks_most is not None and heard_task.blocks_at_work > heard_task.blocks_most:
         yield f"it took {heard_task.blocks_at_work} blocks, and at most {heard_task.blocks_most} are allowed"
 
@@ -398,9 +398,9 @@ async def mute_broker(stage: BrokerStage, _: bytes) -> None:
 WATCHED_TASKS = (
     WatchedTask(UNDISTURBED_TASK, "Nothing goes wrong", None, hears_all=True),
     WatchedTask("down", "The broker is killed, and restarted after a while", "is unreachable", False, kill_broker),
-    WatchedTask("slow", "Each part of what goes to and from the broker takes half a second", "", True, slow_broker),
-    WatchedTask("forged", "A stranger publishes what no provider told", "forged", True, publish_forgeries),
-    WatchedTask("replayed", "A stranger publishes again what was told", "replayed", True, publish_replays),
+    WatchedTask("slow", "Each packet to and from the broker takes half a second", "", True, slow_broker),
+    WatchedTask("forged", "A stranger publishes messages of its own", "forged", True, publish_forgeries),
+    WatchedTask("replayed", "A stranger publishes old messages again", "replayed", True, publish_replays),
     WatchedTask("flooded", "A stranger floods the task's topic", "floods", False, publish_flood),
     WatchedTask(
         "withheld", "The broker takes all, and hands nothing on", "no messages come, but the provider answers", False,
@@ -457,7 +457,7 @@ def figures(facts_by_scenario: Mapping[str, HeardTask]) -> str:
 
 PROOF = LiveProof(
     "telemetry",
-    "Tasks are watched, whatever brokers do.",
+    "Watch tasks through brokers with faults.",
     [
         Scenario(task.name, task.title, behind_relay, partial(sell_and_watch, task), partial(failures_of, task))
         for task in WATCHED_TASKS

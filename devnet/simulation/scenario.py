@@ -328,7 +328,7 @@ def judge(
         failures.append(f"only {new_finals} new final blocks after healing")
     blocks_behind = max(world.final_at) - min(sim_node.disk.final.height for sim_node in honest_nodes)
     if (scenario.late or scenario.joiners) and blocks_behind > LATE_BEHIND_MAX:
-        failures.append(f"who joined late is {blocks_behind} blocks behind")
+        failures.append(f"the late joiner is {blocks_behind} blocks behind")
     for joiner in world.nodes:
         if isinstance(joiner, Joiner) and joiner.followed < scenario.handoffs_least:
             failures.append(f"the joiner by handoffs followed {joiner.followed}")

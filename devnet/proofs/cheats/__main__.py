@@ -59,7 +59,7 @@ PROOF = LiveProof(
     figures,
     (
         ProofOption("--units", UNIT_COUNT, "units posted in all modes together"),
-        ProofOption("--tasks", TASK_COUNT, "tasks about which nobody cheats"),
+        ProofOption("--tasks", TASK_COUNT, "tasks without a cheat"),
         ProofOption("--validators", VALIDATORS, "of the units' network, each a provider"),
     ),
 )

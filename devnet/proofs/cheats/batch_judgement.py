@@ -259,7 +259,9 @@ def failures_of(batch_facts: BatchFacts) -> list[str]:
     if check_trace.ended is None or check_trace.terms is None:
         return [f"its check has not ended: {', '.join(check_trace.unexpected())}"]
     expected_end = expected_of(batch_facts)
-    failures = [f"nobody should have had it: {unexpected_event}" for unexpected_event in check_trace.unexpected()]
+    failures = [
+        f"no account should have received it: {unexpected_event}" for unexpected_event in check_trace.unexpected()
+    ]
     failures += [*_answer_failures(batch_facts), *expected_end.wrong_words]
     return [*failures, *_end_failures(batch_facts, expected_end), *wrong_sums(check_trace, expected_end.payments)]
 
@@ -313,11 +315,11 @@ def _expect_dispute(expected_end: ExpectedEnd, batch_facts: BatchFacts) -> None:
         expected_end.payments.append(
             lies_paid(check_case_found, bond_purses, check_terms.customer, check_terms.price, check_terms.judge_fee)
         )
-        expected_end.found_by = "judges, for who answered"
+        expected_end.found_by = "judges, for the racers that answered"
         return
     liar_holds = _answerer_holds(check_terms)
     if expected_end.earner in batch_facts.lazy and customer_doubt.shown in check_trace.shown:
-        assert expected_end.earner is not None, "nobody is lazy"
+        assert expected_end.earner is not None, "no judge is lazy"
         liar_holds.append(
             (check_purse(expected_end.earner, LEAF_SEAT), seat_hold(check_terms.collateral, check_terms.fee))
         )
@@ -350,7 +352,7 @@ def _answer_failures(batch_facts: BatchFacts) -> Iterator[str]:
         if check_event.output_root != batch_root(told_batch.totals):
             yield "another result was settled than this scene states"
         if check_event.winner not in check_trace.racers:
-            yield "somebody else was paid"
+            yield "another account was paid"
     if check_trace.shown != batch_facts.shown() or len(check_trace.all(LeavesShown)) != bool(batch_facts.shown()):
         yield (
             f"the leaves {[shown_leaf.index for shown_leaf in check_trace.shown]} were shown, and not "
@@ -368,7 +370,7 @@ def _end_failures(batch_facts: BatchFacts, expected_end: ExpectedEnd) -> Iterato
     if slashed_providers != (
         sorted(answerer_account for answerer_account, _ in answerers(check_terms)) if is_lost else []
     ):
-        yield f"{len(slashed_providers)} of {len(check_trace.racers)} who answered lost what they held"
+        yield f"{len(slashed_providers)} of {len(check_trace.racers)} that answered lost their collateral"
 
 
 def _answerer_holds(check_terms: CheckTerms) -> list[tuple[CheckPurse, int]]:

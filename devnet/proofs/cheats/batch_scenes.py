@@ -80,7 +80,7 @@ BATCH_SCENES = (
     BatchScene("made-up-tokens", "tokens beside a right leaf that has them not", "made-up-tokens"),
     BatchScene("padded", "answers that go on to all that is paid for", "padded", _LOOKING_CUSTOMER),
     BatchScene("cut-short", "half of each answer", "cut-short", _LOOKING_CUSTOMER),
-    BatchScene("false-errors", "a fifth of good requests are said to be none", "false-errors", _LOOKING_CUSTOMER),
+    BatchScene("false-errors", "a fifth of the valid requests are called invalid", "false-errors", _LOOKING_CUSTOMER),
     BatchScene("withheld-leaves", "all answers are wrong, and no leaf is shown", HIDING_MODE),
     BatchScene("false-dispute", "the customer calls a right answer wrong", None, BatchCustomer.LIES),
     BatchScene("colluding-pair", "two give the same wrong answers", "all-wrong", _LOOKING_CUSTOMER, racers=2),

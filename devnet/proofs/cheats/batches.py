@@ -280,7 +280,7 @@ def _play_until_found(
             _record_batch(findings_by_scene[batch_facts.scene.name], batch_facts, stage.narrator)
     for batch_scene in batch_scenes:
         if not findings_by_scene[batch_scene.name].slashed:
-            findings_by_scene[batch_scene.name].failures.append(f"nobody found the cheat in {TRIES_MAX} batches")
+            findings_by_scene[batch_scene.name].failures.append(f"no check found the cheat in {TRIES_MAX} batches")
 
 
 def _record_batch(cheat_finding: CheatFinding, batch_facts: BatchFacts, narrator: Narrator) -> None:
@@ -304,7 +304,7 @@ def _record_batch(cheat_finding: CheatFinding, batch_facts: BatchFacts, narrator
             )
         chance_text = f"the draw finds it with {leaf_figures.chance_ppm / 10_000:.0f} %"
         money_text = (
-            f"lost {format_amount(leaf_figures.lost)} of {format_amount(leaf_figures.held)} oGPU for what was paid"
+            f"lost {format_amount(leaf_figures.lost)} of {format_amount(leaf_figures.held)} oGPU; its price was"
         )
         narrator.line(
             f"{batch_facts.scene.name}: {found_by}, {money_text} {format_amount(leaf_figures.price)}; {chance_text}"

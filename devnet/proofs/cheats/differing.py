@@ -233,7 +233,7 @@ def _status_failures(differing_scene: DifferingScene, dispute_trace: DisputeTrac
     if differing_scene.has_silent_side and not (dispute_trace.why_waiting or "").startswith(
         "its racers differ; both show their "
     ):
-        yield f"its customer was told: {dispute_trace.why_waiting}"
+        yield f"its customer read: {dispute_trace.why_waiting}"
     own_disputes = [
         dispute_row
         for dispute_row in dispute_trace.disputes_to_show or ()
@@ -348,7 +348,7 @@ class DisputedBatch:
             "disputes"
         ]
         self.stage.narrator.line(
-            f"the customer is told: {dispute_trace.why_waiting}; {HONEST_PROVIDER} has to show: "
+            f"the customer reads: {dispute_trace.why_waiting}; {HONEST_PROVIDER} has to show: "
             f"{dispute_trace.disputes_to_show or 'nothing'}"
         )
 

@@ -139,7 +139,7 @@ CHEAT_SCENES = (
     ),
     CheatScene(
         "skipped-tenth",
-        "A tenth of the steps is skipped; somebody computes the run, and proves it",
+        "The provider skips a tenth of the steps; an account computes the run, and proves it",
         (("Eve", TaskOutcome.LIED),),
         mode="skipped-tenth",
         customer=TaskCustomer.LEAVES_IT,
@@ -159,7 +159,7 @@ CHEAT_SCENES = (
     ),
     CheatScene(
         "copied-bid",
-        "A rival's sealed bid is copied, and opened with what the rival opens",
+        "A stranger copies a rival's sealed bid, and opens it with the rival's opening",
         (("Alice", TaskOutcome.ON_TIME),),
         bidders=("Alice",),
         stranger=Stranger.COPIES_BID,
@@ -176,7 +176,7 @@ CHEAT_SCENES = (
     ),
     CheatScene(
         "stolen-proof",
-        "A fraud proof is stolen out of the pool, by who pays to be first in the block",
+        "A stranger copies a fraud proof from the pool, and pays to come first in the block",
         (("Eve", TaskOutcome.LIED),),
         mode="skipped-tenth",
         customer=TaskCustomer.LEAVES_IT,
@@ -214,7 +214,7 @@ CHEAT_SCENES = (
     ),
     CheatScene(
         "withheld-checkpoint",
-        "Checkpoints, result and states are shown to nobody; the customer disputes",
+        "The provider shows no checkpoints, result and states; the customer disputes",
         (("Eve", TaskOutcome.LIED),),
         mode="withheld-checkpoint",
         customer=TaskCustomer.DISPUTES,
@@ -304,7 +304,7 @@ def _course_failures(cheat_scene: CheatScene, event_trace: EventTrace, task_sums
         yield (f"its slots ended as {ended_texts}, and {required_texts} was to come")
     taken_reasons = tuple(money_loss.what for money_loss in task_sums.losses if money_loss.taken)
     if taken_reasons != cheat_scene.taken:
-        yield f"what was taken is {taken_reasons}, and {cheat_scene.taken} was to be"
+        yield f"money was taken for {taken_reasons}, and {cheat_scene.taken} was expected"
 
 
 def _loss_failures(cheat_scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:

@@ -221,7 +221,7 @@ def _common_failures(
         if len(attesters) > len(unit_record.racers) or any(
             provider not in unit_record.racers for provider in attesters
         ):
-            yield f"unit {unit_text} has an attestation of somebody who was not drawn, or one too many"
+            yield f"unit {unit_text} has an attestation of a provider that was not drawn, or one too many"
     for penalty_height, penalty in unit_ledger.penalties():
         if penalty.provider != cheat_stash:
             yield f"block {penalty_height}: {name_of_account(penalty.provider)} is honest and lost {penalty}"

@@ -121,7 +121,7 @@ def judge_scene(
     for payment_row in task_view["payments"]:
         if payment_row["account"] in grains_told and payment_row["party"] != "customer":
             if payment_row["paid"] is None or payment_row["lost"] is None:
-                failures.append(f"what {payment_row['party']} was paid is not told: {payment_row['for']}")
+                failures.append(f"the payment of {payment_row['party']} is not shown: {payment_row['for']}")
                 continue
             grains_told[payment_row["account"]] += int(payment_row["paid"]["grains"]) - int(
                 payment_row["lost"]["grains"]
@@ -174,7 +174,7 @@ CONTAINER_SCENES = (
         SERVE_COMMAND, TaskOutcome.TIME_STOPPED, 120, 10, is_stopped=True, ports=(SERVICE_PORT,),
     ),
     ContainerScene(
-        "copies", "A job that three compute, of whom one gives something else than its program left", "Job",
+        "copies", "Three providers compute a job, and one returns another output than its program's", "Job",
         "wc -w < /in/words.txt > /out/count; sleep 4", TaskOutcome.ON_TIME, 20, 10, outputs={"count": b"6\n"}, copies=3,
         liar="Charlie",
     ),

@@ -53,7 +53,7 @@ def _shell_failures(stage: Stage, task_text: str) -> Iterator[str]:
             yield f"the exit code is not the program's: {error}"
     try:
         stage.ogpu("exec", task_text, "--key", "//Dave", "--", "id", is_shown=False)
-        yield "somebody else is let in"
+        yield "another key is let in"
     except DevnetError:
         pass
 
@@ -182,7 +182,7 @@ def run_array(errand_place: ErrandPlace) -> Iterator[str]:
         "task submit", str(job_file_path), "--after-ok", member_rows[0]["task"], "--dry-run", *submit_options
     )
     if exit_code:
-        yield "what waits for a task that ended well does not go on"
+        yield "the task that waited for a successful one does not start"
     _, history_json = errand_place.run_ogpu("task history")
     states_by_task = {
         member_row["task"]: (member_row["state"], member_row["exit_code"]) for member_row in json.loads(history_json)

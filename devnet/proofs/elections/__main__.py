@@ -286,7 +286,7 @@ async def _play_jail(director: Director, epoch: int) -> None:
     await observed_chain.wait_for_epoch(epoch + 1)
     director.stop_node(absent_validator)
     validator_name = director.member(absent_validator).name
-    director.narrator(f"epoch {observed_chain.epoch}: {validator_name} goes away, and nobody offers to take its place")
+    director.narrator(f"epoch {observed_chain.epoch}: {validator_name} goes away, and no candidate can take its place")
     await observed_chain.wait_until(lambda: absent_validator in observed_chain.jailed)
     final_block = await director.chain_client.finalized()
     director.observations["jailed"] = validator_name
@@ -386,12 +386,10 @@ def figures(facts_by_scenario: Mapping[str, Report]) -> str:
     edge_latency, elsewhere_latency = facts["latency"]["edges"], facts["latency"]["elsewhere"]
     return (
         f"{facts['epochs']} epochs, {facts['recounts']} sets recounted, {len(facts['wrong_sets'])} wrong; {entered} "
-        f"times somebody took a seat, {left} times one left; {facts['jailed']} jailed and back; {facts['offender']} "
-        f"slashed after it left; {facts['height']} blocks equal on {VALIDATOR_COUNT + 1} nodes; final p50 "
-        f"{edge_latency['p50_ms']} "
-        f"ms, p99 {edge_latency['p99_ms']} ms at edges, {elsewhere_latency['p50_ms']} and "
-        f"{elsewhere_latency['p99_ms']} ms elsewhere; longest gap "
-        f"{facts['longest_gap_slots']} slots"
+        f"seats taken, {left} left; {facts['jailed']} jailed and back; {facts['offender']} slashed after it left; "
+        f"{facts['height']} blocks equal on {VALIDATOR_COUNT + 1} nodes; final p50 {edge_latency['p50_ms']} ms, "
+        f"p99 {edge_latency['p99_ms']} ms at edges, {elsewhere_latency['p50_ms']} and "
+        f"{elsewhere_latency['p99_ms']} ms elsewhere; longest gap {facts['longest_gap_slots']} slots"
     )
 
 

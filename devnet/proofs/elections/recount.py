@@ -136,7 +136,7 @@ def _cut_to_an_eighth(
         next_set |= _admitted(entering_validators, stake_by_validator, next_set, eighth_of_weight, seat_count)
         if leaver_count == 0 or len(next_set) >= min(SEAT_COUNT_MIN, len(remaining_weights)):
             return next_set
-    raise AssertionError("nobody may always go")
+    raise AssertionError("an account may not always leave")
 
 
 def _admitted(

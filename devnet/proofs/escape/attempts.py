@@ -187,7 +187,7 @@ async def use_the_network_without_leave(escape_scene: EscapeScene, checks: Escap
         "8098",
     )
     program_run = await escape_scene.run("probe", "reach", *reach_arguments)
-    checks.that(not program_run.done() and program_run.refused() == 4, "nobody is reached", program_run.text)
+    checks.that(not program_run.done() and program_run.refused() == 4, "no address is reached", program_run.text)
     program_run = await escape_scene.shell(
         "ls /sys/class/net; cat /proc/net/route /proc/net/if_inet6 | wc -l; cat /proc/net/dev"
     )

@@ -111,7 +111,7 @@ def namespaces_laid_out() -> Iterator[None]:
         for listener_process in listener_processes:
             assert listener_process.stdout is not None
             if listener_process.stdout.readline() != b"listening\n":
-                raise DevnetError("nobody answers on the private network of the run")
+                raise DevnetError("no machine answers on the private network of the run")
         yield
     finally:
         for listener_process in listener_processes:

@@ -246,7 +246,7 @@ class Course:
             os.kill(process_id, signal.SIGKILL)
         if not await self._answers_within(MEMORY_SECONDS, called_after):
             raise DevnetError(f"the RPC process of {victim_of(self.devnet).name} did not start again")
-        return [f"JSON-RPC answered nobody for another {RPC_BACK_SECONDS:.0f} s: its process was killed"]
+        return [f"JSON-RPC answered no client for another {RPC_BACK_SECONDS:.0f} s: its process was killed"]
 
     async def _answers_within(self, seconds: float, called_after: float) -> bool:
         """Return whether an honest call that began after `since` is answered within `seconds`."""

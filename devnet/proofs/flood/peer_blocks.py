@@ -44,7 +44,7 @@ from wallet.rpc import RpcError
 from wallet.suri import keypair_from_suri
 
 TINY_EXTRINSIC, TINY_COUNT = b"\x04\x00", EXTRINSICS_PER_BLOCK_MAX
-UNKNOWN_PARENT_RULE = "blocks with unknown parents that nobody ever has"
+UNKNOWN_PARENT_RULE = "blocks with parents that do not exist"
 
 
 def header_naming(parent: bytes, number: int, body_root: bytes, author: str) -> Header:
@@ -269,8 +269,8 @@ BLOCK_FLOODS = (
            "validator in turn named as author. The seal is random: a node that checks the header first is spared the "
            "body.", prepared_flood_action(4, _unsealed_blocks, at_once=4), 2_000,
            "blocks that their author did not seal"),
-    Attack("unasked_blocks", "own", "Answers of 64 kB to requests for blocks that nobody made, 200 a second to each "
-           "validator.", prepared_flood_action(200, _unasked_blocks, at_once=16), 50_000,
+    Attack("unasked_blocks", "own", "Answers of 64 kB without a request for blocks, 200 a second to each validator.",
+           prepared_flood_action(200, _unasked_blocks, at_once=16), 50_000,
            "answers that were not asked for"),
 )  # fmt: skip
 TRANSACTION_FLOODS = (

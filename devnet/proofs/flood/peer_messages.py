@@ -66,7 +66,7 @@ CLAIMANT_COUNT = 96
 NOWHERE_ADDRESS = "127.0.0.99"
 HEAL_SECONDS, HEALED_BLOCKS = 30.0, 3
 FORGED_RULE = "signatures that do not verify"
-GOSSIP_RULE = "gossip whose signature does not verify"
+GOSSIP_RULE = "gossip with invalid signatures"
 
 
 def _status_of(intruder: HostilePeer) -> PeerStatus:
@@ -380,7 +380,7 @@ REQUESTS = (
            flood_action(500 / POLL_IDENTITIES, _wanted_id_message, identities=POLL_IDENTITIES), 200_000),
     Attack("far_votes", "N1", "Votes for a round a million ahead, 18,000 a second to each validator. They were dropped "
            "without a look at the signature, after 40 us of the loop each, and cost their sender nothing.",
-           prepared_flood_action(18_000, _far_votes), 2_500_000, "votes for rounds far beyond what may be ahead"),
+           prepared_flood_action(18_000, _far_votes), 2_500_000, "votes for rounds far beyond the limit"),
     Attack("own_key_ballots", "N7", "Votes in the receiver's own name, near and far in turn, 5,000 a second to each "
            "validator. The signature was checked before round and duplicates, because a copy of the validator's key "
            "must be noticed.", prepared_flood_action(5_000, _own_key_ballots), 700_000, FORGED_RULE),
@@ -403,7 +403,7 @@ REQUESTS = (
            GOSSIP_RULE,
            hogged=True),
     Attack("made_up_answers", "R2", "Say that a tip 30 blocks ahead is known; when asked for it, answer with eight "
-           "blocks of 50,000 extrinsics.", _make_up_answers, 5_000, "answers whose blocks nobody sealed"),
+           "blocks of 50,000 extrinsics.", _make_up_answers, 5_000, "answers with unsealed blocks"),
 )  # fmt: skip
 NEWCOMERS = (
     Attack("identity_churn", "N8", "A new identity connects, says hello and leaves, as fast as one client can, at each "

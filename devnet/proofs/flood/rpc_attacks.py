@@ -491,8 +491,8 @@ ATTACKS = (
            crumb_action("blobs", b"PUT /blobs HTTP/1.1\r\n" + HOST_LINE + CHUNKED),
            200_000, beside=(Door.BLOBS,), needs=ExtraProcess.PROVIDER, hogged=True),
     Attack("foreign_origin", "M1", "POST as a foreign page sends it, without a preflight: a submission, and batches "
-           "of metadata. The origin was looked at when the calls had run; the page sees 403, and what it wanted has "
-           "happened.", prepared_post_action(_from_a_page, 4, FROM_A_PAGE), 5_000, aftermath=_was_submitted),
+           "of metadata. The server checked the origin after the calls: the page saw 403, and the calls had run.",
+           prepared_post_action(_from_a_page, 4, FROM_A_PAGE), 5_000, aftermath=_was_submitted),
     Attack("batch_of_metadata", "A15", "Batches of 100 `state_getMetadata`, one after the other by three clients: "
            "answered without giving way.",
            post_action(batch_of_calls("state_getMetadata", CALL_COUNT), client_count=3), 2_000),
@@ -502,7 +502,7 @@ ATTACKS = (
     Attack("batch_of_keys", "M7", "500 calls of `state_getKeysPaged` at the oldest block whose state is remembered, "
            "under all that came later.", prepared_post_action(_key_queries), 2_000),
     Attack("forged_submissions", "E1", "Four clients hand in the longest extrinsics under a rich account's name, "
-           "four a batch, with random signatures. The pool has accounts of time for peers; what came by RPC had none.",
+           "four a batch, with random signatures. The pool measured the time of peers, and not that of RPC clients.",
            prepared_post_action(forged_submissions(nested_batch, FORGED), FORGED_CLIENTS), 2_000),
     Attack("small_forged_submissions", "E1", "The same with 500 of the shortest in each batch: a signature to check "
            "for every 150 bytes.",
@@ -515,8 +515,8 @@ ATTACKS = (
            "clients.", prepared_post_action(_proof_queries, 2), 2_000),
     Attack("certified_headers", "E4", "Batches of 500 `ogpu_certifiedHeader`, each of a height of its own: a header "
            "and a certificate from the disk.", post_action(_HEADERS, client_count=3), 2_000),
-    Attack("nested_fees", "E5", "What a thousand batches within one extrinsic of 117 kB would cost, asked by two "
-           "clients again and again.", prepared_post_action(_nested_fee, 2), 2_000),
+    Attack("nested_fees", "E5", "Two clients ask again and again for the fee of an extrinsic of 117 kB with a "
+           "thousand nested batches.", prepared_post_action(_nested_fee, 2), 2_000),
     Attack("many_subscriptions", "N3", "40 clients with 1,024 subscriptions each, in batches, that read all that "
            "comes: nothing bounded them together.", talk_action(CLIENTS, *SUBSCRIBING), 20_000),
     Attack("unread_subscriptions", "N4", "The same clients, but none reads: each dropped item was a line in the "

@@ -99,7 +99,7 @@ def figures(facts_by_scenario: Mapping[str, HeardLie | LiarsRun]) -> str:
         f"{verdict_counts['named']} named, "
         f"{verdict_counts['harmless']} cannot matter, {verdict_counts['unnoticed']} without any proof "
         f"({sum(hearing_row['is_deceived'] for hearing_row in hearing_rows)} believed); {miss_counts['moved']} "
-        "moved grains that no command said, "
+        "moved grains without a command, "
         f"{sum(len(proof_run.bonds_touched) for proof_run in liars_runs)} honest bonds touched, "
         f"{miss_counts['posted twice']} "
         "posted twice, "
@@ -118,7 +118,7 @@ PROOF = LiveProof(
             for name, lie in LIES_BY_NAME.items()
         ),
         Scenario(
-            HONEST_SCENARIO, "Those who are honest meanwhile", all_lies_told, lambda run: run, harm_done,
+            HONEST_SCENARIO, "Honest accounts meanwhile", all_lies_told, lambda run: run, harm_done,
             is_always_judged=True,
         ),
         Scenario(

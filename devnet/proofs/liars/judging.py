@@ -61,7 +61,7 @@ def judge_output(hearing: Hearing) -> None:
     telling_words = (*told_lie.words, *PROOF_WORDS) if told_lie.noticed is not Noticed.HARMLESS else PROOF_WORDS
     hearing.is_named = any(telling_word in hearing.text for telling_word in telling_words)
     if not hearing.told:
-        hearing.misses.append("the lie was never told: nothing was tested")
+        hearing.misses.append("the node never lied: nothing was tested")
     if told_lie.noticed is Noticed.NAMED and not hearing.is_named:
         hearing.misses.append(f"not named: {shown_text(hearing.text)}")
     for output in (*hearing.under_lie, *hearing.repeats):
@@ -72,7 +72,7 @@ def judge_output(hearing: Hearing) -> None:
         elif output.status not in EXIT_STATUSES:
             hearing.misses.append(f"dead, with status {output.status}: {shown_text(output.text)}")
         if any(shell_code in output.text for shell_code in SHELL_CODES):
-            hearing.misses.append(f"prints what a terminal takes for a command: {shown_text(output.text)}")
+            hearing.misses.append(f"prints a command for the terminal: {shown_text(output.text)}")
 
 
 def judge_actions(
@@ -92,7 +92,7 @@ def judge_actions(
         if transfer in remaining_transfers:
             remaining_transfers.remove(transfer)
         else:
-            hearing.misses.append(f"moved: {transfer[1]} grains to 0x{transfer[0].hex()} that no command said")
+            hearing.misses.append(f"moved: {transfer[1]} grains to 0x{transfer[0].hex()} without a command")
     if len(account_moves.units) > unit_count:
         hearing.misses.append(f"posted twice: {len(account_moves.units)} units instead of {unit_count}")
     # A program that sends again with a new nonce acts twice, once the first extrinsic is included too.
@@ -100,7 +100,7 @@ def judge_actions(
         hearing.misses.append(f"sent {account_moves.extrinsics} extrinsics instead of 1")
     if hearing.done < hearing.wanted and not (hearing.is_deceived and told_lie.noticed is Noticed.UNPROVABLE):
         last_output = (hearing.repeats or hearing.under_lie)[-1]
-        hearing.misses.append(f"never done, though told again honestly: {shown_text(last_output.text)}")
+        hearing.misses.append(f"never done, although the node answered honestly again: {shown_text(last_output.text)}")
     if told_lie.noticed is Noticed.HARMLESS and any(output.status != 0 for output in hearing.under_lie):
         hearing.misses.append(f"failed under a lie that cannot matter: {shown_text(hearing.text)}")
 

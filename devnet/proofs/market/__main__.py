@@ -205,7 +205,7 @@ async def _slot_of_block(chain_client: ChainClient, height: int) -> int:
 def tokens_of(unit: Unit) -> int:
     """Return the output tokens that a settled unit was paid for."""
     winning_racer = winner_of(unit)
-    assert winning_racer is not None, "a settled unit has who was paid"
+    assert winning_racer is not None, "a settled unit has a paid provider"
     assert winning_racer.reveal is not None, "a winner has revealed"
     return winning_racer.reveal.output_tokens
 
@@ -356,7 +356,7 @@ def _offer_devices(stage: Stage) -> None:
 MARKET_NETWORK = FreshDevnet(VALIDATOR_COUNT, prepare=_offer_devices)
 PROOF = LiveProof(
     "market",
-    "What a market of four providers computes, beside the same tokens computed bare.",
+    "Compare the output of a market of four providers with the same tokens computed bare.",
     [
         Scenario(
             "trades", f"{PROVIDER_COUNT} of {VALIDATOR_COUNT} validators offer a device; batches of up to "

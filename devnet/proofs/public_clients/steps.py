@@ -88,7 +88,7 @@ async def read_storage(client: AsyncClient) -> None:
     held_entries = await storage_value(client, "Balances", "Holds", validator_address)
     require(
         sum(hold_entry["amount"] for hold_entry in held_entries) == reserved_balance > 0,
-        f"what a validator holds is what is reserved: {held_entries}",
+        f"a validator's holds add up to its reserved balance: {held_entries}",
     )
     require(
         {"TrustStake": "Stake"} in [hold_entry["id"] for hold_entry in held_entries],
@@ -152,7 +152,7 @@ async def bond_and_delegate(client: AsyncClient) -> None:
     delegation_value = position["shares"] * stake_pool["value"] // stake_pool["shares"]
     require(delegation_value == delegated, f"the delegation by its shares: {delegation_value}")
     listed_validators = await client.storage_keys("TrustStake", "Delegations", address)
-    require(listed_validators == [validator], f"what an account has by a prefix: {listed_validators}")
+    require(listed_validators == [validator], f"the entries of an account by a prefix: {listed_validators}")
     reserved_balance = (await storage_value(client, "System", "Account", address))["data"]["reserved"]
     require(reserved_balance == bonded_grains, "a bond is reserved, a delegation lies with the chain")
     # Older libraries know only the runtime APIs that they ship, and not those in the metadata (V15).
@@ -161,10 +161,10 @@ async def bond_and_delegate(client: AsyncClient) -> None:
         values_by_validator = {hold_entry["validator"]: hold_entry["value"] for hold_entry in summary["stakes"]}
         require(
             values_by_validator == {validator: delegated, address: bonded_grains},
-            f"what the runtime says: {values_by_validator}",
+            f"the answer of the runtime: {values_by_validator}",
         )
         locked_entries = await client.runtime_call("LocksApi", "held", address, None)
-        require("Stake" in str(locked_entries), f"what is locked: {locked_entries}")
+        require("Stake" in str(locked_entries), f"the locked money: {locked_entries}")
     print_step("stake", bond=bonded_grains, delegated=delegation_value)
 
 

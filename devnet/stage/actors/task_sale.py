@@ -111,7 +111,7 @@ def sell_task(
         sale.rows.append(sale_row)
         on_row(sale_row)
     if sale is None:
-        raise DevnetError(f"`ogpu task submit {task_file}` said nothing of its task")
+        raise DevnetError(f"`ogpu task submit {task_file}` printed no task")
     return sale
 
 

@@ -206,7 +206,7 @@ class LazyJudging(TaskJudgeDuty):
 
     async def _judge(self, case: TaskCase, search: Search) -> None:
         slot_result = case.slot.result
-        assert slot_result is not None, "who is judged has stated a result"
+        assert slot_result is not None, "a judged provider has stated a result"
         try:
             self._keep(case, Statement(Answered(slot_result.root), os.urandom(32)))
             await self._take_if_due(case, JudgeStep.COMMIT)

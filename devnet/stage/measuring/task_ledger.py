@@ -234,7 +234,7 @@ async def _record_prepaid(
         task_record.order.slots,
         task_record.order.milestones if is_by_time(task_record.order) else 0,
     )
-    task_sums.moves.append(TaskMove(block_height, task_event.customer, -prepaid, "what blocks look at is prepaid"))
+    task_sums.moves.append(TaskMove(block_height, task_event.customer, -prepaid, "the work of blocks is prepaid"))
 
 
 def _record_settlement(

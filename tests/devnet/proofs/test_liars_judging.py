@@ -58,7 +58,7 @@ def test_a_lie_that_is_not_named_is_a_miss() -> None:
 
 def test_a_lie_that_was_never_told_proves_nothing() -> None:
     found = misses(heard(HARMLESS, CommandOutput(0, "", 1), told=0), once())
-    assert found == ["the lie was never told"]
+    assert found == ["the node never lied"]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_lie_that_was_never_told_proves_nothing() -> None:
         (CommandOutput(None, "(hung)", 200), "hung for 200 s"),
         (CommandOutput(-9, "", 1), "dead, with status -9"),
         (CommandOutput(1, "Traceback (most recent call last)\nKeyError", 1), "dead"),
-        (CommandOutput(0, "\x1b[2Jhello", 1), "prints what a terminal takes for a command"),
+        (CommandOutput(0, "\x1b[2Jhello", 1), "prints a command for the terminal"),
     ],
 )
 def test_a_program_that_dies_hangs_or_shouts(said: CommandOutput, miss: str) -> None:
@@ -101,7 +101,7 @@ def test_who_believes_what_nothing_refutes_is_deceived_and_no_miss() -> None:
 
 def test_who_believes_what_it_could_have_known_misses() -> None:
     hearing = heard(NAMED, CommandOutput(0, NAMING, 1))
-    assert misses(hearing, nothing()) == ["never done, though told again honestly"]
+    assert misses(hearing, nothing()) == ["never done, although the node answered honestly again"]
 
 
 def test_a_lie_that_cannot_matter_stops_nobody() -> None:
