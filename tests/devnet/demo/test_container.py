@@ -61,7 +61,7 @@ def test_a_container_that_ran_is_told_with_what_it_paid(monkeypatch: pytest.Monk
         ({"exit": 1}, "ended as"),
         ({"outcome": TaskOutcome.LEFT}, "ended as"),
         ({"count": b"8\n"}, "left"),
-        ({"paid": 0}, "paid nothing"),
+        ({"paid": 0}, "not paid"),
     ],
 )
 def test_one_that_did_not_is_a_failure(
