@@ -31,8 +31,13 @@ from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 
 PORT = click.IntRange(0, 65535)
 ACCOUNT_OPTIONS = tuple(f"--{name.lower()}" for name in DEV_NAMES)
-FOREIGN_WORDS = {"start": "ogpu-node", "run": "ogpu-node"}
-"""Words of other programs: a node runs without a subcommand."""
+FOREIGN_WORDS = {
+    "start": "ogpu-node",
+    "run": "ogpu-node",
+    "init": "Make a chain spec with `ogpu-node build-spec`, and keys with `ogpu-node key insert`.",
+    "generate --type": "--scheme",
+}
+"""Words of other programs. A node runs without a subcommand."""
 ADDRESS_OPTIONS = ("--bootnodes", "--public-addr")
 
 base_path_option = click.option(

@@ -51,12 +51,18 @@ class OddAnswerError(NodeUnreachableError):
     """The node's answer does not fit the request: it counts as no answer."""
 
 
+REASON_MAX = 1_000
+"""Characters of a refusal that are shown."""
+
+
 class RpcError(Exception):
     """The node refused a call: the three parts of a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: RpcJson = None) -> None:
         """Keep the parts; the text names both message and data."""
-        super().__init__(unquoted(f"{message}: {data}" if data else str(message)))
+        reason = unquoted(f"{message}: {data}" if data else str(message))
+        # The node chooses the text: it fills no screen, and no line of it passes for one of this program.
+        super().__init__(reason[:REASON_MAX].replace("\n", " "))
         self.code = code
         self.message = message
         self.data = data

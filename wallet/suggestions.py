@@ -20,7 +20,7 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
 
 def suggestions(word: str, known: Iterable[str], count_max: int = 3) -> list[str]:
     """Return the known names that resemble a word, the most similar first. Then those of which one begins the other."""
-    typed, names = word[:LENGTH_MAX].lower(), {name.lower(): name for name in known}
+    typed, names = word[:LENGTH_MAX].lower(), {name.lower(): name for name in known if len(name) <= LENGTH_MAX}
     similar = get_close_matches(typed, names, count_max, SIMILARITY_MIN)
     begun = [
         name

@@ -63,6 +63,9 @@ def parse(secret_text: str) -> Suri:
     junctions = tuple(
         _junction(len(slashes) == 2, step_name) for slashes, step_name in _JUNCTION.findall(suri_match["path"])
     )
+    # An empty file or pipe is a mistake of a script. Its key would be the development root, which everybody knows.
+    if not secret_text.strip():
+        raise SuriError("the secret is empty. Give a recovery phrase, or a path such as //Alice", code="secret_empty")
     if len(junctions) > MAX_JUNCTIONS:
         raise SuriError(f"the secret's path has more than {MAX_JUNCTIONS} steps", code="secret_too_long")
     return Suri(suri_match["root"].strip() or DEV_PHRASE, junctions, suri_match["password"])

@@ -44,6 +44,7 @@ FOREIGN_WORDS = {
     "staking": "ogpu-wallet stakes",
     "accounts": "ogpu-wallet list",
     "holds": "ogpu-wallet locks",
+    "stake --validator": "To stake with a validator, use `ogpu-wallet delegate VALIDATOR AMOUNT`.",
 }
 """Words of Substrate's wallets and of earlier versions, and the commands that do the same."""
 

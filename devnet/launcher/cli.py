@@ -92,7 +92,7 @@ def restart() -> None:
 
 
 @ogpu_devnet.command()
-@click.option("--purge", is_flag=True, help="Remove the files too: chain, keys, logs.")
+@click.option("--purge", is_flag=True, help="Remove the folder too, with all files in it.")
 @runs("devnet.launcher.commands:down")
 def down() -> None:
     """Stop every process of the devnet."""

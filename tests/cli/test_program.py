@@ -66,6 +66,8 @@ def test_a_word_of_another_system_is_answered_with_the_word_here(name: str) -> N
     assert not words.keys() & program.commands.keys()
     for word, here in words.items():
         *_, typed = path = word.split()
+        if len(path) > 1 and path[0] not in program.commands:
+            path = ["unit", *path]
         code = "other_option" if typed.startswith("-") else "unknown_command"
         result = CliRunner().invoke(program, ["--json", *path])
         assert (result.exit_code, ended_code(result)) == (2, code)
@@ -87,7 +89,7 @@ def test_a_word_of_another_system_is_answered_with_the_word_here(name: str) -> N
 
 def test_each_group_answers_words_of_others_and_typing_mistakes() -> None:
     for words, here in (
-        (["unit", "submit"], "ogpu task submit"),
+        (["unit", "submit"], "ogpu unit post"),
         (["unit", "lst"], "ogpu unit list"),
         (["unit", "units"], "ogpu unit list"),
         (["task", "describe"], "ogpu task show"),
@@ -217,6 +219,9 @@ def test_an_option_of_a_command_before_it_is_shown_its_place() -> None:
         (main, ["send", "//Bob", "5"], "missing_parameter", "//Alice"),
         (provider_cli.main, ["offer", "0x99", "--ask", "1"], "missing_parameter", "`ogpu offer services`"),
         (client_cli.main, ["ps"], "missing_parameter", "//Alice"),
+        (client_cli.main, ["unit", "submit", "prompts.txt"], "unknown_command", "`ogpu unit post`"),
+        (node_cli.ogpu_node, ["init"], "unknown_command", "build-spec"),
+        (node_cli.ogpu_node, ["key", "generate", "--type", "ed25519"], "other_option", "`--scheme`"),
     ],
 )
 def test_a_mistake_of_a_newcomer_is_answered_with_the_right_words(

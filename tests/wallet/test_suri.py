@@ -83,6 +83,8 @@ def test_password_and_path_may_hold_what_the_form_allows() -> None:
         ("0x1234", "seed_form"),
         (ALICE_SEED + "00", "seed_form"),
         (ALICE_SEED + "///password", "seed_with_password"),
+        ("", "secret_empty"),
+        (" \n", "secret_empty"),
         ("//Alice/", "secret_form"),
         ("//Alice//", "secret_form"),
         ("//18446744073709551616", "ambiguous_path"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def sample(session: WalletSession, source: str, key_text: str | None, prompt: st
     """Carry out `ogpu task sample`."""
     form, tensors = _of_file(Path(source)) if source.endswith(MODEL_ENDING) else _of_task(session, source, key_text)
     try:
-        added = form.sample(tensors, prompt.encode(), max_tokens, seed.to_bytes(SEED_BYTES, "little"))
+        added = form.sample(tensors, os.fsencode(prompt), max_tokens, seed.to_bytes(SEED_BYTES, "little"))
     except ImportError as error:
         reason = f"this machine lacks a library: {error}. Run `pip install '.[provider]'`"
         raise ExportError(reason, code="library_missing") from None

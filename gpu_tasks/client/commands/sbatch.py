@@ -36,7 +36,7 @@ def sbatch(session: WalletSession, /, file: Path, **given: Any) -> None:
 
 def _loaded(path: Path, conversion: dict[str, Any]) -> tuple[LoadedTask, Sequence[str]]:
     """Return the job of a script with the words of its hints; WalletError for a script that is no job."""
-    data = read_foreign(path)  # once: the file may be a pipe, and the checked bytes are the ones to send
+    data = read_foreign(path)  # Once: the checked bytes are the ones to send.
     draft, hints = converted(path, data, ForeignForm.SBATCH, conversion)
     source = read_any_task(draft.text().encode(), str(path))
     image = None if source.image is None else look_at_image(conversion["archive"], source.image.sha256)

@@ -3,6 +3,8 @@
 IN_AND_OUT = "Files go in by `--in FILE`, and come back from /out by `--out`."
 NO_PORTS = "A job has no ports. A lease has: see `ogpu task submit`."
 IN_WORKSPACE = "The program begins in /workspace."
+TERMINAL_AT_ONCE = "Leave it out: `ogpu exec` opens a terminal by itself."
+OF_KEY = "Name a key: `--key KEY`, of `ogpu-wallet list`."
 NO_TERMINAL = "Leave it out: `ogpu exec` gives you a terminal in a container that runs."
 
 FOREIGN_WORDS = {
@@ -34,6 +36,7 @@ FOREIGN_WORDS = {
     "send": "ogpu-wallet send",
     "transfer": "ogpu-wallet send",
     "unit ps": "ogpu unit list",
+    "unit submit": "ogpu unit post",
     "unit describe": "ogpu unit show",
     "unit inspect": "ogpu unit show",
     "unit rm": "ogpu unit cancel",
@@ -41,6 +44,11 @@ FOREIGN_WORDS = {
     "task describe": "ogpu task show",
     "offer list": "ogpu offer search",
     "offer show": "ogpu offer search",
+    "post --model": "The service decides the model: `--service N`, of `ogpu offer services`.",
+    "exec -i": TERMINAL_AT_ONCE,
+    "exec -t": TERMINAL_AT_ONCE,
+    "squeue -u": OF_KEY,
+    "scancel -u": "Name the tasks: `ogpu squeue --key KEY` lists them.",
     "run --gpus": "--gpu any",
     "run --runtime": "--gpu any",
     "run --cpus": "--cpu",

@@ -7,10 +7,12 @@ numpy.lib.format (version 1.0).
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from gpu_tasks.workloads.form import ModelTensor
 from wallet.errors import WalletError, in_words
@@ -18,6 +20,7 @@ from wallet.errors import WalletError, in_words
 NPY_MAGIC = b"\x93NUMPY\x01\x00"
 NPY_ALIGNMENT = 64
 HEADER_ALIGNMENT = 8
+FLOAT_BYTES = 4
 
 
 class ExportError(WalletError):
@@ -65,14 +68,27 @@ def read_safetensors(data: bytes) -> tuple[tuple[ModelTensor, ...], dict[str, st
     try:
         header = json.loads(data[8:end])
         metadata = {str(name): str(value) for name, value in header.pop("__metadata__").items()}
-        tensors = []
-        for name, each in header.items():
-            first, last = each["data_offsets"]
-            tensors.append(ModelTensor(name, tuple(map(int, each["shape"])), data[end + first : end + last]))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        return _tensors(header, data, end), metadata
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = f"the file is not a model that --export wrote: {in_words(error)}"
         raise ExportError(reason, code="no_model") from None
-    return tuple(tensors), metadata
+
+
+def _tensors(header: Mapping[str, Any], data: bytes, start: int) -> tuple[ModelTensor, ...]:
+    """Return the tensors, of which one follows the other. Raise ValueError if one overlaps another or has other sizes.
+
+    Overlapping tensors would be copied again and again, so a small file could take any amount of memory.
+    """
+    tensors, place = [], start
+    for name, each in header.items():
+        shape, (first, last) = tuple(each["shape"]), each["data_offsets"]
+        if start + first != place or last - first != FLOAT_BYTES * math.prod(shape) or min(shape, default=0) < 1:
+            raise ValueError(f"tensor {name} has another place or size")
+        tensors.append(ModelTensor(name, shape, data[place : start + last]))
+        place = start + last
+    if place != len(data):
+        raise ValueError("the tensors are not all of the data")
+    return tuple(tensors)
 
 
 def require_form(path: Path) -> None:

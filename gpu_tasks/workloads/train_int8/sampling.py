@@ -3,6 +3,7 @@
 Invariant: a byte depends on the model, the text before it, the seed and its place alone, on every machine.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -57,7 +58,12 @@ def _weights(tensors: Sequence[ModelTensor]) -> list[Integers]:
 def _stored(named: Mapping[str, ModelTensor], name: str, unit: int) -> Integers:
     """Return a tensor as rows of weights in units of 2**-24."""
     found = named.get(name)
-    if found is None or not 1 <= len(found.shape) <= 2 or 4 * np.prod(found.shape) != len(found.data) or not found.data:
+    if (
+        found is None
+        or not 1 <= len(found.shape) <= 2
+        or 4 * math.prod(found.shape) != len(found.data)
+        or not found.data
+    ):
         raise DecodeError(f"no usable tensor {name}")
     values = np.frombuffer(found.data, "<f4").astype(np.float64) * (1 << unit)
     if not (np.abs(values) <= WEIGHT_LIMIT >> (WEIGHT_UNIT - unit)).all():

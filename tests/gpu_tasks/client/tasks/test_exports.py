@@ -14,7 +14,14 @@ from hypothesis import given
 
 from error_codes import ended_code, raises_code
 from gpu_tasks.client.commands import task_runs
-from gpu_tasks.client.tasks.exports import ExportError, exported, npz_file, require_form, safetensors_file
+from gpu_tasks.client.tasks.exports import (
+    ExportError,
+    exported,
+    npz_file,
+    read_safetensors,
+    require_form,
+    safetensors_file,
+)
 from gpu_tasks.client.tasks.results import FetchedRun
 from gpu_tasks.data.run_states import RunState
 from gpu_tasks.market.training.tasks import TaskState
@@ -123,3 +130,31 @@ def test_a_result_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
         assert ended_code(ogpu(tmp_path, url, *words[:-1], str(tmp_path / "x.pt"))) == "export_form_unknown"
         monkeypatch.setattr(registry, "form_of", lambda _: None)
         assert ended_code(ogpu(tmp_path, url, *words, "--force")) == "no_model"
+
+
+ONE = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "data_bytes"),
+    [
+        ({"a": ONE, "b": ONE}, 16),  # the same data twice
+        ({"a": {**ONE, "shape": [-2, -2]}}, 16),
+        ({"a": {**ONE, "shape": [4, 2**62 + 1]}}, 16),
+        ({"a": {**ONE, "shape": [float("inf")]}}, 16),
+        ({"a": {**ONE, "shape": [], "data_offsets": [0, 4]}}, 4),
+        ({"a": {**ONE, "data_offsets": [16, 32]}}, 32),
+        ({"a": {**ONE, "data_offsets": [0, -16]}}, 16),
+        ({"a": ONE}, 20),
+        ({"a": ONE}, 12),
+    ],
+)
+def test_tensors_that_do_not_follow_each_other_are_no_model(tensors: dict[str, Any], data_bytes: int) -> None:
+    header = json.dumps({"__metadata__": {}, **tensors}).encode()
+    with raises_code(ExportError, "no_model"):
+        read_safetensors(len(header).to_bytes(8, "little") + header + bytes(data_bytes))
+
+
+def test_tensors_in_a_row_are_read_again() -> None:
+    tensors = (ModelTensor("a", (2, 2), bytes(range(16))), ModelTensor("b", (1,), b"wxyz"))
+    assert read_safetensors(safetensors_file(tensors, {"workload": "w"})) == (tensors, {"workload": "w"})
