@@ -99,7 +99,7 @@ async def _measure(ledger: Ledger, fresh: Chain) -> Figures:
             chain=ledger.chain,
             validator_keys=ledger.validator,
             transaction_pool=pool,
-            verify_signature=workers.verify,
+            verify=workers.verify,
             clock=clock,
             inherents=lambda _: (),
         )

@@ -114,10 +114,10 @@ class ConnectionDoor:
 class PacedTransport(asyncio.Transport):
     """A transport that reads only while both its protocol and its door allow it."""
 
-    def __init__(self, real_transport: asyncio.Transport) -> None:
+    def __init__(self, real: asyncio.Transport) -> None:
         """Create it; both allow reading at first."""
         super().__init__()
-        self._real = real_transport
+        self._real = real
         self._is_held_by_protocol = self._is_held_by_door = False
 
     def hold(self, *, is_held: bool) -> None:
@@ -212,8 +212,8 @@ class Visitor(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Enter through the door, or refuse and close."""
         assert isinstance(transport, asyncio.Transport)
-        peer_name = transport.get_extra_info("peername")
-        self.transport, self.network = PacedTransport(transport), network_of(str(peer_name[0])) if peer_name else None
+        peer = transport.get_extra_info("peername")
+        self.transport, self.network = PacedTransport(transport), network_of(str(peer[0])) if peer else None
         self.active_at = asyncio.get_running_loop().time()
         if not self._door.enter(self):
             if not self._door.is_closed:
@@ -297,9 +297,9 @@ class Visitor(asyncio.BufferedProtocol):
         self.transport.hold(is_held=self._is_deaf)
 
     def _watch(self) -> None:
-        running_loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         idle_seconds = self._door.limits.idle_seconds
-        if not self.served and running_loop.time() - self.active_at >= idle_seconds:
+        if not self.served and loop.time() - self.active_at >= idle_seconds:
             self.end()
             return
-        self._timer = running_loop.call_later(idle_seconds / 2, self._watch)
+        self._timer = loop.call_later(idle_seconds / 2, self._watch)

@@ -48,38 +48,32 @@ class PlaceLimits:
     kept_for_this_machine: int = 0
 
 
-def who_yields(guests_inside: Collection[OccupantT], newcomer: str | None, limits: PlaceLimits) -> OccupantT | None:
+def who_yields(guests: Collection[OccupantT], newcomer: str | None, limits: PlaceLimits) -> OccupantT | None:
     """Return the guest that a newcomer of this network replaces; None if there is room.
 
     Raise `NoPlaceError` if no guest yields.
     """
-    strangers = [guest for guest in guests_inside if guest.network is not None]
-    candidates, has_room = list(guests_inside), len(guests_inside) < limits.total
+    strangers = [guest for guest in guests if guest.network is not None]
+    candidates, has_room = list(guests), len(guests) < limits.total
     if newcomer is not None:
         same_network = [guest for guest in strangers if guest.network == newcomer]
         if len(same_network) >= limits.of_network:
             return _idlest(same_network) or _refuse()
         candidates, has_room = strangers, has_room and len(strangers) < limits.total - limits.kept_for_this_machine
-    return None if has_room else _idlest(candidates) or _of_the_most(guests_inside, newcomer)
+    return None if has_room else _idlest(candidates) or _of_the_most(guests, newcomer)
 
 
 def _idlest(candidates: Collection[OccupantT]) -> OccupantT | None:
     return min((guest for guest in candidates if guest.is_idle), key=_active_at, default=None)
 
 
-def _of_the_most(guests_inside: Collection[OccupantT], newcomer: str | None) -> OccupantT:
-    guest_counts = Counter(guest.network for guest in guests_inside)
-    greatest_count = max(
-        (guest_count for network, guest_count in guest_counts.items() if network is not None), default=0
-    )
-    if greatest_count <= guest_counts[newcomer] + 1:  # otherwise the two would only take turns in displacing each other
+def _of_the_most(guests: Collection[OccupantT], newcomer: str | None) -> OccupantT:
+    counts = Counter(guest.network for guest in guests)
+    most = max((count for network, count in counts.items() if network is not None), default=0)
+    if most <= counts[newcomer] + 1:  # otherwise the two would only take turns in displacing each other
         _refuse()
-    crowded_networks = {
-        network
-        for network, guest_count in guest_counts.items()
-        if network is not None and guest_count == greatest_count
-    }
-    return min((guest for guest in guests_inside if guest.network in crowded_networks), key=_active_at)
+    crowded = {network for network, count in counts.items() if network is not None and count == most}
+    return min((guest for guest in guests if guest.network in crowded), key=_active_at)
 
 
 def _active_at(guest: Occupant) -> float:

@@ -94,14 +94,14 @@ class HttpServer:
 
     async def listen(self, host: str, port: int) -> int:
         """Listen and return the port. Raise `OSError` if the port is in use."""
-        running_loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
-        running_loop.set_exception_handler(QuietAccepting().handle)
+        loop.set_exception_handler(QuietAccepting().handle)
         await self._runner.setup()
-        self._listener = await running_loop.create_server(self.door, host, port, backlog=ACCEPTED_AT_ONCE)
+        self._listener = await loop.create_server(self.door, host, port, backlog=ACCEPTED_AT_ONCE)
         for listening in self._listener.sockets:
-            with listening.dup() as listening_copy:
-                listening_copy.listen(QUEUE)
+            with listening.dup() as copy:
+                copy.listen(QUEUE)
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
@@ -151,8 +151,8 @@ class PlainHandler(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Return the answer to malformed HTTP, or to a request that failed here."""
-        plain_message = None if message is None else HTTPStatus(status).phrase
-        response = super().handle_error(request, status, exc, plain_message)
+        plain = None if message is None else HTTPStatus(status).phrase
+        response = super().handle_error(request, status, exc, plain)
         response.headers[hdrs.SERVER] = SERVER_NAME
         return response
 
@@ -166,12 +166,12 @@ class QuietAccepting:
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle a loop error that no task awaits."""
-        accept_error = context.get("exception")
-        if not (isinstance(accept_error, OSError) and accept_error.errno in OUT_OF_FILES and "socket" in context):
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in OUT_OF_FILES and "socket" in context):
             loop.default_exception_handler(context)
         elif time.monotonic() - self._said_at >= LOG_SECONDS:
             self._said_at = time.monotonic()
-            _LOG.warning("no connection can be accepted: %s; raise the limit of open files", accept_error.strerror)
+            _LOG.warning("no connection can be accepted: %s; raise the limit of open files", error.strerror)
 
 
 async def body_of(
@@ -183,16 +183,16 @@ async def body_of(
     """
     if (request.content_length or 0) > limit_bytes:
         raise web.HTTPRequestEntityTooLarge(limit_bytes, request.content_length or 0)
-    chunk_budget, body_bytes = ChunkBudget(), bytearray()
+    budget, body_bytes = ChunkBudget(), bytearray()
     while not request.content.at_eof():  # aiohttp's empty body reports no end if it is read a second time
-        body_part, is_chunk_end = await request.content.readchunk()
+        part, is_end = await request.content.readchunk()
         try:
-            chunk_budget.take(len(body_part), is_end=is_chunk_end)
+            budget.take(len(part), is_end=is_end)
         except TinyChunksError:
             raise web.HTTPBadRequest(text="the chunks of the body are too small") from None
-        body_bytes += body_part
+        body_bytes += part
         if count_moved is not None:
-            count_moved(len(body_part))
+            count_moved(len(part))
         if len(body_bytes) > limit_bytes:
             raise web.HTTPRequestEntityTooLarge(limit_bytes, len(body_bytes))
     return bytes(body_bytes)
@@ -202,6 +202,6 @@ async def _name_no_version(_request: web.Request, response: web.StreamResponse) 
     response.headers[hdrs.SERVER] = SERVER_NAME
 
 
-def _is_our_fault(log_record: logging.LogRecord) -> bool:
+def _is_our_fault(record: logging.LogRecord) -> bool:
     """Return whether a log record is about our own fault: traces of strangers' faults could fill the disk."""
-    return not (log_record.exc_info and isinstance(log_record.exc_info[1], HttpProcessingError | ConnectionError))
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))

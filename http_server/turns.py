@@ -52,12 +52,12 @@ class Turns:
         if not self._is_planned and time.perf_counter() - self._given_at < SLICE_SECONDS:
             self._level = caller.used
             return
-        turn_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not caller.waiting and caller is not self._served:
             self._enter(caller)
-        caller.waiting.append(turn_future)
+        caller.waiting.append(turn)
         self._plan()
-        await turn_future
+        await turn
 
     def _enter(self, caller: Caller) -> None:
         heapq.heappush(self._line, (caller.used, next(self._numbers), caller))
@@ -77,10 +77,10 @@ class Turns:
         while self._line:
             _, _, caller = heapq.heappop(self._line)
             while caller.waiting:
-                turn_future = caller.waiting.popleft()
-                if not turn_future.done():  # its task may have been cancelled
+                turn = caller.waiting.popleft()
+                if not turn.done():  # its task may have been cancelled
                     self._served, self._level = caller, max(self._level, caller.used)
-                    turn_future.set_result(None)
+                    turn.set_result(None)
                     self._plan_if_somebody_waits()
                     return
 

@@ -30,85 +30,83 @@ from wallet.rpc import NodeUnreachableError, RpcConnection, RpcError
 def build_spec(chain: str | None, dev: bool, base_path: Path | None, raw: bool) -> None:
     """Print a chain specification."""
     del base_path
-    chain_spec = chosen_spec(chain, dev=dev)
-    click.echo(to_json(raw_spec(chain_spec) if raw else chain_spec), nl=False)
+    spec = chosen_spec(chain, dev=dev)
+    click.echo(to_json(raw_spec(spec) if raw else spec), nl=False)
 
 
 def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool, with_sign_state: bool) -> None:
     """Remove a chain's database."""
-    chain_paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
-    if not is_there(chain_paths.database):
-        click.echo(f"{chain_paths.database} does not exist: nothing to do")
+    paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
+    if not is_there(paths.database):
+        click.echo(f"{paths.database} does not exist: nothing to do")
         return
-    _refuse_running(chain_paths)
+    _refuse_running(paths)
     if not yes:
-        require_agreement(f"Remove {chain_paths.database}?", "add --yes", BadInputError)
-    shutil.rmtree(chain_paths.database)
+        require_agreement(f"Remove {paths.database}?", "add --yes", BadInputError)
+    shutil.rmtree(paths.database)
     # Both name blocks that were in the database.
-    chain_paths.preference.unlink(missing_ok=True)
-    chain_paths.rounds.unlink(missing_ok=True)
-    click.echo(f"removed {chain_paths.database}")
+    paths.preference.unlink(missing_ok=True)
+    paths.rounds.unlink(missing_ok=True)
+    click.echo(f"removed {paths.database}")
     if with_sign_state:
-        chain_paths.only_sign_state.unlink(missing_ok=True)
-        shutil.rmtree(chain_paths.sign_states, ignore_errors=True)
-        click.echo(f"removed {chain_paths.sign_states}")
-    elif chain_paths.sign_states.exists() or chain_paths.only_sign_state.exists():
-        click.echo(f"kept {chain_paths.sign_states}: it stops this validator from signing twice")
+        paths.only_sign_state.unlink(missing_ok=True)
+        shutil.rmtree(paths.sign_states, ignore_errors=True)
+        click.echo(f"removed {paths.sign_states}")
+    elif paths.sign_states.exists() or paths.only_sign_state.exists():
+        click.echo(f"kept {paths.sign_states}: it stops this validator from signing twice")
 
 
 def check_genesis(chain: str | None, dev: bool, base_path: Path | None) -> None:
     """Print every inequality between the numbers of a chain, and the id of its block 0."""
     del base_path
-    chain_spec = chosen_spec(chain, dev=dev)
-    parameter_values, broken_relations, changeable = genesis_numbers(chain_spec), [], changeable_parameters(chain_spec)
+    spec = chosen_spec(chain, dev=dev)
+    parameter_values, broken_relations, changeable = genesis_numbers(spec), [], changeable_parameters(spec)
     for relation in RELATIONS:
         is_relation_kept = relation.holds(parameter_values)
         click.echo(f"{'holds ' if is_relation_kept else 'BROKEN'} {relation.explained(parameter_values)}")
         if not is_relation_kept:
-            parameter_names = " or ".join(
-                parameter_name for parameter_name in relation.names() if parameter_name in changeable
-            )
+            parameter_names = " or ".join(name for name in relation.names() if name in changeable)
             patch_hint = f"; change {parameter_names} in chainParameters of the patch" if parameter_names else ""
             broken_relations.append(
                 f"{relation.explained(parameter_values)}, which must hold: {relation.reason}{patch_hint}"
             )
     if broken_relations:
         raise BadInputError(". ".join(broken_relations), code="numbers_contradict")
-    _check_boot_nodes(chain_spec)
-    for genesis_warning in genesis_warnings(chain_spec):
+    _check_boot_nodes(spec)
+    for genesis_warning in genesis_warnings(spec):
         note(genesis_warning)
-    click.echo(f"block 0 is 0x{block_id(genesis_block_header(genesis_state(chain_spec))).hex()}")
+    click.echo(f"block 0 is 0x{block_id(genesis_block_header(genesis_state(spec))).hex()}")
 
 
-def genesis_warnings(chain_spec: ChainSpec) -> Iterator[str]:
+def genesis_warnings(spec: ChainSpec) -> Iterator[str]:
     """Yield what is usable, but wrong for a public chain."""
-    if chain_spec.chain_type != "Live":
+    if spec.chain_type != "Live":
         return
-    if chain_spec.parameters == "devnet":
+    if spec.parameters == "devnet":
         yield (
             'chainType is Live, and parameters is "devnet": a node that is offline for two minutes needs a new '
             '--checkpoint. Set parameters to "mainnet"'
         )
-    if not chain_spec.boot_nodes:
+    if not spec.boot_nodes:
         yield "bootNodes is empty: each node needs --bootnodes"
-    if not chain_spec.start_time:
+    if not spec.start_time:
         yield "startTime is missing: nodes do not know the age of block 0"
 
 
-def _check_boot_nodes(chain_spec: ChainSpec) -> None:
+def _check_boot_nodes(spec: ChainSpec) -> None:
     from node.p2p.addresses import AddressError, parse_address  # noqa: PLC0415  # the network stack takes a second
 
-    for address_index, address_text in enumerate(chain_spec.boot_nodes):
+    for address_index, text in enumerate(spec.boot_nodes):
         try:
-            parse_address(address_text)
+            parse_address(text)
         except (AddressError, ValueError) as error:
             raise BadInputError(f"bootNodes[{address_index}]: {error}", code="boot_node_unusable") from error
 
 
-def _refuse_running(chain_paths: Paths) -> None:
+def _refuse_running(paths: Paths) -> None:
     """Raise BadInputError while a node has the database open. A damaged database may be removed."""
     with suppress(DatabaseError):
-        Storage(chain_paths.database, free_bytes_floor=0).close()
+        Storage(paths.database, free_bytes_floor=0).close()
 
 
 def chain_info(chain: str | None, dev: bool, base_path: Path | None, url: str | None) -> None:
@@ -116,20 +114,20 @@ def chain_info(chain: str | None, dev: bool, base_path: Path | None, url: str | 
     if url is not None:
         click.echo(json.dumps(_with_checkpoint(asyncio.run(_final_block_of(url)))))
         return
-    chain_paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
-    if not is_there(chain_paths.database):
+    paths = Paths(base_path or default_base_path(), chosen_spec(chain, dev=dev).id)
+    if not is_there(paths.database):
         raise BadInputError(
-            f"{chain_paths.database} does not exist. Give the --base-path and --chain of the node", code="no_database"
+            f"{paths.database} does not exist. Give the --base-path and --chain of the node", code="no_database"
         )
     # It only reads: the free space that a running node needs does not matter.
-    chain_storage = Storage(chain_paths.database, free_bytes_floor=0)
+    storage = Storage(paths.database, free_bytes_floor=0)
     try:
         block_info = {
-            "finalized_number": chain_storage.head_height,
-            "finalized_hash": "0x" + chain_storage.head_id.hex(),
+            "finalized_number": storage.head_height,
+            "finalized_hash": "0x" + storage.head_id.hex(),
         }
     finally:
-        chain_storage.close()
+        storage.close()
     click.echo(json.dumps(_with_checkpoint(block_info)))
 
 

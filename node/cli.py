@@ -137,9 +137,9 @@ def ogpu_node(context: click.Context, /, **flags: Any) -> None:
         run.run(flags)
 
 
-def _refuse_lists(command_words: Sequence[str]) -> None:
+def _refuse_lists(words: Sequence[str]) -> None:
     """Raise BadInputError for several addresses behind one option: click takes the second for a subcommand."""
-    for option_word, first_word, second_word in zip(command_words, command_words[1:], command_words[2:], strict=False):
+    for option_word, first_word, second_word in zip(words, words[1:], words[2:], strict=False):
         if option_word in ADDRESS_OPTIONS and second_word.startswith("/"):
             raise BadInputError(
                 f"{option_word} takes one address. Repeat it for each: {option_word} {first_word} {option_word} "
@@ -148,9 +148,9 @@ def _refuse_lists(command_words: Sequence[str]) -> None:
             )
 
 
-def _refuse_two_accounts(command_words: Sequence[str]) -> None:
+def _refuse_two_accounts(words: Sequence[str]) -> None:
     """Raise BadInputError for two shortcuts such as --alice: click would take the last one silently."""
-    accounts = [account_word for account_word in dict.fromkeys(command_words) if account_word in ACCOUNT_OPTIONS]
+    accounts = [account_word for account_word in dict.fromkeys(words) if account_word in ACCOUNT_OPTIONS]
     if len(accounts) > 1:
         raise BadInputError(f"{' and '.join(accounts)} name several validators. Give one", code="several_accounts")
 
@@ -298,9 +298,9 @@ def prove() -> None:
     """Print the stored keys with their proof for the stash."""
 
 
-def main(command_words: Sequence[str] | None = None) -> None:
-    """Run the program with `command_words` in place of the command line."""
-    ogpu_node(command_words, prog_name="ogpu-node")
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the program with `words` in place of the command line."""
+    ogpu_node(words, prog_name="ogpu-node")
 
 
 if __name__ == "__main__":

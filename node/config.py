@@ -200,17 +200,17 @@ def chosen_spec(chain: str | None, *, dev: bool) -> ChainSpec:
     spec_name = chain or default_name
     if spec_name in PRESETS:
         return load_spec(spec_name)
-    spec_path = Path(spec_name)  # a stranger's file is checked before anything is written
-    if not spec_path.is_file():
+    path = Path(spec_name)  # a stranger's file is checked before anything is written
+    if not path.is_file():
         raise BadInputError(_unknown_chain(spec_name), code="unknown_chain")
-    if spec_path.stat().st_size > SPEC_BYTES_MAX:
+    if path.stat().st_size > SPEC_BYTES_MAX:
         raise BadInputError(
-            f"{spec_path} has more than {SPEC_BYTES_MAX:,} bytes, so it is no chain spec", code="chain_spec_unusable"
+            f"{path} has more than {SPEC_BYTES_MAX:,} bytes, so it is no chain spec", code="chain_spec_unusable"
         )
     try:
-        return load_spec(spec_path.read_bytes())
+        return load_spec(path.read_bytes())
     except SpecError as error:
-        raise BadInputError(f"{spec_path} is not a usable chain spec: {error}", code="chain_spec_unusable") from error
+        raise BadInputError(f"{path} is not a usable chain spec: {error}", code="chain_spec_unusable") from error
 
 
 def _unknown_chain(chain_name: str) -> str:

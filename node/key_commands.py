@@ -49,15 +49,15 @@ def inspect(uri: str, scheme: str, output_type: str) -> None:
 
 def generate_node_key(path: Path | None) -> None:
     """Print or write a new network key."""
-    node_seed = secrets.token_bytes(SEED_BYTES)
+    seed = secrets.token_bytes(SEED_BYTES)
     if path is None:
-        click.echo(node_seed.hex())
+        click.echo(seed.hex())
     else:
         try:
-            write_new(path, node_seed.hex().encode() + b"\n")
+            write_new(path, seed.hex().encode() + b"\n")
         except FileExistsError:
             raise BadInputError(f"{path} exists already. Name a new file", code="file_exists") from None
-    click.echo(_peer_id_of(node_seed), err=True)
+    click.echo(_peer_id_of(seed), err=True)
 
 
 def inspect_node_key(path: Path) -> None:
@@ -67,51 +67,49 @@ def inspect_node_key(path: Path) -> None:
     else:
         text = read_plain(path, NETWORK_KEY_BYTES_MAX).decode("ascii", "replace")
     try:
-        node_seed = bytes.fromhex(text.strip().removeprefix("0x"))
+        seed = bytes.fromhex(text.strip().removeprefix("0x"))
     except ValueError as error:
         raise BadInputError("this is not a network key. Give 64 hex digits", code="not_a_network_key") from error
-    if len(node_seed) != SEED_BYTES:
-        raise BadInputError(
-            f"a network key has {SEED_BYTES} bytes, and this has {len(node_seed)}", code="not_a_network_key"
-        )
-    click.echo(_peer_id_of(node_seed))
+    if len(seed) != SEED_BYTES:
+        raise BadInputError(f"a network key has {SEED_BYTES} bytes, and this has {len(seed)}", code="not_a_network_key")
+    click.echo(_peer_id_of(seed))
 
 
 def insert(base_path: Path | None, chain: str | None, key_type: str, suri: str | None, suri_file: Path | None) -> None:
     """Put a key into a chain's keystore."""
     secret_uri = _secret_uri(suri, suri_file)
-    chain_paths = _chain_paths(base_path, chain)[0]
-    public_key = Keystore(chain_paths.keystore).insert(
+    paths = _chain_paths(base_path, chain)[0]
+    public = Keystore(paths.keystore).insert(
         KEY_TYPES[key_type], _key_pair_of(secret_uri, Scheme.ED25519).secret_key[:SEED_BYTES]
     )
-    click.echo("0x" + public_key.hex())
+    click.echo("0x" + public.hex())
 
 
 def rotate(base_path: Path | None, chain: str | None, owner: str, keyring: Path) -> None:
     """Make and print session and VRF keys with their proof."""
-    chain_paths, chain_spec = _chain_paths(base_path, chain)
-    genesis_hash = genesis_of(chain_spec)
+    paths, spec = _chain_paths(base_path, chain)
+    genesis = genesis_of(spec)
     owner_account = _owner_account(owner, keyring)  # before keys are made for nobody
-    require_folder(chain_paths.keystore)
-    rotated_keys = new_keys(chain_paths, genesis_hash)
-    key_proof = prove_stored(Keystore(chain_paths.keystore), rotated_keys, genesis_hash, owner_account)
-    click.echo(NodeKeys(rotated_keys, key_proof).as_json())
+    require_folder(paths.keystore)
+    rotated_keys = new_keys(paths, genesis)
+    proof = prove_stored(Keystore(paths.keystore), rotated_keys, genesis, owner_account)
+    click.echo(NodeKeys(rotated_keys, proof).as_json())
 
 
 def prove(
     base_path: Path | None, chain: str | None, owner: str, keyring: Path, session: str | None, vrf: str | None
 ) -> None:
     """Print the stored keys with their proof."""
-    chain_paths, chain_spec = _chain_paths(base_path, chain)
-    keystore = Keystore(chain_paths.keystore)
-    session_keys = stored_keys(keystore, _public_key(session), _public_key(vrf))
-    key_proof = prove_stored(keystore, session_keys, genesis_of(chain_spec), _owner_account(owner, keyring))
-    click.echo(NodeKeys(session_keys, key_proof).as_json())
+    paths, spec = _chain_paths(base_path, chain)
+    keystore = Keystore(paths.keystore)
+    keys = stored_keys(keystore, _public_key(session), _public_key(vrf))
+    proof = prove_stored(keystore, keys, genesis_of(spec), _owner_account(owner, keyring))
+    click.echo(NodeKeys(keys, proof).as_json())
 
 
-def genesis_of(chain_spec: ChainSpec) -> bytes:
+def genesis_of(spec: ChainSpec) -> bytes:
     """Return the id of a chain's block 0."""
-    return block_id(genesis_block_header(genesis_state(chain_spec)))
+    return block_id(genesis_block_header(genesis_state(spec)))
 
 
 def _chain_paths(base_path: Path | None, chain_name: str | None) -> tuple[Paths, ChainSpec]:
@@ -136,10 +134,10 @@ def _chain_paths(base_path: Path | None, chain_name: str | None) -> tuple[Paths,
                 f"{base_folder} holds the chain {chain_folders[0]}. Give its specification file with --chain",
                 code="chain_needed",
             )
-    chain_spec = chosen_spec(preset_name, dev=False)
+    spec = chosen_spec(preset_name, dev=False)
     if preset_name is None:
-        note(f"{base_folder} holds no chain: the keys are for {chain_spec.id}. Choose another chain with --chain")
-    return Paths(base_folder, chain_spec.id), chain_spec
+        note(f"{base_folder} holds no chain: the keys are for {spec.id}. Choose another chain with --chain")
+    return Paths(base_folder, spec.id), spec
 
 
 def _secret_uri(secret_uri: str | None, suri_file: Path | None) -> str:
@@ -175,11 +173,11 @@ def _public_key(key_text: str | None) -> bytes | None:
 
 
 def _describe(secret_uri: str, scheme: Scheme) -> dict[str, str]:
-    key_pair = _key_pair_of(secret_uri, scheme)
+    pair = _key_pair_of(secret_uri, scheme)
     return {
-        "publicKey": "0x" + key_pair.public_key.hex(),
-        "accountId": "0x" + key_pair.public_key.hex(),
-        "ss58Address": key_pair.address,
+        "publicKey": "0x" + pair.public_key.hex(),
+        "accountId": "0x" + pair.public_key.hex(),
+        "ss58Address": pair.address,
     }
 
 
@@ -190,15 +188,15 @@ def _key_pair_of(secret_uri: str, scheme: Scheme) -> Keypair:
         raise BadInputError(f"this is not a usable secret: {error}", code=error.code) from error
 
 
-def _show_fields(shown_fields: dict[str, str], output_type: str) -> None:
+def _show_fields(fields: dict[str, str], output_type: str) -> None:
     if output_type == "json":
-        click.echo(json.dumps(shown_fields))
+        click.echo(json.dumps(fields))
         return
-    for field_name, field_value in shown_fields.items():
-        click.echo(f"{field_name + ':':<15}{field_value}")
+    for name, value in fields.items():
+        click.echo(f"{name + ':':<15}{value}")
 
 
-def _peer_id_of(node_seed: bytes) -> str:
+def _peer_id_of(seed: bytes) -> str:
     from node.p2p.identity import identity_from_seed  # noqa: PLC0415  # the network stack takes a second to import
 
-    return identity_from_seed(node_seed).peer_id
+    return identity_from_seed(seed).peer_id

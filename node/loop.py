@@ -141,11 +141,11 @@ class Loop:
 
     # --- running
 
-    def restore(self, machine_effects: list[ev.Effect]) -> None:
+    def restore(self, effects: list[ev.Effect]) -> None:
         """Carry out the machine's effects at its start."""
         self._is_busy = True
-        for machine_effect in machine_effects:
-            self._carry_out(machine_effect)
+        for effect in effects:
+            self._carry_out(effect)
         self._is_busy = False
         self._drain_events()
 
@@ -160,10 +160,8 @@ class Loop:
                 self.feed(*self.sync.want_again(), ev.Tick())
             spent_seconds = 0.0
             # Gossip waits for an announced block: a turn of it is a tenth of a second if the node has little CPU.
-            while spent_seconds < TURN_SECONDS and (
-                arrived_message := inbox.receive_nowait(consensus_only=self.sync.is_late)
-            ):
-                spent_seconds += self._serve_message(arrived_message)
+            while spent_seconds < TURN_SECONDS and (arrived := inbox.receive_nowait(consensus_only=self.sync.is_late)):
+                spent_seconds += self._serve_message(arrived)
             # One handoff, one block, then messages again: votes never wait for a whole sync.
             self._follow_handoff()
             if self.sync.has_work:
@@ -224,97 +222,95 @@ class Loop:
         try:
             while self._machine_events:
                 with self._metrics.event_seconds.time():
-                    for machine_effect in self.machine.step(self._machine_events.popleft(), self._clock.now_ms()):
-                        self._carry_out(machine_effect)
+                    for effect in self.machine.step(self._machine_events.popleft(), self._clock.now_ms()):
+                        self._carry_out(effect)
         finally:
             self._is_busy = False
             self._waiting.cancel()  # the deadline may have changed
 
     # --- input
 
-    def _serve_message(self, arrived_message: Arrived) -> float:
+    def _serve_message(self, arrived: Arrived) -> float:
         """Take a message, charge its peer for it, and return the seconds of CPU that it took."""
         # The thread's own time: other load on the machine is no peer's fault.
         begun_at = thread_time()
-        self._take_message(arrived_message)
+        self._take_message(arrived)
         served_seconds = max(thread_time() - begun_at, LEAST_SECONDS)
-        self._peers.transport.inbound.charge(arrived_message, served_seconds)
+        self._peers.transport.inbound.charge(arrived, served_seconds)
         return served_seconds
 
-    def _take_message(self, arrived_message: Arrived) -> None:
-        peer_key = arrived_message.peer.encode()
+    def _take_message(self, arrived: Arrived) -> None:
+        peer_key = arrived.peer.encode()
         try:
-            match arrived_message.kind:
-                case frame_kind if frame_kind in CONSENSUS:
-                    wire_message = MESSAGE.decode(arrived_message.payload)
-                    if isinstance(wire_message, Chits):
-                        self._poll_log.on_chits(peer_key, wire_message, self._clock.now_ms())
-                    self._look_out(wire_message, peer_key)
-                    self.feed(ev.MessageReceived(peer_key, wire_message))
+            match arrived.kind:
+                case kind if kind in CONSENSUS:
+                    message = MESSAGE.decode(arrived.payload)
+                    if isinstance(message, Chits):
+                        self._poll_log.on_chits(peer_key, message, self._clock.now_ms())
+                    self._look_out(message, peer_key)
+                    self.feed(ev.MessageReceived(peer_key, message))
                 case FrameKind.BLOCK:
-                    self.feed(*self.sync.on_block(arrived_message.payload, peer_key))
+                    self.feed(*self.sync.on_block(arrived.payload, peer_key))
                 case FrameKind.BLOCKS:
-                    self.sync.on_answer(arrived_message.payload, peer_key)
+                    self.sync.on_answer(arrived.payload, peer_key)
                 case FrameKind.GET_BLOCKS | FrameKind.GET_HANDOFFS:
-                    self._answer_question(arrived_message, peer_key)
+                    self._answer_question(arrived, peer_key)
                 case FrameKind.HANDOFFS:
-                    self.sync.sets_ahead.on_answer(arrived_message.payload, peer_key)
+                    self.sync.sets_ahead.on_answer(arrived.payload, peer_key)
                 case FrameKind.STATUS:
-                    self.feed(*self.sync.on_status(STATUS.decode(arrived_message.payload), peer_key))
+                    self.feed(*self.sync.on_status(STATUS.decode(arrived.payload), peer_key))
                 case _:  # listeners take the other kinds; a fault in one must not stop the node
                     self._notify_listeners(
-                        lambda listener: listener.on_gossip(
-                            arrived_message.kind, arrived_message.payload, arrived_message.peer
-                        )
+                        lambda listener: listener.on_gossip(arrived.kind, arrived.payload, arrived.peer)
                     )
         except DecodeError as error:
-            self._peers.penalise(peer_key, f"malformed {arrived_message.kind.name}: {error}", self._clock.now_ms())
+            self._peers.penalise(peer_key, f"malformed {arrived.kind.name}: {error}", self._clock.now_ms())
 
     def _answer_question(self, question: Arrived, peer: bytes) -> None:
         if question.kind is FrameKind.GET_BLOCKS:
-            answer_kind = FrameKind.BLOCKS
-            answer_payload = self.sync.on_request(GET_BLOCKS.decode(question.payload), peer)
+            kind = FrameKind.BLOCKS
+            answer = self.sync.on_request(GET_BLOCKS.decode(question.payload), peer)
         else:
-            handoffs_request = GET_HANDOFFS.decode(question.payload)
-            answer_kind, answer_payload = FrameKind.HANDOFFS, self.sync.sets_ahead.on_request(handoffs_request, peer)
-        if answer_payload is not None:
-            self._peers.transport.send(question.peer, answer_kind, answer_payload)
+            request = GET_HANDOFFS.decode(question.payload)
+            kind, answer = FrameKind.HANDOFFS, self.sync.sets_ahead.on_request(request, peer)
+        if answer is not None:
+            self._peers.transport.send(question.peer, kind, answer)
 
     def _import_next(self) -> None:
         with self._metrics.import_seconds.time():
-            machine_events = self.sync.import_next()
-        for machine_event in machine_events:
-            if isinstance(machine_event, ev.BlockImported):
-                self._look_at_author(machine_event.facts)
-                self._notify_imported(machine_event.facts.id)
-        self.feed(*machine_events)
+            events = self.sync.import_next()
+        for event in events:
+            if isinstance(event, ev.BlockImported):
+                self._look_at_author(event.facts)
+                self._notify_imported(event.facts.id)
+        self.feed(*events)
 
-    def _look_out(self, wire_message: Message, peer: bytes) -> None:
+    def _look_out(self, message: Message, peer: bytes) -> None:
         """Detect own votes by another machine, and a final block that this node could not execute."""
-        if isinstance(wire_message, Certified):
-            for certificate in wire_message.certificates:
+        if isinstance(message, Certified):
+            for certificate in message.certificates:
                 self._stop_if_faulty(certificate)
-        if self.duty is None or not isinstance(wire_message, Vote):
+        if self.duty is None or not isinstance(message, Vote):
             return
-        signed_vote = wire_message.vote
-        signing_key = self.duty.keys.sessions.get(signed_vote.voter)
-        if signing_key is None or signing_key.is_copied or signing_key.is_known(signed_vote.ballot):
+        vote = message.vote
+        key = self.duty.keys.sessions.get(vote.voter)
+        if key is None or key.is_copied or key.is_known(vote.ballot):
             return
         # Any peer can name this key. Only a vote with its valid signature proves another machine.
         now_ms = self._clock.now_ms()
         if not self._own_votes.may(peer, now_ms):
             return
-        if self._is_genuine(signed_vote):
-            signing_key.notice(signed_vote.ballot)
+        if self._is_genuine(vote):
+            key.notice(vote.ballot)
         else:
             self._peers.penalise(peer, "a forged vote of this node", now_ms)
 
-    def _look_at_author(self, block_facts: ev.BlockFacts) -> None:
+    def _look_at_author(self, facts: ev.BlockFacts) -> None:
         """Detect another machine with this node's keys by its blocks; own blocks never arrive as imports."""
-        signing_key = None if self.duty is None else self.duty.keys.sessions.get(block_facts.author)
-        if signing_key is not None:
-            signed_payload = seal_payload(self.chain.genesis, HEADER.decode(self.chain[block_facts.id].stored.header))
-            signing_key.notice_header(HeaderRecord(block_facts.slot, blake2_256(signed_payload)), self._began_slot)
+        key = None if self.duty is None else self.duty.keys.sessions.get(facts.author)
+        if key is not None:
+            payload = seal_payload(self.chain.genesis, HEADER.decode(self.chain[facts.id].stored.header))
+            key.notice_header(HeaderRecord(facts.slot, blake2_256(payload)), self._began_slot)
 
     # --- effects
 
@@ -363,8 +359,8 @@ class Loop:
                 assert_never(effect)
 
     def _announce(self, block: bytes) -> None:
-        stored_block = self.chain[block].stored
-        self._peers.announce(stored_block.header + stored_block.body)
+        stored = self.chain[block].stored
+        self._peers.announce(stored.header + stored.body)
 
     def _build_block(self, request: ev.Build) -> None:
         # Below the checkpoint a seal is as worthless as a vote, which `Recovery.silent_below` prevents.
@@ -405,10 +401,10 @@ class Loop:
         # The database first: a sign-state file that is ahead of it looks like a database that was rolled back.
         with self._metrics.commit_seconds.time():
             final_blocks = self.chain.finalise(blocks, certificate)
-        final_ballot = certificate.ballot
-        self.ledger.rounds.forget_to(final_ballot.epoch, final_ballot.round)
+        ballot = certificate.ballot
+        self.ledger.rounds.forget_to(ballot.epoch, ballot.round)
         if self.duty is not None:
-            self.duty.keys.note_final(final_ballot.epoch, final_ballot.round, final_blocks[-1].facts.height)
+            self.duty.keys.note_final(ballot.epoch, ballot.round, final_blocks[-1].facts.height)
         self.sync.retry_early()
         self._notify_listeners(lambda listener: listener.on_final(final_blocks))
 
@@ -420,7 +416,7 @@ class Loop:
 
     def _report_double(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
         stored_blocks = [self.chain.stored(block_id) for block_id in (first, second)]
-        double_headers = [stored_block.header for stored_block in stored_blocks if stored_block is not None]
+        double_headers = [stored.header for stored in stored_blocks if stored is not None]
         if len(double_headers) == 2:
             self._notify_listeners(
                 lambda listener: listener.on_offence(author, slot, double_headers[0], double_headers[1])
@@ -441,23 +437,21 @@ class Loop:
     def _notify_imported(self, block: bytes) -> None:
         self._notify_listeners(lambda listener: listener.on_imported(self.chain[block]))
 
-    def _is_genuine(self, signed_vote: SignedBallot) -> bool:
+    def _is_genuine(self, vote: SignedBallot) -> bool:
         """Return whether a vote has a valid signature of the key that it names."""
-        return signatures.verify_ed25519(
-            signed_vote.voter, ballot_payload(self.chain.genesis, signed_vote.ballot), signed_vote.signature
-        )
+        return signatures.verify_ed25519(vote.voter, ballot_payload(self.chain.genesis, vote.ballot), vote.signature)
 
     def _stop_if_faulty(self, certificate: Certificate) -> None:
         """Raise `NodeError` if a block is final that this node failed to execute: its state is no longer right."""
-        final_ballot = certificate.ballot
-        if final_ballot.kind is not BallotKind.FINALISE or final_ballot.block not in self.sync.faulty:
+        ballot = certificate.ballot
+        if ballot.kind is not BallotKind.FINALISE or ballot.block not in self.sync.faulty:
             return
-        ballot_epoch = self.chain.epochs(final_ballot.epoch)
+        ballot_epoch = self.chain.epochs(ballot.epoch)
         if ballot_epoch is None or not verify_certificate(
             certificate, ballot_epoch.validators, self.chain.genesis, signatures.verify_ed25519
         ):
             return
         raise NodeError(
-            f"block {final_ballot.height} 0x{final_ballot.block.hex()} is final, but this node fails to execute it. "
+            f"block {ballot.height} 0x{ballot.block.hex()} is final, but this node fails to execute it. "
             "Report the traceback above, and upgrade or use another machine"
         )

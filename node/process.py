@@ -49,21 +49,21 @@ class LogLimit(logging.Filter):
         """Return whether this line is written; it counts the omitted ones."""
         if record.name == PROGRESS:
             return True
-        now_seconds = self._clock_seconds()
+        now = self._clock_seconds()
         source_place = (record.pathname, record.lineno)
-        log_cause = self._causes_by_place.setdefault(source_place, _Cause(BURST, now_seconds))
+        cause = self._causes_by_place.setdefault(source_place, _Cause(BURST, now))
         if len(self._causes_by_place) > CAUSES_MAX:
             self._causes_by_place.popitem(last=False)
-        log_cause.tokens = min(BURST, log_cause.tokens + now_seconds - log_cause.updated_at)
-        log_cause.updated_at = now_seconds
-        if log_cause.tokens < 1:
-            log_cause.left_out += 1
+        cause.tokens = min(BURST, cause.tokens + now - cause.updated_at)
+        cause.updated_at = now
+        if cause.tokens < 1:
+            cause.left_out += 1
             return False
-        log_cause.tokens -= 1
-        if log_cause.left_out:
-            record.msg = f"{record.getMessage()} (left out {log_cause.left_out} such lines)"
+        cause.tokens -= 1
+        if cause.left_out:
+            record.msg = f"{record.getMessage()} (left out {cause.left_out} such lines)"
             record.args = None
-            log_cause.left_out = 0
+            cause.left_out = 0
         return True
 
 
@@ -86,30 +86,28 @@ before it left, with 120,000 still once, at 6 us for each transfer."""
 
 def set_up_process(log_filter: str) -> None:
     """Log to stderr at `log_filter`, a level or comma-separated `target=level` pairs; write no core dumps."""
-    filter_parts = [filter_part for filter_part in log_filter.split(",") if filter_part]
-    general_levels = [_level_of(filter_part) for filter_part in filter_parts if "=" not in filter_part] or [
-        logging.INFO
-    ]
+    parts = [part for part in log_filter.split(",") if part]
+    general_levels = [_level_of(part) for part in parts if "=" not in part] or [logging.INFO]
     level_by_target = {}
-    for filter_part in filter_parts:
-        log_target, equals_sign, target_level = filter_part.partition("=")
+    for part in parts:
+        target, equals_sign, target_level = part.partition("=")
         if equals_sign:
-            level_by_target[log_target] = _level_of(target_level)
-    log_handler = logging.StreamHandler(sys.stderr)
-    log_handler.addFilter(LogLimit())
-    logging.basicConfig(handlers=[log_handler], level=general_levels[0], format="%(asctime)s %(message)s")
-    for log_target, log_level in level_by_target.items():
-        logging.getLogger(log_target).setLevel(log_level)
+            level_by_target[target] = _level_of(target_level)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(LogLimit())
+    logging.basicConfig(handlers=[handler], level=general_levels[0], format="%(asctime)s %(message)s")
+    for target, level in level_by_target.items():
+        logging.getLogger(target).setLevel(level)
     forbid_core_dumps()
     raise_file_limit()
 
 
 def _level_of(level_text: str) -> int:
     """Return the level of a name. Raise `BadInputError` if there is none."""
-    log_level = logging.getLevelNamesMapping().get(level_text.upper())
-    if log_level is None:
+    level = logging.getLevelNamesMapping().get(level_text.upper())
+    if level is None:
         raise BadInputError(f"--log: {level_text!r} is no level. Give {', '.join(LEVELS)}, alone or as target=level")
-    return log_level
+    return level
 
 
 def raise_file_limit() -> None:

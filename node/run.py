@@ -22,10 +22,10 @@ NETWORK_KEY_BYTES_MAX = 128
 
 def run(flags: dict[str, Any]) -> None:
     """Run the node that the flags of `ogpu-node` describe."""
-    chain_spec = chosen_spec(flags["chain"], dev=flags["dev"])
+    spec = chosen_spec(flags["chain"], dev=flags["dev"])
     temporary = tempfile.mkdtemp(prefix="ogpu-") if _is_temporary(flags) else None
     try:
-        service.run(_config_of(flags, Path(temporary) if temporary else None), chain_spec)
+        service.run(_config_of(flags, Path(temporary) if temporary else None), spec)
     finally:
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -42,7 +42,7 @@ def _is_temporary(flags: dict[str, Any]) -> bool:
 def _config_of(flags: dict[str, Any], temporary: Path | None) -> Config:
     # A development chain has one validator, Alice: without her keys it would make no block.
     dev_account = flags["dev_account"] or ("Alice" if flags["dev"] else None)
-    rpc_config = RpcConfig(
+    config = RpcConfig(
         port=flags["rpc_port"],
         external=flags["rpc_external"],
         methods=flags["rpc_methods"],
@@ -65,7 +65,7 @@ def _config_of(flags: dict[str, Any], temporary: Path | None) -> Config:
         listen_host=_listen_host(flags),
         port=flags["port"],
         public_addresses=flags["public_addr"],
-        rpc=None if flags["no_rpc"] else rpc_config,
+        rpc=None if flags["no_rpc"] else config,
         prometheus_port=None if flags["no_prometheus"] else flags["prometheus_port"],
         prometheus_external=flags["prometheus_external"],
         sample_units=flags["sample"],
@@ -87,12 +87,12 @@ def _listen_host(flags: dict[str, Any]) -> str:
     return THIS_MACHINE
 
 
-def _network_key(key_text: str | None, key_path: Path | None) -> bytes | None:
+def _network_key(key_text: str | None, path: Path | None) -> bytes | None:
     """Return the network key of `--node-key` or `--node-key-file`; None without either."""
-    if key_text is not None and key_path is not None:
+    if key_text is not None and path is not None:
         raise BadInputError("give --node-key-file or --node-key, not both", code="options_exclude_each_other")
-    if key_path is not None:
-        key_text = read_private(key_path, NETWORK_KEY_BYTES_MAX).decode("ascii", "replace").strip()
+    if path is not None:
+        key_text = read_private(path, NETWORK_KEY_BYTES_MAX).decode("ascii", "replace").strip()
     if key_text is None:
         return None
     try:

@@ -53,11 +53,11 @@ GOODBYE_SECONDS = 1.0
 _LOG = logging.getLogger("node")
 
 
-def run(node_config: Config, chain_spec: ChainSpec) -> None:
+def run(config: Config, spec: ChainSpec) -> None:
     """Run a node until it is stopped. Raise `NodeError` if it fails."""
-    process.set_up_process(node_config.log)
+    process.set_up_process(config.log)
     with node_error_first():
-        trio.run(Node(node_config, chain_spec).run)
+        trio.run(Node(config, spec).run)
 
 
 class Node:
@@ -96,14 +96,14 @@ class Node:
             lambda extrinsics: self.pools.transactions.foresee(extrinsics),  # noqa: PLW0108  # the pools come later
         )
         self.sync.highest_height = self.sync.trusted_height = self.ledger.trusted.height
-        feed_readers = Readers()
+        readers = Readers()
         self.pools = make_pools(
             chain=self.chain,
             verifier=verifier,
             clock=self.clock,
             peers=self.network.peers,
             preferred=lambda: self.machine.tip.id,
-            on_status=feed_readers.publish_fate,
+            on_status=readers.publish_fate,
             clock_seconds=self.core_time.seconds,
         )
         view = NodeView(chain=self.chain, machine=self.machine, network=self.network, sync=self.sync, pools=self.pools)
@@ -116,8 +116,8 @@ class Node:
         description = NodeDescription(spec=spec, name=config.name, version=process.VERSION, is_validator=is_validator)
         self.feed = make_feed(
             socket_path=self.paths.rpc_socket,
-            feed_readers=feed_readers,
-            node_view=view,
+            readers=readers,
+            view=view,
             description=description,
             recent_polls=self.monitoring.polls.show,
             rotate_keys=self.duty.key_watch.rotate if self.duty is not None else None,
@@ -150,11 +150,9 @@ class Node:
         node_chain, parameters = self.chain, self.chain.parameters
         if self.config.sample_units is not None:
             parameters = replace(parameters, sample_units=self.config.sample_units, force_sampling=True)
-        verify_signature = signatures.verify_ed25519
+        verify = signatures.verify_ed25519
         session_of = validator_keys.session_of if validator_keys is not None else follow_only
-        return Machine(
-            parameters, node_chain.genesis, node_chain.epochs, verify_signature, session_of, secrets.randbelow
-        )
+        return Machine(parameters, node_chain.genesis, node_chain.epochs, verify, session_of, secrets.randbelow)
 
     def _make_duty(self, validator_keys: ValidatorKeys) -> ValidatorDuty:
         node_network, node_paths = self.network, self.paths
@@ -177,7 +175,7 @@ class Node:
             chain=self.chain,
             validator_keys=keys,
             transaction_pool=self.pools.transactions,
-            verify_signature=self.pools.verifier.verify,
+            verify=self.pools.verifier.verify,
             clock=self.clock,
             inherents=self.pools.inherents,
         )
@@ -224,41 +222,41 @@ class Node:
 
     def _restore_machine(self) -> None:
         """Pass the kept state to the machine, and carry out its effects."""
-        final_facts = self.chain.final.facts
+        final = self.chain.final.facts
         sign_state, silent_below = EMPTY, 0
         if self.duty is not None:
             if (certificate := self.chain.final_certificate) is not None:
                 # After a crash between the commit and its record, or a run without --validator, the database is ahead.
-                self.duty.keys.note_final(certificate.ballot.epoch, certificate.ballot.round, final_facts.height)
-            sign_state = self.duty.keys.sign_state(self.chain.parameters.epoch_of(final_facts.height + 1))
+                self.duty.keys.note_final(certificate.ballot.epoch, certificate.ballot.round, final.height)
+            sign_state = self.duty.keys.sign_state(self.chain.parameters.epoch_of(final.height + 1))
             silent_below = self.duty.keys.noted_height
         recovery = self.ledger.recovery(sign_state)
         # The higher one of the keys' own records and the operator's checkpoint.
         recovery = replace(recovery, silent_below=max(silent_below, recovery.silent_below))
-        machine_effects = self.machine.restore(recovery, self.clock.now_ms())
-        _LOG.info("starting at final #%d 0x%s", final_facts.height, final_facts.id.hex()[:12])
-        self.loop.restore(machine_effects)
+        effects = self.machine.restore(recovery, self.clock.now_ms())
+        _LOG.info("starting at final #%d 0x%s", final.height, final.id.hex()[:12])
+        self.loop.restore(effects)
         process.settle_memory()
 
-    async def _stop_on_signal(self, cancel_scope: trio.CancelScope) -> None:
+    async def _stop_on_signal(self, scope: trio.CancelScope) -> None:
         """Send goodbyes to the peers, without waiting long for them, and stop."""
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received_signals:
             async for signal_number in received_signals:
                 _LOG.info("%s: stopping", signal.Signals(signal_number).name)
                 with trio.move_on_after(GOODBYE_SECONDS):
                     await self.network.transport.stop()
-                cancel_scope.cancel()
+                scope.cancel()
 
     # --- beside the loop
 
     async def _watch_peers(self) -> None:
-        async for peer_event in self.network.transport.events:
-            if isinstance(peer_event, PeerUp):
-                self.loop.peer_up(peer_event.peer, self.network.proofs.sessions.get(peer_event.peer, ()))
+        async for event in self.network.transport.events:
+            if isinstance(event, PeerUp):
+                self.loop.peer_up(event.peer, self.network.proofs.sessions.get(event.peer, ()))
                 if self.duty is not None:
-                    self.duty.key_watch.tell(peer_event.peer)
+                    self.duty.key_watch.tell(event.peer)
             else:
-                self.loop.peer_down(peer_event.peer)
+                self.loop.peer_down(event.peer)
 
     def _on_proven_keys(self, peer: str, sessions: tuple[bytes, ...]) -> None:
         self.loop.peer_up(peer, sessions)

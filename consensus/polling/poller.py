@@ -28,23 +28,23 @@ class Poller:
 
     def start(self, validators: ValidatorSet, neighbours: Neighbours, now_ms: int) -> list[SendTo]:
         """Open a poll if one is due, and return its queries. This node's own vote counts at once."""
-        session_key, drawn_voters = neighbours.session, neighbours.voters
+        session, voters = neighbours.session, neighbours.voters
         chain = self._chain
         if not chain.is_processing or not self.polls.may_start(now_ms):
             return []
-        drawn_weights = sampling.draw(self._parameters, validators, self._randbelow)
-        poll = self.polls.start(drawn_weights, drawn_voters, now_ms)
-        if session_key is not None and session_key in drawn_weights:
-            self.polls.answer(poll.request, session_key, (chain.preference, chain.preference), now_ms)
-        pull_query = PullQuery(poll.request, chain.preference, chain.tree[chain.root].height + 1)
-        return [SendTo(drawn_voters[voter], pull_query) for voter in drawn_weights if voter in drawn_voters]
+        weights = sampling.draw(self._parameters, validators, self._randbelow)
+        poll = self.polls.start(weights, voters, now_ms)
+        if session is not None and session in weights:
+            self.polls.answer(poll.request, session, (chain.preference, chain.preference), now_ms)
+        query = PullQuery(poll.request, chain.preference, chain.tree[chain.root].height + 1)
+        return [SendTo(voters[voter], query) for voter in weights if voter in voters]
 
     def answer(self, request: int, keys: Iterable[bytes], vote: tuple[bytes, bytes], now_ms: int) -> bool:
         """Count a peer's chits (tip, block at the requested height) for each of its keys.
 
         Return False if no open poll asked for them.
         """
-        return any([self.polls.answer(request, session_key, vote, now_ms) for session_key in keys])  # noqa: C419 - each seat votes
+        return any([self.polls.answer(request, session, vote, now_ms) for session in keys])  # noqa: C419 - each seat votes
 
     def finish(self, now_ms: int) -> bool:
         """Close the polls with enough answers and apply them to the chain. Return True if there were any."""
@@ -60,7 +60,7 @@ class Poller:
             else:
                 # Votes for unknown blocks may count for any block once those arrive: they are as open as missing ones.
                 unknown_weight = sum(poll.weights[voter] for voter in poll.votes) - sum(
-                    vote_weight for _, vote_weight in resolved_votes
+                    weight for _, weight in resolved_votes
                 )
                 is_over = chain.is_settled(resolved_votes, poll.missing() + unknown_weight)
             if is_over:
@@ -87,7 +87,7 @@ class Poller:
         resolved_votes = []
         for voter, voted_blocks in poll.votes.items():
             # A vote for an unknown tip counts for the known block below it.
-            known_block = next((block_id for block_id in voted_blocks if block_id in self._chain.tree), None)
-            if known_block is not None:
-                resolved_votes.append((known_block, poll.weights[voter]))
+            known = next((block_id for block_id in voted_blocks if block_id in self._chain.tree), None)
+            if known is not None:
+                resolved_votes.append((known, poll.weights[voter]))
         return resolved_votes

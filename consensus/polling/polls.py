@@ -48,17 +48,17 @@ class Polls:
         """Return True if another poll may be opened."""
         return len(self._open_polls) < self._parameters.polls_max and now_ms >= self._next_start_ms
 
-    def start(self, drawn_weights: Mapping[bytes, int], reachable: Mapping[bytes, bytes], now_ms: int) -> Poll:
+    def start(self, weights: Mapping[bytes, int], reachable: Mapping[bytes, bytes], now_ms: int) -> Poll:
         """Open a poll over these voters. It waits only for reachable voters that answered lately."""
         # Slower links get more time, or their votes would always be late.
         soft_ms = min(max(self._parameters.poll_soft_ms, 2 * self._rtt_ms), self._parameters.poll_timeout_ms)
         failures_max = self._parameters.poll_failures_max
         # Waiting for a silent validator would cost every poll its timeout.
         awaited_voters = {
-            voter for voter in drawn_weights if voter in reachable and self._failures.get(voter, 0) < failures_max
+            voter for voter in weights if voter in reachable and self._failures.get(voter, 0) < failures_max
         }
         assert self._next_request not in self._open_polls, "open polls have distinct numbers"
-        poll = Poll(self._next_request, now_ms, now_ms + soft_ms, drawn_weights, awaited_voters)
+        poll = Poll(self._next_request, now_ms, now_ms + soft_ms, weights, awaited_voters)
         self._open_polls[poll.request] = poll
         self._next_request = (self._next_request + 1) % 2**32
         self._next_start_ms = now_ms + self._interval_ms

@@ -47,14 +47,14 @@ def draw(parameters: Parameters, validators: ValidatorSet, randbelow: RandBelow)
     Nodes need not sample the same validators, so each uses randomness of its own.
     """
     if is_full_poll(parameters, validators):
-        return {set_member.session: set_member.weight for set_member in validators.members}
-    cumulative = list(accumulate(set_member.weight for set_member in validators.members))
+        return {member.session: member.weight for member in validators.members}
+    cumulative = list(accumulate(member.weight for member in validators.members))
     drawn_units: set[int] = set()
     sampled_votes: dict[bytes, int] = {}
     while len(drawn_units) < sample_size(parameters, validators):
         drawn_unit = randbelow(validators.total)
         if drawn_unit not in drawn_units:
             drawn_units.add(drawn_unit)
-            session_key = validators.members[bisect_right(cumulative, drawn_unit)].session
-            sampled_votes[session_key] = sampled_votes.get(session_key, 0) + 1
+            session = validators.members[bisect_right(cumulative, drawn_unit)].session
+            sampled_votes[session] = sampled_votes.get(session, 0) + 1
     return sampled_votes

@@ -72,11 +72,11 @@ def bit_of(choice_number: int, bit_index: int) -> int:
 class Snowflake:
     """The decision among the children of one block."""
 
-    def __init__(self, thresholds: Thresholds, choice_id: bytes) -> None:
+    def __init__(self, thresholds: Thresholds, choice: bytes) -> None:
         """Start with a first choice, which is preferred."""
         self.thresholds = thresholds
-        choice_number = int.from_bytes(choice_id, "big")
-        self._ids_by_number = {choice_number: choice_id}
+        choice_number = int.from_bytes(choice, "big")
+        self._ids_by_number = {choice_number: choice}
         self._root_run = BitRun(0, ID_BITS, choice_number, self._fresh_confidence())
 
     def _fresh_confidence(self) -> Confidence:
@@ -87,72 +87,68 @@ class Snowflake:
         choice_number = int.from_bytes(choice, "big")
         if choice_number in self._ids_by_number:
             return False
-        bit_run = self._root_run
+        run = self._root_run
         while True:
-            differing = (choice_number ^ bit_run.choice) & ((1 << (ID_BITS - bit_run.start)) - 1)
+            differing = (choice_number ^ run.choice) & ((1 << (ID_BITS - run.start)) - 1)
             bit_index = ID_BITS - differing.bit_length()
-            if bit_index < bit_run.end:
+            if bit_index < run.end:
                 break
-            next_fork = bit_run.fork
-            assert next_fork is not None  # different choices part in a run or at a fork
-            chosen_side = bit_of(choice_number, bit_run.end)
+            fork = run.fork
+            assert fork is not None  # different choices part in a run or at a fork
+            side = bit_of(choice_number, run.end)
             # A decided bit never turns, so this choice could never win.
-            if next_fork.confidence.decided and chosen_side != next_fork.preference:
+            if fork.confidence.decided and side != fork.preference:
                 return False
-            bit_run = next_fork.sides[chosen_side]
-        if bit_run.confidence.decided:
+            run = fork.sides[side]
+        if run.confidence.decided:
             return False
-        self._split_run(bit_run, bit_index, choice_number)
+        self._split_run(run, bit_index, choice_number)
         self._ids_by_number[choice_number] = choice
         return True
 
-    def _split_run(self, bit_run: BitRun, bit_index: int, choice_number: int) -> None:
+    def _split_run(self, run: BitRun, bit_index: int, choice_number: int) -> None:
         """Split a run at `bit_index`: its own side keeps the confidence, the new side starts at 0."""
-        kept_run = BitRun(
-            bit_index + 1, bit_run.end, bit_run.choice, bit_run.confidence.copy(), bit_run.fork, bit_run.stale
-        )
+        kept_run = BitRun(bit_index + 1, run.end, run.choice, run.confidence.copy(), run.fork, run.stale)
         new_run = BitRun(bit_index + 1, ID_BITS, choice_number, self._fresh_confidence())
-        own_side = bit_of(bit_run.choice, bit_index)
-        new_fork = Fork(
-            own_side, bit_run.confidence.copy(), [kept_run, new_run] if own_side == 0 else [new_run, kept_run]
-        )
-        bit_run.end = bit_index
-        bit_run.fork = new_fork
+        own_side = bit_of(run.choice, bit_index)
+        fork = Fork(own_side, run.confidence.copy(), [kept_run, new_run] if own_side == 0 else [new_run, kept_run])
+        run.end = bit_index
+        run.fork = fork
 
     @property
     def preference(self) -> bytes:
         """The choice preferred at every bit."""
-        bit_run = self._root_run
-        while bit_run.fork is not None:
-            bit_run = bit_run.fork.sides[bit_run.fork.preference]
-        return self._ids_by_number[bit_run.choice]
+        run = self._root_run
+        while run.fork is not None:
+            run = run.fork.sides[run.fork.preference]
+        return self._ids_by_number[run.choice]
 
     @property
     def decided(self) -> bool:
         """True if every bit of the preference is decided."""
-        bit_run = self._root_run
+        run = self._root_run
         while True:
-            if bit_run.end > bit_run.start and not bit_run.confidence.decided:
+            if run.end > run.start and not run.confidence.decided:
                 return False
-            if bit_run.fork is None:
+            if run.fork is None:
                 return True
-            if not bit_run.fork.confidence.decided:
+            if not run.fork.confidence.decided:
                 return False
-            bit_run = bit_run.fork.sides[bit_run.fork.preference]
+            run = run.fork.sides[run.fork.preference]
 
     @property
     def confidence(self) -> tuple[int, ...]:
         """For each condition, the polls in a row that met it, at the least certain bit of the preference."""
-        bit_run = self._root_run
+        run = self._root_run
         counters = []
         while True:
             zero_counters = [0] * len(self.thresholds.conditions)
-            if bit_run.end > bit_run.start:
-                counters.append(zero_counters if bit_run.stale else bit_run.confidence.counters)
-            if bit_run.fork is None:
+            if run.end > run.start:
+                counters.append(zero_counters if run.stale else run.confidence.counters)
+            if run.fork is None:
                 return tuple(min(condition_counters) for condition_counters in zip(*counters, strict=True))
-            counters.append(zero_counters if bit_run.stale else bit_run.fork.confidence.counters)
-            bit_run = bit_run.fork.sides[bit_run.fork.preference]
+            counters.append(zero_counters if run.stale else run.fork.confidence.counters)
+            run = run.fork.sides[run.fork.preference]
 
     def falter(self) -> None:
         """Mark that a poll did not reach these choices, so that their counters start at 0 again."""
@@ -161,64 +157,60 @@ class Snowflake:
     def record(self, votes: Mapping[bytes, int]) -> bool:
         """Apply one poll: votes by choice. Return True if it raised confidence in some bit."""
         counted_choices = {
-            choice_number: votes[choice_id]
-            for choice_number, choice_id in self._ids_by_number.items()
-            if choice_id in votes
+            choice_number: votes[choice] for choice_number, choice in self._ids_by_number.items() if choice in votes
         }
-        bit_run = self._root_run
+        run = self._root_run
         successful = False
         while True:
-            _apply_resets(bit_run)
+            _apply_resets(run)
             counted_units = sum(counted_choices.values())
             if counted_units < self.thresholds.preference:
-                bit_run.stale = True
+                run.stale = True
                 return successful
             successful = successful or counted_units >= self.thresholds.alpha_min
-            bit_run.confidence.succeed(counted_units, self.thresholds)
-            next_fork = bit_run.fork
-            if next_fork is None:
+            run.confidence.succeed(counted_units, self.thresholds)
+            fork = run.fork
+            if fork is None:
                 return successful
-            chosen_side = self._record_fork(next_fork, bit_run.end, counted_choices)
-            if chosen_side is None:
+            side = self._record_fork(fork, run.end, counted_choices)
+            if side is None:
                 return successful
             counted_choices = {
-                choice_number: choice_weight
-                for choice_number, choice_weight in counted_choices.items()
-                if bit_of(choice_number, bit_run.end) == chosen_side
+                choice_number: weight
+                for choice_number, weight in counted_choices.items()
+                if bit_of(choice_number, run.end) == side
             }
-            bit_run = next_fork.sides[chosen_side]
+            run = fork.sides[side]
 
-    def _record_fork(self, bit_fork: Fork, bit_index: int, counted_choices: Mapping[int, int]) -> int | None:
+    def _record_fork(self, fork: Fork, bit_index: int, counted_choices: Mapping[int, int]) -> int | None:
         """Apply the poll to one bit. Return the winning side, or None if the poll ends here."""
         one_weight = sum(
-            choice_weight
-            for choice_number, choice_weight in counted_choices.items()
-            if bit_of(choice_number, bit_index)
+            weight for choice_number, weight in counted_choices.items() if bit_of(choice_number, bit_index)
         )
-        side_weights = (sum(counted_choices.values()) - one_weight, one_weight)
-        winning_side = 0 if side_weights[0] >= self.thresholds.preference else 1
-        bit_fork.sides[1 - winning_side].stale = True
-        if side_weights[winning_side] < self.thresholds.preference:
-            bit_fork.confidence.reset()
-            bit_fork.sides[winning_side].stale = True
+        weights = (sum(counted_choices.values()) - one_weight, one_weight)
+        winner = 0 if weights[0] >= self.thresholds.preference else 1
+        fork.sides[1 - winner].stale = True
+        if weights[winner] < self.thresholds.preference:
+            fork.confidence.reset()
+            fork.sides[winner].stale = True
             return None
-        if winning_side != bit_fork.preference:
+        if winner != fork.preference:
             # A decision never changes, however later polls vote.
-            if bit_fork.confidence.decided:
-                bit_fork.sides[winning_side].stale = True
+            if fork.confidence.decided:
+                fork.sides[winner].stale = True
                 return None
-            bit_fork.preference = winning_side
-            bit_fork.confidence.reset()
-        bit_fork.confidence.succeed(side_weights[winning_side], self.thresholds)
-        return winning_side
+            fork.preference = winner
+            fork.confidence.reset()
+        fork.confidence.succeed(weights[winner], self.thresholds)
+        return winner
 
 
-def _apply_resets(bit_run: BitRun) -> None:
+def _apply_resets(run: BitRun) -> None:
     """Apply the resets that earlier polls deferred."""
-    if bit_run.stale:
-        bit_run.stale = False
-        bit_run.confidence.reset()
-        if bit_run.fork is not None:
-            bit_run.fork.confidence.reset()
-            for fork_side in bit_run.fork.sides:
-                fork_side.stale = True
+    if run.stale:
+        run.stale = False
+        run.confidence.reset()
+        if run.fork is not None:
+            run.fork.confidence.reset()
+            for side in run.fork.sides:
+                side.stale = True

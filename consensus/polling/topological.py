@@ -21,12 +21,12 @@ NO_CEILING = 2**32  # above every height
 class Topological:
     """The soft state of the chain above the last final block."""
 
-    def __init__(self, block_tree: BlockTree, thresholds: Thresholds, ceiling_height: int = NO_CEILING) -> None:
-        """Start at a final block, which is accepted too. Polls decide up to the height `ceiling_height`."""
-        self.tree = block_tree
+    def __init__(self, tree: BlockTree, thresholds: Thresholds, ceiling: int = NO_CEILING) -> None:
+        """Start at a final block, which is accepted too. Polls decide up to the height `ceiling`."""
+        self.tree = tree
         self.thresholds = thresholds
-        self.ceiling = ceiling_height
-        self.accepted = self.root = self.preference = block_tree.final.id
+        self.ceiling = ceiling
+        self.accepted = self.root = self.preference = tree.final.id
         self.lock: bytes | None = None
         self._instances: dict[bytes, Snowflake] = {}
 
@@ -141,12 +141,12 @@ class Topological:
         if overruled is not None or not self.tree.descends(self.accepted, block):
             self.accepted = block
         self._force_preference(block)
-        final_path = self.tree.finalise(block)
+        path = self.tree.finalise(block)
         self._instances = {parent: instance for parent, instance in self._instances.items() if parent in self.tree}
         if self.lock is not None and self.lock not in self.tree:
             self.lock = None
         self._update_preference()
-        return final_path, overruled
+        return path, overruled
 
     def restart_confidence(self, thresholds: Thresholds, ceiling: int = NO_CEILING) -> None:
         """Reset the confidence in undecided blocks, because other validators vote, up to another height."""
@@ -170,14 +170,14 @@ class Topological:
         """Return the weights of the voted blocks above the root, each including its descendants' votes."""
         root_height = self.tree[self.root].height
         direct_weights: dict[bytes, int] = {}
-        for block_id, vote_weight in votes:
-            direct_weights[block_id] = direct_weights.get(block_id, 0) + vote_weight
+        for block_id, weight in votes:
+            direct_weights[block_id] = direct_weights.get(block_id, 0) + weight
         subtree_weights: dict[bytes, int] = {}
-        for block_id, vote_weight in direct_weights.items():
-            block_facts = self.tree[block_id]
-            while block_facts.height > root_height:
-                subtree_weights[block_facts.id] = subtree_weights.get(block_facts.id, 0) + vote_weight
-                block_facts = self.tree[block_facts.parent]
+        for block_id, weight in direct_weights.items():
+            facts = self.tree[block_id]
+            while facts.height > root_height:
+                subtree_weights[facts.id] = subtree_weights.get(facts.id, 0) + weight
+                facts = self.tree[facts.parent]
         return subtree_weights
 
     def _reset_above(self, block_id: bytes) -> None:
@@ -203,8 +203,8 @@ class Topological:
 
     def _rebuild_instance(self, parent: bytes, preferred: bytes) -> None:
         instance = Snowflake(self.thresholds, preferred)
-        for child_id in self.tree.children[parent]:
-            instance.add(child_id)
+        for child in self.tree.children[parent]:
+            instance.add(child)
         self._instances[parent] = instance
 
     def _update_preference(self) -> None:
@@ -214,10 +214,10 @@ class Topological:
         """
         block_id = self.tree.final.id
         while (instance := self._instances.get(block_id)) is not None and instance.decided:
-            decided_child = instance.preference
+            child = instance.preference
             if block_id == self.accepted:
-                self.accepted = decided_child
-            block_id = decided_child
+                self.accepted = child
+            block_id = child
         self.root = block_id
         while (instance := self._instances.get(block_id)) is not None:
             block_id = instance.preference
@@ -235,5 +235,5 @@ def _run_sums(weights: Sequence[int]) -> set[int]:
     return run_sums
 
 
-def _can_cross(total_weight: int, missing_weight: int, weight_limits: Iterable[int]) -> bool:
-    return any(total_weight < weight_limit <= total_weight + missing_weight for weight_limit in weight_limits)
+def _can_cross(total_weight: int, missing_weight: int, limits: Iterable[int]) -> bool:
+    return any(total_weight < limit <= total_weight + missing_weight for limit in limits)

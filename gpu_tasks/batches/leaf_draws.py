@@ -41,52 +41,47 @@ def weight_floor(allowed_work: int, requests: int) -> int:
     return -(-allowed_work // (2 * requests))
 
 
-def drawn_points(
-    draw_seed: bytes, unit_id: bytes, totals: Totals, floor_weight: int, *, input_share: int = WHOLE
-) -> tuple[int, ...]:
+def drawn_points(seed: bytes, unit: bytes, totals: Totals, floor: int, *, input_share: int = WHOLE) -> tuple[int, ...]:
     """Return the points to check, in the order drawn. Two points may name one leaf.
 
-    `draw_seed` and `unit_id` have 32 bytes. The bias of a point is below total weight / 2^256. Raise ValueError if the
+    `seed` and `unit` have 32 bytes. The bias of a point is below total weight / 2^256. Raise ValueError if the
     total weight is 0, which a floor of one prevents.
     """
-    total_weight = _weight_of(totals.tokens_in, totals.tokens_out, totals.requests, floor_weight, input_share)
-    if total_weight <= 0 or not len(draw_seed) == len(unit_id) == 32:
+    total_weight = _weight_of(totals.tokens_in, totals.tokens_out, totals.requests, floor, input_share)
+    if total_weight <= 0 or not len(seed) == len(unit) == 32:
         raise ValueError("a draw needs a batch with weight, and a seed and a unit of 32 bytes")
     point_count = leaves_to_check(totals.requests)
     # A product and a shift instead of a remainder: the bias stays below total / 2^256.
-    return tuple(
-        _uniform_number(draw_seed, unit_id, point_number) * total_weight >> _CHANCE_BITS
-        for point_number in range(point_count)
-    )
+    return tuple(_uniform_number(seed, unit, number) * total_weight >> _CHANCE_BITS for number in range(point_count))
 
 
-def index_at(leaves: Sequence[Leaf], floor_weight: int, point: int, *, input_share: int = WHOLE) -> int:
+def index_at(leaves: Sequence[Leaf], floor: int, point: int, *, input_share: int = WHOLE) -> int:
     """Return the leaf at a point. Raise ValueError if the point is outside the line of these leaves."""
     weight_end = 0
     for index, leaf in enumerate(leaves):
-        weight_end += _weight_of(leaf.tokens_in, leaf.tokens_out, 1, floor_weight, input_share)
+        weight_end += _weight_of(leaf.tokens_in, leaf.tokens_out, 1, floor, input_share)
         if 0 <= point < weight_end:
             return index
     raise ValueError(f"no leaf at point {point}: the leaves weigh {weight_end} in total")
 
 
-def covers(totals: Totals, floor_weight: int, leaf_path: LeafPath, point: int, *, input_share: int = WHOLE) -> bool:
+def covers(totals: Totals, floor: int, leaf_path: LeafPath, point: int, *, input_share: int = WHOLE) -> bool:
     """Return True if the path holds and its leaf contains the point."""
     if not holds(totals, leaf_path):
         return False
-    weight_start = _weight_of(*before(totals, leaf_path), leaf_path.index, floor_weight, input_share)
+    weight_start = _weight_of(*before(totals, leaf_path), leaf_path.index, floor, input_share)
     return (
         weight_start
         <= point
-        < weight_start + _weight_of(leaf_path.tokens_in, leaf_path.tokens_out, 1, floor_weight, input_share)
+        < weight_start + _weight_of(leaf_path.tokens_in, leaf_path.tokens_out, 1, floor, input_share)
     )
 
 
-def _weight_of(tokens_in: int, tokens_out: int, leaf_count: int, floor_weight: int, input_share: int) -> int:
+def _weight_of(tokens_in: int, tokens_out: int, leaf_count: int, floor: int, input_share: int) -> int:
     """Return the weight of `leaf_count` leaves with these tokens in total, in millionths of an output token."""
-    return work_of(input_share, tokens_in, tokens_out + leaf_count * floor_weight)
+    return work_of(input_share, tokens_in, tokens_out + leaf_count * floor)
 
 
-def _uniform_number(draw_seed: bytes, unit_id: bytes, point_number: int) -> int:
+def _uniform_number(seed: bytes, unit: bytes, number: int) -> int:
     """Return a uniform integer below 2^256."""
-    return int.from_bytes(blake2_256(_DOMAIN + draw_seed + unit_id + point_number.to_bytes(4, "little")), "big")
+    return int.from_bytes(blake2_256(_DOMAIN + seed + unit + number.to_bytes(4, "little")), "big")

@@ -36,27 +36,18 @@ _BODY = codec(_LeafBody)
 _LEAVES = codec(Annotated[tuple[Leaf, ...], Bounded(REQUESTS_MAX)])
 
 
-def leaf_of(
-    genesis_hash: bytes, unit_id: bytes, unit_salt: bytes, leaf_index: int, batch_outcome: BatchOutcome
-) -> Leaf:
-    """Return the leaf of the outcome of request `leaf_index`. The leaf of a refused request has no tokens."""
-    leaf_digest = blake2_256(
-        domain(b"leaf", genesis_hash, _BODY.encode(_LeafBody(unit_id, unit_salt, leaf_index, batch_outcome)))
-    )
-    if isinstance(batch_outcome, Completed):
-        return Leaf(batch_outcome.tokens_in, batch_outcome.tokens_out, leaf_digest)
+def leaf_of(genesis: bytes, unit: bytes, salt: bytes, index: int, outcome: BatchOutcome) -> Leaf:
+    """Return the leaf of the outcome of request `index`. The leaf of a refused request has no tokens."""
+    leaf_digest = blake2_256(domain(b"leaf", genesis, _BODY.encode(_LeafBody(unit, salt, index, outcome))))
+    if isinstance(outcome, Completed):
+        return Leaf(outcome.tokens_in, outcome.tokens_out, leaf_digest)
     # A refusal earns nothing, and its digest still lets it be drawn and judged.
     return Leaf(0, 0, leaf_digest)
 
 
-def leaves_of(
-    genesis_hash: bytes, unit_id: bytes, unit_salt: bytes, outcomes: Sequence[BatchOutcome]
-) -> tuple[Leaf, ...]:
+def leaves_of(genesis: bytes, unit: bytes, salt: bytes, outcomes: Sequence[BatchOutcome]) -> tuple[Leaf, ...]:
     """Return the leaves of a whole batch, in the order of its requests."""
-    return tuple(
-        leaf_of(genesis_hash, unit_id, unit_salt, leaf_index, batch_outcome)
-        for leaf_index, batch_outcome in enumerate(outcomes)
-    )
+    return tuple(leaf_of(genesis, unit, salt, index, outcome) for index, outcome in enumerate(outcomes))
 
 
 def encode_leaves(leaves: Sequence[Leaf]) -> bytes:
@@ -69,12 +60,12 @@ def encode_leaves(leaves: Sequence[Leaf]) -> bytes:
     return _LEAVES.encode(tuple(leaves))
 
 
-def decode_leaves(packed_leaves: bytes) -> tuple[Leaf, ...]:
+def decode_leaves(packed: bytes) -> tuple[Leaf, ...]:
     """Return the leaves of a published list, 40 bytes a leaf.
 
     Raise DecodeError if the bytes are no such list, or the list is empty.
     """
-    decoded_leaves: tuple[Leaf, ...] = _LEAVES.decode(packed_leaves)
+    decoded_leaves: tuple[Leaf, ...] = _LEAVES.decode(packed)
     if not decoded_leaves:
         raise DecodeError("a batch without leaves")
     return decoded_leaves

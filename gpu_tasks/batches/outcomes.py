@@ -44,20 +44,20 @@ def encode_outcomes(outcomes: Sequence[BatchOutcome]) -> bytes:
     """
     if not outcomes:
         raise EncodeError("a batch without outcomes")
-    packed_outcomes = _OUTCOMES.encode(tuple(outcomes))
-    if len(packed_outcomes) > BATCH_BYTES_MAX:
-        raise EncodeError(f"{len(packed_outcomes)} bytes of outcomes, of at most {BATCH_BYTES_MAX}")
-    return packed_outcomes
+    packed = _OUTCOMES.encode(tuple(outcomes))
+    if len(packed) > BATCH_BYTES_MAX:
+        raise EncodeError(f"{len(packed)} bytes of outcomes, of at most {BATCH_BYTES_MAX}")
+    return packed
 
 
-def decode_outcomes(packed_outcomes: bytes) -> tuple[BatchOutcome, ...]:
+def decode_outcomes(packed: bytes) -> tuple[BatchOutcome, ...]:
     """Return the outcomes of a whole batch. The caller compares their number with the unit's.
 
     Raise DecodeError if the bytes are no such list, or the list is empty.
     """
-    if len(packed_outcomes) > BATCH_BYTES_MAX:
-        raise DecodeError(f"{len(packed_outcomes)} bytes of outcomes, of at most {BATCH_BYTES_MAX}")
-    outcomes: tuple[BatchOutcome, ...] = _OUTCOMES.decode(packed_outcomes)
+    if len(packed) > BATCH_BYTES_MAX:
+        raise DecodeError(f"{len(packed)} bytes of outcomes, of at most {BATCH_BYTES_MAX}")
+    outcomes: tuple[BatchOutcome, ...] = _OUTCOMES.decode(packed)
     if not outcomes:
         raise DecodeError("a batch without outcomes")
     return outcomes

@@ -39,15 +39,15 @@ def work_of(input_share: int, tokens_in: int, tokens_out: int) -> int:
     return tokens_in * input_share + tokens_out * TOKEN
 
 
-def price_of(per_thousand: int, total_work: int) -> int:
-    """Return the grains for `total_work` at a price per thousand output tokens, rounded up."""
-    return -(-per_thousand * total_work // PRICED)
+def price_of(per_thousand: int, work: int) -> int:
+    """Return the grains for `work` at a price per thousand output tokens, rounded up."""
+    return -(-per_thousand * work // PRICED)
 
 
-def rate_of(unit_price: int, total_work: int) -> int:
+def rate_of(unit_price: int, work: int) -> int:
     """Return the highest ask that `unit_price` for this work meets, in grains per thousand output tokens."""
     # Rounded down: at an ask of one grain more, the work would cost more than the price.
-    return unit_price * PRICED // total_work
+    return unit_price * PRICED // work
 
 
 def due_of(unit_price: int, done_work: int, allowed_work: int) -> int:
@@ -64,22 +64,20 @@ def encode_requests(requests: Sequence[bytes]) -> bytes:
     """
     if not requests:
         raise EncodeError("the batch is empty; add a request")
-    packed_requests = _REQUESTS.encode(tuple(requests))
-    if len(packed_requests) > BATCH_BYTES_MAX:
-        raise EncodeError(
-            f"the requests have {len(packed_requests)} bytes, of at most {BATCH_BYTES_MAX}; split the batch"
-        )
-    return packed_requests
+    packed = _REQUESTS.encode(tuple(requests))
+    if len(packed) > BATCH_BYTES_MAX:
+        raise EncodeError(f"the requests have {len(packed)} bytes, of at most {BATCH_BYTES_MAX}; split the batch")
+    return packed
 
 
-def decode_requests(packed_requests: bytes) -> tuple[bytes, ...]:
+def decode_requests(packed: bytes) -> tuple[bytes, ...]:
     """Return the requests of a batch, in their order.
 
     Raise DecodeError if the bytes are no such list, or the list is empty.
     """
-    if len(packed_requests) > BATCH_BYTES_MAX:
-        raise DecodeError(f"{len(packed_requests)} bytes of requests, of at most {BATCH_BYTES_MAX}")
-    requests: tuple[bytes, ...] = _REQUESTS.decode(packed_requests)
+    if len(packed) > BATCH_BYTES_MAX:
+        raise DecodeError(f"{len(packed)} bytes of requests, of at most {BATCH_BYTES_MAX}")
+    requests: tuple[bytes, ...] = _REQUESTS.decode(packed)
     if not requests:
         raise DecodeError("a batch without requests")
     return requests

@@ -75,21 +75,21 @@ class BrokerInbox(asyncio.Queue[aiomqtt.Message]):
         super().put_nowait(item)
 
 
-def parse_broker(broker_text: str, *, is_private_allowed: bool) -> BrokerAddress:
+def parse_broker(text: str, *, is_private_allowed: bool) -> BrokerAddress:
     """Return the address of a broker.
 
     Raise EndpointError if the text is no broker's address or, without `is_private_allowed`, names a private network.
     """
-    form_match = _FORM.fullmatch(broker_text)
-    if form_match is None:
-        raise EndpointError(f"{broker_text!r} is not mqtt(s)://HOST:PORT; remove any user, path, query or fragment")
-    scheme, host_and_port = form_match.groups()
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise EndpointError(f"{text!r} is not mqtt(s)://HOST:PORT; remove any user, path, query or fragment")
+    scheme, host_and_port = match.groups()
     if not _HAS_PORT.fullmatch(host_and_port.rpartition("]")[2] if host_and_port.startswith("[") else host_and_port):
         host_and_port = f"{host_and_port}:{PORTS[scheme]}"
-    http_address = parse_endpoint(f"http://{host_and_port}")
+    address = parse_endpoint(f"http://{host_and_port}")
     # A literal address is checked here. A host name is checked after it resolves, when the socket connects.
     reachable_endpoint(f"http://{host_and_port}", is_private_allowed=is_private_allowed)
-    return BrokerAddress(scheme, http_address.host, http_address.port)
+    return BrokerAddress(scheme, address.host, address.port)
 
 
 @contextlib.asynccontextmanager
@@ -101,7 +101,7 @@ async def broker_connection(
     user_and_password: tuple[str, str] | None = None,
 ) -> AsyncIterator[aiomqtt.Client]:
     """Yield a connected client. A failure raises one of `BROKER_ERRORS`."""
-    mqtt_client = aiomqtt.Client(
+    client = aiomqtt.Client(
         address.host,
         address.port,
         logger=QUIET,
@@ -116,16 +116,16 @@ async def broker_connection(
         password=None if user_and_password is None else user_and_password[1],
         tls_context=ssl.create_default_context() if address.scheme == "mqtts" else None,
     )
-    _bind_client(mqtt_client, private=private)
-    entering = broken_off(mqtt_client)
+    _bind_client(client, private=private)
+    entering = broken_off(client)
     try:
-        async with mqtt_client:
+        async with client:
             # aiomqtt reports no error if the broker disconnects us during entry, and the caller would wait for ever.
-            if mqtt_client._client.socket() is None:  # noqa: SLF001
+            if client._client.socket() is None:  # noqa: SLF001
                 raise aiomqtt.MqttError("the broker closed the connection at once")
-            yield mqtt_client
+            yield client
     finally:
-        _release_client(mqtt_client, entering)
+        _release_client(client, entering)
 
 
 def broken_off(client: aiomqtt.Client) -> asyncio.Future[None]:
@@ -138,9 +138,9 @@ def broken_off(client: aiomqtt.Client) -> asyncio.Future[None]:
 
 def take_overflow(client: aiomqtt.Client) -> int:
     """Return the number of messages that the client's full inbox has dropped since the last call."""
-    client_inbox = client._queue  # noqa: SLF001 - the queue that we gave it
-    assert isinstance(client_inbox, BrokerInbox)
-    overflow_count, client_inbox.overflowed = client_inbox.overflowed, 0
+    inbox = client._queue  # noqa: SLF001 - the queue that we gave it
+    assert isinstance(inbox, BrokerInbox)
+    overflow_count, inbox.overflowed = inbox.overflowed, 0
     return overflow_count
 
 

@@ -127,46 +127,42 @@ class TelemetryTopics:
         return f"{self.base}/tasks/{task.hex()}/+/+"
 
 
-def payload_of(telemetry_note: TelemetryNote, reader_key: bytes | None) -> bytes:
+def payload_of(note: TelemetryNote, reader_key: bytes | None) -> bytes:
     """Return the encoded note, sealed to `reader_key` or public if that is None.
 
     Raise ValueError if the note is too long.
     """
-    packed_note = NOTE.encode(telemetry_note)
+    packed_note = NOTE.encode(note)
     if len(packed_note) > NOTE_BYTES_MAX:
         raise ValueError(f"a note has at most {NOTE_BYTES_MAX:,} bytes")
     return packed_note if reader_key is None else seal_note(packed_note, reader_key)
 
 
-def sign_message(
-    telemetry_message: TelemetryMessage, genesis_hash: bytes, sign_bytes: Callable[[bytes], bytes]
-) -> bytes:
+def sign_message(message: TelemetryMessage, genesis: bytes, sign_bytes: Callable[[bytes], bytes]) -> bytes:
     """Return the signed bytes of a message for the broker. `sign_bytes` signs with the provider key."""
-    return _SIGNED.encode(
-        SignedTelemetry(telemetry_message, sign_bytes(domain(KIND, genesis_hash, _MESSAGE.encode(telemetry_message))))
-    )
+    return _SIGNED.encode(SignedTelemetry(message, sign_bytes(domain(KIND, genesis, _MESSAGE.encode(message)))))
 
 
-def read_message(raw_message: bytes, topic_text: str, telemetry_topics: TelemetryTopics) -> TelemetryMessage:
+def read_message(raw: bytes, topic: str, topics: TelemetryTopics) -> TelemetryMessage:
     """Return the message received under a topic.
 
     Raise ForgedTelemetryError unless it is signed correctly and belongs to the topic.
     """
     # The size comes first: a stranger can publish here, and decoding and verifying cost more than this check.
-    if len(raw_message) > ENVELOPE_BYTES_MAX:
-        raise ForgedTelemetryError(f"{len(raw_message):,} bytes are more than a message has")
+    if len(raw) > ENVELOPE_BYTES_MAX:
+        raise ForgedTelemetryError(f"{len(raw):,} bytes are more than a message has")
     try:
-        signed_message = _SIGNED.decode(raw_message)
+        message = _SIGNED.decode(raw)
     except DecodeError as error:
         raise ForgedTelemetryError(f"not a message: {error}") from None
-    telemetry_message = signed_message.message
+    telemetry_message = message.message
     # Before the signature, because another version may sign other bytes.
     if telemetry_message.version != VERSION:
         raise ForgedTelemetryError(f"unknown version {telemetry_message.version}")
     # A broker or a stranger could publish a genuine message again under the topic of another subject.
-    if telemetry_topics.of(telemetry_message.subject, telemetry_message.channel) != topic_text:
+    if topics.of(telemetry_message.subject, telemetry_message.channel) != topic:
         raise ForgedTelemetryError("sent under another topic")
-    signed_body = domain(KIND, telemetry_topics.genesis, _MESSAGE.encode(telemetry_message))
-    if not verify_ed25519(telemetry_message.provider_key, signed_body, signed_message.signature):
+    body = domain(KIND, topics.genesis, _MESSAGE.encode(telemetry_message))
+    if not verify_ed25519(telemetry_message.provider_key, body, message.signature):
         raise ForgedTelemetryError("wrong signature")
     return telemetry_message

@@ -82,7 +82,7 @@ class TelemetryLedger:
     """Channels with a message since the reader subscribed. Their next messages are live, not retained."""
 
     def take(
-        self, topic_text: str, raw_message: bytes, teller_stash: bytes | None, now_ms: int, *, is_retained: bool = False
+        self, topic: str, raw: bytes, teller_stash: bytes | None, now_ms: int, *, is_retained: bool = False
     ) -> HeardMessage | None:
         """Return the outcome of bytes under a topic of stash `teller_stash` alone, or None for a repeated message.
 
@@ -90,15 +90,15 @@ class TelemetryLedger:
         had kept the message for later subscribers.
         """
         try:
-            telemetry_message = read_message(raw_message, topic_text, self.topics)
+            message = read_message(raw, topic, self.topics)
         except ForgedTelemetryError as error:
             return HeardMessage(fault=MessageFault.FORGED, problem=f"forged: {error}")
-        if telemetry_message.provider_key not in self.owners:
-            raise UnknownTellerError(telemetry_message.provider_key)
-        owner_stash = self.owners[telemetry_message.provider_key]
-        if owner_stash is None or owner_stash != teller_stash or _is_of_another(telemetry_message, owner_stash):
+        if message.provider_key not in self.owners:
+            raise UnknownTellerError(message.provider_key)
+        owner_stash = self.owners[message.provider_key]
+        if owner_stash is None or owner_stash != teller_stash or _is_of_another(message, owner_stash):
             return NOT_ITS
-        return self._in_order(telemetry_message, now_ms, is_retained=is_retained)
+        return self._in_order(message, now_ms, is_retained=is_retained)
 
     def subscribed(self) -> None:
         """Note a new subscription: the broker sends one retained message for each channel, then live ones."""
@@ -109,25 +109,25 @@ class TelemetryLedger:
         newest_session, newest_number = self._newest_numbers.get((provider_key, subject, channel), (0, 0))
         return newest_number if newest_session == session else 0
 
-    def _in_order(self, telemetry_message: TelemetryMessage, now_ms: int, *, is_retained: bool) -> HeardMessage | None:
-        channel_line = (telemetry_message.provider_key, telemetry_message.subject, telemetry_message.channel)
+    def _in_order(self, message: TelemetryMessage, now_ms: int, *, is_retained: bool) -> HeardMessage | None:
+        channel_line = (message.provider_key, message.subject, message.channel)
         earlier_newest = self._newest_numbers.get(channel_line)
-        session_and_number = (telemetry_message.session, telemetry_message.number)
+        session_and_number = (message.session, message.number)
         if earlier_newest == session_and_number:
             self._live_lines.add(channel_line)
             return None  # the provider sends a message again if the broker did not confirm it
         if earlier_newest is not None and session_and_number < earlier_newest:
             return HeardMessage(
                 fault=MessageFault.REPLAYED,
-                problem=f"replayed: number {telemetry_message.number} came after number {earlier_newest[1]}",
+                problem=f"replayed: number {message.number} came after number {earlier_newest[1]}",
             )
         # Anyone who owns a provider key can invent subjects, so the memory needs a bound.
         if earlier_newest is None and len(self._newest_numbers) >= CHANNELS_MAX:
             return HeardMessage(fault=MessageFault.IGNORED, problem="ignored: too many channels")
         self._newest_numbers[channel_line] = session_and_number
-        is_same_session = earlier_newest is not None and earlier_newest[0] == telemetry_message.session
+        is_same_session = earlier_newest is not None and earlier_newest[0] == message.session
         missing_count = (
-            telemetry_message.number - earlier_newest[1] - 1
+            message.number - earlier_newest[1] - 1
             if earlier_newest is not None and is_same_session and channel_line not in self._retained_only
             else 0
         )
@@ -135,15 +135,11 @@ class TelemetryLedger:
         if earlier_newest is None and is_retained:
             self._retained_only.add(channel_line)
         # A broker that delays messages could mark all of them as retained. Only the first of a channel can be.
-        late_ms = (
-            0 if is_retained and channel_line not in self._live_lines else max(0, now_ms - telemetry_message.told_at_ms)
-        )
+        late_ms = 0 if is_retained and channel_line not in self._live_lines else max(0, now_ms - message.told_at_ms)
         self._live_lines.add(channel_line)
-        return HeardMessage(
-            telemetry_message, missing_count, telemetry_message.dropped, late_ms if late_ms > LATE_MS else 0
-        )
+        return HeardMessage(message, missing_count, message.dropped, late_ms if late_ms > LATE_MS else 0)
 
 
-def _is_of_another(telemetry_message: TelemetryMessage, owner_stash: bytes) -> bool:
+def _is_of_another(message: TelemetryMessage, owner_stash: bytes) -> bool:
     """Return True if a provider reports on another provider."""
-    return isinstance(telemetry_message.subject, ProviderSubject) and telemetry_message.subject.stash != owner_stash
+    return isinstance(message.subject, ProviderSubject) and message.subject.stash != owner_stash

@@ -57,15 +57,15 @@ class TunnelName:
 class SealedLine:
     """One end of a tunnel. It seals and opens messages, each once and in order."""
 
-    def __init__(self, tunnel_name: TunnelName, own_key: SealKey, other_key: bytes, *, is_customer: bool) -> None:
+    def __init__(self, name: TunnelName, own_key: SealKey, other_key: bytes, *, is_customer: bool) -> None:
         """Begin a handshake with the public key `other_key` of the other side. Raise ValueError if that is no key."""
-        noise_connection = NoiseConnection.from_name(PROTOCOL)
-        (noise_connection.set_as_initiator if is_customer else noise_connection.set_as_responder)()
-        noise_connection.set_prologue(tunnel_name.prologue)
-        noise_connection.set_keypair_from_private_bytes(NoiseKeypair.STATIC, own_key.lent())
-        noise_connection.set_keypair_from_public_bytes(NoiseKeypair.REMOTE_STATIC, other_key)
-        noise_connection.start_handshake()
-        self._noise_connection = noise_connection
+        noise = NoiseConnection.from_name(PROTOCOL)
+        (noise.set_as_initiator if is_customer else noise.set_as_responder)()
+        noise.set_prologue(name.prologue)
+        noise.set_keypair_from_private_bytes(NoiseKeypair.STATIC, own_key.lent())
+        noise.set_keypair_from_public_bytes(NoiseKeypair.REMOTE_STATIC, other_key)
+        noise.start_handshake()
+        self._noise_connection = noise
 
     def hello(self) -> bytes:
         """Return this side's handshake message. The customer sends first."""
@@ -77,25 +77,25 @@ class SealedLine:
         if len(message) != HANDSHAKE_BYTES:
             raise TunnelKeyError("not the handshake of a tunnel")
         try:
-            peer_payload = self._noise_connection.read_message(message)
+            payload = self._noise_connection.read_message(message)
         except _ERRORS as error:
             raise TunnelKeyError("the other side has an unexpected key") from error
         except Exception as error:  # the cryptographic library's own error for a wrong tag
             if type(error).__name__ != "InvalidTag":
                 raise
             raise TunnelKeyError("the other side has an unexpected key") from error
-        if peer_payload:
+        if payload:
             raise TunnelKeyError("the handshake has unexpected content")
 
     def seal(self, content: bytes) -> bytes:
         """Return the sealed record of some content."""
         return bytes(self._noise_connection.encrypt(content))
 
-    def open(self, sealed_record: bytes) -> bytes:
+    def open(self, record: bytes) -> bytes:
         """Return the content of the next record. Raise TunnelKeyError if a record was changed, repeated or left out."""
-        if not TAG_BYTES < len(sealed_record) <= RECORD_BYTES_MAX:
-            raise TunnelKeyError(f"a record of {len(sealed_record)} bytes")
+        if not TAG_BYTES < len(record) <= RECORD_BYTES_MAX:
+            raise TunnelKeyError(f"a record of {len(record)} bytes")
         try:
-            return bytes(self._noise_connection.decrypt(sealed_record))
+            return bytes(self._noise_connection.decrypt(record))
         except _ERRORS as error:
             raise TunnelKeyError("a record was changed in transit") from error

@@ -47,9 +47,9 @@ class RecordLine(Protocol):
 class TunnelStream:
     """One end of a stream, the same on either side."""
 
-    def __init__(self, stream_number: int, send_frame: Callable[[frames.TunnelFrame], Awaitable[None]]) -> None:
+    def __init__(self, number: int, send_frame: Callable[[frames.TunnelFrame], Awaitable[None]]) -> None:
         """`send_frame` passes a frame to the tunnel."""
-        self.number = stream_number
+        self.number = number
         self.end: asyncio.Future[frames.StreamEnd] = asyncio.get_running_loop().create_future()
         self.on_resize: Callable[[int, int], Awaitable[None]] | None = None
         self._send_frame = send_frame
@@ -70,32 +70,32 @@ class TunnelStream:
                 return None
             self._changed.clear()
             await self._changed.wait()
-        channel_number, next_piece = self._waiting_pieces.popleft()
-        if self._newest_pieces.get(channel_number) is next_piece:
-            del self._newest_pieces[channel_number]
-        piece_bytes = bytes(next_piece)
-        self._waiting_bytes -= len(piece_bytes)
-        self._uncredited_bytes += len(piece_bytes)
+        channel, next_piece = self._waiting_pieces.popleft()
+        if self._newest_pieces.get(channel) is next_piece:
+            del self._newest_pieces[channel]
+        piece = bytes(next_piece)
+        self._waiting_bytes -= len(piece)
+        self._uncredited_bytes += len(piece)
         # Credit goes out for half a window at a time, so that small reads do not cost a frame each.
         if self._uncredited_bytes >= frames.WINDOW_BYTES // 2 and not self.end.done():
-            credit_bytes, self._uncredited_bytes = self._uncredited_bytes, 0
+            count, self._uncredited_bytes = self._uncredited_bytes, 0
             with contextlib.suppress(ConnectionError):
-                await self._send_frame(frames.StreamCredit(self.number, credit_bytes))
-        return channel_number, piece_bytes
+                await self._send_frame(frames.StreamCredit(self.number, count))
+        return channel, piece
 
-    async def write(self, data: bytes, channel_number: int = frames.OUT) -> None:
+    async def write(self, data: bytes, channel: int = frames.OUT) -> None:
         """Send bytes as fast as the other side reads them. Raise TunnelError if the stream has ended."""
-        for part_start in range(0, len(data), frames.DATA_BYTES_MAX):
-            data_part = data[part_start : part_start + frames.DATA_BYTES_MAX]
-            while self._window_bytes < len(data_part):
+        for start in range(0, len(data), frames.DATA_BYTES_MAX):
+            part = data[start : start + frames.DATA_BYTES_MAX]
+            while self._window_bytes < len(part):
                 self._has_room.clear()
                 await self._has_room.wait()
                 # The wait also ends when the stream does, and no credit comes after that.
                 self._require_open()
             self._require_open()
-            self._window_bytes -= len(data_part)
+            self._window_bytes -= len(part)
             try:
-                await self._send_frame(frames.StreamBytes(self.number, channel_number, data_part))
+                await self._send_frame(frames.StreamBytes(self.number, channel, part))
             except ConnectionError:
                 raise TunnelError(HUNG_UP) from None
 
@@ -109,16 +109,16 @@ class TunnelStream:
         with contextlib.suppress(ConnectionError):
             await self._send_frame(frames.ResizeTerminal(self.number, rows, columns))
 
-    async def finish(self, exit_code: int = 0, problem_text: str = "") -> None:
+    async def finish(self, code: int = 0, problem: str = "") -> None:
         """End the stream with an exit code or a problem."""
         if self.end.done():
             return
         # Cutting UTF-8 at a byte limit may split a character, so the incomplete rest is ignored.
-        problem_part = problem_text.encode()[: frames.PROBLEM_BYTES_MAX].decode(errors="ignore")
-        stream_end = frames.StreamEnd(self.number, exit_code & 0xFFFF_FFFF, problem_part)
-        self.ended(stream_end)
+        problem_part = problem.encode()[: frames.PROBLEM_BYTES_MAX].decode(errors="ignore")
+        end = frames.StreamEnd(self.number, code & 0xFFFF_FFFF, problem_part)
+        self.ended(end)
         with contextlib.suppress(ConnectionError):
-            await self._send_frame(stream_end)
+            await self._send_frame(end)
 
     def _require_open(self) -> None:
         if self.end.done():
@@ -126,7 +126,7 @@ class TunnelStream:
 
     # ----------------------------------------------------------------------------------------- frames of the other side
 
-    def take(self, bytes_frame: frames.StreamBytes) -> None:
+    def take(self, frame: frames.StreamBytes) -> None:
         """Accept received bytes. Raise TunnelError if they exceed the window.
 
         Bytes that arrive after the end are ignored, because they were in transit.
@@ -135,27 +135,27 @@ class TunnelStream:
             return
         if self._is_input_over:
             raise TunnelError("bytes after the end of the input")
-        self._waiting_bytes += len(bytes_frame.data)
+        self._waiting_bytes += len(frame.data)
         # Bytes that were read but not yet credited still count: the sender cannot know about them.
         if self._waiting_bytes + self._uncredited_bytes > frames.WINDOW_BYTES:
             raise TunnelError("more bytes than the window holds")
-        if bytes_frame.data:
-            self._keep(bytes_frame.channel, bytes_frame.data)
+        if frame.data:
+            self._keep(frame.channel, frame.data)
             self._changed.set()
 
-    def _keep(self, channel_number: int, received_bytes: bytes) -> None:
+    def _keep(self, channel: int, data: bytes) -> None:
         """Merge small pieces, because each waiting piece costs about a hundred bytes beside its own."""
-        newest_piece = self._newest_pieces.get(channel_number)
-        is_last = bool(self._waiting_pieces) and self._waiting_pieces[-1][1] is newest_piece
-        if newest_piece is not None and (is_last or len(self._waiting_pieces) >= PIECES_MAX):
-            newest_piece += received_bytes
+        newest = self._newest_pieces.get(channel)
+        is_last = bool(self._waiting_pieces) and self._waiting_pieces[-1][1] is newest
+        if newest is not None and (is_last or len(self._waiting_pieces) >= PIECES_MAX):
+            newest += data
             return
-        self._newest_pieces[channel_number] = bytearray(received_bytes)
-        self._waiting_pieces.append((channel_number, self._newest_pieces[channel_number]))
+        self._newest_pieces[channel] = bytearray(data)
+        self._waiting_pieces.append((channel, self._newest_pieces[channel]))
 
-    def credit(self, credit_bytes: int) -> None:
+    def credit(self, count: int) -> None:
         """Add the bytes that the other side has read. Raise TunnelError if it claims more than were sent."""
-        self._window_bytes += credit_bytes
+        self._window_bytes += count
         if self._window_bytes > frames.WINDOW_BYTES:
             raise TunnelError("more bytes read than sent")
         self._has_room.set()
@@ -165,10 +165,10 @@ class TunnelStream:
         self._is_input_over = True
         self._changed.set()
 
-    def ended(self, stream_end: frames.StreamEnd) -> None:
+    def ended(self, end: frames.StreamEnd) -> None:
         """Note that the stream has ended."""
         if not self.end.done():
-            self.end.set_result(stream_end)
+            self.end.set_result(end)
         self._is_input_over = True
         self._changed.set()
         self._has_room.set()
@@ -180,13 +180,11 @@ ServeStream = Callable[[TunnelStream, StreamPurpose], Awaitable[None]]
 class Multiplexer:
     """One end of a tunnel after its handshake. `run` it, and meanwhile open streams or serve incoming ones."""
 
-    def __init__(
-        self, connection: RecordLine, sealed_line: SealedLine, serve_stream: ServeStream | None = None
-    ) -> None:
-        """A side without `serve_stream` opens streams and accepts none."""
+    def __init__(self, connection: RecordLine, line: SealedLine, serve: ServeStream | None = None) -> None:
+        """A side without `serve` opens streams and accepts none."""
         self._connection = connection
-        self._sealed_line = sealed_line
-        self._serve_stream = serve_stream
+        self._sealed_line = line
+        self._serve_stream = serve
         self._open_streams: dict[int, TunnelStream] = {}
         self._serving_tasks: set[asyncio.Task[None]] = set()
         self._next_number = 1
@@ -199,25 +197,25 @@ class Multiplexer:
         """True if no stream is open."""
         return not self._open_streams
 
-    async def open(self, stream_purpose: StreamPurpose) -> TunnelStream:
+    async def open(self, purpose: StreamPurpose) -> TunnelStream:
         """Open a stream. Raise TunnelError if too many are open or the tunnel has ended."""
         if len(self._open_streams) >= frames.STREAMS_MAX:
             raise TunnelError(f"the tunnel has {frames.STREAMS_MAX} open streams already; close one")
-        tunnel_stream = TunnelStream(self._next_number, self._send_frame)
+        stream = TunnelStream(self._next_number, self._send_frame)
         self._next_number += 1
-        self._keep(tunnel_stream)
+        self._keep(stream)
         try:
-            await self._send_frame(frames.OpenStream(tunnel_stream.number, stream_purpose))
+            await self._send_frame(frames.OpenStream(stream.number, purpose))
         except ConnectionError:
             raise TunnelError(HUNG_UP) from None
-        return tunnel_stream
+        return stream
 
     async def run(self) -> str:
         """Handle frames until the tunnel ends. Return the reason."""
         end_reason = HUNG_UP
         try:
-            while (sealed_record := await self._connection.receive()) is not None:
-                await self._take_frame(frames.FRAME.decode(self._sealed_line.open(sealed_record)))
+            while (record := await self._connection.receive()) is not None:
+                await self._take_frame(frames.FRAME.decode(self._sealed_line.open(record)))
         except (TunnelKeyError, TunnelError) as error:
             end_reason = str(error)
         except DecodeError as error:
@@ -230,75 +228,69 @@ class Multiplexer:
 
     def _end_all(self, end_reason: str) -> None:
         self.ended.set()
-        for tunnel_stream in list(self._open_streams.values()):
-            tunnel_stream.ended(frames.StreamEnd(tunnel_stream.number, 0, end_reason))
-        for serving_task in self._serving_tasks:
-            serving_task.cancel()
+        for stream in list(self._open_streams.values()):
+            stream.ended(frames.StreamEnd(stream.number, 0, end_reason))
+        for task in self._serving_tasks:
+            task.cancel()
 
     async def settle(self) -> None:
         """Wait for the tasks that serve streams, after the tunnel has ended."""
         if self._serving_tasks:
             await asyncio.wait(self._serving_tasks)
 
-    async def _take_frame(self, tunnel_frame: frames.TunnelFrame) -> None:
-        if isinstance(tunnel_frame, frames.OpenStream):
-            await self._accept_stream(tunnel_frame)
+    async def _take_frame(self, frame: frames.TunnelFrame) -> None:
+        if isinstance(frame, frames.OpenStream):
+            await self._accept_stream(frame)
             return
-        tunnel_stream = self._open_streams.get(tunnel_frame.stream)
-        if tunnel_stream is None:
+        stream = self._open_streams.get(frame.stream)
+        if stream is None:
             return  # it ended while this frame was in transit
-        match tunnel_frame:
+        match frame:
             case frames.StreamBytes():
-                tunnel_stream.take(tunnel_frame)
+                stream.take(frame)
             case frames.StreamCredit():
-                tunnel_stream.credit(tunnel_frame.count)
+                stream.credit(frame.count)
             case frames.StreamInputEnd():
-                tunnel_stream.input_ended()
+                stream.input_ended()
             case frames.ResizeTerminal():
-                if tunnel_stream.on_resize is not None:
-                    await tunnel_stream.on_resize(tunnel_frame.rows, tunnel_frame.columns)
+                if stream.on_resize is not None:
+                    await stream.on_resize(frame.rows, frame.columns)
             case frames.StreamEnd():
-                tunnel_stream.ended(tunnel_frame)
-                self._forget_stream(tunnel_stream)
+                stream.ended(frame)
+                self._forget_stream(stream)
 
-    async def _accept_stream(self, open_frame: frames.OpenStream) -> None:
+    async def _accept_stream(self, frame: frames.OpenStream) -> None:
         if self._serve_stream is None:
             raise TunnelError("only the customer's side opens streams")
-        if open_frame.stream in self._open_streams:
+        if frame.stream in self._open_streams:
             raise TunnelError("a stream with a used number")
         if len(self._open_streams) >= frames.STREAMS_MAX:
             raise TunnelError(f"more than {frames.STREAMS_MAX} open streams")
         # A stream may end at the other side before its work ends here, so open streams alone do not bound the tasks.
         if len(self._serving_tasks) >= SERVED_MAX:
-            await self._send_frame(
-                frames.StreamEnd(open_frame.stream, 1, "earlier streams are still closing; try again")
-            )
+            await self._send_frame(frames.StreamEnd(frame.stream, 1, "earlier streams are still closing; try again"))
             return
-        tunnel_stream = TunnelStream(open_frame.stream, self._send_frame)
-        self._keep(tunnel_stream)
-        serving_task = asyncio.create_task(self._run_stream(self._serve_stream, tunnel_stream, open_frame.wanted))
-        self._serving_tasks.add(serving_task)
-        serving_task.add_done_callback(self._serving_tasks.discard)
+        stream = TunnelStream(frame.stream, self._send_frame)
+        self._keep(stream)
+        task = asyncio.create_task(self._run_stream(self._serve_stream, stream, frame.wanted))
+        self._serving_tasks.add(task)
+        task.add_done_callback(self._serving_tasks.discard)
 
-    async def _run_stream(
-        self, serve_stream: ServeStream, tunnel_stream: TunnelStream, stream_purpose: StreamPurpose
-    ) -> None:
+    async def _run_stream(self, serve: ServeStream, stream: TunnelStream, purpose: StreamPurpose) -> None:
         try:
-            await serve_stream(tunnel_stream, stream_purpose)
+            await serve(stream, purpose)
         finally:
             # A cancelled server must still tell the other side, or that side would keep the stream open.
-            await asyncio.shield(tunnel_stream.finish())
+            await asyncio.shield(stream.finish())
 
-    def _keep(self, tunnel_stream: TunnelStream) -> None:
-        self._open_streams[tunnel_stream.number] = tunnel_stream
-        tunnel_stream.end.add_done_callback(lambda _: self._forget_stream(tunnel_stream))
+    def _keep(self, stream: TunnelStream) -> None:
+        self._open_streams[stream.number] = stream
+        stream.end.add_done_callback(lambda _: self._forget_stream(stream))
 
-    def _forget_stream(self, tunnel_stream: TunnelStream) -> None:
-        if (
-            self._open_streams.get(tunnel_stream.number) is tunnel_stream
-        ):  # otherwise it is removed, and a new stream has its number
-            del self._open_streams[tunnel_stream.number]
+    def _forget_stream(self, stream: TunnelStream) -> None:
+        if self._open_streams.get(stream.number) is stream:  # otherwise it is removed, and a new stream has its number
+            del self._open_streams[stream.number]
 
-    async def _send_frame(self, tunnel_frame: frames.TunnelFrame) -> None:
+    async def _send_frame(self, frame: frames.TunnelFrame) -> None:
         async with self._send_lock:  # records are numbered: they must leave in the order of sealing
-            await self._connection.send(self._sealed_line.seal(frames.FRAME.encode(tunnel_frame)))
+            await self._connection.send(self._sealed_line.seal(frames.FRAME.encode(frame)))

@@ -48,14 +48,14 @@ class Author:
         chain: Chain,
         validator_keys: ValidatorKeys,
         transaction_pool: TransactionPool,
-        verify_signature: VerifySignature,
+        verify: VerifySignature,
         clock: Clock,
         inherents: Inherents,
     ) -> None:
         self._chain = chain
         self._validator_keys = validator_keys
         self._transaction_pool = transaction_pool
-        self._verify_signature = verify_signature
+        self._verify_signature = verify
         self._clock = clock
         self._inherents = inherents
 
@@ -64,34 +64,32 @@ class Author:
 
         Raise `SigningRefusedError` if this node sealed another block for this slot.
         """
-        parent_block = self._chain[request.parent]
-        digest_items = self._digest_items(request, parent_block)
-        authoring = Authoring(
-            self._chain.runtime, parent_block.state, parent_block.trie, parent_block.facts.id, digest_items
-        )
+        parent = self._chain[request.parent]
+        digest_items = self._digest_items(request, parent)
+        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, digest_items)
         authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
         attached = self._attach_inherents(authoring)
         taken_bytes = self._fill_block(authoring)
         if not (attached or taken_bytes or request.heartbeat):
             return None
-        built_block = authoring.finish()
-        return self._seal_block(built_block, request)
+        built = authoring.finish()
+        return self._seal_block(built, request)
 
-    def _digest_items(self, build_request: ev.Build, parent_block: ExecutedBlock) -> Digest:
-        build_epoch = self._chain.epochs(build_request.epoch)
+    def _digest_items(self, request: ev.Build, parent: ExecutedBlock) -> Digest:
+        build_epoch = self._chain.epochs(request.epoch)
         if build_epoch is None:
-            raise RuntimeError(f"build request for epoch {build_request.epoch}, which is not determined")
-        own_seat = self._validator_keys.seat(build_request.epoch)
+            raise RuntimeError(f"build request for epoch {request.epoch}, which is not determined")
+        own_seat = self._validator_keys.seat(request.epoch)
         if own_seat is None:
-            raise SigningRefusedError(f"no key of this node has a seat in epoch {build_request.epoch}")
+            raise SigningRefusedError(f"no key of this node has a seat in epoch {request.epoch}")
         vrf_output, vrf_proof = self._validator_keys.prove_vrf(
-            build_request.epoch, vrf_input(self._chain.genesis, build_epoch.seed, build_request.slot)
+            request.epoch, vrf_input(self._chain.genesis, build_epoch.seed, request.slot)
         )
-        pre_digest = PreDigest(build_request.slot, build_request.epoch, vrf_output, vrf_proof)
+        pre_digest = PreDigest(request.slot, request.epoch, vrf_output, vrf_proof)
         digest_items: Digest = (author_item(own_seat.stash), pre_digest_item(pre_digest))
-        if build_request.final_ref is not None:
-            digest_items = (*digest_items, consensus_item(final_ref_log(build_request.final_ref)))
-        following = self._chain.runtime.at(parent_block.state)[TrustStake].next_validators(build_request.height)
+        if request.final_ref is not None:
+            digest_items = (*digest_items, consensus_item(final_ref_log(request.final_ref)))
+        following = self._chain.runtime.at(parent.state)[TrustStake].next_validators(request.height)
         return digest_items if following is None else (*digest_items, consensus_item(following))
 
     def _attach_inherents(self, authoring: Authoring) -> int:
@@ -125,8 +123,8 @@ class Author:
                 refusals += 1
                 continue
             try:
-                held_extrinsic = self._transaction_pool.held(candidate.extrinsic_hash)
-                authoring.offer(held_extrinsic.extrinsic, held_extrinsic.verified_or(self._verify_signature))
+                held = self._transaction_pool.held(candidate.extrinsic_hash)
+                authoring.offer(held.extrinsic, held.verified_or(self._verify_signature))
             except InvalidTransaction as error:
                 # A used nonce (the chain moved under the pool) does not block the sender's later extrinsics.
                 if error.reason not in (InvalidReason.STALE, InvalidReason.FUTURE):
@@ -150,8 +148,8 @@ class Author:
             self._transaction_pool.drop_invalid(extrinsic_hash, drop_reason)
         return taken_bytes
 
-    def _seal_block(self, built_block: BuiltBlock, build_request: ev.Build) -> ev.BlockFacts:
-        session_key = self._validator_keys.session_of(build_request.epoch)
-        assert session_key is not None, "a sealing key has a seat"
-        sealed_header = self._validator_keys.seal(build_request.epoch, build_request.slot, built_block.header)
-        return self._chain.add_own(sealed_header, built_block, build_request.final_ref, build_request.slot, session_key)
+    def _seal_block(self, built: BuiltBlock, request: ev.Build) -> ev.BlockFacts:
+        session = self._validator_keys.session_of(request.epoch)
+        assert session is not None, "a sealing key has a seat"
+        sealed_header = self._validator_keys.seal(request.epoch, request.slot, built.header)
+        return self._chain.add_own(sealed_header, built, request.final_ref, request.slot, session)

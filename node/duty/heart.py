@@ -29,12 +29,12 @@ TIP_SLOTS = 20
 """
 
 
-def is_at_tip(chain: Chain, final_facts: BlockFacts, now_ms: int) -> bool:
+def is_at_tip(chain: Chain, final: BlockFacts, now_ms: int) -> bool:
     """Return True if a final block is recent and not below the trusted checkpoint."""
     parameters, checkpoint = chain.parameters, chain.rules.checkpoint
-    is_new = now_ms // parameters.slot_ms - final_facts.slot <= TIP_SLOTS + 3 * parameters.heartbeat_slots
+    is_new = now_ms // parameters.slot_ms - final.slot <= TIP_SLOTS + 3 * parameters.heartbeat_slots
     # An attacker that leads the node to another history chooses the slots of its blocks freely.
-    return is_new and (checkpoint is None or final_facts.height >= checkpoint.height)
+    return is_new and (checkpoint is None or final.height >= checkpoint.height)
 
 
 class Heart(Listener):
@@ -52,30 +52,26 @@ class Heart(Listener):
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Send heartbeats at the start of an epoch, and again in each further part of it."""
-        final_block = blocks[-1]
+        block = blocks[-1]
         parameters = self._chain.parameters
-        if final_block.facts.height < self._next_height or not is_at_tip(
-            self._chain, final_block.facts, self._clock.now_ms()
-        ):
+        if block.facts.height < self._next_height or not is_at_tip(self._chain, block.facts, self._clock.now_ms()):
             return
-        next_epoch = parameters.epoch_of(final_block.facts.height + 1)
+        next_epoch = parameters.epoch_of(block.facts.height + 1)
         self._next_height = min(
-            final_block.facts.height + max(1, parameters.epoch_blocks // BEATS), parameters.boundary(next_epoch)
+            block.facts.height + max(1, parameters.epoch_blocks // BEATS), parameters.boundary(next_epoch)
         )
-        trust_stake = self._chain.runtime.at(final_block.state)[TrustStake]
-        for session_key, signing_key in self._sessions.items():
-            owner_stash = trust_stake.key_owner[session_key]
-            candidate = trust_stake.candidates[owner_stash] if owner_stash is not None else None
+        stake = self._chain.runtime.at(block.state)[TrustStake]
+        for session, key in self._sessions.items():
+            owner_stash = stake.key_owner[session]
+            candidate = stake.candidates[owner_stash] if owner_stash is not None else None
             # Only the candidate's current key can sign for it: the pool checks a heartbeat against that key.
-            if owner_stash is None or candidate is None or candidate.session_key != session_key:
+            if owner_stash is None or candidate is None or candidate.session_key != session:
                 continue
-            if not trust_stake.was_on_line(owner_stash, next_epoch):
-                self._send_heartbeat(
-                    SeenFinal(owner_stash, final_block.facts.height, final_block.facts.id), signing_key
-                )
+            if not stake.was_on_line(owner_stash, next_epoch):
+                self._send_heartbeat(SeenFinal(owner_stash, block.facts.height, block.facts.id), key)
 
-    def _send_heartbeat(self, seen_final: SeenFinal, signing_key: SigningKey) -> None:
-        signature = signing_key.sign_unrecorded(heartbeat_payload(self._chain.genesis, seen_final))
+    def _send_heartbeat(self, seen_final: SeenFinal, key: SigningKey) -> None:
+        signature = key.sign_unrecorded(heartbeat_payload(self._chain.genesis, seen_final))
         try:
             self._heartbeat_pool.submit(Heartbeat(seen_final, signature))
         except PoolRefusalError as refusal:

@@ -26,44 +26,44 @@ def new_keys(paths: Paths, genesis: bytes) -> SessionKeys:
         raise BadInputError(
             f"{keystore.folder} holds {KEYS_MAX} keys of one type. Move away the keys that are in no set"
         )
-    session_pair, vrf_pair = (KeyPair.from_seed(secrets.token_bytes(SEED_BYTES)) for _ in range(2))
+    session, vrf = (KeyPair.from_seed(secrets.token_bytes(SEED_BYTES)) for _ in range(2))
     # A new key has signed nothing, so its file can begin at any height of the chain.
-    SignStateFile.create(paths.sign_state(session_pair.public), genesis, session_pair.public)
-    keystore.insert(VRF, vrf_pair.seed)
-    keystore.insert(SESSION, session_pair.seed)
-    return SessionKeys(session_pair.public, vrf_pair.public)
+    SignStateFile.create(paths.sign_state(session.public), genesis, session.public)
+    keystore.insert(VRF, vrf.seed)
+    keystore.insert(SESSION, session.seed)
+    return SessionKeys(session.public, vrf.public)
 
 
-def stored_keys(store: Keystore, session_key: bytes | None, vrf_key: bytes | None) -> SessionKeys:
+def stored_keys(store: Keystore, session: bytes | None, vrf: bytes | None) -> SessionKeys:
     """Return the named keys, or the only key of each type in the keystore.
 
     Raise `BadInputError` if a named key is missing, or if none is named and there is not exactly one.
     """
-    return SessionKeys(_only_key(store, SESSION, session_key, "--session"), _only_key(store, VRF, vrf_key, "--vrf"))
+    return SessionKeys(_only_key(store, SESSION, session, "--session"), _only_key(store, VRF, vrf, "--vrf"))
 
 
-def prove_stored(store: Keystore, session_keys: SessionKeys, genesis: bytes, owner_account: bytes) -> KeysProof:
-    """Return the proof with which `owner_account` (32 bytes) registers keys of this keystore.
+def prove_stored(store: Keystore, keys: SessionKeys, genesis: bytes, owner: bytes) -> KeysProof:
+    """Return the proof with which `owner` (32 bytes) registers keys of this keystore.
 
     Raise `BadInputError` if the keystore lacks one of the keys.
     """
-    session_pair, vrf_pair = store.pair(SESSION, session_keys.session), store.pair(VRF, session_keys.vrf)
-    if session_pair is None or vrf_pair is None:
+    session, vrf = store.pair(SESSION, keys.session), store.pair(VRF, keys.vrf)
+    if session is None or vrf is None:
         raise BadInputError(
             f"{store.folder} lacks one of the two keys. Insert it with `ogpu-node key insert`", code="key_missing"
         )
 
     def sign(payload: bytes) -> bytes:
-        return signatures.sign(Scheme.ED25519, session_pair.public, session_pair.secret, payload)
+        return signatures.sign(Scheme.ED25519, session.public, session.secret, payload)
 
-    return prove_keys(genesis, owner_account, session_keys, sign, vrf_pair.seed)
+    return prove_keys(genesis, owner, keys, sign, vrf.seed)
 
 
-def _only_key(keystore: Keystore, key_type: bytes, named_key: bytes | None, option_name: str) -> bytes:
+def _only_key(keystore: Keystore, key_type: bytes, named: bytes | None, option: str) -> bytes:
     held_keys = keystore.public_keys(key_type)
-    if named_key is not None and named_key in held_keys:
-        return named_key
-    if named_key is None and len(held_keys) == 1:
+    if named is not None and named in held_keys:
+        return named
+    if named is None and len(held_keys) == 1:
         return held_keys[0]
-    held_keys_text = ", ".join("0x" + public_key.hex() for public_key in held_keys) or "none"
-    raise BadInputError(f"name a key of {keystore.folder} with {option_name}. It holds: {held_keys_text}")
+    held_keys_text = ", ".join("0x" + public.hex() for public in held_keys) or "none"
+    raise BadInputError(f"name a key of {keystore.folder} with {option}. It holds: {held_keys_text}")

@@ -55,9 +55,9 @@ class KeyWatch(Listener):
         Raise `BadInputError` if the keystore is full.
         """
         rotated_keys = new_keys(self._paths, self._chain.genesis)
-        key_proof = prove_stored(self._keystore, rotated_keys, self._chain.genesis, owner)
+        proof = prove_stored(self._keystore, rotated_keys, self._chain.genesis, owner)
         self._take_up()
-        return rotated_keys, key_proof
+        return rotated_keys, proof
 
     def tell(self, peer: str) -> None:
         """Prove to a newly connected peer the keys that the hello does not contain."""
@@ -77,15 +77,15 @@ class KeyWatch(Listener):
             self._peers.transport.broadcast(FrameKind.KEYS, self._validator_keys.prove_peer(self._peer_id))
 
     def _read_new_keys(self) -> None:
-        for key_pair in stored(
+        for pair in stored(
             self._keystore, VRF
         ):  # VRF keys first: no session key may get a seat here without its VRF key
-            self._validator_keys.take_up_vrf(key_pair)
-        for key_pair in stored(self._keystore, SESSION):
-            if key_pair.public not in self._validator_keys.sessions:
-                self._validator_keys.take_up(self._with_record(key_pair))
-                _LOG.info("found the new key 0x%s", key_pair.public.hex())
+            self._validator_keys.take_up_vrf(pair)
+        for pair in stored(self._keystore, SESSION):
+            if pair.public not in self._validator_keys.sessions:
+                self._validator_keys.take_up(self._with_record(pair))
+                _LOG.info("found the new key 0x%s", pair.public.hex())
 
-    def _with_record(self, key_pair: KeyPair) -> SigningKey:
-        state_path = self._paths.sign_state(key_pair.public)
-        return SigningKey(key_pair, SignStateFile.load(state_path, self._chain.genesis, key_pair.public))
+    def _with_record(self, pair: KeyPair) -> SigningKey:
+        path = self._paths.sign_state(pair.public)
+        return SigningKey(pair, SignStateFile.load(path, self._chain.genesis, pair.public))

@@ -35,8 +35,8 @@ class KeyPair:
     @classmethod
     def from_seed(cls, seed: bytes) -> KeyPair:
         """Return the key pair of a 32-byte seed."""
-        public_key, secret_key = keypair_from_seed(Scheme.ED25519, seed)
-        return cls(public_key, Secret(seed), Secret(secret_key))
+        public, secret = keypair_from_seed(Scheme.ED25519, seed)
+        return cls(public, Secret(seed), Secret(secret))
 
 
 class Secret(bytes):
@@ -51,23 +51,21 @@ class Secret(bytes):
 class Keystore:
     """The key files in one folder."""
 
-    def __init__(self, keys_folder: Path) -> None:
-        self.folder = keys_folder
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
-    def insert(self, key_type: bytes, key_seed: bytes) -> bytes:
+    def insert(self, key_type: bytes, seed: bytes) -> bytes:
         """Store a key and return its public half; a key that is stored already stays."""
-        key_pair = KeyPair.from_seed(key_seed)
-        key_path = self._key_path(key_type, key_pair.public)
-        if not key_path.exists():
-            private_file.replace(key_path, json.dumps("0x" + key_seed.hex()).encode())
-        return key_pair.public
+        pair = KeyPair.from_seed(seed)
+        path = self._key_path(key_type, pair.public)
+        if not path.exists():
+            private_file.replace(path, json.dumps("0x" + seed.hex()).encode())
+        return pair.public
 
     def public_keys(self, key_type: bytes) -> list[bytes]:
         """Return the public keys of one type, in order."""
         type_prefix = key_type.hex()
-        file_names = (
-            sorted(key_path.name for key_path in self.folder.glob(f"{type_prefix}*")) if self.folder.is_dir() else []
-        )
+        file_names = sorted(path.name for path in self.folder.glob(f"{type_prefix}*")) if self.folder.is_dir() else []
         return [
             bytes.fromhex(file_name[len(type_prefix) :])
             for file_name in file_names
@@ -81,26 +79,24 @@ class Keystore:
         except FileNotFoundError:
             return 0
 
-    def pair(self, key_type: bytes, public_key: bytes) -> KeyPair | None:
+    def pair(self, key_type: bytes, public: bytes) -> KeyPair | None:
         """Return the key pair of a public key, or None.
 
         Raise `BadInputError` if the file is damaged or readable by other users.
         """
-        key_path = self._key_path(key_type, public_key)
+        path = self._key_path(key_type, public)
         try:
-            seed_text = read_private(key_path, FILE_BYTES_LIMIT)
+            seed_text = read_private(path, FILE_BYTES_LIMIT)
         except FileNotFoundError:
             return None
         try:
-            key_seed = bytes.fromhex(json.loads(seed_text).removeprefix("0x"))
+            seed = bytes.fromhex(json.loads(seed_text).removeprefix("0x"))
         # RecursionError: deeply nested JSON in a damaged file.
         except (ValueError, AttributeError, RecursionError):
-            key_seed = b""
-        if len(key_seed) != SEED_BYTES or (key_pair := KeyPair.from_seed(key_seed)).public != public_key:
-            raise BadInputError(
-                f"{key_path} does not hold the key of its name. Remove the file and insert the key again"
-            )
+            seed = b""
+        if len(seed) != SEED_BYTES or (key_pair := KeyPair.from_seed(seed)).public != public:
+            raise BadInputError(f"{path} does not hold the key of its name. Remove the file and insert the key again")
         return key_pair
 
-    def _key_path(self, key_type: bytes, public_key: bytes) -> Path:
-        return self.folder / (key_type.hex() + public_key.hex())
+    def _key_path(self, key_type: bytes, public: bytes) -> Path:
+        return self.folder / (key_type.hex() + public.hex())

@@ -42,11 +42,9 @@ def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> Va
         )
     keystore = Keystore(paths.keystore)
     if config.dev_account is not None:
-        key_seeds = (
-            dev_accounts.key_seed(config.dev_account, key_kind) for key_kind in (dev_accounts.SESSION, dev_accounts.VRF)
-        )
-        session_pair, vrf_pair = (KeyPair.from_seed(key_seed) for key_seed in key_seeds)
-        sessions, vrf_keys = [session_pair, *stored(keystore, SESSION)], [vrf_pair, *stored(keystore, VRF)]
+        seeds = (dev_accounts.key_seed(config.dev_account, kind) for kind in (dev_accounts.SESSION, dev_accounts.VRF))
+        session, vrf = (KeyPair.from_seed(seed) for seed in seeds)
+        sessions, vrf_keys = [session, *stored(keystore, SESSION)], [vrf, *stored(keystore, VRF)]
     else:
         sessions, vrf_keys = stored(keystore, SESSION), stored(keystore, VRF)
         if not sessions:
@@ -55,17 +53,17 @@ def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> Va
                 "insert --key-type ogpu --suri ...`, and its VRF key with --key-type ogvr"
             )
     _take_over(paths, chain)
-    pairs_by_key = {key_pair.public: key_pair for key_pair in sessions}
+    pairs_by_key = {pair.public: pair for pair in sessions}
     # Keys in use come first, because a hello has room for a few proofs.
-    sessions = [pairs_by_key[public_key] for public_key in by_use(chain, pairs_by_key)]
+    sessions = [pairs_by_key[public] for public in by_use(chain, pairs_by_key)]
     has_begun = chain.final.facts.height > 0 or age_ms > LAUNCH_MS
     signing_keys = [
         SigningKey(
-            key_pair,
-            _sign_state(config, paths, chain, key_pair.public, has_begun=has_begun),
+            pair,
+            _sign_state(config, paths, chain, pair.public, has_begun=has_begun),
             is_listening=config.init_sign_state,
         )
-        for key_pair in sessions
+        for pair in sessions
     ]
     validator_keys = ValidatorKeys(chain.genesis, chain.epochs, signing_keys, vrf_keys)
     validator_keys.final_height = chain.final.facts.height
@@ -75,27 +73,23 @@ def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> Va
 
 def named(chain: Chain, sessions: Iterable[bytes]) -> set[bytes]:
     """Return the keys of `sessions` with a seat in the current or next active set of the final chain."""
-    trust_stake = chain.runtime.at(chain.final.state)[TrustStake]
+    stake = chain.runtime.at(chain.final.state)[TrustStake]
     current_epoch = chain.parameters.epoch_of(chain.final.facts.height + 1)
-    named_seats = [
-        named_seat
-        for epoch_number in (current_epoch, current_epoch + 1)
-        for named_seat in trust_stake.validators(epoch_number)
-    ]
-    return {named_seat.session_key for named_seat in named_seats} & set(sessions)
+    seats = [seat for epoch in (current_epoch, current_epoch + 1) for seat in stake.validators(epoch)]
+    return {seat.session_key for seat in seats} & set(sessions)
 
 
 def by_use(chain: Chain, sessions: Iterable[bytes]) -> list[bytes]:
     """Return the keys in order: seated or elected, then registered, then the others. Peers see the first few."""
-    trust_stake, sessions = chain.runtime.at(chain.final.state)[TrustStake], list(sessions)
+    stake, sessions = chain.runtime.at(chain.final.state)[TrustStake], list(sessions)
     seated_keys = named(chain, sessions)
 
-    def is_registered(session_key: bytes) -> bool:
-        owner_stash = trust_stake.key_owner[session_key]
-        candidate = None if owner_stash is None else trust_stake.candidates[owner_stash]
-        return candidate is not None and candidate.session_key == session_key
+    def is_registered(session: bytes) -> bool:
+        owner_stash = stake.key_owner[session]
+        candidate = None if owner_stash is None else stake.candidates[owner_stash]
+        return candidate is not None and candidate.session_key == session
 
-    return sorted(sessions, key=lambda session_key: (session_key not in seated_keys, not is_registered(session_key)))
+    return sorted(sessions, key=lambda session: (session not in seated_keys, not is_registered(session)))
 
 
 def stored(keystore: Keystore, key_type: bytes) -> list[KeyPair]:
@@ -109,63 +103,61 @@ def stored(keystore: Keystore, key_type: bytes) -> list[KeyPair]:
             f"{keystore.folder} holds {len(public_keys)} keys of one type, more than {KEYS_MAX}. Move away the keys "
             "that are in no set"
         )
-    key_pairs = (keystore.pair(key_type, public_key) for public_key in public_keys)
-    return [key_pair for key_pair in key_pairs if key_pair is not None]
+    pairs = (keystore.pair(key_type, public) for public in public_keys)
+    return [pair for pair in pairs if pair is not None]
 
 
 def _take_over(paths: Paths, chain: Chain) -> None:
     """Move the sign-state file of an earlier layout, which had one key for a node, to the key that it names."""
-    session_key = SignStateFile.session_of(paths.only_sign_state, chain.genesis)
-    if session_key is None:
+    session = SignStateFile.session_of(paths.only_sign_state, chain.genesis)
+    if session is None:
         return
-    if paths.sign_state(session_key).exists():
+    if paths.sign_state(session).exists():
         raise BadInputError(
-            f"{paths.only_sign_state} and {paths.sign_state(session_key)} both record the signatures of one key. Keep "
+            f"{paths.only_sign_state} and {paths.sign_state(session)} both record the signatures of one key. Keep "
             "the newer file, and remove the other"
         )
-    move_durably(paths.only_sign_state, paths.sign_state(session_key))
+    move_durably(paths.only_sign_state, paths.sign_state(session))
 
 
-def _sign_state(
-    config: Config, paths: Paths, chain: Chain, session_key: bytes, *, has_begun: bool
-) -> SignStateFile | None:
+def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes, *, has_begun: bool) -> SignStateFile | None:
     """Return the sign-state of a key; None if it may not begin yet."""
-    state_path = paths.sign_state(session_key)
-    state_file = SignStateFile.load(state_path, chain.genesis, session_key)
-    if state_file is not None:
-        return state_file
-    is_named = bool(named(chain, [session_key]))
+    path = paths.sign_state(session)
+    file = SignStateFile.load(path, chain.genesis, session)
+    if file is not None:
+        return file
+    is_named = bool(named(chain, [session]))
     if config.init_sign_state:
         # Operators use this option mostly with copied keys. Without listening, two machines would seal in one slot
         # within seconds.
         _LOG.info(
             "this node signs nothing with the key 0x%s for one epoch: it first listens for another machine with "
             "the same key",
-            session_key.hex(),
+            session.hex(),
         )
         return None
     if is_named and not has_begun:
-        return SignStateFile.create(state_path, chain.genesis, session_key)
+        return SignStateFile.create(path, chain.genesis, session)
     # A new file on a chain that has begun may lack votes of the open round. Only the operator knows about such votes.
     if is_named:
         raise BadInputError(
-            f"{state_path} is missing, and this chain has begun (block {chain.final.facts.height} is final here). The "
+            f"{path} is missing, and this chain has begun (block {chain.final.facts.height} is final here). The "
             "key has a seat: signing twice without that record is slashed. Restore the file; or start once with "
             "--init-sign-state if this key has never signed on this chain; or run without --validator",
             code="sign_state_missing",
         )
-    _LOG.info("the key 0x%s has no seat yet: this node follows the chain", session_key.hex())
+    _LOG.info("the key 0x%s has no seat yet: this node follows the chain", session.hex())
     return None
 
 
 def _check_vrf(chain: Chain, sessions: list[KeyPair], vrf_keys: list[KeyPair], paths: Paths) -> None:
     """Raise `BadInputError` if a seated key lacks its VRF key: it could vote and never propose a block."""
-    current_epoch = chain.epochs(chain.parameters.epoch_of(chain.final.facts.height + 1))
-    assert current_epoch is not None, "the epoch of the next block is determined"
-    held_sessions, vrf_publics = {key_pair.public for key_pair in sessions}, {key_pair.public for key_pair in vrf_keys}
-    for epoch_member in current_epoch.validators.members:
-        if epoch_member.session in held_sessions and epoch_member.vrf not in vrf_publics:
+    epoch = chain.epochs(chain.parameters.epoch_of(chain.final.facts.height + 1))
+    assert epoch is not None, "the epoch of the next block is determined"
+    held_sessions, vrf_publics = {pair.public for pair in sessions}, {pair.public for pair in vrf_keys}
+    for member in epoch.validators.members:
+        if member.session in held_sessions and member.vrf not in vrf_publics:
             raise BadInputError(
-                f"{paths.keystore} has the session key 0x{epoch_member.session.hex()} but not its VRF key "
-                f"0x{epoch_member.vrf.hex()}. Insert it with `ogpu-node key insert --key-type ogvr --suri ...`"
+                f"{paths.keystore} has the session key 0x{member.session.hex()} but not its VRF key "
+                f"0x{member.vrf.hex()}. Insert it with `ogpu-node key insert --key-type ogvr --suri ...`"
             )

@@ -60,49 +60,45 @@ class SeatWatch(Listener):
         """Count the time in which other machines could be heard; after an epoch of it, begin the sign-states."""
         now_ms, last_look_ms = self._clock.now_ms(), self._looked_ms
         self._looked_ms = now_ms
-        new_keys = [
-            signing_key
-            for signing_key in self._validator_keys.sessions.values()
-            if signing_key.file is None and not signing_key.is_copied
-        ]
+        new_keys = [key for key in self._validator_keys.sessions.values() if key.file is None and not key.is_copied]
         if not new_keys or last_look_ms is None:
             return
         # A node that syncs old blocks receives old votes, which say nothing about machines that sign at present.
         if self._catches_up(now_ms):
             self._listened_ms = 0
-            for signing_key in new_keys:
-                signing_key.heard_since = None
+            for key in new_keys:
+                key.heard_since = None
         elif self._is_alone() or (has_peers and self._has_tip(now_ms)):
             self._listened_ms += min(now_ms - last_look_ms, LISTEN_STEP_MS)
         if self._listened_ms < SETTLE_MS:
             return
-        for signing_key in new_keys:
-            signing_key.heard_since = signing_key.heard_since or self._final_round()
+        for key in new_keys:
+            key.heard_since = key.heard_since or self._final_round()
         parameters = self._chain.parameters
         if self._listened_ms < SETTLE_MS + parameters.epoch_blocks * parameters.slot_ms:
             return
-        for signing_key in new_keys:
-            if signing_key.is_listening:
-                self._begin_sign_state(signing_key)
+        for key in new_keys:
+            if key.is_listening:
+                self._begin_sign_state(key)
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Begin the sign-states that may begin, and log a seat that was taken or left."""
-        is_waiting = any(signing_key.file is None for signing_key in self._validator_keys.sessions.values())
+        is_waiting = any(key.file is None for key in self._validator_keys.sessions.values())
         if is_waiting and is_at_tip(self._chain, blocks[-1].facts, self._clock.now_ms()):
             self._begin_sign_states()
         self._report_jail(blocks[-1])
-        for final_block in blocks:
-            self._note_election(final_block)
+        for block in blocks:
+            self._note_election(block)
         next_epoch = self._next_epoch()
         own_seat = self._validator_keys.seat(next_epoch)
         if own_seat is not None and (self._seat is None or own_seat.session != self._seat.session):
             _LOG.info("takes its seat in epoch %d, with the key 0x%s", next_epoch, own_seat.session.hex())
         elif own_seat is None and self._seat is not None:
-            unseated_reason = self._why_unseated(self._seat.stash, next_epoch)
+            reason = self._why_unseated(self._seat.stash, next_epoch)
             _LOG.info(
                 "has no seat in epoch %d, and follows the chain%s",
                 next_epoch,
-                unseated_reason and f": {unseated_reason}",
+                reason and f": {reason}",
             )
         self._seat = own_seat
 
@@ -113,29 +109,25 @@ class SeatWatch(Listener):
             return
         # The first block of an epoch elects the next epoch's set, by the activity in the epoch before it.
         first_epoch = parameters.epoch_of(block_height) + 1
-        unelected_reason = self._why_not_elected(election_block, self._seat.stash, first_epoch - 2)
-        self._outcomes = {
-            first_epoch: OUT_RANKED
-            if unelected_reason is None
-            else UNSEATED[unelected_reason].format(ended=first_epoch - 2)
-        }
+        reason = self._why_not_elected(election_block, self._seat.stash, first_epoch - 2)
+        self._outcomes = {first_epoch: OUT_RANKED if reason is None else UNSEATED[reason].format(ended=first_epoch - 2)}
 
     def _why_unseated(self, stash: bytes, epoch: int) -> str:
         """Return the reason for a lost seat in an epoch; empty if neither election nor final state shows one."""
         if epoch in self._outcomes:
             return self._outcomes[epoch]
-        unelected_reason = self._why_not_elected(self._chain.final, stash, epoch - 2)
-        return "" if unelected_reason is None else UNSEATED[unelected_reason].format(ended=epoch - 2)
+        reason = self._why_not_elected(self._chain.final, stash, epoch - 2)
+        return "" if reason is None else UNSEATED[reason].format(ended=epoch - 2)
 
     def _why_not_elected(self, election_block: ExecutedBlock, stash: bytes, ended_epoch: int) -> Why | None:
         return why_not(self._chain.runtime.at(election_block.state)[TrustStake], stash, ended_epoch)
 
-    def _report_jail(self, final_block: ExecutedBlock) -> None:
-        trust_stake = self._chain.runtime.at(final_block.state)[TrustStake]
+    def _report_jail(self, block: ExecutedBlock) -> None:
+        stake = self._chain.runtime.at(block.state)[TrustStake]
         jailed_stashes = {
             jailed_stash
-            for jailed_stash in trust_stake.owners(self._validator_keys.sessions)
-            if trust_stake.jailed[jailed_stash] is not None
+            for jailed_stash in stake.owners(self._validator_keys.sessions)
+            if stake.jailed[jailed_stash] is not None
         }
         for jailed_stash in jailed_stashes - self._jailed_stashes:
             _LOG.warning(
@@ -145,18 +137,14 @@ class SeatWatch(Listener):
         self._jailed_stashes = jailed_stashes
 
     def _begin_sign_states(self) -> None:
-        waiting_keys = [
-            waiting_key
-            for waiting_key, signing_key in self._validator_keys.sessions.items()
-            if signing_key.file is None
-        ]
+        waiting_keys = [waiting_key for waiting_key, key in self._validator_keys.sessions.items() if key.file is None]
         keys_in_use = named(self._chain, waiting_keys)
         for waiting_key in waiting_keys:
-            signing_key = self._validator_keys.sessions[waiting_key]
+            key = self._validator_keys.sessions[waiting_key]
             if waiting_key not in keys_in_use:
-                if not signing_key.is_copied:
-                    self._begin_sign_state(signing_key)
-            elif waiting_key not in self._refused and not signing_key.is_listening:
+                if not key.is_copied:
+                    self._begin_sign_state(key)
+            elif waiting_key not in self._refused and not key.is_listening:
                 # Once for each key: this runs at every final block.
                 self._refused.add(waiting_key)
                 _LOG.error(
@@ -165,17 +153,17 @@ class SeatWatch(Listener):
                     waiting_key.hex(),
                 )
 
-    def _begin_sign_state(self, signing_key: SigningKey) -> None:
-        session_key = signing_key.pair.public
-        signing_key.file = SignStateFile.create(
-            self._paths.sign_state(session_key),
+    def _begin_sign_state(self, key: SigningKey) -> None:
+        session = key.pair.public
+        key.file = SignStateFile.create(
+            self._paths.sign_state(session),
             self._chain.genesis,
-            session_key,
+            session,
             # The file lacks any earlier signature, so it refuses the rounds in which there could be one.
             floor_round=self._final_round(),
             final_height=self._chain.final.facts.height,
         )
-        _LOG.info("may sign with the key 0x%s when it is elected", session_key.hex())
+        _LOG.info("may sign with the key 0x%s when it is elected", session.hex())
 
     def _catches_up(self, now_ms: int) -> bool:
         """Return True if an old block became final since the last check."""
@@ -184,9 +172,9 @@ class SeatWatch(Listener):
 
     def _has_tip(self, now_ms: int) -> bool:
         """Return True if the final block is recent, or is the trusted checkpoint of an operator of a halted chain."""
-        final_facts, checkpoint = self._chain.final.facts, self._chain.rules.checkpoint
-        is_named = checkpoint is not None and checkpoint.id == final_facts.id
-        return is_named or is_at_tip(self._chain, final_facts, now_ms)
+        final, checkpoint = self._chain.final.facts, self._chain.rules.checkpoint
+        is_named = checkpoint is not None and checkpoint.id == final.id
+        return is_named or is_at_tip(self._chain, final, now_ms)
 
     def _final_round(self) -> tuple[int, int]:
         """Return the epoch and round of the newest final certificate; (0, 0) before the first one."""
@@ -195,8 +183,8 @@ class SeatWatch(Listener):
 
     def _is_alone(self) -> bool:
         """Return True if the active set has one member: its chain goes on without any peer."""
-        current_epoch = self._chain.epochs(self._next_epoch())
-        return current_epoch is not None and len(current_epoch.validators.members) == 1
+        epoch = self._chain.epochs(self._next_epoch())
+        return epoch is not None and len(epoch.validators.members) == 1
 
     def _next_epoch(self) -> int:
         return self._chain.parameters.epoch_of(self._chain.final.facts.height + 1)

@@ -25,10 +25,10 @@ _LOG = logging.getLogger(__name__)
 class SigningKey:
     """A session key that signs, or that waits for its sign-state file."""
 
-    def __init__(self, key_pair: KeyPair, state_file: SignStateFile | None, *, is_listening: bool = False) -> None:
+    def __init__(self, pair: KeyPair, file: SignStateFile | None, *, is_listening: bool = False) -> None:
         """Create the key; `is_listening` means that its file begins only after an epoch without foreign signatures."""
-        self.pair = key_pair
-        self.file = state_file
+        self.pair = pair
+        self.file = file
         self.is_copied = False
         self.is_listening = is_listening
         self.heard_since: tuple[int, int] | None = None
@@ -52,9 +52,9 @@ class SigningKey:
         self.file.record(record)
         return self.sign_unrecorded(payload)
 
-    def sign_unrecorded(self, signed_payload: bytes) -> bytes:
+    def sign_unrecorded(self, payload: bytes) -> bytes:
         """Sign a payload that can contradict no other signature: never a header or vote."""
-        return signatures.sign(Scheme.ED25519, self.pair.public, self.pair.secret, signed_payload)
+        return signatures.sign(Scheme.ED25519, self.pair.public, self.pair.secret, payload)
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
         """Record that the database holds `height` as final, by the certificate of (epoch, round)."""
@@ -77,21 +77,19 @@ class SigningKey:
         if not self.is_known(ballot):
             self._stop_signing(f"epoch {ballot.epoch}, round {ballot.round}")
 
-    def notice_header(self, header_record: HeaderRecord, since_slot: int) -> None:
+    def notice_header(self, record: HeaderRecord, since_slot: int) -> None:
         """Detect another machine by a block from the network with this key's valid seal.
 
         The file remembers only the newest header. Headers of older slots prove nothing. Headers before `since_slot`,
         the start of this node, prove nothing either: this machine may have sealed them itself.
         """
         sealed_record = None if self.file is None else self.file.state.header
-        if sealed_record is not None and header_record.slot == sealed_record.slot:
-            is_foreign = header_record != sealed_record
+        if sealed_record is not None and record.slot == sealed_record.slot:
+            is_foreign = record != sealed_record
         else:
-            is_foreign = header_record.slot >= since_slot and (
-                sealed_record is None or header_record.slot > sealed_record.slot
-            )
+            is_foreign = record.slot >= since_slot and (sealed_record is None or record.slot > sealed_record.slot)
         if is_foreign and not self.is_copied:
-            self._stop_signing(f"a block in slot {header_record.slot}")
+            self._stop_signing(f"a block in slot {record.slot}")
 
     def _stop_signing(self, signed_thing: str) -> None:
         self.is_copied = True

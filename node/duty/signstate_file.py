@@ -45,11 +45,9 @@ _CONTENT: Codec[_Content] = codec(_Content)
 class SignStateFile:
     """The sign-state of one session key on one chain."""
 
-    def __init__(
-        self, path: Path, genesis_hash: bytes, session: bytes, sign_state: SignState, final_height: int
-    ) -> None:
+    def __init__(self, path: Path, genesis: bytes, session: bytes, sign_state: SignState, final_height: int) -> None:
         self.path = path
-        self._genesis_hash = genesis_hash
+        self._genesis_hash = genesis
         self._session_key = session
         self.state = sign_state
         self.final_height = final_height
@@ -58,7 +56,7 @@ class SignStateFile:
     def create(
         cls,
         path: Path,
-        genesis_hash: bytes,
+        genesis: bytes,
         session: bytes,
         *,
         floor_round: tuple[int, int] = (0, 0),
@@ -71,12 +69,12 @@ class SignStateFile:
         """
         if path.exists():
             raise BadInputError(f"{path} exists. A sign-state is never replaced")
-        created_file = cls(path, genesis_hash, session, EMPTY, 0)
+        created_file = cls(path, genesis, session, EMPTY, 0)
         created_file._write_state(raise_floor(EMPTY, *floor_round), final_height)
         return created_file
 
     @classmethod
-    def session_of(cls, path: Path, genesis_hash: bytes) -> bytes | None:
+    def session_of(cls, path: Path, genesis: bytes) -> bytes | None:
         """Return the session key that a file names; None if there is no file.
 
         Raise `BadInputError` if the file belongs to another chain or is damaged.
@@ -85,21 +83,21 @@ class SignStateFile:
             checked_content = _checked_content(path, read_private(path, FILE_BYTES_LIMIT))
         except FileNotFoundError:
             return None
-        _check_chain(path, checked_content, genesis_hash)
+        _check_chain(path, checked_content, genesis)
         return checked_content.session
 
     @classmethod
-    def load(cls, path: Path, genesis_hash: bytes, session: bytes) -> SignStateFile | None:
+    def load(cls, path: Path, genesis: bytes, session: bytes) -> SignStateFile | None:
         """Return the sign-state on disk; None if there is no file.
 
         Raise `BadInputError` if the file is damaged, or belongs to another key or chain.
         """
         try:
-            file_bytes = read_private(path, FILE_BYTES_LIMIT)
+            data = read_private(path, FILE_BYTES_LIMIT)
         except FileNotFoundError:
             return None
-        checked_content = _checked_content(path, file_bytes)
-        _check_chain(path, checked_content, genesis_hash)
+        checked_content = _checked_content(path, data)
+        _check_chain(path, checked_content, genesis)
         if checked_content.session != session:
             raise BadInputError(
                 f"{path} belongs to the session key 0x{checked_content.session.hex()}. Insert that key, or use another "
@@ -109,7 +107,7 @@ class SignStateFile:
             sign_state = SIGN_STATE.decode(checked_content.state)
         except DecodeError as error:
             raise _damaged_error(path) from error
-        return cls(path, genesis_hash, session, sign_state, checked_content.final_height)
+        return cls(path, genesis, session, sign_state, checked_content.final_height)
 
     def record(self, signed_record: SignedRecord) -> None:
         """Write to disk that the caller is about to sign `signed_record`.
@@ -146,8 +144,8 @@ class SignStateFile:
         self.state, self.final_height = sign_state, final_height
 
 
-def _checked_content(path: Path, file_bytes: bytes) -> _Content:
-    checked_body, checksum = file_bytes[:-_CHECKSUM_BYTES], file_bytes[-_CHECKSUM_BYTES:]
+def _checked_content(path: Path, data: bytes) -> _Content:
+    checked_body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     # Before decoding: damaged bytes could decode to a plausible record that lacks signatures.
     if not checked_body.startswith(MAGIC) or blake2_256(checked_body) != checksum:
         raise _damaged_error(path)
@@ -157,16 +155,16 @@ def _checked_content(path: Path, file_bytes: bytes) -> _Content:
         raise _damaged_error(path) from error
 
 
-def _check_chain(path: Path, file_content: _Content, genesis_hash: bytes) -> None:
-    if file_content.genesis != genesis_hash:
+def _check_chain(path: Path, file_content: _Content, genesis: bytes) -> None:
+    if file_content.genesis != genesis:
         raise BadInputError(
             f"{path} is the sign-state of another chain (genesis 0x{file_content.genesis.hex()}). Give this chain its "
             "own --base-path"
         )
 
 
-def _damaged_error(file_path: Path) -> BadInputError:
+def _damaged_error(path: Path) -> BadInputError:
     return BadInputError(
-        f"{file_path} is damaged: the record of this key's signatures is lost. Restore a backup that has the newest "
+        f"{path} is damaged: the record of this key's signatures is lost. Restore a backup that has the newest "
         "signature, or register a new session key. Run without --validator meanwhile"
     )

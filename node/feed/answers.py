@@ -34,13 +34,13 @@ class Answers(Listener):
     """The answers to requests, and recent evidence of offences for reports."""
 
     def __init__(
-        self, node_view: NodeView, recent_polls: Callable[[], list[feed.Value]], rotate_keys: Rotate | None = None
+        self, view: NodeView, recent_polls: Callable[[], list[feed.Value]], rotate_keys: Rotate | None = None
     ) -> None:
         """Create it; `recent_polls` returns the last polls, `rotate_keys` makes new keys.
 
         A node that only follows has no `rotate_keys`.
         """
-        self._node_view = node_view
+        self._node_view = view
         self._recent_polls = recent_polls
         self._rotate_keys = rotate_keys
         self._offences: deque[dict[str, feed.Value]] = deque(maxlen=OFFENCES_KEPT)
@@ -56,28 +56,28 @@ class Answers(Listener):
 
     async def answer(self, request: feed.Request) -> feed.Value:  # noqa: C901, PLR0912  # one case for each request
         """Answer a request of the RPC process. Raise `PoolRefusalError` if it cannot be answered."""
-        node_view = self._node_view
+        view = self._node_view
         match request:
             case feed.Submit(_, extrinsic):
-                return await node_view.pools.transactions.submit(extrinsic)
+                return await view.pools.transactions.submit(extrinsic)
             case feed.SubmitMany(_, extrinsics):
-                submit_outcomes = await node_view.pools.transactions.submit_many(extrinsics)
+                submit_outcomes = await view.pools.transactions.submit_many(extrinsics)
                 return [
                     list(submit_outcome) if isinstance(submit_outcome, Refusal) else submit_outcome
                     for submit_outcome in submit_outcomes
                 ]
             case feed.SubmitAttestation(_, attestation):
-                return node_view.pools.attestations.submit(attestation)
+                return view.pools.attestations.submit(attestation)
             case feed.Pending():
-                return list(node_view.pools.transactions.pending())
+                return list(view.pools.transactions.pending())
             case feed.NextNonce(_, account, nonce):
-                return node_view.pools.transactions.next_nonce(account, nonce)
+                return view.pools.transactions.next_nonce(account, nonce)
             case feed.ListPeers():
-                return [self._peer_fields(peer_info) for peer_info in node_view.network.transport.peers()]
+                return [self._peer_fields(info) for info in view.network.transport.peers()]
             case feed.BlockAt(_, block):
                 return self._block_value(block)
             case feed.IdAt(_, height):
-                return node_view.chain.storage.id_at(height)
+                return view.chain.storage.id_at(height)
             case feed.CertificateAt(_, height):
                 return self._certificate(height)
             case feed.HandoffsFrom(_, epoch, count):
@@ -91,18 +91,18 @@ class Answers(Listener):
 
     # --- inside
 
-    def _peer_fields(self, peer_info: PeerInfo) -> dict[str, feed.Value]:
-        standing = self._node_view.sync.standing(peer_info.peer.encode())
-        peer_fields: dict[str, feed.Value] = {"peerId": peer_info.peer, "roles": peer_info.role.name}
+    def _peer_fields(self, info: PeerInfo) -> dict[str, feed.Value]:
+        standing = self._node_view.sync.standing(info.peer.encode())
+        peer_fields: dict[str, feed.Value] = {"peerId": info.peer, "roles": info.role.name}
         if standing is None:
             return peer_fields | {"bestHash": self._node_view.chain.genesis, "bestNumber": 0}
         return peer_fields | {"bestHash": standing.tip, "bestNumber": standing.tip_height}
 
     def _block_value(self, block_id: bytes) -> feed.Value:
-        stored_block = self._node_view.chain.stored(block_id)
-        if stored_block is None:
+        stored = self._node_view.chain.stored(block_id)
+        if stored is None:
             return None
-        return [stored_block.header, list(BLOCK.decode(stored_block.header + stored_block.body).extrinsics)]
+        return [stored.header, list(BLOCK.decode(stored.header + stored.body).extrinsics)]
 
     def _certificate(self, height: int) -> feed.Value:
         storage = self._node_view.chain.storage
@@ -115,21 +115,21 @@ class Answers(Listener):
 
     def _handoffs(self, first_epoch: int, epoch_count: int) -> feed.Value:
         """Return handoffs without a gap: a chain that an older program began lacks the first ones."""
-        found_handoffs: list[feed.Value] = []
-        for epoch_number in range(first_epoch, first_epoch + min(epoch_count, feed.HANDOFFS_MAX)):
-            epoch_handoff = self._node_view.chain.storage.handoff(epoch_number)
-            if epoch_handoff is None:
+        handoffs: list[feed.Value] = []
+        for epoch in range(first_epoch, first_epoch + min(epoch_count, feed.HANDOFFS_MAX)):
+            handoff = self._node_view.chain.storage.handoff(epoch)
+            if handoff is None:
                 break
-            found_handoffs.append(epoch_handoff)
-        return found_handoffs
+            handoffs.append(handoff)
+        return handoffs
 
-    def _read_proof(self, block_id: bytes, proved_keys: list[bytes]) -> feed.Value:
-        if len(proved_keys) > PROOF_KEYS_MAX:
+    def _read_proof(self, block_id: bytes, keys: list[bytes]) -> feed.Value:
+        if len(keys) > PROOF_KEYS_MAX:
             raise PoolRefusalError(INVALID_PARAMS, "Invalid params", f"at most {PROOF_KEYS_MAX} keys")
-        read_proof = self._node_view.chain.prove(block_id, proved_keys)
-        if read_proof is None:
+        proof = self._node_view.chain.prove(block_id, keys)
+        if proof is None:
             raise PoolRefusalError(STATE_DISCARDED, "State already discarded", f"for 0x{block_id.hex()}")
-        return list(read_proof)
+        return list(proof)
 
     def _rotated_keys(self, owner_account: bytes) -> feed.Value:
         if self._rotate_keys is None:
@@ -137,10 +137,10 @@ class Answers(Listener):
         if len(owner_account) != ACCOUNT_BYTES:
             raise PoolRefusalError(INVALID_PARAMS, "Invalid params", f"an account has {ACCOUNT_BYTES} bytes")
         try:
-            rotated_keys, key_proof = self._rotate_keys(owner_account)
+            rotated_keys, proof = self._rotate_keys(owner_account)
         except BadInputError as error:
             raise PoolRefusalError(NO_KEYS, "No keys", str(error)) from error
-        return [codec(SessionKeys).encode(rotated_keys), codec(KeysProof).encode(key_proof)]
+        return [codec(SessionKeys).encode(rotated_keys), codec(KeysProof).encode(proof)]
 
     def _inspected_topic(self, topic_name: str) -> feed.Value:
         match topic_name:
@@ -149,14 +149,14 @@ class Answers(Listener):
             case "polls":
                 return self._recent_polls()
             case "pool":
-                transaction_queue = self._node_view.pools.transactions.queue
+                queue = self._node_view.pools.transactions.queue
                 return {
-                    "ready": transaction_queue.ready_count,
-                    "future": transaction_queue.future_count,
-                    "bytes": transaction_queue.bytes_used,
+                    "ready": queue.ready_count,
+                    "future": queue.future_count,
+                    "bytes": queue.bytes_used,
                 }
             case "network":
-                return [_traffic_fields(peer_info) for peer_info in self._node_view.network.transport.peers()]
+                return [_traffic_fields(info) for info in self._node_view.network.transport.peers()]
             case "offences":
                 return list(self._offences)
             case _:
@@ -168,10 +168,10 @@ class Answers(Listener):
         return {"epoch": epoch, "round": round_, "tip": machine.tip.id, "leaves": self._node_view.chain.leaves()}
 
 
-def _traffic_fields(peer_info: PeerInfo) -> feed.Value:
+def _traffic_fields(info: PeerInfo) -> feed.Value:
     return {
-        "peer": peer_info.peer,
-        "address": peer_info.address,
-        "received": peer_info.received_bytes,
-        "sent": peer_info.sent_bytes,
+        "peer": info.peer,
+        "address": info.address,
+        "received": info.received_bytes,
+        "sent": info.sent_bytes,
     }

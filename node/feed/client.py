@@ -36,10 +36,10 @@ T = TypeVar("T")
 class SharedAnswer(Generic[T]):
     """The shared answers of `ask`."""
 
-    def __init__(self, ask_node: Callable[[], Awaitable[T]], pause_seconds: float) -> None:
-        """Create it, with at most one question in `pause_seconds`."""
+    def __init__(self, ask_node: Callable[[], Awaitable[T]], seconds: float) -> None:
+        """Create it, with at most one question in `seconds`."""
         self._ask_node = ask_node
-        self._pause_seconds = pause_seconds
+        self._pause_seconds = seconds
         self._last_at = float("-inf")
         self._turn = asyncio.Lock()
         self._next: asyncio.Task[T] | None = None
@@ -52,10 +52,10 @@ class SharedAnswer(Generic[T]):
         return await asyncio.shield(self._next)  # a caller that goes away cancels the wait of no other
 
     async def _answer(self) -> T:
-        event_loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         async with self._turn:
-            await asyncio.sleep(self._last_at + self._pause_seconds - event_loop.time())
-            self._last_at = event_loop.time()
+            await asyncio.sleep(self._last_at + self._pause_seconds - loop.time())
+            self._last_at = loop.time()
             self._next = None  # later callers want to see later changes
             return await self._ask_node()
 
@@ -102,8 +102,8 @@ class FeedClient:
 
     async def frames(self) -> AsyncIterator[feed.ToRpc]:
         """Yield every frame except answers, in order. Raise `ConnectionError` at the end of the link."""
-        while (feed_frame := await self._frames.get()) is not None:
-            yield feed_frame
+        while (frame := await self._frames.get()) is not None:
+            yield frame
         raise ConnectionError("the node closed the feed")
 
     async def submit(self, extrinsic: bytes) -> bytes:
@@ -214,9 +214,9 @@ class FeedClient:
     async def _read_frames(self) -> None:
         frame_decoder = feed.Decoder()
         try:
-            while received_bytes := await self._stream_reader.read(READ_BYTES):
-                for feed_frame in frame_decoder.feed(received_bytes):
-                    await self._take_frame(feed_frame)
+            while data := await self._stream_reader.read(READ_BYTES):
+                for frame in frame_decoder.feed(data):
+                    await self._take_frame(frame)
         finally:
             for waiting_future in self._waiting_by_id.values():
                 if not waiting_future.done():
@@ -226,14 +226,14 @@ class FeedClient:
                 self._frames.get_nowait()
             self._frames.put_nowait(None)
 
-    async def _take_frame(self, feed_frame: feed.Frame) -> None:
-        if isinstance(feed_frame, feed.RequestResult | feed.Refused):
-            waiting_future = self._waiting_by_id.get(feed_frame.request_id)
+    async def _take_frame(self, frame: feed.Frame) -> None:
+        if isinstance(frame, feed.RequestResult | feed.Refused):
+            waiting_future = self._waiting_by_id.get(frame.request_id)
             if waiting_future is None or waiting_future.done():
                 return
-            waiting_future.set_result(feed_frame)
+            waiting_future.set_result(frame)
         else:
-            await self._frames.put(cast("feed.ToRpc", feed_frame))
+            await self._frames.put(cast("feed.ToRpc", frame))
 
 
 def _at_once(_count: int, _size: int) -> AbstractAsyncContextManager[None]:

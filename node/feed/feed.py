@@ -36,14 +36,14 @@ class Feed:
 def make_feed(
     *,
     socket_path: Path,
-    feed_readers: Readers,
-    node_view: NodeView,
+    readers: Readers,
+    view: NodeView,
     description: NodeDescription,
     recent_polls: Callable[[], list[Value]],
     rotate_keys: Rotate | None,
 ) -> Feed:
     """Return one node's feed; `recent_polls` returns the last polls, `rotate_keys` makes new keys of a validator."""
-    stream = Stream(node_view, description, feed_readers.publish, is_read=lambda: len(feed_readers) > 0)
-    answers = Answers(node_view, recent_polls, rotate_keys)
-    feed_server = FeedServer(socket_path, feed_readers, stream.opening, answers.answer)
-    return Feed(stream=stream, answers=answers, server=feed_server)
+    stream = Stream(view, description, readers.publish, is_read=lambda: len(readers) > 0)
+    answers = Answers(view, recent_polls, rotate_keys)
+    server = FeedServer(socket_path, readers, stream.opening, answers.answer)
+    return Feed(stream=stream, answers=answers, server=server)

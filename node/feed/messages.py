@@ -303,42 +303,31 @@ def submitted(request: Request) -> list[bytes]:
     return [request.extrinsic] if isinstance(request, Submit) else []
 
 
-def pack(feed_frame: Frame) -> bytes:
+def pack(frame: Frame) -> bytes:
     """Return the bytes of one frame, length first. Raise `FeedError` if it is longer than `FRAME_LIMIT`."""
-    packed_body: bytes = msgpack.packb(
-        [feed_frame.kind, *(getattr(feed_frame, field_name) for field_name, _ in _FIELDS[feed_frame.kind])]
-    )
-    if len(packed_body) > FRAME_LIMIT:
-        raise FeedError(
-            f"a {type(feed_frame).__name__} frame of {len(packed_body):,} bytes is over the limit of {FRAME_LIMIT:,}"
-        )
-    return LENGTH.pack(len(packed_body)) + packed_body
+    packed: bytes = msgpack.packb([frame.kind, *(getattr(frame, name) for name, _ in _FIELDS[frame.kind])])
+    if len(packed) > FRAME_LIMIT:
+        raise FeedError(f"a {type(frame).__name__} frame of {len(packed):,} bytes is over the limit of {FRAME_LIMIT:,}")
+    return LENGTH.pack(len(packed)) + packed
 
 
-def unpack(packed_body: bytes) -> Frame:
-    """Return the frame in `packed_body` (without its length). Raise `FeedError` if it is no frame of this protocol."""
+def unpack(packed: bytes) -> Frame:
+    """Return the frame in `packed` (without its length). Raise `FeedError` if it is no frame of this protocol."""
     try:
         # Extension types are never sent: without the limit, msgpack would allocate for any length that they claim.
-        frame_values = msgpack.unpackb(packed_body, max_ext_len=0, strict_map_key=True)
+        values = msgpack.unpackb(packed, max_ext_len=0, strict_map_key=True)
     except (ValueError, msgpack.UnpackException) as error:
         raise FeedError(f"not msgpack: {error}") from error
-    if (
-        not isinstance(frame_values, list)
-        or not frame_values
-        or type(frame_values[0]) is not int
-        or frame_values[0] not in _BY_KIND
-    ):
+    if not isinstance(values, list) or not values or type(values[0]) is not int or values[0] not in _BY_KIND:
         raise FeedError("a frame is an array that begins with a known kind")
-    field_shapes = _FIELDS[frame_values[0]]
-    if len(frame_values) != 1 + len(field_shapes):
-        raise FeedError(f"frame kind {frame_values[0]} has {len(field_shapes)} fields, not {len(frame_values) - 1}")
-    for (field_name, allowed_types), field_value in zip(field_shapes, frame_values[1:], strict=True):
+    shapes = _FIELDS[values[0]]
+    if len(values) != 1 + len(shapes):
+        raise FeedError(f"frame kind {values[0]} has {len(shapes)} fields, not {len(values) - 1}")
+    for (name, allowed), value in zip(shapes, values[1:], strict=True):
         # An exact type, because a bool is an int in Python and would pass `isinstance`.
-        if type(field_value) not in allowed_types:
-            raise FeedError(
-                f"{_BY_KIND[frame_values[0]].__name__}.{field_name} cannot be a {type(field_value).__name__}"
-            )
-    return _BY_KIND[frame_values[0]](*frame_values[1:])
+        if type(value) not in allowed:
+            raise FeedError(f"{_BY_KIND[values[0]].__name__}.{name} cannot be a {type(value).__name__}")
+    return _BY_KIND[values[0]](*values[1:])
 
 
 class Decoder:
@@ -350,14 +339,14 @@ class Decoder:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Add `data` and yield every complete frame. Raise `FeedError` if a frame is too long or malformed."""
         self._buffer += data
-        frame_start = 0
-        while len(self._buffer) - frame_start >= LENGTH.size:
-            (body_bytes,) = LENGTH.unpack_from(self._buffer, frame_start)
+        start = 0
+        while len(self._buffer) - start >= LENGTH.size:
+            (body_bytes,) = LENGTH.unpack_from(self._buffer, start)
             if body_bytes > FRAME_LIMIT:
                 raise FeedError(f"a frame of {body_bytes:,} bytes is over the limit of {FRAME_LIMIT:,}")
-            frame_end = frame_start + LENGTH.size + body_bytes
-            if len(self._buffer) < frame_end:
+            end = start + LENGTH.size + body_bytes
+            if len(self._buffer) < end:
                 break
-            yield unpack(bytes(self._buffer[frame_start + LENGTH.size : frame_end]))
-            frame_start = frame_end
-        del self._buffer[:frame_start]
+            yield unpack(bytes(self._buffer[start + LENGTH.size : end]))
+            start = end
+        del self._buffer[:start]

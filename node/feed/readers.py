@@ -18,20 +18,20 @@ QUEUE_BYTES_MAX = 128 * 1024 * 1024
 class Reader:
     """One connection: its stream, and the frames that wait for it."""
 
-    def __init__(self, socket_stream: trio.SocketStream) -> None:
-        self.stream = socket_stream
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
         self._queued_frames: deque[bytes] = deque()
         self._queued_bytes = 0
         self._overflowed = False
         self._has_frames = trio.Event()
 
-    def queue(self, packed_frame: bytes) -> None:
+    def queue(self, packed: bytes) -> None:
         """Queue a packed frame."""
-        self._queued_bytes += len(packed_frame)
+        self._queued_bytes += len(packed)
         self._overflowed = self._overflowed or self._queued_bytes > QUEUE_BYTES_MAX
         # A reader that is about to be disconnected gets no more memory.
         if not self._overflowed:
-            self._queued_frames.append(packed_frame)
+            self._queued_frames.append(packed)
         self._has_frames.set()
 
     async def write_queued(self) -> None:
@@ -64,13 +64,13 @@ class Readers:
         """Remove a reader, if it is here."""
         self._readers.pop(ended_reader, None)
 
-    def publish(self, feed_frame: feed.ToRpc) -> None:
+    def publish(self, frame: feed.ToRpc) -> None:
         """Send a frame to every reader."""
         if self._readers:
-            packed_frame = feed.pack(feed_frame)
-            for feed_reader in self._readers:
-                feed_reader.queue(packed_frame)
+            packed = feed.pack(frame)
+            for reader in self._readers:
+                reader.queue(packed)
 
-    def publish_fate(self, extrinsic_hash: bytes, status_name: str, block: bytes | None) -> None:
+    def publish_fate(self, extrinsic_hash: bytes, status: str, block: bytes | None) -> None:
         """Report the status of an extrinsic (the pool's `OnStatus`)."""
-        self.publish(feed.ExtrinsicStatus(extrinsic_hash, status_name, block))
+        self.publish(feed.ExtrinsicStatus(extrinsic_hash, status, block))

@@ -74,45 +74,45 @@ class FeedServer:
         finally:
             self._socket_path.unlink(missing_ok=True)
 
-    async def _serve_reader(self, socket_stream: trio.SocketStream) -> None:
-        async with socket_stream:
+    async def _serve_reader(self, stream: trio.SocketStream) -> None:
+        async with stream:
             if len(self._readers) >= CONNECTIONS_MAX:
                 return
-            feed_reader = Reader(socket_stream)
+            reader = Reader(stream)
             try:
-                await self._converse(feed_reader)
+                await self._converse(reader)
             except* (feed.FeedError, trio.BrokenResourceError, trio.ClosedResourceError) as feed_errors:
                 _LOG.warning("the RPC process was cut off: %s", feed_errors.exceptions[0])
             finally:
-                self._readers.remove(feed_reader)
+                self._readers.remove(reader)
 
-    async def _converse(self, feed_reader: Reader) -> None:
+    async def _converse(self, reader: Reader) -> None:
         opening_frames = self._opening_frames()  # the state of this moment: frames that are published later build on it
-        self._readers.add(feed_reader)
+        self._readers.add(reader)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._read_requests, feed_reader, nursery)
-            for opening_frame in opening_frames:
-                await feed_reader.stream.send_all(feed.pack(opening_frame))
-            await feed_reader.write_queued()
+            nursery.start_soon(self._read_requests, reader, nursery)
+            for frame in opening_frames:
+                await reader.stream.send_all(feed.pack(frame))
+            await reader.write_queued()
 
-    async def _read_requests(self, feed_reader: Reader, nursery: trio.Nursery) -> None:
+    async def _read_requests(self, reader: Reader, nursery: trio.Nursery) -> None:
         frame_decoder = feed.Decoder()
         request_quota, questions = _Quota(), _Questions()
         in_flight = _UnderWay()
-        while received_bytes := await feed_reader.stream.receive_some(READ_BYTES):
-            for request_frame in frame_decoder.feed(received_bytes):
+        while data := await reader.stream.receive_some(READ_BYTES):
+            for request_frame in frame_decoder.feed(data):
                 if not isinstance(request_frame, feed.Request):
                     raise feed.FeedError("a frame of the RPC process that only the node may send")
                 _check_items(request_frame)
                 if not feed.submitted(request_frame):
                     await in_flight.acquire(request_frame)
-                    nursery.start_soon(self._respond_in_turn, feed_reader, request_frame, in_flight, questions)
+                    nursery.start_soon(self._respond_in_turn, reader, request_frame, in_flight, questions)
                 elif request_quota.allows(request_frame):
                     await in_flight.acquire(request_frame)
-                    nursery.start_soon(self._respond, feed_reader, request_frame, in_flight)
+                    nursery.start_soon(self._respond, reader, request_frame, in_flight)
                 else:
                     refusal_detail = "try again in a second"
-                    feed_reader.queue(
+                    reader.queue(
                         feed.pack(
                             feed.Refused(request_frame.request_id, OVER_QUOTA, "Too many requests", refusal_detail)
                         )
@@ -120,12 +120,12 @@ class FeedServer:
         nursery.cancel_scope.cancel()
 
     async def _respond_in_turn(
-        self, feed_reader: Reader, request: feed.Request, in_flight: _UnderWay, questions: _Questions
+        self, reader: Reader, request: feed.Request, in_flight: _UnderWay, questions: _Questions
     ) -> None:
         async with questions.turn():
-            await self._respond(feed_reader, request, in_flight)
+            await self._respond(reader, request, in_flight)
 
-    async def _respond(self, feed_reader: Reader, request: feed.Request, in_flight: _UnderWay) -> None:
+    async def _respond(self, reader: Reader, request: feed.Request, in_flight: _UnderWay) -> None:
         try:
             packed_reply = feed.pack(feed.RequestResult(request.request_id, await self._answer_request(request)))
         except PoolRefusalError as refusal:
@@ -138,7 +138,7 @@ class FeedServer:
             packed_reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Internal error", error_text))
         finally:
             in_flight.release(request)
-        feed_reader.queue(packed_reply)
+        reader.queue(packed_reply)
 
 
 def _private_folder(socket_folder: Path) -> None:
@@ -177,9 +177,9 @@ class _Quota:
         self._remaining_submits = float(feed.SUBMIT_PER_SECOND)
 
     def allows(self, request: feed.Request) -> bool:
-        now_seconds = monotonic()
-        passed_seconds = now_seconds - self._refilled_at
-        self._refilled_at = now_seconds
+        now = monotonic()
+        passed_seconds = now - self._refilled_at
+        self._refilled_at = now
         self._remaining_submits = min(
             feed.SUBMIT_PER_SECOND, self._remaining_submits + passed_seconds * feed.SUBMIT_PER_SECOND
         )
@@ -212,8 +212,8 @@ class _UnderWay:
         self._waiting_lot.unpark_all()
 
 
-def _request_bytes(feed_request: feed.Request) -> int:
-    return sum(map(len, feed.submitted(feed_request)))
+def _request_bytes(request: feed.Request) -> int:
+    return sum(map(len, feed.submitted(request)))
 
 
 def _check_items(request: feed.Request) -> None:

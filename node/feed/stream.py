@@ -35,12 +35,12 @@ class Stream(Listener):
 
     def __init__(
         self,
-        node_view: NodeView,
+        view: NodeView,
         description: NodeDescription,
         publish_frame: Callable[[feed.ToRpc], None],
         is_read: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._node_view = node_view
+        self._node_view = view
         self._is_read = is_read
         self._identity = description
         self._publish_frame = publish_frame
@@ -49,8 +49,8 @@ class Stream(Listener):
     def opening(self) -> Iterator[feed.ToRpc]:
         """Return the first frames for a new reader; the state is that of the moment of the call."""
         chain = self._node_view.chain
-        snapshot_pages = chain.storage.pages(feed.SNAPSHOT_PAGE_BYTES)
-        return self._opening_frames(chain.final, chain.above_final(), snapshot_pages, self.status())
+        pages = chain.storage.pages(feed.SNAPSHOT_PAGE_BYTES)
+        return self._opening_frames(chain.final, chain.above_final(), pages, self.status())
 
     def on_imported(self, block: ExecutedBlock) -> None:
         """Publish a new block, with its changes."""
@@ -75,91 +75,86 @@ class Stream(Listener):
 
     def publish_status(self) -> None:
         """Publish the node's status if it changed."""
-        node_status = self.status()
-        if node_status != self._last_status:
-            self._last_status = node_status
-            self._publish_frame(node_status)
+        status = self.status()
+        if status != self._last_status:
+            self._last_status = status
+            self._publish_frame(status)
 
     def status(self) -> feed.NodeStatus:
         """Return the node's status."""
-        node_view = self._node_view
-        best_facts, final_facts = node_view.machine.best, node_view.machine.final
-        highest_height = max(best_facts.height, node_view.sync.highest_height)
-        transaction_queue = node_view.pools.transactions.queue
+        view = self._node_view
+        best, final = view.machine.best, view.machine.final
+        highest_height = max(best.height, view.sync.highest_height)
+        queue = view.pools.transactions.queue
         return feed.NodeStatus(
-            accepted_id=best_facts.id,
-            accepted_height=best_facts.height,
-            final_id=final_facts.id,
-            final_height=final_facts.height,
+            accepted_id=best.id,
+            accepted_height=best.height,
+            final_id=final.id,
+            final_height=final.height,
             highest_height=highest_height,
-            is_syncing=highest_height - best_facts.height > SYNC_DISTANCE
-            or final_facts.height < node_view.sync.trusted_height,
-            peers=len(node_view.network.transport.peers()),
-            ready=transaction_queue.ready_count,
-            future=transaction_queue.future_count,
+            is_syncing=highest_height - best.height > SYNC_DISTANCE or final.height < view.sync.trusted_height,
+            peers=len(view.network.transport.peers()),
+            ready=queue.ready_count,
+            future=queue.future_count,
         )
 
     # --- inside
 
     def _opening_frames(
         self,
-        final_block: ExecutedBlock,
+        block: ExecutedBlock,
         blocks_above: list[ExecutedBlock],
-        snapshot_pages: Iterator[list[tuple[bytes, bytes]]],
-        node_status: feed.NodeStatus,
+        pages: Iterator[list[tuple[bytes, bytes]]],
+        status: feed.NodeStatus,
     ) -> Iterator[feed.ToRpc]:
         yield self._hello_frame()
-        for snapshot_page in snapshot_pages:
+        for page in pages:
             yield feed.Snapshot(
-                final_block.stored.header,
-                [[storage_key, stored_value] for storage_key, stored_value in snapshot_page],
+                block.stored.header,
+                [[key, value] for key, value in page],
                 last=False,
             )
-        yield feed.Snapshot(final_block.stored.header, [], last=True)
-        for height in range(final_block.facts.height, max(0, final_block.facts.height - REVERSE_KEPT), -1):
-            reverse_frame = self._reverse_frame(height)
-            if reverse_frame is None:
+        yield feed.Snapshot(block.stored.header, [], last=True)
+        for height in range(block.facts.height, max(0, block.facts.height - REVERSE_KEPT), -1):
+            frame = self._reverse_frame(height)
+            if frame is None:
                 break
-            yield reverse_frame
+            yield frame
         for block_above in blocks_above:
             yield _block_frame(block_above)
-        yield node_status
+        yield status
 
     def _hello_frame(self) -> feed.FeedHello:
-        node_view, description = self._node_view, self._identity
-        chain_spec = description.spec
+        view, description = self._node_view, self._identity
+        spec = description.spec
         return feed.FeedHello(
-            chain_name=chain_spec.name,
-            chain_id=chain_spec.id,
-            chain_type=chain_spec.chain_type,
-            parameters=chain_spec.parameters,
-            genesis_hash=node_view.chain.genesis,
-            properties=json.dumps(chain_spec.properties),
-            spec_version=node_view.chain.runtime.version.spec_version,
+            chain_name=spec.name,
+            chain_id=spec.id,
+            chain_type=spec.chain_type,
+            parameters=spec.parameters,
+            genesis_hash=view.chain.genesis,
+            properties=json.dumps(spec.properties),
+            spec_version=view.chain.runtime.version.spec_version,
             node_name=description.name,
             node_version=description.version,
             is_validator=description.is_validator,
-            peer_id=node_view.network.transport.peer_id,
-            listen_addresses=list(node_view.network.transport.addresses),
+            peer_id=view.network.transport.peer_id,
+            listen_addresses=list(view.network.transport.addresses),
         )
 
     def _reverse_frame(self, height: int) -> feed.Reverse | None:
         storage = self._node_view.chain.storage
-        reverse_changes, final_id = storage.reverse_at(height), storage.id_at(height)
-        encoded_header = storage.header(final_id) if final_id is not None else None
-        if reverse_changes is None or final_id is None or encoded_header is None:
+        changes, final_id = storage.reverse_at(height), storage.id_at(height)
+        encoded = storage.header(final_id) if final_id is not None else None
+        if changes is None or final_id is None or encoded is None:
             return None
         return feed.Reverse(
             final_id,
-            encoded_header,
-            [[storage_key, stored_value] for storage_key, stored_value in sorted(reverse_changes.items())],
+            encoded,
+            [[key, value] for key, value in sorted(changes.items())],
         )
 
 
-def _block_frame(executed_block: ExecutedBlock) -> feed.ImportedBlock:
-    block_changes: list[list[bytes | None]] = [
-        [storage_key, new_value] for storage_key, new_value in sorted(executed_block.changes.items())
-    ]
-    return feed.ImportedBlock(
-        executed_block.facts.id, executed_block.stored.header, list(executed_block.extrinsics), block_changes
-    )
+def _block_frame(block: ExecutedBlock) -> feed.ImportedBlock:
+    changes: list[list[bytes | None]] = [[key, value] for key, value in sorted(block.changes.items())]
+    return feed.ImportedBlock(block.facts.id, block.stored.header, list(block.extrinsics), changes)

@@ -22,7 +22,7 @@ class NodeView:
     pools: Pools
 
 
-def final_age_ms(node_view: NodeView, now_ms: int) -> int:
+def final_age_ms(view: NodeView, now_ms: int) -> int:
     """Return the milliseconds since the slot of the last final block; negative if this machine's clock is behind."""
-    final_facts = node_view.machine.final
-    return now_ms - final_facts.slot * node_view.chain.parameters.slot_ms if final_facts.height else 0
+    final = view.machine.final
+    return now_ms - final.slot * view.chain.parameters.slot_ms if final.height else 0

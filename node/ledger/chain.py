@@ -72,36 +72,34 @@ class Foreseen(NamedTuple):
     verdicts: OnTheirWay
 
 
-def open_chain(
-    storage: Storage, chain_spec: ChainSpec, genesis_state: dict[bytes, bytes], verify_signature: VerifySignature
-) -> Chain:
+def open_chain(storage: Storage, spec: ChainSpec, genesis_state: dict[bytes, bytes], verify: VerifySignature) -> Chain:
     """Return the chain of a specification with that genesis state; an empty database gets its genesis block."""
-    state_trie = Trie(genesis_state)
-    first_header = genesis_header(state_trie.root)
+    trie = Trie(genesis_state)
+    first_header = genesis_header(trie.root)
     genesis_id = block_id(first_header)
     if storage.is_empty:
-        encoded_header = HEADER.encode(first_header)
+        encoded = HEADER.encode(first_header)
         storage.initialise(
-            StoredBlock(0, genesis_id, encoded_header, BLOCK.encode(Block(first_header, ()))[len(encoded_header) :]),
+            StoredBlock(0, genesis_id, encoded, BLOCK.encode(Block(first_header, ()))[len(encoded) :]),
             genesis_state,
         )
     storage.check_chain(genesis_id)
     # Also over an existing proof: an older program may have stored it, with other keys.
-    storage.keep_genesis_proof(STORED_PROOF.encode(tuple(state_trie.prove(list(GENESIS_KEYS)))))
-    return Chain(storage, runtime_of(chain_spec), CONSENSUS[chain_spec.parameters], genesis_id, verify_signature)
+    storage.keep_genesis_proof(STORED_PROOF.encode(tuple(trie.prove(list(GENESIS_KEYS)))))
+    return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis_id, verify)
 
 
 # The handoff of each epoch's last block, which the database keeps for ever.
 # Invariant: a handoff is written in the batch that makes its block final, so a database past a boundary has it. With
 # the set of one epoch, a client can follow the handoffs (`consensus.handoffs.follow`) and needs nothing else.
 def handed_on(
-    parameters: Parameters, header: Header, certificate: Certificate, bound_state: Bound
+    parameters: Parameters, header: Header, certificate: Certificate, bound: Bound
 ) -> tuple[int, bytes] | None:
-    """Return the epoch that a final block ends, and its handoff; None if it ends none. `bound_state` is after it."""
+    """Return the epoch that a final block ends, and its handoff; None if it ends none. `bound` is after it."""
     if not parameters.is_boundary(header.number):
         return None
     header_epoch = parameters.epoch_of(header.number)
-    following = bound_state[TrustStake].validators(header_epoch + 1)
+    following = bound[TrustStake].validators(header_epoch + 1)
     return header_epoch, HANDOFF.encode(Handoff(HEADER.encode(header), certificate, following))
 
 
@@ -146,14 +144,14 @@ class Chain:
         runtime: Runtime,
         parameters: Parameters,
         genesis_id: bytes,
-        verify_signature: VerifySignature,
+        verify: VerifySignature,
     ) -> None:
         """Create the chain over a database that holds at least the genesis block."""
         self.storage = storage
         self.runtime = runtime
         self.parameters = parameters
         self.genesis = genesis_id
-        self._verify_signature = verify_signature
+        self._verify_signature = verify
         self.epochs = EpochTable(runtime, storage, partial(handed_seats, storage))
         self.rules = HeaderRules(parameters, self.epochs, genesis_id, signatures.verify_ed25519)
         self._blocks_by_id: dict[bytes, ExecutedBlock] = {}
@@ -206,8 +204,8 @@ class Chain:
 
         The answer has the oldest ones, oldest first, up to a bounded number.
         """
-        tip_block = self.stored(block)
-        if tip_block is None or tip_block.height <= above_height:
+        tip = self.stored(block)
+        if tip is None or tip.height <= above_height:
             return []
         not_final: list[StoredBlock] = []
         executed = self._blocks_by_id.get(block)
@@ -215,7 +213,7 @@ class Chain:
             not_final.append(executed.stored)
             executed = self._blocks_by_id.get(executed.facts.parent)
         # A peer names any two heights: the node reads no more from disk than an answer holds, and one block.
-        end_height = min(tip_block.height, self.storage.head_height, above_height + BLOCKS_PER_ANSWER_MAX)
+        end_height = min(tip.height, self.storage.head_height, above_height + BLOCKS_PER_ANSWER_MAX)
         oldest_first: list[StoredBlock] = []
         answer_bytes = 0
         for height in range(above_height + 1, end_height + 1):
@@ -225,7 +223,7 @@ class Chain:
                 not_final.clear()
                 break
         oldest_first += reversed(not_final)
-        return [stored_block.header + stored_block.body for stored_block in oldest_first[:BLOCKS_PER_ANSWER_MAX]]
+        return [stored.header + stored.body for stored in oldest_first[:BLOCKS_PER_ANSWER_MAX]]
 
     def path(self, old_id: bytes, new_id: bytes) -> tuple[list[ExecutedBlock], list[ExecutedBlock]]:
         """Return the way from `old_id` to `new_id`: blocks to revert, newest first, and to apply, oldest first."""
@@ -243,11 +241,11 @@ class Chain:
             new_blocks += self._down_to_final(new_block)
         return reverted_blocks, new_blocks[::-1]
 
-    def is_seated(self, session_key: bytes) -> bool:
+    def is_seated(self, session: bytes) -> bool:
         """Return whether a session key is in the active or the elected set, by the last final state."""
         if self._seated_keys[0] != self.storage.head_height:
             self._seated_keys = (self.storage.head_height, self.epochs.seated())
-        return session_key in self._seated_keys[1]
+        return session in self._seated_keys[1]
 
     def prove(self, block: bytes, keys: list[bytes]) -> list[bytes] | None:
         """Return a proof of `keys` in the state after `block`; None if its trie is no longer kept.
@@ -255,11 +253,11 @@ class Chain:
         The genesis keys are proved for ever: a client that knows only the genesis hash begins with them.
         """
         executed = self._blocks_by_id.get(block)
-        proof_tries = dict(self._proof_tries)
-        state_trie = executed.trie if executed is not None else proof_tries.get(block)
-        if state_trie is None and block == self.genesis and keys == list(GENESIS_KEYS):
+        tries = dict(self._proof_tries)
+        trie = executed.trie if executed is not None else tries.get(block)
+        if trie is None and block == self.genesis and keys == list(GENESIS_KEYS):
             return list(STORED_PROOF.decode(self.storage.genesis_proof() or b"\0")) or None
-        return state_trie.prove(keys) if state_trie is not None else None
+        return trie.prove(keys) if trie is not None else None
 
     def highest_possible(self, now_ms: int) -> int:
         """Return a bound on the height of any chain: one block a slot, none before its time."""
@@ -274,58 +272,56 @@ class Chain:
         Raise `UnknownParentError`; `NotYetError` if it has to be judged later; `InvalidBlock` if it is invalid for
         ever.
         """
-        parent_block = self._blocks_by_id.get(header.parent_hash)
-        if parent_block is None:
+        parent = self._blocks_by_id.get(header.parent_hash)
+        if parent is None:
             raise UnknownParentError(header.parent_hash.hex())
-        return self.rules.check_header(header, parent_block.facts, self._ancestors_of(parent_block), now_ms)
+        return self.rules.check_header(header, parent.facts, self._ancestors_of(parent), now_ms)
 
     def execute(self, proven_block: ProvenBlock, facts: BlockFacts, foreseen: Foreseen | None = None) -> None:
         """Execute a block whose header passed `check`, and add it to the tree.
 
         Raise `UnknownParentError` if its branch has died meanwhile, or `InvalidBlock`.
         """
-        parent_block = self._parent_of(facts)
+        parent = self._parent_of(facts)
         verify_foreseen = self._verify_signature if foreseen is None else foreseen.verify
         decode_foreseen = decode_extrinsic if foreseen is None else foreseen.decode
         outcome = execute_proven(
-            self.runtime, parent_block.state, parent_block.trie, proven_block.block, verify_foreseen, decode_foreseen
+            self.runtime, parent.state, parent.trie, proven_block.block, verify_foreseen, decode_foreseen
         )
-        stored_block = StoredBlock(facts.height, facts.id, proven_block.header, proven_block.body)
-        self._add_block(proven_block.block, facts, stored_block, parent_block, outcome)
+        stored = StoredBlock(facts.height, facts.id, proven_block.header, proven_block.body)
+        self._add_block(proven_block.block, facts, stored, parent, outcome)
 
     def import_block(self, block: Block, now_ms: int) -> BlockFacts:
         """Check and execute a block, add it to the tree, and return its facts.
 
         Raise the errors of `check` and `execute`.
         """
-        block_facts = self.check(block.header, now_ms)
-        parent_block = self._parent_of(block_facts)
-        outcome = execute_block(self.runtime, parent_block.state, parent_block.trie, block, self._verify_signature)
-        self._add_block(block, block_facts, _as_stored(block, block_facts), parent_block, outcome)
-        return block_facts
+        facts = self.check(block.header, now_ms)
+        parent = self._parent_of(facts)
+        outcome = execute_block(self.runtime, parent.state, parent.trie, block, self._verify_signature)
+        self._add_block(block, facts, _as_stored(block, facts), parent, outcome)
+        return facts
 
     def add_own(
-        self, header: Header, built_block: BuiltBlock, final_ref: CertifiedRef | None, slot: int, author: bytes
+        self, header: Header, built: BuiltBlock, final_ref: CertifiedRef | None, slot: int, author: bytes
     ) -> BlockFacts:
         """Add a block that this node built and sealed: its execution took place while it was built."""
-        parent_block = self._blocks_by_id[header.parent_hash]
-        referenced = parent_block.facts.referenced_height if final_ref is None else final_ref.height
-        block_facts = BlockFacts(
-            block_id(header), header.parent_hash, header.number, slot, author, referenced, final_ref
-        )
-        own_block = Block(header, built_block.extrinsics)
-        self._add_block(own_block, block_facts, _as_stored(own_block, block_facts), parent_block, built_block.executed)
-        return block_facts
+        parent = self._blocks_by_id[header.parent_hash]
+        referenced = parent.facts.referenced_height if final_ref is None else final_ref.height
+        facts = BlockFacts(block_id(header), header.parent_hash, header.number, slot, author, referenced, final_ref)
+        own_block = Block(header, built.extrinsics)
+        self._add_block(own_block, facts, _as_stored(own_block, facts), parent, built.executed)
+        return facts
 
     def keep(self, block: bytes) -> bool:
         """Write and sync a block and the blocks below it that are not final; called before a vote for it.
 
         Return False if the block is not here: this node must not vote for it.
         """
-        tip_block = self._blocks_by_id.get(block)
-        if tip_block is None:
+        tip = self._blocks_by_id.get(block)
+        if tip is None:
             return self.storage.header(block) is not None
-        self.storage.put_pending([executed.stored for executed in reversed(self._down_to_final(tip_block))])
+        self.storage.put_pending([executed.stored for executed in reversed(self._down_to_final(tip))])
         return True
 
     def finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> list[ExecutedBlock]:
@@ -334,10 +330,8 @@ class Chain:
         last_block = becoming[-1]
         self._assert_on_final(becoming)
         final_entries = [FinalEntry(executed.stored, executed.changes, None) for executed in becoming]
-        epoch_handoff = handed_on(self.parameters, last_block.header, certificate, self.runtime.at(last_block.state))
-        final_entries[-1] = replace(
-            final_entries[-1], certificate=CERTIFICATE.encode(certificate), handoff=epoch_handoff
-        )
+        handoff = handed_on(self.parameters, last_block.header, certificate, self.runtime.at(last_block.state))
+        final_entries[-1] = replace(final_entries[-1], certificate=CERTIFICATE.encode(certificate), handoff=handoff)
         alive_ids = self._descendants(last_block)
         dead_ids = [dead_id for dead_id in self._blocks_by_id if dead_id not in alive_ids]
         # The disk first: if the write fails, the tree in memory is unchanged.
@@ -353,19 +347,19 @@ class Chain:
     def restore(self, now_ms: int) -> None:
         """Execute again the blocks kept above the final one; delete those that can never connect to it."""
         abandoned = []
-        for stored_block in self.storage.pending():
+        for stored in self.storage.pending():
             try:
-                decoded_block = BLOCK.decode(stored_block.header + stored_block.body)
-                self.import_block(decoded_block, max(now_ms, self._moment_of(decoded_block.header)))
+                block = BLOCK.decode(stored.header + stored.body)
+                self.import_block(block, max(now_ms, self._moment_of(block.header)))
             except NotYetError as error:
-                _LOG.warning("block %d 0x%s waits: %s", stored_block.height, stored_block.block_id.hex(), error)
+                _LOG.warning("block %d 0x%s waits: %s", stored.height, stored.block_id.hex(), error)
             except UnknownParentError:
                 # A higher one may descend from a block that is judged later, so it is kept.
-                if stored_block.height <= self.storage.head_height + 1:
-                    abandoned.append(stored_block.block_id)
+                if stored.height <= self.storage.head_height + 1:
+                    abandoned.append(stored.block_id)
             except InvalidBlock as error:
-                _LOG.warning("block %d 0x%s is not kept: %s", stored_block.height, stored_block.block_id.hex(), error)
-                abandoned.append(stored_block.block_id)
+                _LOG.warning("block %d 0x%s is not kept: %s", stored.height, stored.block_id.hex(), error)
+                abandoned.append(stored.block_id)
         if abandoned:
             self.storage.commit_final([], abandoned)
 
@@ -373,99 +367,97 @@ class Chain:
 
     def _assert_on_final(self, becoming: list[ExecutedBlock]) -> None:
         """Check that final height rises block by block: each block is the child of the one before."""
-        parent_block = self.final
-        block_below: tuple[StateReader, ...] = (parent_block.state, self.storage)
+        parent = self.final
+        block_below: tuple[StateReader, ...] = (parent.state, self.storage)
         for executed in becoming:
-            assert executed.facts.parent == parent_block.facts.id, "each new final block is a child of the last one"
-            assert executed.facts.height == parent_block.facts.height + 1, (
+            assert executed.facts.parent == parent.facts.id, "each new final block is a child of the last one"
+            assert executed.facts.height == parent.facts.height + 1, (
                 "each new final block is one higher than the last one"
             )
             assert executed.state.parent in block_below, "the layer of a new final block lies over its parent's state"
-            parent_block, block_below = executed, (executed.state,)
+            parent, block_below = executed, (executed.state,)
 
-    def _rest_on_disk(self, final_block: ExecutedBlock) -> None:
-        """Make `final_block` the tree's base: its state is the disk's, and its children's layers lie on that."""
+    def _rest_on_disk(self, block: ExecutedBlock) -> None:
+        """Make `block` the tree's base: its state is the disk's, and its children's layers lie on that."""
         # Its own layer ends here: a child that stayed on it would keep all the layers below in memory.
-        self._blocks_by_id[final_block.facts.id] = replace(final_block, changes={}, state=DiffLayer(self.storage, {}))
+        self._blocks_by_id[block.facts.id] = replace(block, changes={}, state=DiffLayer(self.storage, {}))
         for executed in self._blocks_by_id.values():
-            if executed.facts.parent == final_block.facts.id:
-                assert executed.state.parent is final_block.state, "the layer of a child lies over its parent's state"
+            if executed.facts.parent == block.facts.id:
+                assert executed.state.parent is block.state, "the layer of a child lies over its parent's state"
                 executed.state.parent = self.storage
 
     def _moment_of(self, header: Header) -> int:
         """Return the start of a block's slot: a kept block passed the clock's check, and clocks may be set back."""
         return read_header(header).pre_digest.slot * self.parameters.slot_ms
 
-    def _parent_of(self, block_facts: BlockFacts) -> ExecutedBlock:
-        parent_block = self._blocks_by_id.get(block_facts.parent)
-        if parent_block is None:
-            raise UnknownParentError(block_facts.parent.hex())
-        return parent_block
+    def _parent_of(self, facts: BlockFacts) -> ExecutedBlock:
+        parent = self._blocks_by_id.get(facts.parent)
+        if parent is None:
+            raise UnknownParentError(facts.parent.hex())
+        return parent
 
     def _add_block(
         self,
         block: Block,
-        block_facts: BlockFacts,
-        stored_block: StoredBlock,
-        parent_block: ExecutedBlock,
+        facts: BlockFacts,
+        stored: StoredBlock,
+        parent: ExecutedBlock,
         outcome: ExecutionOutcome,
     ) -> None:
-        block_changes, diff_layer = outcome.changes, DiffLayer(parent_block.state, outcome.changes, outcome.trie)
-        self._blocks_by_id[block_facts.id] = ExecutedBlock(
-            block_facts, block.header, stored_block, block.extrinsics, block_changes, diff_layer, outcome.trie
+        changes, layer = outcome.changes, DiffLayer(parent.state, outcome.changes, outcome.trie)
+        self._blocks_by_id[facts.id] = ExecutedBlock(
+            facts, block.header, stored, block.extrinsics, changes, layer, outcome.trie
         )
 
     def _load_final(self) -> None:
         """Read the last final block, and check that the state on disk has the root in its header."""
-        stored_block = self.storage.block(self.storage.head_id)
-        if stored_block is None:
+        stored = self.storage.block(self.storage.head_id)
+        if stored is None:
             raise DatabaseError(
                 f"the database {self.storage.path} is damaged: it lacks its own head. Run `ogpu-node purge-chain` "
                 "and sync again"
             )
-        final_block = BLOCK.decode(stored_block.header + stored_block.body)
-        state_trie = Trie(dict(self.storage.items()))
-        if state_trie.root != final_block.header.state_root:
+        block = BLOCK.decode(stored.header + stored.body)
+        trie = Trie(dict(self.storage.items()))
+        if trie.root != block.header.state_root:
             raise DatabaseError(
-                f"the database {self.storage.path} is damaged: its state is not that of block {stored_block.height}. "
+                f"the database {self.storage.path} is damaged: its state is not that of block {stored.height}. "
                 "Keep the sign-state file, run `ogpu-node purge-chain`, and let the node sync again"
             )
         recount(self.runtime.at(self.storage))  # not in each block, where its time would grow with the accounts
-        self.storage.rest_on(state_trie)
-        final_facts = self._facts_of(final_block.header, stored_block.block_id)
+        self.storage.rest_on(trie)
+        final = self._facts_of(block.header, stored.block_id)
         final_state = DiffLayer(self.storage, {})
-        self._blocks_by_id[stored_block.block_id] = ExecutedBlock(
-            final_facts, final_block.header, stored_block, final_block.extrinsics, {}, final_state, state_trie
+        self._blocks_by_id[stored.block_id] = ExecutedBlock(
+            final, block.header, stored, block.extrinsics, {}, final_state, trie
         )
-        self._proof_tries.append((stored_block.block_id, state_trie))
-        certified = self.storage.certificate_at(stored_block.height)
+        self._proof_tries.append((stored.block_id, trie))
+        certified = self.storage.certificate_at(stored.height)
         self._certificate = CERTIFICATE.decode(certified[1]) if certified is not None else None
 
     def _facts_of(self, header: Header, found_id: bytes) -> BlockFacts:
         """Return the facts of the last final block, which was checked before it was stored."""
         if header.number == 0:
             return BlockFacts(found_id, bytes(32), 0, 0, bytes(32), 0)
-        header_parts = read_header(header)
-        epoch = self.epochs(header_parts.pre_digest.epoch)
-        epoch_members = epoch.validators.members if epoch is not None else ()
+        parts = read_header(header)
+        epoch = self.epochs(parts.pre_digest.epoch)
+        members = epoch.validators.members if epoch is not None else ()
         # A validator that left the set has no key here; no caller reads the author of a final block.
-        session_key = next(
-            (epoch_member.session for epoch_member in epoch_members if epoch_member.stash == header_parts.author),
+        session = next(
+            (member.session for member in members if member.stash == parts.author),
             NO_KEY,
         )
         referenced = self.runtime.at(self.storage)[Beacon].final_height()
-        slot = header_parts.pre_digest.slot
-        return BlockFacts(
-            found_id, header.parent_hash, header.number, slot, session_key, referenced, header_parts.final_ref
-        )
+        slot = parts.pre_digest.slot
+        return BlockFacts(found_id, header.parent_hash, header.number, slot, session, referenced, parts.final_ref)
 
-    def _ancestors_of(self, parent_block: ExecutedBlock) -> AncestorAt:
+    def _ancestors_of(self, parent: ExecutedBlock) -> AncestorAt:
         def ancestor_at(height: int) -> bytes | None:
-            if not 0 < height <= parent_block.facts.height:
+            if not 0 < height <= parent.facts.height:
                 return None
             if height <= self.storage.head_height:
                 return self.storage.id_at(height)
-            executed = parent_block
+            executed = parent
             while executed.facts.height > height:
                 executed = self._blocks_by_id[executed.facts.parent]
             return executed.facts.id
@@ -474,18 +466,18 @@ class Chain:
 
     def _final_block(self, height: int) -> StoredBlock:
         found_id = self.storage.id_at(height)
-        stored_block = self.storage.block(found_id) if found_id is not None else None
-        if stored_block is None:
+        stored = self.storage.block(found_id) if found_id is not None else None
+        if stored is None:
             raise DatabaseError(
                 f"the database {self.storage.path} is damaged: it lacks final block {height}. Run `ogpu-node "
                 "purge-chain` and sync again"
             )
-        return stored_block
+        return stored
 
-    def _down_to_final(self, tip_block: ExecutedBlock) -> list[ExecutedBlock]:
-        """Return `tip_block` and the blocks below it that are not final, newest first."""
+    def _down_to_final(self, tip: ExecutedBlock) -> list[ExecutedBlock]:
+        """Return `tip` and the blocks below it that are not final, newest first."""
         path_blocks: list[ExecutedBlock] = []
-        executed: ExecutedBlock | None = tip_block
+        executed: ExecutedBlock | None = tip
         while executed is not None and executed.facts.height > self.storage.head_height:
             path_blocks.append(executed)
             executed = self._blocks_by_id.get(executed.facts.parent)
@@ -499,6 +491,6 @@ class Chain:
         return alive_ids
 
 
-def _as_stored(block: Block, block_facts: BlockFacts) -> StoredBlock:
-    encoded_header = HEADER.encode(block.header)
-    return StoredBlock(block_facts.height, block_facts.id, encoded_header, BLOCK.encode(block)[len(encoded_header) :])
+def _as_stored(block: Block, facts: BlockFacts) -> StoredBlock:
+    encoded = HEADER.encode(block.header)
+    return StoredBlock(facts.height, facts.id, encoded, BLOCK.encode(block)[len(encoded) :])

@@ -33,40 +33,36 @@ class EpochTable:
         self._handed_seats = handed_seats
         self._known_epochs: dict[int, Epoch] = {}
 
-    def __call__(self, epoch_number: int) -> Epoch | None:
+    def __call__(self, epoch: int) -> Epoch | None:
         """Return the epoch with a number; None while the final chain does not determine it."""
-        known_epoch = self._known_epochs.get(epoch_number)
-        if known_epoch is None and (known_epoch := self._read_epoch(epoch_number)) is not None:
-            self._known_epochs[epoch_number] = known_epoch
+        known_epoch = self._known_epochs.get(epoch)
+        if known_epoch is None and (known_epoch := self._read_epoch(epoch)) is not None:
+            self._known_epochs[epoch] = known_epoch
             if len(self._known_epochs) > KEPT_MAX:
                 del self._known_epochs[next(iter(self._known_epochs))]
         return known_epoch
 
     def seated(self) -> frozenset[bytes]:
         """Return the session keys of the active and the elected set, by the last final state."""
-        bound_state = self._runtime.at(self._final_state)
-        trust_stake, current_epoch = bound_state[TrustStake], bound_state[Beacon].epoch()
+        bound = self._runtime.at(self._final_state)
+        stake, current_epoch = bound[TrustStake], bound[Beacon].epoch()
         in_office = {
-            seat.session_key
-            for epoch_number in (current_epoch, current_epoch + 1)
-            for seat in trust_stake.validators(epoch_number)
+            seat.session_key for epoch in (current_epoch, current_epoch + 1) for seat in stake.validators(epoch)
         }
-        elected_candidates = (trust_stake.candidates[standing.stash] for standing in trust_stake.elected.get())
+        elected_candidates = (stake.candidates[standing.stash] for standing in stake.elected.get())
         return frozenset(
             in_office | {candidate.session_key for candidate in elected_candidates if candidate is not None}
         )
 
-    def _read_epoch(self, epoch_number: int) -> Epoch | None:
-        bound_state = self._runtime.at(self._final_state)
-        beacon = bound_state[Beacon]
+    def _read_epoch(self, epoch: int) -> Epoch | None:
+        bound = self._runtime.at(self._final_state)
+        beacon = bound[Beacon]
         # All slots of a past epoch are final: only the signers of its certificates are still needed, not its seed.
-        epoch_seed = UNKNOWN_SEED if epoch_number < beacon.epoch() else beacon.seed_of(epoch_number)
+        epoch_seed = UNKNOWN_SEED if epoch < beacon.epoch() else beacon.seed_of(epoch)
         if epoch_seed is None:
             return None
-        epoch_seats = self._handed_seats(epoch_number) or bound_state[TrustStake].validators(epoch_number)
-        if not epoch_seats:  # a set that is not elected yet, or so old that its signatures no longer count
+        seats = self._handed_seats(epoch) or bound[TrustStake].validators(epoch)
+        if not seats:  # a set that is not elected yet, or so old that its signatures no longer count
             return None
-        epoch_members = tuple(
-            Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in epoch_seats
-        )
-        return Epoch(ValidatorSet(epoch_number, epoch_members), epoch_seed)
+        members = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in seats)
+        return Epoch(ValidatorSet(epoch, members), epoch_seed)

@@ -33,42 +33,40 @@ class DiffLayer:
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """Yield the keys that begin with `prefix` and come after `start`, ascending and lazily."""
-        diff_layers, base_state = self._above_base()
-        last_key = None
-        for next_key in merge(
-            base_state.keys(prefix, start), *(diff_layer.own_keys(prefix, start) for diff_layer in diff_layers)
-        ):
-            if next_key != last_key and _is_there(next_key, diff_layers):
-                yield next_key
-            last_key = next_key
+        layers, base = self._above_base()
+        last = None
+        for key in merge(base.keys(prefix, start), *(layer.own_keys(prefix, start) for layer in layers)):
+            if key != last and _is_there(key, layers):
+                yield key
+            last = key
 
     def _above_base(self) -> tuple[list[DiffLayer], StateReader]:
         """Return the layers to search, this one first, and their base: a trie, or a state without layers."""
-        diff_layers: list[DiffLayer] = []
-        base_state: StateReader = self
-        while isinstance(base_state, DiffLayer):  # one merge: nested generators would reach Python's recursion limit
-            if base_state.trie is not None:
-                return diff_layers, base_state.trie
-            diff_layers.append(base_state)
-            base_state = base_state.parent
-        return diff_layers, base_state
+        layers: list[DiffLayer] = []
+        base: StateReader = self
+        while isinstance(base, DiffLayer):  # one merge: nested generators would reach Python's recursion limit
+            if base.trie is not None:
+                return layers, base.trie
+            layers.append(base)
+            base = base.parent
+        return layers, base
 
     def own_keys(self, prefix: bytes, start: bytes) -> Iterator[bytes]:
         """Yield the changed keys that begin with `prefix` and come after `start`, found by binary search."""
         for position in range(bisect_left(self._sorted_keys, max(prefix, start)), len(self._sorted_keys)):
-            changed_key = self._sorted_keys[position]
-            if not changed_key.startswith(prefix):
+            key = self._sorted_keys[position]
+            if not key.startswith(prefix):
                 return
-            if changed_key > start:
-                yield changed_key
+            if key > start:
+                yield key
 
     @cached_property
     def _sorted_keys(self) -> list[bytes]:
         return sorted(self.changes)
 
 
-def _is_there(key: bytes, diff_layers: list[DiffLayer]) -> bool:
-    for diff_layer in diff_layers:
-        if key in diff_layer.changes:
-            return diff_layer.changes[key] is not None
+def _is_there(key: bytes, layers: list[DiffLayer]) -> bool:
+    for layer in layers:
+        if key in layer.changes:
+            return layer.changes[key] is not None
     return True

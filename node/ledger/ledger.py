@@ -57,14 +57,14 @@ RoundId = tuple[int, int, int]
 class RoundLog:
     """The notarise and skip certificates above the last final round."""
 
-    def __init__(self, log_path: Path) -> None:
+    def __init__(self, path: Path) -> None:
         """Read the file. A damaged end is cut off: entries after it would be unreadable."""
-        self._log_path = log_path
+        self._log_path = path
         self._kept_certificates: dict[RoundId, Certificate] = {}
-        for certificate in _read_certificates(log_path):
+        for certificate in _read_certificates(path):
             self._kept_certificates[_round_of(certificate)] = certificate
-        if log_path.is_file() and log_path.read_bytes() != self._packed():
-            private_file.replace(log_path, self._packed())
+        if path.is_file() and path.read_bytes() != self._packed():
+            private_file.replace(path, self._packed())
 
     def certificates(self) -> list[Certificate]:
         """Return all certificates, by epoch and round."""
@@ -75,10 +75,10 @@ class RoundLog:
         if _round_of(certificate) in self._kept_certificates:
             return
         self._kept_certificates[_round_of(certificate)] = certificate
-        with self._log_path.open("ab") as log_file:
-            log_file.write(_packed(certificate))
-            log_file.flush()
-            os.fsync(log_file.fileno())
+        with self._log_path.open("ab") as file:
+            file.write(_packed(certificate))
+            file.flush()
+            os.fsync(file.fileno())
 
     def forget_to(self, epoch: int, round_: int) -> None:
         """Drop certificates up to (epoch, round), which is final."""
@@ -101,73 +101,65 @@ def _round_of(certificate: Certificate) -> RoundId:
 
 
 def _packed(certificate: Certificate) -> bytes:
-    encoded_certificate = CERTIFICATE.encode(certificate)
-    return LENGTH.pack(len(encoded_certificate)) + encoded_certificate
+    encoded = CERTIFICATE.encode(certificate)
+    return LENGTH.pack(len(encoded)) + encoded
 
 
-def _read_certificates(log_path: Path) -> list[Certificate]:
-    if not log_path.is_file() or log_path.stat().st_size > FILE_BYTES_MAX:
+def _read_certificates(path: Path) -> list[Certificate]:
+    if not path.is_file() or path.stat().st_size > FILE_BYTES_MAX:
         return []
-    log_bytes = log_path.read_bytes()
+    data = path.read_bytes()
     certificates: list[Certificate] = []
-    entry_start = 0
-    while entry_start + LENGTH.size <= len(log_bytes):
-        entry_end = entry_start + LENGTH.size + LENGTH.unpack_from(log_bytes, entry_start)[0]
+    start = 0
+    while start + LENGTH.size <= len(data):
+        end = start + LENGTH.size + LENGTH.unpack_from(data, start)[0]
         try:
-            certificates.append(CERTIFICATE.decode(log_bytes[entry_start + LENGTH.size : entry_end]))
+            certificates.append(CERTIFICATE.decode(data[start + LENGTH.size : end]))
         except DecodeError:
             break  # after a damaged entry the place of the next one is unknown
-        entry_start = entry_end
+        start = end
     return certificates
 
 
-def open_noted_chain(database_path: Path, chain_spec: ChainSpec, verify_signature: VerifySignature) -> Chain:
-    """Return the chain of a specification in the database at `database_path`; a new database gets its genesis block.
+def open_noted_chain(path: Path, spec: ChainSpec, verify: VerifySignature) -> Chain:
+    """Return the chain of a specification in the database at `path`; a new database gets its genesis block.
 
     Raise `NodeError` if the specification yields no block 0 (before any write), or belongs to another chain (after).
     """
-    spec_digest = genesis_digest(chain_spec)
+    digest = genesis_digest(spec)
     # Before the database exists: a specification without a block 0 must not leave one behind.
-    built_state = None if database_path.exists() else _state_of(chain_spec)
-    storage = Storage(database_path)
+    built_state = None if path.exists() else _state_of(spec)
+    storage = Storage(path)
     try:
-        genesis_id = storage.genesis_noted_for(spec_digest)
+        genesis_id = storage.genesis_noted_for(digest)
         if genesis_id is not None:
-            return Chain(
-                storage, runtime_of(chain_spec), CONSENSUS[chain_spec.parameters], genesis_id, verify_signature
-            )
-        opened_chain = open_chain(
-            storage, chain_spec, _state_of(chain_spec) if built_state is None else built_state, verify_signature
-        )
-        storage.note_genesis_for(spec_digest)
+            return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis_id, verify)
+        chain = open_chain(storage, spec, _state_of(spec) if built_state is None else built_state, verify)
+        storage.note_genesis_for(digest)
     except BaseException:
         storage.close()
         raise
-    return opened_chain
+    return chain
 
 
-def genesis_digest(chain_spec: ChainSpec) -> bytes:
+def genesis_digest(spec: ChainSpec) -> bytes:
     """Return 32 bytes over every input of block 0: the specification's genesis, and this program's reading of one.
 
     Names, boot nodes and properties do not affect block 0. The digest includes a small specification's block 0 under
     this program's rules: rules may change with or without a new version number.
     """
     probe_id = block_id(genesis_block_header(genesis_state(load_spec(PROBE))))
-    if chain_spec.patch is None:
-        genesis_patch: object = [
-            f"{raw_key.hex()}:{raw_value.hex()}" for raw_key, raw_value in sorted((chain_spec.raw or {}).items())
-        ]
+    if spec.patch is None:
+        genesis_patch: object = [f"{raw_key.hex()}:{raw.hex()}" for raw_key, raw in sorted((spec.raw or {}).items())]
     else:
-        genesis_patch = chain_spec.patch
-    layout_rules = [DIGEST_LAYOUT, VERSION.spec_name, VERSION.spec_version, VERSION.transaction_version, probe_id.hex()]
-    return blake2_256(
-        json.dumps([layout_rules, chain_spec.chain_type, chain_spec.parameters, genesis_patch], sort_keys=True).encode()
-    )
+        genesis_patch = spec.patch
+    rules = [DIGEST_LAYOUT, VERSION.spec_name, VERSION.spec_version, VERSION.transaction_version, probe_id.hex()]
+    return blake2_256(json.dumps([rules, spec.chain_type, spec.parameters, genesis_patch], sort_keys=True).encode())
 
 
-def _state_of(chain_spec: ChainSpec) -> dict[bytes, bytes]:
+def _state_of(spec: ChainSpec) -> dict[bytes, bytes]:
     with as_bad_input(ValueError):
-        return genesis_state(chain_spec)
+        return genesis_state(spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +184,7 @@ class Ledger:
         return Recovery(
             final=self.chain.final.facts,
             certificate=self.chain.final_certificate,
-            blocks=[executed_block.facts for executed_block in self.chain.above_final()],
+            blocks=[block.facts for block in self.chain.above_final()],
             sign_state=sign_state,
             preference=self._preferred(),
             boundaries=self._boundaries(),
@@ -228,8 +220,8 @@ class Ledger:
 
 def open_ledger(
     paths: Paths,
-    chain_spec: ChainSpec,
-    verify_signature: VerifySignature,
+    spec: ChainSpec,
+    verify: VerifySignature,
     clock: Clock,
     checkpoint: TrustedBlock | None = None,
 ) -> Ledger:
@@ -237,13 +229,13 @@ def open_ledger(
 
     Raise `NodeError` if that is impossible.
     """
-    opened_chain = open_noted_chain(paths.database, chain_spec, verify_signature)
+    chain = open_noted_chain(paths.database, spec, verify)
     try:
-        trusted_point = TrustedPoint(opened_chain, chain_spec, checkpoint)
+        trusted = TrustedPoint(chain, spec, checkpoint)
         # Before any execution: a node whose trust has expired must not continue.
-        trusted_point.judge(clock.now_ms())
-        opened_chain.restore(clock.now_ms())
+        trusted.judge(clock.now_ms())
+        chain.restore(clock.now_ms())
     except BaseException:
-        opened_chain.storage.close()
+        chain.storage.close()
         raise
-    return Ledger(chain=opened_chain, trusted=trusted_point, rounds=RoundLog(paths.rounds), preference=paths.preference)
+    return Ledger(chain=chain, trusted=trusted, rounds=RoundLog(paths.rounds), preference=paths.preference)

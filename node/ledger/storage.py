@@ -60,26 +60,21 @@ _ABSENT = 0xFFFF_FFFF
 
 def pack_changes(changes: Changes) -> bytes:
     """Return the encoded changes, in the order of the keys."""
-    packed_changes = bytearray()
-    for storage_key, stored_value in sorted(changes.items()):
-        packed_changes += (
-            _SIZE.pack(len(storage_key))
-            + storage_key
-            + _SIZE.pack(_ABSENT if stored_value is None else len(stored_value))
-            + (stored_value or b"")
-        )
-    return bytes(packed_changes)
+    packed = bytearray()
+    for key, value in sorted(changes.items()):
+        packed += _SIZE.pack(len(key)) + key + _SIZE.pack(_ABSENT if value is None else len(value)) + (value or b"")
+    return bytes(packed)
 
 
 def unpack_changes(packed: bytes) -> dict[bytes, bytes | None]:
     """Return the changes that `pack_changes` encoded."""
     changes: dict[bytes, bytes | None] = {}
-    entry_start = 0
-    while entry_start < len(packed):
-        key_end = entry_start + 4 + _SIZE.unpack_from(packed, entry_start)[0]
-        storage_key, value_bytes = packed[entry_start + 4 : key_end], _SIZE.unpack_from(packed, key_end)[0]
-        entry_start = key_end + 4 + (0 if value_bytes == _ABSENT else value_bytes)
-        changes[storage_key] = None if value_bytes == _ABSENT else packed[key_end + 4 : entry_start]
+    start = 0
+    while start < len(packed):
+        key_end = start + 4 + _SIZE.unpack_from(packed, start)[0]
+        key, value_bytes = packed[start + 4 : key_end], _SIZE.unpack_from(packed, key_end)[0]
+        start = key_end + 4 + (0 if value_bytes == _ABSENT else value_bytes)
+        changes[key] = None if value_bytes == _ABSENT else packed[key_end + 4 : start]
     return changes
 
 
@@ -106,22 +101,22 @@ class FinalEntry:
 
 class _Batch(Protocol):
     def put(self, key: bytes, value: bytes) -> None: ...
-    def delete(self, storage_key: bytes) -> None: ...
+    def delete(self, key: bytes) -> None: ...
     def write(self) -> None: ...
 
 
 class Storage:
     """An open database, and a `runtime` state reader over the last final state (`get`, `keys`)."""
 
-    def __init__(self, database_path: Path, *, free_bytes_floor: int = FREE_BYTES_FLOOR) -> None:
-        self.path = database_path
+    def __init__(self, path: Path, *, free_bytes_floor: int = FREE_BYTES_FLOOR) -> None:
+        self.path = path
         self._free_bytes_floor = free_bytes_floor
-        require_folder(database_path)
+        require_folder(path)
         self.check_free_space()
         try:
-            self._database = plyvel.DB(str(database_path), create_if_missing=True, paranoid_checks=True)
+            self._database = plyvel.DB(str(path), create_if_missing=True, paranoid_checks=True)
         except plyvel.Error as error:
-            raise _open_error(database_path, error) from error
+            raise _open_error(path, error) from error
         self._recent_changes: dict[bytes, bytes | None] = {}  # state values as on the disk
         self._state_trie: Trie | None = None  # of the same state
         self.head_height = -1
@@ -157,17 +152,17 @@ class Storage:
 
     def note_genesis_for(self, digest: bytes) -> None:
         """Note that the stored chain's genesis follows from the specification with this digest."""
-        with self._atomic_batch() as write_batch:
-            write_batch.put(_NOTED_KEY, digest)
+        with self._atomic_batch() as batch:
+            batch.put(_NOTED_KEY, digest)
 
     def initialise(self, block: StoredBlock, state: Mapping[bytes, bytes]) -> None:
         """Write the genesis block and its state into an empty database."""
-        with self._atomic_batch() as write_batch:
-            write_batch.put(_SCHEMA_KEY, _HEIGHT.pack(SCHEMA))
-            write_batch.put(_GENESIS_KEY, block.block_id)
-            for storage_key, stored_value in state.items():
-                write_batch.put(STATE + storage_key, stored_value)
-            self._put_final(write_batch, block)
+        with self._atomic_batch() as batch:
+            batch.put(_SCHEMA_KEY, _HEIGHT.pack(SCHEMA))
+            batch.put(_GENESIS_KEY, block.block_id)
+            for key, value in state.items():
+                batch.put(STATE + key, value)
+            self._put_final(batch, block)
         self.head_height = block.height
         self.head_id = block.block_id
 
@@ -181,48 +176,45 @@ class Storage:
 
         Raise `DiskSpaceError` before any write if too little space is free.
         """
-        for height, final_entry in enumerate(blocks, self.head_height + 1):
-            assert final_entry.block.height == height, "each new final block is one higher than the last one"
+        for height, entry in enumerate(blocks, self.head_height + 1):
+            assert entry.block.height == height, "each new final block is one higher than the last one"
         self.check_free_space()
-        merged_changes: dict[bytes, bytes | None] = {}
-        with self._atomic_batch() as write_batch:
-            for final_entry in blocks:
-                write_batch.put(
-                    REVERSE + _HEIGHT.pack(final_entry.block.height),
-                    pack_changes(self._undo_changes(final_entry.changes, merged_changes)),
+        merged: dict[bytes, bytes | None] = {}
+        with self._atomic_batch() as batch:
+            for entry in blocks:
+                batch.put(
+                    REVERSE + _HEIGHT.pack(entry.block.height),
+                    pack_changes(self._undo_changes(entry.changes, merged)),
                 )
-                write_batch.delete(REVERSE + _HEIGHT.pack(max(0, final_entry.block.height - REVERSE_KEPT)))
-                merged_changes.update(final_entry.changes)
-                self._put_final(write_batch, final_entry.block)
-                if final_entry.certificate is not None:
-                    write_batch.put(CERTIFICATE + _HEIGHT.pack(final_entry.block.height), final_entry.certificate)
-                if final_entry.handoff is not None:
-                    write_batch.put(HANDOFF + _HEIGHT.pack(final_entry.handoff[0]), final_entry.handoff[1])
-            for storage_key in sorted(merged_changes):
-                _put_or_delete(write_batch, STATE + storage_key, merged_changes[storage_key])
+                batch.delete(REVERSE + _HEIGHT.pack(max(0, entry.block.height - REVERSE_KEPT)))
+                merged.update(entry.changes)
+                self._put_final(batch, entry.block)
+                if entry.certificate is not None:
+                    batch.put(CERTIFICATE + _HEIGHT.pack(entry.block.height), entry.certificate)
+                if entry.handoff is not None:
+                    batch.put(HANDOFF + _HEIGHT.pack(entry.handoff[0]), entry.handoff[1])
+            for key in sorted(merged):
+                _put_or_delete(batch, STATE + key, merged[key])
             for block_id in abandoned:
-                write_batch.delete(PENDING + block_id)
-        self._recent_changes.update(merged_changes)
+                batch.delete(PENDING + block_id)
+        self._recent_changes.update(merged)
         self._bound_recent()
         if blocks:
             # It is the trie of the state before this commit.
             self._state_trie = None
-            head_block = blocks[-1].block
-            self.head_height = head_block.height
-            self.head_id = head_block.block_id
+            head = blocks[-1].block
+            self.head_height = head.height
+            self.head_id = head.block_id
 
     def put_pending(self, blocks: Iterable[StoredBlock]) -> None:
         """Write and sync blocks that are not final; called before this node votes for one of them."""
-        with self._atomic_batch() as write_batch:
-            for pending_block in blocks:
-                write_batch.put(PENDING + pending_block.block_id, _pack_block(pending_block))
+        with self._atomic_batch() as batch:
+            for block in blocks:
+                batch.put(PENDING + block.block_id, _pack_block(block))
 
     def pending(self) -> list[StoredBlock]:
         """Return the blocks of `put_pending` that are not final yet, lowest first."""
-        pending_blocks = [
-            _unpack_block(storage_key[1:], stored_value)
-            for storage_key, stored_value in self._entries_in_range(PENDING)
-        ]
+        pending_blocks = [_unpack_block(key[1:], value) for key, value in self._entries_in_range(PENDING)]
         return sorted(pending_blocks, key=lambda block: (block.height, block.block_id))
 
     # --- reads
@@ -231,22 +223,22 @@ class Storage:
         """Return the value under a storage key in the last final state."""
         if key in self._recent_changes:
             return self._recent_changes[key]
-        stored_value = self._recent_changes[key] = (
+        value = self._recent_changes[key] = (
             self._read_value(STATE + key) if self._state_trie is None else self._state_trie.get(key)
         )
         self._bound_recent()
-        return stored_value
+        return value
 
     def keys(self, prefix: bytes = b"", start: bytes = b"") -> Iterator[bytes]:
         """Yield the storage keys of the last final state that begin with `prefix` and come after `start`, in order."""
-        for storage_key, _ in self._entries_in_range(STATE + prefix, STATE + start):
-            if storage_key[1:] > start or not start:
-                yield storage_key[1:]
+        for key, _ in self._entries_in_range(STATE + prefix, STATE + start):
+            if key[1:] > start or not start:
+                yield key[1:]
 
     def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield the keys that begin with `prefix`, with their values."""
-        for storage_key, stored_value in self._entries_in_range(STATE + prefix):
-            yield storage_key[1:], stored_value
+        for key, value in self._entries_in_range(STATE + prefix):
+            yield key[1:], value
 
     def pages(self, page_bytes: int) -> Iterator[list[tuple[bytes, bytes]]]:
         """Return the whole final state in key order, in pages. Later commits do not change the pages."""
@@ -258,10 +250,10 @@ class Storage:
 
     def block(self, block_id: bytes) -> StoredBlock | None:
         """Return a final block."""
-        stored_header, stored_body = self._read_value(HEADER + block_id), self._read_value(BODY + block_id)
-        if stored_header is None or stored_body is None:
+        header, body = self._read_value(HEADER + block_id), self._read_value(BODY + block_id)
+        if header is None or body is None:
             return None
-        return StoredBlock(_HEIGHT.unpack(stored_header[:8])[0], block_id, stored_header[8:], stored_body)
+        return StoredBlock(_HEIGHT.unpack(header[:8])[0], block_id, header[8:], body)
 
     def header(self, block_id: bytes) -> bytes | None:
         """Return the sealed header of a final block."""
@@ -272,9 +264,9 @@ class Storage:
         """Return the certificate of the lowest certified block at or above `height`, with that block's height."""
         lowest_key, end_key = CERTIFICATE + _HEIGHT.pack(max(0, height)), _key_after(CERTIFICATE)
         try:
-            with self._database.iterator(start=lowest_key, stop=end_key, verify_checksums=True) as found_entries:
-                for storage_key, stored_value in found_entries:
-                    return _HEIGHT.unpack(storage_key[1:])[0], stored_value
+            with self._database.iterator(start=lowest_key, stop=end_key, verify_checksums=True) as entries:
+                for key, value in entries:
+                    return _HEIGHT.unpack(key[1:])[0], value
         except plyvel.Error as error:
             raise _read_error(self.path, error) from error
         return None
@@ -285,8 +277,8 @@ class Storage:
 
     def reverse_at(self, height: int) -> dict[bytes, bytes | None] | None:
         """Return the changes from the state after final block `height` to the state before; None if no longer kept."""
-        packed_changes = self._read_value(REVERSE + _HEIGHT.pack(height)) if height > 0 else None
-        return unpack_changes(packed_changes) if packed_changes is not None else None
+        packed = self._read_value(REVERSE + _HEIGHT.pack(height)) if height > 0 else None
+        return unpack_changes(packed) if packed is not None else None
 
     def genesis_proof(self) -> bytes | None:
         """Return the proof of `GENESIS_KEYS` from `keep_genesis_proof`."""
@@ -294,8 +286,8 @@ class Storage:
 
     def keep_genesis_proof(self, proof: bytes) -> None:
         """Store the proof of `GENESIS_KEYS` for ever: the genesis state itself is overwritten."""
-        with self._atomic_batch() as write_batch:
-            write_batch.put(_GENESIS_PROOF_KEY, proof)
+        with self._atomic_batch() as batch:
+            batch.put(_GENESIS_PROOF_KEY, proof)
 
     def check_free_space(self) -> None:
         """Raise `DiskSpaceError` if less space than the floor is free."""
@@ -313,10 +305,10 @@ class Storage:
         page_pairs: list[tuple[bytes, bytes]] = []
         size = 0
         try:
-            with snapshot.iterator(start=STATE, stop=_key_after(STATE), verify_checksums=True) as found_entries:
-                for storage_key, stored_value in found_entries:
-                    page_pairs.append((storage_key[1:], stored_value))
-                    size += len(storage_key) + len(stored_value)
+            with snapshot.iterator(start=STATE, stop=_key_after(STATE), verify_checksums=True) as entries:
+                for key, value in entries:
+                    page_pairs.append((key[1:], value))
+                    size += len(key) + len(value)
                     if size >= page_bytes:
                         yield page_pairs
                         page_pairs, size = [], 0
@@ -327,15 +319,15 @@ class Storage:
         yield page_pairs
 
     def _read_head(self) -> None:
-        stored_schema, stored_head = self._read_value(_SCHEMA_KEY), self._read_value(_HEAD_KEY)
-        if stored_schema is None:
+        schema, head = self._read_value(_SCHEMA_KEY), self._read_value(_HEAD_KEY)
+        if schema is None:
             return
-        if _HEIGHT.unpack(stored_schema)[0] != SCHEMA or stored_head is None:
+        if _HEIGHT.unpack(schema)[0] != SCHEMA or head is None:
             raise DatabaseError(
-                f"{self.path} has schema {_HEIGHT.unpack(stored_schema)[0]}, and this program reads schema {SCHEMA}. "
+                f"{self.path} has schema {_HEIGHT.unpack(schema)[0]}, and this program reads schema {SCHEMA}. "
                 "Use the ogpu version that wrote it, or run `ogpu-node purge-chain` and sync again"
             )
-        self.head_height, self.head_id = _HEAD.unpack(stored_head)
+        self.head_height, self.head_id = _HEAD.unpack(head)
 
     def _bound_recent(self) -> None:
         # Clear everything: a search for the dictionary's oldest entry passes the places of all deleted ones before it.
@@ -343,28 +335,25 @@ class Storage:
         if len(self._recent_changes) > RECENT_MAX:
             self._recent_changes.clear()
 
-    def _undo_changes(self, changes: Changes, merged_changes: Changes) -> dict[bytes, bytes | None]:
+    def _undo_changes(self, changes: Changes, merged: Changes) -> dict[bytes, bytes | None]:
         # An earlier block of the same batch may have written the value before.
-        return {
-            storage_key: merged_changes[storage_key] if storage_key in merged_changes else self.get(storage_key)
-            for storage_key in changes
-        }
+        return {key: merged[key] if key in merged else self.get(key) for key in changes}
 
     @staticmethod
-    def _put_final(write_batch: _Batch, block: StoredBlock) -> None:
+    def _put_final(batch: _Batch, block: StoredBlock) -> None:
         height_key = _HEIGHT.pack(block.height)
-        write_batch.put(HEADER + block.block_id, height_key + block.header)
-        write_batch.put(BODY + block.block_id, block.body)
-        write_batch.put(BY_HEIGHT + height_key, block.block_id)
-        write_batch.put(_HEAD_KEY, _HEAD.pack(block.height, block.block_id))
-        write_batch.delete(PENDING + block.block_id)
+        batch.put(HEADER + block.block_id, height_key + block.header)
+        batch.put(BODY + block.block_id, block.body)
+        batch.put(BY_HEIGHT + height_key, block.block_id)
+        batch.put(_HEAD_KEY, _HEAD.pack(block.height, block.block_id))
+        batch.delete(PENDING + block.block_id)
 
     def _atomic_batch(self) -> _SyncedBatch:
         return _SyncedBatch(self._database, self.path)
 
-    def _read_value(self, storage_key: bytes) -> bytes | None:
+    def _read_value(self, key: bytes) -> bytes | None:
         try:
-            return self._database.get(storage_key, verify_checksums=True)
+            return self._database.get(key, verify_checksums=True)
         except plyvel.Error as error:
             raise _read_error(self.path, error) from error
 
@@ -372,8 +361,8 @@ class Storage:
         try:
             with self._database.iterator(
                 start=max(prefix, start), stop=_key_after(prefix), verify_checksums=True
-            ) as found_entries:
-                yield from found_entries
+            ) as entries:
+                yield from entries
         except plyvel.Error as error:
             raise _read_error(self.path, error) from error
 
@@ -381,9 +370,9 @@ class Storage:
 class _SyncedBatch:
     """A context manager: writes and syncs all entries at its end, or nothing after an exception."""
 
-    def __init__(self, database: plyvel.DB, database_path: Path) -> None:
+    def __init__(self, database: plyvel.DB, path: Path) -> None:
         self._write_batch = database.write_batch(transaction=True, sync=True)
-        self._database_path = database_path
+        self._database_path = path
 
     def __enter__(self) -> _Batch:
         return cast("_Batch", self._write_batch)
@@ -399,50 +388,48 @@ class _SyncedBatch:
             ) from error
 
 
-def _open_error(database_path: Path, error: Exception) -> Exception:
+def _open_error(path: Path, error: Exception) -> Exception:
     error_text = unquoted(str(error))
     if any(reason in error_text for reason in NOT_ALLOWED):
         return BadInputError(
-            f"this user cannot use the database {database_path} ({error_text}). Run the node as its owner, or give "
+            f"this user cannot use the database {path} ({error_text}). Run the node as its owner, or give "
             "another --base-path"
         )
     if "lock" in error_text.lower():
         return BadInputError(
-            f"{database_path} is in use by another process. Stop that process, or give each node its own --base-path",
+            f"{path} is in use by another process. Stop that process, or give each node its own --base-path",
             code="database_in_use",
         )
     return DatabaseError(
-        f"the database {database_path} cannot be opened ({error_text}): its files are damaged. Keep the sign-state "
+        f"the database {path} cannot be opened ({error_text}): its files are damaged. Keep the sign-state "
         "file, run `ogpu-node purge-chain`, and let the node sync again"
     )
 
 
-def _read_error(database_path: Path, error: Exception) -> DatabaseError:
+def _read_error(path: Path, error: Exception) -> DatabaseError:
     return DatabaseError(
-        f"the database {database_path} is damaged ({error}). Keep the sign-state file, run `ogpu-node purge-chain`, "
+        f"the database {path} is damaged ({error}). Keep the sign-state file, run `ogpu-node purge-chain`, "
         "and let the node sync again"
     )
 
 
-def _put_or_delete(write_batch: _Batch, storage_key: bytes, stored_value: bytes | None) -> None:
-    if stored_value is None:
-        write_batch.delete(storage_key)
+def _put_or_delete(batch: _Batch, key: bytes, value: bytes | None) -> None:
+    if value is None:
+        batch.delete(key)
     else:
-        write_batch.put(storage_key, stored_value)
+        batch.put(key, value)
 
 
 def _key_after(prefix: bytes) -> bytes | None:
     """Return the least key above every key that begins with `prefix`."""
-    trimmed_prefix = prefix.rstrip(b"\xff")
-    return trimmed_prefix[:-1] + bytes([trimmed_prefix[-1] + 1]) if trimmed_prefix else None
+    trimmed = prefix.rstrip(b"\xff")
+    return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
 
 
 def _pack_block(block: StoredBlock) -> bytes:
     return _HEIGHT.pack(block.height) + _LENGTH.pack(len(block.header)) + block.header + block.body
 
 
-def _unpack_block(block_id: bytes, packed_block: bytes) -> StoredBlock:
-    header_end = 12 + _LENGTH.unpack_from(packed_block, 8)[0]
-    return StoredBlock(
-        _HEIGHT.unpack_from(packed_block)[0], block_id, packed_block[12:header_end], packed_block[header_end:]
-    )
+def _unpack_block(block_id: bytes, packed: bytes) -> StoredBlock:
+    header_end = 12 + _LENGTH.unpack_from(packed, 8)[0]
+    return StoredBlock(_HEIGHT.unpack_from(packed)[0], block_id, packed[12:header_end], packed[header_end:])

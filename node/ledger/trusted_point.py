@@ -29,18 +29,16 @@ _LOG = logging.getLogger("node")
 class TrustedPoint:
     """A check, by the clock, that this node's last final block or checkpoint is recent enough."""
 
-    def __init__(self, chain: Chain, chain_spec: ChainSpec, checkpoint: TrustedBlock | None = None) -> None:
+    def __init__(self, chain: Chain, spec: ChainSpec, checkpoint: TrustedBlock | None = None) -> None:
         """Check an open chain before any execution. Raise `BadInputError` if its history contradicts the checkpoint."""
         self._chain = chain
-        self._is_live = chain_spec.chain_type == LIVE
-        self._period_ms = trusting_period_ms(chain_spec)
+        self._is_live = spec.chain_type == LIVE
+        self._period_ms = trusting_period_ms(spec)
         self._checkpoint = checkpoint
-        self._start_ms = chain_spec.start_time * 1_000
+        self._start_ms = spec.start_time * 1_000
         self._has_reported = False
-        final_facts = chain.final.facts
-        self._stood_still_at = (
-            final_facts.height if checkpoint is not None and checkpoint.height == final_facts.height else None
-        )
+        final = chain.final.facts
+        self._stood_still_at = final.height if checkpoint is not None and checkpoint.height == final.height else None
         if checkpoint is not None:
             self._require_in_database(checkpoint)
             chain.rules = replace(chain.rules, checkpoint=checkpoint)
@@ -56,18 +54,18 @@ class TrustedPoint:
 
     def judge(self, now_ms: int) -> None:
         """Check that the point is recent enough. Raise `TrustExpiredHereError` if it is not, on a live chain only."""
-        final_facts = self._chain.final.facts
-        if self.is_ahead() or final_facts.height == self._stood_still_at:
+        final = self._chain.final.facts
+        if self.is_ahead() or final.height == self._stood_still_at:
             return
-        self._require_young(final_facts, now_ms)
+        self._require_young(final, now_ms)
 
     def judge_final(self, becoming: Sequence[BlockFacts], now_ms: int) -> None:
         """Check the point before blocks become final, and also a checkpoint among them."""
         self.judge(now_ms)
         # The last of them is checked once it is final: there may be no block above it yet.
-        for block_facts in becoming[:-1]:
-            if block_facts.height == self.height:
-                self._require_young(block_facts, now_ms)
+        for facts in becoming[:-1]:
+            if facts.height == self.height:
+                self._require_young(facts, now_ms)
 
     # --- inside
 
@@ -84,15 +82,15 @@ class TrustedPoint:
                 code="other_history",
             )
 
-    def _require_young(self, block_facts: BlockFacts, now_ms: int) -> None:
+    def _require_young(self, facts: BlockFacts, now_ms: int) -> None:
         # Block 0 has no slot. If its specification gives no start time, the first block upon it shows the chain's age.
-        begun_ms = block_facts.slot * self._chain.parameters.slot_ms if block_facts.height else self._start_ms or now_ms
+        begun_ms = facts.slot * self._chain.parameters.slot_ms if facts.height else self._start_ms or now_ms
         age_ms = now_ms - begun_ms
         if age_ms <= self._period_ms:
             self._has_reported = False
             return
         if self._is_live:
-            raise self._expired_error(block_facts, age_ms)
+            raise self._expired_error(facts, age_ms)
         if not self._has_reported:
             self._has_reported = True
             _LOG.warning(
@@ -100,11 +98,11 @@ class TrustedPoint:
                 "would stop; this chain is for development", _whole_hours(age_ms), _whole_hours(self._period_ms),
             )  # fmt: skip
 
-    def _expired_error(self, block_facts: BlockFacts, age_ms: int) -> TrustExpiredHereError:
-        is_checkpoint = 0 < block_facts.height == self.height
+    def _expired_error(self, facts: BlockFacts, age_ms: int) -> TrustExpiredHereError:
+        is_checkpoint = 0 < facts.height == self.height
         point_name = "the checkpoint" if is_checkpoint else "the last final block here"
         return TrustExpiredHereError(
-            f"{point_name}, {block_facts.height} 0x{block_facts.id.hex()}, is {_whole_hours(age_ms)} old, more than "
+            f"{point_name}, {facts.height} 0x{facts.id.hex()}, is {_whole_hours(age_ms)} old, more than "
             f"the trusting period of {_whole_hours(self._period_ms)}: validators of that time may have left, and can "
             "certify a false history without loss. Ask a person whom you trust, not a bootnode, for height and hash "
             "of a recent final block, and start with --checkpoint HEIGHT:HASH. If the whole network stood still, "
@@ -113,12 +111,12 @@ class TrustedPoint:
         )
 
 
-def trusting_period_ms(chain_spec: ChainSpec) -> int:
+def trusting_period_ms(spec: ChainSpec) -> int:
     """Return the time for which a point can be trusted, in milliseconds of slot time."""
-    parameter_numbers = outside(chain_spec.parameters)
+    parameter_numbers = outside(spec.parameters)
     trusting_epochs = parameter_numbers["Consensus.trusting_epochs"]
     epoch_blocks = parameter_numbers["Consensus.epoch_blocks"]
-    return trusting_epochs * epoch_blocks * CONSENSUS[chain_spec.parameters].slot_ms
+    return trusting_epochs * epoch_blocks * CONSENSUS[spec.parameters].slot_ms
 
 
 def _whole_hours(duration_ms: int) -> str:

@@ -40,65 +40,50 @@ class CheckFigures(Listener):
         final_state = chain.final.state
         self._open_statuses: dict[bytes, str] = {}
         """The status of each open one, by storage key."""
-        for storage_map in (self._checks_map, self._disputes_map):
-            for storage_key in islice(final_state.keys(storage_map.prefix), LISTED_MAX):
-                self._put_status(storage_map, storage_key, final_state.get(storage_key))
+        for item in (self._checks_map, self._disputes_map):
+            for key in islice(final_state.keys(item.prefix), LISTED_MAX):
+                self._put_status(item, key, final_state.get(key))
         self._show_counts()
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Apply the changes of final blocks."""
-        for final_block in blocks:
-            ended_keys = [
-                storage_key
-                for storage_map, storage_key, raw_value in self._changed_entries(final_block)
-                if self._put_status(storage_map, storage_key, raw_value)
-            ]
+        for block in blocks:
+            ended_keys = [key for item, key, raw in self._changed_entries(block) if self._put_status(item, key, raw)]
             if ended_keys:
                 self._count_outcomes(
-                    final_block,
-                    {
-                        storage_key[-_UNIT_BYTES:]
-                        for storage_key in ended_keys
-                        if storage_key.startswith(self._disputes_map.prefix)
-                    },
+                    block,
+                    {key[-_UNIT_BYTES:] for key in ended_keys if key.startswith(self._disputes_map.prefix)},
                 )
         self._show_counts()
 
-    def _changed_entries(
-        self, final_block: ExecutedBlock
-    ) -> Iterator[tuple[StorageMap[Any, Any], bytes, bytes | None]]:
+    def _changed_entries(self, block: ExecutedBlock) -> Iterator[tuple[StorageMap[Any, Any], bytes, bytes | None]]:
         prefixes = (self._checks_map.prefix, self._disputes_map.prefix)
-        for storage_key, raw_value in final_block.changes.items():
-            if storage_key.startswith(prefixes):  # every key of a full block is tested: thousands
+        for key, raw in block.changes.items():
+            if key.startswith(prefixes):  # every key of a full block is tested: thousands
                 yield (
-                    self._checks_map if storage_key.startswith(self._checks_map.prefix) else self._disputes_map,
-                    storage_key,
-                    raw_value,
+                    self._checks_map if key.startswith(self._checks_map.prefix) else self._disputes_map,
+                    key,
+                    raw,
                 )
 
-    def _put_status(self, storage_map: StorageMap[Any, Any], storage_key: bytes, raw_value: bytes | None) -> bool:
+    def _put_status(self, item: StorageMap[Any, Any], key: bytes, raw: bytes | None) -> bool:
         """Record the status of one; return True if it was open and has ended."""
-        if raw_value is not None:
-            self._open_statuses[storage_key] = status_of(storage_map.decode(raw_value))
+        if raw is not None:
+            self._open_statuses[key] = status_of(item.decode(raw))
             return False
-        return self._open_statuses.pop(storage_key, None) is not None
+        return self._open_statuses.pop(key, None) is not None
 
-    def _count_outcomes(self, final_block: ExecutedBlock, disputes: set[bytes]) -> None:
+    def _count_outcomes(self, block: ExecutedBlock, disputes: set[bytes]) -> None:
         """Count the outcomes in a block, by its events."""
         # The bytes of an empty SCALE list, if the block wrote no events.
-        block_events = [
-            event_record.event
-            for event_record in self._events_item.decode(final_block.changes.get(self._events_item.key()) or b"\0")
+        events = [
+            record.event for record in self._events_item.decode(block.changes.get(self._events_item.key()) or b"\0")
         ]
-        for block_event in block_events:
-            if isinstance(block_event, LeafCheckEnded):
-                self._metrics.checks_ended[CheckOutcome(block_event.outcome)].inc()
-        settled_units = {
-            block_event.unit for block_event in block_events if isinstance(block_event, UnitSettled)
-        } & disputes
-        refunded_units = {
-            block_event.unit for block_event in block_events if isinstance(block_event, UnitRefunded)
-        } & disputes
+        for event in events:
+            if isinstance(event, LeafCheckEnded):
+                self._metrics.checks_ended[CheckOutcome(event.outcome)].inc()
+        settled_units = {event.unit for event in events if isinstance(event, UnitSettled)} & disputes
+        refunded_units = {event.unit for event in events if isinstance(event, UnitRefunded)} & disputes
         redrawn_units = disputes - settled_units - refunded_units
         for outcome_name, ended_units in (
             ("settled", settled_units), ("refunded", refunded_units), ("redrawn", redrawn_units)
@@ -111,12 +96,12 @@ class CheckFigures(Listener):
         ):  # fmt: skip
             for status in statuses:
                 status_gauges[status].set(0)
-        counts_by_status: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for status in self._open_statuses.values():
-            counts_by_status[status] = counts_by_status.get(status, 0) + 1
-        for status, status_count in counts_by_status.items():
-            status_gauge = self._metrics.checks.get(status) or self._metrics.disputes[status]
-            status_gauge.set(status_count)
+            counts[status] = counts.get(status, 0) + 1
+        for status, count in counts.items():
+            gauge = self._metrics.checks.get(status) or self._metrics.disputes[status]
+            gauge.set(count)
 
 
 def status_of(check_or_dispute: LeafCheck | LeafDispute) -> str:

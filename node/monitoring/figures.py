@@ -36,10 +36,8 @@ class Figures(Listener):
 
     def on_imported(self, block: ExecutedBlock) -> None:
         """Log an imported block."""
-        block_facts = block.facts
-        _LOG.info(
-            "imported #%d 0x%s (%d extrinsics)", block_facts.height, block_facts.id.hex()[:12], len(block.extrinsics)
-        )
+        facts = block.facts
+        _LOG.info("imported #%d 0x%s (%d extrinsics)", facts.height, facts.id.hex()[:12], len(block.extrinsics))
         self._metrics.leaves.set(self._chain.leaves())
 
     def on_accepted(self, block: bytes, *, reverted: bool) -> None:
@@ -54,16 +52,16 @@ class Figures(Listener):
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Measure the time from the start of the blocks' slots to their finality."""
-        for final_block in blocks:
-            self._metrics.final_seconds.observe(self._seconds_since(final_block))
-            self._metrics.extrinsics.inc(len(final_block.extrinsics))
-        final_facts = blocks[-1].facts
+        for block in blocks:
+            self._metrics.final_seconds.observe(self._seconds_since(block))
+            self._metrics.extrinsics.inc(len(block.extrinsics))
+        final = blocks[-1].facts
         self._metrics.attestations.set(_number_in(blocks[-1], self._attested))
         for work_count, work_gauge in self._open_work:
             work_gauge.set(_number_in(blocks[-1], work_count))
-        _LOG.info("final #%d 0x%s", final_facts.height, final_facts.id.hex()[:12])
-        self._metrics.final_height.set(final_facts.height)
-        self._metrics.best_height.set(max(final_facts.height, self._machine.best.height))
+        _LOG.info("final #%d 0x%s", final.height, final.id.hex()[:12])
+        self._metrics.final_height.set(final.height)
+        self._metrics.best_height.set(max(final.height, self._machine.best.height))
         gadget_epoch, round_ = self._machine.gadget_round
         self._metrics.epoch.set(gadget_epoch)
         self._metrics.round.set(round_)
@@ -78,17 +76,17 @@ class Figures(Listener):
         del evidence
         _LOG.warning("validator %s voted twice in one round", self._named_validator(accused))
 
-    def _named_validator(self, session_key: bytes) -> str:
+    def _named_validator(self, session: bytes) -> str:
         """Return the address of the stash with a session key, as wallets show it; the key of an earlier epoch's set."""
         gadget_epoch = self._chain.epochs(self._machine.gadget_round[0])
-        member_index = None if gadget_epoch is None else gadget_epoch.validators.index.get(session_key)
-        if gadget_epoch is None or member_index is None:
-            return f"with the session key 0x{session_key.hex()}"
-        return ss58.encode(gadget_epoch.validators.members[member_index].stash)
+        index = None if gadget_epoch is None else gadget_epoch.validators.index.get(session)
+        if gadget_epoch is None or index is None:
+            return f"with the session key 0x{session.hex()}"
+        return ss58.encode(gadget_epoch.validators.members[index].stash)
 
-    def _seconds_since(self, executed_block: ExecutedBlock) -> float:
+    def _seconds_since(self, block: ExecutedBlock) -> float:
         # A block may come from a slot slightly ahead of this clock.
-        return max(0, self._clock.now_ms() - executed_block.facts.slot * self._chain.parameters.slot_ms) / 1000
+        return max(0, self._clock.now_ms() - block.facts.slot * self._chain.parameters.slot_ms) / 1000
 
 
 class ImportWatch(Listener):
@@ -115,7 +113,7 @@ class ImportWatch(Listener):
         return least_ms
 
 
-def _number_in(executed_block: ExecutedBlock, number_item: StorageValue[int]) -> int:
+def _number_in(block: ExecutedBlock, item: StorageValue[int]) -> int:
     """Return a counter in the state after a block."""
-    raw_number = executed_block.state.get(number_item.key())
-    return 0 if raw_number is None else int(number_item.decode(raw_number))
+    raw = block.state.get(item.key())
+    return 0 if raw is None else int(item.decode(raw))

@@ -99,8 +99,8 @@ class MetricsServer:
     def _run(self) -> None:
         while self._serve_round():
             pass
-        for open_request in tuple(self._open_requests.values()):
-            self._close_request(open_request)
+        for request in tuple(self._open_requests.values()):
+            self._close_request(request)
         self._selector.close()
         self._listener.close()
         self._end_reader.close()
@@ -112,21 +112,17 @@ class MetricsServer:
         patience = None if oldest_request is None else oldest_request.until - time.monotonic()
         if patience is not None and self._due_requests():
             patience = min(patience, self._answers_from - time.monotonic())
-        for selector_key, _ in self._selector.select(patience):
-            if selector_key.fileobj is self._end_reader:
+        for key, _ in self._selector.select(patience):
+            if key.fileobj is self._end_reader:
                 return False
-            if selector_key.fileobj is self._listener:
+            if key.fileobj is self._listener:
                 self._accept()
-            elif (
-                due_request := self._open_requests.get(selector_key.fd)
-            ) is not None and due_request.socket is selector_key.fileobj:
-                self._serve_request(due_request)
+            elif (request := self._open_requests.get(key.fd)) is not None and request.socket is key.fileobj:
+                self._serve_request(request)
         self._answer_due()
-        now_seconds = time.monotonic()
-        for due_request in [
-            due_request for due_request in self._open_requests.values() if due_request.until <= now_seconds
-        ]:
-            self._close_request(due_request)
+        now = time.monotonic()
+        for request in [request for request in self._open_requests.values() if request.until <= now]:
+            self._close_request(request)
         return True
 
     def _listen_or_not(self) -> None:
@@ -142,7 +138,7 @@ class MetricsServer:
         """Accept waiting connections, some at a time."""
         for _ in range(min(ACCEPTED_AT_ONCE, CONNECTIONS_MAX - len(self._due_requests()))):
             try:
-                accepted, peer_address = self._listener.accept()
+                accepted, address = self._listener.accept()
             except BlockingIOError:
                 return
             except OSError as error:
@@ -150,20 +146,20 @@ class MetricsServer:
                 # Without the pause the loop would spin, because the listening socket stays readable.
                 time.sleep(PAUSE_SECONDS)
                 return
-            self._enter_request(_Request(accepted, network_of(str(peer_address[0])), time.monotonic()))
+            self._enter_request(_Request(accepted, network_of(str(address[0])), time.monotonic()))
 
-    def _enter_request(self, new_request: _Request) -> None:
+    def _enter_request(self, request: _Request) -> None:
         # Otherwise a thousand idle connections would use up the files of the process that must write its sign-state.
         try:
-            yielding = who_yields(self._open_requests.values(), new_request.network, PLACES)
+            yielding = who_yields(self._open_requests.values(), request.network, PLACES)
         except NoPlaceError:
-            new_request.socket.close()
+            request.socket.close()
             return
         if yielding is not None:
             self._close_request(yielding)
-        self._open_requests[new_request.socket.fileno()] = new_request
-        self._selector.register(new_request.socket, selectors.EVENT_READ)
-        self._serve_request(new_request)  # in most cases its request has already come
+        self._open_requests[request.socket.fileno()] = request
+        self._selector.register(request.socket, selectors.EVENT_READ)
+        self._serve_request(request)  # in most cases its request has already come
 
     def _close_request(self, request: _Request) -> None:
         del self._open_requests[request.socket.fileno()]
@@ -172,7 +168,7 @@ class MetricsServer:
         request.socket.close()
 
     def _due_requests(self) -> list[_Request]:
-        return [open_request for open_request in self._open_requests.values() if open_request.is_due]
+        return [request for request in self._open_requests.values() if request.is_due]
 
     def _serve_request(self, request: _Request) -> None:
         """Read received data, or send a part of the answer."""
@@ -188,10 +184,10 @@ class MetricsServer:
 
     def _receive_head(self, request: _Request) -> bool:
         """Read from a connection; return True if it has ended or broken a limit."""
-        received_bytes = request.socket.recv(REQUEST_BYTES_MAX, socket.MSG_DONTWAIT)
-        request.received_head += received_bytes
+        data = request.socket.recv(REQUEST_BYTES_MAX, socket.MSG_DONTWAIT)
+        request.received_head += data
         if _END_OF_HEAD not in request.received_head:
-            return not received_bytes or len(request.received_head) > REQUEST_BYTES_MAX
+            return not data or len(request.received_head) > REQUEST_BYTES_MAX
         refusal_response = _refusal_of(bytes(request.received_head))
         # Not watched while it waits, so that a client that goes on sending cannot wake this thread.
         self._selector.unregister(request.socket)
@@ -203,15 +199,15 @@ class MetricsServer:
 
     def _answer_due(self) -> None:
         """Compute the figures for all waiting requests, at the pace of all answers."""
-        now_seconds, due_requests = time.monotonic(), self._due_requests()
-        if not due_requests or now_seconds < self._answers_from:
+        now, due = time.monotonic(), self._due_requests()
+        if not due or now < self._answers_from:
             return
-        self._answers_from = now_seconds + 1 / ANSWERED_PER_SECOND
-        figures_text = self._figures()
-        for due_request in due_requests:
-            due_request.is_due = False
-            self._start_answer(due_request, figures_text)
-            self._serve_request(due_request)
+        self._answers_from = now + 1 / ANSWERED_PER_SECOND
+        figures = self._figures()
+        for request in due:
+            request.is_due = False
+            self._start_answer(request, figures)
+            self._serve_request(request)
 
     def _start_answer(self, request: _Request, answer_bytes: bytes) -> None:
         request.unsent_bytes = memoryview(answer_bytes)
@@ -233,20 +229,19 @@ class MetricsServer:
             return b""
 
 
-def _refusal_of(request_head: bytes) -> bytes | None:
+def _refusal_of(head: bytes) -> bytes | None:
     """Return the whole response to any other request, by its first line."""
-    method_name, _, after_method = request_head.partition(b" ")
-    request_path = after_method.partition(b" ")[0].partition(b"?")[0]
-    if method_name != b"GET":
+    method, _, after_method = head.partition(b" ")
+    path = after_method.partition(b" ")[0].partition(b"?")[0]
+    if method != b"GET":
         return _response("405 Method Not Allowed", "text/plain", b"GET only\n")
-    if request_path not in {b"/", b"/metrics"}:
+    if path not in {b"/", b"/metrics"}:
         return _response("404 Not Found", "text/plain", b"the figures are at /metrics\n")
     return None
 
 
-def _response(http_status: str, content_type: str, response_body: bytes) -> bytes:
-    response_head = (
-        f"HTTP/1.1 {http_status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(response_body)}\r\n"
-        "Connection: close\r\n\r\n"
+def _response(status: str, content_type: str, body: bytes) -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
-    return response_head.encode() + response_body
+    return head.encode() + body

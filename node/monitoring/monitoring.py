@@ -36,8 +36,8 @@ _LOG = logging.getLogger("node")
 class StatusLine:
     """The writer of the status line."""
 
-    def __init__(self, node_view: NodeView, clock: Clock, imports: ImportWatch) -> None:
-        self._node_view = node_view
+    def __init__(self, view: NodeView, clock: Clock, imports: ImportWatch) -> None:
+        self._node_view = view
         self._clock = clock
         self._import_watch = imports
         self._begun_ms = self._written_ms = clock.now_ms()
@@ -51,10 +51,10 @@ class StatusLine:
             self._write_line(now_ms, passed_ms)
 
     def _write_line(self, now_ms: int, passed_ms: int) -> None:
-        node_view = self._node_view
-        peer_count, transaction_queue = len(node_view.network.transport.peers()), node_view.pools.transactions.queue
-        lag_slots, parameters = self._lag_slots(now_ms), node_view.chain.parameters
-        behind_ms = -final_age_ms(node_view, now_ms)
+        view = self._node_view
+        peer_count, queue = len(view.network.transport.peers()), view.pools.transactions.queue
+        lag_slots, parameters = self._lag_slots(now_ms), view.chain.parameters
+        behind_ms = -final_age_ms(view, now_ms)
         accepted_when = (
             f"{lag_slots} slots ago"
             if behind_ms <= parameters.skew_ms
@@ -63,11 +63,11 @@ class StatusLine:
         _LOG.info(
             "peers %d, best #%d, final #%d (%s), pool %d ready and %d waiting",
             peer_count,
-            node_view.machine.best.height,
-            node_view.machine.final.height,
+            view.machine.best.height,
+            view.machine.final.height,
             accepted_when,
-            transaction_queue.ready_count,
-            transaction_queue.future_count,
+            queue.ready_count,
+            queue.future_count,
         )
         if behind_ms > parameters.skew_ms:
             _LOG.warning(
@@ -122,9 +122,9 @@ class StatusLine:
         if gadget_epoch is None or len(silent_members) in {0, len(gadget_epoch.validators.members)}:
             return "no validator is silent alone: this node lags, or its network is cut. Check its CPU and connections"
         validators = gadget_epoch.validators
-        silent_weight = sum(silent_member.weight for silent_member in silent_members)
-        heaviest = sorted(silent_members, key=lambda silent_member: -silent_member.weight)[:NAMED_MAX]
-        member_names = [ss58.encode(silent_member.stash) for silent_member in heaviest]
+        silent_weight = sum(member.weight for member in silent_members)
+        heaviest = sorted(silent_members, key=lambda member: -member.weight)[:NAMED_MAX]
+        member_names = [ss58.encode(member.stash) for member in heaviest]
         if len(silent_members) > NAMED_MAX:
             member_names.append("…")
         return (
@@ -134,8 +134,8 @@ class StatusLine:
 
     def _lag_slots(self, now_ms: int) -> int:
         """Return the slots since the last final block, or since the start of this node if that was later."""
-        slot_ms, final_facts = self._node_view.chain.parameters.slot_ms, self._node_view.machine.final
-        return max(0, now_ms - max(final_facts.slot * slot_ms, self._begun_ms)) // slot_ms
+        slot_ms, final = self._node_view.chain.parameters.slot_ms, self._node_view.machine.final
+        return max(0, now_ms - max(final.slot * slot_ms, self._begun_ms)) // slot_ms
 
     def _is_alone(self) -> bool:
         """Return whether this chain has one validator, which needs no peers."""
@@ -157,18 +157,18 @@ def _duration(duration_seconds: int) -> str:
 
 # Figures with a value at every moment: peers, waiting extrinsics, refusals.
 # Invariant: reading them costs a few look-ups, so they may be read every second.
-def read_gauges(node_view: NodeView, metrics: Metrics, now_ms: int) -> None:
+def read_gauges(view: NodeView, metrics: Metrics, now_ms: int) -> None:
     """Set every figure to its present value."""
-    node_peers, node_sync = node_view.network.peers, node_view.sync
-    transaction_queue = node_view.pools.transactions.queue
-    metrics.final_age.set(final_age_ms(node_view, now_ms) / 1_000)
-    metrics.peers.set(len(node_view.network.transport.peers()))
-    metrics.ready.set(transaction_queue.ready_count)
-    metrics.future.set(transaction_queue.future_count)
+    node_peers, node_sync = view.network.peers, view.sync
+    queue = view.pools.transactions.queue
+    metrics.final_age.set(final_age_ms(view, now_ms) / 1_000)
+    metrics.peers.set(len(view.network.transport.peers()))
+    metrics.ready.set(queue.ready_count)
+    metrics.future.set(queue.future_count)
     metrics.rejected.set(node_sync.rejected)
     metrics.abstained.set(node_sync.abstained)
     metrics.penalties.set(node_peers.penalties)
-    metrics.sync_target.set(max(node_sync.highest_height, node_view.machine.best.height))
+    metrics.sync_target.set(max(node_sync.highest_height, view.machine.best.height))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,25 +189,23 @@ class Monitoring:
         read_gauges(self.view, self.metrics, self.clock.now_ms())
         self.status_line.write_if_due()
 
-    def serve(self, node_config: Config) -> Callable[[], None]:
+    def serve(self, config: Config) -> Callable[[], None]:
         """Start the Prometheus server if it is configured, and return the function that stops it."""
-        if node_config.prometheus_port is None:
+        if config.prometheus_port is None:
             return lambda: None
-        return MetricsServer(
-            self.metrics.registry, node_config.prometheus_port, external=node_config.prometheus_external
-        ).close
+        return MetricsServer(self.metrics.registry, config.prometheus_port, external=config.prometheus_external).close
 
 
-def make_monitoring(node_view: NodeView, metrics: Metrics, clock: Clock, own_sessions: Container[bytes]) -> Monitoring:
+def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock, own_sessions: Container[bytes]) -> Monitoring:
     """Return the monitoring of the node; `metrics` are the figures that it fills."""
-    import_watch = ImportWatch(node_view.chain, clock, own_sessions)
+    import_watch = ImportWatch(view.chain, clock, own_sessions)
     return Monitoring(
-        view=node_view,
+        view=view,
         metrics=metrics,
         clock=clock,
-        figures=Figures(node_view.chain, node_view.machine, metrics, clock),
-        checks=CheckFigures(node_view.chain, metrics),
+        figures=Figures(view.chain, view.machine, metrics, clock),
+        checks=CheckFigures(view.chain, metrics),
         imports=import_watch,
-        status_line=StatusLine(node_view, clock, import_watch),
-        polls=PollLog(node_view.network.proofs.stashes),
+        status_line=StatusLine(view, clock, import_watch),
+        polls=PollLog(view.network.proofs.stashes),
     )

@@ -45,75 +45,72 @@ class PollLog:
         self._stashes_of = stashes_of
         self._polls_by_request: OrderedDict[int, _Poll] = OrderedDict()
 
-    def on_query(self, peer: bytes, poll_query: PullQuery, now_ms: int, electorate: Electorate) -> None:
+    def on_query(self, peer: bytes, query: PullQuery, now_ms: int, electorate: Electorate) -> None:
         """Record a question of this node to a peer in an open poll."""
-        logged_poll = self._polls_by_request.get(poll_query.request)
-        if logged_poll is None:
+        poll = self._polls_by_request.get(query.request)
+        if poll is None:
             # While the poll is open: consensus forgets its set and its weights with its end.
-            logged_poll = self._polls_by_request[poll_query.request] = _Poll(
-                poll_query.tip, poll_query.height, now_ms, *electorate(poll_query.request)
+            poll = self._polls_by_request[query.request] = _Poll(
+                query.tip, query.height, now_ms, *electorate(query.request)
             )
             if len(self._polls_by_request) > POLLS_KEPT:
                 self._polls_by_request.popitem(last=False)
-        logged_poll.answers.setdefault(peer, None)
+        poll.answers.setdefault(peer, None)
 
     def on_chits(self, peer: bytes, chits: Chits, now_ms: int) -> None:
         """Record a peer's answer."""
-        logged_poll = self._polls_by_request.get(chits.request)
+        poll = self._polls_by_request.get(chits.request)
         # The first answer only, as in the poll itself.
-        if logged_poll is not None and peer in logged_poll.answers and logged_poll.answers[peer] is None:
-            logged_poll.answers[peer] = (chits.tip, chits.at_height, now_ms - logged_poll.started_ms)
+        if poll is not None and peer in poll.answers and poll.answers[peer] is None:
+            poll.answers[peer] = (chits.tip, chits.at_height, now_ms - poll.started_ms)
 
     def on_accepted(self, height: int, now_ms: int, confidence: ConditionsMet) -> None:
         """Record that a block at this height is accepted: the polls about it sufficed."""
-        for logged_poll in self._polls_by_request.values():
+        for poll in self._polls_by_request.values():
             # A block is accepted with its ancestors, so earlier polls about these sufficed too.
-            if logged_poll.height <= height and logged_poll.accepted_ms is None:
-                logged_poll.accepted_ms = now_ms - logged_poll.started_ms
-                logged_poll.confidence = confidence
+            if poll.height <= height and poll.accepted_ms is None:
+                poll.accepted_ms = now_ms - poll.started_ms
+                poll.confidence = confidence
 
     def show(self) -> list[Value]:
         """Return the polls, newest first, with the stashes behind the peers that were asked."""
         return [
-            _shown_poll(request_number, logged_poll, self._stashes_of(logged_poll.members))
-            for request_number, logged_poll in reversed(self._polls_by_request.items())
+            _shown_poll(request_number, poll, self._stashes_of(poll.members))
+            for request_number, poll in reversed(self._polls_by_request.items())
         ]
 
 
-def _drawn_members(logged_poll: _Poll) -> list[Value]:
+def _drawn_members(poll: _Poll) -> list[Value]:
     """Return the voters of a poll, the asker among them if it drew itself: stake in grains, and votes."""
     return [
-        {"validator": poll_member.stash, "stake": poll_member.weight, "votes": logged_poll.votes[poll_member.session]}
-        for poll_member in logged_poll.members.members
-        if poll_member.session in logged_poll.votes
+        {"validator": member.stash, "stake": member.weight, "votes": poll.votes[member.session]}
+        for member in poll.members.members
+        if member.session in poll.votes
     ]
 
 
-def _shown_poll(request_number: int, logged_poll: _Poll, stashes: dict[bytes, bytes]) -> Value:
-    shown_answers: list[Value] = []
-    for peer, peer_answer in logged_poll.answers.items():
-        shown_fields: dict[str, Value] = {"peer": peer.decode(), "validator": stashes.get(peer)}
-        if peer_answer is not None:
-            shown_fields |= {"prefers": peer_answer[0], "at_height": peer_answer[1], "after_ms": peer_answer[2]}
-        shown_answers.append(shown_fields)
-    agreeing = sum(
-        peer_answer is not None and logged_poll.tip in peer_answer[:2] for peer_answer in logged_poll.answers.values()
-    )
+def _shown_poll(request_number: int, poll: _Poll, stashes: dict[bytes, bytes]) -> Value:
+    answers: list[Value] = []
+    for peer, answer in poll.answers.items():
+        fields: dict[str, Value] = {"peer": peer.decode(), "validator": stashes.get(peer)}
+        if answer is not None:
+            fields |= {"prefers": answer[0], "at_height": answer[1], "after_ms": answer[2]}
+        answers.append(fields)
+    agreeing = sum(answer is not None and poll.tip in answer[:2] for answer in poll.answers.values())
     return {
         "request": request_number,
-        "block": logged_poll.tip,
-        "height": logged_poll.height,
-        "asked": len(logged_poll.answers),
-        "answered": sum(peer_answer is not None for peer_answer in logged_poll.answers.values()),
+        "block": poll.tip,
+        "height": poll.height,
+        "asked": len(poll.answers),
+        "answered": sum(answer is not None for answer in poll.answers.values()),
         "agreed": agreeing,
-        "validators": len(logged_poll.members.members),
-        "stake": logged_poll.members.total,
-        "votes": sum(logged_poll.votes.values()),
-        "drawn": _drawn_members(logged_poll),
-        "accepted_after_ms": logged_poll.accepted_ms,
+        "validators": len(poll.members.members),
+        "stake": poll.members.total,
+        "votes": sum(poll.votes.values()),
+        "drawn": _drawn_members(poll),
+        "accepted_after_ms": poll.accepted_ms,
         "confidence": [
-            {"alpha": condition.alpha, "beta": condition.beta, "polls": success_count}
-            for condition, success_count in logged_poll.confidence
+            {"alpha": condition.alpha, "beta": condition.beta, "polls": count} for condition, count in poll.confidence
         ],
-        "answers": shown_answers,
+        "answers": answers,
     }

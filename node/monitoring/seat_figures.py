@@ -34,49 +34,37 @@ class SeatFigures(Listener):
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Count this node's missed slots before each block, and its missing vote in the last certificate."""
-        for final_block in blocks:
-            self._count_slots(final_block)
+        for block in blocks:
+            self._count_slots(block)
         self._count_vote()
         self._show_seats(blocks[-1])
 
-    def _show_seats(self, final_block: ExecutedBlock) -> None:
-        trust_stake = self._chain.runtime.at(final_block.state)[TrustStake]
-        next_epoch = self._chain.parameters.epoch_of(final_block.facts.height + 1)
-        for epoch_number, seat_gauge in ((next_epoch, self._metrics.seat), (next_epoch + 1, self._metrics.next_seat)):
-            epoch_seats = trust_stake.validators(epoch_number)
-            own_weight = sum(
-                epoch_seat.weight for epoch_seat in epoch_seats if epoch_seat.session_key in self._sessions
-            )
-            seat_gauge.set(own_weight / GRAINS_PER_OGPU)
-        self._metrics.validators.set(len(trust_stake.validators(next_epoch)))
-        self._show_stake(trust_stake)
+    def _show_seats(self, block: ExecutedBlock) -> None:
+        stake = self._chain.runtime.at(block.state)[TrustStake]
+        next_epoch = self._chain.parameters.epoch_of(block.facts.height + 1)
+        for epoch, gauge in ((next_epoch, self._metrics.seat), (next_epoch + 1, self._metrics.next_seat)):
+            seats = stake.validators(epoch)
+            own_weight = sum(seat.weight for seat in seats if seat.session_key in self._sessions)
+            gauge.set(own_weight / GRAINS_PER_OGPU)
+        self._metrics.validators.set(len(stake.validators(next_epoch)))
+        self._show_stake(stake)
 
-    def _show_stake(self, trust_stake: TrustStake) -> None:
+    def _show_stake(self, stake: TrustStake) -> None:
         """Set the figures of the candidates that registered a key of this node."""
-        own_stashes = [
-            own_stash
-            for own_stash in trust_stake.owners(self._sessions)
-            if trust_stake.candidates[own_stash] is not None
-        ]
-        self._metrics.stake.set(sum(trust_stake.behind(own_stash) for own_stash in own_stashes) / GRAINS_PER_OGPU)
-        self._metrics.jailed.set(any(trust_stake.jailed[own_stash] is not None for own_stash in own_stashes))
+        own_stashes = [stash for stash in stake.owners(self._sessions) if stake.candidates[stash] is not None]
+        self._metrics.stake.set(sum(stake.behind(stash) for stash in own_stashes) / GRAINS_PER_OGPU)
+        self._metrics.jailed.set(any(stake.jailed[stash] is not None for stash in own_stashes))
 
-    def _count_slots(self, final_block: ExecutedBlock) -> None:
+    def _count_slots(self, block: ExecutedBlock) -> None:
         """Count own slots between two final blocks, in the epoch of the later one."""
-        epoch_number = self._chain.parameters.epoch_of(final_block.facts.height)
-        session_key, block_epoch = self._session_of(epoch_number), self._chain.epochs(epoch_number)
-        first_slot, self._last_slot = self._last_slot + 1, final_block.facts.slot
-        if (
-            session_key is None
-            or block_epoch is None
-            or self._chain.parameters.epoch_of(final_block.facts.height - 1) != epoch_number
-        ):
+        epoch = self._chain.parameters.epoch_of(block.facts.height)
+        session, block_epoch = self._session_of(epoch), self._chain.epochs(epoch)
+        first_slot, self._last_slot = self._last_slot + 1, block.facts.slot
+        if session is None or block_epoch is None or self._chain.parameters.epoch_of(block.facts.height - 1) != epoch:
             return  # at an epoch's edge the slots before the first block may belong to either set
-        if final_block.facts.slot - first_slot > GAP_SLOTS_MAX:
+        if block.facts.slot - first_slot > GAP_SLOTS_MAX:
             return
-        missed_slots = sum(
-            proposer(block_epoch, slot) == session_key for slot in range(first_slot, final_block.facts.slot)
-        )
+        missed_slots = sum(proposer(block_epoch, slot) == session for slot in range(first_slot, block.facts.slot))
         if missed_slots:
             self._metrics.missed_slots.inc(missed_slots)
 
@@ -84,10 +72,10 @@ class SeatFigures(Listener):
         certificate = self._chain.final_certificate
         if certificate is None:
             return
-        epoch_number = certificate.ballot.epoch
-        session_key, vote_epoch = self._session_of(epoch_number), self._chain.epochs(epoch_number)
-        if session_key is None or vote_epoch is None:
+        epoch = certificate.ballot.epoch
+        session, vote_epoch = self._session_of(epoch), self._chain.epochs(epoch)
+        if session is None or vote_epoch is None:
             return
-        vote_signers = signers_of(certificate, vote_epoch.validators)
-        if vote_signers is not None and session_key not in vote_signers:
+        signers = signers_of(certificate, vote_epoch.validators)
+        if signers is not None and session not in signers:
             self._metrics.missed_votes.inc()

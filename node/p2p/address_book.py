@@ -61,7 +61,7 @@ class _Entry:
     @property
     def is_given(self) -> bool:
         """True if the operator named this peer."""
-        return any(known_place.source is Source.GIVEN for known_place in self.known_places)
+        return any(place.source is Source.GIVEN for place in self.known_places)
 
     @property
     def failures(self) -> int:
@@ -73,15 +73,15 @@ class _Entry:
         # Otherwise an address that was dead for a moment would wait behind three invented ones.
         return min(
             self.known_places,
-            key=lambda known_place: (
-                known_place.failures >> (known_place.source >= Source.REACHED),
-                -known_place.source,
+            key=lambda place: (
+                place.failures >> (place.source >= Source.REACHED),
+                -place.source,
             ),
         )
 
     def find(self, address: Address) -> _Place | None:
         """Return the place with this address."""
-        return next((known_place for known_place in self.known_places if known_place.address == address), None)
+        return next((place for place in self.known_places if place.address == address), None)
 
 
 class AddressBook:
@@ -112,67 +112,61 @@ class AddressBook:
         self._entries[address.peer_id] = _Entry(now + delay_seconds, [_Place(address, source)])
         return True
 
-    def due(self, now_seconds: float) -> list[Address]:
+    def due(self, now: float) -> list[Address]:
         """Return the addresses to dial, one of each peer: given ones first, then longest due first."""
-        due_entries = [due_entry for due_entry in self._entries.values() if due_entry.due_at <= now_seconds]
-        due_entries.sort(key=lambda due_entry: (not due_entry.is_given, due_entry.due_at))
-        return [due_entry.next_place().address for due_entry in due_entries]
+        due_entries = [entry for entry in self._entries.values() if entry.due_at <= now]
+        due_entries.sort(key=lambda entry: (not entry.is_given, entry.due_at))
+        return [entry.next_place().address for entry in due_entries]
 
     def is_given(self, address: Address) -> bool:
         """Return whether the operator gave this address."""
         entry = self._entries.get(address.peer_id)
-        known_place = entry.find(address) if entry is not None else None
-        return known_place is not None and known_place.source is Source.GIVEN
+        place = entry.find(address) if entry is not None else None
+        return place is not None and place.source is Source.GIVEN
 
     def reached(self) -> list[Address]:
         """Return the addresses that led to their peers, fewest failures first: they are kept over a restart."""
-        reached_places = [
-            reached_place
-            for entry in self._entries.values()
-            for reached_place in entry.known_places
-            if reached_place.source is Source.REACHED
+        places = [
+            place for entry in self._entries.values() for place in entry.known_places if place.source is Source.REACHED
         ]
-        return [
-            reached_place.address
-            for reached_place in sorted(reached_places, key=lambda reached_place: reached_place.failures)
-        ]
+        return [place.address for place in sorted(places, key=lambda place: place.failures)]
 
-    def on_connected(self, address: Address, now_seconds: float) -> bool:
+    def on_connected(self, address: Address, now: float) -> bool:
         """Record that an address led to its peer; True if that is news.
 
         After a loss the rule of the lower id holds again.
         """
         entry = self._entries.get(address.peer_id)
-        reached_place = entry.find(address) if entry is not None else None
-        if entry is None or reached_place is None:
+        place = entry.find(address) if entry is not None else None
+        if entry is None or place is None:
             return False
-        is_news = reached_place.source < Source.REACHED
-        reached_place.failures = 0
-        reached_place.source = max(reached_place.source, Source.REACHED)
-        entry.due_at = now_seconds + FIRST_BACKOFF_SECONDS
+        is_news = place.source < Source.REACHED
+        place.failures = 0
+        place.source = max(place.source, Source.REACHED)
+        entry.due_at = now + FIRST_BACKOFF_SECONDS
         return is_news
 
-    def on_lost(self, peer_id: PeerId, now_seconds: float) -> None:
+    def on_lost(self, peer_id: PeerId, now: float) -> None:
         """Schedule a redial soon after a connection ended."""
         entry = self._entries.get(peer_id)
         if entry is not None:
             delay_seconds = HIGHER_ID_DELAY_SECONDS if self._own_peer_id > peer_id else FIRST_BACKOFF_SECONDS
-            entry.due_at = max(entry.due_at, now_seconds + delay_seconds * self._random_jitter())
+            entry.due_at = max(entry.due_at, now + delay_seconds * self._random_jitter())
 
-    def on_failed(self, address: Address, now_seconds: float) -> None:
+    def on_failed(self, address: Address, now: float) -> None:
         """Record a failed dial: the peer's next address is tried; after all of them, the wait doubles."""
         entry = self._entries.get(address.peer_id)
         failed_place = entry.find(address) if entry is not None else None
         if entry is None or failed_place is None:
             return
         failed_place.failures += 1
-        entry.known_places = [known_place for known_place in entry.known_places if not known_place.is_worn_out]
+        entry.known_places = [place for place in entry.known_places if not place.is_worn_out]
         if not entry.known_places:
             del self._entries[address.peer_id]
             return
         # Bounded: an address may fail for a day, and 2 to that power would be a huge number.
         wait_seconds = FIRST_BACKOFF_SECONDS * 2 ** min(entry.failures, 16)
-        entry.due_at = now_seconds + min(MAX_BACKOFF_SECONDS, wait_seconds) * self._random_jitter()
+        entry.due_at = now + min(MAX_BACKOFF_SECONDS, wait_seconds) * self._random_jitter()
 
     def postpone(self, peer_id: PeerId, until_seconds: float) -> None:
         """Leave this peer alone until a time."""
@@ -204,14 +198,14 @@ class AddressBook:
     def _is_dialable(self, host: str) -> bool:
         """Return whether a learned host may be dialled: a literal address, because a stranger chose it, and public."""
         try:
-            ip_address = ipaddress.ip_address(host)
+            parsed = ipaddress.ip_address(host)
         except ValueError:
             return False
-        if ip_address.is_multicast or ip_address.is_unspecified:
+        if parsed.is_multicast or parsed.is_unspecified:
             return False
-        if self._allow_private or ip_address.is_global:
+        if self._allow_private or parsed.is_global:
             return True
-        if not self._has_warned and not ip_address.is_loopback:
+        if not self._has_warned and not parsed.is_loopback:
             # Once: strangers can repeat such addresses.
             self._has_warned = True
             _LOG.warning(
@@ -228,12 +222,10 @@ def _add_place(entry: _Entry, new_place: _Place) -> bool:
         known_place.source = max(known_place.source, new_place.source)
         return True
     if len(entry.known_places) >= MAX_PLACES:
-        worst_place = min(entry.known_places, key=lambda place: (place.source, -place.failures))
+        worst = min(entry.known_places, key=lambda place: (place.source, -place.failures))
         # Repeated PEERS messages named honest peers at a dead address: no node found those peers again.
-        if worst_place.source > new_place.source or (
-            worst_place.source == new_place.source and not worst_place.failures
-        ):
+        if worst.source > new_place.source or (worst.source == new_place.source and not worst.failures):
             return False
-        entry.known_places.remove(worst_place)
+        entry.known_places.remove(worst)
     entry.known_places.append(new_place)
     return True

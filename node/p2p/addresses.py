@@ -36,33 +36,31 @@ class Address:
         return f"/{protocol}/{self.host}/tcp/{self.port}/p2p/{self.peer_id}"
 
 
-def parse_address(address_text: str) -> Address:
+def parse_address(text: str) -> Address:
     """Return an address from ``/ip4/HOST/tcp/PORT/p2p/PEERID`` (also ip6, dns, dns4, dns6). Raise `AddressError`."""
-    match address_text.split("/"):
+    match text.split("/"):
         case ["", protocol, host, "tcp", port, "p2p", peer_id] if (
             protocol in _HOST_PROTOCOLS and _fits_protocol(protocol, host) and port.isascii() and port.isdecimal()
         ):
             if 0 < int(port[:6]) <= MAX_PORT:
                 return Address(parse_peer_id(peer_id), host, int(port))
-    raise AddressError(f"{address_text!r} is not of the form /ip4/HOST/tcp/PORT/p2p/PEERID")
+    raise AddressError(f"{text!r} is not of the form /ip4/HOST/tcp/PORT/p2p/PEERID")
 
 
-def parse_public_address(address_text: str, own_peer_id: PeerId) -> Address:
+def parse_public_address(text: str, own_peer_id: PeerId) -> Address:
     """Return a node's own address from ``/ip4/HOST/tcp/PORT``, with or without its id. Raise `AddressError`."""
     peer_id_suffix = f"/p2p/{own_peer_id}"
     try:
-        address = parse_address(address_text.removesuffix(peer_id_suffix) + peer_id_suffix)
+        address = parse_address(text.removesuffix(peer_id_suffix) + peer_id_suffix)
     except AddressError:  # that error speaks of an address with an id, which is not required here
-        raise AddressError(f"--public-addr {address_text!r} is not of the form /ip4/HOST/tcp/PORT") from None
+        raise AddressError(f"--public-addr {text!r} is not of the form /ip4/HOST/tcp/PORT") from None
     try:
         public_host = ipaddress.ip_address(address.host)
     except ValueError:
         # Peers accept literal addresses only: a name would make them resolve a stranger's choice.
-        raise AddressError(
-            f"--public-addr {address_text!r} holds a name. Give its address, /ip4/HOST/tcp/PORT"
-        ) from None
+        raise AddressError(f"--public-addr {text!r} holds a name. Give its address, /ip4/HOST/tcp/PORT") from None
     if public_host.is_unspecified or public_host.is_multicast:
-        raise AddressError(f"--public-addr {address_text!r} is no address that peers can dial")
+        raise AddressError(f"--public-addr {text!r} is no address that peers can dial")
     return address
 
 

@@ -80,10 +80,10 @@ class Admission:
     def __len__(self) -> int:
         return len(self._open_tickets)
 
-    def admit(self, address: str, now_seconds: float) -> Ticket | None:
+    def admit(self, address: str, now: float) -> Ticket | None:
         """Return a ticket for a socket just accepted from `address`, or None if it must be closed at once."""
         limits = self._limits
-        group_keys = self._group_keys(address)
+        keys = self._group_keys(address)
         # 300 silent sockets from one address held every slot of the library (docs/p2p.md). Handshakes are therefore
         # counted separately, in total and per address.
         if len(self._open_tickets) >= limits.max_inbound + limits.max_handshakes:
@@ -93,16 +93,16 @@ class Admission:
         if self._handshake_counts[address] >= limits.max_handshakes_per_address:
             return None
         if any(
-            self._group_counts[group_key] >= connections_max
-            for group_key, (_, _, connections_max) in zip(group_keys, limits.groups, strict=True)
+            self._group_counts[key] >= connections_max
+            for key, (_, _, connections_max) in zip(keys, limits.groups, strict=True)
         ):
             return None
-        if not self._may_connect(address, now_seconds) or not self._may_cost(address, now_seconds):
+        if not self._may_connect(address, now) or not self._may_cost(address, now):
             return None
-        ticket = Ticket(address, group_keys)
+        ticket = Ticket(address, keys)
         self._open_tickets.add(ticket)
         self._handshake_counts[address] += 1
-        self._group_counts.update(group_keys)
+        self._group_counts.update(keys)
         return ticket
 
     def establish(self, ticket: Ticket, peer_id: PeerId) -> bool:
@@ -144,47 +144,46 @@ class Admission:
             self._handshake_counts[ticket.address] -= 1
             self._handshake_counts = +self._handshake_counts
 
-    def _may_cost(self, address: str, now_seconds: float) -> bool:
+    def _may_cost(self, address: str, now: float) -> bool:
         """Charge the account of an address for a handshake; return False if it is exhausted.
 
         A new peer id is free and a new address cheap: 300 handshakes a second took the whole of a node's core.
         """
         if address in self._validator_hosts:
             return True
-        payer_account = self._reached_account if address in self._reached_hosts else self._strangers_account
-        if payer_account.available(now_seconds) <= 0:
+        account = self._reached_account if address in self._reached_hosts else self._strangers_account
+        if account.available(now) <= 0:
             return False
-        payer_account.spend(HANDSHAKE_CPU_SECONDS, now_seconds)
+        account.spend(HANDSHAKE_CPU_SECONDS, now)
         return True
 
-    def _may_connect(self, address: str, now_seconds: float) -> bool:
+    def _may_connect(self, address: str, now: float) -> bool:
         """Return whether an address may connect: a handshake costs milliseconds of CPU, so its rate is limited."""
-        connect_bucket = self._connect_buckets.pop(address, None)
-        if connect_bucket is None:
-            connect_bucket = TokenBucket(self._limits.connects_per_second, self._limits.connect_burst, now_seconds)
-        self._connect_buckets[address] = connect_bucket
+        bucket = self._connect_buckets.pop(address, None)
+        if bucket is None:
+            bucket = TokenBucket(self._limits.connects_per_second, self._limits.connect_burst, now)
+        self._connect_buckets[address] = bucket
         if len(self._connect_buckets) > MAX_REMEMBERED_ADDRESSES:
             self._connect_buckets.popitem(last=False)
-        if connect_bucket.available(now_seconds) < 1:
+        if bucket.available(now) < 1:
             return False
-        connect_bucket.spend(1, now_seconds)
+        bucket.spend(1, now)
         return True
 
     def _group_keys(self, address: str) -> tuple[tuple[int, str], ...]:
         """Return the networks of `address`, one per configured prefix."""
-        ip_address = ipaddress.ip_address(address.partition("%")[0])
-        if isinstance(ip_address, ipaddress.IPv6Address) and ip_address.ipv4_mapped is not None:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
             # The same host as its IPv4 address, which must not get a second share.
-            ip_address = ip_address.ipv4_mapped
+            parsed = parsed.ipv4_mapped
         prefixes = [
-            ipv4_prefix if ip_address.version == 4 else ipv6_prefix
-            for ipv4_prefix, ipv6_prefix, _ in self._limits.groups
+            ipv4_prefix if parsed.version == 4 else ipv6_prefix for ipv4_prefix, ipv6_prefix, _ in self._limits.groups
         ]
-        return tuple((prefix, str(ipaddress.ip_network((ip_address, prefix), strict=False))) for prefix in prefixes)
+        return tuple((prefix, str(ipaddress.ip_network((parsed, prefix), strict=False))) for prefix in prefixes)
 
 
-def _account(cpu_share: float) -> TokenBucket:
-    return TokenBucket(cpu_share, cpu_share * SHARE_SECONDS, 0.0)
+def _account(share: float) -> TokenBucket:
+    return TokenBucket(share, share * SHARE_SECONDS, 0.0)
 
 
 def _remember(hosts: OrderedDict[str, None], host: str) -> None:

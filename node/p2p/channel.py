@@ -71,17 +71,17 @@ class BufferedTcp(ReadWriteCloser):
     async def _fill_buffer(self) -> None:
         # One large read: the library reads the length and the body of a record in two system calls each.
         try:
-            received_bytes = await self._stream.receive_some(READ_BYTES)
+            data = await self._stream.receive_some(READ_BYTES)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise ChannelClosed("connection lost") from error
-        if not received_bytes:
+        if not data:
             raise ChannelClosed("connection closed by peer")
         if self._cap_bytes is not None:
             # A stranger costs 16 KiB at most. An honest handshake takes about 500 bytes.
-            self._cap_bytes -= len(received_bytes)
+            self._cap_bytes -= len(data)
             if self._cap_bytes < 0:
                 raise ChannelClosed("too many bytes before the handshake")
-        self._read_buffer += received_bytes
+        self._read_buffer += data
 
     async def read(self, n: int | None = None) -> bytes:
         """Return up to `n` bytes, for py-libp2p's handshake."""
@@ -104,10 +104,10 @@ class BufferedTcp(ReadWriteCloser):
     def get_remote_address(self) -> tuple[str, int] | None:
         """Return the peer's address and port in py-libp2p's form."""
         try:
-            peer_address = self._stream.socket.getpeername()
+            address = self._stream.socket.getpeername()
         except OSError:
             return None
-        return str(peer_address[0]), int(peer_address[1])
+        return str(address[0]), int(address[1])
 
 
 class SecureChannel:
@@ -129,9 +129,9 @@ class SecureChannel:
             unread_bytes, self._unread_bytes = self._unread_bytes, b""
             return unread_bytes
         record_bytes = int.from_bytes(await self._tcp.exactly(_RECORD_LENGTH_BYTES), "big")
-        encrypted_record = await self._tcp.exactly(record_bytes)
+        record = await self._tcp.exactly(record_bytes)
         try:
-            return self._cipher.decrypt(encrypted_record)
+            return self._cipher.decrypt(record)
         except Exception as error:
             raise ChannelClosed("record does not authenticate") from error
 
@@ -139,10 +139,10 @@ class SecureChannel:
         """Write `data` in as few records as possible and one system call. Raise `ChannelClosed` at the end."""
         async with self._lock:
             records = bytearray()
-            for first_index in range(0, len(data), MAX_RECORD_PLAINTEXT_BYTES):
+            for start in range(0, len(data), MAX_RECORD_PLAINTEXT_BYTES):
                 # Under the lock: Noise numbers its records, so they must be written in the order of their encryption.
-                encrypted_record = self._cipher.encrypt(data[first_index : first_index + MAX_RECORD_PLAINTEXT_BYTES])
-                records += len(encrypted_record).to_bytes(_RECORD_LENGTH_BYTES, "big") + encrypted_record
+                record = self._cipher.encrypt(data[start : start + MAX_RECORD_PLAINTEXT_BYTES])
+                records += len(record).to_bytes(_RECORD_LENGTH_BYTES, "big") + record
             await self._tcp.write(bytes(records))
 
     async def close(self) -> None:

@@ -83,9 +83,9 @@ class Connection:
         """Return the next frame bodies, at least one."""
         while not self._frame_bodies:
             await self._read_record()
-        frame_bodies = list(self._frame_bodies)
+        bodies = list(self._frame_bodies)
         self._frame_bodies.clear()
-        return frame_bodies
+        return bodies
 
     async def send(self, data: bytes) -> None:
         """Write an encoded frame as the peer's window allows. `mid_frame` stays true if it is interrupted."""
@@ -93,27 +93,27 @@ class Connection:
             raise ChannelClosed("no stream")
         # Without a `finally`: after an interruption the peer would read a goodbye as the rest of this frame.
         self.mid_frame = True
-        remaining_view = memoryview(data)
-        while remaining_view:
-            yamux_frames = bytearray()
+        view = memoryview(data)
+        while view:
+            frames = bytearray()
             # Taken before the attempt, so that an update between the attempt and the wait is not missed.
             window_opened = self._window_opened
-            while remaining_view:
-                yamux_frame, taken_bytes = self._yamux_session.data_frame(self._frames_stream, remaining_view)
+            while view:
+                frame, taken_bytes = self._yamux_session.data_frame(self._frames_stream, view)
                 if not taken_bytes:
                     break
-                yamux_frames += yamux_frame
-                remaining_view = remaining_view[taken_bytes:]
-            if yamux_frames:
-                await self._channel.write(bytes(yamux_frames))
+                frames += frame
+                view = view[taken_bytes:]
+            if frames:
+                await self._channel.write(bytes(frames))
             else:
                 await self._wait_for_window(window_opened)
         self.mid_frame = False
 
     async def _wait_for_window(self, window_opened: trio.Event) -> None:
-        with trio.move_on_after(WINDOW_TIMEOUT_SECONDS) as cancel_scope:
+        with trio.move_on_after(WINDOW_TIMEOUT_SECONDS) as scope:
             await window_opened.wait()
-        if cancel_scope.cancelled_caught:
+        if scope.cancelled_caught:
             raise ChannelClosed("peer does not read")
 
     async def close(self) -> None:
@@ -131,25 +131,23 @@ class Connection:
         record_bytes = await self._channel.some()
         await self._pay_seconds(RECORD_SECONDS)
         self.received_bytes += len(record_bytes)
-        for first_index in range(0, len(record_bytes), PIECE_BYTES):
+        for start in range(0, len(record_bytes), PIECE_BYTES):
             begun_at = thread_time()
-            for yamux_event in self._yamux_session.feed(record_bytes[first_index : first_index + PIECE_BYTES]):
-                self._on_event(yamux_event)
+            for event in self._yamux_session.feed(record_bytes[start : start + PIECE_BYTES]):
+                self._on_event(event)
             await self._pay_seconds(min(thread_time() - begun_at, PIECE_SECONDS_MAX))
         await self._write_waiting()
 
-    async def _pay_seconds(self, cpu_seconds: float) -> None:
+    async def _pay_seconds(self, seconds: float) -> None:
         """Charge the peer's account, and pause until the debt is paid; the connection is not read meanwhile."""
-        owed_seconds = self._reading_accounts.spend(
-            self._host, self.peer_id, cpu_seconds, self._reading_accounts.seconds()
-        )
-        self._greeting_seconds = max(0.0, self._greeting_seconds - cpu_seconds)
-        if owed_seconds > 0 or cpu_seconds > TURN_SECONDS:
+        owed_seconds = self._reading_accounts.spend(self._host, self.peer_id, seconds, self._reading_accounts.seconds())
+        self._greeting_seconds = max(0.0, self._greeting_seconds - seconds)
+        if owed_seconds > 0 or seconds > TURN_SECONDS:
             await self._pause_reading(owed_seconds)
 
-    async def _pause_reading(self, pause_seconds: float) -> None:
+    async def _pause_reading(self, seconds: float) -> None:
         """Wait, or only let other tasks run: 64 KiB of a socket hold 3,000 records, which were read in one turn."""
-        await trio.sleep(0.0 if self._greeting_seconds else pause_seconds)
+        await trio.sleep(0.0 if self._greeting_seconds else seconds)
 
     async def _write_waiting(self) -> None:
         if self._yamux_session.has_outgoing or self._reply_bytes:
@@ -157,92 +155,90 @@ class Connection:
             self._reply_bytes.clear()
             await self._channel.write(waiting_bytes)
 
-    def _on_event(self, yamux_event: yamux.YamuxEvent) -> None:
-        match yamux_event:
-            case yamux.StreamData(stream_number, stream_bytes):
-                self._on_stream_data(stream_number, stream_bytes)
-            case yamux.WindowOpened(stream_number):
-                if stream_number == self._frames_stream:
+    def _on_event(self, event: yamux.YamuxEvent) -> None:
+        match event:
+            case yamux.StreamData(number, data):
+                self._on_stream_data(number, data)
+            case yamux.WindowOpened(number):
+                if number == self._frames_stream:
                     self._window_opened.set()
                     self._window_opened = trio.Event()
-            case yamux.StreamOpened(stream_number):
+            case yamux.StreamOpened(number):
                 # Any other protocol is answered "na": three bytes to the library's pubsub end its process.
                 protocols = () if self.initiator else (self._protocol,)
-                self._negotiate(stream_number, Responder(protocols))
-            case yamux.StreamClosed(stream_number):
-                self._negotiations.pop(stream_number, None)
-                if stream_number == self._frames_stream or (self.initiator and self._frames_stream is None):
+                self._negotiate(number, Responder(protocols))
+            case yamux.StreamClosed(number):
+                self._negotiations.pop(number, None)
+                if number == self._frames_stream or (self.initiator and self._frames_stream is None):
                     raise ChannelClosed("stream closed by peer")
             case yamux.PeerLeft():
                 raise ChannelClosed("peer goes away")
 
-    def _on_stream_data(self, stream_number: int, stream_bytes: bytes) -> None:
-        if stream_number == self._frames_stream:
-            self._frame_bodies.extend(self._frame_reader.feed(stream_bytes))
-        elif stream_number in self._negotiations:
-            self._on_negotiation(stream_number, stream_bytes)
-        self._yamux_session.consume(stream_number, len(stream_bytes))
+    def _on_stream_data(self, number: int, data: bytes) -> None:
+        if number == self._frames_stream:
+            self._frame_bodies.extend(self._frame_reader.feed(data))
+        elif number in self._negotiations:
+            self._on_negotiation(number, data)
+        self._yamux_session.consume(number, len(data))
 
-    def _negotiate(self, stream_number: int, negotiator: Responder | Initiator) -> None:
-        self._negotiations[stream_number] = negotiator
-        self._queue_reply(stream_number, negotiator.opening)
+    def _negotiate(self, number: int, negotiator: Responder | Initiator) -> None:
+        self._negotiations[number] = negotiator
+        self._queue_reply(number, negotiator.opening)
 
-    def _on_negotiation(self, stream_number: int, stream_bytes: bytes) -> None:
-        negotiator = self._negotiations[stream_number]
+    def _on_negotiation(self, number: int, data: bytes) -> None:
+        negotiator = self._negotiations[number]
         try:
-            self._queue_reply(stream_number, negotiator.feed(stream_bytes))
+            self._queue_reply(number, negotiator.feed(data))
         except MultistreamError as error:
             if isinstance(negotiator, Initiator):
                 raise ProtocolRefused(str(error)) from error
-            del self._negotiations[stream_number]
-            self._yamux_session.reset(stream_number)
+            del self._negotiations[number]
+            self._yamux_session.reset(number)
             return
         if negotiator.selected is not None:
-            del self._negotiations[stream_number]
-            self._adopt_stream(stream_number, negotiator.leftover)
+            del self._negotiations[number]
+            self._adopt_stream(number, negotiator.leftover)
 
-    def _adopt_stream(self, stream_number: int, leftover_bytes: bytes) -> None:
+    def _adopt_stream(self, number: int, leftover_bytes: bytes) -> None:
         """Take the first stream that agrees on our protocol for the frames, and refuse a second one."""
         if self._frames_stream is not None:
-            self._yamux_session.reset(stream_number)
+            self._yamux_session.reset(number)
             return
-        self._frames_stream = stream_number
+        self._frames_stream = number
         self._frame_bodies.extend(self._frame_reader.feed(leftover_bytes))
 
-    def _queue_reply(self, stream_number: int, reply_bytes: bytes) -> None:
-        if reply_bytes:
-            yamux_frame, _ = self._yamux_session.data_frame(stream_number, memoryview(reply_bytes))
-            self._reply_bytes += self._yamux_session.take_outgoing() + yamux_frame
+    def _queue_reply(self, number: int, reply: bytes) -> None:
+        if reply:
+            frame, _ = self._yamux_session.data_frame(number, memoryview(reply))
+            self._reply_bytes += self._yamux_session.take_outgoing() + frame
 
 
 async def connect_outbound(
-    socket_stream: trio.SocketStream,
+    stream: trio.SocketStream,
     noise: NoiseUpgrade,
     expected_peer_id: PeerId,
     protocol: str,
     accounts: ReadingAccounts,
 ) -> Connection:
     """Upgrade a dialled socket. Raise `ProtocolRefused`, `HandshakeRefused`, `MultistreamError`, `ChannelClosed`."""
-    buffered_tcp = BufferedTcp(socket_stream, HANDSHAKE_CAP_BYTES)
-    await _negotiate_protocol(buffered_tcp, Initiator(NOISE))
-    channel = await noise.outbound(buffered_tcp, expected_peer_id)
+    tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
+    await _negotiate_protocol(tcp, Initiator(NOISE))
+    channel = await noise.outbound(tcp, expected_peer_id)
     await _negotiate_protocol(channel, Initiator(yamux.PROTOCOL))
-    connection = Connection(
-        channel, expected_peer_id, protocol, initiator=True, host=_host_of(buffered_tcp), accounts=accounts
-    )
+    connection = Connection(channel, expected_peer_id, protocol, initiator=True, host=_host_of(tcp), accounts=accounts)
     await connection.establish()
     return connection
 
 
 async def connect_inbound(
-    socket_stream: trio.SocketStream, noise: NoiseUpgrade, protocol: str, accounts: ReadingAccounts
+    stream: trio.SocketStream, noise: NoiseUpgrade, protocol: str, accounts: ReadingAccounts
 ) -> Connection:
     """Upgrade an accepted socket; the result's `peer_id` is authenticated. Raise as `connect_outbound` does."""
-    buffered_tcp = BufferedTcp(socket_stream, HANDSHAKE_CAP_BYTES)
-    await _negotiate_protocol(buffered_tcp, Responder((NOISE,)))
-    channel, peer_id = await noise.inbound(buffered_tcp)
+    tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
+    await _negotiate_protocol(tcp, Responder((NOISE,)))
+    channel, peer_id = await noise.inbound(tcp)
     await _negotiate_protocol(channel, Responder((yamux.PROTOCOL,)))
-    connection = Connection(channel, peer_id, protocol, initiator=False, host=_host_of(buffered_tcp), accounts=accounts)
+    connection = Connection(channel, peer_id, protocol, initiator=False, host=_host_of(tcp), accounts=accounts)
     await connection.establish()
     return connection
 
@@ -251,14 +247,14 @@ async def _negotiate_protocol(byte_channel: BufferedTcp | SecureChannel, negotia
     """Run one negotiation to its end, and put back the bytes after it."""
     await byte_channel.write(negotiator.opening)
     while negotiator.selected is None:
-        reply_bytes = negotiator.feed(await byte_channel.some())
-        if reply_bytes:
-            await byte_channel.write(reply_bytes)
+        reply = negotiator.feed(await byte_channel.some())
+        if reply:
+            await byte_channel.write(reply)
     byte_channel.unread(negotiator.leftover)
 
 
-def _host_of(buffered_tcp: BufferedTcp) -> str:
-    remote_address = buffered_tcp.get_remote_address()
+def _host_of(tcp: BufferedTcp) -> str:
+    remote_address = tcp.get_remote_address()
     if remote_address is None:
         raise ChannelClosed("connection lost")
     return remote_address[0]

@@ -78,50 +78,48 @@ class Introductions:
         """Name this node and its peers to a new peer, and the new peer to them."""
         if self._public_addresses:
             newcomer.push(FrameKind.PEERS, encode_peers(self._public_addresses))
-        other_links = [peer_link for peer_link in self._peer_table if peer_link is not newcomer]
+        other_links = [link for link in self._peer_table if link is not newcomer]
         sampled_links = self._rng.sample(other_links, min(len(other_links), MAX_PEERS_PER_MESSAGE))
-        named_addresses = [peer_address for peer_link in sampled_links for peer_address in _addresses_of(peer_link)]
-        if named_addresses:
-            newcomer.push(FrameKind.PEERS, encode_peers(named_addresses))
+        named = [address for link in sampled_links for address in _addresses_of(link)]
+        if named:
+            newcomer.push(FrameKind.PEERS, encode_peers(named))
         self._name_to_others(newcomer)
 
-    def _name_to_others(self, named_link: Link) -> None:
-        addresses = _addresses_of(named_link)
+    def _name_to_others(self, link: Link) -> None:
+        addresses = _addresses_of(link)
         for other_link in self._peer_table:
-            if other_link is not named_link and addresses:
+            if other_link is not link and addresses:
                 other_link.push(FrameKind.PEERS, encode_peers(addresses))
 
-    def on_peers(self, peer_link: Link, payload: bytes) -> None:
+    def on_peers(self, link: Link, payload: bytes) -> None:
         """Learn addresses, at a limited rate for each peer."""
-        now_seconds = trio.current_time()
-        claims_bucket = self._claim_buckets.setdefault(
-            peer_link.peer_id, TokenBucket(PEERS_PER_SECOND, PEERS_BURST, now_seconds)
-        )
-        for claimed_address in decode_peers(payload):
-            if claims_bucket.available(now_seconds) < 1:  # or one peer could fill the book with invented names
+        now = trio.current_time()
+        bucket = self._claim_buckets.setdefault(link.peer_id, TokenBucket(PEERS_PER_SECOND, PEERS_BURST, now))
+        for address in decode_peers(payload):
+            if bucket.available(now) < 1:  # or one peer could fill the book with invented names
                 return
-            claims_bucket.spend(1, now_seconds)
-            if claimed_address.peer_id == peer_link.peer_id:
-                self._on_own_word(peer_link, claimed_address, now_seconds)
+            bucket.spend(1, now)
+            if address.peer_id == link.peer_id:
+                self._on_own_word(link, address, now)
             else:
-                self._address_book.add(claimed_address, now_seconds, Source.HEARSAY)
+                self._address_book.add(address, now, Source.HEARSAY)
 
-    def _on_own_word(self, peer_link: Link, claimed_address: Address, now_seconds: float) -> None:
+    def _on_own_word(self, link: Link, address: Address, now: float) -> None:
         """Take a peer's own address, which is better than the address that its connection shows here."""
-        if len(peer_link.claimed_addresses) < MAX_CLAIMED and claimed_address not in peer_link.claimed_addresses:
-            peer_link.claimed_addresses.append(claimed_address)
-            if self._address_book.add(claimed_address, now_seconds, Source.OWN_WORD):
-                self._name_to_others(peer_link)
+        if len(link.claimed_addresses) < MAX_CLAIMED and address not in link.claimed_addresses:
+            link.claimed_addresses.append(address)
+            if self._address_book.add(address, now, Source.OWN_WORD):
+                self._name_to_others(link)
 
 
-def _addresses_of(peer_link: Link) -> list[Address]:
+def _addresses_of(link: Link) -> list[Address]:
     """Return a peer's addresses: its claims, else the host seen here with its listening port."""
     # Its own claims first: behind NAT the host that is seen here leads nowhere.
-    if peer_link.claimed_addresses:
-        return peer_link.claimed_addresses
-    return [listen_address(peer_link)] if peer_link.hello.listen_port else []
+    if link.claimed_addresses:
+        return link.claimed_addresses
+    return [listen_address(link)] if link.hello.listen_port else []
 
 
-def listen_address(peer_link: Link) -> Address:
+def listen_address(link: Link) -> Address:
     """Return a peer's listening address as seen from here."""
-    return Address(peer_link.peer_id, peer_link.host, peer_link.hello.listen_port)
+    return Address(link.peer_id, link.host, link.hello.listen_port)

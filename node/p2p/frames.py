@@ -108,32 +108,30 @@ class Frame:
     unknown_kinds: int
 
 
-def class_of(frame_kind: FrameKind) -> MessageClass:
-    """Return the class in which `frame_kind` is queued and served."""
-    return _CLASS_OF_KIND[frame_kind]
+def class_of(kind: FrameKind) -> MessageClass:
+    """Return the class in which `kind` is queued and served."""
+    return _CLASS_OF_KIND[kind]
 
 
-def max_payload_bytes(frame_kind: FrameKind) -> int:
-    """Return the longest payload that a message of `frame_kind` may carry, in bytes."""
-    return MAX_BLOCK_PAYLOAD_BYTES if frame_kind in _BLOCK_SIZED else MAX_SMALL_PAYLOAD_BYTES
+def max_payload_bytes(kind: FrameKind) -> int:
+    """Return the longest payload that a message of `kind` may carry, in bytes."""
+    return MAX_BLOCK_PAYLOAD_BYTES if kind in _BLOCK_SIZED else MAX_SMALL_PAYLOAD_BYTES
 
 
 def encode_frame(messages: Iterable[tuple[FrameKind, bytes]]) -> bytes:
     """Return one frame with its length prefix. Raise `ValueError` if the caller broke a limit (our own bug)."""
-    listed_messages = [[int(frame_kind), payload] for frame_kind, payload in messages]
-    frame_body: bytes = msgpack.packb([FRAME_VERSION, listed_messages], use_bin_type=True)
-    if len(listed_messages) > MAX_MESSAGES_PER_FRAME or len(frame_body) > MAX_FRAME_BYTES:
-        raise ValueError(f"a frame of {len(listed_messages)} messages and {len(frame_body)} bytes exceeds the limits")
-    return len(frame_body).to_bytes(LENGTH_BYTES, "big") + frame_body
+    listed_messages = [[int(kind), payload] for kind, payload in messages]
+    body: bytes = msgpack.packb([FRAME_VERSION, listed_messages], use_bin_type=True)
+    if len(listed_messages) > MAX_MESSAGES_PER_FRAME or len(body) > MAX_FRAME_BYTES:
+        raise ValueError(f"a frame of {len(listed_messages)} messages and {len(body)} bytes exceeds the limits")
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
-def decode_frame(frame_body: bytes) -> Frame:
-    """Return the messages in `frame_body`, a frame without its length prefix. Raise `FrameError` if it is malformed."""
-    if len(frame_body) > MAX_FRAME_BYTES:
+def decode_frame(body: bytes) -> Frame:
+    """Return the messages in `body`, a frame without its length prefix. Raise `FrameError` if it is malformed."""
+    if len(body) > MAX_FRAME_BYTES:
         raise FrameError("frame too long")
-    version_and_messages = unpacked(
-        frame_body, "a frame", list_max=MAX_MESSAGES_PER_FRAME, bytes_max=MAX_BLOCK_PAYLOAD_BYTES
-    )
+    version_and_messages = unpacked(body, "a frame", list_max=MAX_MESSAGES_PER_FRAME, bytes_max=MAX_BLOCK_PAYLOAD_BYTES)
     if not isinstance(version_and_messages, list) or len(version_and_messages) != 2:
         raise FrameError("a frame is a list of two")
     frame_version, listed_messages = version_and_messages
@@ -142,7 +140,7 @@ def decode_frame(frame_body: bytes) -> Frame:
         raise FrameError("frame version not supported")
     if not isinstance(listed_messages, list):
         raise FrameError("messages are a list")
-    decoded_messages = [_decode_message(raw_message) for raw_message in listed_messages]
+    decoded_messages = [_decode_message(raw) for raw in listed_messages]
     known_messages = tuple(message for message in decoded_messages if message is not None)
     return Frame(known_messages, len(decoded_messages) - len(known_messages))
 
@@ -168,19 +166,19 @@ def unpacked(
     return decoded_value
 
 
-def _decode_message(raw_message: object) -> tuple[FrameKind, bytes] | None:
-    if not isinstance(raw_message, list) or len(raw_message) != 2:
+def _decode_message(raw: object) -> tuple[FrameKind, bytes] | None:
+    if not isinstance(raw, list) or len(raw) != 2:
         raise FrameError("a message is a list of two")
-    kind_number, payload = raw_message
+    kind_number, payload = raw
     if type(kind_number) is not int or not 0 <= kind_number <= MAX_KIND or not isinstance(payload, bytes):
         raise FrameError("a message is [kind, bytes]")
-    frame_kind = _KIND_BY_NUMBER.get(kind_number)
+    kind = _KIND_BY_NUMBER.get(kind_number)
     # A newer version's kind is no fault of the peer.
-    if frame_kind is None:
+    if kind is None:
         return None
-    if len(payload) > max_payload_bytes(frame_kind):
-        raise FrameError(f"payload of {frame_kind.name} too long")
-    return frame_kind, payload
+    if len(payload) > max_payload_bytes(kind):
+        raise FrameError(f"payload of {kind.name} too long")
+    return kind, payload
 
 
 _KIND_BY_NUMBER: Final[dict[int, FrameKind]] = {int(kind): kind for kind in FrameKind}
@@ -195,20 +193,20 @@ class FrameReader:
     def feed(self, data: bytes) -> list[bytes]:
         """Return the frame bodies that `data` completes. Raise `FrameError` if a length is impossible."""
         self._buffer += data
-        frame_bodies: list[bytes] = []
-        frame_start = 0
-        while len(self._buffer) - frame_start >= LENGTH_BYTES:
-            body_bytes = int.from_bytes(self._buffer[frame_start : frame_start + LENGTH_BYTES], "big")
+        bodies: list[bytes] = []
+        start = 0
+        while len(self._buffer) - start >= LENGTH_BYTES:
+            body_bytes = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big")
             # 0 is impossible too, since each frame holds its version.
             if not 0 < body_bytes <= MAX_FRAME_BYTES:
                 raise FrameError(f"frame length {body_bytes} out of range")
-            frame_end = frame_start + LENGTH_BYTES + body_bytes
-            if len(self._buffer) < frame_end:
+            end = start + LENGTH_BYTES + body_bytes
+            if len(self._buffer) < end:
                 break
-            frame_bodies.append(bytes(self._buffer[frame_start + LENGTH_BYTES : frame_end]))
-            frame_start = frame_end
-        del self._buffer[:frame_start]
-        return frame_bodies
+            bodies.append(bytes(self._buffer[start + LENGTH_BYTES : end]))
+            start = end
+        del self._buffer[:start]
+        return bodies
 
     @property
     def buffered_bytes(self) -> int:

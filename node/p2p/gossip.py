@@ -55,7 +55,7 @@ class Gossip:
         self.seen = SeenCache() if seen_cache is None else seen_cache
         self.duplicates = 0
 
-    def on_message(self, message_id: bytes, source_peer: str, peers: Sequence[str]) -> tuple[str, ...] | None:
+    def on_message(self, message_id: bytes, source: str, peers: Sequence[str]) -> tuple[str, ...] | None:
         """Return the peers to forward to; None if the id was seen before: the caller then ignores the message.
 
         Call it before decoding or checking the message, and forward only after it proved valid.
@@ -64,7 +64,7 @@ class Gossip:
         if not self.seen.add(message_id):
             self.duplicates += 1
             return None
-        return self._chosen_targets([candidate for candidate in peers if candidate != source_peer])
+        return self._chosen_targets([candidate for candidate in peers if candidate != source])
 
     def on_own(self, message_id: bytes, peers: Sequence[str]) -> tuple[str, ...]:
         """Return the peers that get an own message, also when it is sent again."""

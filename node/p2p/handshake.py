@@ -35,9 +35,9 @@ OnHello = Callable[[PeerId, Role, bytes], bool]
 class HandshakeFailed(Exception):
     """The handshake failed. `reason` is set if either side gave one."""
 
-    def __init__(self, failure_text: str, goodbye_reason: GoodbyeReason | None = None) -> None:
+    def __init__(self, failure_text: str, reason: GoodbyeReason | None = None) -> None:
         super().__init__(failure_text)
-        self.reason = goodbye_reason
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,45 +50,45 @@ class Handshaker:
     on_hello: OnHello
     accounts: ReadingAccounts
 
-    async def dial(self, socket_stream: trio.SocketStream, expected: PeerId) -> tuple[Connection, Hello]:
+    async def dial(self, stream: trio.SocketStream, expected: PeerId) -> tuple[Connection, Hello]:
         """Upgrade a dialled socket. Raise `HandshakeFailed`."""
         async with _as_handshake_failure():
-            connection = await connect_outbound(socket_stream, self.noise, expected, self.protocol, self.accounts)
+            connection = await connect_outbound(stream, self.noise, expected, self.protocol, self.accounts)
             await connection.send(encode_frame([(FrameKind.HELLO, encode_hello(self.hello))]))
-            peer_hello = await _receive_hello(connection)
-            await self._require_accepted(connection, peer_hello)
-            return connection, peer_hello
+            hello = await _receive_hello(connection)
+            await self._require_accepted(connection, hello)
+            return connection, hello
 
     async def listen(
-        self, socket_stream: trio.SocketStream, admit_peer: Callable[[Connection, Hello], GoodbyeReason | None]
+        self, stream: trio.SocketStream, admit_peer: Callable[[Connection, Hello], GoodbyeReason | None]
     ) -> tuple[Connection, Hello]:
         """Upgrade an accepted socket; `admit_peer` decides last. Raise `HandshakeFailed`."""
         async with _as_handshake_failure():
-            connection = await connect_inbound(socket_stream, self.noise, self.protocol, self.accounts)
-            peer_hello = await _receive_hello(connection)
-            await self._require_accepted(connection, peer_hello)
-            refusal_reason = admit_peer(connection, peer_hello)
+            connection = await connect_inbound(stream, self.noise, self.protocol, self.accounts)
+            hello = await _receive_hello(connection)
+            await self._require_accepted(connection, hello)
+            refusal_reason = admit_peer(connection, hello)
             if refusal_reason is not None:
                 await say_goodbye(connection, refusal_reason)
                 raise HandshakeFailed(f"refused: {refusal_reason.name}", refusal_reason)
             # The last step: the dialler enters the connection with this answer, so it is up at both ends or at none.
             await connection.send(encode_frame([(FrameKind.HELLO, encode_hello(self.hello))]))
-            return connection, peer_hello
+            return connection, hello
 
-    async def _require_accepted(self, connection: Connection, peer_hello: Hello) -> None:
-        goodbye_reason: GoodbyeReason | None = None
+    async def _require_accepted(self, connection: Connection, hello: Hello) -> None:
+        reason: GoodbyeReason | None = None
         # The chain first: proofs are signed over a genesis hash, so those of another chain never hold.
-        if peer_hello.genesis != self.hello.genesis:
-            goodbye_reason = GoodbyeReason.WRONG_CHAIN
-        elif not self._accepts_peer(connection.peer_id, peer_hello):
-            goodbye_reason = GoodbyeReason.REFUSED
-        if goodbye_reason is not None:
-            await say_goodbye(connection, goodbye_reason)
-            raise HandshakeFailed(goodbye_reason.name, goodbye_reason)
+        if hello.genesis != self.hello.genesis:
+            reason = GoodbyeReason.WRONG_CHAIN
+        elif not self._accepts_peer(connection.peer_id, hello):
+            reason = GoodbyeReason.REFUSED
+        if reason is not None:
+            await say_goodbye(connection, reason)
+            raise HandshakeFailed(reason.name, reason)
 
-    def _accepts_peer(self, peer_id: PeerId, peer_hello: Hello) -> bool:
+    def _accepts_peer(self, peer_id: PeerId, hello: Hello) -> bool:
         try:
-            return self.on_hello(peer_id, peer_hello.role, peer_hello.proof)
+            return self.on_hello(peer_id, hello.role, hello.proof)
         except Exception:  # noqa: BLE001 - the caller's fault must not end the connection's task
             _LOG.exception("on_hello failed for %s: refused", peer_id)
             return False
@@ -102,15 +102,15 @@ def why_failed(error: Exception) -> str:
 
 
 async def _receive_hello(connection: Connection) -> Hello:
-    frame_bodies = await connection.receive()
-    first_frame = decode_frame(frame_bodies[0])
-    if len(frame_bodies) != 1 or len(first_frame.messages) != 1:
+    bodies = await connection.receive()
+    first_frame = decode_frame(bodies[0])
+    if len(bodies) != 1 or len(first_frame.messages) != 1:
         raise FrameError("a hello with other messages in its frame")
-    frame_kind, payload = first_frame.messages[0]
-    if frame_kind is FrameKind.GOODBYE:
-        goodbye_reason = decode_reason(payload)
-        raise HandshakeFailed(f"peer refused: {goodbye_reason.name}", goodbye_reason)
-    if frame_kind is not FrameKind.HELLO:
+    kind, payload = first_frame.messages[0]
+    if kind is FrameKind.GOODBYE:
+        reason = decode_reason(payload)
+        raise HandshakeFailed(f"peer refused: {reason.name}", reason)
+    if kind is not FrameKind.HELLO:
         raise FrameError("a frame before the hello")
     return decode_hello(payload)
 

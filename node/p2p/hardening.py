@@ -78,36 +78,36 @@ class NoiseUpgrade:
         apply()
         self._noise_transport = Transport(identity.key_pair, create_x25519_key_pair().private_key)
 
-    async def outbound(self, buffered_tcp: BufferedTcp, expected: PeerId) -> SecureChannel:
+    async def outbound(self, tcp: BufferedTcp, expected: PeerId) -> SecureChannel:
         """Upgrade as the dialer.
 
         Raise `HandshakeRefused` if the other end is not `expected`, `ChannelClosed` if it leaves.
         """
-        raw_connection = RawConnection(buffered_tcp, True)
+        raw = RawConnection(tcp, True)
         try:
-            noise_session = await self._noise_transport.secure_outbound(raw_connection, ID.from_base58(expected))
+            session = await self._noise_transport.secure_outbound(raw, ID.from_base58(expected))
         except ChannelClosed:
             raise
         except Exception as error:
             raise HandshakeRefused(f"noise handshake failed: {error!r}") from error
-        return self._secure_channel(buffered_tcp, noise_session)[0]
+        return self._secure_channel(tcp, session)[0]
 
-    async def inbound(self, buffered_tcp: BufferedTcp) -> tuple[SecureChannel, PeerId]:
+    async def inbound(self, tcp: BufferedTcp) -> tuple[SecureChannel, PeerId]:
         """Upgrade as the listener, and return the channel and the peer's id. Raise the errors of `outbound`."""
-        raw_connection = RawConnection(buffered_tcp, False)
+        raw = RawConnection(tcp, False)
         try:
-            noise_session = await self._noise_transport.secure_inbound(raw_connection)
+            session = await self._noise_transport.secure_inbound(raw)
         except ChannelClosed:
             raise
         except Exception as error:
             raise HandshakeRefused(f"noise handshake failed: {error!r}") from error
-        return self._secure_channel(buffered_tcp, noise_session)
+        return self._secure_channel(tcp, session)
 
     @staticmethod
-    def _secure_channel(buffered_tcp: BufferedTcp, noise_session: object) -> tuple[SecureChannel, PeerId]:
-        if not isinstance(noise_session, SecureSession):
+    def _secure_channel(tcp: BufferedTcp, session: object) -> tuple[SecureChannel, PeerId]:
+        if not isinstance(session, SecureSession):
             raise UnsupportedLibp2p("noise handshake returned an unknown kind of session")
-        noise_cipher = getattr(noise_session.conn, "noise_state")  # noqa: B009 - not in the declared type
+        noise_cipher = getattr(session.conn, "noise_state")  # noqa: B009 - not in the declared type
         # The peer is authenticated: from here on its rates and its account bound its bytes.
-        buffered_tcp.lift_cap()
-        return SecureChannel(buffered_tcp, noise_cipher), noise_session.get_remote_peer().to_base58()
+        tcp.lift_cap()
+        return SecureChannel(tcp, noise_cipher), session.get_remote_peer().to_base58()

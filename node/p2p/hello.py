@@ -52,8 +52,8 @@ class Hello:
 
 def encode_hello(hello: Hello) -> bytes:
     """Return the payload of a HELLO message."""
-    packed_hello: bytes = msgpack.packb([hello.genesis, int(hello.role), hello.listen_port, hello.proof])
-    return packed_hello
+    packed: bytes = msgpack.packb([hello.genesis, int(hello.role), hello.listen_port, hello.proof])
+    return packed
 
 
 def decode_hello(payload: bytes) -> Hello:
@@ -61,16 +61,16 @@ def decode_hello(payload: bytes) -> Hello:
     if len(payload) > MAX_HELLO_BYTES:
         raise FrameError("hello too long")
     match unpacked(payload, "a hello", list_max=len(fields(Hello)), bytes_max=MAX_PROOF_BYTES):
-        case [bytes() as genesis_hash, int() as role_number, int() as listen_port, bytes() as key_proof] if (
-            len(genesis_hash) == GENESIS_BYTES
+        case [bytes() as genesis, int() as role_number, int() as listen_port, bytes() as proof] if (
+            len(genesis) == GENESIS_BYTES
             # True is an int in Python, and equal to the role of a validator.
             and type(role_number) is int
             and role_number in (Role.FULL, Role.VALIDATOR)
             and type(listen_port) is int
             and 0 <= listen_port <= 0xFFFF
-            and len(key_proof) <= MAX_PROOF_BYTES
+            and len(proof) <= MAX_PROOF_BYTES
         ):
-            return Hello(genesis_hash, Role(role_number), listen_port, key_proof)
+            return Hello(genesis, Role(role_number), listen_port, proof)
     raise FrameError("malformed hello")
 
 

@@ -34,49 +34,49 @@ class NodeIdentity:
     peer_id: PeerId
 
 
-def identity_from_seed(seed_bytes: bytes) -> NodeIdentity:
+def identity_from_seed(seed: bytes) -> NodeIdentity:
     """Return the identity of a 32-byte ed25519 seed. Raise `IdentityError` for another length."""
-    if len(seed_bytes) != SEED_BYTES:
-        raise IdentityError(f"a node key is {SEED_BYTES} bytes, not {len(seed_bytes)}")
-    key_pair = create_new_key_pair(seed_bytes)
-    return NodeIdentity(key_pair, ID.from_pubkey(key_pair.public_key).to_base58())
+    if len(seed) != SEED_BYTES:
+        raise IdentityError(f"a node key is {SEED_BYTES} bytes, not {len(seed)}")
+    pair = create_new_key_pair(seed)
+    return NodeIdentity(pair, ID.from_pubkey(pair.public_key).to_base58())
 
 
-def load_or_create(key_path: Path) -> NodeIdentity:
-    """Return the identity in the key file at `key_path` (64 hex digits), which is created if it is missing.
+def load_or_create(path: Path) -> NodeIdentity:
+    """Return the identity in the key file at `path` (64 hex digits), which is created if it is missing.
 
     Raise `IdentityError` if the file is readable by others or malformed.
     """
-    if not key_path.exists():
-        _create_key_file(key_path)
-    file_mode = stat.S_IMODE(key_path.stat().st_mode)
+    if not path.exists():
+        _create_key_file(path)
+    file_mode = stat.S_IMODE(path.stat().st_mode)
     if file_mode & 0o077:
-        raise IdentityError(f"{key_path} can be read by others (mode {file_mode:o}). Run `chmod 600 {key_path}`")
+        raise IdentityError(f"{path} can be read by others (mode {file_mode:o}). Run `chmod 600 {path}`")
     try:
-        seed_bytes = bytes.fromhex(key_path.read_text(encoding="ascii").strip())
+        seed = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except ValueError as error:
-        raise IdentityError(f"{key_path} does not hold a hex node key") from error
-    if len(seed_bytes) != SEED_BYTES:
+        raise IdentityError(f"{path} does not hold a hex node key") from error
+    if len(seed) != SEED_BYTES:
         raise IdentityError(
-            f"{key_path} holds {len(seed_bytes)} bytes, but a node key has {SEED_BYTES}. Restore the file, or "
+            f"{path} holds {len(seed)} bytes, but a node key has {SEED_BYTES}. Restore the file, or "
             "remove it to give the node a new identity"
         )
-    return identity_from_seed(seed_bytes)
+    return identity_from_seed(seed)
 
 
-def _create_key_file(key_path: Path) -> None:
+def _create_key_file(path: Path) -> None:
     """Write a new key to a draft and link it into place, so that two starts at once agree on one key."""
-    key_path.parent.mkdir(parents=True, exist_ok=True)
-    draft_path = key_path.with_name(f"{key_path.name}.{os.getpid()}.new")
-    descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as draft_file:
-            draft_file.write(os.urandom(SEED_BYTES).hex() + "\n")
-            draft_file.flush()
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(os.urandom(SEED_BYTES).hex() + "\n")
+            file.flush()
             # On the disk before it has its name: after a crash the file is whole, or not there.
-            os.fsync(draft_file.fileno())
+            os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
             # Unlike a rename, a link refuses to replace the key of another start.
-            os.link(draft_path, key_path)
+            os.link(draft, path)
     finally:
-        draft_path.unlink()
+        draft.unlink()

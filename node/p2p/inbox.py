@@ -64,7 +64,7 @@ class Inbox:
         """Create it; `seconds` is the clock by which peers pay for their messages."""
         self._clock_seconds = seconds
         self._queues_by_class: dict[MessageClass, OrderedDict[PeerId, _Queue]] = {
-            frame_kind: OrderedDict() for frame_kind in PEER_MESSAGES
+            kind: OrderedDict() for kind in PEER_MESSAGES
         }
         self._class_bytes = dict.fromkeys(PEER_MESSAGES, 0)
         self._message_arrived = trio.Event()
@@ -74,9 +74,9 @@ class Inbox:
 
     def __len__(self) -> int:
         return sum(
-            len(peer_queue.messages)
+            len(queue.messages)
             for queues_by_peer in self._queues_by_class.values()
-            for peer_queue in queues_by_peer.values()
+            for queue in queues_by_peer.values()
         )
 
     async def put(self, inbox_message: InboxMessage) -> None:
@@ -88,9 +88,9 @@ class Inbox:
                 self.dropped[message_class] += 1
                 return
             await self._waiting_writers.setdefault(inbox_message.peer, trio.lowlevel.ParkingLot()).park()
-        peer_queue = self._queues_by_class[message_class].setdefault(inbox_message.peer, _Queue())
-        peer_queue.messages.append(inbox_message)
-        peer_queue.queued_bytes += len(inbox_message.payload)
+        queue = self._queues_by_class[message_class].setdefault(inbox_message.peer, _Queue())
+        queue.messages.append(inbox_message)
+        queue.queued_bytes += len(inbox_message.payload)
         self._class_bytes[message_class] += len(inbox_message.payload)
         self._message_arrived.set()
 
@@ -99,12 +99,12 @@ class Inbox:
 
         `consensus_only` leaves gossip and sync for later.
         """
-        now_seconds = self._clock_seconds()
+        now = self._clock_seconds()
         for message_class, queues_by_peer in self._queues_by_class.items():
             if consensus_only and message_class is not MessageClass.CONSENSUS:
                 continue
             for peer_id in queues_by_peer:
-                if self._accounts.wait_seconds(peer_id, message_class, now_seconds) <= 0:
+                if self._accounts.wait_seconds(peer_id, message_class, now) <= 0:
                     return self._pop_message(message_class, peer_id)
         return None
 
@@ -129,32 +129,29 @@ class Inbox:
     def forget(self, peer: PeerId) -> None:
         """Drop all messages of a banned peer."""
         for message_class, queues_by_peer in self._queues_by_class.items():
-            peer_queue = queues_by_peer.pop(peer, None)
-            if peer_queue is not None:
-                self._class_bytes[message_class] -= peer_queue.queued_bytes
+            queue = queues_by_peer.pop(peer, None)
+            if queue is not None:
+                self._class_bytes[message_class] -= queue.queued_bytes
         self._let_write(peer)
 
     def _is_full(self, message_class: MessageClass, peer_id: PeerId) -> bool:
         queues_by_peer = self._queues_by_class[message_class]
-        peer_queue = queues_by_peer.get(peer_id)
-        if peer_queue is None:
+        queue = queues_by_peer.get(peer_id)
+        if queue is None:
             return False
-        if (
-            len(peer_queue.messages) >= PEER_MESSAGES[message_class]
-            or peer_queue.queued_bytes >= PEER_BYTES[message_class]
-        ):
+        if len(queue.messages) >= PEER_MESSAGES[message_class] or queue.queued_bytes >= PEER_BYTES[message_class]:
             return True
         is_crowded = self._class_bytes[message_class] >= CLASS_BYTES and message_class is not MessageClass.CONSENSUS
         # A crowded class still accepts messages of peers below an even share.
-        return is_crowded and peer_queue.queued_bytes * len(queues_by_peer) > CLASS_BYTES
+        return is_crowded and queue.queued_bytes * len(queues_by_peer) > CLASS_BYTES
 
     def _pop_message(self, message_class: MessageClass, peer_id: PeerId) -> InboxMessage:
         queues_by_peer = self._queues_by_class[message_class]
-        peer_queue = queues_by_peer[peer_id]
-        next_message = peer_queue.messages.popleft()
-        peer_queue.queued_bytes -= len(next_message.payload)
+        queue = queues_by_peer[peer_id]
+        next_message = queue.messages.popleft()
+        queue.queued_bytes -= len(next_message.payload)
         self._class_bytes[message_class] -= len(next_message.payload)
-        if peer_queue.messages:
+        if queue.messages:
             # Behind the other peers, so that all take turns.
             queues_by_peer.move_to_end(peer_id)
         else:
@@ -171,9 +168,9 @@ class Inbox:
 
     def _shortest_wait(self) -> float:
         """Return the seconds until the first message that waits for its peer's account may be served."""
-        now_seconds = self._clock_seconds()
+        now = self._clock_seconds()
         shortest_wait = float("inf")
         for message_class, queues_by_peer in self._queues_by_class.items():
             for peer_id in queues_by_peer:
-                shortest_wait = min(shortest_wait, self._accounts.wait_seconds(peer_id, message_class, now_seconds))
+                shortest_wait = min(shortest_wait, self._accounts.wait_seconds(peer_id, message_class, now))
         return shortest_wait

@@ -75,7 +75,7 @@ class Libp2pTransport:
 
     def __init__(
         self,
-        transport_config: TransportConfig,
+        config: TransportConfig,
         identity: NodeIdentity,
         on_hello: OnHello,
         rng: random.Random,
@@ -87,25 +87,23 @@ class Libp2pTransport:
         `rng` spreads redials, and `seconds` is the clock by which peers pay for CPU. Raise `UnsupportedLibp2p` or
         `TransportError`.
         """
-        if len(transport_config.genesis) != GENESIS_BYTES:
+        if len(config.genesis) != GENESIS_BYTES:
             raise TransportError(f"a genesis hash is {GENESIS_BYTES} bytes")
-        self._transport_config = transport_config
+        self._transport_config = config
         self._identity = identity
         self._on_hello = on_hello
         self._rng = rng
         self._noise_upgrade = NoiseUpgrade(identity)
-        self._address_book = AddressBook(identity.peer_id, rng, allow_private=transport_config.devnet)
-        default_limits = AdmissionLimits.devnet() if transport_config.devnet else AdmissionLimits()
+        self._address_book = AddressBook(identity.peer_id, rng, allow_private=config.devnet)
+        default_limits = AdmissionLimits.devnet() if config.devnet else AdmissionLimits()
         self._has_unsaved = False
-        self._admission = Admission(transport_config.admission or default_limits, is_validator)
+        self._admission = Admission(config.admission or default_limits, is_validator)
         self._reading_accounts = ReadingAccounts(is_validator, 0.0, seconds)
         self._peer_table = PeerTable(identity.peer_id)
         self._inbox = Inbox(is_validator, seconds)
         self._event_sender, self._event_receiver = trio.open_memory_channel[PeerEvent](MAX_EVENTS)
         self._dialling: set[PeerId] = set()
-        self._public_addresses = [
-            parse_public_address(address_text, identity.peer_id) for address_text in transport_config.public_addresses
-        ]
+        self._public_addresses = [parse_public_address(text, identity.peer_id) for text in config.public_addresses]
         self._introductions = Introductions(self._peer_table, self._address_book, self._public_addresses, rng)
         self._cancel_scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
@@ -154,52 +152,43 @@ class Libp2pTransport:
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Start to listen and dial, in tasks of `nursery`. Raise `PortInUse`, `TransportError`, `ValueError`."""
-        for address_text in self._transport_config.bootnodes:
-            self.connect(address_text)
-        for known_address in self._transport_config.known:
-            self._address_book.add(known_address, trio.current_time(), Source.REACHED)
+        for text in self._transport_config.bootnodes:
+            self.connect(text)
+        for address in self._transport_config.known:
+            self._address_book.add(address, trio.current_time(), Source.REACHED)
             # During a flood of strangers' handshakes these hosts have a share of their own.
-            self._admission.note_reached(known_address.host)
+            self._admission.note_reached(address.host)
         listeners = await listen(self._transport_config.listen_host, self._transport_config.listen_port)
         self.port = int(listeners[0].socket.getsockname()[1])
-        own_hello = Hello(
+        hello = Hello(
             self._transport_config.genesis, self._transport_config.role, self.port, self._transport_config.hello
         )
-        self._handshaker = Handshaker(
-            self._noise_upgrade, self.protocol, own_hello, self._on_hello, self._reading_accounts
-        )
+        self._handshaker = Handshaker(self._noise_upgrade, self.protocol, hello, self._on_hello, self._reading_accounts)
         nursery.start_soon(self._run_listeners, listeners)
 
     async def stop(self) -> None:
         """Send a goodbye to all peers and close."""
         self._save_addresses()
         async with trio.open_nursery() as nursery:
-            for peer_link in self._peer_table:
-                nursery.start_soon(say_goodbye, peer_link.connection, GoodbyeReason.SHUTDOWN)
+            for link in self._peer_table:
+                nursery.start_soon(say_goodbye, link.connection, GoodbyeReason.SHUTDOWN)
         self._cancel_scope.cancel()
 
     def peers(self) -> tuple[PeerInfo, ...]:
         """Return all connected peers, by peer id."""
-        now_seconds = trio.current_time()
-        return tuple(
-            _peer_info(peer_link, now_seconds)
-            for peer_link in sorted(self._peer_table, key=lambda peer_link: peer_link.peer_id)
-        )
+        now = trio.current_time()
+        return tuple(_peer_info(link, now) for link in sorted(self._peer_table, key=lambda link: link.peer_id))
 
     def send(self, peer: PeerId, kind: FrameKind, payload: bytes) -> bool:
         """Queue a message; False when the peer is not connected or its queue is full."""
         if kind in TRANSPORT_KINDS:
             raise ValueError(f"{kind.name} is the transport's own")
-        peer_link = self._peer_table.get(peer)
-        return peer_link is not None and peer_link.push(kind, payload)
+        link = self._peer_table.get(peer)
+        return link is not None and link.push(kind, payload)
 
     def broadcast(self, kind: FrameKind, payload: bytes, exclude: Collection[PeerId] = ()) -> int:
         """Queue a message for every peer except `exclude`; return the number of peers."""
-        return sum(
-            self.send(peer_link.peer_id, kind, payload)
-            for peer_link in self._peer_table
-            if peer_link.peer_id not in exclude
-        )
+        return sum(self.send(link.peer_id, kind, payload) for link in self._peer_table if link.peer_id not in exclude)
 
     def connect(self, address: str) -> None:
         """Keep a connection to this address. Raise `ValueError` if it is malformed."""
@@ -212,9 +201,9 @@ class Libp2pTransport:
         self._address_book.postpone(peer, banned_until)
         # Its waiting messages would otherwise still be served.
         self._inbox.forget(peer)
-        peer_link = self._peer_table.get(peer)
-        if peer_link is not None:
-            peer_link.close(LinkEnded("banned", goodbye_reason=GoodbyeReason.BANNED))
+        link = self._peer_table.get(peer)
+        if link is not None:
+            link.close(LinkEnded("banned", reason=GoodbyeReason.BANNED))
 
     async def _run_listeners(self, listeners: Sequence[trio.SocketListener]) -> None:
         with self._cancel_scope:
@@ -228,21 +217,21 @@ class Libp2pTransport:
         """Dial due addresses, and ping peers regularly."""
         save_at = trio.current_time() + SAVE_SECONDS
         while True:
-            now_seconds = trio.current_time()
-            if now_seconds >= save_at:
+            now = trio.current_time()
+            if now >= save_at:
                 self._save_addresses()
-                save_at = now_seconds + SAVE_SECONDS
-            outbound = sum(peer_link.connection.initiator for peer_link in self._peer_table)
+                save_at = now + SAVE_SECONDS
+            outbound = sum(link.connection.initiator for link in self._peer_table)
             # The library leaves a lost peer alone for 60 s. Here a due peer is dialled within a tick.
-            for peer_address in self._address_book.due(now_seconds):
+            for address in self._address_book.due(now):
                 has_dial_room = (
                     len(self._dialling) < MAX_CONCURRENT_DIALS and outbound < self._transport_config.max_outbound
                 )
-                if has_dial_room and self._wants_dial(peer_address.peer_id, now_seconds):
-                    self._start_dial(peer_address)
-            for peer_link in self._peer_table:
-                if now_seconds - peer_link.pinged_at > PING_SECONDS:
-                    peer_link.ping(now_seconds)
+                if has_dial_room and self._wants_dial(address.peer_id, now):
+                    self._start_dial(address)
+            for link in self._peer_table:
+                if now - link.pinged_at > PING_SECONDS:
+                    link.ping(now)
             await trio.sleep(HOUSEKEEPING_SECONDS)
 
     def _save_addresses(self) -> None:
@@ -250,17 +239,17 @@ class Libp2pTransport:
             self._has_unsaved = False
             self._transport_config.keep(self._address_book.reached())
 
-    def _wants_dial(self, peer_id: PeerId, now_seconds: float) -> bool:
+    def _wants_dial(self, peer_id: PeerId, now: float) -> bool:
         return (
             peer_id not in self._peer_table
             and peer_id not in self._dialling
-            and not self._peer_table.is_banned(peer_id, now_seconds)
+            and not self._peer_table.is_banned(peer_id, now)
         )
 
-    def _start_dial(self, peer_address: Address) -> None:
+    def _start_dial(self, address: Address) -> None:
         if self._nursery is not None:
-            self._dialling.add(peer_address.peer_id)
-            self._nursery.start_soon(self._dial_outbound, peer_address)
+            self._dialling.add(address.peer_id)
+            self._nursery.start_soon(self._dial_outbound, address)
 
     def _admit_host(self, host: str) -> Ticket | None:
         ticket = self._admission.admit(host, trio.current_time())
@@ -268,24 +257,24 @@ class Libp2pTransport:
             self.counters["inbound_refused"] += 1
         return ticket
 
-    async def _serve_inbound(self, socket_stream: trio.SocketStream, host: str, ticket: Ticket) -> None:
+    async def _serve_inbound(self, stream: trio.SocketStream, host: str, ticket: Ticket) -> None:
         """Serve an accepted socket for its whole life."""
-        entered_links: list[Link] = []
+        entered: list[Link] = []
 
-        def admit(connection: Connection, peer_hello: Hello) -> GoodbyeReason | None:
+        def admit(connection: Connection, hello: Hello) -> GoodbyeReason | None:
             """Judge and enter in one step, so that no other connection of this peer comes between."""
-            refusal_reason = self._refusal_reason(connection, peer_hello, ticket)
+            refusal_reason = self._refusal_reason(connection, hello, ticket)
             if refusal_reason is None:
-                entered_links.append(self._enter_link(connection, peer_hello, host))
+                entered.append(self._enter_link(connection, hello, host))
             return refusal_reason
 
         try:
             with trio.fail_after(HANDSHAKE_SECONDS):
-                connection, peer_hello = await self._handshakes().listen(socket_stream, admit)
-            if peer_hello.listen_port:  # otherwise, after a partition, only the peer could find this node
-                claimed_address = Address(connection.peer_id, host, peer_hello.listen_port)
-                self._address_book.add(claimed_address, trio.current_time(), Source.OWN_WORD)
-            await self._serve_link(entered_links.pop())
+                connection, hello = await self._handshakes().listen(stream, admit)
+            if hello.listen_port:  # otherwise, after a partition, only the peer could find this node
+                address = Address(connection.peer_id, host, hello.listen_port)
+                self._address_book.add(address, trio.current_time(), Source.OWN_WORD)
+            await self._serve_link(entered.pop())
         except (HandshakeFailed, trio.TooSlowError) as error:
             self.counters["inbound_failed"] += 1
             _LOG.debug("inbound connection from %s failed: %s", host, error)
@@ -293,127 +282,127 @@ class Libp2pTransport:
             self._on_fault(host)
         finally:
             # The task that took the slot frees it. In the library each slot served one connection for ever.
-            for entered_link in entered_links:
-                self._take_out(entered_link, LinkEnded("handshake failed"))
+            for link in entered:
+                self._take_out(link, LinkEnded("handshake failed"))
             self._admission.release(ticket)
-            await trio.aclose_forcefully(socket_stream)
+            await trio.aclose_forcefully(stream)
 
-    async def _dial_outbound(self, peer_address: Address) -> None:
+    async def _dial_outbound(self, address: Address) -> None:
         """Serve a dialled connection for its whole life."""
-        socket_stream: trio.SocketStream | None = None
+        stream: trio.SocketStream | None = None
         try:
             with trio.fail_after(DIAL_SECONDS + HANDSHAKE_SECONDS):
-                socket_stream = await trio.open_tcp_stream(peer_address.host, peer_address.port)
-                connection, peer_hello = await self._handshakes().dial(socket_stream, peer_address.peer_id)
-            self._dialling.discard(peer_address.peer_id)
-            now_seconds = trio.current_time()
-            self._has_unsaved |= self._address_book.on_connected(peer_address, now_seconds)
+                stream = await trio.open_tcp_stream(address.host, address.port)
+                connection, hello = await self._handshakes().dial(stream, address.peer_id)
+            self._dialling.discard(address.peer_id)
+            now = trio.current_time()
+            self._has_unsaved |= self._address_book.on_connected(address, now)
             # A host that this node dialled is no stranger if it dials back.
-            self._admission.note_reached(peer_address.host)
-            if self._peer_table.keeps_old(peer_address.peer_id, dialled_by_us=True, now_seconds=now_seconds):
+            self._admission.note_reached(address.host)
+            if self._peer_table.keeps_old(address.peer_id, dialled_by_us=True, now=now):
                 await say_goodbye(connection, GoodbyeReason.DUPLICATE)
             else:
-                await self._serve_link(self._enter_link(connection, peer_hello, peer_address.host))
+                await self._serve_link(self._enter_link(connection, hello, address.host))
         except (HandshakeFailed, trio.TooSlowError, OSError) as error:
-            self._on_dial_failed(peer_address, error)
+            self._on_dial_failed(address, error)
         except Exception:  # noqa: BLE001 - contains the failure of one connection
-            self._on_fault(str(peer_address))
+            self._on_fault(str(address))
         finally:
             # The set must be clear after every failure too: otherwise this peer would never be dialled again.
-            self._dialling.discard(peer_address.peer_id)
-            if socket_stream is not None:
-                await trio.aclose_forcefully(socket_stream)
+            self._dialling.discard(address.peer_id)
+            if stream is not None:
+                await trio.aclose_forcefully(stream)
 
-    def _on_dial_failed(self, peer_address: Address, error: Exception) -> None:
+    def _on_dial_failed(self, address: Address, error: Exception) -> None:
         self.counters["dials_failed"] += 1
-        now_seconds = trio.current_time()
-        self._address_book.on_failed(peer_address, now_seconds)
+        now = trio.current_time()
+        self._address_book.on_failed(address, now)
         if isinstance(error, HandshakeFailed) and error.reason is GoodbyeReason.WRONG_CHAIN:
-            _LOG.warning("%s is on another chain; not tried again for %d s", peer_address, WRONG_CHAIN_BACKOFF_SECONDS)
-            self._address_book.postpone(peer_address.peer_id, now_seconds + WRONG_CHAIN_BACKOFF_SECONDS)
-        elif self._address_book.is_given(peer_address):
-            _LOG.warning("%s cannot be reached: %s; tried again", peer_address, why_failed(error))
+            _LOG.warning("%s is on another chain; not tried again for %d s", address, WRONG_CHAIN_BACKOFF_SECONDS)
+            self._address_book.postpone(address.peer_id, now + WRONG_CHAIN_BACKOFF_SECONDS)
+        elif self._address_book.is_given(address):
+            _LOG.warning("%s cannot be reached: %s; tried again", address, why_failed(error))
         else:
-            _LOG.debug("dial of %s failed: %s", peer_address, error)
+            _LOG.debug("dial of %s failed: %s", address, error)
 
     def _on_fault(self, fault_place: str) -> None:
         self.counters["faults"] += 1
         _LOG.exception("closed the connection to %s after an unexpected error of this node", fault_place)
 
-    def _refusal_reason(self, connection: Connection, peer_hello: Hello, ticket: Ticket) -> GoodbyeReason | None:
+    def _refusal_reason(self, connection: Connection, hello: Hello, ticket: Ticket) -> GoodbyeReason | None:
         """Return the reason to refuse an inbound peer after its hello, or None."""
-        now_seconds = trio.current_time()
+        now = trio.current_time()
         peer_id = connection.peer_id
         if peer_id == self.peer_id:
             return GoodbyeReason.SELF
-        if self._peer_table.is_banned(peer_id, now_seconds):
+        if self._peer_table.is_banned(peer_id, now):
             return GoodbyeReason.BANNED
-        if self._peer_table.keeps_old(peer_id, dialled_by_us=False, now_seconds=now_seconds):
+        if self._peer_table.keeps_old(peer_id, dialled_by_us=False, now=now):
             return GoodbyeReason.DUPLICATE
         if not self._admission.establish(ticket, peer_id):
             return GoodbyeReason.TOO_MANY_PEERS
         return None
 
-    def _enter_link(self, connection: Connection, peer_hello: Hello, host: str) -> Link:
+    def _enter_link(self, connection: Connection, hello: Hello, host: str) -> Link:
         """Put a new link into the table; later messages are queued for it."""
-        now_seconds = trio.current_time()
-        rate_limits = self._transport_config.rates
-        peer_link = Link(
+        now = trio.current_time()
+        rates = self._transport_config.rates
+        link = Link(
             connection,
-            peer_hello,
-            peer_hello.role,
+            hello,
+            hello.role,
             host,
-            Outbox(rate_limits, now_seconds),
-            rate_limits,
-            now_seconds,
-            pinged_at=now_seconds,
+            Outbox(rates, now),
+            rates,
+            now,
+            pinged_at=now,
         )
-        peer_link.replaces = self._peer_table.put(peer_link)
+        link.replaces = self._peer_table.put(link)
         # The peer of a replaced link was reported already.
-        if peer_link.replaces is None:
-            self._report_event(PeerUp(peer_link.peer_id, peer_link.role))
-        self._introductions.introduce(peer_link)
-        return peer_link
+        if link.replaces is None:
+            self._report_event(PeerUp(link.peer_id, link.role))
+        self._introductions.introduce(link)
+        return link
 
-    async def _serve_link(self, peer_link: Link) -> None:
+    async def _serve_link(self, link: Link) -> None:
         """Serve a link to its end."""
-        self._close_replaced(peer_link)
+        self._close_replaced(link)
         link_end = LinkEnded("this node stops")  # stays so only if the task is cancelled
         try:
-            link_end = await run_link(peer_link, self._inbox, self._introductions.on_peers)
+            link_end = await run_link(link, self._inbox, self._introductions.on_peers)
         finally:
-            self._take_out(peer_link, link_end)
+            self._take_out(link, link_end)
         if link_end.goodbye_reason is not None:
-            await say_goodbye(peer_link.connection, link_end.goodbye_reason)
-        await peer_link.connection.close()
+            await say_goodbye(link.connection, link_end.goodbye_reason)
+        await link.connection.close()
 
     @staticmethod
-    def _close_replaced(peer_link: Link) -> None:
-        """Close the connection that `peer_link` replaced, once `peer_link` is up at both ends."""
-        if peer_link.replaces is not None:
-            peer_link.replaces.close(LinkEnded("replaced", goodbye_reason=GoodbyeReason.DUPLICATE))
-            peer_link.replaces = None
+    def _close_replaced(link: Link) -> None:
+        """Close the connection that `link` replaced, once `link` is up at both ends."""
+        if link.replaces is not None:
+            link.replaces.close(LinkEnded("replaced", reason=GoodbyeReason.DUPLICATE))
+            link.replaces = None
 
-    def _take_out(self, peer_link: Link, link_end: LinkEnded) -> None:
-        now_seconds = trio.current_time()
-        self._close_replaced(peer_link)
+    def _take_out(self, link: Link, link_end: LinkEnded) -> None:
+        now = trio.current_time()
+        self._close_replaced(link)
         self.counters["links_ended"] += 1
         if link_end.ban_seconds:
             self.counters["banned"] += 1
-            self._peer_table.ban(peer_link.peer_id, now_seconds + link_end.ban_seconds)
-            self._inbox.forget(peer_link.peer_id)
-            self._address_book.postpone(peer_link.peer_id, now_seconds + link_end.ban_seconds)
+            self._peer_table.ban(link.peer_id, now + link_end.ban_seconds)
+            self._inbox.forget(link.peer_id)
+            self._address_book.postpone(link.peer_id, now + link_end.ban_seconds)
         # If another link has replaced this one, the peer is still connected.
-        if self._peer_table.remove(peer_link):
-            self._introductions.forget(peer_link.peer_id)
-            self._address_book.on_lost(peer_link.peer_id, now_seconds)
-            self._report_event(PeerDown(peer_link.peer_id, link_end.reason))
+        if self._peer_table.remove(link):
+            self._introductions.forget(link.peer_id)
+            self._address_book.on_lost(link.peer_id, now)
+            self._report_event(PeerDown(link.peer_id, link_end.reason))
 
-    def _report_event(self, peer_event: PeerEvent) -> None:
-        _LOG.info("%s", peer_event)
+    def _report_event(self, event: PeerEvent) -> None:
+        _LOG.info("%s", event)
         try:
             # Events are hints: a full channel must not delay the transport.
-            self._event_sender.send_nowait(peer_event)
+            self._event_sender.send_nowait(event)
         except trio.WouldBlock:
             self.counters["events_dropped"] += 1
 
@@ -423,16 +412,16 @@ class Libp2pTransport:
         return self._handshaker
 
 
-def _peer_info(peer_link: Link, now_seconds: float) -> PeerInfo:
+def _peer_info(link: Link, now: float) -> PeerInfo:
     return PeerInfo(
-        peer=peer_link.peer_id,
-        role=peer_link.role,
-        address=str(listen_address(peer_link)) if peer_link.hello.listen_port else peer_link.host,
-        outbound=peer_link.connection.initiator,
-        connected_seconds=now_seconds - peer_link.connected_at,
-        rtt_seconds=peer_link.rtt_seconds,
-        received_bytes=peer_link.connection.received_bytes,
-        sent_bytes=peer_link.sent_bytes,
-        queued_bytes=peer_link.outbox.queued_bytes,
-        dropped=sum(peer_link.outbox.dropped.values()),
+        peer=link.peer_id,
+        role=link.role,
+        address=str(listen_address(link)) if link.hello.listen_port else link.host,
+        outbound=link.connection.initiator,
+        connected_seconds=now - link.connected_at,
+        rtt_seconds=link.rtt_seconds,
+        received_bytes=link.connection.received_bytes,
+        sent_bytes=link.sent_bytes,
+        queued_bytes=link.outbox.queued_bytes,
+        dropped=sum(link.outbox.dropped.values()),
     )

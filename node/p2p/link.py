@@ -55,11 +55,11 @@ _NONCE_BYTES: Final = 8
 class LinkEnded(Exception):
     """The connection is over. `ban_seconds` is the peer's penalty."""
 
-    def __init__(self, end_reason: str, ban_seconds: float = 0.0, goodbye_reason: GoodbyeReason | None = None) -> None:
+    def __init__(self, end_reason: str, ban_seconds: float = 0.0, reason: GoodbyeReason | None = None) -> None:
         super().__init__(end_reason)
         self.reason = end_reason
         self.ban_seconds = ban_seconds
-        self.goodbye_reason = goodbye_reason
+        self.goodbye_reason = reason
 
 
 @dataclass(eq=False, slots=True)
@@ -103,21 +103,21 @@ class Link:
             self.closing_reason = link_end
             self.cancel_scope.cancel()
 
-    def ping(self, now_seconds: float) -> None:
+    def ping(self, now: float) -> None:
         """Send a ping, so that the peer receives something; it measures the round trip."""
         self._ping_nonce = os.urandom(_NONCE_BYTES)
-        self.pinged_at = now_seconds
+        self.pinged_at = now
         self.push(FrameKind.PING, self._ping_nonce)
 
-    def on_pong(self, nonce: bytes, now_seconds: float) -> None:
+    def on_pong(self, nonce: bytes, now: float) -> None:
         """Record the round trip; a pong without a matching ping is ignored."""
         if self._ping_nonce and nonce == self._ping_nonce:
             self._ping_nonce = b""
-            self.rtt_seconds = now_seconds - self.pinged_at
+            self.rtt_seconds = now - self.pinged_at
 
 
-async def run_link(peer_link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> LinkEnded:
-    """Serve `peer_link` until its end, and return the reason. No fault of a peer raises an exception."""
+async def run_link(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> LinkEnded:
+    """Serve `link` until its end, and return the reason. No fault of a peer raises an exception."""
     ended = LinkEnded("closed")
 
     async def until_end(serving: Awaitable[None]) -> None:
@@ -133,93 +133,89 @@ async def run_link(peer_link: Link, inbox: Inbox, on_peers: Callable[[Link, byte
         # The end of reading or of writing ends the link.
         nursery.cancel_scope.cancel()
 
-    with peer_link.cancel_scope:
+    with link.cancel_scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(until_end, _read_frames(peer_link, inbox, on_peers))
-            nursery.start_soon(until_end, _write_frames(peer_link))
-    return peer_link.closing_reason or ended
+            nursery.start_soon(until_end, _read_frames(link, inbox, on_peers))
+            nursery.start_soon(until_end, _write_frames(link))
+    return link.closing_reason or ended
 
 
-async def _read_frames(peer_link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
-    now_seconds = trio.current_time()
-    rate_meter = RateMeter(peer_link.rates, now_seconds)
-    unknown_kinds = TokenBucket(UNKNOWN_KINDS_PER_MINUTE / 60, UNKNOWN_KINDS_PER_MINUTE, now_seconds)
-    patience = TokenBucket(PATIENCE_PER_SECOND, PATIENCE_SECONDS, now_seconds)
+async def _read_frames(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
+    now = trio.current_time()
+    meter = RateMeter(link.rates, now)
+    unknown_kinds = TokenBucket(UNKNOWN_KINDS_PER_MINUTE / 60, UNKNOWN_KINDS_PER_MINUTE, now)
+    patience = TokenBucket(PATIENCE_PER_SECOND, PATIENCE_SECONDS, now)
     while True:
         with trio.fail_after(SILENCE_SECONDS):
-            frame_bodies = await peer_link.connection.receive()
-        for frame_body in frame_bodies:
-            next_frame = decode_frame(frame_body)
-            now_seconds = trio.current_time()
+            bodies = await link.connection.receive()
+        for body in bodies:
+            frame = decode_frame(body)
+            now = trio.current_time()
             # A newer peer sends some kinds that this version does not know. A peer that sends mostly those is broken.
-            if next_frame.unknown_kinds and unknown_kinds.spend(next_frame.unknown_kinds, now_seconds) > 0:
+            if frame.unknown_kinds and unknown_kinds.spend(frame.unknown_kinds, now) > 0:
                 raise LinkEnded(
                     "too many messages of unknown kinds", UNKNOWN_KIND_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR
                 )
-            await _deliver_messages(peer_link, next_frame, inbox, on_peers)
-            message_count = len(next_frame.messages) + next_frame.unknown_kinds
-            consensus_count = sum(
-                class_of(frame_kind) <= MessageClass.CONSENSUS for frame_kind, _ in next_frame.messages
-            )
-            wait_cheap = rate_meter.spend_consensus(consensus_count, now_seconds)
-            if wait_cheap and patience.spend(wait_cheap, now_seconds) > 0:
+            await _deliver_messages(link, frame, inbox, on_peers)
+            message_count = len(frame.messages) + frame.unknown_kinds
+            consensus_count = sum(class_of(kind) <= MessageClass.CONSENSUS for kind, _ in frame.messages)
+            wait_cheap = meter.spend_consensus(consensus_count, now)
+            if wait_cheap and patience.spend(wait_cheap, now) > 0:
                 raise LinkEnded("far too many consensus messages", FLOOD_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR)
-            wait_seconds = max(wait_cheap, rate_meter.spend(len(frame_body), message_count, now_seconds))
+            wait_seconds = max(wait_cheap, meter.spend(len(body), message_count, now))
             # A flood is left unread, not answered: TCP holds the sender back, and others are served meanwhile.
             if wait_seconds > 0:
                 await trio.sleep(wait_seconds)
 
 
-async def _deliver_messages(
-    peer_link: Link, received_frame: Frame, inbox: Inbox, on_peers: Callable[[Link, bytes], None]
-) -> None:
-    for frame_kind, payload in received_frame.messages:
-        if frame_kind not in TRANSPORT_KINDS:
-            await inbox.put(InboxMessage(peer_link.peer_id, frame_kind, payload))
-        elif frame_kind is FrameKind.PING:
+async def _deliver_messages(link: Link, frame: Frame, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
+    for kind, payload in frame.messages:
+        if kind not in TRANSPORT_KINDS:
+            await inbox.put(InboxMessage(link.peer_id, kind, payload))
+        elif kind is FrameKind.PING:
             if len(payload) != _NONCE_BYTES:  # a pong is as long as its ping: a request of 64 KiB would send 64 KiB
                 raise FrameError("malformed ping")
-            peer_link.push(FrameKind.PONG, payload)
-        elif frame_kind is FrameKind.PONG:
-            peer_link.on_pong(payload, trio.current_time())
-        elif frame_kind is FrameKind.PEERS:
-            on_peers(peer_link, payload)
-        elif frame_kind is FrameKind.GOODBYE:
+            link.push(FrameKind.PONG, payload)
+        elif kind is FrameKind.PONG:
+            link.on_pong(payload, trio.current_time())
+        elif kind is FrameKind.PEERS:
+            on_peers(link, payload)
+        elif kind is FrameKind.GOODBYE:
             raise LinkEnded(f"peer left: {decode_reason(payload).name}")
         else:
-            raise FrameError(f"{frame_kind.name} out of place")
+            raise FrameError(f"{kind.name} out of place")
 
 
-async def _write_frames(peer_link: Link) -> None:
+async def _write_frames(link: Link) -> None:
     """Send at once if the last frame is a tick ago, else at the end of the tick."""
     while True:
-        await peer_link.messages_queued.wait()
+        await link.messages_queued.wait()
         # A frame costs nearly the same CPU with one message or with fifty, so those of one tick share it.
-        delay_seconds = peer_link.last_sent + TICK_SECONDS - trio.current_time()
+        delay_seconds = link.last_sent + TICK_SECONDS - trio.current_time()
         if delay_seconds > 0:
             await trio.sleep(delay_seconds)
-        now_seconds = trio.current_time()
-        messages = peer_link.outbox.take(now_seconds)
-        peer_link.last_sent = now_seconds
+        now = trio.current_time()
+        messages = link.outbox.take(now)
+        link.last_sent = now
         # With messages held back by their rate, the event stays set and the next tick tries again.
-        if not len(peer_link.outbox):
-            peer_link.messages_queued = trio.Event()
+        if not len(link.outbox):
+            link.messages_queued = trio.Event()
         if messages:
             frame_bytes = encode_frame(messages)
             with trio.fail_after(WRITE_SECONDS):
-                await peer_link.connection.send(frame_bytes)
-            peer_link.sent_bytes += len(frame_bytes)
+                await link.connection.send(frame_bytes)
+            link.sent_bytes += len(frame_bytes)
 
 
-async def say_goodbye(connection: Connection, goodbye_reason: GoodbyeReason) -> None:
+async def say_goodbye(connection: Connection, reason: GoodbyeReason) -> None:
     """Send the peer the reason, if it still reads, and close."""
-    with trio.move_on_after(GOODBYE_SECONDS) as cancel_scope:
+    with trio.move_on_after(GOODBYE_SECONDS) as scope:
         # Shielded: the goodbye is sent although its task is being cancelled.
-        cancel_scope.shield = True
+        scope.shield = True
         try:
             # In the middle of a frame the peer would read a goodbye as the frame's rest.
             if not connection.mid_frame:
-                await connection.send(encode_frame([(FrameKind.GOODBYE, bytes([goodbye_reason]))]))
+                await connection.send(encode_frame([(FrameKind.GOODBYE, bytes([reason]))]))
         except (ChannelClosed, YamuxError):
             pass
     await connection.close()

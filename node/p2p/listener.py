@@ -45,7 +45,7 @@ async def listen(host: str, port: int) -> Sequence[trio.SocketListener]:
 
 async def serve(
     listener: trio.SocketListener,
-    admit_host: Callable[[str], Ticket | None],
+    admit: Callable[[str], Ticket | None],
     serve_socket: Serve,
     nursery: trio.Nursery,
 ) -> None:
@@ -53,35 +53,35 @@ async def serve(
     async with listener:
         while True:
             try:
-                socket_stream = await listener.accept()
+                stream = await listener.accept()
             except OSError as error:
                 # A peer that opens too many sockets must not end the accepting task: it waits until some are closed.
                 if error.errno not in _OUT_OF_SOCKETS:
                     raise
                 await trio.sleep(OUT_OF_SOCKETS_PAUSE_SECONDS)
                 continue
-            remote_host = _remote_host(socket_stream)
-            ticket = None if remote_host is None else admit_host(remote_host)
-            if remote_host is None or ticket is None:
-                await trio.aclose_forcefully(socket_stream)
+            host = _remote_host(stream)
+            ticket = None if host is None else admit(host)
+            if host is None or ticket is None:
+                await trio.aclose_forcefully(stream)
             else:
-                nursery.start_soon(serve_socket, socket_stream, remote_host, ticket)
+                nursery.start_soon(serve_socket, stream, host, ticket)
 
 
 def dialable_hosts(listen_host: str) -> list[str]:
     """Return the hosts at which this machine can be dialled when it listens on `listen_host`: 0.0.0.0 is none."""
     if listen_host not in _ANY_ADDRESS_HOSTS:
         return [listen_host]
-    address_family, outside_address, loopback = _ANY_ADDRESS_HOSTS[listen_host]
+    family, outside_address, loopback = _ANY_ADDRESS_HOSTS[listen_host]
     # Connecting a datagram socket sends nothing. It shows the address from which packets to the internet would come.
-    with contextlib.suppress(OSError), socket.socket(address_family, socket.SOCK_DGRAM) as probe_socket:
-        probe_socket.connect((outside_address, 9))
-        return [str(probe_socket.getsockname()[0]), loopback]
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((outside_address, 9))
+        return [str(probe.getsockname()[0]), loopback]
     return [loopback]
 
 
-def _remote_host(socket_stream: trio.SocketStream) -> str | None:
+def _remote_host(stream: trio.SocketStream) -> str | None:
     try:
-        return str(socket_stream.socket.getpeername()[0])
+        return str(stream.socket.getpeername()[0])
     except OSError:
         return None

@@ -29,8 +29,8 @@ Seconds = Callable[[], float]
 class CoreTime(trio.abc.Instrument):
     """The clock of the thread that created it: install it in that thread's trio run."""
 
-    def __init__(self, cpu_seconds: Seconds = thread_time, wall_seconds: Seconds = perf_counter) -> None:
-        self._cpu_seconds = cpu_seconds
+    def __init__(self, seconds: Seconds = thread_time, wall_seconds: Seconds = perf_counter) -> None:
+        self._cpu_seconds = seconds
         self._wall_seconds = wall_seconds
         self._idle_seconds = 0.0
         self._idle_since = 0.0
@@ -60,17 +60,15 @@ class PeerRates:
 
     def may(self, peer_id: bytes, now_ms: int, amount: float = 1) -> bool:
         """Return whether a peer may have `amount` more; if so, count it."""
-        now_seconds = now_ms / 1_000
-        token_bucket = self._token_buckets.pop(peer_id, None) or TokenBucket(
-            self._per_second, self._burst_tokens, now_seconds
-        )
-        self._token_buckets[peer_id] = token_bucket
+        now = now_ms / 1_000
+        bucket = self._token_buckets.pop(peer_id, None) or TokenBucket(self._per_second, self._burst_tokens, now)
+        self._token_buckets[peer_id] = bucket
         # The peer that was quiet longest leaves, so active ones keep their debts.
         if len(self._token_buckets) > PEERS_MAX:
             self._token_buckets.pop(next(iter(self._token_buckets)))
-        if token_bucket.available(now_seconds) < amount:
+        if bucket.available(now) < amount:
             return False
-        token_bucket.spend(amount, now_seconds)
+        bucket.spend(amount, now)
         return True
 
 
@@ -97,20 +95,18 @@ class TokenBucket:
     never.
     """
 
-    def __init__(self, rate_per_second: float, burst_tokens: float, now_seconds: float) -> None:
+    def __init__(self, rate_per_second: float, burst_tokens: float, now: float) -> None:
         if rate_per_second <= 0 or burst_tokens <= 0:
             raise ValueError("rate and burst are positive")
         self._rate_per_second = rate_per_second
         self._burst_tokens = burst_tokens
         self._tokens = burst_tokens
-        self._updated_at = now_seconds
+        self._updated_at = now
 
-    def available(self, now_seconds: float) -> float:
-        """Return the tokens in the bucket at `now_seconds`; negative while a debt is paid back."""
-        self._tokens = min(
-            self._burst_tokens, self._tokens + max(0.0, now_seconds - self._updated_at) * self._rate_per_second
-        )
-        self._updated_at = max(self._updated_at, now_seconds)
+    def available(self, now: float) -> float:
+        """Return the tokens in the bucket at `now`; negative while a debt is paid back."""
+        self._tokens = min(self._burst_tokens, self._tokens + max(0.0, now - self._updated_at) * self._rate_per_second)
+        self._updated_at = max(self._updated_at, now)
         return self._tokens
 
     def wait(self, now: float) -> float:
@@ -126,23 +122,19 @@ class TokenBucket:
 class RateMeter:
     """The bytes and messages of one peer against `share` of the limits."""
 
-    def __init__(self, rate_limits: RateLimits, now_seconds: float, share: float = 1.0) -> None:
-        self._bytes_bucket = TokenBucket(
-            rate_limits.bytes_per_second * share, rate_limits.burst_bytes * share, now_seconds
-        )
-        self._messages_bucket = TokenBucket(
-            rate_limits.messages_per_second * share, rate_limits.burst_messages * share, now_seconds
-        )
-        self._consensus_bucket = TokenBucket(rate_limits.consensus_per_second, rate_limits.consensus_burst, now_seconds)
+    def __init__(self, rates: RateLimits, now: float, share: float = 1.0) -> None:
+        self._bytes_bucket = TokenBucket(rates.bytes_per_second * share, rates.burst_bytes * share, now)
+        self._messages_bucket = TokenBucket(rates.messages_per_second * share, rates.burst_messages * share, now)
+        self._consensus_bucket = TokenBucket(rates.consensus_per_second, rates.consensus_burst, now)
 
-    def is_in_debt(self, now_seconds: float) -> bool:
+    def is_in_debt(self, now: float) -> bool:
         """Return whether nothing more should pass at the moment."""
-        return self._bytes_bucket.available(now_seconds) <= 0 or self._messages_bucket.available(now_seconds) <= 0
+        return self._bytes_bucket.available(now) <= 0 or self._messages_bucket.available(now) <= 0
 
     def spend(self, size_bytes: int, message_count: int, now: float) -> float:
         """Count bytes and messages; return the seconds until the debt is paid."""
         return max(self._bytes_bucket.spend(size_bytes, now), self._messages_bucket.spend(message_count, now))
 
-    def spend_consensus(self, message_count: int, now_seconds: float) -> float:
+    def spend_consensus(self, message_count: int, now: float) -> float:
         """Count consensus and control messages; return the seconds until their debt is paid."""
-        return self._consensus_bucket.spend(message_count, now_seconds)
+        return self._consensus_bucket.spend(message_count, now)

@@ -53,22 +53,22 @@ class Responder:
 
         Raise `MultistreamError` if the other end breaks the format.
         """
-        reply_bytes = b""
+        reply = b""
         self._line_reader.add(data, greeted=self._has_greeted)
-        while self.selected is None and (next_line := self._line_reader.next()) is not None:
-            reply_bytes += self._answer_line(next_line)
-        return reply_bytes
+        while self.selected is None and (line := self._line_reader.next()) is not None:
+            reply += self._answer_line(line)
+        return reply
 
-    def _answer_line(self, asked_line: str) -> bytes:
+    def _answer_line(self, line: str) -> bytes:
         if not self._has_greeted:
             self._has_greeted = True
             return b""
-        if asked_line == LIST:
-            listed_protocols = b"".join(encode_line(offered_protocol) for offered_protocol in self._protocols) + b"\n"
+        if line == LIST:
+            listed_protocols = b"".join(encode_line(protocol) for protocol in self._protocols) + b"\n"
             return _varint(len(listed_protocols)) + listed_protocols
-        if asked_line in self._protocols:
-            self.selected = asked_line
-            return encode_line(asked_line)
+        if line in self._protocols:
+            self.selected = line
+            return encode_line(line)
         return encode_line(NOT_AVAILABLE)
 
     @property
@@ -90,11 +90,11 @@ class Initiator:
     def feed(self, data: bytes) -> bytes:
         """Return no bytes, ever; set `selected` on agreement. Raise `MultistreamError` if the other end declines."""
         self._line_reader.add(data, greeted=self._has_greeted)
-        while self.selected is None and (next_line := self._line_reader.next()) is not None:
-            if not self._has_greeted and next_line == MULTISTREAM:
+        while self.selected is None and (line := self._line_reader.next()) is not None:
+            if not self._has_greeted and line == MULTISTREAM:
                 self._has_greeted = True
-            elif self._has_greeted and next_line == self._protocol:
-                self.selected = next_line
+            elif self._has_greeted and line == self._protocol:
+                self.selected = line
             else:
                 raise MultistreamError(f"{self._protocol} was declined")
         return b""
@@ -110,9 +110,9 @@ class _LineReader:
         self._buffer = b""
         self.count = 0
 
-    def add(self, stream_bytes: bytes, *, greeted: bool) -> None:
+    def add(self, data: bytes, *, greeted: bool) -> None:
         """Add bytes; the first byte that differs from the greeting already shows another protocol."""
-        self._buffer += stream_bytes
+        self._buffer += data
         if not greeted and not _GREETING.startswith(self._buffer[: len(_GREETING)]):
             raise MultistreamError("not multistream-select")
 
@@ -121,34 +121,34 @@ class _LineReader:
         length_and_size = _read_varint(self._buffer)
         if length_and_size is None:
             return None
-        line_length, prefix_bytes = length_and_size
+        line_length, prefix_length = length_and_size
         if not 0 < line_length <= MAX_LINE_BYTES:
             raise MultistreamError("negotiation line too long or empty")
-        if len(self._buffer) < prefix_bytes + line_length:
+        if len(self._buffer) < prefix_length + line_length:
             return None
-        line_bytes = self._buffer[prefix_bytes : prefix_bytes + line_length]
-        self._buffer = self._buffer[prefix_bytes + line_length :]
+        line = self._buffer[prefix_length : prefix_length + line_length]
+        self._buffer = self._buffer[prefix_length + line_length :]
         self.count += 1
         # Without this limit, as in the library, "ls" could be asked without end.
         if self.count > MAX_LINES:
             raise MultistreamError("too many negotiation lines")
-        if line_bytes[-1:] != b"\n" or not line_bytes.isascii():
+        if line[-1:] != b"\n" or not line.isascii():
             raise MultistreamError("malformed negotiation line")
-        return line_bytes[:-1].decode("ascii")
+        return line[:-1].decode("ascii")
 
     @property
     def rest(self) -> bytes:
         return self._buffer
 
 
-def _read_varint(prefix_bytes: bytes) -> tuple[int, int] | None:
+def _read_varint(data: bytes) -> tuple[int, int] | None:
     """Return (value, bytes used), or None while incomplete. Raise `MultistreamError` if it is too long for a line."""
-    line_length = 0
-    for byte_index, prefix_byte in enumerate(prefix_bytes[:_LONGEST_LENGTH_PREFIX]):
-        line_length |= (prefix_byte & 0x7F) << (7 * byte_index)
-        if prefix_byte < 0x80:
-            return line_length, byte_index + 1
+    value = 0
+    for index, byte in enumerate(data[:_LONGEST_LENGTH_PREFIX]):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value, index + 1
     # Without this limit, as in the library, a line of any length would be read into memory.
-    if len(prefix_bytes) >= _LONGEST_LENGTH_PREFIX:
+    if len(data) >= _LONGEST_LENGTH_PREFIX:
         raise MultistreamError("negotiation line too long")
     return None

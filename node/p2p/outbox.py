@@ -45,32 +45,32 @@ class _Queue:
 class Outbox:
     """The waiting messages: any task pushes, the writer takes one frame's worth."""
 
-    def __init__(self, rate_limits: RateLimits, now_seconds: float) -> None:
-        """Create it; gossip and sync together use `BULK_SHARE` of `rate_limits`: the peer never stops reading."""
+    def __init__(self, rates: RateLimits, now: float) -> None:
+        """Create it; gossip and sync together use `BULK_SHARE` of `rates`: the peer never stops reading."""
         self._queues_by_class = {message_class: _Queue() for message_class in MessageClass}
-        self._bulk_meter = RateMeter(rate_limits, now_seconds, BULK_SHARE)
+        self._bulk_meter = RateMeter(rates, now, BULK_SHARE)
         self.dropped = dict.fromkeys(MessageClass, 0)
 
     def __len__(self) -> int:
-        return sum(len(class_queue.messages) for class_queue in self._queues_by_class.values())
+        return sum(len(queue.messages) for queue in self._queues_by_class.values())
 
     @property
     def queued_bytes(self) -> int:
         """The bytes of waiting payload."""
-        return sum(class_queue.queued_bytes for class_queue in self._queues_by_class.values())
+        return sum(queue.queued_bytes for queue in self._queues_by_class.values())
 
     def push(self, kind: FrameKind, payload: bytes) -> bool:
         """Queue a message; False if it was dropped. Raise `ValueError` if the payload exceeds the kind's limit."""
         if len(payload) > max_payload_bytes(kind):
             raise ValueError(f"payload of {kind.name} too long: {len(payload)} bytes")
         message_class = class_of(kind)
-        class_queue = self._queues_by_class[message_class]
-        fits_class = class_queue.queued_bytes + len(payload) <= CLASS_QUEUE_BYTES[message_class]
+        queue = self._queues_by_class[message_class]
+        fits_class = queue.queued_bytes + len(payload) <= CLASS_QUEUE_BYTES[message_class]
         if not fits_class or not self._make_room(message_class, len(payload)):
             self.dropped[message_class] += 1
             return False
-        class_queue.messages.append((kind, payload))
-        class_queue.queued_bytes += len(payload)
+        queue.messages.append((kind, payload))
+        queue.queued_bytes += len(payload)
         return True
 
     def _make_room(self, message_class: MessageClass, wanted_bytes: int) -> bool:
@@ -89,30 +89,28 @@ class Outbox:
     def _has_room(self, wanted_bytes: int) -> bool:
         return self.queued_bytes + wanted_bytes <= MAX_QUEUED_BYTES and len(self) < MAX_QUEUED_MESSAGES
 
-    def take(self, now_seconds: float) -> list[tuple[FrameKind, bytes]]:
+    def take(self, now: float) -> list[tuple[FrameKind, bytes]]:
         """Return the messages of the next frame, best class first; empty if none waits or all are held back."""
         taken_messages: list[tuple[FrameKind, bytes]] = []
         frame_bytes = FRAME_OVERHEAD_BYTES
         for message_class in MessageClass:
-            class_queue = self._queues_by_class[message_class]
-            while class_queue.messages and len(taken_messages) < MAX_MESSAGES_PER_FRAME:
-                message_bytes = len(class_queue.messages[0][1]) + MESSAGE_OVERHEAD_BYTES
+            queue = self._queues_by_class[message_class]
+            while queue.messages and len(taken_messages) < MAX_MESSAGES_PER_FRAME:
+                data = len(queue.messages[0][1]) + MESSAGE_OVERHEAD_BYTES
                 # A message above the target still has to pass: it gets a frame of its own.
                 frame_bytes_max = FRAME_TARGET_BYTES if taken_messages else MAX_FRAME_BYTES
-                if frame_bytes + message_bytes > frame_bytes_max or not self._may_spend(
-                    message_class, message_bytes, now_seconds
-                ):
+                if frame_bytes + data > frame_bytes_max or not self._may_spend(message_class, data, now):
                     return taken_messages
-                taken_messages.append(class_queue.messages.popleft())
-                class_queue.queued_bytes -= message_bytes - MESSAGE_OVERHEAD_BYTES
-                frame_bytes += message_bytes
+                taken_messages.append(queue.messages.popleft())
+                queue.queued_bytes -= data - MESSAGE_OVERHEAD_BYTES
+                frame_bytes += data
         return taken_messages
 
-    def _may_spend(self, message_class: MessageClass, message_bytes: int, now_seconds: float) -> bool:
+    def _may_spend(self, message_class: MessageClass, data: int, now: float) -> bool:
         # Gossip and sync take half of the peer's limits at most, so votes never wait behind them.
         if message_class not in _METERED:
             return True
-        if self._bulk_meter.is_in_debt(now_seconds):
+        if self._bulk_meter.is_in_debt(now):
             return False
-        self._bulk_meter.spend(message_bytes, 1, now_seconds)
+        self._bulk_meter.spend(data, 1, now)
         return True

@@ -38,29 +38,29 @@ class PeerTable:
         """Return the link to a peer."""
         return self._links_by_peer.get(peer_id)
 
-    def keeps_old(self, peer_id: PeerId, *, dialled_by_us: bool, now_seconds: float) -> bool:
+    def keeps_old(self, peer_id: PeerId, *, dialled_by_us: bool, now: float) -> bool:
         """Return whether a new connection to `peer_id` must yield to the existing link."""
-        existing_link = self._links_by_peer.get(peer_id)
+        existing = self._links_by_peer.get(peer_id)
         # Later than this moment both sides did not dial at once: the authenticated peer lost the old link itself.
         if (
-            existing_link is None
-            or existing_link.connection.initiator == dialled_by_us
-            or now_seconds - existing_link.connected_at > SIMULTANEOUS_SECONDS
+            existing is None
+            or existing.connection.initiator == dialled_by_us
+            or now - existing.connected_at > SIMULTANEOUS_SECONDS
         ):
             return False
-        return existing_link.connection.initiator == (self._own_peer_id < peer_id)
+        return existing.connection.initiator == (self._own_peer_id < peer_id)
 
-    def put(self, new_link: Link) -> Link | None:
-        """Enter `new_link`, and return the link that it replaces, which the caller closes."""
-        replaced_link = self._links_by_peer.pop(new_link.peer_id, None)
-        self._links_by_peer[new_link.peer_id] = new_link
-        return replaced_link
+    def put(self, link: Link) -> Link | None:
+        """Enter `link`, and return the link that it replaces, which the caller closes."""
+        replaced = self._links_by_peer.pop(link.peer_id, None)
+        self._links_by_peer[link.peer_id] = link
+        return replaced
 
-    def remove(self, ended_link: Link) -> bool:
-        """Remove `ended_link`; False if another has replaced it."""
-        if self._links_by_peer.get(ended_link.peer_id) is not ended_link:
+    def remove(self, link: Link) -> bool:
+        """Remove `link`; False if another has replaced it."""
+        if self._links_by_peer.get(link.peer_id) is not link:
             return False
-        del self._links_by_peer[ended_link.peer_id]
+        del self._links_by_peer[link.peer_id]
         return True
 
     def ban(self, peer_id: PeerId, until_seconds: float) -> None:

@@ -51,40 +51,38 @@ IsValidator = Callable[[PeerId], bool]
 class WorkAccounts:
     """The accounts of served messages: one for each peer and class, and one for all strangers."""
 
-    def __init__(self, is_validator: IsValidator, now_seconds: float) -> None:
+    def __init__(self, is_validator: IsValidator, now: float) -> None:
         """Create it; `is_validator` returns whether a peer proved a key of the active or the elected set."""
         self._is_validator = is_validator
         self._strangers_accounts = {
-            message_class: _account_of(cpu_share, now_seconds) for message_class, cpu_share in STRANGERS_SHARES.items()
+            message_class: _account_of(share, now) for message_class, share in STRANGERS_SHARES.items()
         }
         self._peer_accounts: OrderedDict[tuple[PeerId, MessageClass], TokenBucket] = OrderedDict()
 
-    def charge(self, peer_id: PeerId, message_class: MessageClass, seconds: float, now_seconds: float) -> None:
+    def charge(self, peer_id: PeerId, message_class: MessageClass, seconds: float, now: float) -> None:
         """Charge a peer for the cost of a message."""
         peer_and_class = (peer_id, message_class)
-        peer_account = self._peer_accounts.pop(peer_and_class, None) or _account_of(
-            PEER_SHARES[message_class], now_seconds
-        )
-        self._peer_accounts[peer_and_class] = peer_account
+        account = self._peer_accounts.pop(peer_and_class, None) or _account_of(PEER_SHARES[message_class], now)
+        self._peer_accounts[peer_and_class] = account
         if len(self._peer_accounts) > MAX_ACCOUNTS:
             self._peer_accounts.popitem(last=False)
-        peer_account.spend(seconds, now_seconds)
+        account.spend(seconds, now)
         if not self._is_validator(peer_id):
-            self._strangers_accounts[message_class].spend(seconds, now_seconds)
+            self._strangers_accounts[message_class].spend(seconds, now)
 
-    def wait_seconds(self, peer_id: PeerId, message_class: MessageClass, now_seconds: float) -> float:
+    def wait_seconds(self, peer_id: PeerId, message_class: MessageClass, now: float) -> float:
         """Return the seconds until the next message of a class from this peer may be served; 0 if it may be now."""
-        peer_account = self._peer_accounts.get((peer_id, message_class))
-        own_wait_seconds = peer_account.wait(now_seconds) if peer_account is not None else 0.0
+        account = self._peer_accounts.get((peer_id, message_class))
+        own_wait_seconds = account.wait(now) if account is not None else 0.0
         return (
             own_wait_seconds
             if self._is_validator(peer_id)
-            else max(own_wait_seconds, self._strangers_accounts[message_class].wait(now_seconds))
+            else max(own_wait_seconds, self._strangers_accounts[message_class].wait(now))
         )
 
 
-def _account_of(cpu_share: float, now_seconds: float) -> TokenBucket:
-    return TokenBucket(cpu_share, cpu_share * BURST_SECONDS, now_seconds)
+def _account_of(share: float, now: float) -> TokenBucket:
+    return TokenBucket(share, share * BURST_SECONDS, now)
 
 
 class ReadingAccounts:
@@ -93,54 +91,48 @@ class ReadingAccounts:
     Many nodes on one machine share one address, the loopback. It gets the share of all strangers together.
     """
 
-    def __init__(
-        self, is_validator: IsValidator, now_seconds: float, clock_seconds: Seconds = trio.current_time
-    ) -> None:
+    def __init__(self, is_validator: IsValidator, now: float, clock_seconds: Seconds = trio.current_time) -> None:
         """Create it, as `WorkAccounts`; connections take the time from `clock_seconds`."""
         self.seconds = clock_seconds
         self._is_validator = is_validator
-        self._strangers_accounts = TokenBucket(STRANGERS_READING_SHARE, STRANGERS_READING_BURST_SECONDS, now_seconds)
+        self._strangers_accounts = TokenBucket(STRANGERS_READING_SHARE, STRANGERS_READING_BURST_SECONDS, now)
         self._accounts: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._accounts)
 
-    def spend(self, host: str, peer_id: PeerId, cpu_seconds: float, now: float) -> float:
+    def spend(self, host: str, peer_id: PeerId, seconds: float, now: float) -> float:
         """Charge a record's cost; return the seconds for which this peer is not to be read."""
-        return max(account.spend(cpu_seconds, now) for account in self._charged_accounts(host, peer_id, now))
+        return max(account.spend(seconds, now) for account in self._charged_accounts(host, peer_id, now))
 
     def wait(self, host: str, peer_id: PeerId, now: float) -> float:
         """Return the seconds for which this peer is not to be read; 0 if it may be."""
         return max(account.wait(now) for account in self._charged_accounts(host, peer_id, now))
 
-    def _charged_accounts(self, host: str, peer_id: PeerId, now_seconds: float) -> list[TokenBucket]:
+    def _charged_accounts(self, host: str, peer_id: PeerId, now: float) -> list[TokenBucket]:
         """Return the accounts to charge: a validator's own, or those of the address and of all strangers."""
         if self._is_validator(peer_id):
-            return [self._account_of(peer_id, now_seconds)]
+            return [self._account_of(peer_id, now)]
         network = _network_of(host)
         if network is None:
             return [self._strangers_accounts]
-        return [self._account_of(network, now_seconds), self._strangers_accounts]
+        return [self._account_of(network, now), self._strangers_accounts]
 
-    def _account_of(self, account_name: str, now_seconds: float) -> TokenBucket:
-        named_account = self._accounts.get(account_name)
-        if named_account is None:
-            named_account = self._accounts[account_name] = TokenBucket(
-                READING_SHARE, READING_BURST_SECONDS, now_seconds
-            )
+    def _account_of(self, account_name: str, now: float) -> TokenBucket:
+        account = self._accounts.get(account_name)
+        if account is None:
+            account = self._accounts[account_name] = TokenBucket(READING_SHARE, READING_BURST_SECONDS, now)
             if len(self._accounts) > MAX_ACCOUNTS:
                 self._accounts.popitem(last=False)
         self._accounts.move_to_end(account_name)
-        return named_account
+        return account
 
 
 def _network_of(host: str) -> str | None:
     """Return the IPv4 address or the IPv6 network to charge for a host; None for this machine itself."""
-    ip_address = ipaddress.ip_address(host.partition("%")[0])
-    if isinstance(ip_address, ipaddress.IPv6Address):
-        if ip_address.ipv4_mapped is None:
-            return (
-                None if ip_address.is_loopback else str(ipaddress.ip_network((ip_address, IPV6_PREFIX), strict=False))
-            )
-        ip_address = ip_address.ipv4_mapped
-    return None if ip_address.is_loopback else str(ip_address)
+    parsed = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is None:
+            return None if parsed.is_loopback else str(ipaddress.ip_network((parsed, IPV6_PREFIX), strict=False))
+        parsed = parsed.ipv4_mapped
+    return None if parsed.is_loopback else str(parsed)

@@ -101,43 +101,41 @@ class YamuxSession:
 
     def open(self) -> int:
         """Open a stream, grant its full window, and return its number."""
-        stream_number = self._next_stream
+        number = self._next_stream
         self._next_stream += 2
-        self._open_streams[stream_number] = _Stream(receive_window=WINDOW_BYTES)
-        self._queue_frame(_WINDOW_UPDATE, _SYN, stream_number, WINDOW_BYTES - INITIAL_WINDOW_BYTES)
-        return stream_number
+        self._open_streams[number] = _Stream(receive_window=WINDOW_BYTES)
+        self._queue_frame(_WINDOW_UPDATE, _SYN, number, WINDOW_BYTES - INITIAL_WINDOW_BYTES)
+        return number
 
-    def data_frame(self, stream_number: int, remaining_data: memoryview) -> tuple[bytes, int]:
-        """Return a frame with as much of `remaining_data` as fits, and the number of bytes of `remaining_data` in it.
+    def data_frame(self, number: int, data: memoryview) -> tuple[bytes, int]:
+        """Return a frame with as much of `data` as fits, and the number of bytes of `data` in it.
 
         Window and frame size limit it.
         """
-        open_stream = self._open_streams.get(stream_number)
-        if open_stream is None:
+        stream = self._open_streams.get(number)
+        if stream is None:
             raise YamuxError("stream is closed")
-        frame_data_bytes = min(len(remaining_data), open_stream.send_window, MAX_DATA_FRAME_BYTES)
+        frame_data_bytes = min(len(data), stream.send_window, MAX_DATA_FRAME_BYTES)
         if frame_data_bytes == 0:
             return b"", 0
-        open_stream.send_window -= frame_data_bytes
-        return _HEADER.pack(0, _DATA, 0, stream_number, frame_data_bytes) + bytes(
-            remaining_data[:frame_data_bytes]
-        ), frame_data_bytes
+        stream.send_window -= frame_data_bytes
+        return _HEADER.pack(0, _DATA, 0, number, frame_data_bytes) + bytes(data[:frame_data_bytes]), frame_data_bytes
 
-    def consume(self, stream_number: int, consumed_bytes: int) -> None:
+    def consume(self, number: int, consumed_bytes: int) -> None:
         """Free `consumed_bytes` of the window. The peer gets the update when half the window has gathered."""
-        open_stream = self._open_streams.get(stream_number)
-        if open_stream is None:
+        stream = self._open_streams.get(number)
+        if stream is None:
             return
-        open_stream.consumed_bytes += consumed_bytes
-        if open_stream.consumed_bytes >= WINDOW_BYTES // 2:
-            open_stream.receive_window += open_stream.consumed_bytes
-            self._queue_frame(_WINDOW_UPDATE, 0, stream_number, open_stream.consumed_bytes)
-            open_stream.consumed_bytes = 0
+        stream.consumed_bytes += consumed_bytes
+        if stream.consumed_bytes >= WINDOW_BYTES // 2:
+            stream.receive_window += stream.consumed_bytes
+            self._queue_frame(_WINDOW_UPDATE, 0, number, stream.consumed_bytes)
+            stream.consumed_bytes = 0
 
-    def reset(self, stream_number: int) -> None:
+    def reset(self, number: int) -> None:
         """Drop a stream at once, at both ends."""
-        if self._open_streams.pop(stream_number, None) is not None:
-            self._queue_frame(_WINDOW_UPDATE, _RST, stream_number, 0)
+        if self._open_streams.pop(number, None) is not None:
+            self._queue_frame(_WINDOW_UPDATE, _RST, number, 0)
 
     def go_away(self, *, protocol_error: bool) -> None:
         """Announce to the peer that this connection ends."""
@@ -157,96 +155,96 @@ class YamuxSession:
     def feed(self, data: bytes) -> list[YamuxEvent]:
         """Return the events in `data`. Raise `YamuxError` if the peer breaks the protocol or a limit."""
         self._read_buffer += data
-        yamux_events: list[YamuxEvent] = []
+        events: list[YamuxEvent] = []
         read_position = 0
         while True:
             if self._body_left:
-                body_chunk = bytes(self._read_buffer[read_position : read_position + self._body_left])
-                read_position += len(body_chunk)
-                self._on_body(body_chunk, yamux_events)
+                chunk = bytes(self._read_buffer[read_position : read_position + self._body_left])
+                read_position += len(chunk)
+                self._on_body(chunk, events)
                 if self._body_left:
                     break
             elif len(self._read_buffer) - read_position >= _HEADER.size:
-                frame_header = _HEADER.unpack_from(self._read_buffer, read_position)
+                header = _HEADER.unpack_from(self._read_buffer, read_position)
                 read_position += _HEADER.size
-                self._on_header(frame_header, yamux_events)
+                self._on_header(header, events)
             else:
                 break
         del self._read_buffer[:read_position]
-        return yamux_events
+        return events
 
-    def _on_header(self, frame_header: tuple[int, int, int, int, int], yamux_events: list[YamuxEvent]) -> None:
-        yamux_version, frame_type, frame_flags, stream_number, frame_length = frame_header
-        if yamux_version != 0 or frame_type > _GO_AWAY:
+    def _on_header(self, header: tuple[int, int, int, int, int], events: list[YamuxEvent]) -> None:
+        version, frame_type, flags, number, length = header
+        if version != 0 or frame_type > _GO_AWAY:
             raise YamuxError("not a yamux frame")
         if frame_type == _PING:
-            if frame_flags & _SYN:
-                self._queue_frame(_PING, _ACK, 0, frame_length)
+            if flags & _SYN:
+                self._queue_frame(_PING, _ACK, 0, length)
             return
         if frame_type == _GO_AWAY:
-            yamux_events.append(PeerLeft())
+            events.append(PeerLeft())
             return
-        if frame_flags & _SYN:
-            self._on_open(stream_number, yamux_events)
+        if flags & _SYN:
+            self._on_open(number, events)
         if frame_type == _DATA:
-            self._start_body(stream_number, frame_flags, frame_length)
-        elif (open_stream := self._open_streams.get(stream_number)) is not None:
+            self._start_body(number, flags, length)
+        elif (stream := self._open_streams.get(number)) is not None:
             # Saturating: a peer's updates could otherwise exceed the 32 bits of a window.
-            open_stream.send_window = min(MAX_SEND_WINDOW, open_stream.send_window + frame_length)
-            yamux_events.append(WindowOpened(stream_number))
+            stream.send_window = min(MAX_SEND_WINDOW, stream.send_window + length)
+            events.append(WindowOpened(number))
         if not self._body_left:
-            self._on_flags(stream_number, frame_flags, yamux_events)
+            self._on_flags(number, flags, events)
 
-    def _on_open(self, stream_number: int, yamux_events: list[YamuxEvent]) -> None:
+    def _on_open(self, number: int, events: list[YamuxEvent]) -> None:
         # yamux: the dialler opens odd streams, the listener even ones.
-        if stream_number == 0 or stream_number % 2 == self._next_stream % 2 or stream_number in self._open_streams:
+        if number == 0 or number % 2 == self._next_stream % 2 or number in self._open_streams:
             raise YamuxError("stream number that the peer cannot open")
         # The library has no such limit: it opens any number of streams.
         if len(self._open_streams) >= MAX_STREAMS:
             self._refused_count += 1
             if self._refused_count > MAX_REFUSED_STREAMS:
                 raise YamuxError("too many streams")
-            self._queue_frame(_WINDOW_UPDATE, _RST, stream_number, 0)
+            self._queue_frame(_WINDOW_UPDATE, _RST, number, 0)
             return
-        self._open_streams[stream_number] = _Stream(receive_window=WINDOW_BYTES)
-        self._queue_frame(_WINDOW_UPDATE, _ACK, stream_number, WINDOW_BYTES - INITIAL_WINDOW_BYTES)
-        yamux_events.append(StreamOpened(stream_number))
+        self._open_streams[number] = _Stream(receive_window=WINDOW_BYTES)
+        self._queue_frame(_WINDOW_UPDATE, _ACK, number, WINDOW_BYTES - INITIAL_WINDOW_BYTES)
+        events.append(StreamOpened(number))
 
-    def _start_body(self, stream_number: int, frame_flags: int, body_length: int) -> None:
+    def _start_body(self, number: int, flags: int, length: int) -> None:
         """Charge announced data to the window before any of it is accepted."""
-        open_stream = self._open_streams.get(stream_number)
-        if open_stream is None:
+        stream = self._open_streams.get(number)
+        if stream is None:
             # Data may be under way on a stream that this end has just reset, but no more than the windows of all
             # streams.
-            self._stray_bytes += body_length
+            self._stray_bytes += length
             if self._stray_bytes > WINDOW_BYTES * MAX_STREAMS:
                 raise YamuxError("data on streams that do not exist")
         else:
             # The library only warns here and goes on buffering: one peer could fill the memory.
-            if body_length > open_stream.receive_window:
+            if length > stream.receive_window:
                 raise YamuxError("receive window exceeded")
-            open_stream.receive_window -= body_length
-        self._body_stream = stream_number
-        self._body_flags = frame_flags
-        self._body_left = body_length
+            stream.receive_window -= length
+        self._body_stream = number
+        self._body_flags = flags
+        self._body_left = length
 
-    def _on_body(self, body_chunk: bytes, yamux_events: list[YamuxEvent]) -> None:
-        self._body_left -= len(body_chunk)
-        if body_chunk and self._body_stream in self._open_streams:
-            yamux_events.append(StreamData(self._body_stream, body_chunk))
+    def _on_body(self, chunk: bytes, events: list[YamuxEvent]) -> None:
+        self._body_left -= len(chunk)
+        if chunk and self._body_stream in self._open_streams:
+            events.append(StreamData(self._body_stream, chunk))
         if not self._body_left:
-            self._on_flags(self._body_stream, self._body_flags, yamux_events)
+            self._on_flags(self._body_stream, self._body_flags, events)
 
-    def _on_flags(self, stream_number: int, frame_flags: int, yamux_events: list[YamuxEvent]) -> None:
+    def _on_flags(self, number: int, flags: int, events: list[YamuxEvent]) -> None:
         """Act on FIN and RST. A half-closed stream is of no use here: FIN ends it like RST, and the peer is told."""
-        if not frame_flags & (_FIN | _RST) or self._open_streams.pop(stream_number, None) is None:
+        if not flags & (_FIN | _RST) or self._open_streams.pop(number, None) is None:
             return
-        if frame_flags & _FIN:
-            self._queue_frame(_WINDOW_UPDATE, _FIN, stream_number, 0)
-        yamux_events.append(StreamClosed(stream_number))
+        if flags & _FIN:
+            self._queue_frame(_WINDOW_UPDATE, _FIN, number, 0)
+        events.append(StreamClosed(number))
 
-    def _queue_frame(self, frame_type: int, frame_flags: int, stream_number: int, frame_length: int) -> None:
-        self._outgoing_frames += _HEADER.pack(0, frame_type, frame_flags, stream_number, frame_length)
+    def _queue_frame(self, frame_type: int, flags: int, number: int, length: int) -> None:
+        self._outgoing_frames += _HEADER.pack(0, frame_type, flags, number, length)
         # Each ping demands an answer. A peer that never reads would make this node store them all.
         if len(self._outgoing_frames) > MAX_OUTGOING_BYTES:
             raise YamuxError("peer requests answers faster than it reads")

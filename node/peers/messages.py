@@ -64,11 +64,11 @@ HANDOFFS: Codec[tuple[bytes, ...]] = codec(
 
 def encode_answer(oldest_first: Iterable[bytes]) -> bytes:
     """Return an answer with as many of the blocks as fit, at least one."""
-    chosen_blocks: list[bytes] = []
+    chosen: list[bytes] = []
     answer_bytes = 0
     for block_bytes in oldest_first:
         answer_bytes += len(block_bytes) + 4
-        if chosen_blocks and (answer_bytes > ANSWER_BYTES_MAX or len(chosen_blocks) == BLOCKS_PER_ANSWER_MAX):
+        if chosen and (answer_bytes > ANSWER_BYTES_MAX or len(chosen) == BLOCKS_PER_ANSWER_MAX):
             break
-        chosen_blocks.append(block_bytes)
-    return BLOCKS.encode(tuple(chosen_blocks))
+        chosen.append(block_bytes)
+    return BLOCKS.encode(tuple(chosen))

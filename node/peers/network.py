@@ -42,34 +42,30 @@ _LOG: Final = logging.getLogger(__name__)
 def load(path: Path) -> list[Address]:
     """Return the readable addresses of the file."""
     try:
-        with path.open("rb") as addresses_file:
+        with path.open("rb") as file:
             # Damage costs only the lines that it hits: bytes that are not ASCII are replaced.
-            file_text = addresses_file.read(MAX_FILE_BYTES).decode("ascii", "replace")
+            text = file.read(MAX_FILE_BYTES).decode("ascii", "replace")
     except FileNotFoundError:
         return []
     except OSError as error:
         _LOG.warning("%s cannot be read: %s. The node searches for peers again", path, error)
         return []
-    peer_addresses = [
-        peer_address
-        for address_line in file_text.splitlines()
-        if (peer_address := _read_address(address_line)) is not None
-    ]
-    return peer_addresses[:MAX_KEPT]
+    addresses = [address for line in text.splitlines() if (address := _read_address(line)) is not None]
+    return addresses[:MAX_KEPT]
 
 
 def save(path: Path, addresses: Iterable[Address]) -> None:
     """Write the first `MAX_KEPT` addresses. A failed write is logged and otherwise ignored."""
-    address_lines = [f"{peer_address}\n" for peer_address in addresses][:MAX_KEPT]
+    lines = [f"{address}\n" for address in addresses][:MAX_KEPT]
     try:
-        private_file.replace(path, "".join(address_lines).encode("ascii"))
+        private_file.replace(path, "".join(lines).encode("ascii"))
     except OSError as error:
         _LOG.warning("%s cannot be written: %s. After a restart, the node searches for peers again", path, error)
 
 
-def _read_address(address_line: str) -> Address | None:
+def _read_address(line: str) -> Address | None:
     try:
-        return parse_address(address_line)
+        return parse_address(line)
     except AddressError:
         return None
 
@@ -84,10 +80,10 @@ class Network:
 
 
 def open_network(
-    node_config: Config,
+    config: Config,
     paths: Paths,
-    chain_spec: ChainSpec,
-    genesis_hash: bytes,
+    spec: ChainSpec,
+    genesis: bytes,
     *,
     prove_peer: ProvePeer | None,
     is_seated: IsSeated,
@@ -99,20 +95,20 @@ def open_network(
     peers pay for CPU. Raise `BadInputError` if a setting is invalid.
     """
     with as_bad_input(IdentityError, TransportError, ValueError):
-        identity = _identity(node_config, paths)
-        peer_proofs = PeerProofs(genesis_hash, is_seated)
+        identity = _identity(config, paths)
+        peer_proofs = PeerProofs(genesis, is_seated)
         settings = TransportConfig(
-            genesis=genesis_hash,
+            genesis=genesis,
             role=Role.FULL if prove_peer is None else Role.VALIDATOR,
             hello=b"" if prove_peer is None else prove_peer(identity.peer_id),
-            listen_host=node_config.listen_host,
-            listen_port=node_config.port,
-            bootnodes=(*chain_spec.boot_nodes, *node_config.bootnodes),
-            public_addresses=node_config.public_addresses,
+            listen_host=config.listen_host,
+            listen_port=config.port,
+            bootnodes=(*spec.boot_nodes, *config.bootnodes),
+            public_addresses=config.public_addresses,
             known=load(paths.peers),
             keep=partial(save, paths.peers),
             # All nodes of a devnet share one machine: private addresses, and many connections from one host.
-            devnet=chain_spec.chain_type != "Live",
+            devnet=spec.chain_type != "Live",
         )
         transport = Libp2pTransport(
             settings, identity, peer_proofs.accepts, _random_source(), peer_proofs.is_validator, clock_seconds
@@ -125,9 +121,9 @@ def new_gossip() -> Gossip:
     return Gossip(_random_source())
 
 
-def _identity(node_config: Config, paths: Paths) -> NodeIdentity:
-    if node_config.node_key is not None:
-        return identity_from_seed(node_config.node_key)
+def _identity(config: Config, paths: Paths) -> NodeIdentity:
+    if config.node_key is not None:
+        return identity_from_seed(config.node_key)
     return load_or_create(paths.node_key)
 
 

@@ -50,13 +50,13 @@ class Peers:
 
     def send(self, peer: Peer, message: Message) -> None:
         """Queue a consensus message for one peer."""
-        for message_part in _fitting_parts(message):
-            self.transport.send(peer.decode(), CONSENSUS_KINDS[type(message_part)], MESSAGE.encode(message_part))
+        for part in _fitting_parts(message):
+            self.transport.send(peer.decode(), CONSENSUS_KINDS[type(part)], MESSAGE.encode(part))
 
     def broadcast(self, message: Message) -> None:
         """Queue a consensus message for all connected peers."""
-        for message_part in _fitting_parts(message):
-            self.transport.broadcast(CONSENSUS_KINDS[type(message_part)], MESSAGE.encode(message_part))
+        for part in _fitting_parts(message):
+            self.transport.broadcast(CONSENSUS_KINDS[type(part)], MESSAGE.encode(part))
 
     def announce(self, block_bytes: bytes) -> None:
         """Queue a block's bytes for all connected peers."""
@@ -83,10 +83,10 @@ class Peers:
 
     def peer_ids(self) -> list[str]:
         """Return the connected peers, up to `IDS_SECONDS` old: gossip asks for every message."""
-        now_seconds = monotonic()
-        if now_seconds >= self._ids_until:
-            self._peer_ids = [peer_info.peer for peer_info in self.transport.peers()]
-            self._ids_until = now_seconds + IDS_SECONDS
+        now = monotonic()
+        if now >= self._ids_until:
+            self._peer_ids = [info.peer for info in self.transport.peers()]
+            self._ids_until = now + IDS_SECONDS
         return self._peer_ids
 
     def penalise(self, peer: Peer, reason: str, now_ms: int, weight: int = 1) -> None:
@@ -111,15 +111,12 @@ def _fitting_parts(message: Message) -> list[Message]:
     """Return the message, split into several if its certificates do not fit into one."""
     if not isinstance(message, Certified):
         return [message]
-    message_parts: list[Message] = []
-    part_start = part_bytes = 0
+    parts: list[Message] = []
+    start = part_bytes = 0
     for position, certificate in enumerate(message.certificates):
         certificate_bytes = len(CERTIFICATE.encode(certificate))
-        if (
-            position > part_start
-            and part_bytes + certificate_bytes > MAX_SMALL_PAYLOAD_BYTES - CERTIFIED_OVERHEAD_BYTES
-        ):
-            message_parts.append(Certified(message.certificates[part_start:position]))
-            part_start, part_bytes = position, 0
+        if position > start and part_bytes + certificate_bytes > MAX_SMALL_PAYLOAD_BYTES - CERTIFIED_OVERHEAD_BYTES:
+            parts.append(Certified(message.certificates[start:position]))
+            start, part_bytes = position, 0
         part_bytes += certificate_bytes
-    return [*message_parts, Certified(message.certificates[part_start:])]
+    return [*parts, Certified(message.certificates[start:])]

@@ -71,24 +71,24 @@ class Arrivals:
         self._own_writers = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
-        return sum(len(source_queue.arrivals) for source_queue in self._queues_by_source.values())
+        return sum(len(queue.arrivals) for queue in self._queues_by_source.values())
 
-    def offer(self, new_arrival: Arrival) -> bool:
+    def offer(self, arrival: Arrival) -> bool:
         """Add a peer's extrinsic; False if it is already waiting or finds no room."""
         # Every peer sends the same extrinsic within moments; the node judges it once.
-        if new_arrival.extrinsic_hash in self._under_way or self._peers_size >= PEERS_BYTES_MAX:
+        if arrival.extrinsic_hash in self._under_way or self._peers_size >= PEERS_BYTES_MAX:
             return False
-        source_queue = self._queues_by_source.get(new_arrival.source)
-        if source_queue is not None and not source_queue.has_room():
+        queue = self._queues_by_source.get(arrival.source)
+        if queue is not None and not queue.has_room():
             return False
-        self._under_way.add(new_arrival.extrinsic_hash)
-        self._peers_size += len(new_arrival.raw)
-        self._append_arrival(new_arrival)
+        self._under_way.add(arrival.extrinsic_hash)
+        self._peers_size += len(arrival.raw)
+        self._append_arrival(arrival)
         return True
 
     async def put(self, arrivals: Sequence[Arrival]) -> None:
         """Add extrinsics of this node's users, in order, once there is room; a single call may exceed the bound."""
-        while (source_queue := self._queues_by_source.get(None)) is not None and not source_queue.has_room():
+        while (queue := self._queues_by_source.get(None)) is not None and not queue.has_room():
             await self._own_writers.park()
         for arrival in arrivals:
             self._append_arrival(arrival)
@@ -97,20 +97,20 @@ class Arrivals:
         """Return the next extrinsic to judge."""
         if not self._source_turns:
             return None
-        next_source = self._source_turns.popleft()
-        source_queue = self._queues_by_source[next_source]
-        next_arrival = source_queue.arrivals.popleft()
-        source_queue.size -= len(next_arrival.raw)
-        if next_source is None:
+        source = self._source_turns.popleft()
+        queue = self._queues_by_source[source]
+        arrival = queue.arrivals.popleft()
+        queue.size -= len(arrival.raw)
+        if source is None:
             if self._own_writers:
                 self._own_writers.unpark()
         else:
-            self._peers_size -= len(next_arrival.raw)
-        if source_queue.arrivals:
-            self._source_turns.append(next_source)
+            self._peers_size -= len(arrival.raw)
+        if queue.arrivals:
+            self._source_turns.append(source)
         else:
-            del self._queues_by_source[next_source]
-        return next_arrival
+            del self._queues_by_source[source]
+        return arrival
 
     async def wait(self) -> None:
         """Wait until there is one."""
@@ -124,11 +124,11 @@ class Arrivals:
         if arrival.submission is not None:
             arrival.submission.note()
 
-    def _append_arrival(self, new_arrival: Arrival) -> None:
-        source_queue = self._queues_by_source.get(new_arrival.source)
-        if source_queue is None:
-            source_queue = self._queues_by_source[new_arrival.source] = _Queue()
-            self._source_turns.append(new_arrival.source)
-        source_queue.arrivals.append(new_arrival)
-        source_queue.size += len(new_arrival.raw)
+    def _append_arrival(self, arrival: Arrival) -> None:
+        queue = self._queues_by_source.get(arrival.source)
+        if queue is None:
+            queue = self._queues_by_source[arrival.source] = _Queue()
+            self._source_turns.append(arrival.source)
+        queue.arrivals.append(arrival)
+        queue.size += len(arrival.raw)
         self._has_arrivals.set()

@@ -64,18 +64,18 @@ class AttestationPool(Listener):
         peers: Peers,
         gossip: Gossip,
         best_block_id: Callable[[], bytes],
-        blame_peer: Blame,
+        blame: Blame,
         clock_seconds: Seconds,
     ) -> None:
         """Create the pool; `best_block_id` returns the id of the block on whose state arrivals are judged.
 
-        `blame_peer` and `clock_seconds` are for `Spreading`.
+        `blame` and `clock_seconds` are for `Spreading`.
         """
         self._chain = chain
         self._decode_attestation = chain.runtime.codecs.of(AttestationWire).decode
         self._judged_state = JudgedState(chain, best_block_id)
         self._spreading = Spreading(
-            FrameKind.ATTESTATION, peers, gossip, self._judged_state.block_id, blame_peer, clock_seconds
+            FrameKind.ATTESTATION, peers, gossip, self._judged_state.block_id, blame, clock_seconds
         )
         self._kept: dict[OrderKey, _Kept] = {}
         self._bytes = 0
@@ -94,79 +94,73 @@ class AttestationPool(Listener):
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take an attestation from a peer, and pass it on."""
-        self._spreading.hear(kind, payload, peer, lambda raw_attestation: self._add_attestation(raw_attestation, peer))
+        self._spreading.hear(kind, payload, peer, lambda raw: self._add_attestation(raw, peer))
 
-    def _add_attestation(self, raw_attestation: bytes, source_peer: str | None = None) -> None:
-        signed_attestation: AnyAttestation = decoded(self._decode_attestation, raw_attestation, "Attestation")
-        step_key = order_key(signed_attestation)
+    def _add_attestation(self, raw: bytes, source: str | None = None) -> None:
+        signed: AnyAttestation = decoded(self._decode_attestation, raw, "Attestation")
+        step_key = order_key(signed)
         if step_key in self._kept:
             refusal_detail = "the pool has one for this step of this work"
             raise PoolRefusalError(ALREADY_KNOWN, "Attestation is already known", refusal_detail)
-        if len(self._kept) >= COUNT_MAX or self._bytes + len(raw_attestation) > BYTES_MAX:
+        if len(self._kept) >= COUNT_MAX or self._bytes + len(raw) > BYTES_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many attestations wait")
-        signer_key = signed_attestation.statement.provider_key
-        self._failed_checks.refuse_more(
-            source_peer, signer_key, self._chain.parameters.epoch_of(self._chain.final.facts.height)
-        )
-        lasting_problem = source_of(signed_attestation, self._judged_state.bound().pallets).lasting_problem(
-            signed_attestation
-        )
+        signer = signed.statement.provider_key
+        self._failed_checks.refuse_more(source, signer, self._chain.parameters.epoch_of(self._chain.final.facts.height))
+        lasting_problem = source_of(signed, self._judged_state.bound().pallets).lasting_problem(signed)
         if lasting_problem == BAD_SIGNATURE:  # the statement names the key, so no state can explain a bad signature
-            self._failed_checks.note(source_peer, signer_key)
+            self._failed_checks.note(source, signer)
             raise ForgedError(INVALID, "Invalid Attestation", lasting_problem)
         if lasting_problem:
             raise PoolRefusalError(INVALID, "Invalid Attestation", lasting_problem)
-        self._kept[step_key] = _Kept(signed_attestation, len(raw_attestation), self._chain.final.facts.height)
-        self._bytes += len(raw_attestation)
+        self._kept[step_key] = _Kept(signed, len(raw), self._chain.final.facts.height)
+        self._bytes += len(raw)
 
     # --- inherents
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
         """Yield the call that attaches every valid attestation, if there is one. Leave `bound` unchanged."""
-        chosen_attestations = self._admissible(bound)
-        if chosen_attestations:
-            yield Attestations.attach(attestations=tuple(chosen_attestations))
+        chosen = self._admissible(bound)
+        if chosen:
+            yield Attestations.attach(attestations=tuple(chosen))
 
-    def _admissible(self, bound_state: Bound) -> list[AnyAttestation]:
+    def _admissible(self, bound: Bound) -> list[AnyAttestation]:
         """Attach each attestation in turn, keep those that succeed, and undo all changes.
 
         One attestation may close a race for another, or open the next step of a task.
         """
-        chosen_attestations: list[AnyAttestation] = []
-        total_bytes, spent_ref_time, ref_time_room = 0, 0, bound_state[Attestations].room().ref_time
+        chosen: list[AnyAttestation] = []
+        total_bytes, spent_ref_time, ref_time_room = 0, 0, bound[Attestations].room().ref_time
         try:
-            with bound_state.overlay.transaction():
+            with bound.overlay.transaction():
                 for step_key in sorted(self._kept):
-                    kept_entry = self._kept[step_key]
+                    kept = self._kept[step_key]
                     if (
-                        len(chosen_attestations) == ATTESTATIONS_PER_BLOCK_MAX
-                        or total_bytes + kept_entry.size_bytes > ATTESTATION_BYTES_PER_BLOCK_MAX
+                        len(chosen) == ATTESTATIONS_PER_BLOCK_MAX
+                        or total_bytes + kept.size_bytes > ATTESTATION_BYTES_PER_BLOCK_MAX
                     ):
                         break
-                    attached_weight = _weight_attached(bound_state, kept_entry.signed_attestation)
-                    if attached_weight is None:
+                    weight = _weight_attached(bound, kept.signed_attestation)
+                    if weight is None:
                         continue
-                    spent_ref_time += (
-                        attached_weight.ref_time
-                    )  # each includes an inherent's fixed weight: an upper bound
+                    spent_ref_time += weight.ref_time  # each includes an inherent's fixed weight: an upper bound
                     if spent_ref_time > ref_time_room:
                         break
-                    chosen_attestations.append(kept_entry.signed_attestation)
-                    total_bytes += kept_entry.size_bytes
+                    chosen.append(kept.signed_attestation)
+                    total_bytes += kept.size_bytes
                 raise _UndoError  # noqa: TRY301  # the only way to undo a transaction of the overlay
         except _UndoError:
-            return chosen_attestations
+            return chosen
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Drop attestations that the final chain holds, and old ones."""
-        for final_block in blocks:
-            for signed_attestation in self._attached_attestations(final_block):
-                self._forget_entry(order_key(signed_attestation))
+        for block in blocks:
+            for signed in self._attached_attestations(block):
+                self._forget_entry(order_key(signed))
         oldest_height = blocks[-1].facts.height - KEPT_BLOCKS
-        outdated_keys = [step_key for step_key, kept_entry in self._kept.items() if kept_entry.height < oldest_height]
+        outdated_keys = [step_key for step_key, kept in self._kept.items() if kept.height < oldest_height]
         for step_key in (*outdated_keys, *self._passed_keys()):
             self._forget_entry(step_key)
-        assert self._bytes == sum(kept_entry.size_bytes for kept_entry in self._kept.values()), (
+        assert self._bytes == sum(kept.size_bytes for kept in self._kept.values()), (
             "the byte count is the sum of the kept sizes"
         )
 
@@ -180,34 +174,32 @@ class AttestationPool(Listener):
         judged_pallets = self._judged_state.bound().pallets
         return [
             step_key
-            for step_key, kept_entry in self._kept.items()
-            if source_of(kept_entry.signed_attestation, judged_pallets).is_overtaken(kept_entry.signed_attestation)
+            for step_key, kept in self._kept.items()
+            if source_of(kept.signed_attestation, judged_pallets).is_overtaken(kept.signed_attestation)
         ]
 
-    def _attached_attestations(self, executed_block: ExecutedBlock) -> tuple[AnyAttestation, ...]:
-        for raw_attestation in executed_block.extrinsics[1:2]:
-            extrinsic = decode_extrinsic(self._chain.runtime, raw_attestation)
+    def _attached_attestations(self, block: ExecutedBlock) -> tuple[AnyAttestation, ...]:
+        for raw in block.extrinsics[1:2]:
+            extrinsic = decode_extrinsic(self._chain.runtime, raw)
             if extrinsic.authorization is None and extrinsic.call.method.pallet is Attestations:
                 (attestations,) = extrinsic.call.arguments
                 return tuple(attestations)
         return ()
 
     def _forget_entry(self, step_key: OrderKey) -> None:
-        kept_entry = self._kept.pop(step_key, None)
-        if kept_entry is not None:
-            self._bytes -= kept_entry.size_bytes
+        kept = self._kept.pop(step_key, None)
+        if kept is not None:
+            self._bytes -= kept.size_bytes
 
 
 class _UndoError(Exception):
     """A trial ends: undo its changes."""
 
 
-def _weight_attached(bound_state: Bound, signed_attestation: AnyAttestation) -> Weight | None:
+def _weight_attached(bound: Bound, signed: AnyAttestation) -> Weight | None:
     """Attach one attestation and return its weight; None if it may not be attached yet."""
     try:
-        with bound_state.overlay.transaction():
-            return bound_state.dispatch(
-                Attestations.attach(attestations=(signed_attestation,)), Unsigned()
-            ).actual_weight
+        with bound.overlay.transaction():
+            return bound.dispatch(Attestations.attach(attestations=(signed,)), Unsigned()).actual_weight
     except (InvalidBlock, DispatchError):
         return None

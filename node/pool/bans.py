@@ -17,9 +17,9 @@ BAN_SECONDS = 120.0
 BANNED_LIMIT = 10_000  # in one list
 
 
-def brought_by(source_peer: str | None, signer: bytes) -> bytes:
+def brought_by(source: str | None, signer: bytes) -> bytes:
     """Return the name under which a signer is banned at one source: other sources stay unaffected."""
-    return signer + (source_peer or "").encode()
+    return signer + (source or "").encode()
 
 
 class BanList:
@@ -35,10 +35,10 @@ class BanList:
         while len(self._banned_until) > BANNED_LIMIT:
             self._banned_until.popitem(last=False)
 
-    def refuse(self, asking_name: bytes, now_seconds: Callable[[], float]) -> None:
-        """Raise `PoolRefusalError` if the name is banned; `now_seconds` is called only for a name in the list."""
+    def refuse(self, asking_name: bytes, now: Callable[[], float]) -> None:
+        """Raise `PoolRefusalError` if the name is banned; `now` is called only for a name in the list."""
         banned_until = self._banned_until.get(asking_name)
-        if banned_until is not None and banned_until > now_seconds():
+        if banned_until is not None and banned_until > now():
             raise PoolRefusalError(
                 BANNED, "Transaction is temporarily banned", f"it was invalid in the last {BAN_SECONDS:.0f} s"
             )

@@ -50,27 +50,25 @@ class Entrance:
     """The path of arrivals to the examiner, and of its results to the waiting callers."""
 
     def __init__(
-        self, examiner: Examiner, verifier: Verifier, blame_peer: Blame, clock_seconds: Seconds = perf_counter
+        self, examiner: Examiner, verifier: Verifier, blame: Blame, clock_seconds: Seconds = perf_counter
     ) -> None:
         self.arrivals = Arrivals()
         self._examiner = examiner
         self._verifier = verifier
-        self._blame_peer = blame_peer
+        self._blame_peer = blame
         self._clock_seconds = clock_seconds
         self._manners = Manners(clock_seconds())
         self._batch_sender, self._batch_receiver = trio.open_memory_channel[tuple[list[Vetted], Verdicts]](CHECKING_MAX)
 
-    async def submit(self, raw_extrinsics: list[bytes]) -> list[bytes | Refusal]:
+    async def submit(self, raws: list[bytes]) -> list[bytes | Refusal]:
         """Judge extrinsics of this node's users, in order; return for each its hash or its refusal."""
-        if not raw_extrinsics:
+        if not raws:
             return []
-        submission = Submission(len(raw_extrinsics))
-        arrivals = [
-            Arrival(raw_extrinsic, None, blake2_256(raw_extrinsic), submission) for raw_extrinsic in raw_extrinsics
-        ]
+        submission = Submission(len(raws))
+        arrivals = [Arrival(raw, None, blake2_256(raw), submission) for raw in raws]
         await self.arrivals.put(arrivals)
         await submission.done.wait()
-        return [new_arrival.refusal or new_arrival.extrinsic_hash for new_arrival in arrivals]
+        return [arrival.refusal or arrival.extrinsic_hash for arrival in arrivals]
 
     def offer(self, raw: bytes, peer: str, extrinsic_hash: bytes) -> bool:
         """Take a peer's extrinsic; False if it is dropped."""
@@ -87,56 +85,54 @@ class Entrance:
     async def _serve_door(self) -> None:
         while True:
             await self.arrivals.wait()
-            vetted_batch = self._one_turn()
-            if vetted_batch:
-                verdicts = self._verifier.begin([vetted_extrinsic.claim for vetted_extrinsic in vetted_batch])
-                await self._batch_sender.send((vetted_batch, verdicts))
+            batch = self._one_turn()
+            if batch:
+                verdicts = self._verifier.begin([vetted.claim for vetted in batch])
+                await self._batch_sender.send((batch, verdicts))
             await trio.lowlevel.checkpoint()
 
     def _one_turn(self) -> list[Vetted]:
-        vetted_batch: list[Vetted] = []
-        now_seconds = started_at = self._clock_seconds()
-        while len(vetted_batch) < BATCH_MAX and now_seconds - started_at < TURN_SECONDS:
-            next_arrival = self.arrivals.take()
-            if next_arrival is None:
+        batch: list[Vetted] = []
+        now = started_at = self._clock_seconds()
+        while len(batch) < BATCH_MAX and now - started_at < TURN_SECONDS:
+            arrival = self.arrivals.take()
+            if arrival is None:
                 break
             try:
-                vetted_batch.append(self._examiner.check_outside(next_arrival))
+                batch.append(self._examiner.check_outside(arrival))
             except PoolRefusalError as error:
-                self._refuse_arrival(next_arrival, error.refusal, self._clock_seconds() - now_seconds)
-            now_seconds = self._clock_seconds()
-        return vetted_batch
+                self._refuse_arrival(arrival, error.refusal, self._clock_seconds() - now)
+            now = self._clock_seconds()
+        return batch
 
     async def _serve_entry(self) -> None:
-        async for vetted_batch, verdicts in self._batch_receiver:
-            verdicts_valid = await verdicts.wait()
-            started_at = now_seconds = self._clock_seconds()
-            for vetted_extrinsic, is_signed in zip(vetted_batch, verdicts_valid, strict=True):
-                self._enter_pool(vetted_extrinsic, now_seconds, is_signed=is_signed)
-                now_seconds = self._clock_seconds()
-                if now_seconds - started_at >= TURN_SECONDS:
+        async for batch, verdicts in self._batch_receiver:
+            valid = await verdicts.wait()
+            started_at = now = self._clock_seconds()
+            for vetted, is_signed in zip(batch, valid, strict=True):
+                self._enter_pool(vetted, now, is_signed=is_signed)
+                now = self._clock_seconds()
+                if now - started_at >= TURN_SECONDS:
                     await trio.lowlevel.checkpoint()
-                    started_at = now_seconds = self._clock_seconds()
+                    started_at = now = self._clock_seconds()
 
-    def _enter_pool(self, vetted_extrinsic: Vetted, started_at: float, *, is_signed: bool) -> None:
-        next_arrival = vetted_extrinsic.arrival
+    def _enter_pool(self, vetted: Vetted, started_at: float, *, is_signed: bool) -> None:
+        arrival = vetted.arrival
         try:
-            self._examiner.enter(vetted_extrinsic, is_signed=is_signed)
+            self._examiner.enter(vetted, is_signed=is_signed)
         except PoolRefusalError as error:
             # The worker's time is not measured here, so a bad signature is charged a fixed estimate.
             spent_seconds = self._clock_seconds() - started_at if is_signed else BAD_SIGNATURE_SECONDS
-            self._refuse_arrival(next_arrival, error.refusal, spent_seconds + len(next_arrival.raw) * BYTE_SECONDS)
+            self._refuse_arrival(arrival, error.refusal, spent_seconds + len(arrival.raw) * BYTE_SECONDS)
             return
-        if next_arrival.source is not None:
-            self._manners.on_admitted(next_arrival.source, self._clock_seconds())
-        self.arrivals.judged(next_arrival)
+        if arrival.source is not None:
+            self._manners.on_admitted(arrival.source, self._clock_seconds())
+        self.arrivals.judged(arrival)
 
-    def _refuse_arrival(self, refused_arrival: Arrival, refusal: Refusal, spent_seconds: float) -> None:
-        refused_arrival.refusal = refusal
-        if refused_arrival.source is not None:
+    def _refuse_arrival(self, arrival: Arrival, refusal: Refusal, spent_seconds: float) -> None:
+        arrival.refusal = refusal
+        if arrival.source is not None:
             is_forged = refusal.code == UNDECODABLE or refusal == BAD_PROOF
-            if self._manners.on_refused(
-                refused_arrival.source, spent_seconds, self._clock_seconds(), is_forged=is_forged
-            ):
-                self._blame_peer(refused_arrival.source, f"extrinsics that no honest node relays: {refusal.text}")
-        self.arrivals.judged(refused_arrival)
+            if self._manners.on_refused(arrival.source, spent_seconds, self._clock_seconds(), is_forged=is_forged):
+                self._blame_peer(arrival.source, f"extrinsics that no honest node relays: {refusal.text}")
+        self.arrivals.judged(arrival)

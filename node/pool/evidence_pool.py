@@ -47,18 +47,18 @@ class EvidencePool(Listener):
         peers: Peers,
         gossip: Gossip,
         best_block_id: Callable[[], bytes],
-        blame_peer: Blame,
+        blame: Blame,
         clock_seconds: Seconds,
     ) -> None:
         """Create the pool; `best_block_id` returns the id of the block on whose state arrivals are judged.
 
-        `blame_peer` and `clock_seconds` are for `Spreading`.
+        `blame` and `clock_seconds` are for `Spreading`.
         """
         self._chain = chain
         self._judged_state = JudgedState(chain, best_block_id)
         self._final_state = JudgedState(chain, lambda: chain.final.facts.id)
         self._spreading = Spreading(
-            FrameKind.EVIDENCE, peers, gossip, self._judged_state.block_id, blame_peer, clock_seconds
+            FrameKind.EVIDENCE, peers, gossip, self._judged_state.block_id, blame, clock_seconds
         )
         self._kept_evidence: dict[bytes, Proof] = {}
         self._failed_checks = FailedChecks()
@@ -85,7 +85,7 @@ class EvidencePool(Listener):
             kind,
             payload,
             peer,
-            lambda raw_evidence: self._add_evidence(decoded(EVIDENCE.decode, raw_evidence, "Evidence"), peer),
+            lambda raw: self._add_evidence(decoded(EVIDENCE.decode, raw, "Evidence"), peer),
         )
 
     def _submit_evidence(self, evidence: Proof) -> None:
@@ -96,17 +96,17 @@ class EvidencePool(Listener):
             return
         self._spreading.tell(EVIDENCE.encode(evidence))
 
-    def _add_evidence(self, evidence: Proof, source_peer: str | None = None) -> None:
+    def _add_evidence(self, evidence: Proof, source: str | None = None) -> None:
         if len(self._kept_evidence) >= OFFENDERS_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many offenders wait")
         accused_key = HEADERS if isinstance(evidence, DoubleHeader) else evidence.accused
         self._failed_checks.refuse_more(
-            source_peer, accused_key, self._chain.parameters.epoch_of(self._chain.final.facts.height)
+            source, accused_key, self._chain.parameters.epoch_of(self._chain.final.facts.height)
         )
         try:
             evidence_proof = self._proven_evidence(evidence)
         except ForgedError:
-            self._failed_checks.note(source_peer, accused_key)
+            self._failed_checks.note(source, accused_key)
             raise
         if evidence_proof.offender in self._kept_evidence:
             raise PoolRefusalError(
@@ -137,26 +137,24 @@ class EvidencePool(Listener):
     def inherents(self, bound: Bound) -> Iterable[Call]:
         """Yield the call that attaches the valid proofs, as far as there is room, if there is one."""
         trust_lock = bound[TrustLock]
-        chosen_proofs: list[Proof] = []
+        chosen: list[Proof] = []
         for offender in sorted(self._kept_evidence):
-            if len(chosen_proofs) < PROOFS_MAX and _is_good(trust_lock, self._kept_evidence[offender]):
-                chosen_proofs.append(self._kept_evidence[offender])
+            if len(chosen) < PROOFS_MAX and _is_good(trust_lock, self._kept_evidence[offender]):
+                chosen.append(self._kept_evidence[offender])
         # Other inherents use the block's weight too. The rest waits for the next block.
-        while chosen_proofs and not TrustLock.attach_evidence(proofs=tuple(chosen_proofs)).weight.fits(
-            trust_lock.room()
-        ):
-            chosen_proofs.pop()
-        if chosen_proofs:
-            yield TrustLock.attach_evidence(proofs=tuple(chosen_proofs))
+        while chosen and not TrustLock.attach_evidence(proofs=tuple(chosen)).weight.fits(trust_lock.room()):
+            chosen.pop()
+        if chosen:
+            yield TrustLock.attach_evidence(proofs=tuple(chosen))
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Drop punished and old offences; once an epoch, send the other proofs to new peers."""
-        final_block = blocks[-1]
-        trust_lock = self._chain.runtime.at(final_block.state)[TrustLock]
+        block = blocks[-1]
+        trust_lock = self._chain.runtime.at(block.state)[TrustLock]
         for offender, evidence in list(self._kept_evidence.items()):
             if not _is_good(trust_lock, evidence):
                 del self._kept_evidence[offender]
-        final_epoch = self._chain.parameters.epoch_of(final_block.facts.height)
+        final_epoch = self._chain.parameters.epoch_of(block.facts.height)
         if final_epoch > self._reported_in:
             self._reported_in = final_epoch
             for evidence in self._kept_evidence.values():

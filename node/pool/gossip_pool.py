@@ -58,17 +58,17 @@ class FailedChecks:
     def __len__(self) -> int:
         return len(self._counts_by_source)
 
-    def refuse_more(self, source_peer: str | None, key_owner: bytes, epoch: int) -> None:
+    def refuse_more(self, source: str | None, key_owner: bytes, epoch: int) -> None:
         """Raise `ForgedError` if the source has used up the owner's checks; call it before reading state."""
         if epoch != self._epoch:
             self._counts_by_source.clear()
             self._epoch = epoch
-        if self._counts_by_source.get((source_peer, key_owner), 0) >= FAILED_CHECKS_MAX:
+        if self._counts_by_source.get((source, key_owner), 0) >= FAILED_CHECKS_MAX:
             raise ForgedError(INVALID, "Too many bad signatures", "this peer sent several for the same key")
 
-    def note(self, source_peer: str | None, key_owner: bytes) -> None:
+    def note(self, source: str | None, key_owner: bytes) -> None:
         """Count one."""
-        source_and_owner = source_peer, key_owner
+        source_and_owner = source, key_owner
         self._counts_by_source[source_and_owner] = self._counts_by_source.get(source_and_owner, 0) + 1
         self._counts_by_source.move_to_end(source_and_owner)
         if (
@@ -82,30 +82,30 @@ class Spreading:
 
     def __init__(
         self,
-        frame_kind: FrameKind,
+        kind: FrameKind,
         peers: Peers,
         gossip: Gossip,
         judged_upon: Callable[[], bytes],
-        blame_peer: Blame,
+        blame: Blame,
         clock_seconds: Seconds,
     ) -> None:
         """Create it; `judged_upon` returns the id of the block on whose state messages are judged.
 
-        `blame_peer` receives the peers that send forgeries. `clock_seconds` is the clock of the node's CPU
+        `blame` receives the peers that send forgeries. `clock_seconds` is the clock of the node's CPU
         (`node.p2p.meter`), which measures refused work.
         """
-        self._frame_kind = frame_kind
+        self._frame_kind = kind
         self._peers = peers
         self._gossip = gossip
         self._judged_upon = judged_upon
-        self._blame_peer = blame_peer
+        self._blame_peer = blame
         self._clock_seconds = clock_seconds
         self._manners = Manners(clock_seconds())
         self._refused_items: dict[bytes, _Refused] = {}
 
-    def tell(self, raw_item: bytes) -> None:
+    def tell(self, raw: bytes) -> None:
         """Send an own message to peers, even if it was sent before."""
-        self._send_item(self._gossip.on_own(blake2_256(raw_item), self._peers.peer_ids()), raw_item)
+        self._send_item(self._gossip.on_own(blake2_256(raw), self._peers.peer_ids()), raw)
 
     def hear(self, kind: FrameKind, raw: bytes, peer: str, take_item: Callable[[bytes], object]) -> None:
         """Take a peer's message if it is of this kind and new, and pass it on unless `take_item` refuses it."""
@@ -116,46 +116,40 @@ class Spreading:
         if not self._manners.is_heard(peer, begun_at):
             return
         identity = blake2_256(raw)
-        earlier_refusal = self._refused_items.get(identity)
-        if (
-            earlier_refusal is not None
-            and earlier_refusal.look_count < LOOKS_MAX
-            and earlier_refusal.judged_upon != self._judged_upon()
-        ):
+        earlier = self._refused_items.get(identity)
+        if earlier is not None and earlier.look_count < LOOKS_MAX and earlier.judged_upon != self._judged_upon():
             self._gossip.seen.forget(identity)
-        target_peers = self._gossip.on_message(identity, peer, self._peers.peer_ids())
-        if target_peers is None:
+        targets = self._gossip.on_message(identity, peer, self._peers.peer_ids())
+        if targets is None:
             return
         try:
             take_item(raw)
         except PoolRefusalError as refusal:
             _LOG.debug("%s of peer %s is refused: %s", self._frame_kind.name, peer, refusal)
             self._note_refused(identity)
-            now_seconds, is_forged = self._clock_seconds(), isinstance(refusal, ForgedError)
-            if self._manners.on_refused(peer, now_seconds - begun_at, now_seconds, is_forged=is_forged):
+            now, is_forged = self._clock_seconds(), isinstance(refusal, ForgedError)
+            if self._manners.on_refused(peer, now - begun_at, now, is_forged=is_forged):
                 self._blame_peer(peer, f"{self._frame_kind.name} messages that no honest node relays: {refusal}")
             return
         self._manners.on_admitted(peer, self._clock_seconds())
         self._refused_items.pop(identity, None)
-        self._send_item(target_peers, raw)
+        self._send_item(targets, raw)
 
     def _note_refused(self, identity: bytes) -> None:
         """Remember a message for another judgement, behind all earlier ones."""
-        earlier_refusal = self._refused_items.pop(identity, None)
-        self._refused_items[identity] = _Refused(
-            self._judged_upon(), 1 if earlier_refusal is None else earlier_refusal.look_count + 1
-        )
+        earlier = self._refused_items.pop(identity, None)
+        self._refused_items[identity] = _Refused(self._judged_upon(), 1 if earlier is None else earlier.look_count + 1)
         if len(self._refused_items) > REFUSED_MAX:
             del self._refused_items[next(iter(self._refused_items))]
 
-    def _send_item(self, target_peers: Iterable[str], raw_item: bytes) -> None:
-        for target_peer in target_peers:
-            self._peers.transport.send(target_peer, self._frame_kind, raw_item)
+    def _send_item(self, targets: Iterable[str], raw: bytes) -> None:
+        for target in targets:
+            self._peers.transport.send(target, self._frame_kind, raw)
 
 
-def decoded(decode_item: Callable[[bytes], Heard], raw_item: bytes, item_name: str) -> Heard:
+def decoded(decode_item: Callable[[bytes], Heard], raw: bytes, item_name: str) -> Heard:
     """Decode a message. Raise `ForgedError` if the bytes are invalid."""
     try:
-        return decode_item(raw_item)
+        return decode_item(raw)
     except DecodeError as error:
         raise ForgedError(UNDECODABLE, f"{item_name} has invalid format", str(error)) from error

@@ -52,18 +52,18 @@ class HeartbeatPool(Listener):
         peers: Peers,
         gossip: Gossip,
         best_block_id: Callable[[], bytes],
-        blame_peer: Blame,
+        blame: Blame,
         clock_seconds: Seconds,
     ) -> None:
         """Create the pool; `best_block_id` returns the id of the block on whose state arrivals are judged.
 
-        `blame_peer` and `clock_seconds` are for `Spreading`.
+        `blame` and `clock_seconds` are for `Spreading`.
         """
         self._chain = chain
         self._judged_state = JudgedState(chain, best_block_id)
         self._final_state = JudgedState(chain, lambda: chain.final.facts.id)
         self._spreading = Spreading(
-            FrameKind.HEARTBEAT, peers, gossip, self._judged_state.block_id, blame_peer, clock_seconds
+            FrameKind.HEARTBEAT, peers, gossip, self._judged_state.block_id, blame, clock_seconds
         )
         self._kept: dict[bytes, KeptBeat] = {}
         self._failed_checks = FailedChecks()
@@ -79,8 +79,8 @@ class HeartbeatPool(Listener):
         Raise `PoolRefusalError` if it is refused.
         """
         stash = heartbeat.seen.stash
-        kept_beat = self._kept.get(stash)
-        if kept_beat is None or self._epoch_of(kept_beat.heartbeat.seen.number) < self._epoch_of(heartbeat.seen.number):
+        kept = self._kept.get(stash)
+        if kept is None or self._epoch_of(kept.heartbeat.seen.number) < self._epoch_of(heartbeat.seen.number):
             self._add_heartbeat(heartbeat)
         self._spreading.tell(HEARTBEAT.encode(self._kept[stash].heartbeat))
 
@@ -90,64 +90,59 @@ class HeartbeatPool(Listener):
             kind,
             payload,
             peer,
-            lambda raw_heartbeat: self._add_heartbeat(decoded(HEARTBEAT.decode, raw_heartbeat, "Heartbeat"), peer),
+            lambda raw: self._add_heartbeat(decoded(HEARTBEAT.decode, raw, "Heartbeat"), peer),
         )
 
-    def _add_heartbeat(self, heartbeat: Heartbeat, source_peer: str | None = None) -> None:
+    def _add_heartbeat(self, heartbeat: Heartbeat, source: str | None = None) -> None:
         """Add a heartbeat. Cheap checks come first, then reads of state, then the signature."""
         stash, beat_number = heartbeat.seen.stash, heartbeat.seen.number
-        kept_beat = self._kept.get(stash)
-        if kept_beat is not None and self._epoch_of(kept_beat.heartbeat.seen.number) >= self._epoch_of(beat_number):
+        kept = self._kept.get(stash)
+        if kept is not None and self._epoch_of(kept.heartbeat.seen.number) >= self._epoch_of(beat_number):
             raise PoolRefusalError(ALREADY_KNOWN, "Heartbeat is already known", "the pool has one of this epoch")
-        if kept_beat is None and len(self._kept) >= CANDIDATES_MAX:
+        if kept is None and len(self._kept) >= CANDIDATES_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many heartbeats wait")
-        self._kept[stash] = KeptBeat(heartbeat, self._checked_session(heartbeat, source_peer))
+        self._kept[stash] = KeptBeat(heartbeat, self._checked_session(heartbeat, source))
 
-    def _checked_session(self, heartbeat: Heartbeat, source_peer: str | None) -> bytes:
+    def _checked_session(self, heartbeat: Heartbeat, source: str | None) -> bytes:
         """Return the key that signed a heartbeat.
 
         Raise `PoolRefusalError` if no block of the best branch can hold it soon.
         """
-        seen_part = heartbeat.seen
-        best_block = self._judged_state.block()
-        seen_epoch, epoch_now = self._epoch_of(seen_part.number), self._epoch_of(best_block.facts.height)
-        if seen_epoch < epoch_now or not 0 < seen_part.number <= best_block.facts.height + AHEAD_MAX:
+        seen = heartbeat.seen
+        best = self._judged_state.block()
+        epoch, epoch_now = self._epoch_of(seen.number), self._epoch_of(best.facts.height)
+        if epoch < epoch_now or not 0 < seen.number <= best.facts.height + AHEAD_MAX:
             raise _invalid_heartbeat("its block is too old or too new")
-        if (
-            seen_part.number <= self._chain.final.facts.height
-            and self._chain.storage.id_at(seen_part.number) != seen_part.block
-        ):
+        if seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block:
             raise _invalid_heartbeat("its block is not final here")
-        self._failed_checks.refuse_more(source_peer, seen_part.stash, epoch_now)
-        trust_stake = self._judged_state.bound()[TrustStake]
-        candidate = trust_stake.candidates[seen_part.stash]
+        self._failed_checks.refuse_more(source, seen.stash, epoch_now)
+        stake = self._judged_state.bound()[TrustStake]
+        candidate = stake.candidates[seen.stash]
         if candidate is None:
             raise _invalid_heartbeat("no candidate")
-        signed_payload = heartbeat_payload(self._chain.genesis, seen_part)
+        payload = heartbeat_payload(self._chain.genesis, seen)
         # Before the check that excuses an honest peer: otherwise forgeries would hide behind a candidate that was heard
         # already.
-        if not verify_ed25519(candidate.session_key, signed_payload, heartbeat.signature):
-            raise self._unsigned(heartbeat, signed_payload, candidate.session_key, source_peer)
-        if trust_stake.was_on_line(seen_part.stash, seen_epoch):
+        if not verify_ed25519(candidate.session_key, payload, heartbeat.signature):
+            raise self._unsigned(heartbeat, payload, candidate.session_key, source)
+        if stake.was_on_line(seen.stash, epoch):
             raise _invalid_heartbeat("the candidate is on line in this epoch already")
         return candidate.session_key
 
-    def _unsigned(
-        self, heartbeat: Heartbeat, signed_payload: bytes, session_key: bytes, source_peer: str | None
-    ) -> PoolRefusalError:
+    def _unsigned(self, heartbeat: Heartbeat, payload: bytes, session: bytes, source: str | None) -> PoolRefusalError:
         """Return the refusal of a signature that the best state's key did not make.
 
         It is a forgery, unless the final state's key made it.
         """
-        former_candidate = self._final_state.bound()[TrustStake].candidates[heartbeat.seen.stash]
+        former = self._final_state.bound()[TrustStake].candidates[heartbeat.seen.stash]
         # A peer with an older best block judges by the key that this candidate has just replaced.
         if (
-            former_candidate is not None
-            and former_candidate.session_key != session_key
-            and verify_ed25519(former_candidate.session_key, signed_payload, heartbeat.signature)
+            former is not None
+            and former.session_key != session
+            and verify_ed25519(former.session_key, payload, heartbeat.signature)
         ):
             return _invalid_heartbeat("signed with a replaced key")
-        self._failed_checks.note(source_peer, heartbeat.seen.stash)
+        self._failed_checks.note(source, heartbeat.seen.stash)
         return ForgedError(INVALID, "Invalid Heartbeat", "bad signature")
 
     # --- inherents
@@ -155,54 +150,47 @@ class HeartbeatPool(Listener):
     def inherents(self, bound: Bound) -> Iterable[Call]:
         """Yield the call that attaches the valid heartbeats, as far as there is room, if there is one."""
         im_online = bound[ImOnline]
-        chosen_heartbeats: list[Heartbeat] = []
+        chosen: list[Heartbeat] = []
         for stash in self._stashes_in_turn(bound[TrustStake]):
-            if len(chosen_heartbeats) == HEARTBEATS_MAX:
+            if len(chosen) == HEARTBEATS_MAX:
                 break
             heartbeat = self._kept[stash].heartbeat
             if not im_online.problem(heartbeat):
-                chosen_heartbeats.append(heartbeat)
+                chosen.append(heartbeat)
         # Other inherents use the block's weight too. The rest waits for the next block.
-        while chosen_heartbeats and not ImOnline.attach(heartbeats=tuple(chosen_heartbeats)).weight.fits(
-            im_online.room()
-        ):
-            chosen_heartbeats.pop()
-        if chosen_heartbeats:
+        while chosen and not ImOnline.attach(heartbeats=tuple(chosen)).weight.fits(im_online.room()):
+            chosen.pop()
+        if chosen:
             yield ImOnline.attach(
-                heartbeats=tuple(sorted(chosen_heartbeats, key=lambda kept_heartbeat: kept_heartbeat.seen.stash))
+                heartbeats=tuple(sorted(chosen, key=lambda kept_heartbeat: kept_heartbeat.seen.stash))
             )
 
-    def _stashes_in_turn(self, trust_stake: TrustStake) -> list[bytes]:
+    def _stashes_in_turn(self, stake: TrustStake) -> list[bytes]:
         """Return the stashes in the order of their heartbeats: if too many wait, those with the most stake first.
 
         Otherwise many candidates with the least bond would keep out electable ones, in epochs of few blocks.
         """
         if len(self._kept) <= HEARTBEATS_MAX:
             return sorted(self._kept)
-        return sorted(self._kept, key=lambda stash: (-trust_stake.behind(stash), stash))
+        return sorted(self._kept, key=lambda stash: (-stake.behind(stash), stash))
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Drop heartbeats of past epochs, and of candidates that were heard, withdrew or changed keys."""
-        final_block = blocks[-1]
-        final_epoch = self._epoch_of(final_block.facts.height)
-        trust_stake = self._chain.runtime.at(final_block.state)[TrustStake]
-        for stash, kept_beat in list(self._kept.items()):
-            if self._epoch_of(kept_beat.heartbeat.seen.number) < final_epoch or self._is_settled(
-                trust_stake, kept_beat
-            ):
+        block = blocks[-1]
+        final_epoch = self._epoch_of(block.facts.height)
+        stake = self._chain.runtime.at(block.state)[TrustStake]
+        for stash, kept in list(self._kept.items()):
+            if self._epoch_of(kept.heartbeat.seen.number) < final_epoch or self._is_settled(stake, kept):
                 del self._kept[stash]
 
-    def _is_settled(self, trust_stake: TrustStake, kept_beat: KeptBeat) -> bool:
+    def _is_settled(self, stake: TrustStake, kept: KeptBeat) -> bool:
         """Return True if a final state makes a heartbeat useless; the heart makes another where one is needed."""
-        seen_part, candidate = kept_beat.heartbeat.seen, trust_stake.candidates[kept_beat.heartbeat.seen.stash]
-        if candidate is None or candidate.session_key != kept_beat.session_key:
+        seen, candidate = kept.heartbeat.seen, stake.candidates[kept.heartbeat.seen.stash]
+        if candidate is None or candidate.session_key != kept.session_key:
             return True
-        if trust_stake.was_on_line(seen_part.stash, self._epoch_of(seen_part.number)):
+        if stake.was_on_line(seen.stash, self._epoch_of(seen.number)):
             return True
-        return (
-            seen_part.number <= self._chain.final.facts.height
-            and self._chain.storage.id_at(seen_part.number) != seen_part.block
-        )
+        return seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block
 
     def _epoch_of(self, height: int) -> int:
         """Return the epoch in which a heartbeat that names block `height` counts: the one that is open after it."""

@@ -35,11 +35,11 @@ class JudgedState:
 
     def bound(self) -> Bound:
         """Return the pallets over the block's state, for reading only."""
-        judged_block = self.block()
-        if self._bound_state is None or self._bound_block_id != judged_block.facts.id or self._reads >= READS_MAX:
+        block = self.block()
+        if self._bound_state is None or self._bound_block_id != block.facts.id or self._reads >= READS_MAX:
             self._bound_state, self._bound_block_id, self._reads = (
-                self._chain.runtime.at(judged_block.state),
-                judged_block.facts.id,
+                self._chain.runtime.at(block.state),
+                block.facts.id,
                 0,
             )
         self._reads += 1

@@ -29,8 +29,8 @@ Blame = Callable[[str, str], None]
 class _Record:
     """The record of one peer."""
 
-    def __init__(self, now_seconds: float) -> None:
-        self.bucket = TokenBucket(REFUSED_SHARE, REFUSED_BURST_SECONDS, now_seconds)
+    def __init__(self, now: float) -> None:
+        self.bucket = TokenBucket(REFUSED_SHARE, REFUSED_BURST_SECONDS, now)
         self.forged = self.good = 0
 
     def count(self, *, forged_count: int = 0, good_count: int = 0) -> None:
@@ -44,39 +44,39 @@ class _Record:
 class Manners:
     """The records of all peers."""
 
-    def __init__(self, now_seconds: float) -> None:
+    def __init__(self, now: float) -> None:
         self._records_by_peer: OrderedDict[str, _Record] = OrderedDict()
-        self._all_bucket = TokenBucket(REFUSED_SHARE_OF_ALL, REFUSED_BURST_OF_ALL_SECONDS, now_seconds)
+        self._all_bucket = TokenBucket(REFUSED_SHARE_OF_ALL, REFUSED_BURST_OF_ALL_SECONDS, now)
 
-    def is_heard(self, peer: str, now_seconds: float) -> bool:
+    def is_heard(self, peer: str, now: float) -> bool:
         """Return whether the node reads a peer's messages."""
-        peer_record = self._records_by_peer.get(peer)
-        if peer_record is None:
+        record = self._records_by_peer.get(peer)
+        if record is None:
             return True
-        remaining_tokens = peer_record.bucket.available(now_seconds)
+        remaining_tokens = record.bucket.available(now)
         # Many peers within their shares could together use up everything. Then the node ignores all peers that used
         # some.
         return remaining_tokens > 0 and (
-            self._all_bucket.available(now_seconds) > 0 or remaining_tokens >= REFUSED_BURST_SECONDS
+            self._all_bucket.available(now) > 0 or remaining_tokens >= REFUSED_BURST_SECONDS
         )
 
-    def on_admitted(self, peer: str, now_seconds: float) -> None:
+    def on_admitted(self, peer: str, now: float) -> None:
         """Count a good message."""
-        self._record_of(peer, now_seconds).count(good_count=1)
+        self._record_of(peer, now).count(good_count=1)
 
-    def on_refused(self, peer: str, spent_seconds: float, now_seconds: float, *, is_forged: bool) -> bool:
+    def on_refused(self, peer: str, spent_seconds: float, now: float, *, is_forged: bool) -> bool:
         """Count a refused message that took `spent_seconds` of CPU; return True if the peer is to be blamed for it."""
-        peer_record = self._record_of(peer, now_seconds)
-        peer_record.count(forged_count=int(is_forged))
-        peer_record.bucket.spend(spent_seconds, now_seconds)
-        self._all_bucket.spend(spent_seconds, now_seconds)
-        return is_forged and peer_record.forged > peer_record.good and peer_record.forged % FORGED_PER_BLAME == 0
+        record = self._record_of(peer, now)
+        record.count(forged_count=int(is_forged))
+        record.bucket.spend(spent_seconds, now)
+        self._all_bucket.spend(spent_seconds, now)
+        return is_forged and record.forged > record.good and record.forged % FORGED_PER_BLAME == 0
 
-    def _record_of(self, peer: str, now_seconds: float) -> _Record:
-        peer_record = self._records_by_peer.get(peer)
-        if peer_record is None:
-            peer_record = self._records_by_peer[peer] = _Record(now_seconds)
+    def _record_of(self, peer: str, now: float) -> _Record:
+        record = self._records_by_peer.get(peer)
+        if record is None:
+            record = self._records_by_peer[peer] = _Record(now)
             if len(self._records_by_peer) > PEERS_REMEMBERED:  # peer ids are free, so new ones must not fill memory
                 self._records_by_peer.popitem(last=False)
         self._records_by_peer.move_to_end(peer)
-        return peer_record
+        return record

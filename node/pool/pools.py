@@ -76,7 +76,7 @@ def make_pools(
         clock=clock,
         relay=extrinsic_relay,
         on_status=on_status,
-        blame_peer=blame,
+        blame=blame,
         clock_seconds=clock_seconds,
     )
     attestations = AttestationPool(chain, peers, new_gossip(), preferred, blame, clock_seconds)

@@ -27,10 +27,10 @@ class Relay:
         # No gossip frame can carry it, so it waits for a block of this node's own.
         if len(raw) > MAX_SMALL_PAYLOAD_BYTES:
             return
-        target_peers: tuple[str, ...] | None
+        targets: tuple[str, ...] | None
         if source is None:
-            target_peers = self._gossip.on_own(extrinsic_hash, self._peers.peer_ids())
+            targets = self._gossip.on_own(extrinsic_hash, self._peers.peer_ids())
         else:
-            target_peers = self._gossip.on_message(extrinsic_hash, source, self._peers.peer_ids())
-        for target_peer in target_peers or ():
-            self._peers.transport.send(target_peer, FrameKind.TX, raw)
+            targets = self._gossip.on_message(extrinsic_hash, source, self._peers.peer_ids())
+        for target in targets or ():
+            self._peers.transport.send(target, FrameKind.TX, raw)

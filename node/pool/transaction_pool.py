@@ -61,38 +61,36 @@ class Held:
     is_long: bool = False
     """True if decoding it again would cost milliseconds."""
 
-    def verified_or(self, verify_signature: VerifySignature) -> VerifySignature:
-        """Return `verify_signature`, bypassed for the claim that was checked at admission."""
-        return partial(self._verify_signature, verify_signature)
+    def verified_or(self, verify: VerifySignature) -> VerifySignature:
+        """Return `verify`, bypassed for the claim that was checked at admission."""
+        return partial(self._verify_signature, verify)
 
     def _verify_signature(
-        self, verify_signature: VerifySignature, scheme: Scheme, signer_key: bytes, payload: bytes, signature: bytes
+        self, verify: VerifySignature, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes
     ) -> bool:
         # On another fork the block of birth differs, and the signed message with it.
-        return (scheme, signer_key, payload, signature) == self.signature_claim or verify_signature(
-            scheme, signer_key, payload, signature
+        return (scheme, signer, payload, signature) == self.signature_claim or verify(
+            scheme, signer, payload, signature
         )
 
 
 # Blocks that are about to be executed: results about their extrinsics, computed in advance.
 # Invariant: execution gets the verdicts and values that it would compute itself. It computes results itself that are
 # missing or guessed wrongly, such as for an extrinsic with a birth block that this node does not know.
-def foresee(raw_extrinsics: Iterable[bytes], payload: Callable[[Authorization], bytes], verifier: Verifier) -> Foreseen:
+def foresee(raws: Iterable[bytes], payload: Callable[[Authorization], bytes], verifier: Verifier) -> Foreseen:
     """Open the extrinsics of a block, and have the workers check their signatures."""
     envelopes: dict[bytes, Envelope] = {}
     claims: list[Claim] = []
-    for raw_extrinsic in raw_extrinsics:
+    for raw in raws:
         try:
-            envelope = open_envelope(raw_extrinsic)
+            envelope = open_envelope(raw)
             authorization = envelope.authorization
-            signed_message = payload(authorization)
+            message = payload(authorization)
         except (DecodeError, InvalidTransaction):  # an inherent, junk, or an unknown birth: execution judges it
             continue
-        envelopes[raw_extrinsic] = envelope
+        envelopes[raw] = envelope
         claims.append(
-            Claim(
-                authorization.signature.scheme, authorization.signer, signed_message, authorization.signature.signature
-            )
+            Claim(authorization.signature.scheme, authorization.signer, message, authorization.signature.signature)
         )
     verdicts = verifier.foresee(claims)
     foreseen_signatures = _Signatures(claims, verdicts, verifier.verify)
@@ -113,19 +111,19 @@ class _Opened:
 class _Signatures:
     """Signatures that the workers check."""
 
-    def __init__(self, claims: list[Claim], verdicts: Verdicts, verify_signature: VerifySignature) -> None:
-        self._positions = {known_claim.signature: position for position, known_claim in enumerate(claims)}
+    def __init__(self, claims: list[Claim], verdicts: Verdicts, verify: VerifySignature) -> None:
+        self._positions = {claim.signature: position for position, claim in enumerate(claims)}
         self._claims = claims
         self._verdicts = verdicts
-        self._verify_signature = verify_signature
+        self._verify_signature = verify
 
     def verify(self, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
         position = self._positions.get(signature)
         if position is None or not self._verdicts.valid[position]:
             return self._verify_signature(scheme, signer, payload, signature)
         # A block can put one signature under several messages, so the verdict holds for the whole claim only.
-        claim_key = scheme, signer, payload, signature
-        return claim_key == self._claims[position] or self._verify_signature(*claim_key)
+        key = scheme, signer, payload, signature
+        return key == self._claims[position] or self._verify_signature(*key)
 
 
 class TransactionPool(Listener):
@@ -139,13 +137,13 @@ class TransactionPool(Listener):
         clock: Clock,
         relay: Relay,
         on_status: OnStatus,
-        blame_peer: Blame = lambda *_: None,
+        blame: Blame = lambda *_: None,
         clock_seconds: Seconds = perf_counter,
     ) -> None:
-        """Create it; `blame_peer` receives the peers that send forgeries, `clock_seconds` measures refused work."""
+        """Create it; `blame` receives the peers that send forgeries, `clock_seconds` measures refused work."""
         self.queue = TransactionQueue()
         self._banned_signers = BanList()
-        self.entrance = Entrance(self, verifier, blame_peer, clock_seconds)
+        self.entrance = Entrance(self, verifier, blame, clock_seconds)
         self._chain = chain
         self._verifier = verifier
         self._clock = clock
@@ -183,12 +181,12 @@ class TransactionPool(Listener):
             raise PoolRefusalError(*submit_outcome)
         return submit_outcome
 
-    async def submit_many(self, raw_extrinsics: list[bytes]) -> list[bytes | Refusal]:
+    async def submit_many(self, raws: list[bytes]) -> list[bytes | Refusal]:
         """Take extrinsics of this node's users, in order; return for each its hash or its refusal.
 
         Their statuses are not reported.
         """
-        return await self.entrance.submit(raw_extrinsics)
+        return await self.entrance.submit(raws)
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take an extrinsic from a peer, unless it was already judged."""
@@ -222,17 +220,17 @@ class TransactionPool(Listener):
             raise self._fault_of(arrival.extrinsic_hash) from error
         authorization = envelope.authorization
         self._banned_signers.refuse(brought_by(arrival.source, authorization.signer), self._now_seconds)
-        vouched_extrinsic = self._vouched_extrinsic(arrival.extrinsic_hash, envelope)
+        vouched = self._vouched_extrinsic(arrival.extrinsic_hash, envelope)
         self.queue.refuse_hopeless(
             authorization.signer, authorization.extra.nonce, highest_priority(authorization.extra.tip, len(arrival.raw))
         )
-        signature_claim = Claim(
+        claim = Claim(
             authorization.signature.scheme,
             authorization.signer,
-            vouched_extrinsic.payload,
+            vouched.payload,
             authorization.signature.signature,
         )
-        return Vetted(arrival, vouched_extrinsic, signature_claim, self._tip_block.facts.id)
+        return Vetted(arrival, vouched, claim, self._tip_block.facts.id)
 
     def _vouched_extrinsic(self, extrinsic_hash: bytes, envelope: Envelope) -> Vouched:
         try:
@@ -247,55 +245,51 @@ class TransactionPool(Listener):
 
     def enter(self, checked: Vetted, *, is_signed: bool) -> None:
         """Decode the call of a signed extrinsic, and add it to the queue. Raise `PoolRefusalError` if it is refused."""
-        vetted_arrival, vouched_extrinsic, signature_claim, vetted_tip = checked
-        extrinsic_hash = vetted_arrival.extrinsic_hash
+        arrival, vouched, claim, vetted_tip = checked
+        extrinsic_hash = arrival.extrinsic_hash
         if not is_signed:
             self.queue.ban(extrinsic_hash, self._now_seconds())
             raise PoolRefusalError(*BAD_PROOF)
         if vetted_tip != self._tip_block.facts.id:  # the tip moved during the signature check
             # Half of the arrivals are in the workers when a slot begins; none of them is decoded a second time.
-            vouched_extrinsic = self._vouched_extrinsic(extrinsic_hash, vouched_extrinsic.envelope)
-            if vouched_extrinsic.payload != signature_claim.payload:
+            vouched = self._vouched_extrinsic(extrinsic_hash, vouched.envelope)
+            if vouched.payload != claim.payload:
                 raise PoolRefusalError(INVALID, "Invalid Transaction", "signed for another fork")
         self.queue.refuse_known(extrinsic_hash, self._now_seconds)
-        bringer = brought_by(vetted_arrival.source, signature_claim.signer)
+        bringer = brought_by(arrival.source, claim.signer)
         self._banned_signers.refuse(
             bringer, self._now_seconds
         )  # an extrinsic that was checked with it may have caused a ban
-        account_nonce = vouched_extrinsic.envelope.authorization.extra.nonce
+        nonce = vouched.envelope.authorization.extra.nonce
         # Decoding it earns no fee: 64 such extrinsics of one account, its balance untouched, took 9 s of this node.
-        if len(vetted_arrival.raw) >= LONG_BYTES and account_nonce > self.queue.next_nonce(
-            signature_claim.signer, vouched_extrinsic.account_nonce
-        ):
+        if len(arrival.raw) >= LONG_BYTES and nonce > self.queue.next_nonce(claim.signer, vouched.account_nonce):
             raise PoolRefusalError(
                 NO_ROOM, "Immediately dropped", "an extrinsic of this length cannot wait for a lower nonce"
             )
         try:
-            self._take_in(vetted_arrival, vouched_extrinsic, signature_claim)
+            self._take_in(arrival, vouched, claim)
         except PoolRefusalError:
             # Decoding it earned no fee, so one refusal bans the signer's extrinsics from this source. Anybody may hand
             # in a signed extrinsic of others, so other sources of the same signer are unaffected.
-            if len(vetted_arrival.raw) >= LONG_BYTES:
+            if len(arrival.raw) >= LONG_BYTES:
                 self.queue.ban(extrinsic_hash, self._now_seconds())
                 self._banned_signers.add(bringer, self._now_seconds())
             raise
 
-    def _take_in(self, vetted_arrival: Arrival, vouched_extrinsic: Vouched, signature_claim: Claim) -> None:
-        extrinsic_hash = vetted_arrival.extrinsic_hash
-        validity = self._judge_call(extrinsic_hash, vouched_extrinsic)
+    def _take_in(self, arrival: Arrival, vouched: Vouched, claim: Claim) -> None:
+        extrinsic_hash = arrival.extrinsic_hash
+        validity = self._judge_call(extrinsic_hash, vouched)
         candidate = PooledExtrinsic(
             extrinsic_hash,
-            vetted_arrival.raw,
-            signature_claim.signer,
-            vouched_extrinsic.envelope.authorization.extra.nonce,
+            arrival.raw,
+            claim.signer,
+            vouched.envelope.authorization.extra.nonce,
             validity.priority,
             self._tip_block.facts.height + validity.longevity,
             validity.fee,
         )
-        admitted = self.queue.add(candidate, vouched_extrinsic.account_nonce, vouched_extrinsic.spendable)
-        self._held_extrinsics[extrinsic_hash] = Held(
-            validity.extrinsic, signature_claim, len(vetted_arrival.raw) >= LONG_BYTES
-        )
+        admitted = self.queue.add(candidate, vouched.account_nonce, vouched.spendable)
+        self._held_extrinsics[extrinsic_hash] = Held(validity.extrinsic, claim, len(arrival.raw) >= LONG_BYTES)
         if admitted.dropped_hashes:
             self._forget_extrinsics(admitted.dropped_hashes, "dropped")
         if admitted.usurped_hash is not None:
@@ -309,13 +303,13 @@ class TransactionPool(Listener):
         self._report_status(extrinsic_hash, admitted.status)
         # An extrinsic that waits for a nonce may never pay. This node bears its cost and does not pass it to others.
         if admitted.status == READY:
-            self._relay.pass_on(extrinsic_hash, vetted_arrival.raw, vetted_arrival.source)
+            self._relay.pass_on(extrinsic_hash, arrival.raw, arrival.source)
         if admitted.promoted_hashes:
             self._report_promoted(admitted.promoted_hashes)
 
-    def _judge_call(self, extrinsic_hash: bytes, vouched_extrinsic: Vouched) -> Validity:
+    def _judge_call(self, extrinsic_hash: bytes, vouched: Vouched) -> Validity:
         try:
-            return self._validator.check_call(vouched_extrinsic)
+            return self._validator.check_call(vouched)
         except (DecodeError, InvalidTransaction) as error:
             self.queue.ban(extrinsic_hash, self._now_seconds())
             if isinstance(error, DecodeError):
@@ -351,9 +345,7 @@ class TransactionPool(Listener):
         First come those in blocks above it, then the pool's: ready ones in the order of a block, then future ones.
         """
         _, blocks_above_best = self._chain.path(self._best_block.facts.id, self._tip_block.facts.id)
-        in_blocks = [
-            raw_extrinsic for executed_block in blocks_above_best for raw_extrinsic in self._signed_in(executed_block)
-        ]
+        in_blocks = [raw for block in blocks_above_best for raw in self._signed_in(block)]
         ready_extrinsics = [candidate.raw for candidate in self.queue.ready()]
         future_extrinsics = [candidate.raw for candidate in self.queue.future()]
         return in_blocks + ready_extrinsics + future_extrinsics
@@ -373,23 +365,18 @@ class TransactionPool(Listener):
 
     def on_tip(self, block: bytes) -> None:
         """Follow a new preferred tip: used extrinsics leave, extrinsics of reverted blocks return."""
-        tip_block = self._chain[block]
+        tip = self._chain[block]
         reverted_blocks, new_blocks = self._chain.path(self._tip_block.facts.id, block)
-        self._set_tip(tip_block)
-        account_nonces = {
-            moved_account: self._nonce_of(moved_account)
-            for moved_account in self._moved_accounts(reverted_blocks + new_blocks)
-        }
-        settled_queue = self.queue.settle(account_nonces, tip_block.facts.height + 1)
-        for extrinsic_hash in settled_queue.used_hashes:
+        self._set_tip(tip)
+        nonces = {account: self._nonce_of(account) for account in self._moved_accounts(reverted_blocks + new_blocks)}
+        settled = self.queue.settle(nonces, tip.facts.height + 1)
+        for extrinsic_hash in settled.used_hashes:
             self._held_extrinsics.pop(extrinsic_hash, None)
-        self._follow_settled(settled_queue, "dropped")
+        self._follow_settled(settled, "dropped")
         if reverted_blocks:
-            included = {raw_extrinsic for executed in new_blocks for raw_extrinsic in executed.extrinsics}
-            reverted = [
-                raw_extrinsic for executed in reversed(reverted_blocks) for raw_extrinsic in executed.extrinsics
-            ]
-            self._take_back([raw_extrinsic for raw_extrinsic in reverted if raw_extrinsic not in included])
+            included = {raw for executed in new_blocks for raw in executed.extrinsics}
+            reverted = [raw for executed in reversed(reverted_blocks) for raw in executed.extrinsics]
+            self._take_back([raw for raw in reverted if raw not in included])
         self._revalidate()
 
     def on_accepted(self, block: bytes, *, reverted: bool) -> None:
@@ -424,26 +411,24 @@ class TransactionPool(Listener):
     def _now_seconds(self) -> float:
         return self._clock.now_ms() / 1000
 
-    def _set_tip(self, tip_block: ExecutedBlock) -> None:
-        self._tip_block = tip_block
-        self._validator = TransactionValidator(self._chain.runtime, tip_block.state, tip_block.facts.id)
+    def _set_tip(self, tip: ExecutedBlock) -> None:
+        self._tip_block = tip
+        self._validator = TransactionValidator(self._chain.runtime, tip.state, tip.facts.id)
 
-    def _take_back(self, raw_extrinsics: list[bytes]) -> None:
+    def _take_back(self, raws: list[bytes]) -> None:
         """Take back extrinsics of reverted blocks; their signatures were checked."""
-        for raw_extrinsic in raw_extrinsics:
+        for raw in raws:
             try:
-                self.enter(
-                    self.check_outside(Arrival(raw_extrinsic, REVERTED, blake2_256(raw_extrinsic))), is_signed=True
-                )
+                self.enter(self.check_outside(Arrival(raw, REVERTED, blake2_256(raw))), is_signed=True)
             except PoolRefusalError as refusal:
                 _LOG.debug("an extrinsic of a reverted block is refused: %s", refusal)
 
     def _revalidate(self) -> None:
         """Check a part of the queue again, in turn: an extrinsic that can no longer pay must not wait for an author."""
-        extrinsic_hashes = self.queue.hashes()
-        if self._turn >= len(extrinsic_hashes):
+        hashes = self.queue.hashes()
+        if self._turn >= len(hashes):
             self._turn = 0
-        for extrinsic_hash in extrinsic_hashes[self._turn : self._turn + REVALIDATED_PER_BLOCK]:
+        for extrinsic_hash in hashes[self._turn : self._turn + REVALIDATED_PER_BLOCK]:
             try:
                 self._validator.validate(self._held_extrinsics[extrinsic_hash].extrinsic, lambda *_: True)
             except InvalidTransaction as error:
@@ -453,66 +438,57 @@ class TransactionPool(Listener):
     def _moved_accounts(self, executed_blocks: list[ExecutedBlock]) -> dict[bytes, None]:
         account_prefix = self._account_item.prefix
         changed_keys = (
-            changed_key
-            for executed in executed_blocks
-            for changed_key in executed.changes
-            if changed_key.startswith(account_prefix)
+            key for executed in executed_blocks for key in executed.changes if key.startswith(account_prefix)
         )
-        return {
-            changed_key[-ACCOUNT_BYTES:]: None
-            for changed_key in changed_keys
-            if self.queue.is_sender(changed_key[-ACCOUNT_BYTES:])
-        }
+        return {key[-ACCOUNT_BYTES:]: None for key in changed_keys if self.queue.is_sender(key[-ACCOUNT_BYTES:])}
 
-    def _nonce_of(self, account_id: bytes) -> int:
-        encoded_account = self._tip_block.state.get(self._account_item.key(account_id))
+    def _nonce_of(self, account: bytes) -> int:
+        encoded_account = self._tip_block.state.get(self._account_item.key(account))
         return 0 if encoded_account is None else int(self._account_item.decode(encoded_account).nonce)
 
-    def _follow_settled(self, settled_queue: Settled, why_dropped: str) -> None:
-        self._forget_extrinsics(settled_queue.dropped_hashes, why_dropped)
-        self._report_promoted(settled_queue.promoted_hashes)
-        for extrinsic_hash in settled_queue.demoted_hashes:
+    def _follow_settled(self, settled: Settled, why_dropped: str) -> None:
+        self._forget_extrinsics(settled.dropped_hashes, why_dropped)
+        self._report_promoted(settled.promoted_hashes)
+        for extrinsic_hash in settled.demoted_hashes:
             self._report_status(extrinsic_hash, "future")
 
-    def _report_promoted(self, extrinsic_hashes: Iterable[bytes]) -> None:
+    def _report_promoted(self, hashes: Iterable[bytes]) -> None:
         """Report extrinsics that became ready, and pass them on to peers."""
-        for extrinsic_hash in extrinsic_hashes:
+        for extrinsic_hash in hashes:
             self._report_status(extrinsic_hash, "ready")
             candidate = self.queue.get(extrinsic_hash)
             if candidate is not None and not self._relay.has_passed_on(extrinsic_hash):
                 self._relay.pass_on(extrinsic_hash, candidate.raw, None)
 
-    def _forget_extrinsics(self, extrinsic_hashes: Iterable[bytes], drop_detail: str) -> None:
-        for extrinsic_hash in extrinsic_hashes:
-            held_extrinsic = self._held_extrinsics.pop(extrinsic_hash, None)
-            if (
-                held_extrinsic is not None and held_extrinsic.is_long
-            ):  # otherwise a repeated copy would be decoded again
+    def _forget_extrinsics(self, hashes: Iterable[bytes], drop_detail: str) -> None:
+        for extrinsic_hash in hashes:
+            held = self._held_extrinsics.pop(extrinsic_hash, None)
+            if held is not None and held.is_long:  # otherwise a repeated copy would be decoded again
                 self.queue.ban(extrinsic_hash, self._now_seconds())
             self._report_status(extrinsic_hash, drop_detail, is_last=True)
 
-    def _signed_in(self, executed_block: ExecutedBlock) -> tuple[bytes, ...]:
+    def _signed_in(self, block: ExecutedBlock) -> tuple[bytes, ...]:
         """Return a block's signed extrinsics: inherents come first, and decoding 10,000 transfers would take 0.2 s."""
-        for position, raw_extrinsic in enumerate(executed_block.extrinsics):
-            if decode_extrinsic(self._chain.runtime, raw_extrinsic).authorization is not None:
-                return executed_block.extrinsics[position:]
+        for position, raw in enumerate(block.extrinsics):
+            if decode_extrinsic(self._chain.runtime, raw).authorization is not None:
+                return block.extrinsics[position:]
         return ()
 
-    def _report_in_block(self, executed_block: ExecutedBlock) -> None:
-        if executed_block.facts.id not in self._told:
-            self._told[executed_block.facts.id] = None
-            self._report_all(executed_block, "in_block")
+    def _report_in_block(self, block: ExecutedBlock) -> None:
+        if block.facts.id not in self._told:
+            self._told[block.facts.id] = None
+            self._report_all(block, "in_block")
 
-    def _report_all(self, executed_block: ExecutedBlock, status_name: str, *, is_last: bool = False) -> None:
+    def _report_all(self, block: ExecutedBlock, status: str, *, is_last: bool = False) -> None:
         if not self._watched_hashes:  # the usual case: clients that submit in bulk read the state, not statuses
             return
-        for raw_extrinsic in executed_block.extrinsics:
-            self._report_status(blake2_256(raw_extrinsic), status_name, executed_block.facts.id, is_last=is_last)
+        for raw in block.extrinsics:
+            self._report_status(blake2_256(raw), status, block.facts.id, is_last=is_last)
 
     def _report_status(
-        self, extrinsic_hash: bytes, status_name: str, block_id: bytes | None = None, *, is_last: bool = False
+        self, extrinsic_hash: bytes, status: str, block_id: bytes | None = None, *, is_last: bool = False
     ) -> None:
         if extrinsic_hash in self._watched_hashes:
-            self._on_status(extrinsic_hash, status_name, block_id)
+            self._on_status(extrinsic_hash, status, block_id)
             if is_last:
                 del self._watched_hashes[extrinsic_hash]

@@ -106,23 +106,23 @@ class TransactionQueue:
         """Return the hash of every extrinsic in the pool, oldest first."""
         return list(self._candidates_by_hash)
 
-    def refuse_known(self, extrinsic_hash: bytes, now_seconds: Callable[[], float]) -> None:
+    def refuse_known(self, extrinsic_hash: bytes, now: Callable[[], float]) -> None:
         """Raise `PoolRefusalError` if an extrinsic is in the pool or banned.
 
-        This check comes first: it costs two look-ups, a signature check 40 us. `now_seconds` is called only for a hash
+        This check comes first: it costs two look-ups, a signature check 40 us. `now` is called only for a hash
         in the ban list.
         """
         if extrinsic_hash in self._candidates_by_hash:
             raise PoolRefusalError(ALREADY_KNOWN, "Transaction is already in the pool", "0x" + extrinsic_hash.hex())
-        self._ban_list.refuse(extrinsic_hash, now_seconds)
+        self._ban_list.refuse(extrinsic_hash, now)
 
-    def ban(self, extrinsic_hash: bytes, now_seconds: float) -> None:
+    def ban(self, extrinsic_hash: bytes, now: float) -> None:
         """Ban an invalid extrinsic for a while."""
-        self._ban_list.add(extrinsic_hash, now_seconds)
+        self._ban_list.add(extrinsic_hash, now)
 
-    def is_sender(self, sender_account: bytes) -> bool:
+    def is_sender(self, account: bytes) -> bool:
         """Return whether the pool holds an extrinsic of this account."""
-        return sender_account in self._senders_by_account
+        return account in self._senders_by_account
 
     def get(self, extrinsic_hash: bytes) -> PooledExtrinsic | None:
         """Return the extrinsic with a hash."""
@@ -130,23 +130,23 @@ class TransactionQueue:
 
     def next_nonce(self, account: bytes, nonce: int) -> int:
         """Return the first nonce from `nonce` on without an extrinsic of the account in the pool."""
-        queue_sender = self._senders_by_account.get(account)
-        while queue_sender is not None and nonce in queue_sender.by_nonce:
+        sender = self._senders_by_account.get(account)
+        while sender is not None and nonce in sender.by_nonce:
             nonce += 1
         return nonce
 
-    def refuse_hopeless(self, sender_account: bytes, nonce: int, priority_max: int) -> None:
+    def refuse_hopeless(self, account: bytes, nonce: int, priority_max: int) -> None:
         """Raise `PoolRefusalError` if an extrinsic with at most this priority has no chance.
 
         The caller asks before the signature check.
         """
-        queue_sender = self._senders_by_account.get(sender_account)
-        if queue_sender is None:
+        sender = self._senders_by_account.get(account)
+        if sender is None:
             return
-        usurped_candidate = queue_sender.by_nonce.get(nonce)
-        if usurped_candidate is not None:
-            _refuse_replacement(priority_max, usurped_candidate, queue_sender)
-        elif len(queue_sender.by_nonce) >= PER_SENDER_LIMIT:
+        usurped = sender.by_nonce.get(nonce)
+        if usurped is not None:
+            _refuse_replacement(priority_max, usurped, sender)
+        elif len(sender.by_nonce) >= PER_SENDER_LIMIT:
             raise _pool_full(f"the sender has {PER_SENDER_LIMIT} extrinsics in the pool already")
 
     def add(self, candidate: PooledExtrinsic, account_nonce: int, spendable: int = UNBOUNDED) -> Admitted:
@@ -158,35 +158,35 @@ class TransactionQueue:
             raise PoolRefusalError(
                 INVALID, "Invalid Transaction", f"nonce {candidate.nonce} is used, the account is at {account_nonce}"
             )
-        queue_sender = self._senders_by_account.get(candidate.sender) or Sender(account_nonce, ready_end=account_nonce)
-        usurped_candidate = queue_sender.by_nonce.get(candidate.nonce)
-        if queue_sender.fees + candidate.fee - (usurped_candidate.fee if usurped_candidate else 0) > spendable:
+        sender = self._senders_by_account.get(candidate.sender) or Sender(account_nonce, ready_end=account_nonce)
+        usurped = sender.by_nonce.get(candidate.nonce)
+        if sender.fees + candidate.fee - (usurped.fee if usurped else 0) > spendable:
             raise _pool_full("the sender cannot pay for this one and its others in the pool")
         crowded_out = None
-        if usurped_candidate is None:
-            crowded_out = self._refuse_over_limit(candidate, queue_sender)
+        if usurped is None:
+            crowded_out = self._refuse_over_limit(candidate, sender)
         else:
-            _refuse_replacement(candidate.priority, usurped_candidate, queue_sender)
-            self._take_out(usurped_candidate)
-            queue_sender.replaced[candidate.nonce] = queue_sender.replaced.get(candidate.nonce, 0) + 1
-        self._senders_by_account[candidate.sender] = queue_sender
-        self._insert_candidate(candidate, queue_sender)
-        if queue_sender.account_nonce == account_nonce:
-            promoted = self._extend_ready(queue_sender)
+            _refuse_replacement(candidate.priority, usurped, sender)
+            self._take_out(usurped)
+            sender.replaced[candidate.nonce] = sender.replaced.get(candidate.nonce, 0) + 1
+        self._senders_by_account[candidate.sender] = sender
+        self._insert_candidate(candidate, sender)
+        if sender.account_nonce == account_nonce:
+            promoted = self._extend_ready(sender)
         else:
             promoted, _ = self._settle_sender(candidate.sender, account_nonce)
         dropped_hashes = () if crowded_out is None else self._drop_candidate(crowded_out)
         if len(self._candidates_by_hash) > READY_LIMIT or self._total_bytes > BYTES_LIMIT:
             dropped_hashes = (*dropped_hashes, *self._evict_cheapest())
-        entry_status = READY if candidate.nonce < queue_sender.ready_end else FUTURE
-        if usurped_candidate is None and not dropped_hashes and len(promoted) == (entry_status is READY):
+        entry_status = READY if candidate.nonce < sender.ready_end else FUTURE
+        if usurped is None and not dropped_hashes and len(promoted) == (entry_status is READY):
             return _ALONE[entry_status]
         other_promoted = tuple(
             [promoted_hash for promoted_hash in promoted if promoted_hash != candidate.extrinsic_hash]
         )
         return Admitted(
             entry_status,
-            usurped_candidate.extrinsic_hash if usurped_candidate else None,
+            usurped.extrinsic_hash if usurped else None,
             other_promoted,
             dropped_hashes,
         )
@@ -207,24 +207,24 @@ class TransactionQueue:
         promoted: list[bytes] = []
         demoted_hashes: list[bytes] = []
         trimmed_hashes: list[bytes] = []
-        expired_candidates = self._expiry.below(height)
-        for candidate in expired_candidates:
+        expired = self._expiry.below(height)
+        for candidate in expired:
             self._take_out(candidate)
-        moved_accounts = [sender_account for sender_account in nonces if sender_account in self._senders_by_account]
+        moved_accounts = [account for account in nonces if account in self._senders_by_account]
         used_hashes: list[bytes] = []
-        for sender_account in moved_accounts:
-            used_hashes += self._take_out_used(self._senders_by_account[sender_account], nonces[sender_account])
-        losing_accounts = dict.fromkeys(candidate.sender for candidate in expired_candidates)
-        for sender_account in dict.fromkeys([*moved_accounts, *losing_accounts]):
-            promoted_now, demoted_now = self._settle_sender(sender_account, nonces.get(sender_account))
+        for account in moved_accounts:
+            used_hashes += self._take_out_used(self._senders_by_account[account], nonces[account])
+        losing_accounts = dict.fromkeys(candidate.sender for candidate in expired)
+        for account in dict.fromkeys([*moved_accounts, *losing_accounts]):
+            promoted_now, demoted_now = self._settle_sender(account, nonces.get(account))
             promoted += promoted_now
             demoted_hashes += demoted_now
         # Only senders of an expired extrinsic: a reverted block demotes honest extrinsics that the next one makes ready
         # again.
-        for sender_account in losing_accounts:
-            trimmed_hashes += self._trim_future(sender_account)
+        for account in losing_accounts:
+            trimmed_hashes += self._trim_future(account)
         self._assert_sums([*moved_accounts, *losing_accounts])
-        dropped_hashes = [candidate.extrinsic_hash for candidate in expired_candidates]
+        dropped_hashes = [candidate.extrinsic_hash for candidate in expired]
         return Settled(
             tuple(promoted),
             tuple(self._still_here(demoted_hashes)),
@@ -236,19 +236,17 @@ class TransactionQueue:
         """Yield the ready extrinsics, highest priority first and each sender's in the order of their nonces."""
         order_by_hash = {extrinsic_hash: position for position, extrinsic_hash in enumerate(self._candidates_by_hash)}
         candidate_heads: list[tuple[int, int, PooledExtrinsic]] = []
-        for queue_sender in self._senders_by_account.values():
-            if queue_sender.ready_end > queue_sender.account_nonce:
-                first_candidate = queue_sender.by_nonce[queue_sender.account_nonce]
-                candidate_heads.append(
-                    (-first_candidate.priority, order_by_hash[first_candidate.extrinsic_hash], first_candidate)
-                )
+        for sender in self._senders_by_account.values():
+            if sender.ready_end > sender.account_nonce:
+                first = sender.by_nonce[sender.account_nonce]
+                candidate_heads.append((-first.priority, order_by_hash[first.extrinsic_hash], first))
         heapq.heapify(candidate_heads)
         while candidate_heads:
-            _, _, best_candidate = candidate_heads[0]
-            yield best_candidate
-            queue_sender = self._senders_by_account[best_candidate.sender]
-            if best_candidate.nonce + 1 < queue_sender.ready_end:
-                following = queue_sender.by_nonce[best_candidate.nonce + 1]
+            _, _, best = candidate_heads[0]
+            yield best
+            sender = self._senders_by_account[best.sender]
+            if best.nonce + 1 < sender.ready_end:
+                following = sender.by_nonce[best.nonce + 1]
                 heapq.heapreplace(
                     candidate_heads, (-following.priority, order_by_hash[following.extrinsic_hash], following)
                 )
@@ -258,23 +256,23 @@ class TransactionQueue:
     def future(self) -> Iterator[PooledExtrinsic]:
         """Yield the extrinsics that wait for a lower nonce, oldest first."""
         for candidate in self._candidates_by_hash.values():
-            queue_sender = self._senders_by_account[candidate.sender]
-            if not queue_sender.account_nonce <= candidate.nonce < queue_sender.ready_end:
+            sender = self._senders_by_account[candidate.sender]
+            if not sender.account_nonce <= candidate.nonce < sender.ready_end:
                 yield candidate
 
     # --- inside
 
-    def _refuse_over_limit(self, candidate: PooledExtrinsic, queue_sender: Sender) -> PooledExtrinsic | None:
+    def _refuse_over_limit(self, candidate: PooledExtrinsic, sender: Sender) -> PooledExtrinsic | None:
         """Raise if there is no room; return an extrinsic that leaves because too many wait for a nonce."""
         # Without the limits per sender, one funded account could fill the pool, or all places for future extrinsics.
-        if len(queue_sender.by_nonce) >= PER_SENDER_LIMIT:
+        if len(sender.by_nonce) >= PER_SENDER_LIMIT:
             raise _pool_full(f"the sender has {PER_SENDER_LIMIT} extrinsics in the pool already")
         crowded_out = None
-        if candidate.nonce != queue_sender.ready_end:
-            if queue_sender.future_count() >= FUTURE_PER_SENDER_LIMIT:
+        if candidate.nonce != sender.ready_end:
+            if sender.future_count() >= FUTURE_PER_SENDER_LIMIT:
                 raise _pool_full("too many extrinsics wait for a lower nonce")
             if self._future_count >= FUTURE_LIMIT:
-                crowded_out = self._crowded_out(candidate, queue_sender)
+                crowded_out = self._crowded_out(candidate, sender)
         if len(self._candidates_by_hash) >= READY_LIMIT or self._total_bytes + len(candidate.raw) > BYTES_LIMIT:
             # The lowest priority leaves, its sender's last nonce first. Within one sender that could be the newcomer
             # itself.
@@ -283,41 +281,39 @@ class TransactionQueue:
                 raise _pool_full("the pool is full of extrinsics that pay more")
         return crowded_out
 
-    def _crowded_out(self, candidate: PooledExtrinsic, queue_sender: Sender) -> PooledExtrinsic:
+    def _crowded_out(self, candidate: PooledExtrinsic, sender: Sender) -> PooledExtrinsic:
         """Return the last extrinsic of the sender with the most future ones.
 
         Raise `PoolRefusalError` if the candidate has no better claim than that extrinsic.
         """
         counts_by_account = {
-            sender_account: self._senders_by_account[sender_account].future_count()
-            for sender_account in self._future_accounts
-            if sender_account in self._senders_by_account
+            account: self._senders_by_account[account].future_count()
+            for account in self._future_accounts
+            if account in self._senders_by_account
         }
-        self._future_accounts = {
-            sender_account: None for sender_account, future_count in counts_by_account.items() if future_count
-        }
+        self._future_accounts = {account: None for account, future_count in counts_by_account.items() if future_count}
         crowded_account = max(self._future_accounts, key=counts_by_account.__getitem__)
         by_nonce = self._senders_by_account[crowded_account].by_nonce
-        last_candidate = by_nonce[max(by_nonce)]
-        if queue_sender.future_count() + 1 >= counts_by_account[crowded_account] and (
-            candidate.priority <= last_candidate.priority or crowded_account == candidate.sender
+        last = by_nonce[max(by_nonce)]
+        if sender.future_count() + 1 >= counts_by_account[crowded_account] and (
+            candidate.priority <= last.priority or crowded_account == candidate.sender
         ):
             raise _pool_full("too many extrinsics wait for a lower nonce")
-        return last_candidate
+        return last
 
     def _drop_candidate(self, candidate: PooledExtrinsic) -> tuple[bytes, ...]:
         self._take_out(candidate)
         self._settle_sender(candidate.sender)
         return (candidate.extrinsic_hash,)
 
-    def _insert_candidate(self, candidate: PooledExtrinsic, queue_sender: Sender) -> None:
-        queue_sender.by_nonce[candidate.nonce] = candidate
+    def _insert_candidate(self, candidate: PooledExtrinsic, sender: Sender) -> None:
+        sender.by_nonce[candidate.nonce] = candidate
         self._candidates_by_hash[candidate.extrinsic_hash] = candidate
         self._expiry.add(candidate)
         self._total_bytes += len(candidate.raw)
-        queue_sender.fees += candidate.fee
+        sender.fees += candidate.fee
         self._arrivals += 1
-        if candidate.nonce >= queue_sender.ready_end or candidate.nonce < queue_sender.account_nonce:
+        if candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce:
             self._future_count += 1
             self._future_accounts[candidate.sender] = None
         heapq.heappush(self._cheapest, (candidate.priority, -self._arrivals, candidate.extrinsic_hash))
@@ -326,15 +322,15 @@ class TransactionQueue:
             self._cheapest = [heap_entry for heap_entry in self._cheapest if heap_entry[2] in self._candidates_by_hash]
             heapq.heapify(self._cheapest)
 
-    def _take_out_used(self, queue_sender: Sender, account_nonce: int) -> list[bytes]:
-        used_candidates = [candidate for nonce, candidate in queue_sender.by_nonce.items() if nonce < account_nonce]
-        for candidate in used_candidates:
+    def _take_out_used(self, sender: Sender, account_nonce: int) -> list[bytes]:
+        used = [candidate for nonce, candidate in sender.by_nonce.items() if nonce < account_nonce]
+        for candidate in used:
             self._take_out(candidate)
-            queue_sender.replaced.pop(candidate.nonce, None)
-        return [candidate.extrinsic_hash for candidate in used_candidates]
+            sender.replaced.pop(candidate.nonce, None)
+        return [candidate.extrinsic_hash for candidate in used]
 
-    def _still_here(self, extrinsic_hashes: list[bytes]) -> list[bytes]:
-        return [extrinsic_hash for extrinsic_hash in extrinsic_hashes if extrinsic_hash in self._candidates_by_hash]
+    def _still_here(self, hashes: list[bytes]) -> list[bytes]:
+        return [extrinsic_hash for extrinsic_hash in hashes if extrinsic_hash in self._candidates_by_hash]
 
     def _assert_sums(self, accounts: Iterable[bytes]) -> None:
         """Check the totals against the senders; only the touched senders are counted again."""
@@ -343,85 +339,77 @@ class TransactionQueue:
         assert self._candidates_by_hash or not (self._total_bytes or self._senders_by_account), (
             "an empty pool has no bytes and no senders"
         )
-        for sender_account in accounts:
-            queue_sender = self._senders_by_account.get(sender_account)
-            if queue_sender is not None:
-                ready_count = sum(
-                    queue_sender.account_nonce <= nonce < queue_sender.ready_end for nonce in queue_sender.by_nonce
-                )
-                assert ready_count == queue_sender.ready_end - queue_sender.account_nonce, "ready nonces have no gap"
+        for account in accounts:
+            sender = self._senders_by_account.get(account)
+            if sender is not None:
+                ready_count = sum(sender.account_nonce <= nonce < sender.ready_end for nonce in sender.by_nonce)
+                assert ready_count == sender.ready_end - sender.account_nonce, "ready nonces have no gap"
 
     def _take_out(self, candidate: PooledExtrinsic) -> None:
         """Remove an extrinsic from the maps; `_settle_sender` must follow."""
-        queue_sender = self._senders_by_account[candidate.sender]
-        del queue_sender.by_nonce[candidate.nonce]
+        sender = self._senders_by_account[candidate.sender]
+        del sender.by_nonce[candidate.nonce]
         del self._candidates_by_hash[candidate.extrinsic_hash]
         self._expiry.discard(candidate)
         self._total_bytes -= len(candidate.raw)
-        queue_sender.fees -= candidate.fee
-        self._future_count -= candidate.nonce >= queue_sender.ready_end or candidate.nonce < queue_sender.account_nonce
+        sender.fees -= candidate.fee
+        self._future_count -= candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce
 
-    def _extend_ready(self, queue_sender: Sender) -> list[bytes]:
+    def _extend_ready(self, sender: Sender) -> list[bytes]:
         """Return the extrinsics that an addition made ready: a short form of `_settle_sender` for the common case."""
-        first_nonce = queue_sender.ready_end
-        while queue_sender.ready_end in queue_sender.by_nonce:
-            queue_sender.ready_end += 1
-        self._future_count -= queue_sender.ready_end - first_nonce
-        return [queue_sender.by_nonce[nonce].extrinsic_hash for nonce in range(first_nonce, queue_sender.ready_end)]
+        first_nonce = sender.ready_end
+        while sender.ready_end in sender.by_nonce:
+            sender.ready_end += 1
+        self._future_count -= sender.ready_end - first_nonce
+        return [sender.by_nonce[nonce].extrinsic_hash for nonce in range(first_nonce, sender.ready_end)]
 
-    def _settle_sender(
-        self, sender_account: bytes, account_nonce: int | None = None
-    ) -> tuple[list[bytes], list[bytes]]:
+    def _settle_sender(self, account: bytes, account_nonce: int | None = None) -> tuple[list[bytes], list[bytes]]:
         """Compute again which of a sender's extrinsics are ready.
 
         Return (hashes that became ready, hashes that are no longer ready).
         """
-        queue_sender = self._senders_by_account[sender_account]
-        was_ready = {
-            nonce for nonce in queue_sender.by_nonce if queue_sender.account_nonce <= nonce < queue_sender.ready_end
-        }
+        sender = self._senders_by_account[account]
+        was_ready = {nonce for nonce in sender.by_nonce if sender.account_nonce <= nonce < sender.ready_end}
         if account_nonce is not None:
-            queue_sender.account_nonce = account_nonce
-        queue_sender.ready_end = queue_sender.account_nonce
-        while queue_sender.ready_end in queue_sender.by_nonce:
-            queue_sender.ready_end += 1
-        is_ready = set(range(queue_sender.account_nonce, queue_sender.ready_end))
+            sender.account_nonce = account_nonce
+        sender.ready_end = sender.account_nonce
+        while sender.ready_end in sender.by_nonce:
+            sender.ready_end += 1
+        is_ready = set(range(sender.account_nonce, sender.ready_end))
         self._future_count += len(was_ready) - len(is_ready)
-        if queue_sender.future_count():
-            self._future_accounts[sender_account] = None
-        if not queue_sender.by_nonce:
-            self._forget_sender(sender_account)
-        elif len(queue_sender.replaced) > PER_SENDER_LIMIT:
-            queue_sender.replaced = {
-                nonce: replaced_count
-                for nonce, replaced_count in queue_sender.replaced.items()
-                if nonce in queue_sender.by_nonce
+        if sender.future_count():
+            self._future_accounts[account] = None
+        if not sender.by_nonce:
+            self._forget_sender(account)
+        elif len(sender.replaced) > PER_SENDER_LIMIT:
+            sender.replaced = {
+                nonce: replaced_count for nonce, replaced_count in sender.replaced.items() if nonce in sender.by_nonce
             }
-        promoted = [queue_sender.by_nonce[nonce].extrinsic_hash for nonce in sorted(is_ready - was_ready)]
-        demoted_hashes = [queue_sender.by_nonce[nonce].extrinsic_hash for nonce in sorted(was_ready - is_ready)]
+        promoted = [sender.by_nonce[nonce].extrinsic_hash for nonce in sorted(is_ready - was_ready)]
+        demoted_hashes = [sender.by_nonce[nonce].extrinsic_hash for nonce in sorted(was_ready - is_ready)]
         return promoted, demoted_hashes
 
-    def _trim_future(self, sender_account: bytes) -> list[bytes]:
+    def _trim_future(self, account: bytes) -> list[bytes]:
         """Remove and return a sender's highest nonces until the limits for future extrinsics hold."""
         trimmed_hashes: list[bytes] = []
-        queue_sender = self._senders_by_account.get(sender_account)
-        if queue_sender is None:
+        sender = self._senders_by_account.get(account)
+        if sender is None:
             return trimmed_hashes
         # A thousand ready extrinsics behind a first one that fails or expires become future at once, past the limits at
         # admission. Kept, they would fill the pool with extrinsics that can never pay, for the price of one.
-        for nonce in sorted(queue_sender.by_nonce, reverse=True):
-            is_within = queue_sender.future_count() <= FUTURE_PER_SENDER_LIMIT and self._future_count <= FUTURE_LIMIT
-            if is_within or nonce < queue_sender.ready_end:
+        for nonce in sorted(sender.by_nonce, reverse=True):
+            is_within = sender.future_count() <= FUTURE_PER_SENDER_LIMIT and self._future_count <= FUTURE_LIMIT
+            if is_within or nonce < sender.ready_end:
                 break
-            trimmed_hashes.append(queue_sender.by_nonce[nonce].extrinsic_hash)
-            self._take_out(queue_sender.by_nonce[nonce])
-        if not queue_sender.by_nonce:
-            self._forget_sender(sender_account)
+            trimmed_hashes.append(sender.by_nonce[nonce].extrinsic_hash)
+            self._take_out(sender.by_nonce[nonce])
+        if not sender.by_nonce:
+            self._forget_sender(account)
         return trimmed_hashes
 
-    def _forget_sender(self, sender_account: bytes) -> None:
-        del self._senders_by_account[sender_account]
-        self._future_accounts.pop(sender_account, None)
+    def _forget_sender(self, account: bytes) -> None:
+        del self._senders_by_account[account]
+        self._future_accounts.pop(account, None)
 
     def _least_priority(self) -> PooledExtrinsic | None:
         """Return the extrinsic with the lowest priority; its sender loses an extrinsic next."""
@@ -439,20 +427,20 @@ class TransactionQueue:
                 break
             # The sender's highest nonce leaves, so that no gap opens among its extrinsics.
             by_nonce = self._senders_by_account[cheapest.sender].by_nonce
-            last_candidate = by_nonce[max(by_nonce)]
-            self._take_out(last_candidate)
-            self._settle_sender(last_candidate.sender)
-            dropped_hashes.append(last_candidate.extrinsic_hash)
+            last = by_nonce[max(by_nonce)]
+            self._take_out(last)
+            self._settle_sender(last.sender)
+            dropped_hashes.append(last.extrinsic_hash)
         return dropped_hashes
 
 
-def _refuse_replacement(priority: int, old_candidate: PooledExtrinsic, queue_sender: Sender) -> None:
-    needed_priority = (old_candidate.priority * (100 + REPLACEMENT_PERCENT) + 99) // 100
-    if priority < max(needed_priority, old_candidate.priority + 1):
-        refusal_detail = f"({priority} vs {needed_priority} needed to replace nonce {old_candidate.nonce})"
+def _refuse_replacement(priority: int, old: PooledExtrinsic, sender: Sender) -> None:
+    needed_priority = (old.priority * (100 + REPLACEMENT_PERCENT) + 99) // 100
+    if priority < max(needed_priority, old.priority + 1):
+        refusal_detail = f"({priority} vs {needed_priority} needed to replace nonce {old.nonce})"
         raise PoolRefusalError(PRIORITY_TOO_LOW, "Priority is too low", refusal_detail)
-    if queue_sender.replaced.get(old_candidate.nonce, 0) >= REPLACEMENTS_MAX:
-        refusal_detail = f"(nonce {old_candidate.nonce} was replaced {REPLACEMENTS_MAX} times already)"
+    if sender.replaced.get(old.nonce, 0) >= REPLACEMENTS_MAX:
+        refusal_detail = f"(nonce {old.nonce} was replaced {REPLACEMENTS_MAX} times already)"
         raise PoolRefusalError(PRIORITY_TOO_LOW, "Priority is too low", refusal_detail)
 
 

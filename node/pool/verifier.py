@@ -95,13 +95,13 @@ class Verifier:
 
         The form is `runtime.cryptography.signatures.VerifySignature`.
         """
-        signature_claim = Claim(scheme, signer, payload, signature)
-        claim_key = signature_claim.key
-        if claim_key in self._known_verdicts:
+        claim = Claim(scheme, signer, payload, signature)
+        key = claim.key
+        if key in self._known_verdicts:
             return True
         is_valid = signatures.verify(scheme, signer, payload, signature)
         if is_valid:
-            self._remember([claim_key])
+            self._remember([key])
         return is_valid
 
     def begin(self, claims: Sequence[Claim]) -> Verdicts:
@@ -109,21 +109,21 @@ class Verifier:
         verdicts = Verdicts([True] * len(claims))
         known_verdicts = self._known_verdicts
         unknown_items = [
-            _Item(signature_claim, claim_key, position)
-            for position, signature_claim in enumerate(claims)
-            if (claim_key := signature_claim.key) not in known_verdicts
+            _Item(claim, key, position)
+            for position, claim in enumerate(claims)
+            if (key := claim.key) not in known_verdicts
         ]
         verdicts.missing = len(unknown_items)
-        for first_index in range(0, len(unknown_items), BATCH_MAX):
-            self._send.send_nowait(_Frame(verdicts, unknown_items[first_index : first_index + BATCH_MAX]))
+        for start in range(0, len(unknown_items), BATCH_MAX):
+            self._send.send_nowait(_Frame(verdicts, unknown_items[start : start + BATCH_MAX]))
         return verdicts
 
     def foresee(self, claims: Sequence[Claim]) -> Verdicts:
         """Send claims in advance: their verdicts are False until a worker confirms them, and never remembered."""
         verdicts = Verdicts([False] * len(claims), len(claims))
-        frame_items = [_Item(signature_claim, None, position) for position, signature_claim in enumerate(claims)]
-        for first_index in range(0, len(frame_items), BATCH_MAX):
-            self._send.send_nowait(_Frame(verdicts, frame_items[first_index : first_index + BATCH_MAX]))
+        items = [_Item(claim, None, position) for position, claim in enumerate(claims)]
+        for start in range(0, len(items), BATCH_MAX):
+            self._send.send_nowait(_Frame(verdicts, items[start : start + BATCH_MAX]))
         return verdicts
 
     async def prepare(self, signature_claims: Sequence[Claim]) -> list[bool]:
@@ -139,63 +139,61 @@ class Verifier:
                 _LOG.warning("a signature worker died: another replaces it")
             await trio.sleep(RESTART_SECONDS)
 
-    def _remember(self, claim_keys: Iterable[bytes]) -> None:
-        self._known_verdicts.update(dict.fromkeys(claim_keys))
+    def _remember(self, keys: Iterable[bytes]) -> None:
+        self._known_verdicts.update(dict.fromkeys(keys))
         while len(self._known_verdicts) > REMEMBERED_MAX:
             self._known_verdicts.popitem(last=False)
 
     async def _drive_worker(self) -> None:
-        worker_command = [sys.executable, "-m", verify_worker.__name__]
-        worker_process = await trio.lowlevel.open_process(worker_command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        worker_link = _Link(worker_process)
+        command = [sys.executable, "-m", verify_worker.__name__]
+        process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        link = _Link(process)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._feed_worker, worker_link)
+                nursery.start_soon(self._feed_worker, link)
                 while True:
-                    for worker_answer in await worker_link.answers():
-                        self._settle_answer(worker_link, worker_answer)
+                    for answer in await link.answers():
+                        self._settle_answer(link, answer)
         except* (trio.BrokenResourceError, trio.ClosedResourceError, EOFError):
-            await self._settle_here(worker_link)
+            await self._settle_here(link)
             raise
         finally:
             with trio.CancelScope(shield=True):
-                await worker_link.end()
+                await link.end()
 
-    async def _feed_worker(self, worker_link: _Link) -> None:
+    async def _feed_worker(self, link: _Link) -> None:
         while True:
-            await worker_link.slots.acquire()
+            await link.slots.acquire()
             queued_frames = [await self._receive.receive()]
-            worker_link.under_way.append(queued_frames[0])
+            link.under_way.append(queued_frames[0])
             # All at once: while the node imports blocks in sequence, this task has one turn between two of them.
             with suppress(trio.WouldBlock):
                 while True:
-                    worker_link.slots.acquire_nowait()
+                    link.slots.acquire_nowait()
                     try:
                         queued_frames.append(self._receive.receive_nowait())
                     except trio.WouldBlock:
-                        worker_link.slots.release()
+                        link.slots.release()
                         raise
-                    worker_link.under_way.append(queued_frames[-1])
-            await worker_link.ask(queued_frames)
+                    link.under_way.append(queued_frames[-1])
+            await link.ask(queued_frames)
 
-    def _settle_answer(self, worker_link: _Link, worker_answer: bytes) -> None:
-        request_frame = worker_link.under_way.popleft()
-        worker_link.slots.release()
-        new_verdicts = list(zip(request_frame.frame_items, map(bool, worker_answer), strict=True))
-        self._remember(
-            frame_item.key for frame_item, is_valid in new_verdicts if is_valid and frame_item.key is not None
-        )
-        request_frame.verdicts.note((frame_item.position, is_valid) for frame_item, is_valid in new_verdicts)
+    def _settle_answer(self, link: _Link, answer: bytes) -> None:
+        request_frame = link.under_way.popleft()
+        link.slots.release()
+        new_verdicts = list(zip(request_frame.frame_items, map(bool, answer), strict=True))
+        self._remember(item.key for item, is_valid in new_verdicts if is_valid and item.key is not None)
+        request_frame.verdicts.note((item.position, is_valid) for item, is_valid in new_verdicts)
 
-    async def _settle_here(self, worker_link: _Link) -> None:
+    async def _settle_here(self, link: _Link) -> None:
         """Check a dead worker's claims in this process, so that every waiting caller gets its verdict."""
-        for request_frame in worker_link.under_way:
-            for item_count, frame_item in enumerate(request_frame.frame_items):
-                if frame_item.key is None:  # a guess without a waiting caller
+        for request_frame in link.under_way:
+            for item_count, item in enumerate(request_frame.frame_items):
+                if item.key is None:  # a guess without a waiting caller
                     continue
                 if item_count % AT_ONCE_HERE == 0:
                     await trio.lowlevel.checkpoint()
-                request_frame.verdicts.note([(frame_item.position, self.verify(*frame_item.claim))])
+                request_frame.verdicts.note([(item.position, self.verify(*item.claim))])
 
 
 class _Item(NamedTuple):
@@ -216,11 +214,11 @@ class _Frame(NamedTuple):
 class _Link:
     """A worker process, and its unanswered frames; the worker answers in order."""
 
-    def __init__(self, worker_process: trio.Process) -> None:
-        assert worker_process.stdin is not None
-        assert worker_process.stdout is not None
-        self._worker_process = worker_process
-        self._request_stream, self._answer_stream = worker_process.stdin, worker_process.stdout
+    def __init__(self, process: trio.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._worker_process = process
+        self._request_stream, self._answer_stream = process.stdin, process.stdout
         self.under_way: deque[_Frame] = deque()
         self.slots = trio.Semaphore(AHEAD_MAX)
         self._unread_bytes = bytearray()
@@ -232,10 +230,10 @@ class _Link:
 
     async def answers(self) -> list[bytes]:
         """Return the next answers. Raise `EOFError` at the end of the worker."""
-        received_bytes = await self._answer_stream.receive_some(READ_BYTES)
-        if not received_bytes:
+        data = await self._answer_stream.receive_some(READ_BYTES)
+        if not data:
             raise EOFError
-        self._unread_bytes += received_bytes
+        self._unread_bytes += data
         answers: list[bytes] = []
         answer_start = 0
         while len(self._unread_bytes) - answer_start >= LENGTH.size:
@@ -256,5 +254,5 @@ class _Link:
 
 
 def _packed_frame(request_frame: _Frame) -> bytes:
-    packed_batch: bytes = msgpack.packb([frame_item.claim for frame_item in request_frame.frame_items])
+    packed_batch: bytes = msgpack.packb([item.claim for item in request_frame.frame_items])
     return LENGTH.pack(len(packed_batch)) + packed_batch

@@ -21,8 +21,8 @@ LENGTH = struct.Struct(">I")
 def verdicts(packed_batch: bytes) -> bytes:
     """Return the answer to one batch: one byte for each signature."""
     return bytes(
-        verify(Scheme(scheme_number), public_key, message, signature)
-        for scheme_number, public_key, message, signature in msgpack.unpackb(packed_batch)
+        verify(Scheme(scheme_number), public, message, signature)
+        for scheme_number, public, message, signature in msgpack.unpackb(packed_batch)
     )
 
 

@@ -95,27 +95,27 @@ def main(
     sys.exit(asyncio.run(serve(socket, options)))
 
 
-async def serve(socket: Path, server_options: ServerOptions) -> int:
+async def serve(socket: Path, options: ServerOptions) -> int:
     """Follow the feed and answer requests until it ends; return the exit status."""
     try:
-        feed_client = await FeedClient.connect(socket)
+        client = await FeedClient.connect(socket)
     except OSError as error:
         log.info("no node feed at %s: %s", socket, error)
         return 1
     replica = Replica()
-    feed_frames = feed_client.frames()
+    frames = client.frames()
     beat_task = asyncio.create_task(beat(sys.stdout.fileno()))
     try:
         while not replica.is_ready:
-            replica.apply(await anext(feed_frames))
-        rpc_server = Server(registry_for(replica, feed_client), server_options)
+            replica.apply(await anext(frames))
+        rpc_server = Server(registry_for(replica, client), options)
         settle_memory(COLLECTOR_THRESHOLDS)
         map_large_pieces()
         sys.setswitchinterval(SWITCH_SECONDS)
         async with rpc_server.listening() as bound_port:
-            print(f"rpc listening on {server_options.host}:{bound_port}", file=sys.stderr, flush=True)  # noqa: T201 - the node reads it
-            async for feed_frame in feed_frames:
-                replica.apply(feed_frame)
+            print(f"rpc listening on {options.host}:{bound_port}", file=sys.stderr, flush=True)  # noqa: T201 - the node reads it
+            async for frame in frames:
+                replica.apply(frame)
     except ConnectionError:
         log.info(NODE_ENDED)
         return 0
@@ -124,20 +124,20 @@ async def serve(socket: Path, server_options: ServerOptions) -> int:
         return 1
     finally:
         beat_task.cancel()
-        await feed_client.close()
+        await client.close()
     return 0
 
 
-def registry_for(replica: Replica, feed_client: FeedClient) -> Registry:
+def registry_for(replica: Replica, client: FeedClient) -> Registry:
     """Return every method over this replica, which must have received the node's `FeedHello`."""
-    node_hello = replica.hello
-    if node_hello is None:
+    hello = replica.hello
+    if hello is None:
         raise feed.FeedError("the node did not begin with Hello")
     submissions = Questions(SUBMISSIONS_UNDER_WAY_MAX, SUBMISSIONS_SECONDS)
-    feed_client.ask_in_turn(Questions().turn, submissions.submission)
+    client.ask_in_turn(Questions().turn, submissions.submission)
     long_calls = LongCalls()
-    runtime_calls = RuntimeCalls(apis_for(node_hello.parameters, is_development=node_hello.chain_type != "Live"))
-    block_reads = BlockReads(replica, feed_client)
+    runtime_calls = RuntimeCalls(apis_for(hello.parameters, is_development=hello.chain_type != "Live"))
+    block_reads = BlockReads(replica, client)
     registry = Registry(
         [
             SystemMethods(block_reads, runtime_calls),

@@ -79,21 +79,21 @@ class BlockReads:
         kept_block = self.best if block_id is None else self.replica.blocks.get(block_id)
         if kept_block is not None:
             return kept_block.header
-        fetched_block = await self.find(block_id)
-        return None if fetched_block is None else fetched_block.header
+        block = await self.find(block_id)
+        return None if block is None else block.header
 
     async def id_at(self, height: int) -> bytes | None:
         """Return the block id at `height` on the best chain."""
         if height > self.best.header.number:
             return None
-        known_id = self.replica.id_at(height) or self._old_ids_by_height.get(height)
-        if known_id is None and height <= self.final.header.number:
-            known_id = await self.node.id_at(height)
-            if known_id is not None:  # final, so it never changes
-                self._old_ids_by_height[height] = known_id
+        known = self.replica.id_at(height) or self._old_ids_by_height.get(height)
+        if known is None and height <= self.final.header.number:
+            known = await self.node.id_at(height)
+            if known is not None:  # final, so it never changes
+                self._old_ids_by_height[height] = known
                 if len(self._old_ids_by_height) > OLD_IDS_MAX:
                     self._old_ids_by_height.pop(next(iter(self._old_ids_by_height)))
-        return known_id
+        return known
 
 
 def to_hex(raw_bytes: bytes) -> str:
@@ -108,5 +108,5 @@ def header_json(header: Header) -> Json:
         "number": hex(header.number),
         "stateRoot": to_hex(header.state_root),
         "extrinsicsRoot": to_hex(header.extrinsics_root),
-        "digest": {"logs": [to_hex(DIGEST_ITEM.encode(digest_item)) for digest_item in header.digest]},
+        "digest": {"logs": [to_hex(DIGEST_ITEM.encode(item)) for item in header.digest]},
     }

@@ -34,10 +34,10 @@ class Callers:
 
     def take_call(self, caller: RpcCaller) -> None:
         """Use one call. Raise `JsonRpcError` if the calls of this minute are used up."""
-        now_seconds = time.monotonic()
-        refilled_calls = caller.calls_left + (now_seconds - caller.refilled_at) * self._per_minute / 60
+        now = time.monotonic()
+        refilled_calls = caller.calls_left + (now - caller.refilled_at) * self._per_minute / 60
         caller.calls_left = min(float(self._per_minute), refilled_calls)
-        caller.refilled_at = now_seconds
+        caller.refilled_at = now
         if caller.calls_left < 1:
             raise JsonRpcError(RATE_LIMITED, "RPC rate limit exceeded", f"at most {self._per_minute} calls a minute")
         caller.calls_left -= 1

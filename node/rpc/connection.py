@@ -112,18 +112,16 @@ class ClientConnection:
         writer_tasks = [asyncio.create_task(self._write_outbox()), asyncio.create_task(self._feed_shared())]
         try:
             with contextlib.suppress(ConnectionError):  # it left while a pong was on its way
-                async for socket_message in self._socket:
-                    if socket_message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
+                async for message in self._socket:
+                    if message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
                         answering = self._take_message(
-                            socket_message.data.encode()
-                            if isinstance(socket_message.data, str)
-                            else socket_message.data
+                            message.data.encode() if isinstance(message.data, str) else message.data
                         )
-                        del socket_message  # or each idle client would keep its last message, up to a megabyte
+                        del message  # or each idle client would keep its last message, up to a megabyte
                         await answering
-                    elif socket_message.type in {WSMsgType.PING, WSMsgType.PONG}:
+                    elif message.type in {WSMsgType.PING, WSMsgType.PONG}:
                         # In turn: thousands of the smallest ones can arrive at once.
-                        await Work(self._shared_limits.turns, self.caller).run(self._answer_ping(socket_message))
+                        await Work(self._shared_limits.turns, self.caller).run(self._answer_ping(message))
         except asyncio.CancelledError as cancellation:
             # A task keeps the exception that ended it, and the exception every frame with its data: half a megabyte for
             # each of 350 disconnected clients, until the garbage collector ran.
@@ -153,9 +151,9 @@ class ClientConnection:
         subscription = Subscribed(kept_bytes(handler_arguments))
         self._take_place(subscription)
         try:
-            subscription_items = method.handler(*handler_arguments)
-            if inspect.isawaitable(subscription_items):  # it may refuse, and then there is no subscription
-                subscription_items = await subscription_items
+            items = method.handler(*handler_arguments)
+            if inspect.isawaitable(items):  # it may refuse, and then there is no subscription
+                items = await items
         except BaseException:
             self._return_place(subscription)
             raise
@@ -163,11 +161,11 @@ class ClientConnection:
         self.subscriptions[subscription_id] = subscription
         # Counted while it lasts: 150 subscriptions to a thousand long keys each took 280 MB that no limit counted.
         self._shared_limits.held_bytes.change(self, subscription.parameter_bytes)
-        if isinstance(subscription_items, SharedItems):
-            self._feeder.follow(subscription_id, notification, subscription_items)
+        if isinstance(items, SharedItems):
+            self._feeder.follow(subscription_id, notification, items)
         else:
             subscription.task = asyncio.create_task(
-                self._feed_items(subscription_id, notification, subscription_items, self._answers_queued)
+                self._feed_items(subscription_id, notification, items, self._answers_queued)
             )
             subscription.task.add_done_callback(lambda _: self._forget_subscription(subscription_id))
         return subscription_id
@@ -194,16 +192,16 @@ class ClientConnection:
         if transport is not None:
             transport.abort()
 
-    async def _answer_ping(self, socket_message: WSMessage) -> None:
-        if socket_message.type is WSMsgType.PING:
-            await self._socket.pong(socket_message.data)
+    async def _answer_ping(self, message: WSMessage) -> None:
+        if message.type is WSMsgType.PING:
+            await self._socket.pong(message.data)
 
-    async def _take_message(self, message_bytes: bytes) -> None:
+    async def _take_message(self, data: bytes) -> None:
         self.heard_at, self.has_asked = time.monotonic(), True
         self._answers_queued = asyncio.Event()
-        answer_text = await self._answer_message(message_bytes, self)
-        if answer_text is not None:
-            self._queue_message(answer_text)
+        text = await self._answer_message(data, self)
+        if text is not None:
+            self._queue_message(text)
         self._answers_queued.set()
         self._feeder.begin()
 
@@ -211,7 +209,7 @@ class ClientConnection:
         self,
         subscription_id: str,
         notification: str,
-        subscription_items: AsyncIterator[Json],
+        items: AsyncIterator[Json],
         answers_queued: asyncio.Event,
     ) -> None:
         """Send items until the end of the iterator, or an error."""
@@ -219,16 +217,14 @@ class ClientConnection:
             await answers_queued.wait()
             while not self.is_dropped:
                 await self._has_room.wait()
-                item_work = Work(self._shared_limits.turns, self.caller)
-                next_item = await item_work.run(anext(subscription_items))
-                if isinstance(next_item, LongItem):
-                    await self._send_long(subscription_id, notification, next_item)
+                work = Work(self._shared_limits.turns, self.caller)
+                item = await work.run(anext(items))
+                if isinstance(item, LongItem):
+                    await self._send_long(subscription_id, notification, item)
                 else:
-                    with item_work.step():
-                        self._queue_message(
-                            jsonrpc.dumps(jsonrpc.notification(notification, subscription_id, next_item))
-                        )
-                del next_item  # perhaps a megabyte, not to be kept until the next one
+                    with work.step():
+                        self._queue_message(jsonrpc.dumps(jsonrpc.notification(notification, subscription_id, item)))
+                del item  # perhaps a megabyte, not to be kept until the next one
         except StopAsyncIteration:
             pass
         except LaggedError:  # its client would wait for the missed items for ever
@@ -238,24 +234,24 @@ class ClientConnection:
         except Exception:  # noqa: BLE001  # any fault of our own ends here
             _LOG.exception("subscription %s failed", notification)
         finally:
-            if isinstance(subscription_items, AsyncGenerator):
-                await subscription_items.aclose()
+            if isinstance(items, AsyncGenerator):
+                await items.aclose()
 
     async def _send_long(self, subscription_id: str, notification: str, long_item: LongItem) -> None:
         # One at a time: sixteen items of half a megabyte, computed at once, waited for one client together.
         async with self._at_long_item:
             await self._has_room.wait()
-            item_work = Work(self._shared_limits.turns, self.caller)
-            item_text = await item_work.run(long_item.text(self._change_held))
-            if item_text is not None:
-                with item_work.step():
+            work = Work(self._shared_limits.turns, self.caller)
+            text = await work.run(long_item.text(self._change_held))
+            if text is not None:
+                with work.step():
                     self._queue_message(
-                        jsonrpc.bounded(jsonrpc.notification_text(notification, subscription_id, item_text), None)
+                        jsonrpc.bounded(jsonrpc.notification_text(notification, subscription_id, text), None)
                     )
 
-    def _change_held(self, added_bytes: int) -> None:
+    def _change_held(self, delta_bytes: int) -> None:
         if not self.is_dropped:
-            self._shared_limits.held_bytes.change(self, added_bytes)
+            self._shared_limits.held_bytes.change(self, delta_bytes)
 
     async def _feed_shared(self) -> None:
         """Send the items that all subscribers share."""
@@ -296,35 +292,35 @@ class ClientConnection:
         self._subscription_count -= 1
         self._parameter_bytes -= subscription.parameter_bytes
 
-    def _queue_message(self, message_text: str) -> None:
+    def _queue_message(self, text: str) -> None:
         """Queue a message; a client that does not read is dropped."""
         if self.is_dropped:
             return
         # Otherwise a client with many subscriptions that reads nothing would fill this process's memory.
-        if self._outbox_bytes + len(message_text) > OUTBOX_BYTES_MAX or self.outbox.full():
+        if self._outbox_bytes + len(text) > OUTBOX_BYTES_MAX or self.outbox.full():
             self._shared_limits.held_bytes.drop(self)
             return
-        self._outbox_bytes += len(message_text)
-        self.outbox.put_nowait(message_text)
+        self._outbox_bytes += len(text)
+        self.outbox.put_nowait(text)
         self._has_room.clear()
-        self._shared_limits.held_bytes.change(self, len(message_text))
+        self._shared_limits.held_bytes.change(self, len(text))
 
-    async def _send_all(self, message_texts: list[str]) -> None:
-        for message_text in message_texts:
-            await self._socket.send_str(message_text)
+    async def _send_all(self, texts: list[str]) -> None:
+        for text in texts:
+            await self._socket.send_str(text)
 
     async def _write_outbox(self) -> None:
         try:
             while True:
                 if self.outbox.empty():
                     self._has_room.set()
-                message_texts = [await self.outbox.get()]
-                sent_bytes = len(message_texts[0])
-                while len(message_texts) < PIECE_ITEMS and sent_bytes < PIECE_BYTES and not self.outbox.empty():
-                    message_texts.append(self.outbox.get_nowait())
-                    sent_bytes += len(message_texts[-1])
+                texts = [await self.outbox.get()]
+                sent_bytes = len(texts[0])
+                while len(texts) < PIECE_ITEMS and sent_bytes < PIECE_BYTES and not self.outbox.empty():
+                    texts.append(self.outbox.get_nowait())
+                    sent_bytes += len(texts[-1])
                 # In turn, too: sending a notification takes longer than computing it.
-                await Work(self._shared_limits.turns, self.caller).run(self._send_all(message_texts))
+                await Work(self._shared_limits.turns, self.caller).run(self._send_all(texts))
                 self._outbox_bytes -= sent_bytes
                 self._change_held(-sent_bytes)
         except (ConnectionError, JsonRpcError):  # it left, or sending took a second of processor time
@@ -333,8 +329,8 @@ class ClientConnection:
 
 async def _cancel_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Cancel tasks, some in each round of the loop."""
-    for first_index in range(0, len(tasks), ENDED_AT_ONCE):
-        ended_tasks = tasks[first_index : first_index + ENDED_AT_ONCE]
+    for start in range(0, len(tasks), ENDED_AT_ONCE):
+        ended_tasks = tasks[start : start + ENDED_AT_ONCE]
         for task in ended_tasks:
             task.cancel()
         await asyncio.gather(*ended_tasks, return_exceptions=True)

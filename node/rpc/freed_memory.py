@@ -22,14 +22,12 @@ LOOKS_AFTER = 6
 """Half a minute: not all memory is freed at once, some waits for a timer or the garbage collector."""
 
 
-async def give_back_freed(
-    held_bytes: HeldBytes, release_memory: Callable[[], None], pause_seconds: float = LOOK_SECONDS
-) -> None:
+async def give_back_freed(held: HeldBytes, release_memory: Callable[[], None], seconds: float = LOOK_SECONDS) -> None:
     """Call `release_memory` after much less is held than before, and some times more, until cancelled."""
     remaining_looks = 0
     while True:
-        await asyncio.sleep(pause_seconds)
-        if held_bytes.take_peak() - held_bytes.total >= FREED_BYTES_MIN:
+        await asyncio.sleep(seconds)
+        if held.take_peak() - held.total >= FREED_BYTES_MIN:
             remaining_looks = 1 + LOOKS_AFTER
         if remaining_looks > 0:
             remaining_looks -= 1

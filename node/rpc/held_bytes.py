@@ -48,10 +48,10 @@ class HeldBytes:
         """Return the bytes held for one client."""
         return self._bytes_by_holder.get(holder, 0)
 
-    def change(self, holder: Holder, added_bytes: int) -> None:
-        """Hold `added_bytes` more bytes (or fewer) for a client; beyond the limit the client with most is dropped."""
-        self._bytes_by_holder[holder] = self._bytes_by_holder.get(holder, 0) + added_bytes
-        self._total_bytes += added_bytes
+    def change(self, holder: Holder, delta_bytes: int) -> None:
+        """Hold `delta_bytes` more bytes (or fewer) for a client; beyond the limit the client with most is dropped."""
+        self._bytes_by_holder[holder] = self._bytes_by_holder.get(holder, 0) + delta_bytes
+        self._total_bytes += delta_bytes
         self._peak_bytes = max(self._peak_bytes, self._total_bytes)
         while self._total_bytes > self._limit_bytes:
             largest_holder = max(self._bytes_by_holder, key=self._bytes_by_holder.__getitem__)

@@ -82,31 +82,31 @@ DEFAULT_LIMITS = RequestLimits()
 _ENCODER = json.JSONEncoder(separators=(",", ":"))  # creating one for each answer would take longer than the answer
 
 
-def parse(request_body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> RpcRequest | list[RpcRequest | JsonRpcError]:
+def parse(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> RpcRequest | list[RpcRequest | JsonRpcError]:
     """Decode a request or a batch; a malformed member of a batch becomes a `JsonRpcError` in its place.
 
     Raise `JsonRpcError` if the message as a whole is malformed or too large.
     """
-    if len(request_body) > limits.request_bytes:
+    if len(body) > limits.request_bytes:
         raise exceeded(REQUEST_TOO_LARGE, "Request is too big", limits.request_bytes)
     # A megabyte of brackets took half a second in one step. 1,000 calls have a few thousand of them.
-    if request_body.count(b"[") + request_body.count(b"{") > CONTAINERS_MAX:
+    if body.count(b"[") + body.count(b"{") > CONTAINERS_MAX:
         raise JsonRpcError(PARSE_ERROR, "Parse error", f"more than {CONTAINERS_MAX} lists and objects")
     # Half a million numbers took 130 ms.
-    if request_body.count(b",") > COMMAS_MAX:
+    if body.count(b",") > COMMAS_MAX:
         raise JsonRpcError(PARSE_ERROR, "Parse error", f"more than {COMMAS_MAX} commas")
     try:
-        json_value = json.loads(request_body, parse_constant=_refuse_constant)
+        value = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise JsonRpcError(PARSE_ERROR, "Parse error", str(error)[:200]) from None
-    _refuse_deep(json_value)
-    if not isinstance(json_value, list):
-        return _request_of(json_value)
-    if not json_value:
+    _refuse_deep(value)
+    if not isinstance(value, list):
+        return _request_of(value)
+    if not value:
         raise JsonRpcError(INVALID_REQUEST, "Invalid request", "an empty batch")
-    if len(json_value) > limits.batch:
+    if len(value) > limits.batch:
         raise exceeded(BATCH_TOO_LARGE, "The batch request was too large", limits.batch)
-    return [_request_or_error(batch_member) for batch_member in json_value]
+    return [_request_or_error(batch_member) for batch_member in value]
 
 
 def exceeded(code: int, message: str, limit: int) -> JsonRpcError:
@@ -129,11 +129,9 @@ def notification(method: str, subscription_id: str, item_value: Json) -> Json:
     return {"jsonrpc": "2.0", "method": method, "params": {"subscription": subscription_id, "result": item_value}}
 
 
-def notification_text(method: str, subscription_id: str, item_text: str) -> str:
+def notification_text(method: str, subscription_id: str, text: str) -> str:
     """Return one item of a subscription from JSON text; the names are our own, and need no escapes."""
-    return (
-        f'{{"jsonrpc":"2.0","method":"{method}","params":{{"subscription":"{subscription_id}","result":{item_text}}}}}'
-    )
+    return f'{{"jsonrpc":"2.0","method":"{method}","params":{{"subscription":"{subscription_id}","result":{text}}}}}'
 
 
 def dumps(response: Json) -> str:
@@ -141,27 +139,27 @@ def dumps(response: Json) -> str:
     return bounded(_ENCODER.encode(response), response.get("id") if isinstance(response, dict) else None)
 
 
-def bounded(response_text: str, request_id: str | int | None) -> str:
+def bounded(text: str, request_id: str | int | None) -> str:
     """Return a response, or an error if it is too large."""
-    if len(response_text) <= MAX_RESPONSE_BYTES:
-        return response_text
+    if len(text) <= MAX_RESPONSE_BYTES:
+        return text
     return json.dumps(failure(request_id, exceeded(RESPONSE_TOO_LARGE, "Response is too big", MAX_RESPONSE_BYTES)))
 
 
-def _request_or_error(json_value: Json) -> RpcRequest | JsonRpcError:
+def _request_or_error(value: Json) -> RpcRequest | JsonRpcError:
     try:
-        return _request_of(json_value)
+        return _request_of(value)
     except JsonRpcError as error:
         return error.with_traceback(None)  # stored for the whole batch, so without its frames
 
 
-def _request_of(json_value: Json) -> RpcRequest:
-    if not isinstance(json_value, dict):
+def _request_of(value: Json) -> RpcRequest:
+    if not isinstance(value, dict):
         raise JsonRpcError(INVALID_REQUEST, "Invalid request", "not an object")
-    method_name = json_value.get("method")
-    params = json_value.get("params", [])
-    request_id = json_value.get("id")
-    if not isinstance(method_name, str):
+    method = value.get("method")
+    params = value.get("params", [])
+    request_id = value.get("id")
+    if not isinstance(method, str):
         raise JsonRpcError(INVALID_REQUEST, "Invalid request", "`method` is not a string")
     if params is None:
         params = []
@@ -169,19 +167,19 @@ def _request_of(json_value: Json) -> RpcRequest:
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", "`params` is neither a list nor an object")
     if isinstance(request_id, bool) or not isinstance(request_id, str | int | None):
         raise JsonRpcError(INVALID_REQUEST, "Invalid request", "`id` is neither a string, a number nor null")
-    return RpcRequest(method_name, params, request_id, is_notification="id" not in json_value)
+    return RpcRequest(method, params, request_id, is_notification="id" not in value)
 
 
 def _refuse_constant(constant_name: str) -> Json:
     raise ValueError(f"{constant_name} is not JSON")
 
 
-def _refuse_deep(json_value: Json) -> None:
+def _refuse_deep(value: Json) -> None:
     """Raise `JsonRpcError` if lists and objects nest deeper than `MAX_DEPTH`; each is visited once.
 
     The decoder has a limit of its own, which differs between Python versions.
     """
-    level_values = [json_value]
+    level_values = [value]
     for _ in range(MAX_DEPTH + 1):
         containers = [container for container in level_values if isinstance(container, list | dict)]
         if not containers:

@@ -28,11 +28,11 @@ class Undo:
     def keys(self, prefix: bytes, start: bytes) -> Iterator[bytes]:
         """Yield the changed keys that begin with `prefix` and come after `start`, in order."""
         for key_index in range(bisect_left(self._ordered_keys, max(prefix, start)), len(self._ordered_keys)):
-            changed_key = self._ordered_keys[key_index]
-            if not changed_key.startswith(prefix):
+            key = self._ordered_keys[key_index]
+            if not key.startswith(prefix):
                 return
-            if changed_key > start or not start:
-                yield changed_key
+            if key > start or not start:
+                yield key
 
     @cached_property
     def _ordered_keys(self) -> list[bytes]:
@@ -42,10 +42,10 @@ class Undo:
 class PastState:
     """A `StateReader`: `undos` over the present state, the one that reaches furthest back first."""
 
-    def __init__(self, present_state: StateReader, undo_layers: list[Undo]) -> None:
+    def __init__(self, present_state: StateReader, undos: list[Undo]) -> None:
         """Create a reader that is valid until the present state changes."""
         self._present_state = present_state
-        self._undos = undo_layers
+        self._undos = undos
 
     @property
     def depth(self) -> int:
@@ -54,22 +54,22 @@ class PastState:
 
     def get(self, key: bytes, /) -> bytes | None:
         """Return the value under `key`."""
-        for undo_layer in self._undos:
-            if key in undo_layer.changes:
-                return undo_layer.changes[key]
+        for undo in self._undos:
+            if key in undo.changes:
+                return undo.changes[key]
         return self._present_state.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """Yield the keys that begin with `prefix` and come after `start`, ascending and lazily."""
-        key_streams = [
+        streams = [
             self._present_state.keys(prefix, start),
-            *(undo_layer.keys(prefix, start) for undo_layer in self._undos),
+            *(undo.keys(prefix, start) for undo in self._undos),
         ]
-        last_key: bytes | None = None
-        for key in heapq.merge(*key_streams):
-            if key != last_key and self.get(key) is not None:
+        last: bytes | None = None
+        for key in heapq.merge(*streams):
+            if key != last and self.get(key) is not None:
                 yield key
-            last_key = key
+            last = key
 
 
 class PastStates:
@@ -90,31 +90,31 @@ class PastStates:
 
     def undone(self, height: int) -> Changes | None:
         """Return the changes that undo the block at `height`: for each key that it wrote, the value before."""
-        undo_layer = self._undos.get(height)
-        return None if undo_layer is None else undo_layer.changes
+        undo = self._undos.get(height)
+        return None if undo is None else undo.changes
 
     def reader(self, block_id: bytes) -> PastState | None:
         """Return the state after a block, or None if it is not kept."""
         height = self._child_heights.get(block_id)
         if height is None or height not in self._undos:
             return None
-        undo_layers: list[Undo] = []
+        undos: list[Undo] = []
         while height in self._undos:
-            undo_layer, block_count = self._undo_from(height)
-            undo_layers.append(undo_layer)
+            undo, block_count = self._undo_from(height)
+            undos.append(undo)
             height += block_count
-        return PastState(self._present_state, undo_layers)
+        return PastState(self._present_state, undos)
 
     def _undo_from(self, height: int) -> tuple[Undo, int]:
         """Return the undo changes of the blocks from `height` on, and their number: a whole stretch, or one."""
-        stretch_heights = range(height, height + STRETCH)
-        if height % STRETCH or stretch_heights[-1] not in self._undos:
+        stretch = range(height, height + STRETCH)
+        if height % STRETCH or stretch[-1] not in self._undos:
             return self._undos[height], 1
         if height not in self._joined_by_height:
-            joined_changes: dict[bytes, bytes | None] = {}
-            for block_height in reversed(stretch_heights):
-                joined_changes.update(self._undos[block_height].changes)
-            self._joined_by_height[height] = Undo(joined_changes)
+            joined: dict[bytes, bytes | None] = {}
+            for block_height in reversed(stretch):
+                joined.update(self._undos[block_height].changes)
+            self._joined_by_height[height] = Undo(joined)
         return self._joined_by_height[height], STRETCH
 
     def _drop_block(self, height: int) -> None:

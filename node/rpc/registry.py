@@ -65,54 +65,53 @@ class RpcMethod:
         Raise `JsonRpcError` if one is wrong.
         """
         if isinstance(params, dict):
-            unknown_names = sorted(set(params) - {parameter_name for parameter_name, _, _ in self.parameters})
+            unknown_names = sorted(set(params) - {name for name, _, _ in self.parameters})
             if unknown_names:
                 raise JsonRpcError(
                     INVALID_PARAMS, "Invalid params", f"{self.name} has no parameter {unknown_names[0]!r}"
                 )
-            params = [params.get(parameter_name) for parameter_name, _, _ in self.parameters]
+            params = [params.get(name) for name, _, _ in self.parameters]
         if len(params) > len(self.parameters):
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{self.name} takes {len(self.parameters)} parameters")
         padded_params = [*params, *[None] * (len(self.parameters) - len(params))]
         return [
-            self._converted(json_value, *parameter)
-            for json_value, parameter in zip(padded_params, self.parameters, strict=True)
+            self._converted(value, *parameter) for value, parameter in zip(padded_params, self.parameters, strict=True)
         ]
 
-    def _converted(self, json_value: Json, parameter_name: str, converter: Converter, is_optional: bool) -> Any:
-        if json_value is None and is_optional:
+    def _converted(self, value: Json, name: str, converter: Converter, is_optional: bool) -> Any:
+        if value is None and is_optional:
             return None
         try:
-            return converter(json_value)
+            return converter(value)
         except (ValueError, TypeError) as error:
-            raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{self.name}: {parameter_name}: {error}") from None
+            raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{self.name}: {name}: {error}") from None
 
 
 class Registry:
     """The methods by name, and the names that end a subscription."""
 
-    def __init__(self, method_owners: Iterable[object] = ()) -> None:
-        """Create it with every declared method of `method_owners`."""
+    def __init__(self, owners: Iterable[object] = ()) -> None:
+        """Create it with every declared method of `owners`."""
         self.methods: dict[str, RpcMethod] = {}
         self.unsubscribers: set[str] = set()
-        for method_owner in method_owners:
-            self.collect(method_owner)
+        for owner in owners:
+            self.collect(owner)
 
-    def collect(self, method_owner: object) -> None:
+    def collect(self, owner: object) -> None:
         """Add every declared method of an object; a name that is declared twice is a bug."""
-        for _, handler in inspect.getmembers(method_owner, callable):
+        for _, handler in inspect.getmembers(owner, callable):
             declaration = getattr(handler, "rpc", None)
             if isinstance(declaration, Declaration):
-                batch_handler = getattr(method_owner, declaration.batch) if declaration.batch else None
+                batch_handler = getattr(owner, declaration.batch) if declaration.batch else None
                 self._add_method(handler, declaration, batch_handler)
 
     def find(self, name: str, *, unsafe_allowed: bool) -> RpcMethod:
         """Return the method of this name; an unsafe one is hidden from callers without the right to it."""
-        rpc_method = self.methods.get(name)
-        if rpc_method is None or (rpc_method.safety is Safety.UNSAFE and not unsafe_allowed):
+        method = self.methods.get(name)
+        if method is None or (method.safety is Safety.UNSAFE and not unsafe_allowed):
             # The answer repeats a stranger's text, so it is cut.
             raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", name[:128])
-        return rpc_method
+        return method
 
     def names(self) -> list[str]:
         """Return every name that a client may call, in order."""
@@ -122,11 +121,11 @@ class Registry:
         self, handler: Callable[..., Any], declaration: Declaration, batch_handler: Callable[..., Any] | None = None
     ) -> None:
         parameters = _parameters(handler)
-        for method_name in declaration.names:
-            if method_name in self.methods:
-                raise ValueError(f"RPC method {method_name} is declared twice")
-            self.methods[method_name] = RpcMethod(
-                method_name, handler, parameters, declaration.safety, declaration.notification, batch_handler
+        for method in declaration.names:
+            if method in self.methods:
+                raise ValueError(f"RPC method {method} is declared twice")
+            self.methods[method] = RpcMethod(
+                method, handler, parameters, declaration.safety, declaration.notification, batch_handler
             )
         self.unsubscribers.update(declaration.unsubscribe)
 
@@ -155,81 +154,78 @@ MethodHandler = Callable[..., Json | Awaitable[Json] | AsyncIterator[Json]]
 
 
 def _parameters(handler: Callable[..., Any]) -> tuple[tuple[str, Converter, bool], ...]:
-    type_hints = typing.get_type_hints(handler)
-    return tuple(
-        (parameter_name, *_converter(type_hints[parameter_name]))
-        for parameter_name in inspect.signature(handler).parameters
-    )
+    hints = typing.get_type_hints(handler)
+    return tuple((name, *_converter(hints[name])) for name in inspect.signature(handler).parameters)
 
 
-def _converter(type_hint: Any) -> tuple[Converter, bool]:
+def _converter(hint: Any) -> tuple[Converter, bool]:
     """Return the converter for an annotation, and whether the parameter is optional."""
-    if typing.get_origin(type_hint) in {types.UnionType, typing.Union}:
-        member_types = [member_type for member_type in typing.get_args(type_hint) if member_type is not type(None)]
-        converters = [_converter(member_type)[0] for member_type in member_types]
-        return _first_that_fits(converters), len(member_types) < len(typing.get_args(type_hint))
-    if typing.get_origin(type_hint) is list:
-        return _list_of(_converter(typing.get_args(type_hint)[0])[0]), False
-    return _CONVERTERS[type_hint], False
+    if typing.get_origin(hint) in {types.UnionType, typing.Union}:
+        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+        converters = [_converter(kind)[0] for kind in kinds]
+        return _first_that_fits(converters), len(kinds) < len(typing.get_args(hint))
+    if typing.get_origin(hint) is list:
+        return _list_of(_converter(typing.get_args(hint)[0])[0]), False
+    return _CONVERTERS[hint], False
 
 
 def _first_that_fits(converters: list[Converter]) -> Converter:
-    def convert(json_value: Json) -> Any:
+    def convert(value: Json) -> Any:
         for converter in converters[:-1]:
             try:
-                return converter(json_value)
+                return converter(value)
             except (ValueError, TypeError):
                 continue
-        return converters[-1](json_value)
+        return converters[-1](value)
 
     return convert
 
 
 def _list_of(converter: Converter) -> Converter:
-    def convert(json_value: Json) -> list[Any]:
-        if not isinstance(json_value, list):
+    def convert(value: Json) -> list[Any]:
+        if not isinstance(value, list):
             raise TypeError("not a list")
-        return [converter(list_item) for list_item in json_value]
+        return [converter(item) for item in value]
 
     return convert
 
 
-def _to_hex(json_value: Json) -> bytes:
-    if not isinstance(json_value, str):
+def _to_hex(value: Json) -> bytes:
+    if not isinstance(value, str):
         raise TypeError("not a hexadecimal string")
     try:
-        return binascii.unhexlify(json_value.removeprefix("0x"))
+        return binascii.unhexlify(value.removeprefix("0x"))
     except ValueError as error:  # an odd number of digits, or other characters
         raise ValueError(f"not a hexadecimal string: {str(error)[:100]}") from None
 
 
-def _to_hash(json_value: Json) -> bytes:
-    hash_bytes = _to_hex(json_value)
+def _to_hash(value: Json) -> bytes:
+    hash_bytes = _to_hex(value)
     if len(hash_bytes) != 32:
         raise ValueError("not 32 bytes")
     return hash_bytes
 
 
-def _to_int(json_value: Json) -> int:
+def _to_int(value: Json) -> int:
     # 0x and at most 16 digits: a u64.
-    if isinstance(json_value, str) and json_value.startswith("0x") and len(json_value) <= 18:
-        return int(json_value, 16)
+    if isinstance(value, str) and value.startswith("0x") and len(value) <= 18:
+        return int(value, 16)
     # An exact type: True is an int in Python.
-    if type(json_value) is not int or not 0 <= json_value < 1 << 64:
+    if type(value) is not int or not 0 <= value < 1 << 64:
         raise TypeError("not a number from 0 to 2^64-1")
-    return json_value
+    return value
 
 
-def _to_str(json_value: Json) -> str:
-    if not isinstance(json_value, str):
+def _to_str(value: Json) -> str:
+    if not isinstance(value, str):
         raise TypeError("not a string")
-    return json_value
+    return value
 
 
-def _to_bool(json_value: Json) -> bool:
-    if not isinstance(json_value, bool):
+def _to_bool(value: Json) -> bool:
+    if not isinstance(value, bool):
         raise TypeError("not true or false")
-    return json_value
+    return value
 
 
 _CONVERTERS: dict[Any, Converter] = {HashParameter: _to_hash, Hex: _to_hex, int: _to_int, str: _to_str, bool: _to_bool}

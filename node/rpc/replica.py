@@ -58,14 +58,14 @@ class UnsettledStates:
         if branch_depth % JOINED:
             self._readers_by_id[block_id] = DiffLayer(self._readers_by_id.get(parent_id, self._final_state), changes)
             return
-        stretch_changes = [changes]
-        while len(stretch_changes) < JOINED:
+        stretch = [changes]
+        while len(stretch) < JOINED:
             parent_id, earlier_changes = self._parents_and_changes[parent_id]
-            stretch_changes.append(earlier_changes)
-        joined_changes: dict[bytes, bytes | None] = {}
-        for earlier_changes in reversed(stretch_changes):
-            joined_changes.update(earlier_changes)
-        self._readers_by_id[block_id] = DiffLayer(self._readers_by_id.get(parent_id, self._final_state), joined_changes)
+            stretch.append(earlier_changes)
+        joined: dict[bytes, bytes | None] = {}
+        for earlier_changes in reversed(stretch):
+            joined.update(earlier_changes)
+        self._readers_by_id[block_id] = DiffLayer(self._readers_by_id.get(parent_id, self._final_state), joined)
 
     def settle(self, settled_ids: Iterable[bytes]) -> list[Changes]:
         """Remove blocks that became final, parents first, and return their changes."""
@@ -76,14 +76,14 @@ class UnsettledStates:
         remaining_blocks, self._parents_and_changes = self._parents_and_changes, {}
         self._readers_by_id.clear()
         self._depths_by_id.clear()
-        lost_ids: list[bytes] = []
+        lost: list[bytes] = []
         # Parents first: if its parent is neither final nor left, the block is on a branch that lost.
-        for known_id, (parent_id, changes) in remaining_blocks.items():
+        for known, (parent_id, changes) in remaining_blocks.items():
             if parent_id == final_id or parent_id in self._parents_and_changes:
-                self.add(known_id, parent_id, changes)
+                self.add(known, parent_id, changes)
             else:
-                lost_ids.append(known_id)
-        return lost_ids
+                lost.append(known)
+        return lost
 
 
 class UnknownBlockError(LookupError):
@@ -108,8 +108,8 @@ class FinalState:
 
     def get(self, key: bytes, /) -> bytes | None:
         """Return the value under `key`."""
-        stored_value: bytes | None = self._values.get(key)
-        return stored_value
+        value: bytes | None = self._values.get(key)
+        return value
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """Yield the keys that begin with `prefix` and come after `start`, ascending."""
@@ -122,12 +122,12 @@ class FinalState:
     def update(self, changes: Changes) -> Changes:
         """Apply `changes`, and return the changes that undo them."""
         undo_changes: dict[bytes, bytes | None] = {}
-        for storage_key, new_value in changes.items():
-            undo_changes[storage_key] = self._values.get(storage_key)
-            if new_value is None:
-                self._values.pop(storage_key, None)
+        for key, value in changes.items():
+            undo_changes[key] = self._values.get(key)
+            if value is None:
+                self._values.pop(key, None)
             else:
-                self._values[storage_key] = new_value
+                self._values[key] = value
         return undo_changes
 
 
@@ -157,23 +157,23 @@ class Replica:
         """True if the replica has caught up with the node once."""
         return self.status is not None
 
-    def apply(self, feed_frame: feed.ToRpc) -> None:
+    def apply(self, frame: feed.ToRpc) -> None:
         """Apply the node's next frame."""
-        match feed_frame:
+        match frame:
             case feed.FeedHello():
-                self.hello = feed_frame
+                self.hello = frame
             case feed.Snapshot():
-                self._take_snapshot(feed_frame)
+                self._take_snapshot(frame)
             case feed.Reverse():
-                self._take_reverse(feed_frame)
+                self._take_reverse(frame)
             case feed.ImportedBlock():
-                self._take_block(feed_frame)
+                self._take_block(frame)
             case feed.NodeStatus():
-                self._take_status(feed_frame)
+                self._take_status(frame)
             case feed.ExtrinsicStatus():
-                self.extrinsic_statuses.publish(feed_frame.extrinsic_hash, feed_frame)
+                self.extrinsic_statuses.publish(frame.extrinsic_hash, frame)
             case _:
-                raise feed.FeedError(f"{type(feed_frame).__name__} is an answer, not news")
+                raise feed.FeedError(f"{type(frame).__name__} is an answer, not news")
 
     def reader(self, block_id: bytes) -> StateReader:
         """Return the state after a block. Raise `UnknownBlockError` if it is not kept."""
@@ -195,79 +195,79 @@ class Replica:
         """Return the id at `height` on the best branch, as far as blocks are kept here."""
         return self._best_ids.get(height) or self._final_ids.get(height)
 
-    def _take_snapshot(self, snapshot_page: feed.Snapshot) -> None:
-        self.state.update({key_and_value[0]: key_and_value[1] for key_and_value in snapshot_page.pairs})
-        if snapshot_page.last:
-            self.final = self.best = self._remember(HEADER.decode(snapshot_page.header), None, None)
+    def _take_snapshot(self, page: feed.Snapshot) -> None:
+        self.state.update({key_and_value[0]: key_and_value[1] for key_and_value in page.pairs})
+        if page.last:
+            self.final = self.best = self._remember(HEADER.decode(page.header), None, None)
             self._final_ids[self.final.header.number] = self.final.id
 
-    def _take_reverse(self, reverse_frame: feed.Reverse) -> None:
-        block = self._remember(HEADER.decode(reverse_frame.header), None, reverse_frame.block_id)
+    def _take_reverse(self, frame: feed.Reverse) -> None:
+        block = self._remember(HEADER.decode(frame.header), None, frame.block_id)
         height = block.header.number
-        self._past_states.add(height, block.header.parent_hash, _changes_of(reverse_frame.changes))
+        self._past_states.add(height, block.header.parent_hash, _changes_of(frame.changes))
         self._final_ids[height], self._final_ids[height - 1] = block.id, block.header.parent_hash
 
-    def _take_block(self, block_frame: feed.ImportedBlock) -> None:
-        header = HEADER.decode(block_frame.header)
-        block = self._remember(header, tuple(block_frame.extrinsics), block_frame.block_id)
-        self._unsettled.add(block.id, header.parent_hash, _changes_of(block_frame.changes))
+    def _take_block(self, frame: feed.ImportedBlock) -> None:
+        header = HEADER.decode(frame.header)
+        block = self._remember(header, tuple(frame.extrinsics), frame.block_id)
+        self._unsettled.add(block.id, header.parent_hash, _changes_of(frame.changes))
         self.imported.publish(block)
 
-    def _take_status(self, node_status: feed.NodeStatus) -> None:
-        self.status = node_status
-        best_block = self.blocks.get(node_status.accepted_id)
-        if best_block is not None and (self.best is None or best_block.id != self.best.id):
-            self._set_best(best_block)
-        if self.final is not None and node_status.final_id != self.final.id:
-            self._finalise(node_status.final_id)
+    def _take_status(self, status: feed.NodeStatus) -> None:
+        self.status = status
+        best = self.blocks.get(status.accepted_id)
+        if best is not None and (self.best is None or best.id != self.best.id):
+            self._set_best(best)
+        if self.final is not None and status.final_id != self.final.id:
+            self._finalise(status.final_id)
 
-    def _set_best(self, best_block: BlockRecord) -> None:
+    def _set_best(self, best: BlockRecord) -> None:
         """Set another best block, and report each block between it and the earlier best branch."""
         new_branch: list[BlockRecord] = []
-        branch_block: BlockRecord | None = best_block
+        branch_block: BlockRecord | None = best
         while branch_block is not None and self.id_at(branch_block.header.number) != branch_block.id:
             new_branch.append(branch_block)
             branch_block = self.blocks.get(branch_block.header.parent_hash)
-        for height in [height for height in self._best_ids if height > best_block.header.number]:
+        for height in [height for height in self._best_ids if height > best.header.number]:
             del self._best_ids[height]
         self._best_ids.update({branch_block.header.number: branch_block.id for branch_block in new_branch})
-        self.best = best_block
-        for branch_block in new_branch[::-1] or [best_block]:
+        self.best = best
+        for branch_block in new_branch[::-1] or [best]:
             self.new_best.publish(branch_block)
 
     def _finalise(self, final_id: bytes) -> None:
         """Move the final state up to `final_id`, and drop the branches that lost."""
         new_final_blocks = self._path_from_final(final_id)
-        for final_block, changes in zip(
-            new_final_blocks, self._unsettled.settle(final_block.id for final_block in new_final_blocks), strict=True
+        for block, changes in zip(
+            new_final_blocks, self._unsettled.settle(block.id for block in new_final_blocks), strict=True
         ):
-            height = final_block.header.number
-            self._past_states.add(height, final_block.header.parent_hash, self.state.update(changes))
-            self.final = final_block
-            self._final_ids[height] = final_block.id
+            height = block.header.number
+            self._past_states.add(height, block.header.parent_hash, self.state.update(changes))
+            self.final = block
+            self._final_ids[height] = block.id
             self._best_ids.pop(height, None)
-            self._kept_ids.append(final_block.id)
+            self._kept_ids.append(block.id)
         for lost_id in self._unsettled.lay_anew(final_id):
             del self.blocks[lost_id]
         while len(self._kept_ids) > RECENT_BLOCKS:
             forgotten_block = self.blocks.pop(self._kept_ids.popleft(), None)
             if forgotten_block is not None:
                 self._final_ids.pop(forgotten_block.header.number, None)
-        for final_block in new_final_blocks:
-            self.finalised.publish(final_block)
+        for block in new_final_blocks:
+            self.finalised.publish(block)
 
     def _path_from_final(self, block_id: bytes) -> list[BlockRecord]:
-        final_path: list[BlockRecord] = []
+        path: list[BlockRecord] = []
         while self.final is not None and block_id != self.final.id:
-            final_path.append(self.blocks[block_id])
-            block_id = final_path[-1].header.parent_hash
-        return final_path[::-1]
+            path.append(self.blocks[block_id])
+            block_id = path[-1].header.parent_hash
+        return path[::-1]
 
-    def _remember(self, header: Header, extrinsics: tuple[bytes, ...] | None, known_id: bytes | None) -> BlockRecord:
-        block = BlockRecord(known_id or block_id(header), header, extrinsics)
+    def _remember(self, header: Header, extrinsics: tuple[bytes, ...] | None, known: bytes | None) -> BlockRecord:
+        block = BlockRecord(known or block_id(header), header, extrinsics)
         self.blocks[block.id] = block
         return block
 
 
 def _changes_of(key_value_pairs: list[list[bytes | None]]) -> Changes:
-    return {storage_key: new_value for storage_key, new_value in key_value_pairs if storage_key is not None}
+    return {key: value for key, value in key_value_pairs if key is not None}

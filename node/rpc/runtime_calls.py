@@ -45,14 +45,14 @@ class RuntimeCalls:
         except DecodeError as error:
             raise JsonRpcError(INVALID_PARAMS, f"{function}: the arguments do not decode: {error}") from None
 
-    def call_hex(self, state_reader: StateReader, block_id: bytes, function_name: str, argument_bytes: bytes) -> str:
+    def call_hex(self, reader: StateReader, block_id: bytes, function_name: str, argument_bytes: bytes) -> str:
         """Return the same in hexadecimal."""
         if not function_name.startswith(STATELESS):
-            return to_hex(self.call(state_reader, block_id, function_name, argument_bytes))
+            return to_hex(self.call(reader, block_id, function_name, argument_bytes))
         # Half a megabyte that every client requests when it connects, and that never changes: computed once.
         function_and_arguments = (function_name, argument_bytes)
         answer_hex = self._stateless_answers.get(function_and_arguments) or to_hex(
-            self.call(state_reader, block_id, function_name, argument_bytes)
+            self.call(reader, block_id, function_name, argument_bytes)
         )
         if len(answer_hex) >= ANSWER_LENGTH_MIN:  # only a few answers are this long, whatever clients request
             self._stateless_answers[function_and_arguments] = answer_hex
@@ -62,50 +62,46 @@ class RuntimeCalls:
     def metadata_v14(self) -> str:
         """The answer of `state_getMetadata`."""
         metadata_method = self.apis.methods["Metadata_metadata"]
-        raw_metadata: bytes = metadata_method.output.decode(
-            self.apis.call(Memory(), bytes(32), "Metadata_metadata", b"")
-        )
-        return to_hex(raw_metadata)
+        raw: bytes = metadata_method.output.decode(self.apis.call(Memory(), bytes(32), "Metadata_metadata", b""))
+        return to_hex(raw)
 
     @cached_property
     def version_json(self) -> Json:
         """The answer of `state_getRuntimeVersion`."""
-        runtime_version = self.runtime.version
+        version = self.runtime.version
         return {
-            "specName": runtime_version.spec_name,
-            "implName": runtime_version.impl_name,
-            "authoringVersion": runtime_version.authoring_version,
-            "specVersion": runtime_version.spec_version,
-            "implVersion": runtime_version.impl_version,
-            "apis": [[to_hex(api_identifier), api_version] for api_identifier, api_version in runtime_version.apis],
-            "transactionVersion": runtime_version.transaction_version,
-            "stateVersion": min(runtime_version.system_version, 1),  # the older name, of the state's layout alone
-            "systemVersion": runtime_version.system_version,
+            "specName": version.spec_name,
+            "implName": version.impl_name,
+            "authoringVersion": version.authoring_version,
+            "specVersion": version.spec_version,
+            "implVersion": version.impl_version,
+            "apis": [[to_hex(identifier), number] for identifier, number in version.apis],
+            "transactionVersion": version.transaction_version,
+            "stateVersion": min(version.system_version, 1),  # the older name, of the state's layout alone
+            "systemVersion": version.system_version,
         }
 
-    def nonce(self, state_reader: StateReader, account: bytes) -> int:
+    def nonce(self, reader: StateReader, account: bytes) -> int:
         """Return the account's nonce in a state."""
-        raw_account = state_reader.get(self._account_item.key(account))
+        raw_account = reader.get(self._account_item.key(account))
         account_nonce: int = 0 if raw_account is None else self._account_item.decode(raw_account).nonce
         return account_nonce
 
-    def fee_info(self, state_reader: StateReader, block_id: bytes, extrinsic: bytes) -> RuntimeDispatchInfo:
+    def fee_info(self, reader: StateReader, block_id: bytes, extrinsic: bytes) -> RuntimeDispatchInfo:
         """Return weight, class and fee of an extrinsic."""
-        dispatch_info: RuntimeDispatchInfo = self._payment_answer(state_reader, block_id, QUERY_INFO, extrinsic)
-        return dispatch_info
+        info: RuntimeDispatchInfo = self._payment_answer(reader, block_id, QUERY_INFO, extrinsic)
+        return info
 
-    def fee_details(self, state_reader: StateReader, block_id: bytes, extrinsic: bytes) -> FeeDetails:
+    def fee_details(self, reader: StateReader, block_id: bytes, extrinsic: bytes) -> FeeDetails:
         """Return the parts of its fee."""
-        fee_parts: FeeDetails = self._payment_answer(state_reader, block_id, QUERY_FEE_DETAILS, extrinsic)
+        fee_parts: FeeDetails = self._payment_answer(reader, block_id, QUERY_FEE_DETAILS, extrinsic)
         return fee_parts
 
-    def _payment_answer(self, state_reader: StateReader, block_id: bytes, function_name: str, extrinsic: bytes) -> Any:
+    def _payment_answer(self, reader: StateReader, block_id: bytes, function_name: str, extrinsic: bytes) -> Any:
         try:
-            encoded_answer = self.apis.call(
-                state_reader, block_id, function_name, extrinsic + _LENGTH_CODEC.encode(len(extrinsic))
-            )
+            answer = self.apis.call(reader, block_id, function_name, extrinsic + _LENGTH_CODEC.encode(len(extrinsic)))
         except DecodeError as error:
             raise JsonRpcError(
                 INVALID_TRANSACTION, "Invalid Transaction", f"the extrinsic does not decode: {error}"
             ) from None
-        return self.apis.methods[function_name].output.decode(encoded_answer)
+        return self.apis.methods[function_name].output.decode(answer)

@@ -69,44 +69,42 @@ PIECE = 64
 """Calls between two pauses: 500 in one step took 30 ms on a busy machine, and all other callers waited."""
 
 
-def runs(
-    batch_items: Sequence[RpcRequest | JsonRpcError], registry: Registry
-) -> Iterator[list[RpcRequest | JsonRpcError]]:
+def runs(items: Sequence[RpcRequest | JsonRpcError], registry: Registry) -> Iterator[list[RpcRequest | JsonRpcError]]:
     """Yield the batch in pieces; a piece of several items has calls of one method that answers several at once."""
 
-    def together(batch_item: RpcRequest | JsonRpcError) -> str | None:
-        method = registry.methods.get(batch_item.method) if isinstance(batch_item, RpcRequest) else None
+    def together(item: RpcRequest | JsonRpcError) -> str | None:
+        method = registry.methods.get(item.method) if isinstance(item, RpcRequest) else None
         return method.name if method is not None and method.batch is not None else None
 
-    for method_name, group_items in groupby(batch_items, together):
+    for method_name, group in groupby(items, together):
         if method_name is None:
-            yield from ([batch_item] for batch_item in group_items)
+            yield from ([item] for item in group)
         else:
-            yield list(group_items)
+            yield list(group)
 
 
 async def answers(
-    batch_method: RpcMethod, run_calls: Sequence[RpcRequest], before_each: Callable[[], None]
+    method: RpcMethod, calls: Sequence[RpcRequest], before_each: Callable[[], None]
 ) -> list[Json | JsonRpcError]:
     """Return the outcomes of the calls of one run; `before_each` may refuse a call by raising `JsonRpcError`."""
-    assert batch_method.batch is not None
+    assert method.batch is not None
     outcomes: list[Json | JsonRpcError] = []
     asked_places: list[int] = []
     arguments_by_call: list[list[object]] = []
-    for call_place, run_call in enumerate(run_calls):
+    for call_place, call in enumerate(calls):
         outcomes.append(None)
         if call_place % PIECE == PIECE - 1:
             await asyncio.sleep(0)  # a turn for others
         try:
             before_each()
-            arguments_by_call.append(batch_method.arguments(run_call.params))
+            arguments_by_call.append(method.arguments(call.params))
             asked_places.append(call_place)
         except JsonRpcError as error:
             # Without its frames, which hold all outcomes including this one: such cycles of 15,000 refusals waited for
             # the garbage collector, which then took 140 ms.
             outcomes[call_place] = error.with_traceback(None)
     if asked_places:
-        for call_place, outcome in zip(asked_places, await batch_method.batch(arguments_by_call), strict=True):
+        for call_place, outcome in zip(asked_places, await method.batch(arguments_by_call), strict=True):
             outcomes[call_place] = outcome
     return outcomes
 
@@ -222,37 +220,37 @@ class Server:
     async def _on_post(self, request: web.Request) -> web.StreamResponse:
         # Before any other work: otherwise a web page could cause calls, although it may not read their answers.
         self._access_rules.check_post(request)
-        request_body = await self._post_bodies.read(request, self.options.limits.request_bytes)
+        body = await self._post_bodies.read(request, self.options.limits.request_bytes)
         posted_request = PostedRequest(request.transport, asyncio.current_task())
-        request_work, answer_text = Work(self.shared.turns, self._known_callers.of(request.transport)), ""
+        work, text = Work(self.shared.turns, self._known_callers.of(request.transport)), ""
         try:
-            self.shared.held_bytes.change(posted_request, PARSED_BYTES * len(request_body))
-            answer_text = await self._answer_body(request_body, None, request_work) or ""
-            self.shared.held_bytes.change(posted_request, len(answer_text) - PARSED_BYTES * len(request_body))
-            return await self._send_answer(request, answer_text)
+            self.shared.held_bytes.change(posted_request, PARSED_BYTES * len(body))
+            text = await self._answer_body(body, None, work) or ""
+            self.shared.held_bytes.change(posted_request, len(text) - PARSED_BYTES * len(body))
+            return await self._send_answer(request, text)
         except (ConnectionError, asyncio.CancelledError) as cut_error:
             # As in `ClientConnection.run`: each of 50 clients a second that leave would keep its answer three times.
             traceback.clear_frames(cut_error.__traceback__)
-            del request_body, answer_text
+            del body, text
             raise
         finally:
             self.shared.held_bytes.forget(posted_request)
 
-    async def _send_answer(self, request: web.Request, answer_text: str) -> web.StreamResponse:
+    async def _send_answer(self, request: web.Request, text: str) -> web.StreamResponse:
         """Send an answer in pieces, so that no copy waits for a slow reader; it counts as held meanwhile."""
         headers = self._access_rules.headers(request)
         response: web.StreamResponse
-        if len(answer_text) <= SENT_BYTES:  # head and body in one system call, which costs as much as the rest
-            response, answer_text = web.Response(body=answer_text.encode("ascii"), headers=headers), ""
+        if len(text) <= SENT_BYTES:  # head and body in one system call, which costs as much as the rest
+            response, text = web.Response(body=text.encode("ascii"), headers=headers), ""
         else:
             response = web.StreamResponse(headers=headers)
-            response.content_length = len(answer_text)
+            response.content_length = len(text)
         response.content_type, response.charset = "application/json", "utf-8"
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await response.prepare(request)
-                for first_index in range(0, len(answer_text), SENT_BYTES):
-                    await response.write(answer_text[first_index : first_index + SENT_BYTES].encode("ascii"))
+                for start in range(0, len(text), SENT_BYTES):
+                    await response.write(text[start : start + SENT_BYTES].encode("ascii"))
                 await response.write_eof()
         except TimeoutError:
             PostedRequest(request.transport).drop()
@@ -264,17 +262,15 @@ class Server:
 
     async def _on_health(self, request: web.Request) -> web.Response:
         self._access_rules.check(request)
-        health_answer = await self._call_method(RpcRequest("system_health", [], 0), None)
-        return web.json_response(health_answer)
+        answer = await self._call_method(RpcRequest("system_health", [], 0), None)
+        return web.json_response(answer)
 
     async def _on_readiness(self, request: web.Request) -> web.Response:
         """Return 200 for a useful node: it has peers, if it should, and is not syncing."""
         self._access_rules.check(request)
-        health_answer = await self._call_method(RpcRequest("system_health", [], 0), None)
-        is_ready = not health_answer["isSyncing"] and (
-            health_answer["peers"] > 0 or not health_answer["shouldHavePeers"]
-        )
-        return web.json_response(health_answer, status=200 if is_ready else 500)
+        answer = await self._call_method(RpcRequest("system_health", [], 0), None)
+        is_ready = not answer["isSyncing"] and (answer["peers"] > 0 or not answer["shouldHavePeers"])
+        return web.json_response(answer, status=200 if is_ready else 500)
 
     async def _on_get(self, request: web.Request) -> web.StreamResponse:
         self._access_rules.check(request)
@@ -282,155 +278,147 @@ class Server:
         self._make_room(caller)
         # No compression: its state takes more memory than the rest of a connection.
         request_bytes_max = self.options.limits.request_bytes
-        web_socket = web.WebSocketResponse(
+        socket = web.WebSocketResponse(
             max_msg_size=request_bytes_max, heartbeat=HEARTBEAT_SECONDS, compress=False, autoping=False
         )
-        connection = ClientConnection(web_socket, caller, self.shared, self._answer_message)
+        connection = ClientConnection(socket, caller, self.shared, self._answer_message)
         self.connections.add(connection)
         try:
-            await web_socket.prepare(request)
+            await socket.prepare(request)
             await connection.run()
         finally:
             self.connections.discard(connection)
-        return web_socket
+        return socket
 
     def _make_room(self, caller: RpcCaller) -> None:
         """Make room for a WebSocket. Raise 503 if the server is full and no connection yields."""
         try:
-            yielding_connection = who_yields(self.connections, caller.network, self._sockets_limits)
+            yielding = who_yields(self.connections, caller.network, self._sockets_limits)
         except NoPlaceError:
             raise web.HTTPServiceUnavailable(text="too many connections") from None
-        if yielding_connection is not None:
-            self.connections.discard(yielding_connection)
-            self.shared.held_bytes.drop(yielding_connection)
+        if yielding is not None:
+            self.connections.discard(yielding)
+            self.shared.held_bytes.drop(yielding)
 
-    async def _answer_message(self, message_bytes: bytes, connection: ClientConnection) -> str | None:
+    async def _answer_message(self, data: bytes, connection: ClientConnection) -> str | None:
         """Return the text of the response to a WebSocket message."""
-        held_bytes = self.shared.held_bytes
-        held_bytes.change(connection, PARSED_BYTES * len(message_bytes))
+        held = self.shared.held_bytes
+        held.change(connection, PARSED_BYTES * len(data))
         try:
-            return await self._answer_body(message_bytes, connection, Work(self.shared.turns, connection.caller))
+            return await self._answer_body(data, connection, Work(self.shared.turns, connection.caller))
         finally:
             if not connection.is_dropped:
-                held_bytes.change(connection, -PARSED_BYTES * len(message_bytes))
+                held.change(connection, -PARSED_BYTES * len(data))
 
-    async def _answer_body(
-        self, message_bytes: bytes, connection: ClientConnection | None, message_work: Work
-    ) -> str | None:
+    async def _answer_body(self, data: bytes, connection: ClientConnection | None, work: Work) -> str | None:
         """Return the text of the response to one message; None if it held only notifications."""
-        ASKING.set(message_work.caller)
-        await self.shared.turns.take(message_work.caller)
+        ASKING.set(work.caller)
+        await self.shared.turns.take(work.caller)
         try:
-            with message_work.step():
-                parsed_request = jsonrpc.parse(message_bytes, self.options.limits)
+            with work.step():
+                parsed = jsonrpc.parse(data, self.options.limits)
         except JsonRpcError as error:
             return jsonrpc.dumps(jsonrpc.failure(None, error))
-        if not isinstance(parsed_request, RpcRequest):
-            return await self._answer_batch(parsed_request, connection, message_work)
-        response = await self._answer_one(parsed_request, connection, message_work)
+        if not isinstance(parsed, RpcRequest):
+            return await self._answer_batch(parsed, connection, work)
+        response = await self._answer_one(parsed, connection, work)
         if response is None:
             return None
-        with message_work.step():
+        with work.step():
             return jsonrpc.dumps(response)
 
     async def _answer_batch(
-        self, batch_items: list[RpcRequest | JsonRpcError], connection: ClientConnection | None, message_work: Work
+        self, items: list[RpcRequest | JsonRpcError], connection: ClientConnection | None, work: Work
     ) -> str | None:
         """Return the answers in order, within one response; the calls after the first answer beyond it fail."""
-        answer_texts: list[str] = []
+        texts: list[str] = []
         remaining_bytes = (
             jsonrpc.MAX_RESPONSE_BYTES
         )  # of all answers together: 500 answers of the greatest length would be 5 GB
-        for batch_run in runs(batch_items, self.registry):
-            run_answers = await self._answer_run(batch_run, connection, message_work, has_room=remaining_bytes >= 0)
-            for answer_number, run_answer in enumerate(run_answers, 1):
+        for run in runs(items, self.registry):
+            run_answers = await self._answer_run(run, connection, work, has_room=remaining_bytes >= 0)
+            for answer_number, answer in enumerate(run_answers, 1):
                 if answer_number % PIECE == 0:
-                    await self.shared.turns.take(message_work.caller)
-                with message_work.step():
-                    answer_text = jsonrpc.dumps(run_answer)
-                remaining_bytes -= len(answer_text)
-                answer_texts.append(
-                    answer_text
-                    if remaining_bytes >= 0
-                    else jsonrpc.dumps(jsonrpc.failure(run_answer["id"], _TOO_LARGE))
-                )
-        if not answer_texts:
+                    await self.shared.turns.take(work.caller)
+                with work.step():
+                    text = jsonrpc.dumps(answer)
+                remaining_bytes -= len(text)
+                texts.append(text if remaining_bytes >= 0 else jsonrpc.dumps(jsonrpc.failure(answer["id"], _TOO_LARGE)))
+        if not texts:
             return None
         # Brackets first: each copy of the whole, perhaps ten megabytes, delays all clients by milliseconds.
-        answer_texts[0] = f"[{answer_texts[0]}"
-        answer_texts[-1] += "]"
-        return ",".join(answer_texts)
+        texts[0] = f"[{texts[0]}"
+        texts[-1] += "]"
+        return ",".join(texts)
 
     async def _answer_run(
         self,
-        batch_run: list[RpcRequest | JsonRpcError],
+        run: list[RpcRequest | JsonRpcError],
         connection: ClientConnection | None,
-        message_work: Work,
+        work: Work,
         *,
         has_room: bool,
     ) -> list[Json]:
         """Return the answers to one item of a batch, or to several that are answered together."""
-        run_calls = [batch_item for batch_item in batch_run if isinstance(batch_item, RpcRequest)]
-        if run_calls and not has_room:
-            return [jsonrpc.failure(run_call.id, _TOO_LARGE) for run_call in run_calls if not run_call.is_notification]
-        if len(batch_run) == 1:
-            single_answer = await self._answer_one(batch_run[0], connection, message_work)
+        calls = [item for item in run if isinstance(item, RpcRequest)]
+        if calls and not has_room:
+            return [jsonrpc.failure(call.id, _TOO_LARGE) for call in calls if not call.is_notification]
+        if len(run) == 1:
+            single_answer = await self._answer_one(run[0], connection, work)
             return [] if single_answer is None else [single_answer]
 
         def admit() -> None:
-            self._known_callers.take_call(message_work.caller)
-            message_work.require_time()
+            self._known_callers.take_call(work.caller)
+            work.require_time()
 
         outcomes: list[Json | JsonRpcError]
         try:
-            batch_method = self.registry.find(run_calls[0].method, unsafe_allowed=self.options.unsafe_allowed)
-            outcomes = await message_work.run(answers(batch_method, run_calls, admit))
+            method = self.registry.find(calls[0].method, unsafe_allowed=self.options.unsafe_allowed)
+            outcomes = await work.run(answers(method, calls, admit))
         except JsonRpcError as error:
-            outcomes = [error.with_traceback(None)] * len(run_calls)
+            outcomes = [error.with_traceback(None)] * len(calls)
         except ConnectionError:  # the node ends, and this process soon after
-            outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(run_calls)
+            outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(calls)
         except Exception:
-            log.exception("%s failed", run_calls[0].method)
-            outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(run_calls)
+            log.exception("%s failed", calls[0].method)
+            outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(calls)
         return [
-            jsonrpc.failure(run_call.id, outcome)
-            if isinstance(outcome, JsonRpcError)
-            else jsonrpc.result(run_call.id, outcome)
-            for run_call, outcome in zip(run_calls, outcomes, strict=True)
-            if not run_call.is_notification
+            jsonrpc.failure(call.id, outcome) if isinstance(outcome, JsonRpcError) else jsonrpc.result(call.id, outcome)
+            for call, outcome in zip(calls, outcomes, strict=True)
+            if not call.is_notification
         ]
 
     async def _answer_one(
-        self, batch_item: RpcRequest | JsonRpcError, connection: ClientConnection | None, message_work: Work
+        self, item: RpcRequest | JsonRpcError, connection: ClientConnection | None, work: Work
     ) -> Json | None:
-        if isinstance(batch_item, JsonRpcError):
-            return jsonrpc.failure(None, batch_item)
+        if isinstance(item, JsonRpcError):
+            return jsonrpc.failure(None, item)
         try:
-            self._known_callers.take_call(message_work.caller)
-            message_work.require_time()
-            response = jsonrpc.result(batch_item.id, await message_work.run(self._call_method(batch_item, connection)))
+            self._known_callers.take_call(work.caller)
+            work.require_time()
+            response = jsonrpc.result(item.id, await work.run(self._call_method(item, connection)))
         except JsonRpcError as error:
-            response = jsonrpc.failure(batch_item.id, error)
+            response = jsonrpc.failure(item.id, error)
         except RequestRefusedError as error:  # by the node
-            response = jsonrpc.failure(batch_item.id, json_error(error))
+            response = jsonrpc.failure(item.id, json_error(error))
         except ConnectionError:  # the node ends, and this process soon after
-            response = jsonrpc.failure(batch_item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
+            response = jsonrpc.failure(item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
         except Exception:
-            log.exception("%s failed", batch_item.method)
-            response = jsonrpc.failure(batch_item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
-        return None if batch_item.is_notification else response
+            log.exception("%s failed", item.method)
+            response = jsonrpc.failure(item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
+        return None if item.is_notification else response
 
     async def _call_method(self, request: RpcRequest, connection: ClientConnection | None) -> Json:
         if request.method in self.registry.unsubscribers:
             return connection is not None and connection.unsubscribe(request.params)
-        rpc_method = self.registry.find(request.method, unsafe_allowed=self.options.unsafe_allowed)
-        arguments = rpc_method.arguments(request.params)
-        if rpc_method.notification is not None:
+        method = self.registry.find(request.method, unsafe_allowed=self.options.unsafe_allowed)
+        arguments = method.arguments(request.params)
+        if method.notification is not None:
             if connection is None:
                 raise JsonRpcError(INVALID_REQUEST, "Subscriptions need a WebSocket connection")
-            return await connection.subscribe(rpc_method, arguments)
-        handler_result = rpc_method.handler(*arguments)
-        return await handler_result if inspect.isawaitable(handler_result) else handler_result
+            return await connection.subscribe(method, arguments)
+        result = method.handler(*arguments)
+        return await result if inspect.isawaitable(result) else result
 
 
 def _place_limits(total_places: int) -> PlaceLimits:

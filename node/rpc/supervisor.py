@@ -30,74 +30,74 @@ READ_BYTES = 4096
 _LOG = logging.getLogger(__name__)
 
 
-def command(rpc_config: RpcConfig, feed_socket: Path) -> list[str]:
+def command(config: RpcConfig, feed_socket: Path) -> list[str]:
     """Return the command line of the process."""
-    command_words = [sys.executable, "-m", "node.rpc", "--feed", str(feed_socket), "--rpc-port", str(rpc_config.port)]
-    command_words += ["--rpc-methods", rpc_config.methods, "--rpc-max-connections", str(rpc_config.connections_max)]
-    command_words += ["--rpc-external"] * rpc_config.external
-    chosen_options = {
-        "--rpc-cors": rpc_config.cors,
-        "--rpc-max-request-size": rpc_config.request_mebibytes,
-        "--rpc-max-batch-request-len": rpc_config.batch_max,
-        "--rpc-max-subscriptions-per-connection": rpc_config.subscriptions_max,
-        "--rpc-rate-limit": rpc_config.calls_per_minute,
+    words = [sys.executable, "-m", "node.rpc", "--feed", str(feed_socket), "--rpc-port", str(config.port)]
+    words += ["--rpc-methods", config.methods, "--rpc-max-connections", str(config.connections_max)]
+    words += ["--rpc-external"] * config.external
+    options = {
+        "--rpc-cors": config.cors,
+        "--rpc-max-request-size": config.request_mebibytes,
+        "--rpc-max-batch-request-len": config.batch_max,
+        "--rpc-max-subscriptions-per-connection": config.subscriptions_max,
+        "--rpc-rate-limit": config.calls_per_minute,
     }
-    for option_name, option_value in chosen_options.items():
-        command_words += [option_name, str(option_value)] if option_value is not None else []
-    return command_words
+    for option, value in options.items():
+        words += [option, str(value)] if value is not None else []
+    return words
 
 
-def require_free_port(rpc_config: RpcConfig) -> None:
+def require_free_port(config: RpcConfig) -> None:
     """Raise `BadInputError` if another program has the port, because only a person can resolve that."""
-    with socket.socket() as probe_socket:
-        probe_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe_socket.bind(("0.0.0.0" if rpc_config.external else "127.0.0.1", rpc_config.port))  # noqa: S104  # a flag asks for it
+            probe.bind(("0.0.0.0" if config.external else "127.0.0.1", config.port))  # noqa: S104  # a flag asks for it
         except OSError as error:
             raise BadInputError(
-                f"port {rpc_config.port} for JSON-RPC is not free ({error.strerror}). Choose another --rpc-port, or "
+                f"port {config.port} for JSON-RPC is not free ({error.strerror}). Choose another --rpc-port, or "
                 "--no-rpc"
             ) from error
 
 
-async def supervise(rpc_config: RpcConfig, feed_socket: Path) -> None:
+async def supervise(config: RpcConfig, feed_socket: Path) -> None:
     """Keep the RPC process running until cancelled."""
-    await keep_running(command(rpc_config, feed_socket), SILENT_SECONDS)
+    await keep_running(command(config, feed_socket), SILENT_SECONDS)
 
 
-async def keep_running(command_words: Sequence[str], silent_seconds: float) -> None:
+async def keep_running(words: Sequence[str], silent_seconds: float) -> None:
     """Run a program that beats on its standard output, and restart it when it ends or falls silent."""
     backoff_seconds = BACKOFF_FIRST_SECONDS
     while True:
         started_at = trio.current_time()
-        exit_status = await _run_watched(command_words, silent_seconds)
+        status = await _run_watched(words, silent_seconds)
         lived_seconds = trio.current_time() - started_at
         # A process that dies of its own start (a port, a broken installation) must not keep a core busy with restarts.
         backoff_seconds = (
             BACKOFF_FIRST_SECONDS if lived_seconds >= SETTLED_SECONDS else min(BACKOFF_MAX_SECONDS, 2 * backoff_seconds)
         )
-        _LOG.warning("the RPC process ended with status %d: it starts again in %.0f s", exit_status, backoff_seconds)
+        _LOG.warning("the RPC process ended with status %d: it starts again in %.0f s", status, backoff_seconds)
         await trio.sleep(backoff_seconds)
 
 
-async def _run_watched(command_words: Sequence[str], silent_seconds: float) -> int:
+async def _run_watched(words: Sequence[str], silent_seconds: float) -> int:
     """Run a program until it ends, or until its silence has it killed, and return its exit status."""
     async with trio.open_nursery() as nursery:
-        start_process = partial(trio.run_process, command_words, stdout=subprocess.PIPE, check=False)
-        rpc_process: trio.Process = await nursery.start(start_process)
-        if not await _lives_on(rpc_process, silent_seconds):
+        start = partial(trio.run_process, words, stdout=subprocess.PIPE, check=False)
+        process: trio.Process = await nursery.start(start)
+        if not await _lives_on(process, silent_seconds):
             _LOG.warning("the RPC process did not answer for %.0f s: killed", SILENCES_MAX * silent_seconds)
-            rpc_process.kill()
-        return await rpc_process.wait()
+            process.kill()
+        return await process.wait()
 
 
-async def _lives_on(rpc_process: trio.Process, silent_seconds: float) -> bool:
+async def _lives_on(process: trio.Process, silent_seconds: float) -> bool:
     """Read the beats until the process closes its output (True) or misses too many (False)."""
-    assert rpc_process.stdout is not None  # a pipe, by the arguments of the start
+    assert process.stdout is not None  # a pipe, by the arguments of the start
     silences = 0
     while silences < SILENCES_MAX:
         with trio.move_on_after(silent_seconds) as beat_wait:
-            if not await rpc_process.stdout.receive_some(READ_BYTES):
+            if not await process.stdout.receive_some(READ_BYTES):
                 return True
         silences = silences + 1 if beat_wait.cancelled_caught else 0
     return False

@@ -56,11 +56,11 @@ class CheckpointWatch:
         self._open_questions.pop(peer, None)
         return is_asked and request == GetBlocks(checkpoint.id, checkpoint.height - 1)
 
-    def on_other(self, block_id: bytes, source_name: str, now_ms: int) -> None:
-        """Warn that `source_name` has another block at the checkpoint's height."""
-        stop_reason = f"the network contradicts it: {source_name} has 0x{block_id.hex()} at that height"
+    def on_other(self, block_id: bytes, source: str, now_ms: int) -> None:
+        """Warn that `source` has another block at the checkpoint's height."""
+        reason = f"the network contradicts it: {source} has 0x{block_id.hex()} at that height"
         self._report_problem(
-            logging.ERROR, f"{stop_reason}. The checkpoint is wrong, or these peers follow another history", now_ms
+            logging.ERROR, f"{reason}. The checkpoint is wrong, or these peers follow another history", now_ms
         )
 
     def look(self, now_ms: int) -> None:
@@ -70,10 +70,8 @@ class CheckpointWatch:
         self._give_up(now_ms)
         silent_count = len(self._silent_peers)
         if silent_count >= SILENT_MIN and silent_count > len(self._open_questions):
-            stop_reason = f"{silent_count} peers that claim a higher block did not send the checkpoint's block"
-            self._report_problem(
-                logging.WARNING, f"{stop_reason}. They are slow or lie, or the checkpoint is wrong", now_ms
-            )
+            reason = f"{silent_count} peers that claim a higher block did not send the checkpoint's block"
+            self._report_problem(logging.WARNING, f"{reason}. They are slow or lie, or the checkpoint is wrong", now_ms)
 
     def _give_up(self, now_ms: int) -> None:
         """Free the places of peers that ran out of time."""
@@ -87,15 +85,15 @@ class CheckpointWatch:
         checkpoint = self._chain.rules.checkpoint
         return checkpoint is None or self._chain.final.facts.height >= checkpoint.height
 
-    def _report_problem(self, log_level: int, stop_reason: str, now_ms: int) -> None:
+    def _report_problem(self, level: int, reason: str, now_ms: int) -> None:
         # Each level has its own minute: otherwise three silent strangers would hide a contradiction.
-        checkpoint, told_ms = self._chain.rules.checkpoint, self._told_ms.get(log_level)
+        checkpoint, told_ms = self._chain.rules.checkpoint, self._told_ms.get(level)
         if checkpoint is None or (told_ms is not None and now_ms < told_ms + AGAIN_MS):
             return
-        self._told_ms[log_level] = now_ms
+        self._told_ms[level] = now_ms
         _LOG.log(
-            log_level,
+            level,
             "--checkpoint %d:0x%s: %s. Compare it with a second source, then start again with the right one, or with "
             "other --bootnodes",
-            checkpoint.height, checkpoint.id.hex(), stop_reason,
+            checkpoint.height, checkpoint.id.hex(), reason,
         )  # fmt: skip

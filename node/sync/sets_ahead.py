@@ -108,12 +108,12 @@ class QuestionTurns:
         return self._records_by_peer.get(peer) or _Record()
 
     def _place_of(self, peer: Peer) -> tuple[bool, int]:
-        peer_record = self._record_of(peer)
-        return not peer_record.is_proven, peer_record.silences
+        record = self._record_of(peer)
+        return not record.is_proven, record.silences
 
-    def _keep_newest(self, peer: Peer, peer_record: _Record) -> None:
+    def _keep_newest(self, peer: Peer, record: _Record) -> None:
         self._records_by_peer.pop(peer, None)
-        self._records_by_peer[peer] = peer_record
+        self._records_by_peer[peer] = record
         if len(self._records_by_peer) > REMEMBERED_MAX:  # peer ids are free, so new ones must not fill memory
             del self._records_by_peer[next(iter(self._records_by_peer))]
 
@@ -174,15 +174,13 @@ class SetsAhead:
         if not self._rates.may(peer, now_ms):
             self._peers.penalise(peer, "too many requests for handoffs", now_ms)
             return None
-        found_handoffs: list[bytes] = []
+        handoffs: list[bytes] = []
         for epoch in range(request.from_epoch, request.from_epoch + request.count):
-            epoch_handoff = self._chain.storage.handoff(epoch)
-            if epoch_handoff is None or not self._may_send(
-                len(epoch_handoff), peer, now_ms, is_first=not found_handoffs
-            ):
+            handoff = self._chain.storage.handoff(epoch)
+            if handoff is None or not self._may_send(len(handoff), peer, now_ms, is_first=not handoffs):
                 break
-            found_handoffs.append(epoch_handoff)
-        return HANDOFFS.encode(tuple(found_handoffs))
+            handoffs.append(handoff)
+        return HANDOFFS.encode(tuple(handoffs))
 
     def _may_send(self, size_bytes: int, peer: Peer, now_ms: int, *, is_first: bool) -> bool:
         # The first handoff may exceed the peer's share: the peer would not ask this node for a minute after an empty
@@ -200,15 +198,13 @@ class SetsAhead:
         is_busy = self._waiting_handoffs or len(self._asked_questions) >= ASKED_MAX or now_ms < self._next_ask_ms
         if is_busy or self._set_table.count() >= SETS_KEPT_MAX:
             return
-        peers_ahead = (
-            peer for peer, peer_status in standings.items() if self._is_worth_asking(peer, peer_status, now_ms)
-        )
+        peers_ahead = (peer for peer, status in standings.items() if self._is_worth_asking(peer, status, now_ms))
         peer = self._question_turns.next(peers_ahead, now_ms)
         if peer is None:
             return
-        handoffs_request = GetHandoffs(self.newest.epoch, HANDOFFS_PER_ANSWER_MAX)
-        if self._peers.request_handoffs(peer, handoffs_request):
-            self._asked_questions[peer] = _Asked(handoffs_request, now_ms)
+        request = GetHandoffs(self.newest.epoch, HANDOFFS_PER_ANSWER_MAX)
+        if self._peers.request_handoffs(peer, request):
+            self._asked_questions[peer] = _Asked(request, now_ms)
             self._owed_answers[peer] = min(self._owed_answers.get(peer, 0) + 1, OWED_MAX)
             self._next_ask_ms = now_ms + MORE_MS
         else:
@@ -222,23 +218,23 @@ class SetsAhead:
             self._peers.penalise(peer, "handoffs without a request", self._now_ms())
             return
         self._owed_answers[peer] = owed_answers - 1
-        asked_question = self._asked_questions.pop(peer, None)
-        if asked_question is None:  # it was given up
+        asked = self._asked_questions.pop(peer, None)
+        if asked is None:  # it was given up
             return
-        self._next_ask_ms = min(self._next_ask_ms, asked_question.since_ms + ASK_MS)
+        self._next_ask_ms = min(self._next_ask_ms, asked.since_ms + ASK_MS)
         try:
-            found_handoffs = HANDOFFS.decode(payload)
+            handoffs = HANDOFFS.decode(payload)
         except DecodeError as error:
             self._refuse(peer, f"malformed handoffs: {error}")
             return
-        if not found_handoffs:  # its database is older than handoffs, or its claim was false
+        if not handoffs:  # its database is older than handoffs, or its claim was false
             self._question_turns.on_useless(peer, self._now_ms())
         # Another peer was faster; or this node's own blocks replaced a longer chain of sets with a shorter one.
-        if self._waiting_handoffs or self.newest.epoch < asked_question.sent_request.from_epoch:
+        if self._waiting_handoffs or self.newest.epoch < asked.sent_request.from_epoch:
             return
         # Own blocks, or another peer's handoffs, may have passed some of these sets meanwhile.
         self._waiting_handoffs, self._answering_peer = (
-            deque(found_handoffs[self.newest.epoch - asked_question.sent_request.from_epoch :]),
+            deque(handoffs[self.newest.epoch - asked.sent_request.from_epoch :]),
             peer,
         )
 
@@ -303,8 +299,8 @@ class SetsAhead:
             and checkpoint.height == boundary_height
             and blake2_256(handoff.header) != checkpoint.id
         ):
-            source_name = f"more than two thirds of the validators of epoch {self.newest.epoch}"
-            self._checkpoint.on_other(blake2_256(handoff.header), source_name, self._now_ms())
+            source = f"more than two thirds of the validators of epoch {self.newest.epoch}"
+            self._checkpoint.on_other(blake2_256(handoff.header), source, self._now_ms())
             raise InvalidHandoffError("of another block than the checkpoint")
         return following
 
@@ -312,9 +308,9 @@ class SetsAhead:
         self._set_table = SetTable(own_set)
         self._waiting_handoffs.clear()  # they follow a set that is replaced
 
-    def _own_set(self, epoch_number: int) -> ValidatorSet | None:
+    def _own_set(self, epoch: int) -> ValidatorSet | None:
         """Return the set of an epoch by this node's own final blocks."""
-        own_epoch = self._chain.epochs(epoch_number)
+        own_epoch = self._chain.epochs(epoch)
         return None if own_epoch is None else own_epoch.validators
 
     def _is_below_checkpoint(self) -> bool:
@@ -333,11 +329,7 @@ class SetsAhead:
 
     def _give_up(self, now_ms: int) -> None:
         """Give up peers that ran out of time."""
-        late_peers = [
-            peer
-            for peer, asked_question in self._asked_questions.items()
-            if now_ms >= asked_question.since_ms + PATIENCE_MS
-        ]
+        late_peers = [peer for peer, asked in self._asked_questions.items() if now_ms >= asked.since_ms + PATIENCE_MS]
         for peer in late_peers:
             del self._asked_questions[peer]
             self._question_turns.on_silence(peer, now_ms)

@@ -21,8 +21,8 @@ class NodeStanding(Listener):
 
     def now(self) -> PeerStatus:
         """Return this node's status."""
-        tip_facts, final_facts = self._consensus_machine.tip, self._consensus_machine.final
-        return PeerStatus(tip_facts.id, tip_facts.height, final_facts.id, final_facts.height)
+        tip, final = self._consensus_machine.tip, self._consensus_machine.final
+        return PeerStatus(tip.id, tip.height, final.id, final.height)
 
     def tell(self, peer: bytes) -> None:
         """Send the status to a peer that has just connected."""

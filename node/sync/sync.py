@@ -89,47 +89,38 @@ def read_body(waiting_block: Waiting) -> ProvenBlock:
         # 50,000 extrinsics of one byte took 0.25 s to cut out and to hash (a trie's nodes are per extrinsic).
         if extrinsic_count > INHERENTS_MAX + (len(waiting_block.data) - waiting_block.body_start) // SIGNED_BYTES_MIN:
             raise WrongBodyError("more extrinsics than a body of that length can hold")
-        decoded_block = BLOCK.decode(waiting_block.data)
+        block = BLOCK.decode(waiting_block.data)
     except (DecodeError, IndexError) as error:
         raise WrongBodyError(f"malformed body: {error}") from error
-    if extrinsics_root(decoded_block.extrinsics) != waiting_block.header.extrinsics_root:
+    if extrinsics_root(block.extrinsics) != waiting_block.header.extrinsics_root:
         # The id covers the header alone: a wrong body must not condemn the block to which a peer attached it.
         raise WrongBodyError("a body that does not match its header")
     return ProvenBlock(
-        decoded_block, waiting_block.data[: waiting_block.body_start], waiting_block.data[waiting_block.body_start :]
+        block, waiting_block.data[: waiting_block.body_start], waiting_block.data[waiting_block.body_start :]
     )
 
 
-def check_unattached(chain: Chain, waiting_block: Waiting) -> None:
+def check_unattached(chain: Chain, block: Waiting) -> None:
     """Check that a header without its parent has the seal of its slot's proposer.
 
     Raise `NotYetError` if this node cannot know that yet, and `InvalidHeaderError` if the seal is wrong.
     """
-    header = waiting_block.header
-    epoch_number = chain.parameters.epoch_of(header.number)
-    header_epoch = chain.epochs(epoch_number)
+    header = block.header
+    epoch = chain.parameters.epoch_of(header.number)
+    header_epoch = chain.epochs(epoch)
     if header_epoch is None:
         raise NotYetError("the epoch is not determined here")
-    header_parts = read_header(header)
-    author_member = next(
-        (
-            author_member
-            for author_member in header_epoch.validators.members
-            if author_member.stash == header_parts.author
-        ),
+    parts = read_header(header)
+    member = next(
+        (member for member in header_epoch.validators.members if member.stash == parts.author),
         None,
     )
-    if author_member is None or header_parts.pre_digest.epoch != epoch_number:
+    if member is None or parts.pre_digest.epoch != epoch:
         raise InvalidHeaderError("the author is no validator of the epoch")
-    if not signatures.verify_ed25519(
-        author_member.session, seal_payload(chain.genesis, header), header_parts.signature
-    ):
+    if not signatures.verify_ed25519(member.session, seal_payload(chain.genesis, header), parts.signature):
         raise InvalidHeaderError("the seal does not verify")
     # The seed of a past epoch is not kept.
-    if (
-        header_epoch.seed != UNKNOWN_SEED
-        and proposer(header_epoch, header_parts.pre_digest.slot) != author_member.session
-    ):
+    if header_epoch.seed != UNKNOWN_SEED and proposer(header_epoch, parts.pre_digest.slot) != member.session:
         raise InvalidHeaderError("not the slot's proposer")
 
 
@@ -199,14 +190,10 @@ class Sync:
 
     def on_block(self, block_bytes: bytes, peer: Peer) -> list[ev.Event]:
         """Take an announced block: its header is judged at once, and it comes before blocks that are being synced."""
-        announced_block = self._read_block(block_bytes, peer)
-        if (
-            announced_block is None
-            or announced_block.block_id in self._bad_blocks
-            or announced_block.block_id in self._chain
-        ):
+        block = self._read_block(block_bytes, peer)
+        if block is None or block.block_id in self._bad_blocks or block.block_id in self._chain:
             return []
-        return self._judge_header(announced_block)
+        return self._judge_header(block)
 
     def on_answer(self, payload: bytes, peer: Peer) -> None:
         """Take the answer to a request of this node."""
@@ -220,30 +207,30 @@ class Sync:
         if request is None:
             return
         try:
-            answered_blocks = BLOCKS.decode(payload)
+            blocks = BLOCKS.decode(payload)
         except DecodeError as error:
             self._peers.penalise(peer, f"malformed answer: {error}", self._now_ms())
             return
         last_block: Waiting | None = None
-        for block_bytes in answered_blocks:
-            answered_block = self._read_block(block_bytes, peer)
-            if answered_block is None or answered_block.block_id in self._bad_blocks:
+        for block_bytes in blocks:
+            block = self._read_block(block_bytes, peer)
+            if block is None or block.block_id in self._bad_blocks:
                 return
-            if self._checkpoint.takes(peer, request, answered_block.block_id):
+            if self._checkpoint.takes(peer, request, block.block_id):
                 return
             # An honest answer is oldest first, and each block is the parent of the next.
-            if last_block is not None and answered_block.header.parent_hash != last_block.block_id:
+            if last_block is not None and block.header.parent_hash != last_block.block_id:
                 self._peers.penalise(peer, "an answer that is no chain of blocks", self._now_ms())
                 return
-            is_here = self._chain.get(answered_block.block_id) is not None
-            if not is_here and not self._answered.add(answered_block) and answered_block.block_id not in self._answered:
+            is_here = self._chain.get(block.block_id) is not None
+            if not is_here and not self._answered.add(block) and block.block_id not in self._answered:
                 self._again_ms = 0  # no room: the fetch continues once waiting blocks are executed
                 return
-            last_block = answered_block
+            last_block = block
             _remember(
                 self._last_delivered,
                 request.block,
-                (answered_block.block_id, answered_block.header.number),
+                (block.block_id, block.header.number),
                 REQUESTS_MAX,
             )
         if last_block is not None and last_block.block_id != request.block and last_block.header.number > request.above:
@@ -257,8 +244,8 @@ class Sync:
         _remember(self._asked_counts, peer, (now_second, asked_count), STANDINGS_MAX)
         if asked_count > ANSWERS_PER_SECOND_MAX:
             return None
-        branch_blocks = self._chain.branch(request.block, request.above)
-        return encode_answer(branch_blocks) if branch_blocks else None
+        blocks = self._chain.branch(request.block, request.above)
+        return encode_answer(blocks) if blocks else None
 
     def on_status(self, status: PeerStatus, peer: Peer) -> list[ev.Event]:
         """Take a peer's status; an unknown tip is fetched, and proves nothing before that."""
@@ -284,11 +271,7 @@ class Sync:
         if self.has_work or now_ms < self._again_ms:
             return []
         self._again_ms = now_ms + AGAIN_MS
-        return [
-            ev.BlockWanted(peer_status.tip, peer)
-            for peer, peer_status in self._standings.items()
-            if self._is_missed(peer_status)
-        ]
+        return [ev.BlockWanted(status.tip, peer) for peer, status in self._standings.items() if self._is_missed(status)]
 
     def fetch(self, block: bytes, peer: Peer, above_height: int) -> None:
         """Request a block for the machine, unless it or its descent is already on its way."""
@@ -327,31 +310,31 @@ class Sync:
         names any id: 1.8 MB of invented blocks delayed consensus by 220 ms, and cost nothing.
         """
         total_bytes = 0
-        for coming_block in list(islice(self._answered, 1 + LOOK_AHEAD)):  # a copy: a ban removes some of them
-            total_bytes += len(coming_block.data)
+        for coming in list(islice(self._answered, 1 + LOOK_AHEAD)):  # a copy: a ban removes some of them
+            total_bytes += len(coming.data)
             if total_bytes > LOOK_AHEAD_BYTES:
                 return
-            if coming_block.block_id in self._foreseen or coming_block.header.number <= self._chain.final.facts.height:
+            if coming.block_id in self._foreseen or coming.header.number <= self._chain.final.facts.height:
                 continue
             try:
-                check_unattached(self._chain, coming_block)
+                check_unattached(self._chain, coming)
             except NotYetError:
                 continue
             except InvalidBlock:  # judged in its turn
-                _remember(self._foreseen, coming_block.block_id, None, FORESEEN_MAX)
+                _remember(self._foreseen, coming.block_id, None, FORESEEN_MAX)
                 continue
-            self._see_ahead(coming_block)
+            self._see_ahead(coming)
 
     def put_off(self) -> OnTheirWay | None:
         """Return the missing verdicts of the next block; None if none is missing, or after too many waits."""
         next_block = (self._announced or self._answered).next()
-        seen_ahead = self._seen_ahead.get(next_block.block_id) if next_block is not None else None
-        if seen_ahead is None or seen_ahead.foreseen is None or seen_ahead.waiting is not next_block:
+        ahead = self._seen_ahead.get(next_block.block_id) if next_block is not None else None
+        if ahead is None or ahead.foreseen is None or ahead.waiting is not next_block:
             return None
-        verdicts = seen_ahead.foreseen.verdicts
-        if not verdicts.missing or seen_ahead.put_off_count >= WAITS_MAX:
+        verdicts = ahead.foreseen.verdicts
+        if not verdicts.missing or ahead.put_off_count >= WAITS_MAX:
             return None
-        self._seen_ahead[next_block.block_id] = seen_ahead._replace(put_off_count=seen_ahead.put_off_count + 1)
+        self._seen_ahead[next_block.block_id] = ahead._replace(put_off_count=ahead.put_off_count + 1)
         return verdicts
 
     def import_next(self) -> list[ev.Event]:
@@ -360,14 +343,14 @@ class Sync:
         if not self.has_work:  # the look-ahead banned its peer
             return []
         next_block = (self._announced or self._answered).take()
-        seen_ahead = self._seen_ahead.pop(next_block.block_id, None)
-        if (known_block := self._chain.get(next_block.block_id)) is not None:
-            return [ev.BlockImported(known_block.facts)]
+        ahead = self._seen_ahead.pop(next_block.block_id, None)
+        if (known := self._chain.get(next_block.block_id)) is not None:
+            return [ev.BlockImported(known.facts)]
         if next_block.block_id in self._bad_blocks or next_block.block_id in self.faulty:
             return []
         was_asked = next_block.facts is None
         try:
-            return self._import_block(next_block, seen_ahead)
+            return self._import_block(next_block, ahead)
         except UnknownParentError:
             return self._adopt_later(next_block, was_asked=was_asked)
         except NotYetError:
@@ -398,8 +381,8 @@ class Sync:
         self._orphans.forget_to(self._chain.final.facts.height)
         if not self._answered:  # entries of blocks that were dropped with their peer
             self._seen_ahead.clear()
-        for early_block in self._early_blocks.take_all():
-            self._answered.add(early_block)
+        for block in self._early_blocks.take_all():
+            self._answered.add(block)
         self._checkpoint.look(self._now_ms())
         self.sets_ahead.compare()
         self.sets_ahead.ask(self._standings)
@@ -407,16 +390,16 @@ class Sync:
 
     # --- inside
 
-    def _see_ahead(self, waiting_block: Waiting) -> None:
+    def _see_ahead(self, block: Waiting) -> None:
         """Check the body of a block with a valid seal, and announce its extrinsics."""
-        _remember(self._foreseen, waiting_block.block_id, None, FORESEEN_MAX)
+        _remember(self._foreseen, block.block_id, None, FORESEEN_MAX)
         try:
-            proven_block = read_body(waiting_block)
+            proven_block = read_body(block)
         except WrongBodyError as error:  # its turn may never come: its parent need not exist
-            self._ban_for_body(waiting_block, error)
+            self._ban_for_body(block, error)
             return
-        seen_ahead = _Ahead(waiting_block, proven_block, self._foresee_block(proven_block.block.extrinsics))
-        _remember(self._seen_ahead, waiting_block.block_id, seen_ahead, LOOK_AHEAD + 1)
+        ahead = _Ahead(block, proven_block, self._foresee_block(proven_block.block.extrinsics))
+        _remember(self._seen_ahead, block.block_id, ahead, LOOK_AHEAD + 1)
 
     def _read_block(self, block_bytes: bytes, peer: Peer) -> Waiting | None:
         try:
@@ -425,75 +408,74 @@ class Sync:
             self._peers.penalise(peer, f"malformed block: {error}", self._now_ms())
             return None
 
-    def _judge_header(self, waiting_block: Waiting) -> list[ev.Event]:
+    def _judge_header(self, block: Waiting) -> list[ev.Event]:
         """Admit a block by its header: to be imported, to wait for its parent or its time, or not at all."""
         try:
-            block_facts = self._chain.check(waiting_block.header, self._now_ms())
+            facts = self._chain.check(block.header, self._now_ms())
         except UnknownParentError:
-            return self._adopt_later(waiting_block)
+            return self._adopt_later(block)
         except NotYetError:
-            self._early_blocks.add(waiting_block)
+            self._early_blocks.add(block)
             return []
         except InvalidBlock as error:
-            return self._reject_block(waiting_block, error)
-        self._announced.add(replace(waiting_block, facts=block_facts))
+            return self._reject_block(block, error)
+        self._announced.add(replace(block, facts=facts))
         return []
 
-    def _import_block(self, waiting_block: Waiting, seen_ahead: _Ahead | None) -> list[ev.Event]:
-        block_facts = waiting_block.facts
-        if block_facts is None:
-            block_facts = self._chain.check(waiting_block.header, self._now_ms())
+    def _import_block(self, block: Waiting, ahead: _Ahead | None) -> list[ev.Event]:
+        facts = block.facts
+        if facts is None:
+            facts = self._chain.check(block.header, self._now_ms())
         # A proposer may seal any number of headers in its slot; this node must not execute them all.
-        if not self._is_welcome(block_facts):
+        if not self._is_welcome(facts):
             return []
-        if seen_ahead is not None and seen_ahead.waiting.data is waiting_block.data:
-            self._chain.execute(seen_ahead.proven, block_facts, seen_ahead.foreseen)
+        if ahead is not None and ahead.waiting.data is block.data:
+            self._chain.execute(ahead.proven, facts, ahead.foreseen)
         else:
-            self._chain.execute(read_body(waiting_block), block_facts)
-        self.highest_height = max(self.highest_height, block_facts.height)
-        machine_events: list[ev.Event] = [ev.BlockImported(block_facts)]
-        for orphan_block in self._orphans.take_children(block_facts.id):
-            machine_events += self._judge_header(orphan_block)
-        return machine_events
+            self._chain.execute(read_body(block), facts)
+        self.highest_height = max(self.highest_height, facts.height)
+        events: list[ev.Event] = [ev.BlockImported(facts)]
+        for child in self._orphans.take_children(facts.id):
+            events += self._judge_header(child)
+        return events
 
-    def _adopt_later(self, waiting_block: Waiting, *, was_asked: bool = False) -> list[ev.Event]:
+    def _adopt_later(self, block: Waiting, *, was_asked: bool = False) -> list[ev.Event]:
         """Keep a sealed block whose parent is not here; its peer is penalised if it sends many."""
-        parent_id, now_ms = waiting_block.header.parent_hash, self._now_ms()
-        if waiting_block.header.number <= self._chain.final.facts.height:
+        parent_id, now_ms = block.header.parent_hash, self._now_ms()
+        if block.header.number <= self._chain.final.facts.height:
             return []
         is_on_its_way = any(
-            parent_id in block_room
-            for block_room in (self._announced, self._answered, self._orphans, self._early_blocks)
+            parent_id in room for room in (self._announced, self._answered, self._orphans, self._early_blocks)
         )
-        if not is_on_its_way and not self._unattached.may(waiting_block.peer, now_ms):
-            self._peers.penalise(waiting_block.peer, "too many blocks without a parent", now_ms)
+        if not is_on_its_way and not self._unattached.may(block.peer, now_ms):
+            self._peers.penalise(block.peer, "too many blocks without a parent", now_ms)
             return []
         try:
-            check_unattached(self._chain, waiting_block)
+            check_unattached(self._chain, block)
         except NotYetError:
             # Its seal cannot be judged before this node is near: it is requested again, with all blocks below it.
-            self._answered.forget_peer(waiting_block.peer)
-            return [ev.BlockWanted(waiting_block.block_id, waiting_block.peer)]
+            self._answered.forget_peer(block.peer)
+            return [ev.BlockWanted(block.block_id, block.peer)]
         except InvalidBlock as error:
-            return self._reject_block(waiting_block, error, was_asked=was_asked)
-        self._orphans.add(waiting_block)
-        return [] if is_on_its_way else [ev.BlockWanted(self._orphans.missing_ancestor(parent_id), waiting_block.peer)]
+            return self._reject_block(block, error, was_asked=was_asked)
+        self._orphans.add(block)
+        return [] if is_on_its_way else [ev.BlockWanted(self._orphans.missing_ancestor(parent_id), block.peer)]
 
-    def _reject_block(self, rejected_block: Waiting, error: Exception, *, was_asked: bool = False) -> list[ev.Event]:
-        _LOG.warning("block %d 0x%s is invalid: %s", rejected_block.header.number, rejected_block.block_id.hex(), error)
-        _remember(self._bad_blocks, rejected_block.block_id, None, BAD_MAX)
-        self._answered.forget_peer(rejected_block.peer)  # the rest of the answer descends from it
+    def _reject_block(self, block: Waiting, error: Exception, *, was_asked: bool = False) -> list[ev.Event]:
+        _LOG.warning("block %d 0x%s is invalid: %s", block.header.number, block.block_id.hex(), error)
+        _remember(self._bad_blocks, block.block_id, None, BAD_MAX)
+        self._answered.forget_peer(block.peer)  # the rest of the answer descends from it
         self.rejected += 1
         if isinstance(error, OtherCheckpointError):
-            self._checkpoint.on_other(rejected_block.block_id, f"peer {rejected_block.peer.decode()}", self._now_ms())
+            self._checkpoint.on_other(block.block_id, f"peer {block.peer.decode()}", self._now_ms())
         # An honest node judged every header that it has: one invalid header in an answer is enough for a ban.
         penalty_weight = PENALTIES_MAX if was_asked and isinstance(error, InvalidHeaderError) else 1
-        self._peers.penalise(rejected_block.peer, f"sent an invalid block: {error}", self._now_ms(), penalty_weight)
-        return [ev.BlockRejected(rejected_block.block_id)]
+        self._peers.penalise(block.peer, f"sent an invalid block: {error}", self._now_ms(), penalty_weight)
+        return [ev.BlockRejected(block.block_id)]
 
-    def _ban_for_body(self, rejected_block: Waiting, error: WrongBodyError) -> None:
+    def _ban_for_body(self, block: Waiting, error: WrongBodyError) -> None:
         # Its sender assembled it: no honest node has such a block, so once is enough for a ban.
-        self._peers.penalise(rejected_block.peer, str(error), self._now_ms(), PENALTIES_MAX)
+        self._peers.penalise(block.peer, str(error), self._now_ms(), PENALTIES_MAX)
 
     def _send_request(self, peer: Peer, request: GetBlocks) -> None:
         if self._peers.request_blocks(peer, request):
@@ -509,7 +491,7 @@ class Sync:
         return status.final_height <= status.tip_height <= self._chain.highest_possible(self._now_ms())
 
 
-def _remember(bounded_store: dict[K, V], store_key: K, store_value: V, entries_max: int) -> None:
-    bounded_store[store_key] = store_value
-    if len(bounded_store) > entries_max:
-        bounded_store.pop(next(iter(bounded_store)))
+def _remember(store: dict[K, V], key: K, value: V, entries_max: int) -> None:
+    store[key] = value
+    if len(store) > entries_max:
+        store.pop(next(iter(store)))

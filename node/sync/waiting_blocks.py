@@ -44,32 +44,30 @@ class Room:
         return sum(map(len, self._blocks_by_peer.values()))
 
     def __iter__(self) -> Iterator[Waiting]:
-        for peer_blocks in self._blocks_by_peer.values():
-            yield from peer_blocks.values()
+        for blocks in self._blocks_by_peer.values():
+            yield from blocks.values()
 
     def __contains__(self, block_id: bytes) -> bool:
-        return any(block_id in peer_blocks for peer_blocks in self._blocks_by_peer.values())
+        return any(block_id in blocks for blocks in self._blocks_by_peer.values())
 
     def get(self, block_id: bytes) -> Waiting | None:
         """Return one copy of a block, from any peer."""
-        return next(
-            (peer_blocks[block_id] for peer_blocks in self._blocks_by_peer.values() if block_id in peer_blocks), None
-        )
+        return next((blocks[block_id] for blocks in self._blocks_by_peer.values() if block_id in blocks), None)
 
     def add(self, new_block: Waiting) -> bool:
         """Add a block; False if its peer has no room, or the same bytes wait already."""
         # One copy for each peer: the id covers the header alone, and a wrong body must not keep the right one out.
-        for peer_blocks in self._blocks_by_peer.values():
-            known_block = peer_blocks.get(new_block.block_id)
-            if known_block is not None and (known_block.peer == new_block.peer or known_block.data == new_block.data):
+        for blocks in self._blocks_by_peer.values():
+            known = blocks.get(new_block.block_id)
+            if known is not None and (known.peer == new_block.peer or known.data == new_block.data):
                 return False
-        held_bytes = self._peer_bytes.get(new_block.peer, 0)
+        held = self._peer_bytes.get(new_block.peer, 0)
         if len(self._blocks_by_peer.get(new_block.peer, ())) >= self._peer_count_max:
             return False
-        if held_bytes + len(new_block.data) > self._peer_bytes_max:
+        if held + len(new_block.data) > self._peer_bytes_max:
             return False
         self._blocks_by_peer.setdefault(new_block.peer, OrderedDict())[new_block.block_id] = new_block
-        self._peer_bytes[new_block.peer] = held_bytes + len(new_block.data)
+        self._peer_bytes[new_block.peer] = held + len(new_block.data)
         while sum(self._peer_bytes.values()) > self._bytes_max:
             greediest_peer = max(self._peer_bytes, key=lambda peer: self._peer_bytes[peer])
             self._remove_block(next(reversed(self._blocks_by_peer[greediest_peer].values())))
@@ -81,8 +79,8 @@ class Room:
 
     def take(self) -> Waiting:
         """Remove and return the next block: the oldest of the peer whose turn it is."""
-        peer, peer_blocks = next(iter(self._blocks_by_peer.items()))
-        taken_block = next(iter(peer_blocks.values()))
+        peer, blocks = next(iter(self._blocks_by_peer.items()))
+        taken_block = next(iter(blocks.values()))
         self._remove_block(taken_block)
         if peer in self._blocks_by_peer:
             self._blocks_by_peer.move_to_end(peer)
@@ -90,9 +88,7 @@ class Room:
 
     def take_children(self, parent_id: bytes) -> list[Waiting]:
         """Remove and return the blocks that waited for `parent_id`."""
-        return self._take_out(
-            [waiting_block for waiting_block in self if waiting_block.header.parent_hash == parent_id]
-        )
+        return self._take_out([block for block in self if block.header.parent_hash == parent_id])
 
     def take_all(self) -> list[Waiting]:
         """Remove and return all blocks."""
@@ -100,7 +96,7 @@ class Room:
 
     def forget_to(self, height: int) -> None:
         """Drop blocks at or below `height`."""
-        self._take_out([waiting_block for waiting_block in self if waiting_block.header.number <= height])
+        self._take_out([block for block in self if block.header.number <= height])
 
     def forget_peer(self, peer: Peer) -> None:
         """Drop a peer's blocks."""
@@ -109,18 +105,18 @@ class Room:
 
     def missing_ancestor(self, block_id: bytes) -> bytes:
         """Return the lowest block that has to be fetched: all blocks above it, up to `block_id`, are here."""
-        while (waiting_block := self.get(block_id)) is not None:
-            block_id = waiting_block.header.parent_hash
+        while (block := self.get(block_id)) is not None:
+            block_id = block.header.parent_hash
         return block_id
 
-    def _take_out(self, taken_blocks: list[Waiting]) -> list[Waiting]:
-        for taken_block in taken_blocks:
+    def _take_out(self, blocks: list[Waiting]) -> list[Waiting]:
+        for taken_block in blocks:
             self._remove_block(taken_block)
-        return taken_blocks
+        return blocks
 
-    def _remove_block(self, removed_block: Waiting) -> None:
-        peer_blocks = self._blocks_by_peer[removed_block.peer]
-        del peer_blocks[removed_block.block_id]
-        self._peer_bytes[removed_block.peer] -= len(removed_block.data)
-        if not peer_blocks:
-            self.forget_peer(removed_block.peer)
+    def _remove_block(self, block: Waiting) -> None:
+        blocks = self._blocks_by_peer[block.peer]
+        del blocks[block.block_id]
+        self._peer_bytes[block.peer] -= len(block.data)
+        if not blocks:
+            self.forget_peer(block.peer)

@@ -87,7 +87,7 @@ class Maker:
             chain=self.chain,
             validator_keys=self.validator,
             transaction_pool=self.pool,  # type: ignore[arg-type]  # it offers what the test says
-            verify_signature=signatures.verify,
+            verify=signatures.verify,
             clock=Clock(),
             inherents=no_inherents,
         )

@@ -82,7 +82,7 @@ class ElectingMaker:
             chain=self.chain,
             validator_keys=ValidatorKeys(self.chain.genesis, self.chain.epochs, [SigningKey(session, file)], [vrf]),
             transaction_pool=ListedPool(),  # type: ignore[arg-type]  # nothing is offered
-            verify_signature=signatures.verify,
+            verify=signatures.verify,
             clock=Clock(),
             inherents=no_inherents,
         )

@@ -62,33 +62,31 @@ class Payment:
     @method("payment_queryInfo")
     async def query_info(self, extrinsic: Hex, at: HashParameter | None) -> Json:
         """Return weight, class and fee of an extrinsic."""
-        call_arguments = *await self.blocks.state_for_call(at), extrinsic
-        dispatch_info = await self.long_calls.run(
-            QUERY_INFO, len(extrinsic), lambda: self.runtime.fee_info(*call_arguments)
-        )
-        weight_json = {"refTime": dispatch_info.weight.ref_time, "proofSize": dispatch_info.weight.proof_size}
+        arguments = *await self.blocks.state_for_call(at), extrinsic
+        info = await self.long_calls.run(QUERY_INFO, len(extrinsic), lambda: self.runtime.fee_info(*arguments))
+        weight_json = {"refTime": info.weight.ref_time, "proofSize": info.weight.proof_size}
         class_names = ("normal", "operational", "mandatory")
         return {
             "weight": weight_json,
-            "class": class_names[dispatch_info.class_],
-            "partialFee": str(dispatch_info.partial_fee),
+            "class": class_names[info.class_],
+            "partialFee": str(info.partial_fee),
         }
 
     @method("payment_queryFeeDetails")
     async def query_fee_details(self, extrinsic: Hex, at: HashParameter | None) -> Json:
         """Return the parts of an extrinsic's fee."""
-        call_arguments = *await self.blocks.state_for_call(at), extrinsic
+        arguments = *await self.blocks.state_for_call(at), extrinsic
         extrinsic_bytes = len(extrinsic)
-        fee_details = await self.long_calls.run(
-            QUERY_FEE_DETAILS, extrinsic_bytes, lambda: self.runtime.fee_details(*call_arguments)
+        details = await self.long_calls.run(
+            QUERY_FEE_DETAILS, extrinsic_bytes, lambda: self.runtime.fee_details(*arguments)
         )
-        inclusion_fee = fee_details.inclusion_fee
-        if inclusion_fee is None:
+        fee = details.inclusion_fee
+        if fee is None:
             return {"inclusionFee": None}
         fee_parts = {
-            "baseFee": inclusion_fee.base_fee,
-            "lenFee": inclusion_fee.len_fee,
-            "adjustedWeightFee": inclusion_fee.adjusted_weight_fee,
+            "baseFee": fee.base_fee,
+            "lenFee": fee.len_fee,
+            "adjustedWeightFee": fee.adjusted_weight_fee,
         }
         return {"inclusionFee": {part_name: hex(amount) for part_name, amount in fee_parts.items()}}
 
@@ -142,9 +140,9 @@ class AuthorMethods:
     async def submit_and_watch(self, extrinsic: Hex) -> AsyncIterator[Json]:
         """Submit an extrinsic, and yield each status up to `finalized`, `usurped`, `dropped` or `invalid`."""
         # By its hash: if each watcher woke for every extrinsic, a thousand would wake a million times a block.
-        status_news = self.blocks.replica.extrinsic_statuses.listen(blake2_256(extrinsic))
+        news = self.blocks.replica.extrinsic_statuses.listen(blake2_256(extrinsic))
         await self._submit_extrinsic(extrinsic)
-        return _statuses(status_news)
+        return _statuses(news)
 
     async def _submit_extrinsic(self, extrinsic: bytes) -> bytes:
         if len(extrinsic) > MAX_EXTRINSIC_BYTES:
@@ -163,25 +161,25 @@ def _too_long() -> JsonRpcError:
     return JsonRpcError(INVALID_PARAMS, "Invalid params", f"an extrinsic has at most {MAX_EXTRINSIC_BYTES} bytes")
 
 
-async def _statuses(status_news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[Json]:
+async def _statuses(news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[Json]:
     loop_seconds = asyncio.get_running_loop().time
     shown_at = 0.0
-    async for status_item in status_news:
+    async for item in news:
         # A client that fetches a block's events before it reports `inBlock` drops that for a newer status. Its user
         # would then wait for `inBlock` for ever.
-        if status_item.status == "finalized":
+        if item.status == "finalized":
             await asyncio.sleep(max(0.0, shown_at + IN_BLOCK_SECONDS - loop_seconds()))
-        elif status_item.status == "in_block":
+        elif item.status == "in_block":
             shown_at = loop_seconds()
-        yield _status_json(status_item)
-        if status_item.status in FINISHED:
+        yield _status_json(item)
+        if item.status in FINISHED:
             return
 
 
-def _status_json(status_item: feed.ExtrinsicStatus) -> Json:
-    status_name = _SUBSTRATE_SPELLINGS.get(status_item.status, status_item.status)
-    if status_item.status == "broadcast":
+def _status_json(item: feed.ExtrinsicStatus) -> Json:
+    status = _SUBSTRATE_SPELLINGS.get(item.status, item.status)
+    if item.status == "broadcast":
         return {"broadcast": []}
-    if status_item.block_id is not None:
-        return {status_name: to_hex(status_item.block_id)}
-    return status_name
+    if item.block_id is not None:
+        return {status: to_hex(item.block_id)}
+    return status

@@ -50,11 +50,11 @@ class ChainMethods:
         found_block = await self.blocks.find(at)
         if found_block is None or found_block.extrinsics is None:
             return None
-        block_json = {
+        body = {
             "header": header_json(found_block.header),
             "extrinsics": [to_hex(extrinsic) for extrinsic in found_block.extrinsics],
         }
-        return {"block": block_json, "justifications": None}
+        return {"block": body, "justifications": None}
 
     @subscription(
         "chain_subscribeNewHeads", "chain_subscribeNewHead", "subscribe_newHead",
@@ -84,9 +84,9 @@ class ChainMethods:
         return None if block_id is None else to_hex(block_id)
 
 
-def _id_of(block_record: BlockRecord) -> bytes:
-    return block_record.id
+def _id_of(block: BlockRecord) -> bytes:
+    return block.id
 
 
-def _head_json(block_record: BlockRecord) -> Json:
-    return header_json(block_record.header)
+def _head_json(block: BlockRecord) -> Json:
+    return header_json(block.header)

@@ -21,27 +21,27 @@ class Ogpu:
     @method("ogpu_parameters")
     def parameters(self) -> Json:
         """Return the name of the chain's parameter set, with which a client builds the same runtime."""
-        node_hello = self.blocks.replica.hello
-        if node_hello is None:
+        hello = self.blocks.replica.hello
+        if hello is None:
             return None
-        return {"parameters": node_hello.parameters, "isDevelopment": node_hello.chain_type != "Live"}
+        return {"parameters": hello.parameters, "isDevelopment": hello.chain_type != "Live"}
 
     @method("ogpu_status")
     def status(self) -> Json:
         """Return the accepted (soft) and the final (certified) block."""
-        best_block, final_block = self.blocks.best, self.blocks.final
+        best, block = self.blocks.best, self.blocks.final
         return {
-            "accepted": {"hash": to_hex(best_block.id), "number": best_block.header.number},
-            "final": {"hash": to_hex(final_block.id), "number": final_block.header.number},
+            "accepted": {"hash": to_hex(best.id), "number": best.header.number},
+            "final": {"hash": to_hex(block.id), "number": block.header.number},
         }
 
     @method("ogpu_certificate")
     async def certificate(self, height: int) -> Json:
         """Return the finality certificate of the lowest certified block at or above a height."""
-        certified_block = await self.blocks.node.certificate_at(height)
-        if certified_block is None:
+        certified = await self.blocks.node.certificate_at(height)
+        if certified is None:
             return None
-        return {"header": header_json(HEADER.decode(certified_block[2])), "certificate": to_hex(certified_block[1])}
+        return {"header": header_json(HEADER.decode(certified[2])), "certificate": to_hex(certified[1])}
 
     @method("ogpu_certifiedHeader")
     async def certified_header(self, height: int | None) -> Json:
@@ -50,11 +50,11 @@ class Ogpu:
         Null if there is none. One header has at most 24 KiB, one certificate at most 16 KiB.
         """
         wanted_height = self.blocks.final.header.number if height is None else height
-        certified_block = await self.blocks.node.certificate_at(wanted_height)
+        certified = await self.blocks.node.certificate_at(wanted_height)
         return (
             None
-            if certified_block is None
-            else {"header": header_json(HEADER.decode(certified_block[2])), "certificate": to_hex(certified_block[1])}
+            if certified is None
+            else {"header": header_json(HEADER.decode(certified[2])), "certificate": to_hex(certified[1])}
         )
 
     @method("ogpu_handoffs")
@@ -81,14 +81,14 @@ class Ogpu:
         return to_hex(await self.blocks.node.submit_attestation(attestation))
 
 
-def _feed_value_json(feed_value: Json) -> Json:
+def _feed_value_json(value: Json) -> Json:
     """Return a value of the feed as JSON: bytes become hexadecimal."""
-    match feed_value:
+    match value:
         case bytes():
-            return to_hex(feed_value)
+            return to_hex(value)
         case list():
-            return [_feed_value_json(inner_value) for inner_value in feed_value]
+            return [_feed_value_json(inner_value) for inner_value in value]
         case dict():
-            return {member_name: _feed_value_json(inner_value) for member_name, inner_value in feed_value.items()}
+            return {member_name: _feed_value_json(inner_value) for member_name, inner_value in value.items()}
         case _:
-            return feed_value
+            return value

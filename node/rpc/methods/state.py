@@ -83,14 +83,14 @@ class WatchedValues:
         new_best_blocks = self._blocks.replica.new_best.listen()
         yield LongItem(partial(self.pieces, self._blocks.best))
         async for (
-            best_block
+            best
         ) in new_best_blocks:  # each block, even if several came at once: events are in their block's state only
-            yield LongItem(partial(self.pieces, best_block))
+            yield LongItem(partial(self.pieces, best))
 
     async def pieces(self, block: BlockRecord) -> AsyncGenerator[str, None]:
         """Yield a block's written values, and those that differ from the last report, as a change set in JSON."""
         opening, key_index = f'{{"block":"{to_hex(block.id)}","changes":[', 0
-        written_keys = self._written_keys_of(block)
+        written = self._written_keys_of(block)
         is_begun = not self._reported_marks
         if is_begun:
             yield opening
@@ -98,7 +98,7 @@ class WatchedValues:
         while key_index < len(self._watched_keys):
             if key_index:
                 await asyncio.sleep(0)  # a turn for others
-            key_index, change_texts = await self._read_values(block.id, key_index, written_keys)
+            key_index, change_texts = await self._read_values(block.id, key_index, written)
             if change_texts:
                 yield ("" if is_begun else opening) + separator + ",".join(change_texts)
                 is_begun, separator = True, ","
@@ -110,26 +110,26 @@ class WatchedValues:
         if block.id in self._reported_blocks:
             return set()
         self._reported_blocks = (*self._reported_blocks[1 - TOLD_BLOCKS :], block.id)
-        written_keys = self._blocks.replica.written(block)
+        written = self._blocks.replica.written(block)
         # A client that reads slowly keeps these keys, not the block's values.
-        return {watched_key for watched_key in self._watched_keys if watched_key in written_keys}
+        return {key for key in self._watched_keys if key in written}
 
-    async def _read_values(self, block_id: bytes, key_index: int, written_keys: set[bytes]) -> tuple[int, list[str]]:
+    async def _read_values(self, block_id: bytes, key_index: int, written: set[bytes]) -> tuple[int, list[str]]:
         """Read from `key_index` on as much as one turn may; return the next place, and the changes."""
-        state_reader, value_marks, text_bytes = await self._blocks.reader(block_id), self._reported_marks, 0
+        reader, value_marks, text_bytes = await self._blocks.reader(block_id), self._reported_marks, 0
         change_texts: list[str] = []
-        for watched_key in self._watched_keys[key_index : key_index + READ_AT_ONCE]:
-            stored_value = state_reader.get(watched_key)
-            value_mark = hash(stored_value)
+        for key in self._watched_keys[key_index : key_index + READ_AT_ONCE]:
+            value = reader.get(key)
+            value_mark = hash(value)
             if key_index == len(value_marks):
                 value_marks.append(value_mark)
-            elif value_marks[key_index] == value_mark and watched_key not in written_keys:
+            elif value_marks[key_index] == value_mark and key not in written:
                 key_index += 1
                 continue
             value_marks[key_index] = value_mark
             key_index += 1
-            value_text = "null" if stored_value is None else f'"{to_hex(stored_value)}"'
-            change_texts.append(f'["{to_hex(watched_key)}",{value_text}]')
+            value_text = "null" if value is None else f'"{to_hex(value)}"'
+            change_texts.append(f'["{to_hex(key)}",{value_text}]')
             text_bytes += len(change_texts[-1])
             if text_bytes >= PIECE_BYTES:
                 break
@@ -155,14 +155,14 @@ class State:
     @method("state_getStorageHash", "state_getStorageHashAt")
     async def storage_hash(self, key: Hex, at: HashParameter | None) -> Json:
         """Return the hash of a value."""
-        stored_value = (await self.blocks.reader(at)).get(key)
-        return None if stored_value is None else to_hex(blake2_256(stored_value))
+        value = (await self.blocks.reader(at)).get(key)
+        return None if value is None else to_hex(blake2_256(value))
 
     @method("state_getStorageSize", "state_getStorageSizeAt")
     async def storage_size(self, key: Hex, at: HashParameter | None) -> Json:
         """Return the length of a value in bytes."""
-        stored_value = (await self.blocks.reader(at)).get(key)
-        return None if stored_value is None else len(stored_value)
+        value = (await self.blocks.reader(at)).get(key)
+        return None if value is None else len(value)
 
     @method("state_getKeysPaged", "state_getKeysPagedAt")
     async def keys_paged(self, prefix: Hex, count: int, start: Hex | None, at: HashParameter | None) -> Json:
@@ -170,17 +170,17 @@ class State:
         if count > MAX_KEYS_PER_PAGE:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"count: at most {MAX_KEYS_PER_PAGE} keys a page")
         page_keys = (await self.blocks.reader(at)).keys(prefix, start or b"")
-        return [to_hex(storage_key) for storage_key in itertools.islice(page_keys, count)]
+        return [to_hex(key) for key in itertools.islice(page_keys, count)]
 
     @method("state_getPairs", safety=Safety.UNSAFE)
     async def pairs(self, prefix: Hex, at: HashParameter | None) -> Json:
         """Return the keys and values under a prefix."""
-        state_reader = await self.blocks.reader(at)
+        reader = await self.blocks.reader(at)
         # One more than allowed shows that there are more.
-        prefix_keys = list(itertools.islice(state_reader.keys(prefix), MAX_PAIRS + 1))
+        prefix_keys = list(itertools.islice(reader.keys(prefix), MAX_PAIRS + 1))
         if len(prefix_keys) > MAX_PAIRS:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"more than {MAX_PAIRS} keys; use state_getKeysPaged")
-        return [[to_hex(storage_key), _hex_or_none(state_reader.get(storage_key))] for storage_key in prefix_keys]
+        return [[to_hex(key), _hex_or_none(reader.get(key))] for key in prefix_keys]
 
     @method("state_queryStorageAt")
     async def query_storage_at(self, keys: list[Hex], at: HashParameter | None) -> Json:
@@ -195,18 +195,16 @@ class State:
         earlier_values: list[tuple[bytes, bytes | None]] | None = None
         bounded_keys = _require_bounded(keys)
         for block_id in await self._ids_in_range(first, self.blocks.best.id if last is None else last):
-            key_values = _read_values(await self.blocks.reader(block_id), bounded_keys)
+            values = _read_values(await self.blocks.reader(block_id), bounded_keys)
             if earlier_values is None:
-                change_sets.append(_change_set(block_id, key_values))
+                change_sets.append(_change_set(block_id, values))
             else:
-                changed_values = [
-                    new_pair
-                    for new_pair, old_pair in zip(key_values, earlier_values, strict=True)
-                    if new_pair != old_pair
+                changed = [
+                    new_pair for new_pair, old_pair in zip(values, earlier_values, strict=True) if new_pair != old_pair
                 ]
-                if changed_values:
-                    change_sets.append(_change_set(block_id, changed_values))
-            earlier_values = key_values
+                if changed:
+                    change_sets.append(_change_set(block_id, changed))
+            earlier_values = values
             await asyncio.sleep(0)  # a pause for others, at which the spent time is checked too
         return change_sets
 
@@ -218,8 +216,8 @@ class State:
     @method("state_call", "state_callAt")
     async def call(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
         """Return the encoded answer of a runtime API."""
-        state_reader, block_id = await self.blocks.state_for_call(at)
-        compute_answer = partial(self.runtime.call_hex, state_reader, block_id, function, arguments)
+        reader, block_id = await self.blocks.state_for_call(at)
+        compute_answer = partial(self.runtime.call_hex, reader, block_id, function, arguments)
         return await self.long_calls.run(function, len(arguments), compute_answer)
 
     @method("ogpu_callProof")
@@ -228,8 +226,8 @@ class State:
 
         Refuse a call that reads more than `MAX_CALL_KEYS` keys.
         """
-        state_reader, block_id = await self.blocks.state_for_call(at)
-        recorded_reads = RecordedReads(state_reader, MAX_CALL_KEYS)
+        reader, block_id = await self.blocks.state_for_call(at)
+        recorded_reads = RecordedReads(reader, MAX_CALL_KEYS)
         try:
             compute_answer = partial(self.runtime.call_hex, recorded_reads, block_id, function, arguments)
             await self.long_calls.run(function, len(arguments), compute_answer)
@@ -264,13 +262,13 @@ class State:
         """Send the values under `keys`: all of them, then those that each best block wrote, equal ones included."""
         return WatchedValues(self.blocks, _require_bounded(keys)).items()
 
-    async def _proof_json(self, block_id: bytes, proved_keys: list[bytes]) -> Json:
-        proof_nodes: set[bytes] = set()
-        for first_index in range(0, max(1, len(proved_keys)), KEYS_AT_ONCE):
-            key_part = proved_keys[first_index : first_index + KEYS_AT_ONCE]
-            await self.pace.take(len(key_part))
-            proof_nodes.update(await self.blocks.node.prove(block_id, key_part))
-        return {"at": to_hex(block_id), "proof": [to_hex(proof_node) for proof_node in sorted(proof_nodes)]}
+    async def _proof_json(self, block_id: bytes, keys: list[bytes]) -> Json:
+        nodes: set[bytes] = set()
+        for start in range(0, max(1, len(keys)), KEYS_AT_ONCE):
+            part = keys[start : start + KEYS_AT_ONCE]
+            await self.pace.take(len(part))
+            nodes.update(await self.blocks.node.prove(block_id, part))
+        return {"at": to_hex(block_id), "proof": [to_hex(node) for node in sorted(nodes)]}
 
     async def _ids_in_range(self, first_id: bytes, last_id: bytes) -> list[bytes]:
         """Return the ids from `first_id` up to `last_id`, which descends from it."""
@@ -290,23 +288,21 @@ def _version_json(runtime: RuntimeCalls) -> Json:
 def _require_bounded(keys: list[Hex]) -> list[Hex]:
     if len(keys) > MAX_KEYS_PER_QUERY:
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_KEYS_PER_QUERY} keys")
-    if any(
-        len(storage_key) > MAX_KEY_BYTES for storage_key in keys
-    ):  # no such key exists, and each block would be searched for it
+    if any(len(key) > MAX_KEY_BYTES for key in keys):  # no such key exists, and each block would be searched for it
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"a key of the state has at most {MAX_KEY_BYTES} bytes")
     return keys
 
 
-def _read_values(state_reader: StateReader, keys: list[Hex]) -> list[tuple[bytes, bytes | None]]:
-    return [(storage_key, state_reader.get(storage_key)) for storage_key in keys]
+def _read_values(reader: StateReader, keys: list[Hex]) -> list[tuple[bytes, bytes | None]]:
+    return [(key, reader.get(key)) for key in keys]
 
 
-def _change_set(block_id: bytes, key_values: list[tuple[bytes, bytes | None]]) -> Json:
+def _change_set(block_id: bytes, values: list[tuple[bytes, bytes | None]]) -> Json:
     return {
         "block": to_hex(block_id),
-        "changes": [[to_hex(storage_key), _hex_or_none(stored_value)] for storage_key, stored_value in key_values],
+        "changes": [[to_hex(key), _hex_or_none(value)] for key, value in values],
     }
 
 
-def _hex_or_none(stored_value: bytes | None) -> Json:
-    return None if stored_value is None else to_hex(stored_value)
+def _hex_or_none(value: bytes | None) -> Json:
+    return None if value is None else to_hex(value)

@@ -35,10 +35,10 @@ class SystemMethods:
 
     @property
     def _node_hello(self) -> feed.FeedHello:
-        node_hello = self.blocks.replica.hello
-        if node_hello is None:
+        hello = self.blocks.replica.hello
+        if hello is None:
             raise JsonRpcError(CLIENT_ERROR, "Client error: the node is still starting")
-        return node_hello
+        return hello
 
     @method("system_chain")
     def chain(self) -> Json:
@@ -68,20 +68,20 @@ class SystemMethods:
     @method("system_health")
     def health(self) -> Json:
         """Return the number of peers, and whether the node is syncing."""
-        node_status = self.blocks.replica.status
+        status = self.blocks.replica.status
         return {
-            "peers": node_status.peers if node_status else 0,
+            "peers": status.peers if status else 0,
             # Without a status the node has not confirmed that it is in sync.
-            "isSyncing": node_status.is_syncing if node_status else True,
+            "isSyncing": status.is_syncing if status else True,
             "shouldHavePeers": self._node_hello.chain_type != "Development",
         }
 
     @method("system_syncState")
     def sync_state(self) -> Json:
         """Return heights: the start, the best block, and the highest announced one."""
-        node_status = self.blocks.replica.status
+        status = self.blocks.replica.status
         best_height = self.blocks.best.header.number
-        highest_height = node_status.highest_height if node_status else 0
+        highest_height = status.highest_height if status else 0
         return {"startingBlock": 0, "currentBlock": best_height, "highestBlock": max(best_height, highest_height)}
 
     @method("system_peers")
@@ -115,5 +115,5 @@ class SystemMethods:
         return await self.blocks.node.next_nonce(account_id, state_nonce)
 
 
-def _hex_or_none(feed_value: feed.Value) -> Json:
-    return to_hex(feed_value) if isinstance(feed_value, bytes) else None
+def _hex_or_none(value: feed.Value) -> Json:
+    return to_hex(value) if isinstance(value, bytes) else None

@@ -58,10 +58,10 @@ class Publisher(Generic[T]):
 
     def _hand_out(self) -> None:
         while self._under_way:
-            published_item, remaining_queues = self._under_way[0]
+            item, remaining_queues = self._under_way[0]
             woken_queues = list(islice(remaining_queues, WOKEN_AT_ONCE))
-            for listener_queue in woken_queues:
-                listener_queue.tell(published_item)
+            for queue in woken_queues:
+                queue.tell(item)
             if len(woken_queues) == WOKEN_AT_ONCE:
                 asyncio.get_running_loop().call_soon(self._hand_out)
                 return
@@ -77,17 +77,17 @@ class Publisher(Generic[T]):
 
     def listen(self) -> AsyncIterator[T]:
         """Return all items published after this call (not after the first `anext`)."""
-        listener_queue: _Backlog[T] = _Backlog()
-        self._queues.add(listener_queue)
-        return self._queued_items(listener_queue)
+        queue: _Backlog[T] = _Backlog()
+        self._queues.add(queue)
+        return self._queued_items(queue)
 
-    async def _queued_items(self, listener_queue: _Backlog[T]) -> AsyncIterator[T]:
+    async def _queued_items(self, queue: _Backlog[T]) -> AsyncIterator[T]:
         try:
-            while (queued_item := await listener_queue.get()) is not None:
-                yield queued_item
+            while (item := await queue.get()) is not None:
+                yield item
             raise LaggedError(f"more than {QUEUE_ITEMS} items behind")
         finally:
-            self._queues.discard(listener_queue)
+            self._queues.discard(queue)
 
 
 class Topics(Generic[T]):

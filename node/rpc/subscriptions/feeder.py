@@ -35,15 +35,15 @@ Note = tuple["Followed[Any]", Any, int, Sequence[str]]
 class Followed(Generic[T]):
     """One kind of items, and the subscriptions to it: an `Audience`."""
 
-    def __init__(self, shared_items: SharedItems[T], notification: str, take_note: Callable[[Note], None]) -> None:
+    def __init__(self, items: SharedItems[T], notification: str, take_note: Callable[[Note], None]) -> None:
         """Create it without subscriptions."""
         self.waiting = 0  # notes that are not written yet
-        self._shared_items = shared_items
+        self._shared_items = items
         self._notification = notification
         self._note = take_note
         self._published_before: dict[str, int] = {}  # by subscription: the number of items published before it
         self._published_count = 0
-        shared_items.publisher.add(self)
+        items.publisher.add(self)
 
     @property
     def is_used(self) -> bool:
@@ -66,17 +66,15 @@ class Followed(Generic[T]):
         if not self._published_before:
             self._shared_items.publisher.discard(self)
 
-    def texts(self, published_item: T, item_number: int, only_for: Sequence[str]) -> Iterator[str]:
+    def texts(self, item: T, number: int, only_for: Sequence[str]) -> Iterator[str]:
         """Yield an item's notifications, one for each subscription."""
         for subscription_id in only_for or [
             subscription_id
             for subscription_id, published_before in self._published_before.items()
-            if published_before < item_number
+            if published_before < number
         ]:
             if subscription_id in self._published_before:
-                yield jsonrpc.notification_text(
-                    self._notification, subscription_id, self._shared_items.text(published_item)
-                )
+                yield jsonrpc.notification_text(self._notification, subscription_id, self._shared_items.text(item))
 
 
 class Feeder:
@@ -94,33 +92,33 @@ class Feeder:
         self._is_due = asyncio.Event()
         self._pending_texts: Iterator[str] = iter(())
 
-    def follow(self, key: str, notification: str, shared_items: SharedItems[Any]) -> None:
+    def follow(self, key: str, notification: str, items: SharedItems[Any]) -> None:
         """Add a subscription; its first item is written after `begin`."""
-        self._items_by_subscription[key] = shared_items
-        self._new_subscriptions.setdefault((shared_items, notification), []).append(key)
+        self._items_by_subscription[key] = items
+        self._new_subscriptions.setdefault((items, notification), []).append(key)
 
     def begin(self) -> None:
         """Start the new subscriptions: the answers that name them are queued, so their items may follow."""
         new_subscriptions, self._new_subscriptions = self._new_subscriptions, {}
-        for (shared_items, notification), named_ids in new_subscriptions.items():
+        for (items, notification), named_ids in new_subscriptions.items():
             subscription_ids = [
                 subscription_id for subscription_id in named_ids if subscription_id in self._items_by_subscription
             ]  # some may be over already
             if not subscription_ids:
                 continue
-            followed = self._followed_by_items.get(shared_items)
+            followed = self._followed_by_items.get(items)
             if followed is None:
-                followed = self._followed_by_items[shared_items] = Followed(shared_items, notification, self._take_note)
+                followed = self._followed_by_items[items] = Followed(items, notification, self._take_note)
             followed.begin(subscription_ids)
 
     def end(self, key: str) -> None:
         """End a subscription."""
-        shared_items = self._items_by_subscription.pop(key)
-        followed = self._followed_by_items.get(shared_items)
+        items = self._items_by_subscription.pop(key)
+        followed = self._followed_by_items.get(items)
         if followed is not None:
             followed.end(key)
             if not followed.is_used:
-                del self._followed_by_items[shared_items]
+                del self._followed_by_items[items]
 
     async def run(self, has_room: asyncio.Event) -> None:
         """Write due items while there is room, until cancelled."""
@@ -131,25 +129,25 @@ class Feeder:
             with Work(self._turns, self._caller).step():
                 self._write_piece()
 
-    def _take_note(self, item_note: Note) -> None:
-        if item_note[0].waiting >= QUEUE_ITEMS:
+    def _take_note(self, note: Note) -> None:
+        if note[0].waiting >= QUEUE_ITEMS:
             self._report_lag()
             return
-        item_note[0].waiting += 1
-        self._due_notes.append(item_note)
+        note[0].waiting += 1
+        self._due_notes.append(note)
         self._is_due.set()
 
     def _write_piece(self) -> None:
-        piece_bytes = text_count = 0
-        while piece_bytes < PIECE_BYTES and text_count < PIECE_ITEMS:
+        piece = count = 0
+        while piece < PIECE_BYTES and count < PIECE_ITEMS:
             next_text = next(self._pending_texts, None)
             if next_text is not None:
                 self._send_text(next_text)
-                piece_bytes, text_count = piece_bytes + len(next_text), text_count + 1
+                piece, count = piece + len(next_text), count + 1
             elif self._due_notes:
-                followed, due_item, item_number, only_for = self._due_notes.popleft()
+                followed, item, number, only_for = self._due_notes.popleft()
                 followed.waiting -= 1
-                self._pending_texts = followed.texts(due_item, item_number, only_for)
+                self._pending_texts = followed.texts(item, number, only_for)
             else:
                 self._is_due.clear()
                 return

@@ -186,7 +186,7 @@ def test_a_poll_is_settled_only_when_nobody_missing_could_matter() -> None:
 
 
 def test_polls_decide_up_to_the_ceiling_and_the_next_set_up_to_its_own() -> None:
-    chain = Topological(BlockTree(G), FOUR, ceiling_height=1)
+    chain = Topological(BlockTree(G), FOUR, ceiling=1)
     for facts in (A1, A2, A3):
         chain.insert(facts)
     for _ in range(9):

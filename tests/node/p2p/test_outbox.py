@@ -14,7 +14,7 @@ PLENTY = 1e12
 def outbox(rate: float = PLENTY, messages: float = PLENTY) -> Outbox:
     """Return a queue with `rate` bytes and `messages` of gossip and sync, each second and at once."""
     limits = (rate / BULK_SHARE, rate / BULK_SHARE, messages / BULK_SHARE, messages / BULK_SHARE)
-    return Outbox(RateLimits(*limits), now_seconds=0.0)
+    return Outbox(RateLimits(*limits), now=0.0)
 
 
 def test_best_class_first_and_in_order_within_a_class() -> None:

@@ -41,7 +41,7 @@ def test_of_two_at_once_the_one_that_the_lower_id_dialled_stays(own: str, first_
     other = HIGH if own == LOW else LOW
     we_are_low = own == LOW
     table.put(link(other, dialled_by_us=first_by_low == we_are_low))
-    keeps_first = table.keeps_old(other, dialled_by_us=(not first_by_low) == we_are_low, now_seconds=1.0)
+    keeps_first = table.keeps_old(other, dialled_by_us=(not first_by_low) == we_are_low, now=1.0)
     assert keeps_first is first_by_low
 
 
@@ -51,8 +51,8 @@ def test_a_later_connection_or_one_in_the_same_direction_replaces_the_first(own:
     other = HIGH if own == LOW else LOW
     for first_by_us in (True, False):
         table.put(link(other, dialled_by_us=first_by_us))
-        assert not table.keeps_old(other, dialled_by_us=first_by_us, now_seconds=0.0)
-        assert not table.keeps_old(other, dialled_by_us=not first_by_us, now_seconds=SIMULTANEOUS_SECONDS + 1)
+        assert not table.keeps_old(other, dialled_by_us=first_by_us, now=0.0)
+        assert not table.keeps_old(other, dialled_by_us=not first_by_us, now=SIMULTANEOUS_SECONDS + 1)
 
 
 def test_a_replaced_link_cannot_take_out_its_successor() -> None:
