@@ -41,35 +41,35 @@ SAMPLE_UNITS = 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo and stop the network (or keep it with --stay). Return 0 if every requirement held."""
-    demo_options = _parse_options(arguments)
+    options = _parse_options(arguments)
     narrator = Narrator(STEP_COUNT)
-    prompts = purchase.read_prompts(demo_options.prompts, demo_options.units)
+    prompts = purchase.read_prompts(options.prompts, options.units)
     devnet = None
     all_held = False
-    with lifecycle.ending_on_signals(), container.engine_for(stays_running=demo_options.stay) as demo_engine:
+    with lifecycle.ending_on_signals(), container.engine_for(stays_running=options.stay) as engine:
         try:
             narrator.step(f"Network: {SEAT_COUNT} validators and one that waits for a seat, each with a GPU provider")
             devnet = fresh_network(
-                demo_options.folder,
+                options.folder,
                 SEAT_COUNT + 1,
                 seats=SEAT_COUNT,
                 is_fast=True,
                 sample=SAMPLE_UNITS,
-                any_ports=demo_options.any_ports,
-                detach=demo_options.stay,
+                any_ports=options.any_ports,
+                detach=options.stay,
                 narrator=narrator,
-                before_start=lambda devnet: container.offer_containers(devnet, demo_engine, narrator),
+                before_start=lambda devnet: container.offer_containers(devnet, engine, narrator),
             )
-            demo_report = _run_steps(Stage(devnet, narrator), prompts, demo_engine, demo_options.stay)
-            all_held = not demo_report["failures"]
+            report = _run_steps(Stage(devnet, narrator), prompts, engine, options.stay)
+            all_held = not report["failures"]
         finally:
-            if devnet is not None and not (demo_options.stay and all_held):
-                lifecycle.down(layout.load(demo_options.folder))
-    _finish_report(demo_report, demo_options, narrator)
+            if devnet is not None and not (options.stay and all_held):
+                lifecycle.down(layout.load(options.folder))
+    _finish_report(report, options, narrator)
     return 0 if all_held else 1
 
 
-def _run_steps(stage: Stage, prompts: list[str], demo_engine: DemoEngine, stays_running: bool) -> Report:
+def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_running: bool) -> Report:
     """Run every step after the network's start, and return the report."""
     narrator = stage.narrator
     narrator.step(f"Auction: {steps.CUSTOMER_NAME} submits a training task; {' and '.join(steps.BIDDERS)} bid, sealed")
@@ -78,14 +78,14 @@ def _run_steps(stage: Stage, prompts: list[str], demo_engine: DemoEngine, stays_
         f"Container: {container.CUSTOMER_NAME} sends a program with its image; {container.PROVIDER_NAME} runs it in "
         "Docker"
     )
-    demo_program = container.DemoProgram(stage, demo_engine)
+    demo_program = container.DemoProgram(stage, engine)
     narrator.step("Cheat: a fifth provider joins, and returns wrong results")
     stage.add_cheat(CHEAT_MODE, detach=stays_running)
     narrator.step("Stake: an account delegates oGPU to the waiting validator")
     demo_election = steps.DemoElection(stage)
     narrator.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
-    unit_views, unit_ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts))
-    slash_rows = summary.slash_rows_of(unit_ledger)
+    views, ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts))
+    slash_rows = summary.slash_rows_of(ledger)
     training_report, container_report = demo_task.wait_for_end(), demo_program.wait_for_end()
     narrator.step(f"Batch: the same customer puts {steps.REQUEST_COUNT} requests into one unit")
     batch_report = steps.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, steps.REQUEST_COUNT))
@@ -94,9 +94,9 @@ def _run_steps(stage: Stage, prompts: list[str], demo_engine: DemoEngine, stays_
     narrator.step(f"Agreement: one poll, of {SAMPLE_UNITS} units of stake")
     poll_report = steps.show_poll(stage)
     narrator.step("Summary")
-    summary.show_units(unit_views, narrator)
-    summary.show_slashes(slash_rows, unit_ledger, narrator)
-    failures = summary.failures_of(unit_views, slash_rows, len(prompts), wrong_sums)
+    summary.show_units(views, narrator)
+    summary.show_slashes(slash_rows, ledger, narrator)
+    failures = summary.failures_of(views, slash_rows, len(prompts), wrong_sums)
     failures += (
         training_report["failures"]
         + container_report["failures"]
@@ -106,7 +106,7 @@ def _run_steps(stage: Stage, prompts: list[str], demo_engine: DemoEngine, stays_
     failures += [] if poll_report else ["no poll was answered by its whole sample"]
     failures += [] if same_blocks(stage.devnet) else ["the nodes have different final blocks"]
     return {
-        "units": unit_views,
+        "units": views,
         "slashes": slash_rows,
         "batch": batch_report,
         "election": election_report,
@@ -117,29 +117,29 @@ def _run_steps(stage: Stage, prompts: list[str], demo_engine: DemoEngine, stays_
     }
 
 
-def _finish_report(demo_report: Report, demo_options: argparse.Namespace, narrator: Narrator) -> None:
-    demo_report["seconds"] = round(narrator.seconds)
-    report_path = write_report("demo", demo_report)
-    for failure_text in demo_report["failures"]:
-        narrator.line(f"FAILED: {failure_text}")
-    if demo_options.stay and not demo_report["failures"]:
-        narrator.line(f"left running: `ogpu-devnet --folder {demo_options.folder} status`, and `down` ends it")
-    unit_views = demo_report["units"]
-    paid_grains = sum(int(unit_view.get("cost_grains", 0)) for unit_view in unit_views)
-    slashed_grains = sum(int(slash_row["grains"]) for slash_row in demo_report["slashes"])
+def _finish_report(report: Report, options: argparse.Namespace, narrator: Narrator) -> None:
+    report["seconds"] = round(narrator.seconds)
+    path = write_report("demo", report)
+    for failure in report["failures"]:
+        narrator.line(f"FAILED: {failure}")
+    if options.stay and not report["failures"]:
+        narrator.line(f"left running: `ogpu-devnet --folder {options.folder} status`, and `down` ends it")
+    views = report["units"]
+    paid_grains = sum(int(unit_view.get("cost_grains", 0)) for unit_view in views)
+    slashed_grains = sum(int(row["grains"]) for row in report["slashes"])
     narrator.line(
-        f"demo: {sum(unit_view['times_paid'] == 1 for unit_view in unit_views)} of {demo_options.units} units paid "
+        f"demo: {sum(unit_view['times_paid'] == 1 for unit_view in views)} of {options.units} units paid "
         "once, "
-        f"{format_amount(paid_grains)} oGPU in all; {len(demo_report['slashes'])} slashes of the cheat, "
+        f"{format_amount(paid_grains)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
         f"{format_amount(slashed_grains)} oGPU; "
-        f"{_batch_text(demo_report)}{_training_text(demo_report)}{_container_text(demo_report)}{_election_text(demo_report)}"
-        f"{len(demo_report['failures'])} failures; {demo_report['seconds']} s; {report_path}"
+        f"{_batch_text(report)}{_training_text(report)}{_container_text(report)}{_election_text(report)}"
+        f"{len(report['failures'])} failures; {report['seconds']} s; {path}"
     )
 
 
-def _batch_text(demo_report: Report) -> str:
+def _batch_text(report: Report) -> str:
     """Return the batch in a few words, or nothing if it failed."""
-    batch_report = demo_report["batch"]
+    batch_report = report["batch"]
     if "tokens" not in batch_report:
         return ""
     return (
@@ -148,19 +148,19 @@ def _batch_text(demo_report: Report) -> str:
     )
 
 
-def _training_text(demo_report: Report) -> str:
+def _training_text(report: Report) -> str:
     """Return the training task in a few words, or nothing if it has not ended."""
-    earned_by_provider = demo_report["training"].get("earned_grains")
+    earned_by_provider = report["training"].get("earned_grains")
     if not earned_by_provider:
         return ""
-    milestone_count = demo_report["training"]["milestones"]
+    milestone_count = report["training"]["milestones"]
     total_text = format_amount(sum(int(earned_grains) for earned_grains in earned_by_provider.values()))
     return f"a training task paid {total_text} oGPU to {', '.join(earned_by_provider)}, {milestone_count} milestones; "
 
 
-def _container_text(demo_report: Report) -> str:
+def _container_text(report: Report) -> str:
     """Return the container in a few words."""
-    container_report = demo_report["container"]
+    container_report = report["container"]
     if "provider" not in container_report:
         return "no container; "
     return (
@@ -169,9 +169,9 @@ def _container_text(demo_report: Report) -> str:
     )
 
 
-def _election_text(demo_report: Report) -> str:
+def _election_text(report: Report) -> str:
     """Return the election in a few words, or nothing if it failed."""
-    election_report = demo_report["election"]
+    election_report = report["election"]
     if "block" not in election_report:
         return ""
     return (
@@ -181,17 +181,13 @@ def _election_text(demo_report: Report) -> str:
 
 
 def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    option_parser = argparse.ArgumentParser("devnet.demo", description="A network that mines real inference.")
-    option_parser.add_argument(
-        "--prompts", type=Path, default=purchase.DEFAULT_PROMPTS, help="a text file, one prompt a line"
-    )
-    option_parser.add_argument(
-        "--units", type=int, default=UNIT_COUNT, help="how many units; prompts are repeated when fewer"
-    )
-    option_parser.add_argument("--stay", action="store_true", help="leave the network running")
-    option_parser.add_argument("--any-ports", action="store_true", help="use free ports instead of the well-known ones")
-    option_parser.add_argument("--folder", type=Path, default=chosen_folder(None), help="of the network; emptied first")
-    return option_parser.parse_args(arguments)
+    parser = argparse.ArgumentParser("devnet.demo", description="A network that mines real inference.")
+    parser.add_argument("--prompts", type=Path, default=purchase.DEFAULT_PROMPTS, help="a text file, one prompt a line")
+    parser.add_argument("--units", type=int, default=UNIT_COUNT, help="how many units; prompts are repeated when fewer")
+    parser.add_argument("--stay", action="store_true", help="leave the network running")
+    parser.add_argument("--any-ports", action="store_true", help="use free ports instead of the well-known ones")
+    parser.add_argument("--folder", type=Path, default=chosen_folder(None), help="of the network; emptied first")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

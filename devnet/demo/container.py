@@ -71,28 +71,26 @@ def engine_for(*, stays_running: bool) -> Iterator[DemoEngine]:
 
     Call it before any thread exists. With `stay` the engine must outlive the demo, so the demo starts none of its own.
     """
-    with contextlib.ExitStack() as exit_stack:
-        engine_address = os.environ.get("DOCKER_HOST", DEFAULT_ENGINE)
+    with contextlib.ExitStack() as stack:
+        address = os.environ.get("DOCKER_HOST", DEFAULT_ENGINE)
         # An engine of the machine comes first: the demo's own would end with it.
-        if _is_usable(engine_address):
-            yield DemoEngine(engine_address)
+        if _is_usable(address):
+            yield DemoEngine(address)
             return
         missing_reason = why_no_engine() or why_no_program()
         missing_reason += (
-            f"; a Docker that runs at {engine_address}, and that this user may use, is as good"
-            if missing_reason
-            else ""
+            f"; a Docker that runs at {address}, and that this user may use, is as good" if missing_reason else ""
         )
         if not missing_reason and stays_running:
             missing_reason = "an engine of the demo's own would end with it (start Docker before)"
         if missing_reason:
             yield DemoEngine("", missing_reason)
             return
-        engine_folder = Path(exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="ogpu-")))
+        engine_folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ogpu-")))
         try:
-            own_address = exit_stack.enter_context(own_engine(engine_folder / "d"))
-        except DevnetError as engine_error:
-            yield DemoEngine("", str(engine_error))
+            own_address = stack.enter_context(own_engine(engine_folder / "d"))
+        except DevnetError as error:
+            yield DemoEngine("", str(error))
             return
         yield DemoEngine(own_address)
 
@@ -101,19 +99,19 @@ def why_no_program() -> str:
     """Return the reason why there is no program for an image, or an empty text."""
     try:
         busybox_files()
-    except DevnetError as engine_error:
-        return str(engine_error)
+    except DevnetError as error:
+        return str(error)
     return ""
 
 
-def offer_containers(devnet: Devnet, demo_engine: DemoEngine, narrator: Narrator) -> None:
+def offer_containers(devnet: Devnet, engine: DemoEngine, narrator: Narrator) -> None:
     """Make a provider offer containers.
 
     Its daemon reads the policy and the environment at its start, so call this before.
     """
-    if demo_engine.missing_reason:
+    if engine.missing_reason:
         return
-    os.environ["DOCKER_HOST"] = demo_engine.address
+    os.environ["DOCKER_HOST"] = engine.address
     policy_arguments = [
         "--base-path",
         str(devnet.home(devnet.member(PROVIDER_NAME)) / "provider"),
@@ -128,15 +126,15 @@ def offer_containers(devnet: Devnet, demo_engine: DemoEngine, narrator: Narrator
 class DemoProgram:
     """A job that is sold, run and fetched beside other steps."""
 
-    def __init__(self, stage: Stage, demo_engine: DemoEngine) -> None:
+    def __init__(self, stage: Stage, engine: DemoEngine) -> None:
         """Submit the job if there is an engine, and follow it in a thread."""
         self._stage = stage
-        self._demo_engine = demo_engine
+        self._demo_engine = engine
         self._task_sale: TaskSale | None = None
         self._sale_problem = ""
         self._sale_thread = threading.Thread(target=self._sell_program, daemon=True)
-        if demo_engine.missing_reason:
-            stage.narrator.line(f"left out: {demo_engine.missing_reason}")
+        if engine.missing_reason:
+            stage.narrator.line(f"left out: {engine.missing_reason}")
         else:
             self._sale_thread.start()
 
@@ -145,8 +143,8 @@ class DemoProgram:
             self._task_sale = task_sale.sell_task(
                 self._stage, write_task(self._stage.devnet.folder / "job"), f"//{CUSTOMER_NAME}"
             )
-        except Exception as sale_error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
-            self._sale_problem = str(sale_error) or repr(sale_error)
+        except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
+            self._sale_problem = str(error) or repr(error)
 
     def wait_for_end(self) -> dict[str, Any]:
         """Wait for the job's end, fetch its outputs, show the payment, and return the report."""
@@ -155,14 +153,14 @@ class DemoProgram:
         self._sale_thread.join(PATIENCE_SECONDS)
         if self._sale_thread.is_alive() or self._task_sale is None:
             return {"failures": [f"the container has not ended as it should: {self._sale_problem or 'it goes on'}"]}
-        task_record = task_sale.record(self._stage, self._task_sale.task_id)
-        (task_slot,) = task_record.slots
+        record = task_sale.record(self._stage, self._task_sale.task_id)
+        (task_slot,) = record.slots
         output_files = self._fetch_outputs(self._task_sale)
         failures = (
             [] if output_files == EXPECTED_OUTPUTS else [f"the container left {output_files}, not {EXPECTED_OUTPUTS}"]
         )
-        if task_record.outcome is not TaskOutcome.TIME_OVER or task_slot.result is None or task_slot.result.metric != 0:
-            failures.append(f"the container ended as {task_record.outcome}, with {task_slot.result}")
+        if record.outcome is not TaskOutcome.TIME_OVER or task_slot.result is None or task_slot.result.metric != 0:
+            failures.append(f"the container ended as {record.outcome}, with {task_slot.result}")
         paid_grains, provider_name = self._paid_grains(self._task_sale), name_of_account(task_slot.provider)
         if not paid_grains:
             failures.append("the provider of the container was not paid")
@@ -177,19 +175,15 @@ class DemoProgram:
             "failures": failures,
         }
 
-    def _paid_grains(self, finished_sale: TaskSale) -> int:
+    def _paid_grains(self, sale: TaskSale) -> int:
         """Return the provider's payment for the task, by `ogpu task show`."""
-        payment_rows = json.loads(task_sale.ask_about_task(self._stage, finished_sale, "task show"))["payments"]
-        return sum(
-            int(payment_row["paid"]["grains"])
-            for payment_row in payment_rows
-            if payment_row["party"] == "provider" and payment_row["paid"]
-        )
+        payment_rows = json.loads(task_sale.ask_about_task(self._stage, sale, "task show"))["payments"]
+        return sum(int(row["paid"]["grains"]) for row in payment_rows if row["party"] == "provider" and row["paid"])
 
-    def _fetch_outputs(self, finished_sale: TaskSale) -> dict[str, bytes]:
+    def _fetch_outputs(self, sale: TaskSale) -> dict[str, bytes]:
         outputs_file = self._stage.devnet.folder / "job" / "out.tar"
         result_arguments = ("--key", f"//{CUSTOMER_NAME}", "--out", str(outputs_file))
-        task_sale.ask_about_task(self._stage, finished_sale, "task result", *result_arguments, is_shown=True)
+        task_sale.ask_about_task(self._stage, sale, "task result", *result_arguments, is_shown=True)
         return task_sale.files_of(outputs_file)
 
 
@@ -205,15 +199,13 @@ def write_task(job_folder: Path) -> Path:
     return task_file
 
 
-def _is_usable(engine_address: str) -> bool:
+def _is_usable(address: str) -> bool:
     """Return whether this user may use an engine at this address."""
-    if not engine_address.startswith("unix:///") or not os.access(
-        engine_address.removeprefix("unix://"), os.R_OK | os.W_OK
-    ):
+    if not address.startswith("unix:///") or not os.access(address.removeprefix("unix://"), os.R_OK | os.W_OK):
         return False
     try:
-        engine_client = docker.APIClient(engine_address, version="auto", timeout=ENGINE_SECONDS)
+        engine = docker.APIClient(address, version="auto", timeout=ENGINE_SECONDS)
     except (DockerException, requests.RequestException):
         return False
-    engine_client.close()
+    engine.close()
     return True

@@ -61,9 +61,8 @@ class DemoElection:
         self._candidate_stash = dev_accounts.stash(self.candidate)
         stage.wallet("delegate", ss58(self._candidate_stash), LIFT_OGPU, "--key", CUSTOMER_KEY, "--yes")
         candidate_rows = json.loads(stage.wallet("candidates", is_shown=False))
-        delegated_ogpu = next(
-            candidate_row for candidate_row in candidate_rows if candidate_row["stash"] == ss58(self._candidate_stash)
-        )["total"]["ogpu"]
+        candidate = next(row for row in candidate_rows if row["stash"] == ss58(self._candidate_stash))
+        delegated_ogpu = candidate["total"]["ogpu"]
         stage.narrator.line(
             f"{self.candidate}, which waits for a seat, now has {delegated_ogpu} oGPU behind it: "
             "more than any seated validator"
@@ -73,22 +72,22 @@ class DemoElection:
         """Wait until a block by the candidate is final, and show it."""
         return self._stage.ask(self._wait_for_block)
 
-    async def _wait_for_block(self, chain_client: ChainClient) -> dict[str, Any]:
+    async def _wait_for_block(self, chain: ChainClient) -> dict[str, Any]:
         deadline = time.monotonic() + SEATED_SECONDS
-        async for final_header in await chain_client.finalized_heads():
-            block_number = int(final_header["number"], 16)
-            if find_author(digest_of(final_header)) == self._candidate_stash:
-                return await self._seated_report(chain_client, block_number)
+        async for header in await chain.finalized_heads():
+            block_number = int(header["number"], 16)
+            if find_author(digest_of(header)) == self._candidate_stash:
+                return await self._seated_report(chain, block_number)
             if time.monotonic() > deadline:
                 break
         return {"candidate": self.candidate, "failures": [f"{self.candidate} was not elected, or proposed no block"]}
 
-    async def _seated_report(self, chain_client: ChainClient, block_number: int) -> dict[str, Any]:
-        block_id = await block_hash(chain_client, block_number)
-        active_seats = await chain_client.read(TrustStake.active_set, at=block_id)
-        elected_epoch = await chain_client.read(TrustStake.active_since, self._candidate_stash, at=block_id)
+    async def _seated_report(self, chain: ChainClient, block_number: int) -> dict[str, Any]:
+        block_id = await block_hash(chain, block_number)
+        seats = await chain.read(TrustStake.active_set, at=block_id)
+        elected_epoch = await chain.read(TrustStake.active_since, self._candidate_stash, at=block_id)
         names_by_stash = {dev_accounts.stash(member.name): member.name for member in self._stage.devnet.members}
-        seated_names = [names_by_stash.get(active_seat.stash, "?") for active_seat in active_seats]
+        seated_names = [names_by_stash.get(seat.stash, "?") for seat in seats]
         self._stage.narrator.line(
             f"block {block_number} is of {self.candidate}, elected for epoch {elected_epoch}. "
             f"Seated: {', '.join(seated_names)}"
@@ -105,53 +104,44 @@ class DemoElection:
 def show_poll(stage: Stage) -> dict[str, Any] | None:
     """Show and return the newest poll that every asked validator answered, or None."""
     first_node, narrator = stage.devnet.members[0], stage.narrator
-    inspected_polls = asyncio.run(_inspected_polls(first_node.rpc_url))
-    answered_polls = [
-        shown_poll
-        for shown_poll in inspected_polls
-        if shown_poll["answered"] and shown_poll["answered"] == shown_poll["asked"]
-    ]
-    answered_polls.sort(key=lambda shown_poll: not shown_poll["confidence"])  # those that led to an acceptance first
+    polls = asyncio.run(_inspected_polls(first_node.rpc_url))
+    answered_polls = [poll for poll in polls if poll["answered"] and poll["answered"] == poll["asked"]]
+    answered_polls.sort(key=lambda poll: not poll["confidence"])  # those that led to an acceptance first
     if not answered_polls:
-        narrator.line(f"{first_node.name} has no answered poll to show: {json.dumps(inspected_polls)[:200]}")
+        narrator.line(f"{first_node.name} has no answered poll to show: {json.dumps(polls)[:200]}")
         return None
-    shown_poll: dict[str, Any] = answered_polls[0]
+    poll: dict[str, Any] = answered_polls[0]
     narrator.line(
-        f"{first_node.name} draws {shown_poll['votes']} units of stake, and asks their holders for the preferred "
+        f"{first_node.name} draws {poll['votes']} units of stake, and asks their holders for the preferred "
         "block at height "
-        f"{shown_poll['height']}"
+        f"{poll['height']}"
     )
-    narrator.console.print(_poll_table(shown_poll, first_node.name))
-    left_out = shown_poll["validators"] - len(shown_poll["drawn"])
-    narrator.line(
-        f"not drawn and not asked: {left_out} of {shown_poll['validators']} validators; the next poll draws anew"
-    )
-    for confidence_condition in shown_poll["confidence"]:
+    narrator.console.print(_poll_table(poll, first_node.name))
+    left_out = poll["validators"] - len(poll["drawn"])
+    narrator.line(f"not drawn and not asked: {left_out} of {poll['validators']} validators; the next poll draws anew")
+    for confidence_condition in poll["confidence"]:
         narrator.line(
             f"confidence: {confidence_condition['polls']} polls in a row with {confidence_condition['alpha']} of "
-            f"{shown_poll['votes']} votes; "
+            f"{poll['votes']} votes; "
             f"{confidence_condition['beta']} accept a block"
         )
-    accepted_after_ms = shown_poll["accepted_after_ms"]
+    accepted_after_ms = poll["accepted_after_ms"]
     acceptance_text = (
         f"accepted {accepted_after_ms} ms after the question" if accepted_after_ms is not None else "not accepted yet"
     )
     narrator.line(
-        f"{shown_poll['agreed']} of {shown_poll['answered']} agree with its preference {shown_poll['block'][:12]}; "
-        f"{acceptance_text}"
+        f"{poll['agreed']} of {poll['answered']} agree with its preference {poll['block'][:12]}; {acceptance_text}"
     )
-    return shown_poll
+    return poll
 
 
-def _poll_table(shown_poll: dict[str, Any], asker_name: str) -> Table:
+def _poll_table(poll: dict[str, Any], asker_name: str) -> Table:
     """Return a table of the drawn validators by stake, with their answers."""
     votes_table = Table("drawn", "of the stake", "votes", "prefers", "at that height", "after")
-    answers_by_validator = {
-        validator_answer["validator"]: validator_answer for validator_answer in shown_poll["answers"]
-    }
-    for drawn_validator in shown_poll["drawn"]:
+    answers_by_validator = {answer["validator"]: answer for answer in poll["answers"]}
+    for drawn_validator in poll["drawn"]:
         validator_name = name_of_account(bytes.fromhex(drawn_validator["validator"][2:]))
-        stake_share = f"{drawn_validator['stake'] * 100 / shown_poll['stake']:.0f} %"
+        stake_share = f"{drawn_validator['stake'] * 100 / poll['stake']:.0f} %"
         votes_table.add_row(
             validator_name,
             stake_share,
@@ -168,9 +158,9 @@ def _answer_cells(validator_answer: dict[str, Any] | None, *, is_own: bool) -> t
 
 
 async def _inspected_polls(node_url: str) -> list[dict[str, Any]]:
-    async with await RpcConnection.open(node_url) as rpc_connection:
-        inspected_polls: list[dict[str, Any]] = await rpc_connection.call("ogpu_inspect", "polls")
-        return inspected_polls
+    async with await RpcConnection.open(node_url) as connection:
+        polls: list[dict[str, Any]] = await connection.call("ogpu_inspect", "polls")
+        return polls
 
 
 def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
@@ -183,37 +173,30 @@ def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
     if last_row["state"] != "settled":
         return {"failures": [f"the batch ended {last_row['state']}: {last_row['why']}"]}
     stage.ogpu("unit result", last_row["unit"], "--key", CUSTOMER_KEY, "--out", str(answers_file))
-    answer_rows = [json.loads(answer_line) for answer_line in answers_file.read_text(encoding="utf-8").splitlines()]
-    unit_figures = stage.ask(lambda chain_client: _unit_figures(chain_client, last_row["unit"]))
+    answer_rows = [json.loads(line) for line in answers_file.read_text(encoding="utf-8").splitlines()]
+    unit_figures = stage.ask(lambda chain: _unit_figures(chain, last_row["unit"]))
     stage.narrator.line(
         f"{len(answer_rows)} requests, {unit_figures['tokens']} tokens, in {unit_figures['blocks']} blocks from "
         "post to payment: "
         f"{last_row['cost_ogpu']} oGPU, {name_of_account(last_row['payee'])} paid"
     )
     failures = (
-        []
-        if [answer_row["prompt"] for answer_row in answer_rows] == prompts
-        else ["the answers of the batch are to other prompts"]
+        [] if [row["prompt"] for row in answer_rows] == prompts else ["the answers of the batch are to other prompts"]
     )
     failures += (
-        []
-        if all(answer_row["output"] is not None for answer_row in answer_rows)
-        else ["a request of the batch has no answer"]
+        [] if all(row["output"] is not None for row in answer_rows) else ["a request of the batch has no answer"]
     )
     return {"unit": last_row["unit"], "requests": len(answer_rows), **unit_figures, "failures": failures}
 
 
-async def _unit_figures(chain_client: ChainClient, unit_id: str) -> dict[str, int]:
+async def _unit_figures(chain: ChainClient, unit_id: str) -> dict[str, int]:
     """Return the unit's tokens, and the blocks from its post to its end, from the chain."""
-    unit_status = await market_reads.unit(chain_client, bytes.fromhex(unit_id[2:]))
-    assert unit_status is not None, "its record is kept for hours"
-    winning_racer = winner_of(unit_status.unit)
-    assert winning_racer is not None, "it is settled"
-    assert winning_racer.reveal is not None, "a winner has revealed"
-    return {
-        "tokens": winning_racer.reveal.output_tokens,
-        "blocks": unit_status.unit.ended_at - unit_status.unit.posted_at,
-    }
+    status = await market_reads.unit(chain, bytes.fromhex(unit_id[2:]))
+    assert status is not None, "its record is kept for hours"
+    winner = winner_of(status.unit)
+    assert winner is not None, "it is settled"
+    assert winner.reveal is not None, "a winner has revealed"
+    return {"tokens": winner.reveal.output_tokens, "blocks": status.unit.ended_at - status.unit.posted_at}
 
 
 class DemoTask:
@@ -233,63 +216,58 @@ class DemoTask:
         try:
             with following(self._stage.url) as self._task_ledger:
                 self._task_sale = task_sale.sell_task(self._stage, task_sale.RELAY_FILE, f"//{CUSTOMER_NAME}")
-        except Exception as sale_error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
-            self._sale_problem = str(sale_error) or repr(sale_error)
+        except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
+            self._sale_problem = str(error) or repr(error)
 
     def wait_for_end(self) -> dict[str, Any]:
         """Wait for the task's end, show the payments, and return the report."""
         self._sale_thread.join(PATIENCE_SECONDS)
-        finished_sale = self._task_sale
-        if self._sale_thread.is_alive() or finished_sale is None:
+        sale = self._task_sale
+        if self._sale_thread.is_alive() or sale is None:
             return {"failures": [f"the training task has not ended as it should: {self._sale_problem or 'it goes on'}"]}
-        event_trace = self._task_ledger.tasks[finished_sale.task_id]
-        task_sums = self._task_ledger.sums[finished_sale.task_id]
+        trace = self._task_ledger.tasks[sale.task_id]
+        task_sums = self._task_ledger.sums[sale.task_id]
         failures = [
             *([self._sale_problem] if self._sale_problem else []),
             *task_sums.wrong,
-            *_unverified_checks(self._stage, finished_sale),
+            *_unverified_checks(self._stage, sale),
         ]
         failures += [
             f"a slot ended as {provider_name}"
-            for provider_name in _slot_outcomes(event_trace)
+            for provider_name in _slot_outcomes(trace)
             if provider_name not in DONE_OUTCOMES
         ]
         earned_by_provider = {
             provider_name: task_sums.of(provider_stash)
-            for provider_name, provider_stash in _stash_by_winner(event_trace).items()
+            for provider_name, provider_stash in _stash_by_winner(trace).items()
         }
         for provider_name, earned_grains in earned_by_provider.items():
             self._stage.narrator.line(
                 f"{provider_name} has earned {format_amount(earned_grains)} oGPU with it, after the fee"
             )
         return {
-            "task": finished_sale.name,
-            "milestones": len(event_trace.all(MilestoneCounted)),
+            "task": sale.name,
+            "milestones": len(trace.all(MilestoneCounted)),
             "earned_grains": {
                 provider_name: str(earned_grains) for provider_name, earned_grains in earned_by_provider.items()
             },
-            "outcomes": _slot_outcomes(event_trace),
+            "outcomes": _slot_outcomes(trace),
             "failures": failures,
         }
 
 
-def _stash_by_winner(event_trace: EventTrace) -> dict[str, bytes]:
-    return {name_of_account(task_event.provider): task_event.provider for _, task_event in event_trace.all(TaskAwarded)}
+def _stash_by_winner(trace: EventTrace) -> dict[str, bytes]:
+    return {name_of_account(event.provider): event.provider for _, event in trace.all(TaskAwarded)}
 
 
-def _slot_outcomes(event_trace: EventTrace) -> list[str]:
-    return [task_event.outcome.name for _, task_event in event_trace.all(SlotSettled)]
+def _slot_outcomes(trace: EventTrace) -> list[str]:
+    return [event.outcome.name for _, event in trace.all(SlotSettled)]
 
 
-def _unverified_checks(stage: Stage, finished_sale: TaskSale) -> list[str]:
+def _unverified_checks(stage: Stage, sale: TaskSale) -> list[str]:
     """Return what `ogpu task verify` does not find to be by the rules."""
-    verification_rows = task_sale.verification_rows(stage, finished_sale)
+    rows = task_sale.verification_rows(stage, sale)
     stage.narrator.line(
-        f"{sum(verification_row['is_right'] is True for verification_row in verification_rows)} of "
-        f"{len(verification_rows)} checks of `ogpu task verify` hold"
+        f"{sum(row['is_right'] is True for row in rows)} of {len(rows)} checks of `ogpu task verify` hold"
     )
-    return [
-        f"`ogpu task verify` does not confirm {verification_row['what']}"
-        for verification_row in verification_rows
-        if verification_row["is_right"] is not True
-    ]
+    return [f"`ogpu task verify` does not confirm {row['what']}" for row in rows if row["is_right"] is not True]

@@ -15,28 +15,28 @@ from gpu_tasks.market.inference.events import ProviderSlashed
 from wallet.amounts import format_amount
 
 
-def slash_rows_of(devnet_ledger: DevnetLedger) -> list[dict[str, Any]]:
+def slash_rows_of(ledger: DevnetLedger) -> list[dict[str, Any]]:
     """Return every slash of a provider, for the report."""
     return [
         {
             "block": slash_height,
-            "unit": "0x" + provider_slash.unit.hex(),
-            "provider": name_of_account(provider_slash.provider),
-            "fault": provider_slash.fault.name.lower(),
-            "grains": str(provider_slash.amount),
+            "unit": "0x" + slash.unit.hex(),
+            "provider": name_of_account(slash.provider),
+            "fault": slash.fault.name.lower(),
+            "grains": str(slash.amount),
         }
-        for slash_height, provider_slash in devnet_ledger.all(ProviderSlashed)
+        for slash_height, slash in ledger.all(ProviderSlashed)
     ]
 
 
 def failures_of(
-    unit_views: list[UnitView], slash_rows: list[dict[str, Any]], unit_count: int, wrong_sums: list[str]
+    views: list[UnitView], slash_rows: list[dict[str, Any]], unit_count: int, wrong_sums: list[str]
 ) -> list[str]:
     """Return a sentence for each failed requirement."""
     problems = list(wrong_sums)
-    if len(unit_views) != unit_count:
-        problems.append(f"{len(unit_views)} units instead of {unit_count}")
-    for unit_view in unit_views:
+    if len(views) != unit_count:
+        problems.append(f"{len(views)} units instead of {unit_count}")
+    for unit_view in views:
         if unit_view["times_paid"] != 1 or unit_view["state"] != "settled":
             problems.append(
                 f"unit {unit_view['unit']} is {unit_view['state']} and was paid {unit_view['times_paid']} times"
@@ -45,22 +45,18 @@ def failures_of(
             problems.append(f"unit {unit_view['unit']} has no completion or no attestation")
         elif unit_view["payee"] == CHEAT:
             problems.append(f"unit {unit_view['unit']} paid the cheat")
-    if not any(slash_row["provider"] == CHEAT for slash_row in slash_rows):
+    if not any(row["provider"] == CHEAT for row in slash_rows):
         problems.append("the cheat was not slashed")
-    problems += [
-        f"{slash_row['provider']} is honest and was slashed"
-        for slash_row in slash_rows
-        if slash_row["provider"] != CHEAT
-    ]
+    problems += [f"{row['provider']} is honest and was slashed" for row in slash_rows if row["provider"] != CHEAT]
     return problems
 
 
-def show_units(unit_views: list[UnitView], narrator: Narrator) -> None:
+def show_units(views: list[UnitView], narrator: Narrator) -> None:
     """Print the table of all units."""
     units_table = Table(
         "#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion"
     )
-    for unit_number, unit_view in enumerate(unit_views, 1):
+    for unit_number, unit_view in enumerate(views, 1):
         prompt_line = "".join(
             character if character.isprintable() else " "
             for character in f"{unit_view['prompt']} → {unit_view['completion']}"
@@ -79,10 +75,10 @@ def show_units(unit_views: list[UnitView], narrator: Narrator) -> None:
     narrator.console.print(units_table)
 
 
-def show_slashes(slash_rows: list[dict[str, Any]], devnet_ledger: DevnetLedger, narrator: Narrator) -> None:
+def show_slashes(slash_rows: list[dict[str, Any]], ledger: DevnetLedger, narrator: Narrator) -> None:
     """Print the slashes of the cheat."""
     for slash_row in slash_rows:
-        verdicts = devnet_ledger.unit(bytes.fromhex(slash_row["unit"][2:])).all(CaseDecided)
+        verdicts = ledger.unit(bytes.fromhex(slash_row["unit"][2:])).all(CaseDecided)
         judged_text = ", after a committee had executed the unit again" if verdicts else ""
         loss_text = (
             f"{slash_row['provider']} lost {format_amount(int(slash_row['grains']))} oGPU for unit "

@@ -141,9 +141,9 @@ def logs(folder: Path, node: str, follow: bool, lines: int) -> None:
 def kill(folder: Path, node: str) -> None:
     """Kill a process with signal 9."""
     process = _process(folder, node)
-    process_id = processes.kill(process)
+    pid = processes.kill(process)
     restart_command = f"{named_command(folder)} restart {process.label}"
-    click.echo(f"killed {process.label}, process {process_id}; `{restart_command}` brings it back")
+    click.echo(f"killed {process.label}, process {pid}; `{restart_command}` brings it back")
 
 
 def restart(folder: Path, node: str) -> None:
@@ -151,9 +151,9 @@ def restart(folder: Path, node: str) -> None:
     devnet = layout.load(folder)
     process = network.process_named(devnet, node)
     processes.stop(process)
-    process_id = processes.start(process, detach=True)
+    pid = processes.start(process, detach=True)
     network.wait_for(devnet, process)
-    click.echo(f"started {process.label}, process {process_id}, and it answers; its log is {process.log}")
+    click.echo(f"started {process.label}, process {pid}, and it answers; its log is {process.log}")
 
 
 def down(folder: Path, purge: bool) -> None:

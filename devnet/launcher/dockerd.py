@@ -94,7 +94,7 @@ def _end(engine: subprocess.Popen[bytes]) -> None:
 
 def _unmount(folder: Path) -> None:
     """Unmount the leftovers of a killed engine, the deepest mount first."""
-    mount_points = [mount_line.split()[1] for mount_line in Path("/proc/mounts").read_text().splitlines()]
+    mount_points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     for mount_point in sorted(
         (mount_point for mount_point in mount_points if mount_point.startswith(f"{folder.resolve()}/")), reverse=True
     ):

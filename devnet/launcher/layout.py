@@ -62,10 +62,10 @@ def add_services(patch: dict[str, Any], owner: str) -> None:
     market_patch = patch["inferenceMarket"]
     devices = [offer["device"] for offer in market_patch["offers"]][:SELLERS]
     for workload_form in _others():
-        service_number, sale_terms = len(market_patch["services"]), SALE_TERMS.get(workload_form.name, USUAL_TERMS)
-        market_patch["services"].append(_service(workload_form, owner, sale_terms))
+        service_number, terms = len(market_patch["services"]), SALE_TERMS.get(workload_form.name, USUAL_TERMS)
+        market_patch["services"].append(_service(workload_form, owner, terms))
         market_patch["offers"] += [
-            {"service": service_number, "device": device, "ask": sale_terms.ask} for device in devices
+            {"service": service_number, "device": device, "ask": terms.ask} for device in devices
         ]
 
 
@@ -84,17 +84,17 @@ def _others() -> tuple[WorkloadForm, ...]:
     return tuple(workload_form for workload_form in FORMS if workload_form.workload_id != TEXTGEN_WORKLOAD)
 
 
-def _service(workload_form: WorkloadForm, owner: str, sale_terms: SaleTerms) -> dict[str, Any]:
+def _service(workload_form: WorkloadForm, owner: str, terms: SaleTerms) -> dict[str, Any]:
     return {
         "owner": ss58.encode(dev_accounts.stash(owner)),
         "name": workload_form.name,
         "workload": "0x" + workload_form.workload_id.hex(),
         "model": "0x" + workload_form.model_id.hex(),
-        "price_min": sale_terms.ask,
+        "price_min": terms.ask,
         "price_max": RATE_MAX,
         "ramp": RAMP_BLOCKS,
         "commit_window": COMMIT_WINDOW_BLOCKS,
-        "tokens_max": sale_terms.cost_max,
+        "tokens_max": terms.cost_max,
     }
 
 

@@ -70,19 +70,19 @@ class MadeImage:
 def layer_of(files: Iterable[ImageFile]) -> bytes:
     """Return a plain tar of the files."""
     tar_bytes = io.BytesIO()
-    with tarfile.open(fileobj=tar_bytes, mode="w", format=tarfile.USTAR_FORMAT) as tar_archive:
+    with tarfile.open(fileobj=tar_bytes, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for image_file in files:
-            tar_header = tarfile.TarInfo(image_file.name)
-            tar_header.mode = image_file.mode
+            header = tarfile.TarInfo(image_file.name)
+            header.mode = image_file.mode
             if image_file.device is not None:
-                tar_header.type, tar_header.devmajor, tar_header.devminor = image_file.device
+                header.type, header.devmajor, header.devminor = image_file.device
             elif image_file.link:
-                tar_header.type, tar_header.linkname = tarfile.SYMTYPE, image_file.link
+                header.type, header.linkname = tarfile.SYMTYPE, image_file.link
             elif image_file.content is None:
-                tar_header.type = tarfile.DIRTYPE
+                header.type = tarfile.DIRTYPE
             else:
-                tar_header.size = len(image_file.content)
-            tar_archive.addfile(tar_header, io.BytesIO(image_file.content or b""))
+                header.size = len(image_file.content)
+            archive.addfile(header, io.BytesIO(image_file.content or b""))
     return tar_bytes.getvalue()
 
 

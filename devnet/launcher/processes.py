@@ -58,15 +58,13 @@ class Process:
 
 def start(process: Process, *, detach: bool = False) -> int:
     """Start a process and return its pid. Raise DevnetError if it runs already."""
-    process_id = running(process)
-    if process_id is not None:
-        raise DevnetError(
-            f"{process.label} runs already, as process {process_id}: stop it first with `ogpu-devnet down`"
-        )
+    pid = running(process)
+    if pid is not None:
+        raise DevnetError(f"{process.label} runs already, as process {pid}: stop it first with `ogpu-devnet down`")
     _clear(process)
     process.folder.mkdir(mode=FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
     with open(process.log, "ab", opener=own_opener) as log_file:
-        child_process = subprocess.Popen(
+        child = subprocess.Popen(
             [sys.executable, "-m", process.module, *process.arguments],
             stdin=subprocess.DEVNULL,
             stdout=log_file,
@@ -75,22 +73,22 @@ def start(process: Process, *, detach: bool = False) -> int:
             env=source_path(),
             preexec_fn=None if detach else dying_with(os.getpid()),  # noqa: PLW1509  # no thread exists yet
         )
-    _CHILDREN[child_process.pid] = child_process
+    _CHILDREN[child.pid] = child
     start_count = _record(process).get("starts", 0) + 1
-    record = {"pid": child_process.pid, "began": _began(child_process.pid), "starts": start_count}
+    record = {"pid": child.pid, "began": _began(child.pid), "starts": start_count}
     process.pid_file.write_text(json.dumps(record) + "\n", encoding="utf-8")
-    return child_process.pid
+    return child.pid
 
 
 def running(process: Process) -> int | None:
     """Return its pid, or None if it does not run."""
     record = _record(process)
-    process_id = record.get("pid")
-    if process_id is None:
+    pid = record.get("pid")
+    if pid is None:
         return None
-    if process_id in _CHILDREN:
-        _CHILDREN[process_id].poll()  # reap it if it has ended
-    return process_id if record.get("began") is not None and _began(process_id) == record["began"] else None
+    if pid in _CHILDREN:
+        _CHILDREN[pid].poll()  # reap it if it has ended
+    return pid if record.get("began") is not None and _began(pid) == record["began"] else None
 
 
 def restarts(process: Process) -> int:
@@ -100,12 +98,12 @@ def restarts(process: Process) -> int:
 
 def kill(process: Process) -> int:
     """Kill a process with SIGKILL, as a power cut would, and return its pid. Raise DevnetError if it does not run."""
-    process_id = running(process)
-    if process_id is None:
+    pid = running(process)
+    if pid is None:
         raise DevnetError(f"{process.label} does not run: start it with `ogpu-devnet restart {process.label}`")
-    os.kill(process_id, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
     until(lambda: running(process) is None, STOP_SECONDS)
-    return process_id
+    return pid
 
 
 def stop(*processes: Process, seconds: float = STOP_SECONDS) -> list[str]:
@@ -131,9 +129,9 @@ def _clear(process: Process) -> None:
     """Kill the rest of its session: surviving children would keep its ports."""
     _signal_group(process, signal.SIGKILL)
     until(lambda: not _group_exists(process), STOP_SECONDS)
-    child_process = _CHILDREN.pop(_record(process).get("pid", 0), None)
-    if child_process is not None:
-        child_process.wait()
+    child = _CHILDREN.pop(_record(process).get("pid", 0), None)
+    if child is not None:
+        child.wait()
 
 
 def _signal_group(process: Process, signal_number: int) -> None:
@@ -144,15 +142,15 @@ def _signal_group(process: Process, signal_number: int) -> None:
 def _group_exists(process: Process) -> bool:
     """Return whether any process of its session still runs. A later process with the same pid does not count."""
     record = _record(process)
-    process_id = record.get("pid")
+    pid = record.get("pid")
     began_at = record.get("began")
-    if process_id is None or began_at is None:
+    if pid is None or began_at is None:
         return False
     running(process)
-    if _began(process_id) not in {began_at, None}:
+    if _began(pid) not in {began_at, None}:
         return False
     # Field 3 is the session's id (proc(5), counted from the state as 0). It equals the pid of the session's leader.
-    return any(int(stat_words[3]) == process_id and stat_words[0] not in "ZX" for _, stat_words in every_process())
+    return any(int(stat_words[3]) == pid and stat_words[0] not in "ZX" for _, stat_words in every_process())
 
 
 def _record(process: Process) -> dict[str, int]:
@@ -163,17 +161,17 @@ def _record(process: Process) -> dict[str, int]:
     return pid_record
 
 
-def _began(process_id: int) -> int | None:
+def _began(pid: int) -> int | None:
     """Return the start time of a process in clock ticks since boot, or None if it has ended."""
-    stat_words = stat_fields(process_id)
+    stat_words = stat_fields(pid)
     # Field 19 is the start time. A zombie counts as ended.
     return None if stat_words is None or stat_words[0] in "ZX" else int(stat_words[19])
 
 
-def stat_fields(process_id: int) -> list[str] | None:
+def stat_fields(pid: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat after the program's name, which may contain spaces and parentheses."""
     try:
-        return Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
 

@@ -54,8 +54,8 @@ def lines(program: str, *words: str, keyring: Path, show: Shown | None = None) -
     if show is not None:
         show("$ " + as_typed(program, *words))
     with _output(program, words, keyring) as output:
-        for output_line in output:
-            yield json.loads(output_line)
+        for line in output:
+            yield json.loads(line)
 
 
 def tried(program: str, *words: str, keyring: Path, show: Shown | None = None) -> tuple[int, str]:

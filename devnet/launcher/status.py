@@ -160,8 +160,7 @@ def _queued(standing: list[MemberStatus]) -> list[MemberStatus]:
     waiting_members = [status for status in standing if status.is_up and status.stake and not status.is_jailed]
     waiting_members = [status for status in waiting_members if not status.seat and not status.next_seat]
     places_by_name = {
-        status.name: queue_place
-        for queue_place, status in enumerate(sorted(waiting_members, key=lambda status: -status.stake), 1)
+        status.name: place for place, status in enumerate(sorted(waiting_members, key=lambda status: -status.stake), 1)
     }
     return [replace(status, queue=places_by_name.get(status.name, 0)) for status in standing]
 
@@ -220,8 +219,7 @@ class StatusTable:
         measured = options.update(width=WIDTH_MEASURED)
         for column_groups in ((all_columns,), narrow_groups):
             tables = [
-                self._table(None if queue_place else self.title, columns)
-                for queue_place, columns in enumerate(column_groups)
+                self._table(None if index else self.title, columns) for index, columns in enumerate(column_groups)
             ]
             if all(Measurement.get(console, measured, table).maximum <= options.max_width for table in tables):
                 yield from tables

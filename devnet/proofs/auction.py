@@ -128,9 +128,9 @@ class SoldTask:
 class TaskStrike:
     """Kills the providers that a sale names, after the customer has signed a milestone midway."""
 
-    def __init__(self, stage: Stage, auctioned_task: AuctionedTask) -> None:
+    def __init__(self, stage: Stage, task: AuctionedTask) -> None:
         """Begin without any kill."""
-        self._stage, self._auctioned_task = stage, auctioned_task
+        self._stage, self._auctioned_task = stage, task
         self.killed_providers: list[str] = []
         self._dead_providers: list[str] = []
 
@@ -146,27 +146,24 @@ class TaskStrike:
             or "running" not in row["state"]
         ):
             return
-        task_record = task_sale.record(self._stage, bytes.fromhex(row["task"][2:]))
+        record = task_sale.record(self._stage, bytes.fromhex(row["task"][2:]))
         # A milestone counts once the customer has signed it. Before that, a kill would lose its pay.
-        if task_record.owed >= STRUCK_AT:
-            for provider_name in self._victims(task_record):
-                process_id = self._stage.kill(provider_name)
+        if record.owed >= STRUCK_AT:
+            for provider_name in self._victims(record):
+                pid = self._stage.kill(provider_name)
                 self.killed_providers.append(provider_name)
                 self._dead_providers.append(provider_name)
                 self._stage.narrator.line(
-                    f"killed the provider of {provider_name} (process {process_id}), behind milestone "
-                    f"{task_record.owed}"
+                    f"killed the provider of {provider_name} (process {pid}), behind milestone {record.owed}"
                 )
 
-    def _victims(self, task_record: Task) -> list[str]:
+    def _victims(self, record: Task) -> list[str]:
         standby_stashes = (
-            [task_record.standby.provider]
-            if self._auctioned_task.kills_standby and task_record.standby is not None
-            else []
+            [record.standby.provider] if self._auctioned_task.kills_standby and record.standby is not None else []
         )
         return [
             name_of_account(winner_stash)
-            for winner_stash in (*(task_slot.provider for task_slot in task_record.slots), *standby_stashes)
+            for winner_stash in (*(slot.provider for slot in record.slots), *standby_stashes)
         ]
 
     def restart_killed(self) -> None:
@@ -175,35 +172,28 @@ class TaskStrike:
         self._stage.start(*dead_providers)
 
 
-def sell_and_judge(auctioned_task: AuctionedTask, stage: Stage) -> SoldTask:
+def sell_and_judge(task: AuctionedTask, stage: Stage) -> SoldTask:
     """Sell the task, strike, and judge the outcome."""
-    task_strike = TaskStrike(stage, auctioned_task)
+    task_strike = TaskStrike(stage, task)
     people = People(
         {
             CUSTOMER: (dev_accounts.stash(CUSTOMER),),
             **{provider_name: provider_accounts(provider_name) for provider_name in LEAST_PRICES},
         }
     )
-    undisturbed_run = undisturbed_run_of(auctioned_task.file)
-    with following(stage.url) as task_ledger:
-        people.wealth_before = stage.wealth(people.accounts, task_ledger.height)
-        finished_sale = task_sale.sell_task(stage, auctioned_task.file, on_row=task_strike.on_row)
-    people.wealth_after = stage.wealth(people.accounts, task_ledger.height)
-    state_path = stage.devnet.folder / f"{finished_sale.name[:10]}.state"
-    task_result = json.loads(
-        task_sale.ask_about_task(stage, finished_sale, "task result", "--key", CUSTOMER_KEY, "--out", str(state_path))
+    run = undisturbed_run_of(task.file)
+    with following(stage.url) as ledger:
+        people.wealth_before = stage.wealth(people.accounts, ledger.height)
+        sale = task_sale.sell_task(stage, task.file, on_row=task_strike.on_row)
+    people.wealth_after = stage.wealth(people.accounts, ledger.height)
+    state_path = stage.devnet.folder / f"{sale.name[:10]}.state"
+    result = json.loads(
+        task_sale.ask_about_task(stage, sale, "task result", "--key", CUSTOMER_KEY, "--out", str(state_path))
     )
     sold_task = judge_sale(
-        auctioned_task,
-        finished_sale.task_id,
-        task_ledger,
-        people,
-        task_result,
-        state_path.read_bytes(),
-        undisturbed_run,
-        task_strike.killed_providers,
+        task, sale.task_id, ledger, people, result, state_path.read_bytes(), run, task_strike.killed_providers
     )
-    sold_task.failures += unverified_rows(task_sale.verification_rows(stage, finished_sale), sold_task.auctions)
+    sold_task.failures += unverified_rows(task_sale.verification_rows(stage, sale), sold_task.auctions)
     task_strike.restart_killed()
     return sold_task
 
@@ -224,119 +214,110 @@ def plan_failures(facts: Mapping[str, str]) -> list[str]:
 
 
 def judge_sale(
-    auctioned_task: AuctionedTask,
+    task: AuctionedTask,
     task_id: bytes,
-    task_ledger: TaskLedger,
+    ledger: TaskLedger,
     people: People,
-    task_result: Mapping[str, Any],
+    result: Mapping[str, Any],
     last_state: bytes,
-    undisturbed_run: UndisturbedRun,
+    run: UndisturbedRun,
     killed: list[str],
 ) -> SoldTask:
     """Judge a task that has ended."""
-    event_trace = task_ledger.tasks.get(task_id, EventTrace())
-    sold_task = SoldTask("0x" + task_id.hex(), killed, root=str(task_result["root"]), grains=people.gains)
-    sold_task.milestones_counted = len(event_trace.all(MilestoneCounted))
-    sold_task.auctions = 1 + len(event_trace.all(TaskReopened))
-    sold_task.outcomes = [settlement.outcome.name for _, settlement in event_trace.all(SlotSettled)]
-    _record_times(sold_task, event_trace, task_ledger)
+    trace = ledger.tasks.get(task_id, EventTrace())
+    sold_task = SoldTask("0x" + task_id.hex(), killed, root=str(result["root"]), grains=people.gains)
+    sold_task.milestones_counted = len(trace.all(MilestoneCounted))
+    sold_task.auctions = 1 + len(trace.all(TaskReopened))
+    sold_task.outcomes = [settlement.outcome.name for _, settlement in trace.all(SlotSettled)]
+    _record_times(sold_task, trace, ledger)
     sold_task.failures = [
-        *_course_failures(auctioned_task, event_trace, sold_task),
-        *_result_failures(sold_task, event_trace, last_state, undisturbed_run),
+        *_course_failures(task, trace, sold_task),
+        *_result_failures(sold_task, trace, last_state, run),
     ]
-    money_sums = task_ledger.sums.get(task_id)
+    money_sums = ledger.sums.get(task_id)
     sold_task.failures += ["the chain has no such task"] if money_sums is None else money_sums.wrong
-    sold_task.failures += people.wrong(task_ledger)
+    sold_task.failures += people.wrong(ledger)
     return sold_task
 
 
-def unverified_rows(verification_rows: Sequence[Mapping[str, Any]], auctions: int) -> list[str]:
+def unverified_rows(rows: Sequence[Mapping[str, Any]], auctions: int) -> list[str]:
     """Return what `ogpu task verify` cannot confirm; of auctions before the last the chain does not keep the slots."""
     earlier_auctions = {f"auction {auction_number}" for auction_number in range(1, auctions)}
     return [
-        f"`ogpu task verify` compares no {sale_row['what']}"
-        for sale_row in verification_rows
-        if sale_row["is_right"] is not True
-        and not (sale_row["is_right"] is None and sale_row["what"] in earlier_auctions)
+        f"`ogpu task verify` compares no {row['what']}"
+        for row in rows
+        if row["is_right"] is not True and not (row["is_right"] is None and row["what"] in earlier_auctions)
     ]
 
 
-def _record_times(sold_task: SoldTask, event_trace: EventTrace, task_ledger: TaskLedger) -> None:
+def _record_times(sold_task: SoldTask, trace: EventTrace, ledger: TaskLedger) -> None:
     """Record slots and seconds, by the blocks' timestamps."""
-    submission, bids_closing = event_trace.first(TaskSubmitted), event_trace.first(BidsClosed)
-    run_start, task_end = event_trace.first(TaskRunning), event_trace.first(TaskEnded)
+    submission, bids_closing = trace.first(TaskSubmitted), trace.first(BidsClosed)
+    run_start, task_end = trace.first(TaskRunning), trace.first(TaskEnded)
     if submission is None or bids_closing is None or run_start is None or task_end is None:
         return
-    start_time = task_ledger.moments[submission[0]]
-    sold_task.seconds_until_running = round(task_ledger.moments[run_start[0]] - start_time, 1)
-    sold_task.seconds_until_paid = round(task_ledger.moments[task_end[0]] - start_time, 1)
+    started = ledger.moments[submission[0]]
+    sold_task.seconds_until_running = round(ledger.moments[run_start[0]] - started, 1)
+    sold_task.seconds_until_paid = round(ledger.moments[task_end[0]] - started, 1)
     sold_task.slots_after_reveals = run_start[0] - bids_closing[1].reveal_until
 
 
-def _course_failures(auctioned_task: AuctionedTask, event_trace: EventTrace, sold_task: SoldTask) -> Iterator[str]:
+def _course_failures(task: AuctionedTask, trace: EventTrace, sold_task: SoldTask) -> Iterator[str]:
     """Judge bids, awards, milestones and outcomes."""
-    bids_closing = event_trace.first(BidsClosed)
+    bids_closing = trace.first(BidsClosed)
     bids_until = 0 if bids_closing is None else bids_closing[0]
-    committed_bids = [event for event_height, event in event_trace.all(BidCommitted) if event_height <= bids_until]
-    reopening = event_trace.first(TaskReopened)
-    opened_bids = [
-        event
-        for event_height, event in event_trace.all(BidRevealed)
-        if reopening is None or event_height < reopening[0]
-    ]
+    committed_bids = [event for height, event in trace.all(BidCommitted) if height <= bids_until]
+    reopening = trace.first(TaskReopened)
+    opened_bids = [event for height, event in trace.all(BidRevealed) if reopening is None or height < reopening[0]]
     if len(committed_bids) != BID_COUNT or len(opened_bids) != BID_COUNT:
         yield f"{len(committed_bids)} bids were committed to and {len(opened_bids)} opened, instead of {BID_COUNT} each"
-    burned_bids = [event for _, event in event_trace.all(BidEnded) if event.burned]
+    burned_bids = [event for _, event in trace.all(BidEnded) if event.burned]
     yield from (f"the bid of 0x{event.provider.hex()} burned {event.burned} grains" for event in burned_bids)
-    outcomes_of_slots = [
-        "ON_TIME" if slot_outcome in DONE_OUTCOMES else slot_outcome for slot_outcome in sold_task.outcomes
-    ]
-    if tuple(outcomes_of_slots) != auctioned_task.legs:
-        yield f"its slots ended as {sold_task.outcomes}, and {list(auctioned_task.legs)} was to come"
-    if sold_task.auctions != auctioned_task.auctions:
-        yield f"it was auctioned {sold_task.auctions} times, instead of {auctioned_task.auctions}"
-    task_endings = event_trace.all(TaskEnded)
+    outcomes_of_slots = ["ON_TIME" if outcome in DONE_OUTCOMES else outcome for outcome in sold_task.outcomes]
+    if tuple(outcomes_of_slots) != task.legs:
+        yield f"its slots ended as {sold_task.outcomes}, and {list(task.legs)} was to come"
+    if sold_task.auctions != task.auctions:
+        yield f"it was auctioned {sold_task.auctions} times, instead of {task.auctions}"
+    task_endings = trace.all(TaskEnded)
     if len(task_endings) != 1 or task_endings[0][1].outcome.name not in DONE_OUTCOMES:
         yield f"it ended as {[event.outcome.name for _, event in task_endings]}"
     if not sold_task.milestones_counted:
         yield "no milestone counted"
-    settled_slots = [event for _, event in event_trace.all(SlotSettled)]
+    settled_slots = [event for _, event in trace.all(SlotSettled)]
     if sold_task.killed and not (len(settled_slots) > 1 and all(event.earned for event in settled_slots)):
         yield "the killed provider had no milestone behind it, or no work left"
     # A gang counts on different providers, and a killed one must not win the rest of its task.
-    if len({event.provider for _, event in event_trace.all(SlotStarted)}) != len(auctioned_task.legs):
+    if len({event.provider for _, event in trace.all(SlotStarted)}) != len(task.legs):
         yield "the killed provider, or a partner, has more than one of its slots"
 
 
-def _result_failures(
-    sold_task: SoldTask, event_trace: EventTrace, last_state: bytes, undisturbed_run: UndisturbedRun
-) -> Iterator[str]:
+def _result_failures(sold_task: SoldTask, trace: EventTrace, last_state: bytes, run: UndisturbedRun) -> Iterator[str]:
     """Compare the result with the undisturbed run's."""
-    stated_roots = {statement.result.root for _, statement in event_trace.all(ResultStated)}
-    if stated_roots != {undisturbed_run.root}:
+    stated_roots = {statement.result.root for _, statement in trace.all(ResultStated)}
+    if stated_roots != {run.root}:
         yield (
             f"roots {sorted(stated_root.hex() for stated_root in stated_roots)} were stated, and "
-            f"{undisturbed_run.root.hex()} is right"
+            f"{run.root.hex()} is right"
         )
-    if sold_task.root != "0x" + undisturbed_run.root.hex():
-        yield f"`ogpu task result` shows the root {sold_task.root}, and 0x{undisturbed_run.root.hex()} is right"
-    if last_state != undisturbed_run.last_state:
+    if sold_task.root != "0x" + run.root.hex():
+        yield f"`ogpu task result` shows the root {sold_task.root}, and 0x{run.root.hex()} is right"
+    if last_state != run.last_state:
         yield "the last state is not that of the undisturbed run"
 
 
 def figures(facts_by_scenario: Mapping[str, Any]) -> str:
     """Return the line of figures."""
-    sold_tasks = [sold_task for sold_task in facts_by_scenario.values() if isinstance(sold_task, SoldTask)]
-    running_slots = [sold_task.slots_after_reveals for sold_task in sold_tasks]
+    sold_tasks = [task for task in facts_by_scenario.values() if isinstance(task, SoldTask)]
+    running_slots = [task.slots_after_reveals for task in sold_tasks]
     goal_text = (
-        f"{sum(0 < sold_task <= RUNNING_SLOTS_GOAL for sold_task in running_slots)} of {len(running_slots)} "
+        f"{sum(0 < task <= RUNNING_SLOTS_GOAL for task in running_slots)} of {len(running_slots)} "
         f"within {RUNNING_SLOTS_GOAL}"
     )
     return (
-        f"{len(sold_tasks)} tasks, {sum(len(sold_task.killed) for sold_task in sold_tasks)} providers "
+        f"{len(sold_tasks)} tasks, {sum(len(task.killed) for task in sold_tasks)} providers "
         "killed; running "
         f"{max(running_slots, default=0)} slots after the reveals at most ({goal_text}); paid "
-        f"{max((sold_task.seconds_until_paid for sold_task in sold_tasks), default=0)} s after submission at most"
+        f"{max((task.seconds_until_paid for task in sold_tasks), default=0)} s after submission at most"
     )
 
 

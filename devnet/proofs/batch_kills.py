@@ -64,24 +64,21 @@ class KilledBatch:
     seconds: float = 0.0
 
 
-def failures_of(killed_batch: KilledBatch) -> list[str]:
+def failures_of(batch: KilledBatch) -> list[str]:
     """Return a sentence for each failed requirement."""
     expected_kills = len(KILLED_AFTER) + 2
     requirements = (
-        (killed_batch.settled_for == VICTIM_NAME, f"the unit was settled for {killed_batch.settled_for}"),
-        (killed_batch.attempts == 1, f"the unit was drawn {killed_batch.attempts} times"),
-        (not killed_batch.is_refuted, "its result was refuted"),
-        (killed_batch.is_checked, "its leaves were not looked at to the end"),
-        (killed_batch.repeated == 0, f"{killed_batch.repeated} finished requests were computed again"),
+        (batch.settled_for == VICTIM_NAME, f"the unit was settled for {batch.settled_for}"),
+        (batch.attempts == 1, f"the unit was drawn {batch.attempts} times"),
+        (not batch.is_refuted, "its result was refuted"),
+        (batch.is_checked, "its leaves were not looked at to the end"),
+        (batch.repeated == 0, f"{batch.repeated} finished requests were computed again"),
+        (batch.answered == batch.requests, f"{batch.answered:,} of {batch.requests:,} requests are answered once"),
+        (batch.collateral_lost == 0, f"{batch.collateral_lost:,} grains of its collateral are gone"),
+        (batch.posted == 1, f"{batch.posted} units were posted"),
         (
-            killed_batch.answered == killed_batch.requests,
-            f"{killed_batch.answered:,} of {killed_batch.requests:,} requests are answered once",
-        ),
-        (killed_batch.collateral_lost == 0, f"{killed_batch.collateral_lost:,} grains of its collateral are gone"),
-        (killed_batch.posted == 1, f"{killed_batch.posted} units were posted"),
-        (
-            len(killed_batch.kills) == expected_kills,
-            f"it was killed {len(killed_batch.kills)} times, not {expected_kills}: {', '.join(killed_batch.kills)}",
+            len(batch.kills) == expected_kills,
+            f"it was killed {len(batch.kills)} times, not {expected_kills}: {', '.join(batch.kills)}",
         ),
     )
     return [sentence for is_met, sentence in requirements if not is_met]
@@ -89,9 +86,7 @@ def failures_of(killed_batch: KilledBatch) -> list[str]:
 
 def answered_once(result_json: str) -> int:
     """Return the number of requests with exactly one answer in the output of `ogpu unit result --json`."""
-    answers_by_index = Counter(
-        answer_row["index"] for answer_row in json.loads(result_json)["answers"] if answer_row["output"] is not None
-    )
+    answers_by_index = Counter(row["index"] for row in json.loads(result_json)["answers"] if row["output"] is not None)
     return sum(answer_count == 1 for answer_count in answers_by_index.values())
 
 
@@ -145,66 +140,60 @@ class BatchKilling:
         finished_text = f"{self._killed_batch.kills[kill_moment]:,} requests were finished"
         self._stage.kill_and_restart(VICTIM_NAME, f"({kill_moment}, {finished_text})")
 
-    async def _to_the_end(self, chain_client: ChainClient) -> None:
+    async def _to_the_end(self, chain: ChainClient) -> None:
         """Kill at the chain's stages, and record the final state."""
-        self._killed_batch.posted = await chain_client.read(
+        self._killed_batch.posted = await chain.read(
             InferenceMarket.post_counts, keypair_from_suri(CUSTOMER_KEY).account
         )
-        unit_id, start_time, collateral_held = await _customer_unit_id(chain_client), time.monotonic(), 0
-        while time.monotonic() < start_time + WAIT_SECONDS:
+        unit_id, started, collateral_held = await _customer_unit_id(chain), time.monotonic(), 0
+        while time.monotonic() < started + WAIT_SECONDS:
             self._finished()
-            unit_status = await market_reads.unit(chain_client, unit_id)
-            if unit_status is None:
+            status = await market_reads.unit(chain, unit_id)
+            if status is None:
                 raise DevnetError("the chain does not know the unit")
-            collateral_held = max(
-                collateral_held, *(racing_provider.collateral for racing_provider in unit_status.unit.racers), 0
-            )
-            if self._is_over(unit_status.unit, collateral_held):
+            collateral_held = max(collateral_held, *(racer.collateral for racer in status.unit.racers), 0)
+            if self._is_over(status.unit, collateral_held):
                 return
-            leaf_check = await market_reads.check(chain_client, unit_id)
-            self._strike_if_due(unit_status.unit, None if leaf_check is None else leaf_check.stage)
+            check = await market_reads.check(chain, unit_id)
+            self._strike_if_due(status.unit, None if check is None else check.stage)
             await asyncio.sleep(POLL_SECONDS)
         raise DevnetError(f"the unit is not over after {WAIT_SECONDS:.0f} s")
 
-    def _strike_if_due(self, unit_record: Unit, leaf_stage: LeafStage | None) -> None:
-        is_committed = unit_record.state is UnitState.RACING and any(
-            racing_provider.commitment for racing_provider in unit_record.racers
-        )
+    def _strike_if_due(self, record: Unit, leaf_stage: LeafStage | None) -> None:
+        is_committed = record.state is UnitState.RACING and any(racer.commitment for racer in record.racers)
         for kill_moment, is_due in (("committed", is_committed), ("leaves to show", leaf_stage is LeafStage.SHOWING)):
             if is_due and kill_moment not in self._killed_batch.kills:
                 self._kill_victim(kill_moment)
 
-    def _is_over(self, unit_record: Unit, collateral_held: int) -> bool:
-        if unit_record.state in (UnitState.QUEUED, UnitState.RACING, UnitState.JUDGING) or unit_record.is_watched:
+    def _is_over(self, record: Unit, collateral_held: int) -> bool:
+        if record.state in (UnitState.QUEUED, UnitState.RACING, UnitState.JUDGING) or record.is_watched:
             return False
-        winning_racer, killed_batch = winner_of(unit_record), self._killed_batch
+        winner, batch = winner_of(record), self._killed_batch
         victim_stash = dev_accounts.stash(VICTIM_NAME)
-        killed_batch.settled_for = (
-            VICTIM_NAME
-            if winning_racer is not None and winning_racer.owner == victim_stash
-            else unit_record.state.name.lower()
+        batch.settled_for = (
+            VICTIM_NAME if winner is not None and winner.owner == victim_stash else record.state.name.lower()
         )
-        killed_batch.is_refuted, killed_batch.is_checked, killed_batch.attempts = (
-            unit_record.is_refuted,
-            bool(unit_record.leaf_audit_ppm),
-            unit_record.attempt,
+        batch.is_refuted, batch.is_checked, batch.attempts = (
+            record.is_refuted,
+            bool(record.leaf_audit_ppm),
+            record.attempt,
         )
-        killed_batch.collateral_lost = collateral_held - (0 if winning_racer is None else winning_racer.collateral)
+        batch.collateral_lost = collateral_held - (0 if winner is None else winner.collateral)
         return True
 
 
-async def _customer_unit_id(chain_client: ChainClient) -> bytes:
-    return unit_id_of(chain_client.genesis_hash, keypair_from_suri(CUSTOMER_KEY).account, 0)
+async def _customer_unit_id(chain: ChainClient) -> bytes:
+    return unit_id_of(chain.genesis_hash, keypair_from_suri(CUSTOMER_KEY).account, 0)
 
 
 def figures(facts_by_scenario: Mapping[str, KilledBatch]) -> str:
     """Return the line of figures."""
-    killed_batch = facts_by_scenario["batch"]
+    batch = facts_by_scenario["batch"]
     return (
-        f"{killed_batch.answered:,} of {killed_batch.requests:,} requests answered once, {len(killed_batch.kills)} "
+        f"{batch.answered:,} of {batch.requests:,} requests answered once, {len(batch.kills)} "
         "kills, "
-        f"{killed_batch.repeated} finished requests computed again, {killed_batch.posted} unit paid once, "
-        f"{killed_batch.seconds:.0f} s"
+        f"{batch.repeated} finished requests computed again, {batch.posted} unit paid once, "
+        f"{batch.seconds:.0f} s"
     )
 
 

@@ -70,13 +70,13 @@ def development_node(proof_run: ProofRun) -> Iterator[str]:
         str(rpc_port),
         "--no-prometheus",
     )
-    node_process = Process("ogpu-node --dev", processes.NODE, arguments, node_folder)
-    processes.start(node_process)
+    process = Process("ogpu-node --dev", processes.NODE, arguments, node_folder)
+    processes.start(process)
     try:
-        wait_until(node_process, lambda: answers(rpc_port))
+        wait_until(process, lambda: answers(rpc_port))
         yield f"ws://127.0.0.1:{rpc_port}"
     finally:
-        processes.stop(node_process)
+        processes.stop(process)
 
 
 @contextmanager
@@ -138,8 +138,8 @@ def _run_client(client_command: Sequence[str], working_folder: Path | None = Non
         # Reading the client's lines blocks, so a hung client is killed from another thread.
         watchdog = Timer(CLIENT_SECONDS, client_process.kill)
         watchdog.start()
-        for output_line in client_process.stdout:
-            output_row = json.loads(output_line)
+        for line in client_process.stdout:
+            output_row = json.loads(line)
             if "step" in output_row:
                 step_rows.append(output_row)
                 print(
@@ -152,7 +152,7 @@ def _run_client(client_command: Sequence[str], working_folder: Path | None = Non
         watchdog.cancel()
         error_file.seek(0)
         error_text = error_file.read().strip()[-600:]
-    is_passed = [step_row["step"] for step_row in step_rows] == EXPECTED_STEPS and exit_status == 0
+    is_passed = [row["step"] for row in step_rows] == EXPECTED_STEPS and exit_status == 0
     return RanClient(PASSED_RESULT if is_passed else f"failed with status {exit_status}: {error_text}", step_rows)
 
 

@@ -47,25 +47,25 @@ def four_nodes(proof_run: ProofRun) -> Iterator[ObservedStage]:
 def strike_and_judge(stage: ObservedStage) -> Report:
     """Measure a calm phase, strike, stop all, and compare the observed signatures with each node's record."""
     storm_report = asyncio.run(_strike_under_load(stage))
-    observer_report = stage.stop_observer()
+    report = stage.stop_observer()
     # The sign-states are complete only after all nodes have ended.
     processes.stop(*network.all_processes(stage.devnet))
-    return storm_report | _judge_signatures(stage.devnet, observer_report, storm_report["height_after_strikes"])
+    return storm_report | _judge_signatures(stage.devnet, report, storm_report["height_after_strikes"])
 
 
 async def _strike_under_load(stage: ObservedStage) -> Report:
     """Run the calm phase and the strikes under load, and return the report."""
     proof_options, narrator = stage.options, stage.narrator
-    transfer_load, random_source = TransferLoad(), random.Random(proof_options.seed)
-    struck_devnet = StruckDevnet(stage.devnet, random_source, ObservedFinals(), layout.genesis_hash(stage.devnet))
-    sending_task = asyncio.create_task(send_transfers(stage.devnet, transfer_load, random_source))
-    watching_task = asyncio.create_task(struck_devnet.observed.watch(stage.devnet))
+    load, random_source = TransferLoad(), random.Random(proof_options.seed)
+    devnet = StruckDevnet(stage.devnet, random_source, ObservedFinals(), layout.genesis_hash(stage.devnet))
+    sending_task = asyncio.create_task(send_transfers(stage.devnet, load, random_source))
+    watching_task = asyncio.create_task(devnet.observed.watch(stage.devnet))
     try:
         narrator.line(f"calm: {CALM_SECONDS:.0f} s under load")
         # Measured before the strikes: afterwards, blocks wait for nodes that restart.
         calm_latency = await measure_latencies(stage.devnet, CONSENSUS["devnet"].slot_ms, CALM_SECONDS)
         narrator.line(f"calm: {calm_latency.line()}")
-        strike_report = await _run_strikes(struck_devnet, deal_kinds(proof_options.kills, random_source), narrator)
+        strike_report = await _run_strikes(devnet, deal_kinds(proof_options.kills, random_source), narrator)
     finally:
         for background_task in (sending_task, watching_task):
             background_task.cancel()
@@ -74,34 +74,34 @@ async def _strike_under_load(stage: ObservedStage) -> Report:
         "seed": proof_options.seed,
         "kills": proof_options.kills,
         "kinds": {
-            strike_kind: Counter(strike_row["kind"] for strike_row in strike_report["strikes"])[strike_kind]
+            strike_kind: Counter(row["kind"] for row in strike_report["strikes"])[strike_kind]
             for strike_kind in STRIKES_BY_KIND
         },
         "latency": calm_latency.figures(),
         "latency_line": calm_latency.line(),
-        "transfers_included": transfer_load.included,
-        "transfers_retried": transfer_load.retried,
-        "open_votes": struck_devnet.open_votes,
+        "transfers_included": load.included,
+        "transfers_retried": load.retried,
+        "open_votes": devnet.open_votes,
         **strike_report,
-        **await _judge_blocks(stage.devnet, struck_devnet.observed, are_back=not strike_report["not_started"]),
+        **await _judge_blocks(stage.devnet, devnet.observed, are_back=not strike_report["not_started"]),
     }
 
 
-async def _run_strikes(struck_devnet: StruckDevnet, strike_kinds: Sequence[str], narrator: Narrator) -> Report:
+async def _run_strikes(devnet: StruckDevnet, strike_kinds: Sequence[str], narrator: Narrator) -> Report:
     """Strike until done, or until a node does not return. Then wait for the chain to continue."""
     strikes_done: list[Report] = []
     not_started: list[str] = []
     final_height = 0
     try:
-        await struck_devnet.copy_databases()
+        await devnet.copy_databases()
         for strike_number, strike_kind in enumerate(strike_kinds, 1):
-            victim_node = struck_devnet.random_source.choice(struck_devnet.devnet.members)
-            strikes_done.append({"kind": strike_kind, "victim": victim_node.name})
-            narrator.line(f"strike {strike_number}/{len(strike_kinds)}: {strike_kind}, {victim_node.name}")
-            await struck_devnet.strike(strike_kind, victim_node)
-        await struck_devnet.wait_for_all()
-        final_height = await struck_devnet.highest_final()
-        await network.ready(struck_devnet.devnet, BACK_SECONDS, final=final_height + GOES_ON_BLOCKS)
+            victim = devnet.random_source.choice(devnet.devnet.members)
+            strikes_done.append({"kind": strike_kind, "victim": victim.name})
+            narrator.line(f"strike {strike_number}/{len(strike_kinds)}: {strike_kind}, {victim.name}")
+            await devnet.strike(strike_kind, victim)
+        await devnet.wait_for_all()
+        final_height = await devnet.highest_final()
+        await network.ready(devnet.devnet, BACK_SECONDS, final=final_height + GOES_ON_BLOCKS)
     # A node that does not return ends the strikes, and the report still judges the rest.
     except DevnetError as start_failure:
         not_started.append(str(start_failure))
@@ -121,14 +121,14 @@ async def _judge_blocks(devnet: Devnet, observed_finals: ObservedFinals, *, are_
     }
 
 
-def _judge_signatures(devnet: Devnet, observer_report: Report, height_before: int) -> Report:
+def _judge_signatures(devnet: Devnet, report: Report, height_before: int) -> Report:
     """Compare the observed signatures with the nodes' records, and list the validators without votes above a height."""
-    observed_votes = observer_report.pop("votes")
+    observed_votes = report.pop("votes")
     awake_voters = {voter_key for voter_key, _, _, _, vote_height, _ in observed_votes if vote_height > height_before}
     member_names = [member.name for member in devnet.members]
     return {
-        "observer": observer_report,
-        "conflicting_signatures": observer_report["conflicts"],
+        "observer": report,
+        "conflicting_signatures": report["conflicts"],
         "unrecorded_votes": missing_records(devnet, observed_votes),
         "silent": [
             validator_name
@@ -138,40 +138,40 @@ def _judge_signatures(devnet: Devnet, observer_report: Report, height_before: in
     }
 
 
-def _failures(storm_report: Report) -> list[str]:
+def _failures(report: Report) -> list[str]:
     """Return each failed requirement."""
     requirements = {
-        "nodes that did not come back": storm_report["not_started"],
-        "final blocks lost": storm_report["lost_finals"],
-        "heights with different blocks": storm_report["different_blocks"],
-        "conflicting signatures": storm_report["conflicting_signatures"],
-        "votes that their voter did not record first": storm_report["unrecorded_votes"],
-        "validators that vote no more": storm_report["silent"],
+        "nodes that did not come back": report["not_started"],
+        "final blocks lost": report["lost_finals"],
+        "heights with different blocks": report["different_blocks"],
+        "conflicting signatures": report["conflicting_signatures"],
+        "votes that their voter did not record first": report["unrecorded_votes"],
+        "validators that vote no more": report["silent"],
     }
     failure_lines = [
         f"{requirement}: {violations[:5]}" for requirement, violations in requirements.items() if violations
     ]
-    if not storm_report["observer"]["ballots"] or not storm_report["transfers_included"]:
+    if not report["observer"]["ballots"] or not report["transfers_included"]:
         failure_lines.append("nothing was tested: the observer saw no votes, or no transfer got into a block")
     return failure_lines
 
 
 def figures(facts_by_scenario: Mapping[str, Report]) -> str:
     """Return the line of figures."""
-    storm_report = facts_by_scenario["storm"]
-    strike_kinds = ", ".join(f"{kind_count} {strike_kind}" for strike_kind, kind_count in storm_report["kinds"].items())
+    report = facts_by_scenario["storm"]
+    strike_kinds = ", ".join(f"{kind_count} {strike_kind}" for strike_kind, kind_count in report["kinds"].items())
     return (
-        f"{len(storm_report['strikes'])} of {storm_report['kills']} kills ({strike_kinds}; seed "
-        f"{storm_report['seed']}), "
-        f"{storm_report['open_votes']} open votes on the disks of the killed, "
-        f"{len(storm_report['conflicting_signatures'])} "
-        f"conflicting signatures in {storm_report['observer']['ballots']} votes and "
-        f"{storm_report['observer']['headers']} headers "
-        f"seen, {len(storm_report['not_started'])} nodes that did not come back, {len(storm_report['lost_finals'])} "
+        f"{len(report['strikes'])} of {report['kills']} kills ({strike_kinds}; seed "
+        f"{report['seed']}), "
+        f"{report['open_votes']} open votes on the disks of the killed, "
+        f"{len(report['conflicting_signatures'])} "
+        f"conflicting signatures in {report['observer']['ballots']} votes and "
+        f"{report['observer']['headers']} headers "
+        f"seen, {len(report['not_started'])} nodes that did not come back, {len(report['lost_finals'])} "
         "final blocks "
-        f"lost, {storm_report['height']} blocks equal on {VALIDATOR_COUNT} nodes, "
-        f"{storm_report['transfers_included']} transfers; "
-        f"{storm_report['latency_line']}"
+        f"lost, {report['height']} blocks equal on {VALIDATOR_COUNT} nodes, "
+        f"{report['transfers_included']} transfers; "
+        f"{report['latency_line']}"
     )
 
 

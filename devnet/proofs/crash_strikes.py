@@ -52,7 +52,7 @@ class StruckDevnet:
         default_factory=dict
     )  # of each member's database, taken before the strikes
 
-    async def strike(self, kind: str, victim_node: NodeLayout) -> None:
+    async def strike(self, kind: str, victim: NodeLayout) -> None:
         """Strike once at a random time, restart the victims, and wait for them most times.
 
         Raise DevnetError if a node does not start.
@@ -61,7 +61,7 @@ class StruckDevnet:
             # A block is lost for good if its last copy is deleted. So no node may be behind when a database is deleted.
             await self.wait_for_all()
         await self.wait_randomly(ALIVE_SECONDS_MAX)
-        await STRIKES_BY_KIND[kind](self, victim_node)
+        await STRIKES_BY_KIND[kind](self, victim)
         if self.random_source.random() >= IMPATIENT_SHARE:
             await self.wait_for_all()
 
@@ -72,8 +72,8 @@ class StruckDevnet:
 
     async def highest_final(self) -> int:
         """Return the highest final block that any node has or has ever reported."""
-        node_statuses = await ask_all(self.devnet)
-        return max(*(node_status.final for node_status in node_statuses), *self.observed.highest.values(), 0)
+        statuses = await ask_all(self.devnet)
+        return max(*(status.final for status in statuses), *self.observed.highest.values(), 0)
 
     async def copy_databases(self) -> None:
         """Copy the database of each node while it is stopped, as an operator does."""
@@ -123,85 +123,85 @@ class StruckDevnet:
         processes.start(node_process(self.devnet, member))
 
 
-async def kill_one(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
+async def kill_one(devnet: StruckDevnet, victim: NodeLayout) -> None:
     """Kill one node, and restart it."""
-    await struck_devnet.kill_together(victim_node)
-    await struck_devnet.wait_randomly()
-    struck_devnet.start(victim_node)
+    await devnet.kill_together(victim)
+    await devnet.wait_randomly()
+    devnet.start(victim)
 
 
 # With more than a third of the weight away, finality stands, and every open round waits for the restarts.
-async def kill_all(struck_devnet: StruckDevnet, _: NodeLayout) -> None:
+async def kill_all(devnet: StruckDevnet, _: NodeLayout) -> None:
     """Kill every node at the same time, and restart them in random order."""
-    members = list(struck_devnet.devnet.members)
-    await struck_devnet.kill_together(*members)
-    struck_devnet.random_source.shuffle(members)
+    members = list(devnet.devnet.members)
+    await devnet.kill_together(*members)
+    devnet.random_source.shuffle(members)
     for member in members:
-        await struck_devnet.wait_randomly(DOWN_SECONDS_MAX / len(members))
-        struck_devnet.start(member)
+        await devnet.wait_randomly(DOWN_SECONDS_MAX / len(members))
+        devnet.start(member)
 
 
 # A start that is killed must leave files that the next start can read.
-async def kill_starting(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
+async def kill_starting(devnet: StruckDevnet, victim: NodeLayout) -> None:
     """Kill one node, and again while it starts."""
-    await kill_one(struck_devnet, victim_node)
-    await kill_again(struck_devnet, victim_node)
+    await kill_one(devnet, victim)
+    await kill_again(devnet, victim)
 
 
-async def kill_again(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
+async def kill_again(devnet: StruckDevnet, victim: NodeLayout) -> None:
     """Kill a node that was just started, and restart it."""
-    await struck_devnet.wait_randomly(START_SECONDS_MAX)
+    await devnet.wait_randomly(START_SECONDS_MAX)
     # No aim at a vote: the kill must come while the node starts.
-    await struck_devnet.kill_together(victim_node, may_aim=False)
-    await struck_devnet.wait_randomly()
-    struck_devnet.start(victim_node)
+    await devnet.kill_together(victim, may_aim=False)
+    await devnet.wait_randomly()
+    devnet.start(victim)
 
 
-async def purge_database(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
+async def purge_database(devnet: StruckDevnet, victim: NodeLayout) -> None:
     """Kill one node, and remove its database with the command of the operators' page.
 
     It is often killed again, during creation or sync.
     """
-    await struck_devnet.kill_together(victim_node)
-    await struck_devnet.wait_randomly()
-    await asyncio.to_thread(run_purge, struck_devnet.devnet, victim_node)
-    await _start_behind(struck_devnet, victim_node)
+    await devnet.kill_together(victim)
+    await devnet.wait_randomly()
+    await asyncio.to_thread(run_purge, devnet.devnet, victim)
+    await _start_behind(devnet, victim)
 
 
 # A database older than the sign-state must never lead to a second vote in an old round (compare EIP-3076).
-async def restore_database(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
+async def restore_database(devnet: StruckDevnet, victim: NodeLayout) -> None:
     """Kill one node, and replace its database by an older copy. It is often killed again."""
-    await struck_devnet.kill_together(victim_node)
-    await struck_devnet.wait_randomly()
-    database = struck_devnet.devnet.paths(victim_node).database
+    await devnet.kill_together(victim)
+    await devnet.wait_randomly()
+    database = devnet.devnet.paths(victim).database
     await asyncio.to_thread(shutil.rmtree, database)
-    await asyncio.to_thread(shutil.copytree, struck_devnet.database_copies[victim_node.name], database)
-    await _start_behind(struck_devnet, victim_node)
+    await asyncio.to_thread(shutil.copytree, devnet.database_copies[victim.name], database)
+    await _start_behind(devnet, victim)
 
 
-async def _start_behind(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
+async def _start_behind(devnet: StruckDevnet, victim: NodeLayout) -> None:
     """Start a node with an outdated database. It is often killed again."""
     # Its reported final height may fall once, because its database is older.
-    struck_devnet.observed.may_fall.add(victim_node.name)
-    struck_devnet.start(victim_node)
-    if struck_devnet.random_source.random() < KILLED_AGAIN_SHARE:
-        await kill_again(struck_devnet, victim_node)
+    devnet.observed.may_fall.add(victim.name)
+    devnet.start(victim)
+    if devnet.random_source.random() < KILLED_AGAIN_SHARE:
+        await kill_again(devnet, victim)
 
 
 # A follower moves the database on while the sign-state stays, so both disagree at the next start.
-async def follow_keyless(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
+async def follow_keyless(devnet: StruckDevnet, victim: NodeLayout) -> None:
     """Kill one node, let it follow the chain without its key for some blocks, and kill it in that role too."""
-    await struck_devnet.kill_together(victim_node)
-    follower_process = node_process(struck_devnet.devnet, replace(victim_node, is_validator=False))
+    await devnet.kill_together(victim)
+    follower_process = node_process(devnet.devnet, replace(victim, is_validator=False))
     processes.start(follower_process)
     await network.ready(
-        struck_devnet.devnet,
+        devnet.devnet,
         BACK_SECONDS,
-        final=await struck_devnet.highest_final() + struck_devnet.random_source.randint(1, DETOUR_BLOCKS_MAX),
+        final=await devnet.highest_final() + devnet.random_source.randint(1, DETOUR_BLOCKS_MAX),
     )
     processes.kill(follower_process)
-    await struck_devnet.wait_randomly()
-    struck_devnet.start(victim_node)
+    await devnet.wait_randomly()
+    devnet.start(victim)
 
 
 StrikeAction = Callable[[StruckDevnet, NodeLayout], Coroutine[Any, Any, None]]

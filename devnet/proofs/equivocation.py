@@ -57,14 +57,14 @@ def with_offender(proof_run: ProofRun) -> Iterator[Devnet]:
 
 async def _watch_slash(devnet: Devnet) -> Report:
     offender_stash = dev_accounts.stash(OFFENDER_NAME)
-    async with await ChainClient.connect(devnet.members[0].rpc_url) as chain_client:
-        stake_before = await chain_client.read(TrustStake.bonds, offender_stash, at=await block_hash(chain_client, 0))
-        proven_offence, block_height = await _first_event(chain_client, OffenceProven, offender_stash)
-        slash_taken, _ = await _first_event(chain_client, SlashTaken, offender_stash, block_height)  # an era later
-        final_block = await chain_client.finalized()
-        stake_after = await chain_client.read(TrustStake.bonds, offender_stash, at=final_block)
-        offence_report: Report = {
-            "block": block_height,
+    async with await ChainClient.connect(devnet.members[0].rpc_url) as chain:
+        stake_before = await chain.read(TrustStake.bonds, offender_stash, at=await block_hash(chain, 0))
+        proven_offence, height = await _first_event(chain, OffenceProven, offender_stash)
+        slash_taken, _ = await _first_event(chain, SlashTaken, offender_stash, height)  # an era later
+        final_block = await chain.finalized()
+        stake_after = await chain.read(TrustStake.bonds, offender_stash, at=final_block)
+        report: Report = {
+            "block": height,
             "offender": ss58(offender_stash),
             "reporter": ss58(proven_offence.reporter),
             "validators": [member.name for member in devnet.members],
@@ -73,67 +73,67 @@ async def _watch_slash(devnet: Devnet) -> Report:
             "slashed_grains": slash_taken.amount,
             "stake_before": stake_before,
             "stake_after": stake_after,
-            "tombstoned": await chain_client.read(TrustStake.tombstones, offender_stash, at=final_block) is not None,
-            "others_tombstoned": await _other_tombstones(chain_client, devnet, final_block),
+            "tombstoned": await chain.read(TrustStake.tombstones, offender_stash, at=final_block) is not None,
+            "others_tombstoned": await _other_tombstones(chain, devnet, final_block),
         }
-        offence_report["blocks_after"] = await _blocks_after(chain_client, block_height)
-    return offence_report
+        report["blocks_after"] = await _blocks_after(chain, height)
+    return report
 
 
 async def _first_event(
-    chain_client: ChainClient, event_type: type[LedgerEvent], offender_stash: bytes, seen_height: int = 0
+    chain: ChainClient, event_type: type[LedgerEvent], offender_stash: bytes, seen_height: int = 0
 ) -> tuple[LedgerEvent, int]:
     """Return the first event of a kind about the offender above a height of the final chain, with its height."""
     deadline = time.monotonic() + PROOF_SECONDS
     while time.monotonic() < deadline:
-        async for block_height, _, chain_events in final_blocks(chain_client, seen_height + 1):
-            for chain_event in chain_events:
-                if isinstance(chain_event, event_type) and getattr(chain_event, "offender", None) == offender_stash:
-                    return chain_event, block_height
-            seen_height = block_height
+        async for height, _, chain_events in final_blocks(chain, seen_height + 1):
+            for event in chain_events:
+                if isinstance(event, event_type) and getattr(event, "offender", None) == offender_stash:
+                    return event, height
+            seen_height = height
         await asyncio.sleep(POLL_SECONDS)
     raise DevnetError(f"no {event_type.__name__} within {PROOF_SECONDS:.0f} s")
 
 
-async def _other_tombstones(chain_client: ChainClient, devnet: Devnet, final_block: bytes) -> int:
+async def _other_tombstones(chain: ChainClient, devnet: Devnet, final_block: bytes) -> int:
     other_stashes = [dev_accounts.stash(member.name) for member in devnet.members if member.name != OFFENDER_NAME]
     return sum(
         [
-            await chain_client.read(TrustStake.tombstones, other_stash, at=final_block) is not None
+            await chain.read(TrustStake.tombstones, other_stash, at=final_block) is not None
             for other_stash in other_stashes
         ]
     )
 
 
-async def _blocks_after(chain_client: ChainClient, block_height: int) -> int:
-    async for final_header in await chain_client.finalized_heads():
-        if int(final_header["number"], 16) >= block_height + BLOCKS_AFTER:
-            return int(final_header["number"], 16) - block_height
+async def _blocks_after(chain: ChainClient, height: int) -> int:
+    async for header in await chain.finalized_heads():
+        if int(header["number"], 16) >= height + BLOCKS_AFTER:
+            return int(header["number"], 16) - height
     return 0
 
 
-def _failures(offence_report: Report) -> list[str]:
+def _failures(report: Report) -> list[str]:
     expected_ppm = equivocation_ppm(1, 4, SlashCurve(SLASH_FLOOR_PPM, SLASH_SLOPE))
-    stake_lost = offence_report["stake_before"] - offence_report["stake_after"]
+    stake_lost = report["stake_before"] - report["stake_after"]
     requirements = {
-        "the share slashed is not the table's": offence_report["ppm"] == expected_ppm,
-        "the offender's stake did not fall by the slash": stake_lost == offence_report["slashed_grains"] > 0,
-        "the offender is not tombstoned": offence_report["tombstoned"],
-        "another validator is tombstoned": offence_report["others_tombstoned"] == 0,
-        "no author attached it": offence_report["reporter"]
-        in [ss58(dev_accounts.stash(validator_name)) for validator_name in offence_report["validators"]],
-        "blocks did not go on": offence_report["blocks_after"] >= BLOCKS_AFTER,
+        "the share slashed is not the table's": report["ppm"] == expected_ppm,
+        "the offender's stake did not fall by the slash": stake_lost == report["slashed_grains"] > 0,
+        "the offender is not tombstoned": report["tombstoned"],
+        "another validator is tombstoned": report["others_tombstoned"] == 0,
+        "no author attached it": report["reporter"]
+        in [ss58(dev_accounts.stash(validator_name)) for validator_name in report["validators"]],
+        "blocks did not go on": report["blocks_after"] >= BLOCKS_AFTER,
     }
-    return [failure_text for failure_text, is_met in requirements.items() if not is_met]
+    return [failure for failure, is_met in requirements.items() if not is_met]
 
 
 def figures(facts_by_scenario: Mapping[str, Report]) -> str:
     """Return the line of figures."""
-    offence_report = facts_by_scenario["twice"]
+    report = facts_by_scenario["twice"]
     return (
-        f"slot {offence_report['slot']} proposed twice by {OFFENDER_NAME}, proven in block {offence_report['block']}, "
-        f"{offence_report['ppm'] / 10_000:g} % slashed ({offence_report['slashed_grains']} grains); "
-        f"{offence_report['blocks_after']} final blocks after it"
+        f"slot {report['slot']} proposed twice by {OFFENDER_NAME}, proven in block {report['block']}, "
+        f"{report['ppm'] / 10_000:g} % slashed ({report['slashed_grains']} grains); "
+        f"{report['blocks_after']} final blocks after it"
     )
 
 

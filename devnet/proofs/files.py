@@ -101,7 +101,7 @@ def failures_of(file_sale: FileSale) -> list[str]:
             f"fees of {fees_paid:,} grains, where posting once costs {file_sale.fees_most:,} at most",
         ),
         (
-            sum(customer_kill.while_ == "posting" for customer_kill in file_sale.kills) > 0,
+            sum(kill.while_ == "posting" for kill in file_sale.kills) > 0,
             "no process was killed while units were open: give more lines",
         ),
     )
@@ -142,7 +142,7 @@ class Customer:
             self._line_count, int(cost_estimate["units"]), fees_most=int(cost_estimate["fees"]["grains"])
         )
         file_sale.seed = self._stage.options.seed
-        start_time = time.monotonic()
+        started = time.monotonic()
         for kill_goal in self._kill_goals(file_sale.units):
             file_sale.runs += 1
             if not self._run_until(file_sale, kill_goal):
@@ -150,7 +150,7 @@ class Customer:
         else:
             file_sale.runs += 1
             self._run_until(file_sale, None)
-        file_sale.seconds = time.monotonic() - start_time
+        file_sale.seconds = time.monotonic() - started
         self._record_outcome(file_sale, wealth_before)
         return file_sale
 
@@ -205,17 +205,17 @@ class Customer:
 
     def _is_reached(self, kill_goal: tuple[int, float]) -> bool:
         units_sent, answered_share = kill_goal
-        batch_record = self._batch_record()
+        record = self._batch_record()
         if answered_share:
-            answered_lines = 0 if batch_record is None else sum(map(sum, batch_record.written.values()))
+            answered_lines = 0 if record is None else sum(map(sum, record.written.values()))
             return answered_lines >= answered_share * self._line_count
-        units_on_way, noted_units = self._units_sent(), 0 if batch_record is None else len(batch_record.posted)
+        units_on_way, noted_units = self._units_sent(), 0 if record is None else len(record.posted)
         return not units_sent or (units_on_way > 0 and units_on_way + noted_units >= units_sent)
 
     def _kill_record(self) -> FileKill:
-        batch_record, units_sent = self._batch_record(), self._units_sent()
-        noted_units = 0 if batch_record is None else len(batch_record.posted)
-        answered_lines = 0 if batch_record is None else sum(map(sum, batch_record.written.values()))
+        record, units_sent = self._batch_record(), self._units_sent()
+        noted_units = 0 if record is None else len(record.posted)
+        answered_lines = 0 if record is None else sum(map(sum, record.written.values()))
         activity = "posting" if units_sent else "following" if noted_units else "preparing"
         return FileKill(activity, units_sent, noted_units, answered_lines)
 
@@ -229,46 +229,39 @@ class Customer:
             pending_parts = [json.loads(posting_path.read_bytes()) for posting_path in self._postings.glob("*.json")]
         except (OSError, ValueError):
             return 0
-        return sum(len(pending_part["places"]) for pending_units in pending_parts for pending_part in pending_units)
+        return sum(len(part["places"]) for pending_units in pending_parts for part in pending_units)
 
     def _record_outcome(self, file_sale: FileSale, wealth_before: int) -> None:
         """Record the facts of chain, record and files."""
-        unit_records = self._stage.ask(lambda chain_client: self._unit_records(chain_client, file_sale))
-        file_sale.settled = sum(unit_record.state is UnitState.SETTLED for unit_record in unit_records)
-        file_sale.paid = sum(unit_record.paid for unit_record in unit_records)
+        records = self._stage.ask(lambda chain: self._unit_records(chain, file_sale))
+        file_sale.settled = sum(record.state is UnitState.SETTLED for record in records)
+        file_sale.paid = sum(record.paid for record in records)
         file_sale.spent = wealth_before - self._stage.wealth(ACCOUNTS)[CUSTOMER]
-        answered_indices = [result_row["index"] for result_row in _json_rows(self._results)]
+        answered_indices = [row["index"] for row in _json_rows(self._results)]
         # A line answered twice was paid twice, so duplicates make the whole count 0.
         indices_once = set(answered_indices) if len(set(answered_indices)) == len(answered_indices) else set[int]()
         file_sale.answered_once = len(indices_once & set(range(1, self._line_count + 1)))
         file_sale.errors = len(_json_rows(self._results.with_name(f"{self._results.name}.errors")))
 
-    async def _unit_records(self, chain_client: ChainClient, file_sale: FileSale) -> list[Unit]:
+    async def _unit_records(self, chain: ChainClient, file_sale: FileSale) -> list[Unit]:
         customer_account, batch_record = dev_accounts.stash(CUSTOMER), self._batch_record()
-        file_sale.posted = await chain_client.read(InferenceMarket.post_counts, customer_account)
+        file_sale.posted = await chain.read(InferenceMarket.post_counts, customer_account)
         unit_ids = [
-            unit_id_of(chain_client.genesis_hash, customer_account, unit_number)
-            for unit_number in range(file_sale.posted)
+            unit_id_of(chain.genesis_hash, customer_account, unit_number) for unit_number in range(file_sale.posted)
         ]
         noted_ids = (
-            set()
-            if batch_record is None
-            else {bytes.fromhex(unit_record) for unit_record in batch_record.posted.values()}
+            set() if batch_record is None else {bytes.fromhex(record) for record in batch_record.posted.values()}
         )
         file_sale.known = len(noted_ids & set(unit_ids))
-        unit_records = [
-            unit_record for unit_record in await market_reads.units(chain_client, unit_ids) if unit_record is not None
-        ]
-        for unit_record in unit_records:
-            price_quote = await market_reads.quote(
-                chain_client, unit_record.service, unit_record.terms.price_max, RACER_COUNT
-            )
-            file_sale.prepaid += 0 if price_quote is None else price_quote.prepaid
-        return unit_records
+        records = [record for record in await market_reads.units(chain, unit_ids) if record is not None]
+        for record in records:
+            quote = await market_reads.quote(chain, record.service, record.terms.price_max, RACER_COUNT)
+            file_sale.prepaid += 0 if quote is None else quote.prepaid
+        return records
 
 
 def _json_rows(rows_path: Path) -> list[dict[str, Any]]:
-    return [json.loads(json_line) for json_line in rows_path.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in rows_path.read_text(encoding="utf-8").splitlines()]
 
 
 def figures(facts_by_scenario: Mapping[str, FileSale]) -> str:

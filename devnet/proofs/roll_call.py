@@ -67,16 +67,14 @@ class RollCallPart(Enum):
         return self in {RollCallPart.HONEST, RollCallPart.KILLED}
 
 
-def event_count_of(event_trace: EventTrace, event_type: type[Any], device_id: bytes) -> int:
+def event_count_of(trace: EventTrace, event_type: type[Any], device_id: bytes) -> int:
     """Return the number of a device's events of a kind."""
-    return sum(chain_event.device == device_id for chain_event in event_trace.events(event_type))
+    return sum(event.device == device_id for event in trace.events(event_type))
 
 
-def grains_lost_by(event_trace: EventTrace, device_id: bytes) -> int:
+def grains_lost_by(trace: EventTrace, device_id: bytes) -> int:
     """Return the grains that a device has lost of its roll-call bond."""
-    return sum(
-        chain_event.amount for chain_event in event_trace.events(ev.RollCallBondLost) if chain_event.device == device_id
-    )
+    return sum(event.amount for event in trace.events(ev.RollCallBondLost) if event.device == device_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +106,17 @@ class DeviceFigures:
     doctor: str | None
 
     @classmethod
-    def of(cls, event_trace: EventTrace, provider: CalledProvider) -> DeviceFigures:
+    def of(cls, trace: EventTrace, provider: CalledProvider) -> DeviceFigures:
         """Return the figures of a provider's device."""
         device_id = provider.device
         committed_rate = next(
-            (
-                chain_event.rate
-                for chain_event in event_trace.events(ev.CapacityCommitted)
-                if chain_event.device == device_id
-            ),
-            0,
+            (event.rate for event in trace.events(ev.CapacityCommitted) if event.device == device_id), 0
         )
         objections, assigned_units = (
-            event_count_of(event_trace, ev.RowsObjected, device_id),
-            event_count_of(event_trace, DeviceAssigned, device_id),
+            event_count_of(trace, ev.RowsObjected, device_id),
+            event_count_of(trace, DeviceAssigned, device_id),
         )
-        lost_grains = grains_lost_by(event_trace, device_id)
+        lost_grains = grains_lost_by(trace, device_id)
         return cls(
             provider.name,
             provider.role,
@@ -145,24 +138,24 @@ class CalledDevices:
 
 
 def judge_roll_call(
-    event_trace: EventTrace, providers: Iterable[CalledProvider], bonds_by_device: Mapping[bytes, int]
+    trace: EventTrace, providers: Iterable[CalledProvider], bonds_by_device: Mapping[bytes, int]
 ) -> list[str]:
     """Return a sentence for each failed requirement. `bonds` are the grains held for each device."""
-    failures = [] if event_trace.all(ev.RollCalled) else ["there was no roll call"]
-    if failed_calls := len(event_trace.all(ExtrinsicFailed)):
+    failures = [] if trace.all(ev.RollCalled) else ["there was no roll call"]
+    if failed_calls := len(trace.all(ExtrinsicFailed)):
         failures.append(f"{failed_calls} calls cost their fee, and did nothing")
     for provider in providers:
         failures += [
-            f"{provider.name}: {arguments}"
-            for arguments in _failures_of_provider(event_trace, provider, bonds_by_device.get(provider.device, 0))
+            f"{provider.name}: {failure}"
+            for failure in _failures_of_provider(trace, provider, bonds_by_device.get(provider.device, 0))
         ]
     return failures
 
 
-def _failures_of_provider(event_trace: EventTrace, provider: CalledProvider, bond_grains: int) -> list[str]:
+def _failures_of_provider(trace: EventTrace, provider: CalledProvider, bond_grains: int) -> list[str]:
     device_id, role = provider.device, provider.role
     event_counts = {
-        fact_name: event_count_of(event_trace, event_type, device_id) for fact_name, event_type in EVENTS_ONCE.items()
+        fact_name: event_count_of(trace, event_type, device_id) for fact_name, event_type in EVENTS_ONCE.items()
     }
     failures = [
         f"{fact_name} {event_count} times, not once"
@@ -173,9 +166,9 @@ def _failures_of_provider(event_trace: EventTrace, provider: CalledProvider, bon
     if provider.begun_count != 1:
         failures.append(f"its chain was computed {provider.begun_count} times, not once")
     objections, lost_grains, drawn_units = (
-        event_count_of(event_trace, ev.RowsObjected, device_id),
-        grains_lost_by(event_trace, device_id),
-        event_count_of(event_trace, DeviceAssigned, device_id),
+        event_count_of(trace, ev.RowsObjected, device_id),
+        grains_lost_by(trace, device_id),
+        event_count_of(trace, DeviceAssigned, device_id),
     )
     if (objections >= OBJECTION_COUNT_MIN) != (role is RollCallPart.LIAR) or (objections and role.may_work):
         failures.append(f"{objections} inspectors object")
@@ -259,46 +252,42 @@ class HeldRollCall:
             judge_roll_call(self.trace, self.providers, self.bonds_by_device),
         )
 
-    async def _record_event(self, _: ChainClient, height: int, __: bytes, chain_event: object) -> None:
-        if isinstance(chain_event, JUDGED_EVENTS):
-            self.trace.happened.append((height, chain_event))
+    async def _record_event(self, _: ChainClient, height: int, __: bytes, event: object) -> None:
+        if isinstance(event, JUDGED_EVENTS):
+            self.trace.happened.append((height, event))
 
-    async def _read_devices(self, chain_client: ChainClient) -> None:
+    async def _read_devices(self, chain: ChainClient) -> None:
         for provider_name in ROLES_BY_PROVIDER:
-            (device_status,) = await market_reads.devices_of(chain_client, dev_accounts.stash(provider_name))
-            self.devices_by_name[provider_name] = device_status.id
+            (status,) = await market_reads.devices_of(chain, dev_accounts.stash(provider_name))
+            self.devices_by_name[provider_name] = status.id
 
     def _enrol_device(self, provider_name: str) -> None:
         work_size = LITTLE_WORK if ROLES_BY_PROVIDER[provider_name] is RollCallPart.WEAK else FULL_WORK
         self._run_as_stash(provider_name, "enrol", self._device_prefix(provider_name), "--work", work_size, "--yes")
-        enrolment = self.stage.ask(
-            lambda chain_client: chain_client.read(Capacity.enrolments, self.devices_by_name[provider_name])
-        )
+        enrolment = self.stage.ask(lambda chain: chain.read(Capacity.enrolments, self.devices_by_name[provider_name]))
         self.bonds_by_device[self.devices_by_name[provider_name]] = 0 if enrolment is None else int(enrolment.bond)
 
     def _run_roll_call(self) -> None:
-        event_trace, narrator = self.trace, self.stage.narrator
-        self.block_follower.until("a roll call", lambda: bool(event_trace.all(ev.RollCalled)), BLOCKS_MAX)
+        trace, narrator = self.trace, self.stage.narrator
+        self.block_follower.until("a roll call", lambda: bool(trace.all(ev.RollCalled)), BLOCKS_MAX)
         for provider_name in (
             provider_name for provider_name, role in ROLES_BY_PROVIDER.items() if role is RollCallPart.KILLED
         ):
             self.block_follower.until(
-                f"the commit of {provider_name}",
-                partial(self._has_committed, provider_name),
-                COMMIT_BLOCKS_MAX,
+                f"the commit of {provider_name}", partial(self._has_committed, provider_name), COMMIT_BLOCKS_MAX
             )
             self.stage.kill_and_restart(provider_name, "after its commit")
         all_devices = set(self.devices_by_name.values())
         self.block_follower.until(
             "that all have shown their rows",
-            lambda: {chain_event.device for chain_event in event_trace.events(ev.RowsOpened)} == all_devices,
+            lambda: {event.device for event in trace.events(ev.RowsOpened)} == all_devices,
             times.CALL_BLOCKS,
         )
         narrator.line(
             f"all have shown their rows at final block {self.block_follower.next_height - 1}; inspectors compute "
             "them again"
         )
-        current_call = self.stage.ask(lambda chain_client: chain_client.read(Capacity.current))
+        current_call = self.stage.ask(lambda chain: chain.read(Capacity.current))
         if current_call is None:
             raise DevnetError("the chain knows of no roll call")
         end_height = times.over_at(current_call)
@@ -308,7 +297,7 @@ class HeldRollCall:
 
     def _telemetry_count(self, provider_name: str, event_name: str) -> int:
         """Return the number of a daemon's events of a kind."""
-        return sum(telemetry_row["event"] == event_name for telemetry_row in self.stage.telemetry(provider_name))
+        return sum(row["event"] == event_name for row in self.stage.telemetry(provider_name))
 
     def _has_committed(self, provider_name: str) -> bool:
         return self._telemetry_count(provider_name, "roll_call_commit") > 0
@@ -316,16 +305,14 @@ class HeldRollCall:
     def _called_provider(self, provider_name: str) -> CalledProvider:
         """Return a provider with its own programs' output about its device."""
         device_id, device_hex = self.devices_by_name[provider_name], f"0x{self.devices_by_name[provider_name].hex()}"
-        device_rows = json.loads(self.stage.provider(provider_name, "status", is_shown=False))["devices"]
-        (device_row,) = (device_row for device_row in device_rows if device_row["device"] == device_hex)
+        rows = json.loads(self.stage.provider(provider_name, "status", is_shown=False))["devices"]
+        (device_row,) = (device_row for device_row in rows if device_row["device"] == device_hex)
         doctor_sentences: list[str] = []
         if not ROLES_BY_PROVIDER[provider_name].may_work:  # it takes long, and exits with 1 after any problem
             arguments = (*self.stage.provider_words(provider_name), "doctor", "--sandbox", "none")
             _, doctor_output = programs.tried("ogpu-provider", *arguments, keyring=self.stage.devnet.keyring)
             doctor_sentences = [
-                doctor_row["says"]
-                for doctor_row in json.loads(doctor_output or "[]")
-                if doctor_row["check"].endswith("at roll calls")
+                row["says"] for row in json.loads(doctor_output or "[]") if row["check"].endswith("at roll calls")
             ]
         begun_count = self._telemetry_count(provider_name, "roll_call")
         return CalledProvider(

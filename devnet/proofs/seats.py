@@ -124,8 +124,8 @@ class Operator:
 
     async def epoch_at(self, final_block: bytes) -> int:
         """Return the epoch of a block."""
-        block_height: int = await self.chain_client.read(System.number, at=final_block)
-        return max(0, block_height - 1) // CONSENSUS[layout.FAST].epoch_blocks
+        height: int = await self.chain_client.read(System.number, at=final_block)
+        return max(0, height - 1) // CONSENSUS[layout.FAST].epoch_blocks
 
     async def has_sealed_since(self, height: int) -> bool:
         """Return whether the newcomer authored a final block above a height."""
@@ -137,8 +137,8 @@ class Operator:
 
     async def final_height(self) -> int:
         """Return the height of the last final block."""
-        block_height: int = await self.chain_client.read(System.number, at=await self.chain_client.finalized())
-        return block_height
+        height: int = await self.chain_client.read(System.number, at=await self.chain_client.finalized())
+        return height
 
     # --- conditions
 
@@ -180,8 +180,8 @@ class Operator:
 
     async def _author_of(self, block_number: int) -> bytes | None:
         block_hash = await self.chain_client.rpc.call("chain_getBlockHash", block_number)
-        block_header = await self.chain_client.rpc.call("chain_getHeader", block_hash)
-        return find_author(digest_of(block_header))
+        header = await self.chain_client.rpc.call("chain_getHeader", block_hash)
+        return find_author(digest_of(header))
 
 
 @contextmanager
@@ -205,8 +205,8 @@ def with_two_machines(proof_run: ProofRun) -> Iterator[ObservedStage]:
 def run_operator_tasks(stage: ObservedStage) -> Report:
     """Do all four tasks, one after the other. Raise DevnetError if one does not end."""
 
-    async def played(chain_client: ChainClient) -> Report:
-        operator = Operator(stage.devnet, chain_client, stage.narrator)
+    async def played(chain: ChainClient) -> Report:
+        operator = Operator(stage.devnet, chain, stage.narrator)
         return {
             "became": await _become_validator(operator),
             "rotated": await _change_keys(operator),
@@ -233,23 +233,21 @@ async def _become_validator(operator: Operator) -> Report:
             operator.report_line(f"$ {command}")
             processes.start(first_machine)
         else:
-            await operator.run_command(
-                " ".join(replacements.get(command_word, command_word) for command_word in command.split())
-            )
+            await operator.run_command(" ".join(replacements.get(word, word) for word in command.split()))
     return await _seated_and_sealing(operator, first_machine)
 
 
 async def _change_keys(operator: Operator) -> Report:
     """Change the keys on the machine while its node runs, and once from another machine."""
     first_machine, seat_before = operator.machine(NEWCOMER), await operator.seat_ahead()
-    process_id = processes.running(first_machine)
+    pid = processes.running(first_machine)
     keys_file = await _new_keys(operator, NEWCOMER, "new_keys.json")
     await operator.run_command(f"ogpu-wallet set-keys {keys_file} --key //{NEWCOMER}")
     await operator.wait_until("its seat has the new keys", lambda: operator.sits_with_other_keys(seat_before))
     seat_facts = await _seated_and_sealing(operator, first_machine)
     # The operators' page promises new keys without a restart.
-    if processes.running(first_machine) != process_id:
-        raise DevnetError(f"{NEWCOMER} did not run on: it was process {process_id}")
+    if processes.running(first_machine) != pid:
+        raise DevnetError(f"{NEWCOMER} did not run on: it was process {pid}")
     async with await ChainClient.connect(operator.devnet.member(NEWCOMER).rpc_url) as machine_client:
         given_keys = await machine_client.rpc.call("author_rotateKeysWithOwner", "0x" + operator.stash.hex())
     keys_from_afar = operator.devnet.folder / "afar.json"
@@ -299,12 +297,12 @@ async def _new_keys(operator: Operator, machine_name: str, file_name: str) -> Pa
 
 async def _seated_and_sealing(operator: Operator, machine: Process) -> Report:
     await operator.wait_until("it has a seat", operator.has_seat)
-    block_height = await operator.final_height()
-    await operator.wait_until("it has sealed a block", lambda: operator.has_sealed_since(block_height))
+    height = await operator.final_height()
+    await operator.wait_until("it has sealed a block", lambda: operator.has_sealed_since(height))
     # The operators' page tells the reader to wait for this line.
     if "takes its seat" not in machine.log.read_text(encoding="utf-8"):
         raise DevnetError(f"{machine.log} does not say that the node takes its seat")
-    return {"from": block_height, "seconds": round(time.monotonic() - operator.start_time)}
+    return {"from": height, "seconds": round(time.monotonic() - operator.start_time)}
 
 
 def documented_commands(section_title: str) -> list[str]:
@@ -313,7 +311,7 @@ def documented_commands(section_title: str) -> list[str]:
     command_block = (
         document_text[document_text.index(f"**{section_title}.**") :].split("```sh\n", 1)[1].split("```", 1)[0]
     )
-    return [command_line.split("  #")[0].strip() for command_line in command_block.splitlines() if command_line.strip()]
+    return [line.split("  #")[0].strip() for line in command_block.splitlines() if line.strip()]
 
 
 def _node_command(arguments: list[str]) -> str:

@@ -143,9 +143,9 @@ async def publish_forgeries(stage: BrokerStage, task_id: bytes) -> None:
     task_subject = TaskSubject(task_id, 0)
     forged_note = EventNote(FORGED_EVENT, (NoteField("milestone", "999"),))
     forged_payload = payload_of(forged_note, SealKey.of(customer_keypair).public)
-    async with broker_connection(parse_broker(broker_url, is_private_allowed=True), private=True) as broker_client:
-        await broker_client.subscribe(topics.task(task_id), 1)
-        true_payload = bytes((await anext(broker_client.messages)).payload)
+    async with broker_connection(parse_broker(broker_url, is_private_allowed=True), private=True) as broker:
+        await broker.subscribe(topics.task(task_id), 1)
+        true_payload = bytes((await anext(broker.messages)).payload)
         for forgery_number in range(FORGERY_COUNT):
             true_message = _read_message(true_payload, topics, task_id)
             stranger_message = replace(
@@ -155,49 +155,43 @@ async def publish_forgeries(stage: BrokerStage, task_id: bytes) -> None:
                 number=true_message.number + 1,
             )
             bent_message = replace(true_message, payload=forged_payload, number=true_message.number + 1)
-            await broker_client.publish(topics.of(task_subject, Channel.STATUS), os.urandom(200), 1)
-            await broker_client.publish(
+            await broker.publish(topics.of(task_subject, Channel.STATUS), os.urandom(200), 1)
+            await broker.publish(
                 topics.of(task_subject, Channel.STATUS),
                 sign_message(stranger_message, genesis_hash, stranger_keypair.sign),
                 1,
             )
-            await broker_client.publish(
+            await broker.publish(
                 topics.of(task_subject, Channel.STATUS),
                 sign_message(bent_message, genesis_hash, stranger_keypair.sign),
                 1,
             )
-            await broker_client.publish(
-                topics.of(TaskSubject(task_id, forgery_number % 4), Channel.LOG), true_payload, 1
-            )
+            await broker.publish(topics.of(TaskSubject(task_id, forgery_number % 4), Channel.LOG), true_payload, 1)
             await asyncio.sleep(PUBLISH_PAUSE_SECONDS)
 
 
 async def publish_replays(stage: BrokerStage, task_id: bytes) -> None:
     """Publish some true messages of a task repeatedly."""
     topics, true_messages = TelemetryTopics(stage.genesis_hash), []
-    async with broker_connection(
-        parse_broker(stage.broker_url, is_private_allowed=True), private=True
-    ) as broker_client:
-        await broker_client.subscribe(topics.task(task_id), 1)
+    async with broker_connection(parse_broker(stage.broker_url, is_private_allowed=True), private=True) as broker:
+        await broker.subscribe(topics.task(task_id), 1)
         for _ in range(6):
-            message = await anext(broker_client.messages)
+            message = await anext(broker.messages)
             true_messages.append((str(message.topic), bytes(message.payload)))
         for _ in range(REPLAY_COUNT):
             for topic, payload in true_messages:
-                await broker_client.publish(topic, payload, 1)
+                await broker.publish(topic, payload, 1)
             await asyncio.sleep(PUBLISH_PAUSE_SECONDS)
 
 
 async def publish_flood(stage: BrokerStage, task_id: bytes) -> None:
     """Publish as much noise as the broker accepts for a while."""
     status_topic = TelemetryTopics(stage.genesis_hash).of(TaskSubject(task_id, 0), Channel.STATUS)
-    event_loop = asyncio.get_running_loop()
-    flood_deadline = event_loop.time() + FLOOD_SECONDS
-    async with broker_connection(
-        parse_broker(stage.broker_url, is_private_allowed=True), private=True
-    ) as broker_client:
-        while event_loop.time() < flood_deadline:
-            await asyncio.gather(*(broker_client.publish(status_topic, os.urandom(1_000), 0) for _ in range(100)))
+    loop = asyncio.get_running_loop()
+    flood_deadline = loop.time() + FLOOD_SECONDS
+    async with broker_connection(parse_broker(stage.broker_url, is_private_allowed=True), private=True) as broker:
+        while loop.time() < flood_deadline:
+            await asyncio.gather(*(broker.publish(status_topic, os.urandom(1_000), 0) for _ in range(100)))
 
 
 def _read_message(raw_message: bytes, topics: TelemetryTopics, task_id: bytes) -> TelemetryMessage:
@@ -275,61 +269,57 @@ class HeardTask:
 
     def __post_init__(self) -> None:
         """Count messages and problems."""
-        self.notes = sum(message_row["kind"] != "problem" for message_row in self.rows)
-        self.problems = [message_row["says"] for message_row in self.rows if message_row["kind"] == "problem"]
+        self.notes = sum(row["kind"] != "problem" for row in self.rows)
+        self.problems = [row["says"] for row in self.rows if row["kind"] == "problem"]
 
 
-def sell_and_watch(watched_task: WatchedTask, stage: BrokerStage) -> HeardTask:
+def sell_and_watch(task: WatchedTask, stage: BrokerStage) -> HeardTask:
     """Sell a task, listen to it, and cause the fault after the first message."""
-    listener = TaskListener(stage, watched_task.fault)
-    finished_sale = task_sale.sell_task(
-        stage,
-        _write_task_file(stage, watched_task),
-        on_row=lambda message_row: listener.listen_to(bytes.fromhex(message_row["task"][2:])),
+    listener = TaskListener(stage, task.fault)
+    sale = task_sale.sell_task(
+        stage, _write_task_file(stage, task), on_row=lambda row: listener.listen_to(bytes.fromhex(row["task"][2:]))
     )
-    task_record = task_sale.record(stage, finished_sale.task_id)
+    record = task_sale.record(stage, sale.task_id)
     listener.wait_for_end()
     stage.wait_for_faults()
-    first_slot = task_record.slots[0]
-    outcome = "none" if task_record.outcome is None else task_record.outcome.name.lower()
-    milestones = task_record.behind + task_record.done + (first_slot.result is not None)
-    heard_task = HeardTask(listener.heard, outcome, milestones, first_slot.finished_at - task_record.started_at)
-    if watched_task.name == UNDISTURBED_TASK:
-        stage.undisturbed_blocks = heard_task.blocks_at_work
-    if stage.undisturbed_blocks and watched_task.steps == SHORT_STEPS:
+    first_slot = record.slots[0]
+    outcome = "none" if record.outcome is None else record.outcome.name.lower()
+    milestones = record.behind + record.done + (first_slot.result is not None)
+    heard = HeardTask(listener.heard, outcome, milestones, first_slot.finished_at - record.started_at)
+    if task.name == UNDISTURBED_TASK:
+        stage.undisturbed_blocks = heard.blocks_at_work
+    if stage.undisturbed_blocks and task.steps == SHORT_STEPS:
         # Blocks and not seconds, because a slow machine delays the chain as much as the task.
-        heard_task.blocks_most = int(DELAY_MAX * stage.undisturbed_blocks) + BLOCKS_SPARED
-    for problem_text in dict.fromkeys(heard_task.problems):
+        heard.blocks_most = int(DELAY_MAX * stage.undisturbed_blocks) + BLOCKS_SPARED
+    for problem_text in dict.fromkeys(heard.problems):
         stage.narrator.line(f"said: {problem_text}")
-    return heard_task
+    return heard
 
 
-def failures_of(watched_task: WatchedTask, heard_task: HeardTask) -> Iterator[str]:
+def failures_of(task: WatchedTask, heard: HeardTask) -> Iterator[str]:
     """Yield every failed requirement."""
     computed_counts = Counter(
-        message_row["fields"].get("milestone")
-        for message_row in heard_task.rows
-        if message_row["kind"] == "event" and message_row["event"] == "computed"
+        row["fields"].get("milestone") for row in heard.rows if row["kind"] == "event" and row["event"] == "computed"
     )
-    if heard_task.outcome != "on_time" or heard_task.milestones != MILESTONE_COUNT:
-        yield f"the task ended {heard_task.outcome}, with {heard_task.milestones} milestones"
+    if heard.outcome != "on_time" or heard.milestones != MILESTONE_COUNT:
+        yield f"the task ended {heard.outcome}, with {heard.milestones} milestones"
     # Everybody may publish on a task's topic, so only the provider's signature tells its notes from others.
-    if any(message_row.get("event") == FORGED_EVENT for message_row in heard_task.rows):
+    if any(row.get("event") == FORGED_EVENT for row in heard.rows):
         yield "a stranger's message was taken for the provider's"
     # MQTT's quality of service 1 delivers at least once, so the reader drops repeated numbers.
     if repeated_milestones := [milestone for milestone, heard_count in computed_counts.items() if heard_count > 1]:
         yield f"milestones {repeated_milestones} were heard of more than once"
-    if watched_task.hears_all and len(computed_counts) != MILESTONE_COUNT:
+    if task.hears_all and len(computed_counts) != MILESTONE_COUNT:
         yield f"of {MILESTONE_COUNT} milestones {len(computed_counts)} were heard of"
-    if not heard_task.notes:
+    if not heard.notes:
         yield "nothing was heard"
-    problems_text = " | ".join(heard_task.problems)
-    if watched_task.says is None and problems_text:
+    problems_text = " | ".join(heard.problems)
+    if task.says is None and problems_text:
         yield f"a program reported: {problems_text}"
-    if watched_task.says and watched_task.says not in problems_text:
-        yield f"no program reported that the broker {watched_task.says}"
-    if heard_task.blocks_most is not None and heard_task.blocks_at_work > heard_task.blocks_most:
-        yield f"it took {heard_task.blocks_at_work} blocks, and at most {heard_task.blocks_most} are allowed"
+    if task.says and task.says not in problems_text:
+        yield f"no program reported that the broker {task.says}"
+    if heard.blocks_most is not None and heard.blocks_at_work > heard.blocks_most:
+        yield f"it took {heard.blocks_at_work} blocks, and at most {heard.blocks_most} are allowed"
 
 
 class TaskListener:
@@ -359,11 +349,9 @@ class TaskListener:
         devnet, fault = self._stage.devnet, self._fault
         arguments = ("--url", devnet.members[-1].rpc_url, "logs", "0x" + task_id.hex(), "--key", CUSTOMER_KEY, "-f")
         try:
-            for message_row in programs.lines(
-                "ogpu", *arguments, keyring=devnet.keyring, show=self._stage.narrator.command
-            ):
-                self.heard.append(message_row)
-                if fault is not None and message_row["kind"] != "problem":
+            for row in programs.lines("ogpu", *arguments, keyring=devnet.keyring, show=self._stage.narrator.command):
+                self.heard.append(row)
+                if fault is not None and row["kind"] != "problem":
                     self._stage.start_fault(fault(self._stage, task_id))
                     fault = None
         except DevnetError as error:
@@ -417,41 +405,41 @@ def behind_relay(proof_run: ProofRun) -> Iterator[BrokerStage]:
     proof_run.narrator.step(
         f"Network: {proof_run.options.validators} validators, each with a GPU provider; a broker behind a relay"
     )
-    event_loop = asyncio.new_event_loop()
-    threading.Thread(target=event_loop.run_forever, daemon=True).start()
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
     shutil.rmtree(proof_run.folder, ignore_errors=True)
     devnet = layout.create(proof_run.folder, proof_run.options.validators, providers=True, any_ports=True)
     devnet = layout.before_broker(devnet, one_free_port())
     assert devnet.broker_port is not None, "there is a Mosquitto"
     assert devnet.relay_port is not None, "given above"
     relay = BrokerRelay(devnet.relay_port, devnet.broker_port)
-    asyncio.run_coroutine_threadsafe(relay.__aenter__(), event_loop).result(10)
+    asyncio.run_coroutine_threadsafe(relay.__aenter__(), loop).result(10)
     try:
         lifecycle.up(devnet)
-        stage = BrokerStage(devnet, proof_run.narrator, proof_run.options, relay=relay, event_loop=event_loop)
+        stage = BrokerStage(devnet, proof_run.narrator, proof_run.options, relay=relay, event_loop=loop)
         task_sale.let_bid(stage, task_sale.LEAST_PRICES)
         yield stage
     finally:
         lifecycle.down(devnet)
-        asyncio.run_coroutine_threadsafe(relay.__aexit__(), event_loop).result(10)
-        event_loop.call_soon_threadsafe(event_loop.stop)
+        asyncio.run_coroutine_threadsafe(relay.__aexit__(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
 
 
-def _write_task_file(stage: Stage, watched_task: WatchedTask) -> Path:
+def _write_task_file(stage: Stage, task: WatchedTask) -> Path:
     """Write the example in six parts, with the task's number of steps, and return the file's path."""
     tasks_folder = stage.devnet.folder / "tasks"
     tasks_folder.mkdir(exist_ok=True)
     shutil.copy(task_sale.EXAMPLES / INPUT_FILE, tasks_folder / INPUT_FILE)
-    task_file = tasks_folder / f"{watched_task.name}.yaml"
+    task_file = tasks_folder / f"{task.name}.yaml"
     template_text = task_sale.RELAY_FILE.read_text(encoding="utf-8")
-    task_file.write_text(template_text.replace("length: 300", f"length: {watched_task.steps}"), encoding="utf-8")
+    task_file.write_text(template_text.replace("length: 300", f"length: {task.steps}"), encoding="utf-8")
     return task_file
 
 
 def figures(facts_by_scenario: Mapping[str, HeardTask]) -> str:
     """Return the line of figures."""
-    problem_count = sum(len(set(heard_task.problems)) for heard_task in facts_by_scenario.values())
-    note_count = sum(heard_task.notes for heard_task in facts_by_scenario.values())
+    problem_count = sum(len(set(heard.problems)) for heard in facts_by_scenario.values())
+    note_count = sum(heard.notes for heard in facts_by_scenario.values())
     return f"{len(facts_by_scenario)} tasks, {note_count} notes heard, {problem_count} problems of brokers named"
 
 

@@ -43,11 +43,11 @@ def buy_and_kill(stage: Stage) -> HonestWork:
             stage.kill_and_restart(VICTIM_NAME, f"after block {kill_blocks[0]}")
 
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, unit_count)
-    unit_views, unit_ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts, on_ended))
-    slashed_providers = [name_of_account(penalty.provider) for _, penalty in unit_ledger.all(ProviderSlashed)]
-    fined_providers = [name_of_account(penalty.provider) for _, penalty in unit_ledger.all(RaceMissed)]
+    views, ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts, on_ended))
+    slashed_providers = [name_of_account(penalty.provider) for _, penalty in ledger.all(ProviderSlashed)]
+    fined_providers = [name_of_account(penalty.provider) for _, penalty in ledger.all(RaceMissed)]
     return HonestWork(
-        unit_count, unit_views, kill_blocks[0] if kill_blocks else None, wrong_sums, slashed_providers, fined_providers
+        unit_count, views, kill_blocks[0] if kill_blocks else None, wrong_sums, slashed_providers, fined_providers
     )
 
 
@@ -73,10 +73,10 @@ def failures_of(honest_work: HonestWork) -> Iterator[str]:
 
 def figures(facts_by_scenario: Mapping[str, HonestWork]) -> str:
     """Return the line of figures."""
-    unit_views = facts_by_scenario["units"].units
-    paid_amount = format_amount(sum(int(unit_view.get("cost_grains", 0)) for unit_view in unit_views))
-    paid_once = sum(unit_view["times_paid"] == 1 for unit_view in unit_views)
-    return f"{paid_once} of {len(unit_views)} units paid once, {paid_amount} oGPU in all, one provider killed midway"
+    views = facts_by_scenario["units"].units
+    paid_amount = format_amount(sum(int(unit_view.get("cost_grains", 0)) for unit_view in views))
+    paid_once = sum(unit_view["times_paid"] == 1 for unit_view in views)
+    return f"{paid_once} of {len(views)} units paid once, {paid_amount} oGPU in all, one provider killed midway"
 
 
 PROOF = LiveProof(

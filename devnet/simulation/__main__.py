@@ -147,18 +147,18 @@ def summary_line(report: dict[str, object]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the jobs that the command line selects. Return 0 if every requirement holds."""
-    run_options = parse(arguments)
+    options = parse(arguments)
     scenario_jobs: list[tuple[SimulatedScenario, int]] = []
-    for size_index, validator_count in enumerate(run_options.validators.split(",")):
+    for size_index, validator_count in enumerate(options.validators.split(",")):
         scenario_jobs += deal_jobs(
-            list(selected_scenarios(run_options, int(validator_count))), run_options, size_index * run_options.seeds
+            list(selected_scenarios(options, int(validator_count))), options, size_index * options.seeds
         )
     repeated_jobs = list(
         {kind_of(scenario.name): (scenario, run_seed) for scenario, run_seed in reversed(scenario_jobs)}.values()
     )
     # The last job of each kind wins in a dict, so the reversed order repeats the first one.
-    start_time = time.monotonic()
-    outcomes = list(simulate(scenario_jobs + repeated_jobs, run_options.jobs))
+    started = time.monotonic()
+    outcomes = list(simulate(scenario_jobs + repeated_jobs, options.jobs))
     failures = check_repeats(outcomes[: len(scenario_jobs)], outcomes[len(scenario_jobs) :])
     outcomes = outcomes[: len(scenario_jobs)]
     failures += [
@@ -166,8 +166,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for outcome in outcomes
         for failure_text in outcome.failures
     ]
-    report = summarise(outcomes, failures, time.monotonic() - start_time)
-    write_report(Path(run_options.report), report)
+    report = summarise(outcomes, failures, time.monotonic() - started)
+    write_report(Path(options.report), report)
     for failure in failures:
         print(f"FAILED {failure}")
     print(summary_line(report))
@@ -176,8 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
-    option_parser = argparse.ArgumentParser("devnet.simulation", description="Simulate the consensus of a network.")
-    add_option = option_parser.add_argument
+    parser = argparse.ArgumentParser("devnet.simulation", description="Simulate the consensus of a network.")
+    add_option = parser.add_argument
     add_option("--seeds", type=int, default=20, help="networks of each size, dealt out to its scenarios")
     add_option("--every", action="store_true", help="each seed in every scenario")
     add_option("--first", type=int, default=0, help="first seed")
@@ -187,14 +187,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_option("--changing", action="store_true", help="only scenarios in which sets change")
     add_option("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     add_option("--report", default="out/simulate.json", help="where the figures go")
-    return option_parser.parse_args(arguments)
+    return parser.parse_args(arguments)
 
 
-def selected_scenarios(run_options: argparse.Namespace, validator_count: int) -> Iterator[SimulatedScenario]:
+def selected_scenarios(options: argparse.Namespace, validator_count: int) -> Iterator[SimulatedScenario]:
     """Yield the scenarios of one network size that the options select."""
-    wanted_names = [wanted_name for wanted_name in run_options.scenarios.split(",") if wanted_name]
+    wanted_names = [name for name in options.scenarios.split(",") if name]
     for scenario in catalogue(validator_count):
-        if run_options.changing and scenario.change is SetChange.NONE:
+        if options.changing and scenario.change is SetChange.NONE:
             continue
         if wanted_names and not {scenario.name, scenario.name.split("-", 1)[1]} & {*wanted_names}:
             continue
@@ -202,18 +202,18 @@ def selected_scenarios(run_options: argparse.Namespace, validator_count: int) ->
 
 
 def deal_jobs(
-    scenarios: Sequence[SimulatedScenario], run_options: argparse.Namespace, skipped_scenarios: int = 0
+    scenarios: Sequence[SimulatedScenario], options: argparse.Namespace, skipped_scenarios: int = 0
 ) -> Iterator[tuple[SimulatedScenario, int]]:
     """Yield jobs: each seed runs the next scenario in turn, or every one with `--every`.
 
     `skip` shifts the start, so that each network size begins at another scenario.
     """
-    for run_seed in range(run_options.first, run_options.first + run_options.seeds):
-        if run_options.every:
-            yield from ((sampled(scenario, run_seed, run_options.sample), run_seed) for scenario in scenarios)
+    for run_seed in range(options.first, options.first + options.seeds):
+        if options.every:
+            yield from ((sampled(scenario, run_seed, options.sample), run_seed) for scenario in scenarios)
         elif scenarios:
             yield (
-                sampled(scenarios[(run_seed + skipped_scenarios) % len(scenarios)], run_seed, run_options.sample),
+                sampled(scenarios[(run_seed + skipped_scenarios) % len(scenarios)], run_seed, options.sample),
                 run_seed,
             )
 
@@ -346,12 +346,12 @@ def edges(validator_count: int) -> Iterator[SimulatedScenario]:
 
 def simulate(scenario_jobs: Sequence[tuple[SimulatedScenario, int]], processes: int) -> Iterator[ScenarioOutcome]:
     """Yield outcomes in the order of the jobs, computed by several processes. Print progress to stderr."""
-    start_time = time.monotonic()
+    started = time.monotonic()
     with ProcessPoolExecutor(processes) as process_pool:
         for done_count, outcome in enumerate(process_pool.map(run_job, scenario_jobs, chunksize=1), 1):
             yield outcome
             if sys.stderr.isatty() or done_count % 50 == 0 or done_count == len(scenario_jobs):
-                elapsed_seconds = time.monotonic() - start_time
+                elapsed_seconds = time.monotonic() - started
                 print(
                     f"{done_count}/{len(scenario_jobs)} runs, repetitions too, {elapsed_seconds:.0f} s, last "
                     f"{outcome.scenario}",
@@ -374,10 +374,10 @@ def check_repeats(outcomes: Iterable[ScenarioOutcome], repeated_outcomes: Iterab
     ]
 
 
-def write_report(report_path: Path, report: dict[str, object]) -> None:
+def write_report(path: Path, report: dict[str, object]) -> None:
     """Write the figures as JSON."""
-    report_path.parent.mkdir(parents=True, exist_ok=True)
-    report_path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ class Equivocator(SimulatedNode):
         """Build up to three blocks for the slot, and send a random part of them to each peer."""
         random_source = self.world.random
         made_blocks = [self.make_block(request, nonce) for nonce in range(random_source.randint(1, 3))]
-        for block_facts in made_blocks:
-            self._store_block(block_facts)
+        for facts in made_blocks:
+            self._store_block(facts)
         for other_node in self.neighbours():
-            for block_facts in made_blocks:
+            for facts in made_blocks:
                 if random_source.random() < 0.6:
-                    self.world.send(self, other_node, BlocksSent((block_facts,)))
+                    self.world.send(self, other_node, BlocksSent((facts,)))
         self._pending_events.append(ev.BlockImported(random_source.choice(made_blocks)))
 
     def execute(self, effect: ev.Effect) -> None:
@@ -114,9 +114,9 @@ class Withholder(SimulatedNode):
         match effect:
             case ev.Broadcast(Vote() | Propose() as message):
                 neighbours = self.neighbours()
-                victim_node = neighbours[self.world.now_ms // 5_000 % len(neighbours)]
-                if victim_node.machine is not None:
-                    self.world.send(self, victim_node, message)
+                victim = neighbours[self.world.now_ms // 5_000 % len(neighbours)]
+                if victim.machine is not None:
+                    self.world.send(self, victim, message)
             case ev.SendTo(_, Certified() | Vote()):
                 pass
             case _:

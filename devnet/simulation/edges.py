@@ -50,9 +50,9 @@ class EdgeTrouble:
                     world.at(now_ms, crash, sim_node)
                     world.at(end_ms, restart, sim_node)
             case "cut":
-                victim_node = random_source.choice(world.nodes)
-                victim_node.effects_to_live = random_source.randrange(EFFECTS_TO_LIVE_MAX)
-                world.at(end_ms, restart, victim_node)
+                victim = random_source.choice(world.nodes)
+                victim.effects_to_live = random_source.randrange(EFFECTS_TO_LIVE_MAX)
+                world.at(end_ms, restart, victim)
             case "blackout":
                 for sim_node in world.nodes:
                     world.at(now_ms + random_source.randrange(200), crash, sim_node)

@@ -57,13 +57,13 @@ class Elections:
         }
         self.table = SetTable(ValidatorSet(0, self._members(weight_by_node, 0)))
 
-    def __call__(self, epoch_number: int) -> Epoch:
+    def __call__(self, epoch: int) -> Epoch:
         """Return the set and the seed of an epoch."""
-        while self.table.newest.epoch < epoch_number:
+        while self.table.newest.epoch < epoch:
             self.table.write(self._next_set(self.table.newest))
-        epoch_set = self.table.of(epoch_number)
+        epoch_set = self.table.of(epoch)
         assert epoch_set is not None  # written above
-        return Epoch(epoch_set, seed_of(epoch_number))
+        return Epoch(epoch_set, seed_of(epoch))
 
     def _next_set(self, newest_set: ValidatorSet) -> ValidatorSet:
         epoch = newest_set.epoch + 1

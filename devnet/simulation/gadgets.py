@@ -67,8 +67,8 @@ class BareGadget(Gadget):
 
     def proposed(self) -> bytes | None:
         """Return the block of the current round's proposal, or None without a proposal."""
-        signed_proposal = self._heard.proposals.get(self.rounds.current)
-        return None if signed_proposal is None else signed_proposal.proposal.block
+        proposal = self._heard.proposals.get(self.rounds.current)
+        return None if proposal is None else proposal.proposal.block
 
 
 class BareNode:
@@ -113,9 +113,9 @@ class BareNode:
 
     def grow(self, height: int) -> None:
         """Add blocks up to a height: two children per block, and one at the end of an epoch."""
-        block_tree = self.chain.tree
+        tree = self.chain.tree
         for fork_block in [
-            facts for facts in block_tree.blocks.values() if facts.height < height and not block_tree.children[facts.id]
+            facts for facts in tree.blocks.values() if facts.height < height and not tree.children[facts.id]
         ]:
             fork_sides = 1 if PARAMETERS.is_boundary(fork_block.height + 1) else 2
             for fork_side in range(fork_sides):
@@ -173,10 +173,10 @@ class BareNode:
 
     def _prefer_proposed(self) -> None:
         """Prefer the proposed block, else one side of each fork: only the gadget's own rules can refuse it."""
-        block_tree, preferred_block = self.chain.tree, self.gadget.proposed()
-        if preferred_block is None or preferred_block not in block_tree:
-            preferred_block = block_tree.final.id
-            while child_blocks := block_tree.children[preferred_block]:
+        tree, preferred_block = self.chain.tree, self.gadget.proposed()
+        if preferred_block is None or preferred_block not in tree:
+            preferred_block = tree.final.id
+            while child_blocks := tree.children[preferred_block]:
                 preferred_block = child_blocks[self.fork_preference % len(child_blocks)]
         self.chain.prefer(preferred_block)
 

@@ -67,7 +67,7 @@ class Joiner(Follower):
         is_wanted = self.is_joining or self.disk.final.height >= self.world.parameters.boundary(epoch)
         if not is_wanted:
             return
-        running_peers = [other_node for other_node in self.neighbours() if other_node.machine is not None]
+        running_peers = [node for node in self.neighbours() if node.machine is not None]
         if running_peers:
             self.world.send(self, self.world.random.choice(running_peers), HandoffsAsked(epoch))
         # The answer may be lost, and the asked peer may be down.
@@ -109,7 +109,7 @@ class Joiner(Follower):
             newest_handoff.boundary,
             certificate,
             boundaries={certificate.ballot.epoch: certificate},
-            blocks={block_facts.id: block_facts for block_facts in tail_blocks},
-            ancestors={block_facts.height: block_facts.id for block_facts in tail_blocks},
+            blocks={facts.id: facts for facts in tail_blocks},
+            ancestors={facts.height: facts.id for facts in tail_blocks},
         )
         super().start()

@@ -40,17 +40,17 @@ class KeyRing(NamedTuple):
 def fake_signer(validator_number: int) -> Signer:
     """Return the fast stand-in for the ed25519 key of validator `number`."""
     public_key = blake2b(b"fake session key %d" % validator_number, digest_size=32).digest()
-    return Signer(public_key, lambda signed_message: _fake_signature(public_key, signed_message))
+    return Signer(public_key, lambda message: _fake_signature(public_key, message))
 
 
 # Verification dominates a run with real signatures, so most runs use this one.
-def verify_fake(public_key: bytes, signed_message: bytes, signature: bytes) -> bool:
+def verify_fake(public_key: bytes, message: bytes, signature: bytes) -> bool:
     """Return whether a fake signature is valid."""
-    return signature == _fake_signature(public_key, signed_message)
+    return signature == _fake_signature(public_key, message)
 
 
-def _fake_signature(public_key: bytes, signed_message: bytes) -> bytes:
-    return blake2b(signed_message, key=public_key).digest()
+def _fake_signature(public_key: bytes, message: bytes) -> bytes:
+    return blake2b(message, key=public_key).digest()
 
 
 def real_signer(validator_number: int) -> Signer:
@@ -58,8 +58,7 @@ def real_signer(validator_number: int) -> Signer:
     key_seed = blake2b(b"simulated session key %d" % validator_number, digest_size=32).digest()
     public_key, secret_key = signatures.keypair_from_seed(signatures.Scheme.ED25519, key_seed)
     return Signer(
-        public_key,
-        lambda signed_message: signatures.sign(signatures.Scheme.ED25519, public_key, secret_key, signed_message),
+        public_key, lambda message: signatures.sign(signatures.Scheme.ED25519, public_key, secret_key, message)
     )
 
 

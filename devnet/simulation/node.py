@@ -95,7 +95,7 @@ class SimulatedNode:
 
     def neighbours(self) -> list["SimulatedNode"]:
         """Return the nodes that this one connects to when both are up."""
-        return [other_node for other_node in self.world.nodes if self.world.is_linked(self.number, other_node.number)]
+        return [node for node in self.world.nodes if self.world.is_linked(self.number, node.number)]
 
     # --- life
 
@@ -113,10 +113,8 @@ class SimulatedNode:
         self.machine = Machine(
             world.parameters, world.genesis_hash, self.epochs, world.verify, self.session_of, random_below
         )
-        undecided = [
-            block_facts for block_facts in own_disk.blocks.values() if block_facts.height > own_disk.final.height
-        ]
-        undecided_blocks = sorted(undecided, key=lambda block_facts: block_facts.height)
+        undecided = [facts for facts in own_disk.blocks.values() if facts.height > own_disk.final.height]
+        undecided_blocks = sorted(undecided, key=lambda facts: facts.height)
         recovery = ev.Recovery(
             final=own_disk.final,
             certificate=own_disk.certificate,
@@ -209,8 +207,8 @@ class SimulatedNode:
             case HandoffsSent():
                 pass  # a node that executes blocks reads the sets from its state
             case BlocksSent(blocks):
-                for block_facts in blocks:
-                    self._import_block(block_facts, sender)
+                for facts in blocks:
+                    self._import_block(facts, sender)
                 self._run_effects([])
             case _:
                 self.feed(ev.MessageReceived(sender.address, packet))
@@ -234,8 +232,8 @@ class SimulatedNode:
             tuple(proven_handoffs), self._referenced_tail(proven_handoffs[-1].boundary) if is_last else ()
         )
 
-    def _referenced_tail(self, block_facts: BlockFacts) -> tuple[BlockFacts, ...]:
-        referenced_height, tail_blocks = block_facts.referenced_height, [block_facts]
+    def _referenced_tail(self, facts: BlockFacts) -> tuple[BlockFacts, ...]:
+        referenced_height, tail_blocks = facts.referenced_height, [facts]
         while tail_blocks[-1].height > referenced_height and tail_blocks[-1].parent in self.disk.blocks:
             tail_blocks.append(self.disk.blocks[tail_blocks[-1].parent])
         return tuple(reversed(tail_blocks))
@@ -246,15 +244,15 @@ class SimulatedNode:
 
     def _chain_to(self, block_id: bytes, undecided_blocks: int) -> tuple[BlockFacts, ...]:
         chain_blocks = []
-        block_facts = self.blocks.get(block_id)
-        while block_facts is not None and block_facts.height > undecided_blocks:
-            chain_blocks.append(block_facts)
-            block_facts = self.blocks.get(block_facts.parent)
+        facts = self.blocks.get(block_id)
+        while facts is not None and facts.height > undecided_blocks:
+            chain_blocks.append(facts)
+            facts = self.blocks.get(facts.parent)
         return tuple(reversed(chain_blocks[-BLOCKS_PER_ANSWER_MAX:]))
 
-    def _import_block(self, block_facts: BlockFacts, sender: "SimulatedNode") -> None:
+    def _import_block(self, facts: BlockFacts, sender: "SimulatedNode") -> None:
         """Check and store a block, and report it to the machine. Its waiting children follow."""
-        waiting_blocks = [block_facts]
+        waiting_blocks = [facts]
         for waiting_block in waiting_blocks:
             if waiting_block.id in self.blocks:
                 self._pending_events.append(ev.BlockImported(waiting_block))
@@ -283,24 +281,22 @@ class SimulatedNode:
                 del self._orphans[child_block.id]
             waiting_blocks.extend(child_blocks)
 
-    def _check_block(self, block_facts: BlockFacts) -> None:
-        parent_block = self.blocks[block_facts.parent]
-        self.rules.check_facts(
-            block_facts, parent_block, lambda height: self._ancestor_at(parent_block, height), self.now_ms()
-        )
-        if not self.world.names_next_set(block_facts):
+    def _check_block(self, facts: BlockFacts) -> None:
+        parent = self.blocks[facts.parent]
+        self.rules.check_facts(facts, parent, lambda height: self._ancestor_at(parent, height), self.now_ms())
+        if not self.world.names_next_set(facts):
             raise InvalidHeaderError("the header names other seats than the state")
 
-    def _ancestor_at(self, parent_block: BlockFacts, height: int) -> bytes | None:
-        while parent_block.height > height:
-            if self.disk.ancestors.get(parent_block.height) == parent_block.id:
+    def _ancestor_at(self, parent: BlockFacts, height: int) -> bytes | None:
+        while parent.height > height:
+            if self.disk.ancestors.get(parent.height) == parent.id:
                 return self.disk.ancestors.get(height)
-            parent_block = self.blocks[parent_block.parent]
-        return parent_block.id if parent_block.height == height else None
+            parent = self.blocks[parent.parent]
+        return parent.id if parent.height == height else None
 
-    def _store_block(self, block_facts: BlockFacts) -> None:
-        self.blocks[block_facts.id] = block_facts
-        self.world.note_block(block_facts)
+    def _store_block(self, facts: BlockFacts) -> None:
+        self.blocks[facts.id] = facts
+        self.world.note_block(facts)
 
     # --- effects out
 
@@ -354,11 +350,11 @@ class SimulatedNode:
         """Seal a block after recording its slot in the sign-state."""
         if self.disk.is_behind:
             return
-        block_facts = self.make_block(request, 0)
-        sign_record = signstate.HeaderRecord(request.slot, block_facts.id)
+        facts = self.make_block(request, 0)
+        sign_record = signstate.HeaderRecord(request.slot, facts.id)
         self.disk.sign_state = signstate.after(self.disk.sign_state, sign_record)
-        self._store_block(block_facts)
-        self._pending_events.append(ev.BlockBuilt(block_facts))
+        self._store_block(facts)
+        self._pending_events.append(ev.BlockBuilt(facts))
 
     def make_block(self, request: ev.Build, nonce: int) -> BlockFacts:
         """Return a block for `request`. Another nonce gives another id."""
@@ -370,10 +366,8 @@ class SimulatedNode:
         if request.final_ref is not None:
             referenced = request.final_ref.height
         block_slot, reference = request.slot, request.final_ref
-        block_facts = BlockFacts(
-            identity, request.parent, request.height, block_slot, author_key, referenced, reference
-        )
-        return self.world.seal(block_facts) if self.world.parameters.is_boundary(block_facts.height) else block_facts
+        facts = BlockFacts(identity, request.parent, request.height, block_slot, author_key, referenced, reference)
+        return self.world.seal(facts) if self.world.parameters.is_boundary(facts.height) else facts
 
     def sign(self, record: signstate.SignedRecord) -> None:
         """Persist the record in the sign-state, then sign it."""

@@ -23,13 +23,13 @@ class ProvenHandoff:
     boundary: BlockFacts
 
 
-def header_of(block_facts: BlockFacts, next_set: ValidatorSet) -> Header:
+def header_of(facts: BlockFacts, next_set: ValidatorSet) -> Header:
     """Return the header of a boundary block. The id in `facts` serves as the hash of its extrinsics."""
     header_digest = (consensus_item(seats_log(seats_of(next_set))),)
-    return Header(block_facts.parent, block_facts.height, _summary(block_facts), block_facts.id, header_digest)
+    return Header(facts.parent, facts.height, _summary(facts), facts.id, header_digest)
 
 
-def is_of(boundary_header: Header, block_facts: BlockFacts) -> bool:
+def is_of(boundary_header: Header, facts: BlockFacts) -> bool:
     """Return whether a header commits to these facts."""
     committed_values = (
         block_id(boundary_header),
@@ -37,19 +37,19 @@ def is_of(boundary_header: Header, block_facts: BlockFacts) -> bool:
         boundary_header.number,
         boundary_header.state_root,
     )
-    return committed_values == (block_facts.id, block_facts.parent, block_facts.height, _summary(block_facts))
+    return committed_values == (facts.id, facts.parent, facts.height, _summary(facts))
 
 
 def proven_handoff(
-    boundary_header: Header, block_facts: BlockFacts, certificate: Certificate, next_set: ValidatorSet
+    boundary_header: Header, facts: BlockFacts, certificate: Certificate, next_set: ValidatorSet
 ) -> ProvenHandoff:
     """Return the handoff of an epoch with a final last block."""
-    return ProvenHandoff(Handoff(HEADER.encode(boundary_header), certificate, seats_of(next_set)), block_facts)
+    return ProvenHandoff(Handoff(HEADER.encode(boundary_header), certificate, seats_of(next_set)), facts)
 
 
-def _summary(block_facts: BlockFacts) -> bytes:
-    encoded_numbers = block_facts.slot.to_bytes(8, "big") + block_facts.referenced_height.to_bytes(8, "big")
-    return blake2b(encoded_numbers + block_facts.author, digest_size=32).digest()
+def _summary(facts: BlockFacts) -> bytes:
+    encoded_numbers = facts.slot.to_bytes(8, "big") + facts.referenced_height.to_bytes(8, "big")
+    return blake2b(encoded_numbers + facts.author, digest_size=32).digest()
 
 
 @dataclass(frozen=True, slots=True)

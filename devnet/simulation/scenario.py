@@ -165,9 +165,7 @@ def links_of(scenario: SimulatedScenario, node_count: int, random_source: Random
 def both_ways(node_pairs: Iterable[tuple[int, int]]) -> NodeLinks:
     """Return the connections in both directions."""
     return frozenset(
-        node_link
-        for first_node, second_node in node_pairs
-        for node_link in ((first_node, second_node), (second_node, first_node))
+        node_link for first_node, node in node_pairs for node_link in ((first_node, node), (node, first_node))
     )
 
 
@@ -241,20 +239,20 @@ def plan_trouble(
     world: World[SimulatedNode], fault_kind: str, random_source: Random, moment_ms: int, end_ms: int
 ) -> None:
     """Plan a fault of nodes from `now` to `end`."""
-    victim_node = random_source.choice(world.nodes)
+    victim = random_source.choice(world.nodes)
     match fault_kind:
         case "crash":
-            world.at(moment_ms, crash, victim_node)
-            world.at(end_ms, restart, victim_node)
+            world.at(moment_ms, crash, victim)
+            world.at(end_ms, restart, victim)
         case "cut":
-            world.at(moment_ms, _cut_power_after, victim_node, random_source.randrange(EFFECTS_TO_LIVE_MAX))
-            world.at(end_ms, restart, victim_node)
+            world.at(moment_ms, _cut_power_after, victim, random_source.randrange(EFFECTS_TO_LIVE_MAX))
+            world.at(end_ms, restart, victim)
         case "put-back":
-            world.at(moment_ms, crash, victim_node)
-            world.at(end_ms, _restore_database, victim_node)
+            world.at(moment_ms, crash, victim)
+            world.at(end_ms, _restore_database, victim)
         case "clocks":
-            world.at(moment_ms, _set_clock, victim_node, random_source.randint(-CLOCK_JUMP_MAX_MS, CLOCK_JUMP_MAX_MS))
-            world.at(end_ms, _set_clock, victim_node, victim_node.clock_offset_ms)
+            world.at(moment_ms, _set_clock, victim, random_source.randint(-CLOCK_JUMP_MAX_MS, CLOCK_JUMP_MAX_MS))
+            world.at(end_ms, _set_clock, victim, victim.clock_offset_ms)
         case _:
             for sim_node in world.nodes:
                 world.at(moment_ms + random_source.randrange(50), crash, sim_node)
@@ -288,9 +286,7 @@ def _set_clock(sim_node: SimulatedNode, offset_ms: int) -> None:
 
 def _restore_database(sim_node: SimulatedNode) -> None:
     """Restore an old database as operators are told: one node at a time, never the last copy of a final block."""
-    other_disks = [
-        other_node.disk for other_node in sim_node.world.nodes if other_node.is_honest and other_node is not sim_node
-    ]
+    other_disks = [node.disk for node in sim_node.world.nodes if node.is_honest and node is not sim_node]
     is_safe = not any(other_disk.is_behind for other_disk in other_disks)
     if (
         sim_node.machine is None
@@ -322,11 +318,11 @@ def judge(
     failures += [f"honest node framed: {framed_charge}" for framed_charge in findings.framed]
     if findings.false_evidence:
         failures.append(f"{findings.false_evidence} pieces of evidence do not verify")
-    honest_nodes = [sim_node for sim_node in world.nodes if sim_node.is_honest]
-    new_finals = min(sim_node.disk.final.height - at_healing[sim_node.number] for sim_node in honest_nodes)
+    honest_nodes = [node for node in world.nodes if node.is_honest]
+    new_finals = min(node.disk.final.height - at_healing[node.number] for node in honest_nodes)
     if new_finals < FINALS_AFTER_HEALING_MIN:
         failures.append(f"only {new_finals} new final blocks after healing")
-    blocks_behind = max(world.final_at) - min(sim_node.disk.final.height for sim_node in honest_nodes)
+    blocks_behind = max(world.final_at) - min(node.disk.final.height for node in honest_nodes)
     if (scenario.late or scenario.joiners) and blocks_behind > LATE_BEHIND_MAX:
         failures.append(f"the late joiner is {blocks_behind} blocks behind")
     for joiner in world.nodes:

@@ -140,14 +140,14 @@ class TwinsRun:
         self._group_by_node = [0] * len(self.nodes)
         self._loss_percent, self._is_cut_at_final = 0, False
         phase_number = PHASE_COUNT
-        while min(bare_node.chain.tree.final.height for bare_node in self.nodes) < LAST_HEIGHT:
+        while min(node.chain.tree.final.height for node in self.nodes) < LAST_HEIGHT:
             phase_number += 1
             if phase_number > PHASE_COUNT + HEALING_PHASES_MAX:
                 break
             self._play_phase(phase_number, is_long=True)
         return TwinsOutcome(
-            self.number, tuple(self._failures()), len(set().union(*(bare_node.accused for bare_node in self.nodes))),
-            min(bare_node.chain.tree.final.height for bare_node in self.nodes), self._message_count,
+            self.number, tuple(self._failures()), len(set().union(*(node.accused for node in self.nodes))),
+            min(node.chain.tree.final.height for node in self.nodes), self._message_count,
         )  # fmt: skip
 
     def _partition(self, phase: int) -> list[int]:
@@ -163,10 +163,10 @@ class TwinsRun:
             for node_index, node_group in enumerate([*group_by_node, *further_groups])
         ]
 
-    def _play_phase(self, block_height: int, *, is_long: bool) -> None:
+    def _play_phase(self, height: int, *, is_long: bool) -> None:
         """Play a phase: add at most one block, and resend votes. In a long phase, rounds time out."""
         for bare_node in self.nodes:
-            bare_node.grow(min(block_height, LAST_HEIGHT, PARAMETERS.boundary(bare_node.gadget.members.epoch)))
+            bare_node.grow(min(height, LAST_HEIGHT, PARAMETERS.boundary(bare_node.gadget.members.epoch)))
             if bare_node.key not in DOUBLED_KEYS:
                 bare_node.fork_preference = self._random_source.randrange(2)
         for step_ms in (PHASE_MS, TIMEOUT_MS) if is_long else (PHASE_MS,):
@@ -189,35 +189,29 @@ class TwinsRun:
                 if self._group_by_node[node_index] == node_group
             ]
             bare_node = self._random_source.choice(group_nodes)
-            epoch_members, block_tree = bare_node.gadget.members, bare_node.chain.tree
+            epoch_members, tree = bare_node.gadget.members, bare_node.chain.tree
             doubled_signers = [
                 key_signer
                 for key_number in DOUBLED_KEYS
                 if (key_signer := fake_signer(key_number)).public in epoch_members.index
             ]
-            newer_blocks = [
-                block_facts
-                for block_facts in block_tree.blocks.values()
-                if block_facts.height > block_tree.final.height
-            ]
+            newer_blocks = [facts for facts in tree.blocks.values() if facts.height > tree.final.height]
             if not doubled_signers or not newer_blocks:
                 continue
             statements = self._statements(bare_node, doubled_signers[0], self._random_source.choice(newer_blocks))
             self._message_queue += [
-                (self.nodes[0], other_node, statement) for statement in statements for other_node in group_nodes
+                (self.nodes[0], node, statement) for statement in statements for node in group_nodes
             ]
 
-    def _statements(self, bare_node: BareNode, doubled_signer: Signer, block_facts: BlockFacts) -> Iterator[Message]:
+    def _statements(self, bare_node: BareNode, doubled_signer: Signer, facts: BlockFacts) -> Iterator[Message]:
         """Yield statements about a block that the key's own gadgets would never sign together."""
         gadget = bare_node.gadget
         epoch, vote_round = gadget.members.epoch, gadget.rounds.current
         if gadget.leader(vote_round) == doubled_signer.public and gadget.proposed() is None:
-            proposal = Proposal(
-                epoch, vote_round, self._random_source.randrange(vote_round), block_facts.height, block_facts.id
-            )
+            proposal = Proposal(epoch, vote_round, self._random_source.randrange(vote_round), facts.height, facts.id)
             yield Propose(SignedProposal(proposal, doubled_signer.sign(record_payload(GENESIS, proposal))))
         for ballot_kind in BallotKind:
-            ballot_content = (0, NO_BLOCK) if ballot_kind == BallotKind.SKIP else (block_facts.height, block_facts.id)
+            ballot_content = (0, NO_BLOCK) if ballot_kind == BallotKind.SKIP else (facts.height, facts.id)
             ballot = Ballot(ballot_kind, epoch, vote_round, *ballot_content)
             if self._random_source.random() < 0.7:
                 signature = doubled_signer.sign(record_payload(GENESIS, ballot))
@@ -270,12 +264,12 @@ class TwinsRun:
             yield f"stands at {lowest_final} of {LAST_HEIGHT} after healing"
 
 
-def _epoch_of_keys(epoch_number: int, key_numbers: Sequence[int]) -> Epoch:
+def _epoch_of_keys(epoch: int, key_numbers: Sequence[int]) -> Epoch:
     public_keys = [(key_number, fake_signer(key_number).public) for key_number in sorted(key_numbers)]
     epoch_members = tuple(
         Validator(key_number.to_bytes(32, "big"), public_key, public_key, 1) for key_number, public_key in public_keys
     )
-    return Epoch(ValidatorSet(epoch_number, epoch_members), epoch_number.to_bytes(32, "big"))
+    return Epoch(ValidatorSet(epoch, epoch_members), epoch.to_bytes(32, "big"))
 
 
 def play_scenario(scenario_number: int) -> TwinsOutcome:
@@ -294,21 +288,19 @@ def chosen_scenarios(chosen_count: int, first_index: int = 0) -> list[int]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the scenarios that the command line selects. Return 0 if every requirement holds."""
-    option_parser = argparse.ArgumentParser("devnet.simulation.twins", description="Twins on the bare finality gadget.")
-    option_parser.add_argument("--count", type=int, default=100_000, help="scenarios")
-    option_parser.add_argument("--first", type=int, default=0, help="first of them: another shard")
-    option_parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    option_parser.add_argument("--report", default="out/twins.json", help="where the figures go")
-    run_options = option_parser.parse_args(arguments)
-    start_time = time.monotonic()
-    with ProcessPoolExecutor(run_options.jobs) as process_pool:
-        outcomes = list(
-            process_pool.map(play_scenario, chosen_scenarios(run_options.count, run_options.first), chunksize=64)
-        )
-    report = summarise_twins(outcomes, time.monotonic() - start_time)
-    report_path = Path(run_options.report)
-    report_path.parent.mkdir(parents=True, exist_ok=True)
-    report_path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    parser = argparse.ArgumentParser("devnet.simulation.twins", description="Twins on the bare finality gadget.")
+    parser.add_argument("--count", type=int, default=100_000, help="scenarios")
+    parser.add_argument("--first", type=int, default=0, help="first of them: another shard")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--report", default="out/twins.json", help="where the figures go")
+    options = parser.parse_args(arguments)
+    started = time.monotonic()
+    with ProcessPoolExecutor(options.jobs) as process_pool:
+        outcomes = list(process_pool.map(play_scenario, chosen_scenarios(options.count, options.first), chunksize=64))
+    report = summarise_twins(outcomes, time.monotonic() - started)
+    path = Path(options.report)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     failed_outcomes = [outcome for outcome in outcomes if outcome.failures]
     for outcome in failed_outcomes[:20]:
         print(f"FAILED scenario {outcome.number}: {'; '.join(outcome.failures)}")

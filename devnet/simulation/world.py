@@ -176,34 +176,34 @@ class World(Generic[R]):
 
     # --- the last blocks of epochs
 
-    def seal(self, block_facts: BlockFacts, next_set: ValidatorSet | None = None) -> BlockFacts:
+    def seal(self, facts: BlockFacts, next_set: ValidatorSet | None = None) -> BlockFacts:
         """Return a boundary block with its true id, and keep its header, which names the next set.
 
         A dishonest author may pass another set as `following`.
         """
         if next_set is None:
-            next_set = self.epochs(self.parameters.epoch_of(block_facts.height) + 1).validators
-        boundary_header = header_of(block_facts, next_set)
-        sealed_block = replace(block_facts, id=block_id(boundary_header))
+            next_set = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
+        boundary_header = header_of(facts, next_set)
+        sealed_block = replace(facts, id=block_id(boundary_header))
         self.headers[sealed_block.id] = boundary_header
         return sealed_block
 
-    def names_next_set(self, block_facts: BlockFacts) -> bool:
+    def names_next_set(self, facts: BlockFacts) -> bool:
         """Return whether a boundary block's header names the state's next set, as execution checks.
 
         True for other blocks.
         """
-        if not self.parameters.is_boundary(block_facts.height):
+        if not self.parameters.is_boundary(facts.height):
             return True
-        next_set = self.epochs(self.parameters.epoch_of(block_facts.height) + 1).validators
-        boundary_header = self.headers[block_facts.id]
-        return is_of(boundary_header, block_facts) and boundary_header.digest == header_of(block_facts, next_set).digest
+        next_set = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
+        boundary_header = self.headers[facts.id]
+        return is_of(boundary_header, facts) and boundary_header.digest == header_of(facts, next_set).digest
 
     # --- the observer
 
-    def note_block(self, block_facts: BlockFacts) -> None:
+    def note_block(self, facts: BlockFacts) -> None:
         """Record the time of a new block."""
-        self._built_ms.setdefault(block_facts.id, self.now_ms)
+        self._built_ms.setdefault(facts.id, self.now_ms)
 
     def note_final(self, sim_node: R, blocks: Sequence[BlockFacts]) -> None:
         """Record final blocks of a node. Two honest nodes with different blocks at a height are a conflict."""
@@ -218,11 +218,11 @@ class World(Generic[R]):
             for on_final_height in self.watchers if is_first else ():
                 on_final_height(final_block.height)
 
-    def note_accepted(self, sim_node: R, block_id: bytes, block_height: int) -> None:
+    def note_accepted(self, sim_node: R, block_id: bytes, height: int) -> None:
         """Record an accepted block. Acceptance is soft: it may be reverted."""
         if not sim_node.is_honest:
             return
-        if self._accepted_at.setdefault(block_height, block_id) != block_id:
+        if self._accepted_at.setdefault(height, block_id) != block_id:
             self.findings.soft_conflicts += 1
         self.findings.accept_ms.append(self.now_ms - self._built_ms[block_id])
         self._trace_event(sim_node, b"accept", block_id)

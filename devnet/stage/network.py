@@ -102,8 +102,8 @@ class Stage:
         """Return the result of a question to the chain, asked at the first node."""
 
         async def asked() -> T:
-            async with await ChainClient.connect(self.url) as chain_client:
-                return await question(chain_client)
+            async with await ChainClient.connect(self.url) as chain:
+                return await question(chain)
 
         return asyncio.run(asked())
 
@@ -114,10 +114,10 @@ class Stage:
     def wealth(self, accounts_by_name: Mapping[str, tuple[bytes, ...]], height: int | None = None) -> dict[str, int]:
         """Return the grains of each name's accounts after a final block, by default the newest."""
 
-        async def owned(chain_client: ChainClient) -> dict[str, int]:
-            block_height = await ledger.final_height(chain_client) if height is None else height
+        async def owned(chain: ChainClient) -> dict[str, int]:
+            block_height = await ledger.final_height(chain) if height is None else height
             return {
-                member_name: sum([await ledger.wealth(chain_client, account, block_height) for account in accounts])
+                member_name: sum([await ledger.wealth(chain, account, block_height) for account in accounts])
                 for member_name, accounts in accounts_by_name.items()
             }
 
@@ -154,11 +154,11 @@ class Stage:
         """Restart members' providers. Each cheats in its mode, or is honest if the mode is None."""
         processes_by_name = {member_name: self.process(member_name) for member_name in modes_by_name}
         processes.stop(*processes_by_name.values())
-        for member_name, cheat_mode in modes_by_name.items():
+        for member_name, mode in modes_by_name.items():
             processes.start(
                 processes_by_name[member_name]
-                if cheat_mode is None
-                else _cheating_process(processes_by_name[member_name], cheat_mode)
+                if mode is None
+                else _cheating_process(processes_by_name[member_name], mode)
             )
         for member_name in modes_by_name:
             lifecycle.wait_for_provider(self.devnet, self.member(member_name))
@@ -170,9 +170,9 @@ class Stage:
     def resume(self, *names: str) -> None:
         """Resume those devices that are paused. A daemon does not resume a device after a refuted result."""
 
-        async def are_paused(chain_client: ChainClient) -> list[str]:
-            devices = await market_reads.devices(chain_client, await chain_client.finalized())
-            paused = {device_status.device.owner for device_status in devices if device_status.device.is_paused}
+        async def are_paused(chain: ChainClient) -> list[str]:
+            devices = await market_reads.devices(chain, await chain.finalized())
+            paused = {status.device.owner for status in devices if status.device.is_paused}
             return [member_name for member_name in names if dev_accounts.stash(member_name) in paused]
 
         for member_name in self.ask(are_paused):
@@ -195,22 +195,22 @@ class Stage:
 
     # --- the cheat
 
-    def add_cheat(self, cheat_mode: str, *, detach: bool = False) -> None:
+    def add_cheat(self, mode: str, *, detach: bool = False) -> None:
         """Register one more provider on the live devnet, and let it cheat from its first unit on."""
-        self.devnet, guest = layout.add_guest(self.devnet, CHEAT, CHEAT_PROGRAM, cheat_options(cheat_mode))
+        self.devnet, guest = layout.add_guest(self.devnet, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
         register_options = ["--yes", "--key", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
         self.provider(CHEAT, "register", *register_options, "--device-bond", DEVICE_BOND, "--node-keys", f"//{CHEAT}")
         processes.start(self.process(CHEAT), detach=detach)
         lifecycle.wait_for_provider(self.devnet, guest)
-        self.narrator.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {cheat_mode}")
+        self.narrator.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {mode}")
 
-    def cheat_in(self, cheat_mode: str, *, anew: bool = True) -> None:
+    def cheat_in(self, mode: str, *, anew: bool = True) -> None:
         """Let the cheat use this mode. Without `anew`, a cheat that has this mode is not restarted."""
         (guest,) = self.devnet.guests
-        if guest.options == cheat_options(cheat_mode) and not anew:
+        if guest.options == cheat_options(mode) and not anew:
             return
         processes.stop(self.process(CHEAT))
-        self.devnet = replace_guest(self.devnet, replace(guest, options=cheat_options(cheat_mode)))
+        self.devnet = replace_guest(self.devnet, replace(guest, options=cheat_options(mode)))
         self.resume(CHEAT)  # a refuted device stays paused over restarts
         self.start(CHEAT)
 
@@ -238,18 +238,18 @@ class BlockFollower:
         """
         last_height, moved_at = self.read_on() + blocks, time.monotonic()
         while not holds():
-            height_before, block_height = self.next_height, self.read_on()
+            height_before, height = self.next_height, self.read_on()
             moved_at = time.monotonic() if self.next_height > height_before else moved_at
-            if block_height > last_height or time.monotonic() > moved_at + STUCK_SECONDS:
-                raise DevnetError(f"{what} is not so at final block {block_height}")
+            if height > last_height or time.monotonic() > moved_at + STUCK_SECONDS:
+                raise DevnetError(f"{what} is not so at final block {height}")
             on_wait()
             time.sleep(POLL_SECONDS)
 
-    async def _read_on(self, chain_client: ChainClient) -> None:
-        async for block_height, block_hash, events in ledger.final_blocks(chain_client, self.next_height):
-            for chain_event in events:
-                await self.consume_event(chain_client, block_height, block_hash, chain_event)
-            self.next_height = block_height + 1
+    async def _read_on(self, chain: ChainClient) -> None:
+        async for height, block_hash, events in ledger.final_blocks(chain, self.next_height):
+            for event in events:
+                await self.consume_event(chain, height, block_hash, event)
+            self.next_height = height + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,17 +343,14 @@ def fresh_network(
     narrator.line(
         f"starting validators and providers of {', '.join(member.name for member in devnet.members)}; logs in {folder}"
     )
-    node_statuses = lifecycle.up(devnet, detach=detach)
-    narrator.line(
-        f"all answer; final block {min(node_status.final for node_status in node_statuses)}; "
-        f"{node_statuses[0].peers} peers each"
-    )
+    statuses = lifecycle.up(devnet, detach=detach)
+    narrator.line(f"all answer; final block {min(status.final for status in statuses)}; {statuses[0].peers} peers each")
     return devnet
 
 
-def cheat_options(cheat_mode: str) -> tuple[str, ...]:
+def cheat_options(mode: str) -> tuple[str, ...]:
     """Return the options that set the cheat's mode."""
-    return ("--mode", cheat_mode)
+    return ("--mode", mode)
 
 
 def same_blocks(devnet: Devnet) -> bool:
@@ -362,7 +359,5 @@ def same_blocks(devnet: Devnet) -> bool:
     return not different_heights
 
 
-def _cheating_process(honest_process: Process, cheat_mode: str) -> Process:
-    return replace(
-        honest_process, module=CHEAT_PROGRAM, arguments=(*cheat_options(cheat_mode), *honest_process.arguments)
-    )
+def _cheating_process(honest_process: Process, mode: str) -> Process:
+    return replace(honest_process, module=CHEAT_PROGRAM, arguments=(*cheat_options(mode), *honest_process.arguments))

@@ -54,10 +54,10 @@ class Narrator:
 
 def write_report(name: str, report: Report | list[Report]) -> Path:
     """Write `out/NAME.json`, and return its path."""
-    report_path = REPORT_FOLDER / f"{name}.json"
-    report_path.parent.mkdir(exist_ok=True)
-    report_path.write_text(json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return report_path
+    path = REPORT_FOLDER / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
 
 
 def as_json(value: Any) -> Any:

@@ -121,11 +121,11 @@ class LiveProof:
         narrator.console.print(outcome_table)
         for failure in failures:
             print(f"FAILED {failure}")
-        report_path, figures_line = (
+        path, figures_line = (
             self._write(results, narrator),
             self.line({entry_name: result.facts for entry_name, result in results.items()}),
         )
-        print(f"{self.name}: {figures_line}; {len(failures)} failures; {round(narrator.seconds)} s; {report_path}")
+        print(f"{self.name}: {figures_line}; {len(failures)} failures; {round(narrator.seconds)} s; {path}")
         return 1 if failures else 0
 
     def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -175,12 +175,12 @@ def chosen_from(catalogue: Mapping[str, T], entry_kind: str) -> Callable[[str], 
 
     def chosen(text: str) -> list[T]:
         names = text.split(",")
-        unknown = [entry_name for entry_name in names if entry_name not in catalogue]
+        unknown = [name for name in names if name not in catalogue]
         if unknown:
             raise argparse.ArgumentTypeError(
                 f"no {entry_kind} is called {', '.join(unknown)}: there are {', '.join(catalogue)}"
             )
-        return [catalogue[entry_name] for entry_name in names]
+        return [catalogue[name] for name in names]
 
     return chosen
 

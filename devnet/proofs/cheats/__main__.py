@@ -24,22 +24,20 @@ UNITS_NETWORK = FreshDevnet(
 def figures(facts_by_scenario: Mapping[str, CheatFinding | CheatFindings]) -> str:
     """Return the line of figures."""
     cheat_findings = [
-        one_finding
+        finding
         for findings_or_one in facts_by_scenario.values()
-        for one_finding in (
-            findings_or_one.findings if isinstance(findings_or_one, CheatFindings) else [findings_or_one]
-        )
+        for finding in (findings_or_one.findings if isinstance(findings_or_one, CheatFindings) else [findings_or_one])
     ]
-    amount_checks = [amount_check for cheat_finding in cheat_findings for amount_check in cheat_finding.checks]
-    right_amounts = sum(amount_check.taken == amount_check.expected for amount_check in amount_checks)
+    amount_checks = [check for cheat_finding in cheat_findings for check in cheat_finding.checks]
+    right_amounts = sum(check.taken == check.expected for check in amount_checks)
     return (
         f"{sum(cheat_finding.mode != tasks.HONEST_TASKS for cheat_finding in cheat_findings)} cheats, "
-        f"{sum(one_finding.units for one_finding in cheat_findings)} units, "
-        f"{sum(one_finding.tasks for one_finding in cheat_findings)} tasks, "
-        f"{sum(one_finding.refused for one_finding in cheat_findings)} of "
-        f"{sum(one_finding.tried for one_finding in cheat_findings)} attempts refused, "
-        f"{sum(one_finding.slashed for one_finding in cheat_findings)} slashes, "
-        f"{sum(one_finding.fined for one_finding in cheat_findings)} fines, {right_amounts} of {len(amount_checks)} "
+        f"{sum(finding.units for finding in cheat_findings)} units, "
+        f"{sum(finding.tasks for finding in cheat_findings)} tasks, "
+        f"{sum(finding.refused for finding in cheat_findings)} of "
+        f"{sum(finding.tried for finding in cheat_findings)} attempts refused, "
+        f"{sum(finding.slashed for finding in cheat_findings)} slashes, "
+        f"{sum(finding.fined for finding in cheat_findings)} fines, {right_amounts} of {len(amount_checks)} "
         "amounts as the table says"
     )
 

@@ -16,21 +16,9 @@ from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.market.courts.cases import AUDIT_POT, JUDGE_SEAT
 from gpu_tasks.market.courts.money import FIRST_JUDGES, SMALL_SET_PRICE_PERCENT, seat_hold
 from gpu_tasks.market.devices.records import COLLATERAL
-from gpu_tasks.market.inference.events import (
-    ProviderSlashed,
-    UnitSettled,
-)
-from gpu_tasks.market.leaf_checks.checks import (
-    LEAF_BOND,
-    LEAF_FEE,
-    LEAF_SEAT,
-    CheckOutcome,
-    CheckTerms,
-)
-from gpu_tasks.market.leaf_checks.events import (
-    LeavesPassed,
-    LeavesShown,
-)
+from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
+from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT, CheckOutcome, CheckTerms
+from gpu_tasks.market.leaf_checks.events import LeavesPassed, LeavesShown
 from runtime.frame.holds import HoldReason
 from runtime.pallets.staking.trust_lock import Locked, Paid
 
@@ -87,86 +75,74 @@ def lies_paid(
     takes_whole = len(agreeing_judges) * 3 > OFFICE_COUNT
     remaining_grains = sum(held_grains if takes_whole else min(held_grains, loss_cap) for _, held_grains in liar_holds)
     dues_by_payee: Counter[CheckPayee] = Counter()
-    for payee, due_grains in [
-        *((agreeing_judge, fee_grains) for agreeing_judge in agreeing_judges),
-        (customer, price_grains),
-    ]:
+    for payee, due_grains in [*((judge, fee_grains) for judge in agreeing_judges), (customer, price_grains)]:
         dues_by_payee[payee] += min(remaining_grains, due_grains)
         remaining_grains -= min(remaining_grains, due_grains)
     dues_by_payee[None] += remaining_grains
     return CheckPayment(tuple(liar_purse for liar_purse, _ in liar_holds), +dues_by_payee)
 
 
-def withheld_paid(check_terms: CheckTerms) -> CheckPayment:
+def withheld_paid(terms: CheckTerms) -> CheckPayment:
     """Return the payment of an answerer that showed nothing: the price to the customer. The rest burns."""
-    held_grains = sum(answerer.held for answerer in check_terms.answerers)
+    held_grains = sum(answerer.held for answerer in terms.answerers)
     dues_by_payee: Counter[CheckPayee] = Counter(
-        {check_terms.customer: min(held_grains, check_terms.price), None: max(0, held_grains - check_terms.price)}
+        {terms.customer: min(held_grains, terms.price), None: max(0, held_grains - terms.price)}
     )
-    return CheckPayment(answerers(check_terms), +dues_by_payee)
+    return CheckPayment(answerers(terms), +dues_by_payee)
 
 
-def fee_paid(check_terms: CheckTerms, fee_earner: bytes | None) -> CheckPayment:
+def fee_paid(terms: CheckTerms, fee_earner: bytes | None) -> CheckPayment:
     """Return the payment of the audit fee: to the auditor with the upheld opinion, else to the audit pot."""
-    return CheckPayment(
-        (check_purse(check_terms.customer, LEAF_FEE),), Counter({fee_earner or AUDIT_POT: check_terms.fee})
-    )
+    return CheckPayment((check_purse(terms.customer, LEAF_FEE),), Counter({fee_earner or AUDIT_POT: terms.fee}))
 
 
-def answerers(check_terms: CheckTerms) -> tuple[CheckPurse, ...]:
+def answerers(terms: CheckTerms) -> tuple[CheckPurse, ...]:
     """Return the holds that secure the result."""
-    return tuple(check_purse(answerer.account, COLLATERAL) for answerer in check_terms.answerers)
+    return tuple(check_purse(answerer.account, COLLATERAL) for answerer in terms.answerers)
 
 
-def wrong_sums(check_trace: CheckTrace, payments: Sequence[CheckPayment]) -> Iterator[str]:
+def wrong_sums(trace: CheckTrace, payments: Sequence[CheckPayment]) -> Iterator[str]:
     """Yield each difference between the batch's payments and the required ones, and each payment beside them."""
-    paid_by_purse = payments_by_purse(check_trace)
-    for check_payment in payments:
+    paid_by_purse = payments_by_purse(trace)
+    for payment in payments:
         paid_grains: Counter[CheckPayee] = Counter()
-        for purse_of_payment in check_payment.purses:
+        for purse_of_payment in payment.purses:
             paid_grains += paid_by_purse.get(purse_of_payment, Counter())
-        dues_by_payee = check_payment.to_others()
+        dues_by_payee = payment.to_others()
         if paid_grains != dues_by_payee:
             yield (
-                f"{_named_purses(check_payment.purses)} paid {_shown_dues(paid_grains)}, and not "
-                f"{_shown_dues(dues_by_payee)}"
+                f"{_named_purses(payment.purses)} paid {_shown_dues(paid_grains)}, and not {_shown_dues(dues_by_payee)}"
             )
-    paying_purses = {purse_of_payment for check_payment in payments for purse_of_payment in check_payment.purses}
+    paying_purses = {purse_of_payment for payment in payments for purse_of_payment in payment.purses}
     for purse_of_payment, paid_grains in paid_by_purse.items():
         if purse_of_payment not in paying_purses and paid_grains:
             yield f"{_named_purses([purse_of_payment])} paid {_shown_dues(paid_grains)}, and did nothing wrong"
-    yield from _left_behind(check_trace)
+    yield from _left_behind(trace)
 
 
-def payments_by_purse(check_trace: CheckTrace) -> dict[CheckPurse, Counter[CheckPayee]]:
+def payments_by_purse(trace: CheckTrace) -> dict[CheckPurse, Counter[CheckPayee]]:
     """Return the payments from holds of the batch and its cases, by payer and payee."""
     paid_by_purse: dict[CheckPurse, Counter[CheckPayee]] = {}
     reason_names = {reason_name.name for reason_name in HOLD_REASONS}
-    for check_event in check_trace.events(Paid):
-        if check_event.reason.name in reason_names:
-            paid_by_purse.setdefault((check_event.who, check_event.reason.name), Counter())[check_event.payee] += (
-                check_event.amount
-            )
+    for event in trace.events(Paid):
+        if event.reason.name in reason_names:
+            paid_by_purse.setdefault((event.who, event.reason.name), Counter())[event.payee] += event.amount
     return paid_by_purse
 
 
-def grains_lost_by(check_trace: CheckTrace, purses: Iterable[CheckPurse]) -> int:
+def grains_lost_by(trace: CheckTrace, purses: Iterable[CheckPurse]) -> int:
     """Return the total payments from these holds."""
-    paid_by_purse = payments_by_purse(check_trace)
+    paid_by_purse = payments_by_purse(trace)
     return sum(sum(paid_by_purse.get(paying_purse, Counter()).values()) for paying_purse in purses)
 
 
-def _left_behind(check_trace: CheckTrace) -> Iterator[str]:
+def _left_behind(trace: CheckTrace) -> Iterator[str]:
     """Yield each seat or bond that is still locked."""
     locked_balances: Counter[CheckPurse] = Counter()
-    for _, check_event in check_trace.happened:
-        if isinstance(check_event, HoldEvent) and check_event.reason.name in (
-            LEAF_SEAT.name,
-            LEAF_BOND.name,
-            JUDGE_SEAT.name,
-        ):
-            locked_balances[check_event.who, check_event.reason.name] += (
-                check_event.amount if isinstance(check_event, Locked) else -check_event.amount
+    for _, event in trace.happened:
+        if isinstance(event, HoldEvent) and event.reason.name in (LEAF_SEAT.name, LEAF_BOND.name, JUDGE_SEAT.name):
+            locked_balances[event.who, event.reason.name] += (
+                event.amount if isinstance(event, Locked) else -event.amount
             )
     for locked_purse, remaining_grains in locked_balances.items():
         if remaining_grains:
@@ -218,161 +194,139 @@ class LeafFigures:
     """The holds that secured it."""
 
 
-def expected_of(batch_facts: BatchFacts) -> ExpectedEnd:
+def expected_of(facts: BatchFacts) -> ExpectedEnd:
     """Return the required end of the check, given the draws of auditors and of inspected proofs."""
-    expected_end = ExpectedEnd()
-    check_terms, check_trace, shown = batch_facts.terms, batch_facts.trace, batch_facts.shown()
+    expected = ExpectedEnd()
+    terms, trace, shown = facts.terms, facts.trace, facts.shown()
     if not shown:
-        expected_end.outcome, expected_end.found_by = CheckOutcome.WITHHELD, "the draw, which it could not show"
-        expected_end.guilty = _answerer_holds(check_terms)
-        expected_end.payments = [withheld_paid(check_terms), fee_paid(check_terms, None)]
-        return expected_end
-    for auditor in check_trace.auditors:
-        _expect_audit(expected_end, batch_facts, auditor)
-    if expected_end.outcome is not CheckOutcome.REFUTED:
-        _expect_dispute(expected_end, batch_facts)
-    expected_end.payments.append(fee_paid(check_terms, expected_end.earner))
-    return expected_end
+        expected.outcome, expected.found_by = CheckOutcome.WITHHELD, "the draw, which it could not show"
+        expected.guilty = _answerer_holds(terms)
+        expected.payments = [withheld_paid(terms), fee_paid(terms, None)]
+        return expected
+    for auditor in trace.auditors:
+        _expect_audit(expected, facts, auditor)
+    if expected.outcome is not CheckOutcome.REFUTED:
+        _expect_dispute(expected, facts)
+    expected.payments.append(fee_paid(terms, expected.earner))
+    return expected
 
 
-def figures_of(batch_facts: BatchFacts) -> LeafFigures:
+def figures_of(facts: BatchFacts) -> LeafFigures:
     """Return the figures of one batch."""
-    expected_end, check_trace = expected_of(batch_facts), batch_facts.trace
-    guilty_purses = [guilty_purse for guilty_purse, _ in expected_end.guilty]
-    settled_at = next((settled_height for settled_height, _ in check_trace.all(UnitSettled)), check_trace.ended_at)
+    expected, trace = expected_of(facts), facts.trace
+    guilty_purses = [guilty_purse for guilty_purse, _ in expected.guilty]
+    settled_at = next((settled_height for settled_height, _ in trace.all(UnitSettled)), trace.ended_at)
     return LeafFigures(
-        found_by=expected_end.found_by,
-        chance_ppm=int(batch_facts.chance() * PPM),
-        blocks=check_trace.ended_at - settled_at,
-        price=batch_facts.terms.price,
-        lost=grains_lost_by(check_trace, guilty_purses),
-        due=sum(
-            check_payment.lost() for check_payment in expected_end.payments if check_payment.purses[0] in guilty_purses
-        ),
-        held=sum(held_grains for _, held_grains in expected_end.guilty),
+        found_by=expected.found_by,
+        chance_ppm=int(facts.chance() * PPM),
+        blocks=trace.ended_at - settled_at,
+        price=facts.terms.price,
+        lost=grains_lost_by(trace, guilty_purses),
+        due=sum(payment.lost() for payment in expected.payments if payment.purses[0] in guilty_purses),
+        held=sum(held_grains for _, held_grains in expected.guilty),
     )
 
 
-def failures_of(batch_facts: BatchFacts) -> list[str]:
+def failures_of(facts: BatchFacts) -> list[str]:
     """Return a sentence for each failed requirement."""
-    check_trace = batch_facts.trace
-    if check_trace.ended is None or check_trace.terms is None:
-        return [f"its check has not ended: {', '.join(check_trace.unexpected())}"]
-    expected_end = expected_of(batch_facts)
-    failures = [
-        f"no account should have received it: {unexpected_event}" for unexpected_event in check_trace.unexpected()
-    ]
-    failures += [*_answer_failures(batch_facts), *expected_end.wrong_words]
-    return [*failures, *_end_failures(batch_facts, expected_end), *wrong_sums(check_trace, expected_end.payments)]
+    trace = facts.trace
+    if trace.ended is None or trace.terms is None:
+        return [f"its check has not ended: {', '.join(trace.unexpected())}"]
+    expected = expected_of(facts)
+    failures = [f"no account should have received it: {event}" for event in trace.unexpected()]
+    failures += [*_answer_failures(facts), *expected.wrong_words]
+    return [*failures, *_end_failures(facts, expected), *wrong_sums(trace, expected.payments)]
 
 
-def _expect_audit(expected_end: ExpectedEnd, batch_facts: BatchFacts, auditor: bytes) -> None:
+def _expect_audit(expected: ExpectedEnd, facts: BatchFacts, auditor: bytes) -> None:
     """Add the required opinion of one auditor, and its consequence."""
-    check_trace, check_terms = batch_facts.trace, batch_facts.terms
-    wrong_leaves = [shown_leaf for shown_leaf in batch_facts.shown() if not batch_facts.is_right(shown_leaf)]
-    is_lazy = auditor in batch_facts.lazy
+    trace, terms = facts.trace, facts.terms
+    wrong_leaves = [leaf for leaf in facts.shown() if not facts.is_right(leaf)]
+    is_lazy = auditor in facts.lazy
     if wrong_leaves and not is_lazy:
-        leaf_doubt, claim = check_trace.doubt_of(auditor), batch_facts.right_claim(wrong_leaves[0].index)
-        if leaf_doubt is None or (leaf_doubt.doubt.shown, leaf_doubt.doubt.found) != (wrong_leaves[0], claim):
-            expected_end.wrong_words.append(
-                f"an auditor should have doubted leaf {wrong_leaves[0].index}, and said {leaf_doubt}"
+        doubt, claim = trace.doubt_of(auditor), facts.right_claim(wrong_leaves[0].index)
+        if doubt is None or (doubt.doubt.shown, doubt.doubt.found) != (wrong_leaves[0], claim):
+            expected.wrong_words.append(
+                f"an auditor should have doubted leaf {wrong_leaves[0].index}, and said {doubt}"
             )
             return
-        _expect_refutation(expected_end, batch_facts, check_trace.case(leaf_doubt.case), _answerer_holds(check_terms))
-        expected_end.earner, expected_end.found_by = auditor, "its auditor, by a drawn leaf"
+        _expect_refutation(expected, facts, trace.case(doubt.case), _answerer_holds(terms))
+        expected.earner, expected.found_by = auditor, "its auditor, by a drawn leaf"
         return
-    passed_proof = next(
-        (check_event.proof for check_event in check_trace.events(LeavesPassed) if check_event.auditor == auditor), None
-    )
-    if passed_proof is None or (passed_proof == batch_facts.right_proof(auditor)) == is_lazy:
-        expected_end.wrong_words.append(f"an auditor passed with {'a right proof' if passed_proof else 'nothing'}")
-    check_case_found = check_trace.watched_case(auditor)
+    passed_proof = next((event.proof for event in trace.events(LeavesPassed) if event.auditor == auditor), None)
+    if passed_proof is None or (passed_proof == facts.right_proof(auditor)) == is_lazy:
+        expected.wrong_words.append(f"an auditor passed with {'a right proof' if passed_proof else 'nothing'}")
+    check_case_found = trace.watched_case(auditor)
     if is_lazy and check_case_found is not None:
-        seat_purses = [(check_purse(auditor, LEAF_SEAT), seat_hold(check_terms.collateral, check_terms.fee))]
-        expected_end.guilty += seat_purses
-        expected_end.payments.append(
-            lies_paid(check_case_found, seat_purses, check_terms.customer, check_terms.fee, check_terms.fee)
-        )
-        expected_end.found_by = "the courts, which looked at a proof"
+        seat_purses = [(check_purse(auditor, LEAF_SEAT), seat_hold(terms.collateral, terms.fee))]
+        expected.guilty += seat_purses
+        expected.payments.append(lies_paid(check_case_found, seat_purses, terms.customer, terms.fee, terms.fee))
+        expected.found_by = "the courts, which looked at a proof"
         return
-    expected_end.earner, expected_end.outcome = auditor, CheckOutcome.PASSED
+    expected.earner, expected.outcome = auditor, CheckOutcome.PASSED
 
 
-def _expect_dispute(expected_end: ExpectedEnd, batch_facts: BatchFacts) -> None:
+def _expect_dispute(expected: ExpectedEnd, facts: BatchFacts) -> None:
     """Add the required dispute of the customer, after all auditors, and its consequence."""
-    check_trace, check_terms, batch_scene = batch_facts.trace, batch_facts.terms, batch_facts.scene
-    leaf_doubt = check_trace.doubt_of(check_terms.customer)
-    customer_doubt = None if leaf_doubt is None else leaf_doubt.doubt
-    may_find = batch_scene.customer is BatchCustomer.LOOKS and bool(batch_facts.wrong_outputs())
-    if (customer_doubt is not None) != (may_find or batch_scene.customer is BatchCustomer.LIES):
-        expected_end.wrong_words.append(f"its customer disputed {customer_doubt}")
-    if leaf_doubt is None or customer_doubt is None:
+    trace, terms, scene = facts.trace, facts.terms, facts.scene
+    doubt = trace.doubt_of(terms.customer)
+    customer_doubt = None if doubt is None else doubt.doubt
+    may_find = scene.customer is BatchCustomer.LOOKS and bool(facts.wrong_outputs())
+    if (customer_doubt is not None) != (may_find or scene.customer is BatchCustomer.LIES):
+        expected.wrong_words.append(f"its customer disputed {customer_doubt}")
+    if doubt is None or customer_doubt is None:
         return
-    check_case_found = check_trace.case(leaf_doubt.case)
-    if batch_facts.is_right(customer_doubt.shown):
-        bond_purses = [(check_purse(check_terms.customer, LEAF_BOND), FIRST_JUDGES * check_terms.judge_fee)]
-        expected_end.guilty += bond_purses
-        expected_end.payments.append(
-            lies_paid(check_case_found, bond_purses, check_terms.customer, check_terms.price, check_terms.judge_fee)
-        )
-        expected_end.found_by = "judges, for the racers that answered"
+    check_case_found = trace.case(doubt.case)
+    if facts.is_right(customer_doubt.shown):
+        bond_purses = [(check_purse(terms.customer, LEAF_BOND), FIRST_JUDGES * terms.judge_fee)]
+        expected.guilty += bond_purses
+        expected.payments.append(lies_paid(check_case_found, bond_purses, terms.customer, terms.price, terms.judge_fee))
+        expected.found_by = "judges, for the racers that answered"
         return
-    liar_holds = _answerer_holds(check_terms)
-    if expected_end.earner in batch_facts.lazy and customer_doubt.shown in check_trace.shown:
-        assert expected_end.earner is not None, "no judge is lazy"
-        liar_holds.append(
-            (check_purse(expected_end.earner, LEAF_SEAT), seat_hold(check_terms.collateral, check_terms.fee))
-        )
-        expected_end.earner = None
-    _expect_refutation(expected_end, batch_facts, check_case_found, liar_holds)
-    expected_end.found_by = "its customer, which looked"
+    liar_holds = _answerer_holds(terms)
+    if expected.earner in facts.lazy and customer_doubt.shown in trace.shown:
+        assert expected.earner is not None, "no judge is lazy"
+        liar_holds.append((check_purse(expected.earner, LEAF_SEAT), seat_hold(terms.collateral, terms.fee)))
+        expected.earner = None
+    _expect_refutation(expected, facts, check_case_found, liar_holds)
+    expected.found_by = "its customer, which looked"
 
 
 def _expect_refutation(
-    expected_end: ExpectedEnd,
-    batch_facts: BatchFacts,
-    check_case_ended: CheckCase,
-    liar_holds: list[tuple[CheckPurse, int]],
+    expected: ExpectedEnd, facts: BatchFacts, check_case_ended: CheckCase, liar_holds: list[tuple[CheckPurse, int]]
 ) -> None:
-    check_terms = batch_facts.terms
-    expected_end.outcome = CheckOutcome.REFUTED
-    expected_end.guilty += liar_holds
-    expected_end.payments.append(
-        lies_paid(check_case_ended, liar_holds, check_terms.customer, check_terms.price, check_terms.judge_fee)
-    )
+    terms = facts.terms
+    expected.outcome = CheckOutcome.REFUTED
+    expected.guilty += liar_holds
+    expected.payments.append(lies_paid(check_case_ended, liar_holds, terms.customer, terms.price, terms.judge_fee))
 
 
-def _answer_failures(batch_facts: BatchFacts) -> Iterator[str]:
+def _answer_failures(facts: BatchFacts) -> Iterator[str]:
     """Yield each difference between the scene's statement and the settled result or the shown leaves."""
-    check_trace, told_batch = batch_facts.trace, batch_facts.told
-    settlements = check_trace.events(UnitSettled)
+    trace, batch = facts.trace, facts.told
+    settlements = trace.events(UnitSettled)
     if len(settlements) != 1:
         yield f"it was settled {len(settlements)} times"
-    for check_event in settlements:
-        if check_event.output_root != batch_root(told_batch.totals):
+    for event in settlements:
+        if event.output_root != batch_root(batch.totals):
             yield "another result was settled than this scene states"
-        if check_event.winner not in check_trace.racers:
+        if event.winner not in trace.racers:
             yield "another account was paid"
-    if check_trace.shown != batch_facts.shown() or len(check_trace.all(LeavesShown)) != bool(batch_facts.shown()):
-        yield (
-            f"the leaves {[shown_leaf.index for shown_leaf in check_trace.shown]} were shown, and not "
-            f"{batch_facts.shown()}"
-        )
+    if trace.shown != facts.shown() or len(trace.all(LeavesShown)) != bool(facts.shown()):
+        yield (f"the leaves {[leaf.index for leaf in trace.shown]} were shown, and not {facts.shown()}")
 
 
-def _end_failures(batch_facts: BatchFacts, expected_end: ExpectedEnd) -> Iterator[str]:
-    check_trace, check_terms = batch_facts.trace, batch_facts.terms
-    assert check_trace.ended is not None, "looked at before"
-    if (check_trace.ended.outcome, check_trace.ended.earner) != (expected_end.outcome, expected_end.earner):
-        yield f"its check ended {check_trace.ended}, and not {expected_end.outcome.name} with {expected_end.earner!r}"
-    is_lost = expected_end.outcome in (CheckOutcome.REFUTED, CheckOutcome.WITHHELD)
-    slashed_providers = sorted(provider_slash.provider for provider_slash in check_trace.events(ProviderSlashed))
-    if slashed_providers != (
-        sorted(answerer_account for answerer_account, _ in answerers(check_terms)) if is_lost else []
-    ):
-        yield f"{len(slashed_providers)} of {len(check_trace.racers)} that answered lost their collateral"
+def _end_failures(facts: BatchFacts, expected: ExpectedEnd) -> Iterator[str]:
+    trace, terms = facts.trace, facts.terms
+    assert trace.ended is not None, "looked at before"
+    if (trace.ended.outcome, trace.ended.earner) != (expected.outcome, expected.earner):
+        yield f"its check ended {trace.ended}, and not {expected.outcome.name} with {expected.earner!r}"
+    is_lost = expected.outcome in (CheckOutcome.REFUTED, CheckOutcome.WITHHELD)
+    slashed_providers = sorted(slash.provider for slash in trace.events(ProviderSlashed))
+    if slashed_providers != (sorted(account for account, _ in answerers(terms)) if is_lost else []):
+        yield f"{len(slashed_providers)} of {len(trace.racers)} that answered lost their collateral"
 
 
-def _answerer_holds(check_terms: CheckTerms) -> list[tuple[CheckPurse, int]]:
-    held_grains = [answerer.held for answerer in check_terms.answerers]
-    return list(zip(answerers(check_terms), held_grains, strict=True))
+def _answerer_holds(terms: CheckTerms) -> list[tuple[CheckPurse, int]]:
+    held_grains = [answerer.held for answerer in terms.answerers]
+    return list(zip(answerers(terms), held_grains, strict=True))

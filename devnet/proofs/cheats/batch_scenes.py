@@ -14,25 +14,9 @@ from gpu_tasks.batches.leaf_draws import covers, leaves_to_check, weight_floor
 from gpu_tasks.batches.requests import TOKEN, work_of
 from gpu_tasks.batches.sum_tree import LeafPath, before, leaf_claim, path_claim
 from gpu_tasks.market.courts.events import CaseEnded, CaseOpened, JudgeCharged, OpinionOpened
-from gpu_tasks.market.inference.events import (
-    RaceMissed,
-    UnitDisputed,
-    UnitMatched,
-    UnitRefunded,
-    UnitRequeued,
-)
-from gpu_tasks.market.leaf_checks.checks import (
-    CheckTerms,
-    ShownLeaf,
-    check_case,
-)
-from gpu_tasks.market.leaf_checks.events import (
-    AuditorDrawn,
-    AuditorSilent,
-    LeafCheckEnded,
-    LeafDoubted,
-    LeavesDrawn,
-)
+from gpu_tasks.market.inference.events import RaceMissed, UnitDisputed, UnitMatched, UnitRefunded, UnitRequeued
+from gpu_tasks.market.leaf_checks.checks import CheckTerms, ShownLeaf, check_case
+from gpu_tasks.market.leaf_checks.events import AuditorDrawn, AuditorSilent, LeafCheckEnded, LeafDoubted, LeavesDrawn
 from gpu_tasks.market.leaf_checks.proofs import leaves_proof
 from runtime.pallets.staking.trust_lock import Locked, Paid, Unlocked
 
@@ -141,7 +125,7 @@ class CheckTrace(EventTrace):
     @property
     def auditors(self) -> list[bytes]:
         """Its auditors, in the order of their draws."""
-        return [check_event.auditor for check_event in self.events(AuditorDrawn)]
+        return [event.auditor for event in self.events(AuditorDrawn)]
 
     @property
     def ended(self) -> LeafCheckEnded | None:
@@ -151,47 +135,32 @@ class CheckTrace(EventTrace):
     @property
     def ended_at(self) -> int:
         """The block at the end of its check, or 0."""
-        return next((event_height for event_height, _ in self.all(LeafCheckEnded)), 0)
+        return next((height for height, _ in self.all(LeafCheckEnded)), 0)
 
     def unexpected(self) -> list[str]:
         """Return each event that no scene contains, and each refusal."""
-        unexpected_events = [
-            (event_height, check_event)
-            for event_height, check_event in self.happened
-            if isinstance(check_event, UNEXPECTED)
-        ]
-        return [
-            *(
-                f"{type(check_event).__name__} in block {event_height}"
-                for event_height, check_event in unexpected_events
-            ),
-            *self.refused,
-        ]
+        unexpected_events = [(height, event) for height, event in self.happened if isinstance(event, UNEXPECTED)]
+        return [*(f"{type(event).__name__} in block {height}" for height, event in unexpected_events), *self.refused]
 
     def doubt_of(self, account: bytes) -> LeafDoubted | None:
         """Return the doubt of an auditor or of the customer, or None."""
-        return next(
-            (leaf_doubt for leaf_doubt in self.events(LeafDoubted) if leaf_doubt.doubt.doubter == account), None
-        )
+        return next((doubt for doubt in self.events(LeafDoubted) if doubt.doubt.doubter == account), None)
 
     def case(self, case_id: bytes) -> CheckCase:
         """Return a case of the batch."""
-        case_opinions = [check_event for check_event in self.events(OpinionOpened) if check_event.case == case_id]
+        case_opinions = [event for event in self.events(OpinionOpened) if event.case == case_id]
         return CheckCase(
-            case_opinions,
-            next((check_event for check_event in self.events(CaseEnded) if check_event.case == case_id), None),
+            case_opinions, next((event for event in self.events(CaseEnded) if event.case == case_id), None)
         )
 
     def watched_case(self, auditor: bytes) -> CheckCase | None:
         """Return the case about an auditor's proof, or None if the courts did not inspect it."""
-        leaf_doubt, newest_auditor = {check_event.case for check_event in self.events(LeafDoubted)}, b""
-        for _, check_event in self.happened:
-            if isinstance(check_event, AuditorDrawn):
-                newest_auditor = check_event.auditor
-            elif (
-                isinstance(check_event, CaseOpened) and check_event.case not in leaf_doubt and newest_auditor == auditor
-            ):
-                return self.case(check_event.case)
+        doubt, newest_auditor = {event.case for event in self.events(LeafDoubted)}, b""
+        for _, event in self.happened:
+            if isinstance(event, AuditorDrawn):
+                newest_auditor = event.auditor
+            elif isinstance(event, CaseOpened) and event.case not in doubt and newest_auditor == auditor:
+                return self.case(event.case)
         return None
 
 
@@ -213,11 +182,9 @@ class BatchFacts:
 
     def drawn(self) -> list[LeafPath | None]:
         """Return the path to show for each point that the beacon drew, or None if there is no path."""
-        leaf_draw, check_terms = self.trace.drawn, self.terms
+        leaf_draw, terms = self.trace.drawn, self.terms
         assert leaf_draw is not None, "a batch that is settled has leaves drawn"
-        return drawn_paths(
-            self.told, leaf_draw.seed, self.trace.unit, _leaf_floor(check_terms), check_terms.input_share
-        )
+        return drawn_paths(self.told, leaf_draw.seed, self.trace.unit, _leaf_floor(terms), terms.input_share)
 
     def shown(self) -> tuple[ShownLeaf, ...]:
         """Return each drawn leaf once. Return none if a point has no path or the answerer withholds all."""
@@ -227,9 +194,9 @@ class BatchFacts:
             return ()
         return tuple(dict.fromkeys(ShownLeaf(leaf_path.index, path_claim(leaf_path)) for leaf_path in shown_paths))
 
-    def is_right(self, shown_leaf: ShownLeaf) -> bool:
+    def is_right(self, leaf: ShownLeaf) -> bool:
         """Return whether recomputing the leaf confirms its claim."""
-        return shown_leaf.claim == self.right_claim(shown_leaf.index)
+        return leaf.claim == self.right_claim(leaf.index)
 
     def right_claim(self, leaf_index: int) -> bytes:
         """Return the right claim about a leaf."""
@@ -247,25 +214,25 @@ class BatchFacts:
     def right_proof(self, auditor: bytes) -> bytes:
         """Return the proof of an auditor that has computed the drawn leaves and found them right."""
         right_answers, right_leaves = self.right, self.right.leaves
-        digests = [right_leaves[shown_leaf.index].digest for shown_leaf in self.shown()]
+        digests = [right_leaves[leaf.index].digest for leaf in self.shown()]
         return leaves_proof(right_answers.genesis, right_answers.unit, auditor, right_answers.salt, digests)
 
     def chance(self) -> Fraction:
         """Return the chance that some drawn point hits a lie or a leaf that cannot be shown."""
         if self.scene.hides:
             return Fraction(1)
-        check_terms, batch_totals, told_batch = self.terms, self.told.totals, self.told
-        leaf_floor, input_share = _leaf_floor(check_terms), check_terms.input_share
+        terms, batch_totals, batch = self.terms, self.told.totals, self.told
+        floor, input_share = _leaf_floor(terms), terms.input_share
         sound_work = 0
         # A leaf whose claim is right protects the lie only as far as its path covers the drawn points.
-        for leaf_path in told_batch.paths:
-            leaf_work = work_of(input_share, leaf_path.tokens_in, leaf_path.tokens_out + leaf_floor)
-            work_before = work_of(input_share, *_tokens_before(told_batch, leaf_path, leaf_floor))
-            is_covered = covers(batch_totals, leaf_floor, leaf_path, work_before, input_share=input_share)
+        for leaf_path in batch.paths:
+            leaf_work = work_of(input_share, leaf_path.tokens_in, leaf_path.tokens_out + floor)
+            work_before = work_of(input_share, *_tokens_before(batch, leaf_path, floor))
+            is_covered = covers(batch_totals, floor, leaf_path, work_before, input_share=input_share)
             sound_work += leaf_work if is_covered and path_claim(leaf_path) == self.right_claim(leaf_path.index) else 0
         total_work = (
             work_of(input_share, batch_totals.tokens_in, batch_totals.tokens_out)
-            + batch_totals.requests * leaf_floor * TOKEN
+            + batch_totals.requests * floor * TOKEN
         )
         return 1 - Fraction(sound_work, total_work) ** leaves_to_check(batch_totals.requests)
 
@@ -276,11 +243,11 @@ class BatchFacts:
         return self.trace.terms
 
 
-def _leaf_floor(check_terms: CheckTerms) -> int:
-    return weight_floor(check_terms.allowed, check_terms.requests)
+def _leaf_floor(terms: CheckTerms) -> int:
+    return weight_floor(terms.allowed, terms.requests)
 
 
-def _tokens_before(told_batch: ToldBatch, leaf_path: LeafPath, leaf_floor: int) -> tuple[int, int]:
+def _tokens_before(batch: ToldBatch, leaf_path: LeafPath, floor: int) -> tuple[int, int]:
     """Return the tokens in, and the tokens out with each leaf's floor, of all leaves before a path's leaf."""
-    tokens_in, tokens_out = before(told_batch.totals, leaf_path)
-    return tokens_in, tokens_out + leaf_path.index * leaf_floor
+    tokens_in, tokens_out = before(batch.totals, leaf_path)
+    return tokens_in, tokens_out + leaf_path.index * floor

@@ -84,8 +84,8 @@ def asked_batch_of_all() -> AskedBatch:
     workload_form, workload = form_named(WORKLOAD), open_workload(WORKLOAD)
     numbered_prompts = enumerate(read_prompts(DEFAULT_PROMPTS, REQUEST_COUNT))
     requests = tuple(
-        workload_form.encode(prompt_text, TOKENS_PER_REQUEST, {}, prompt_number.to_bytes(32, "little"))
-        for prompt_number, prompt_text in numbered_prompts
+        workload_form.encode(prompt, TOKENS_PER_REQUEST, {}, prompt_number.to_bytes(32, "little"))
+        for prompt_number, prompt in numbered_prompts
     )
     outputs: list[bytes | None] = [None] * len(requests)
     for request_index, output in workload.run_many(requests):
@@ -93,48 +93,46 @@ def asked_batch_of_all() -> AskedBatch:
     return AskedBatch(requests, outcomes_of(workload_form, requests, outputs))
 
 
-async def post_units(
-    chain_client: ChainClient, asked_batch: AskedBatch, unit_count: int, racers: int
-) -> list[RightAnswers]:
+async def post_units(chain: ChainClient, batch: AskedBatch, unit_count: int, racers: int) -> list[RightAnswers]:
     """Post `count` identical units in one transaction. Return the right answers of each."""
-    service = await market_reads.service(chain_client, SERVICE_NUMBER)
+    service = await market_reads.service(chain, SERVICE_NUMBER)
     if service is None:
         raise DevnetError(f"there is no service {SERVICE_NUMBER}")
     workload_form, customer_keypair = form_named(WORKLOAD), keypair_from_suri(CUSTOMER_KEY)
-    tokens_in, tokens_max = sum(map(workload_form.cost_in, asked_batch.requests)), REQUEST_COUNT * ALLOWED_TOKENS
+    tokens_in, tokens_max = sum(map(workload_form.cost_in, batch.requests)), REQUEST_COUNT * ALLOWED_TOKENS
     price_grains = price_of(RATE_GRAINS, work_of(service.terms.input_share, tokens_in, tokens_max))
-    asked_unit = AskedUnit.of(encode_requests(asked_batch.requests), REQUEST_COUNT, tokens_in, tokens_max, price_grains)
+    asked_unit = AskedUnit.of(encode_requests(batch.requests), REQUEST_COUNT, tokens_in, tokens_max, price_grains)
     # Clients refuse private addresses by default, and a devnet has no others.
-    async with BlobClient(private=True) as blob_client:
-        units_terms = await Sealer(chain_client, blob_client, customer_keypair, SERVICE_NUMBER, racers).terms(
+    async with BlobClient(private=True) as blobs:
+        units_terms = await Sealer(chain, blobs, customer_keypair, SERVICE_NUMBER, racers).terms(
             [asked_unit] * unit_count, lambda: None
         )
-        leaf_salts = [await _salt_of_unit(chain_client, blob_client, terms_of_unit) for terms_of_unit in units_terms]
-    posting_outcome = await chain_client.submit(unit_posting(SERVICE_NUMBER).call(units_terms), customer_keypair)
-    unit_ids = [chain_event.unit for chain_event in posting_outcome.events if isinstance(chain_event, UnitPosted)]
+        leaf_salts = [await _salt_of_unit(chain, blobs, terms_of_unit) for terms_of_unit in units_terms]
+    posting_outcome = await chain.submit(unit_posting(SERVICE_NUMBER).call(units_terms), customer_keypair)
+    unit_ids = [event.unit for event in posting_outcome.events if isinstance(event, UnitPosted)]
     if len(unit_ids) != unit_count:
         raise DevnetError(f"{len(unit_ids)} of {unit_count} units were posted: {posting_outcome.error}")
     return [
-        RightAnswers(chain_client.genesis_hash, unit_id, leaf_salt, asked_batch.outcomes, token_maxima(terms_of_unit))
+        RightAnswers(chain.genesis_hash, unit_id, leaf_salt, batch.outcomes, token_maxima(terms_of_unit))
         for unit_id, leaf_salt, terms_of_unit in zip(unit_ids, leaf_salts, units_terms, strict=True)
     ]
 
 
-async def _salt_of_unit(chain_client: ChainClient, blob_client: BlobClient, unit_terms: UnitTerms) -> bytes:
+async def _salt_of_unit(chain: ChainClient, blobs: BlobClient, terms: UnitTerms) -> bytes:
     """Return the salt of the unit's leaves, from its sealed input."""
-    endpoints = endpoints_of(await market_reads.providers(chain_client))
-    sealed_input = await blob_client.get(unit_terms.input_root, stores_for(unit_terms.input_root, endpoints))
+    endpoints = endpoints_of(await market_reads.providers(chain))
+    sealed_input = await blobs.get(terms.input_root, stores_for(terms.input_root, endpoints))
     return decode_input(SealKey.of(keypair_from_suri(CUSTOMER_KEY)).open(sealed_input)).salt
 
 
-async def dispute_falsely(chain_client: ChainClient, right_answers: RightAnswers, leaf_index: int) -> str | None:
+async def dispute_falsely(chain: ChainClient, right_answers: RightAnswers, leaf_index: int) -> str | None:
     """Dispute a right leaf with an invented claim. Return the chain's reason if it refuses."""
     right_leaves: Sequence[Leaf] = right_answers.leaves
     right_leaf = right_leaves[leaf_index]
     dispute_call = WrongLeaf(
         leaf_index, tuple(right_leaves), Leaf(right_leaf.tokens_in, right_leaf.tokens_out, bytes(32))
     ).dispute(right_answers.unit)
-    return (await chain_client.submit(dispute_call, keypair_from_suri(CUSTOMER_KEY))).error
+    return (await chain.submit(dispute_call, keypair_from_suri(CUSTOMER_KEY))).error
 
 
 @dataclass(slots=True)
@@ -162,71 +160,60 @@ class SceneRound:
         """Assign the daemons, post, and follow all batches to the ends of their checks. Return the facts of each."""
         modes_by_provider: dict[str, str | None] = {}
         member_names = iter(member.name for member in self.stage.devnet.members)
-        for batch_scene in self.scenes:
-            for provider_name in islice(member_names, batch_scene.racers):
-                modes_by_provider[provider_name] = batch_scene.mode
-                self.scenes_by_stash[dev_accounts.stash(provider_name)] = batch_scene
+        for scene in self.scenes:
+            for provider_name in islice(member_names, scene.racers):
+                modes_by_provider[provider_name] = scene.mode
+                self.scenes_by_stash[dev_accounts.stash(provider_name)] = scene
         others_mode = self.scenes[0].others
         assign_daemons(self.stage, modes_by_provider, others_mode)
-        block_follower = BlockFollower(self.stage, self._take_event, self.stage.next_height())
+        follower = BlockFollower(self.stage, self._take_event, self.stage.next_height())
         self.stage.ask(self._post_units)
-        block_follower.until("the end of every check", self._have_ended, BLOCKS_MAX, self._let_customers_act)
+        follower.until("the end of every check", self._have_ended, BLOCKS_MAX, self._let_customers_act)
         modes_by_provider |= {
             member.name: others_mode for member in self.stage.devnet.members if member.name not in modes_by_provider
         }
         lazy_stashes = frozenset(
-            dev_accounts.stash(provider_name)
-            for provider_name, cheat_mode in modes_by_provider.items()
-            if cheat_mode == LAZY_MODE
+            dev_accounts.stash(provider_name) for provider_name, mode in modes_by_provider.items() if mode == LAZY_MODE
         )
         return [
-            BatchFacts(self._scene_of_batch(checked_batch), checked_batch.right, checked_batch.trace, lazy_stashes)
-            for checked_batch in self.batches
+            BatchFacts(self._scene_of_batch(batch), batch.right, batch.trace, lazy_stashes) for batch in self.batches
         ]
 
     def _have_ended(self) -> bool:
-        return all(checked_batch.trace.ended is not None for checked_batch in self.batches)
+        return all(batch.trace.ended is not None for batch in self.batches)
 
-    def _scene_of_batch(self, checked_batch: CheckedBatch) -> BatchScene:
+    def _scene_of_batch(self, batch: CheckedBatch) -> BatchScene:
         """Return the batch's scene. Racers are drawn, so only they identify it."""
-        return self.scenes_by_stash[checked_batch.trace.racers[0]]
+        return self.scenes_by_stash[batch.trace.racers[0]]
 
-    async def _post_units(self, chain_client: ChainClient) -> None:
-        right_answers_of_all = await post_units(chain_client, self.batch, len(self.scenes), self.scenes[0].racers)
+    async def _post_units(self, chain: ChainClient) -> None:
+        right_answers_of_all = await post_units(chain, self.batch, len(self.scenes), self.scenes[0].racers)
         self.batches = [
             CheckedBatch(right_answers, CheckTrace(unit=right_answers.unit)) for right_answers in right_answers_of_all
         ]
 
-    async def _take_event(
-        self, chain_client: ChainClient, event_height: int, block_hash: bytes, chain_event: object
-    ) -> None:
-        for checked_batch in self.batches:
-            checked_batch.trace.take(event_height, chain_event)
-            await _record_check(chain_client, block_hash, checked_batch.trace, chain_event)
+    async def _take_event(self, chain: ChainClient, height: int, block_hash: bytes, event: object) -> None:
+        for batch in self.batches:
+            batch.trace.take(height, event)
+            await _record_check(chain, block_hash, batch.trace, event)
 
     def _let_customers_act(self) -> None:
-        for checked_batch in self.batches:
-            self.stage.ask(partial(self._let_customer_act, checked_batch=checked_batch))
+        for batch in self.batches:
+            self.stage.ask(partial(self._let_customer_act, batch=batch))
 
-    async def _let_customer_act(self, chain_client: ChainClient, checked_batch: CheckedBatch) -> None:
+    async def _let_customer_act(self, chain: ChainClient, batch: CheckedBatch) -> None:
         """Let the customer act once, as its scene says, when only it may still doubt."""
-        if (
-            checked_batch.has_customer_acted
-            or checked_batch.trace.drawn is None
-            or checked_batch.trace.ended is not None
-        ):
+        if batch.has_customer_acted or batch.trace.drawn is None or batch.trace.ended is not None:
             return
-        leaf_check = await market_reads.check(chain_client, checked_batch.right.unit, await chain_client.finalized())
-        if leaf_check is None or leaf_check.stage is not LeafStage.OPEN:
+        check = await market_reads.check(chain, batch.right.unit, await chain.finalized())
+        if check is None or check.stage is not LeafStage.OPEN:
             return
-        checked_batch.has_customer_acted, batch_scene = True, self._scene_of_batch(checked_batch)
-        if batch_scene.customer is BatchCustomer.LOOKS:
-            wrong_leaves = BatchFacts(batch_scene, checked_batch.right, checked_batch.trace).wrong_outputs()
-            drawn_wrong_leaves = [
-                shown_leaf.index for shown_leaf in checked_batch.trace.shown if shown_leaf.index in wrong_leaves
-            ]
+        batch.has_customer_acted, scene = True, self._scene_of_batch(batch)
+        if scene.customer is BatchCustomer.LOOKS:
+            wrong_leaves = BatchFacts(scene, batch.right, batch.trace).wrong_outputs()
+            drawn_wrong_leaves = [leaf.index for leaf in batch.trace.shown if leaf.index in wrong_leaves]
             arguments = (
-                "0x" + checked_batch.right.unit.hex(),
+                "0x" + batch.right.unit.hex(),
                 "--leaf",
                 str([*drawn_wrong_leaves, *wrong_leaves][0]),
                 "--key",
@@ -234,91 +221,85 @@ class SceneRound:
                 "--yes",
             )
             await asyncio.to_thread(self.stage.ogpu, "unit dispute", *arguments, is_shown=False)
-        elif batch_scene.customer is BatchCustomer.LIES:
-            refusal = await dispute_falsely(chain_client, checked_batch.right, 0)
-            checked_batch.trace.refused += [] if refusal is None else [f"the chain refused the dispute: {refusal}"]
+        elif scene.customer is BatchCustomer.LIES:
+            refusal = await dispute_falsely(chain, batch.right, 0)
+            batch.trace.refused += [] if refusal is None else [f"the chain refused the dispute: {refusal}"]
 
 
-async def _record_check(
-    chain_client: ChainClient, block_hash: bytes, check_trace: CheckTrace, chain_event: object
-) -> None:
+async def _record_check(chain: ChainClient, block_hash: bytes, trace: CheckTrace, event: object) -> None:
     """Record the terms of the check and the shown leaves, which no event contains."""
-    if isinstance(chain_event, LeavesDrawn | LeavesShown) and chain_event.unit == check_trace.unit:
-        leaf_check = await market_reads.check(chain_client, check_trace.unit, block_hash)
-        assert leaf_check is not None, "it goes on"
-        check_trace.terms, check_trace.shown = leaf_check.terms, leaf_check.shown
+    if isinstance(event, LeavesDrawn | LeavesShown) and event.unit == trace.unit:
+        check = await market_reads.check(chain, trace.unit, block_hash)
+        assert check is not None, "it goes on"
+        trace.terms, trace.shown = check.terms, check.shown
 
 
 def play_scenes(stage: Stage) -> CheatFindings:
     """Play all scenes."""
-    findings_by_scene = {
-        batch_scene.name: CheatFinding(f"batches: {batch_scene.name}", 0) for batch_scene in BATCH_SCENES
-    }
-    asked_batch = asked_batch_of_all()
-    for _, scenes_of_group in groupby(BATCH_SCENES, key=lambda batch_scene: (batch_scene.others, batch_scene.racers)):
-        batch_scenes = list(scenes_of_group)
-        stage.narrator.line(f"Batches: {'; '.join(batch_scene.title for batch_scene in batch_scenes)}")
-        _play_until_found(stage, batch_scenes, asked_batch, findings_by_scene)
+    findings_by_scene = {scene.name: CheatFinding(f"batches: {scene.name}", 0) for scene in BATCH_SCENES}
+    batch = asked_batch_of_all()
+    for _, scenes_of_group in groupby(BATCH_SCENES, key=lambda scene: (scene.others, scene.racers)):
+        scenes = list(scenes_of_group)
+        stage.narrator.line(f"Batches: {'; '.join(scene.title for scene in scenes)}")
+        _play_until_found(stage, scenes, batch, findings_by_scene)
     next(iter(findings_by_scene.values())).failures += stage.ask(_wrong_issuance)
     return CheatFindings(list(findings_by_scene.values()))
 
 
 def _play_until_found(
-    stage: Stage, batch_scenes: list[BatchScene], asked_batch: AskedBatch, findings_by_scene: dict[str, CheatFinding]
+    stage: Stage, scenes: list[BatchScene], batch: AskedBatch, findings_by_scene: dict[str, CheatFinding]
 ) -> None:
     """Play each scene until its cheat is found once, at most TRIES times."""
-    tries_by_scene = dict.fromkeys(batch_scenes, 0)
+    tries_by_scene = dict.fromkeys(scenes, 0)
     while pending_scenes := [
-        batch_scene
-        for batch_scene in batch_scenes
-        if tries_by_scene[batch_scene] < TRIES_MAX and not findings_by_scene[batch_scene.name].slashed
+        scene for scene in scenes if tries_by_scene[scene] < TRIES_MAX and not findings_by_scene[scene.name].slashed
     ]:
         concurrent_scenes = pending_scenes[:CONCURRENT_SCENES]
-        for batch_scene in concurrent_scenes:
-            tries_by_scene[batch_scene] += 1
-        for batch_facts in SceneRound(stage, concurrent_scenes, asked_batch).play_round():
-            _record_batch(findings_by_scene[batch_facts.scene.name], batch_facts, stage.narrator)
-    for batch_scene in batch_scenes:
-        if not findings_by_scene[batch_scene.name].slashed:
-            findings_by_scene[batch_scene.name].failures.append(f"no check found the cheat in {TRIES_MAX} batches")
+        for scene in concurrent_scenes:
+            tries_by_scene[scene] += 1
+        for facts in SceneRound(stage, concurrent_scenes, batch).play_round():
+            _record_batch(findings_by_scene[facts.scene.name], facts, stage.narrator)
+    for scene in scenes:
+        if not findings_by_scene[scene.name].slashed:
+            findings_by_scene[scene.name].failures.append(f"no check found the cheat in {TRIES_MAX} batches")
 
 
-def _record_batch(cheat_finding: CheatFinding, batch_facts: BatchFacts, narrator: Narrator) -> None:
+def _record_batch(finding: CheatFinding, facts: BatchFacts, narrator: Narrator) -> None:
     """Record one batch in its finding."""
-    batch_failures, check_trace = failures_of(batch_facts), batch_facts.trace
-    cheat_finding.units += 1
-    cheat_finding.drawn += 1
-    cheat_finding.failures += batch_failures
-    if check_trace.terms is not None and check_trace.ended is not None:
-        leaf_figures = figures_of(batch_facts)
-        cheat_finding.slashed += bool(leaf_figures.held)
-        cheat_finding.figures = {
+    batch_failures, trace = failures_of(facts), facts.trace
+    finding.units += 1
+    finding.drawn += 1
+    finding.failures += batch_failures
+    if trace.terms is not None and trace.ended is not None:
+        leaf_figures = figures_of(facts)
+        finding.slashed += bool(leaf_figures.held)
+        finding.figures = {
             figure_name: figure for figure_name, figure in asdict(leaf_figures).items() if figure_name != "found_by"
         }
         found_by = f"found by {leaf_figures.found_by or 'nobody'}"
-        cheat_finding.answers[found_by] = cheat_finding.answers.get(found_by, 0) + 1
+        finding.answers[found_by] = finding.answers.get(found_by, 0) + 1
         if leaf_figures.held:
-            check_name, unit_text = "collateral lost for the cheat", "0x" + check_trace.unit.hex()
-            cheat_finding.checks.append(
-                AmountCheck(check_name, unit_text, check_trace.ended_at, leaf_figures.lost, leaf_figures.due)
+            check_name, unit_text = "collateral lost for the cheat", "0x" + trace.unit.hex()
+            finding.checks.append(
+                AmountCheck(check_name, unit_text, trace.ended_at, leaf_figures.lost, leaf_figures.due)
             )
         chance_text = f"the draw finds it with {leaf_figures.chance_ppm / 10_000:.0f} %"
         money_text = (
             f"lost {format_amount(leaf_figures.lost)} of {format_amount(leaf_figures.held)} oGPU; its price was"
         )
         narrator.line(
-            f"{batch_facts.scene.name}: {found_by}, {money_text} {format_amount(leaf_figures.price)}; {chance_text}"
+            f"{facts.scene.name}: {found_by}, {money_text} {format_amount(leaf_figures.price)}; {chance_text}"
         )
-    for failure_text in batch_failures:
-        narrator.line(f"FAILED: {batch_facts.scene.name}: {failure_text}")
+    for failure in batch_failures:
+        narrator.line(f"FAILED: {facts.scene.name}: {failure}")
 
 
-async def _wrong_issuance(chain_client: ChainClient) -> list[str]:
+async def _wrong_issuance(chain: ChainClient) -> list[str]:
     """Return a failure unless all accounts together hold the issuance."""
-    final_block = await chain_client.finalized()
-    accounts_by_key = await chain_client.entries(System.account, at=final_block)
+    final_block = await chain.finalized()
+    accounts_by_key = await chain.entries(System.account, at=final_block)
     owned_grains = sum(account_info.data.free + account_info.data.reserved for account_info in accounts_by_key.values())
-    issued_grains = await ledger.issuance(chain_client, final_block)
+    issued_grains = await ledger.issuance(chain, final_block)
     return (
         []
         if owned_grains == issued_grains
@@ -345,9 +326,9 @@ def assign_daemons(stage: Stage, modes_of_racers: Mapping[str, str | None], othe
 def _names_with_offers(stage: Stage) -> set[str]:
     """Return the names with devices that accept work, in the newest final block."""
 
-    async def found(chain_client: ChainClient) -> set[bytes]:
-        device_statuses = await market_reads.devices(chain_client, await chain_client.finalized())
-        return {device_status.device.owner for device_status in device_statuses if not device_status.device.is_paused}
+    async def found(chain: ChainClient) -> set[bytes]:
+        statuses = await market_reads.devices(chain, await chain.finalized())
+        return {status.device.owner for status in statuses if not status.device.is_paused}
 
     unpaused_owner_stashes = stage.ask(found)
     return {member.name for member in stage.devnet.members if dev_accounts.stash(member.name) in unpaused_owner_stashes}

@@ -103,20 +103,14 @@ class DisputeTrace(EventTrace):
     def ended_at(self) -> int:
         """The block that settled, refunded or requeued it, or 0 while it is open."""
         end_heights = (
-            event_height
-            for event_type in (UnitSettled, UnitRefunded, UnitRequeued)
-            for event_height, _ in self.all(event_type)
+            height for event_type in (UnitSettled, UnitRefunded, UnitRequeued) for height, _ in self.all(event_type)
         )
         return max(end_heights, default=0)
 
 
-def computations_of(unit_text: bytes, telemetry_rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def computations_of(unit_text: bytes, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a daemon's events about computing a unit as a judge."""
-    return [
-        telemetry_row
-        for telemetry_row in telemetry_rows
-        if telemetry_row["event"] in COMPUTATION_EVENTS and telemetry_row.get("unit") == unit_text.hex()
-    ]
+    return [row for row in rows if row["event"] in COMPUTATION_EVENTS and row.get("unit") == unit_text.hex()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,138 +137,106 @@ class DisputeFigures:
     """The winner's payment before the fee."""
 
 
-def figures_of(differing_scene: DifferingScene, dispute_trace: DisputeTrace, liar_stash: bytes) -> DisputeFigures:
+def figures_of(scene: DifferingScene, trace: DisputeTrace, liar_stash: bytes) -> DisputeFigures:
     """Return the figures of a batch, with zeros for stages that it did not reach."""
 
     def since(event_type: type[Any]) -> int:
-        event_heights = [event_height for event_height, _ in dispute_trace.all(event_type)]
-        return max(event_heights) - dispute_trace.closed_at if event_heights else 0
+        event_heights = [height for height, _ in trace.all(event_type)]
+        return max(event_heights) - trace.closed_at if event_heights else 0
 
-    judge_count = len(dispute_trace.computations)
+    judge_count = len(trace.computations)
     return DisputeFigures(
-        scene=differing_scene.name,
-        requests=differing_scene.requests,
+        scene=scene.name,
+        requests=scene.requests,
         disputed=since(UnitDisputed),
         shown=since(NodesShown),
         paid=since(UnitSettled),
         judges=judge_count,
-        judged_tokens=judge_count * dispute_trace.leaf_tokens,
-        whole_tokens=judge_count * dispute_trace.batch_tokens,
-        lost=sum(
-            provider_slash.amount
-            for provider_slash in dispute_trace.events(ProviderSlashed)
-            if provider_slash.provider == liar_stash
-        ),
-        collateral=dispute_trace.collaterals.get(liar_stash, 0),
-        price=sum(dispute_event.price for dispute_event in dispute_trace.events(UnitSettled)),
+        judged_tokens=judge_count * trace.leaf_tokens,
+        whole_tokens=judge_count * trace.batch_tokens,
+        lost=sum(slash.amount for slash in trace.events(ProviderSlashed) if slash.provider == liar_stash),
+        collateral=trace.collaterals.get(liar_stash, 0),
+        price=sum(event.price for event in trace.events(UnitSettled)),
     )
 
 
-def failures_of(
-    differing_scene: DifferingScene, dispute_trace: DisputeTrace, liar_stash: bytes, honest_stash: bytes
-) -> list[str]:
+def failures_of(scene: DifferingScene, trace: DisputeTrace, liar_stash: bytes, honest_stash: bytes) -> list[str]:
     """Return a sentence for each failed requirement."""
     failures = [
-        *_money_failures(dispute_trace, liar_stash, honest_stash),
-        *_tree_failures(differing_scene, dispute_trace, liar_stash, honest_stash),
+        *_money_failures(trace, liar_stash, honest_stash),
+        *_tree_failures(scene, trace, liar_stash, honest_stash),
     ]
-    failures += _status_failures(differing_scene, dispute_trace)
-    return [
-        *failures,
-        *(
-            _judge_failures(differing_scene, dispute_trace)
-            if differing_scene.is_judged
-            else _silence_failures(dispute_trace)
-        ),
-    ]
+    failures += _status_failures(scene, trace)
+    return [*failures, *(_judge_failures(scene, trace) if scene.is_judged else _silence_failures(trace))]
 
 
-def _money_failures(dispute_trace: DisputeTrace, liar_stash: bytes, honest_stash: bytes) -> Iterator[str]:
-    paid_winners = [dispute_event.winner for dispute_event in dispute_trace.events(UnitSettled)]
+def _money_failures(trace: DisputeTrace, liar_stash: bytes, honest_stash: bytes) -> Iterator[str]:
+    paid_winners = [event.winner for event in trace.events(UnitSettled)]
     if paid_winners != [honest_stash]:
         yield f"the honest racer was to be paid once: {len(paid_winners)} payments"
-    taken_amounts = [
-        (provider_slash.provider, provider_slash.fault, provider_slash.amount)
-        for provider_slash in dispute_trace.events(ProviderSlashed)
-    ]
-    expected_amounts = [(liar_stash, PartyFault.LIED, dispute_trace.collaterals.get(liar_stash, 0))]
-    if taken_amounts != expected_amounts or not dispute_trace.collaterals.get(liar_stash):
+    taken_amounts = [(slash.provider, slash.fault, slash.amount) for slash in trace.events(ProviderSlashed)]
+    expected_amounts = [(liar_stash, PartyFault.LIED, trace.collaterals.get(liar_stash, 0))]
+    if taken_amounts != expected_amounts or not trace.collaterals.get(liar_stash):
         yield f"the liar alone was to lose all that it held for the batch: {taken_amounts}, and not {expected_amounts}"
 
 
-def _tree_failures(
-    differing_scene: DifferingScene, dispute_trace: DisputeTrace, liar_stash: bytes, honest_stash: bytes
-) -> Iterator[str]:
-    bent_subtree = bent_place(differing_scene.requests) // SUBTREE_LEAVES
-    subtree_steps = [bent_subtree] if subtree_count(differing_scene.requests) == 1 else [None, bent_subtree]
-    expected_subtrees = subtree_steps if differing_scene.is_judged else subtree_steps[:1]
-    asked_subtrees = [dispute_event.subtree for dispute_event in dispute_trace.events(NodesAsked)]
+def _tree_failures(scene: DifferingScene, trace: DisputeTrace, liar_stash: bytes, honest_stash: bytes) -> Iterator[str]:
+    bent_subtree = bent_place(scene.requests) // SUBTREE_LEAVES
+    subtree_steps = [bent_subtree] if subtree_count(scene.requests) == 1 else [None, bent_subtree]
+    expected_subtrees = subtree_steps if scene.is_judged else subtree_steps[:1]
+    asked_subtrees = [event.subtree for event in trace.events(NodesAsked)]
     if asked_subtrees != expected_subtrees:
         yield f"asked for were the nodes {asked_subtrees}, and not {expected_subtrees}"
     for side_stash, side_name, is_shown in (
-        (liar_stash, "the liar", differing_scene.is_judged),
+        (liar_stash, "the liar", scene.is_judged),
         (honest_stash, "the honest racer", True),
     ):
-        shown_count = sum(dispute_event.provider == side_stash for dispute_event in dispute_trace.events(NodesShown))
+        shown_count = sum(event.provider == side_stash for event in trace.events(NodesShown))
         if shown_count != len(expected_subtrees) * is_shown:
             yield f"{side_name} showed nodes {shown_count} times"
-    if differing_scene.away_blocks:
-        shown_at = [
-            event_height
-            for event_height, dispute_event in dispute_trace.all(NodesShown)
-            if dispute_event.provider == honest_stash
-        ]
-        shown_later = [event_height for event_height in shown_at if event_height > dispute_trace.returned_at]
-        if not dispute_trace.returned_at or not shown_later:
+    if scene.away_blocks:
+        shown_at = [height for height, event in trace.all(NodesShown) if event.provider == honest_stash]
+        shown_later = [height for height in shown_at if height > trace.returned_at]
+        if not trace.returned_at or not shown_later:
             yield "the honest daemon was to be killed, and to show nodes when it was back"
 
 
-def _status_failures(differing_scene: DifferingScene, dispute_trace: DisputeTrace) -> Iterator[str]:
-    if differing_scene.has_silent_side and not (dispute_trace.why_waiting or "").startswith(
-        "its racers differ; both show their "
-    ):
-        yield f"its customer read: {dispute_trace.why_waiting}"
+def _status_failures(scene: DifferingScene, trace: DisputeTrace) -> Iterator[str]:
+    if scene.has_silent_side and not (trace.why_waiting or "").startswith("its racers differ; both show their "):
+        yield f"its customer read: {trace.why_waiting}"
     own_disputes = [
-        dispute_row
-        for dispute_row in dispute_trace.disputes_to_show or ()
-        if dispute_row["batch"] == "0x" + dispute_trace.unit.hex() and not dispute_row["shown"]
+        row for row in trace.disputes_to_show or () if row["batch"] == "0x" + trace.unit.hex() and not row["shown"]
     ]
-    if differing_scene.has_silent_side and (
-        dispute_trace.disputes_to_show is None or len(own_disputes) != bool(differing_scene.away_blocks)
-    ):
-        yield f"the honest provider's status listed as to be shown: {dispute_trace.disputes_to_show}"
+    if scene.has_silent_side and (trace.disputes_to_show is None or len(own_disputes) != bool(scene.away_blocks)):
+        yield f"the honest provider's status listed as to be shown: {trace.disputes_to_show}"
 
 
-def _judge_failures(differing_scene: DifferingScene, dispute_trace: DisputeTrace) -> Iterator[str]:
-    bent_leaf = bent_place(differing_scene.requests)
-    judged_leaves = [dispute_event.leaf for dispute_event in dispute_trace.events(LeafDisputed)]
+def _judge_failures(scene: DifferingScene, trace: DisputeTrace) -> Iterator[str]:
+    bent_leaf = bent_place(scene.requests)
+    judged_leaves = [event.leaf for event in trace.events(LeafDisputed)]
     if judged_leaves != [bent_leaf]:
         yield f"the leaves {judged_leaves} were judged, and not {bent_leaf} alone"
     case_count, opinion_count, withheld_count = (
-        len(dispute_trace.all(event_type)) for event_type in (CaseOpened, OpinionOpened, TreeWithheld)
+        len(trace.all(event_type)) for event_type in (CaseOpened, OpinionOpened, TreeWithheld)
     )
     if case_count != 1:
         yield f"{case_count} cases, where one leaf differs"
     # The point of the trees: a judge computes one leaf instead of the whole batch.
-    excess_rows = [
-        telemetry_row
-        for telemetry_row in dispute_trace.computations
-        if telemetry_row["event"] != "recomputed" or telemetry_row.get("leaf") != bent_leaf
-    ]
+    excess_rows = [row for row in trace.computations if row["event"] != "recomputed" or row.get("leaf") != bent_leaf]
     if excess_rows:
         yield f"judges computed more than the leaf: {excess_rows}"
-    if len(dispute_trace.computations) < opinion_count or not opinion_count:
-        yield f"{opinion_count} opinions, and {len(dispute_trace.computations)} computations of the leaf"
+    if len(trace.computations) < opinion_count or not opinion_count:
+        yield f"{opinion_count} opinions, and {len(trace.computations)} computations of the leaf"
     if withheld_count:
         yield f"{withheld_count} trees were withheld"
 
 
-def _silence_failures(dispute_trace: DisputeTrace) -> Iterator[str]:
-    case_count, withheld_count = len(dispute_trace.all(CaseOpened)), len(dispute_trace.all(TreeWithheld))
+def _silence_failures(trace: DisputeTrace) -> Iterator[str]:
+    case_count, withheld_count = len(trace.all(CaseOpened)), len(trace.all(TreeWithheld))
     if withheld_count != 1:
         yield f"{withheld_count} trees were withheld, and not one"
-    if case_count or dispute_trace.all(LeafDisputed) or dispute_trace.computations:
-        yield f"{case_count} cases and {len(dispute_trace.computations)} computations, where one tree is left"
+    if case_count or trace.all(LeafDisputed) or trace.computations:
+        yield f"{case_count} cases and {len(trace.computations)} computations, where one tree is left"
 
 
 # The fewest validators that leaf checks allow.
@@ -298,147 +260,130 @@ class DisputedBatch:
 
     def follow_batch(self, first_height: int) -> None:
         """Follow the batch from a block to its end."""
-        block_follower = BlockFollower(self.stage, self._take_event, first_height)
-        block_follower.until(
+        follower = BlockFollower(self.stage, self._take_event, first_height)
+        follower.until(
             "the end of the batch",
             lambda: self.trace.ended_at > 0,
             BLOCKS_MAX,
-            lambda: self._act_at_height(block_follower.next_height - 1),
+            lambda: self._act_at_height(follower.next_height - 1),
         )
         member_names = (member.name for member in self.stage.devnet.members)
         self.trace.computations = [
-            telemetry_row
+            row
             for side_name in member_names
-            for telemetry_row in computations_of(self.trace.unit, self.stage.telemetry(side_name))
+            for row in computations_of(self.trace.unit, self.stage.telemetry(side_name))
         ]
 
-    def _act_at_height(self, event_height: int) -> None:
+    def _act_at_height(self, height: int) -> None:
         first_request = self.trace.first(NodesAsked)
         if first_request is None:
             return
         if self.scene.away_blocks:
-            self._keep_away(event_height)
+            self._keep_away(height)
         if (
             self.scene.has_silent_side
-            and event_height >= first_request[0] + ASK_AFTER_BLOCKS
+            and height >= first_request[0] + ASK_AFTER_BLOCKS
             and self.trace.why_waiting is None
         ):
             self._ask_programs()
 
-    def _keep_away(self, event_height: int) -> None:
+    def _keep_away(self, height: int) -> None:
         """Kill the honest daemon once, and restart it after the scene's number of blocks."""
         narrator = self.stage.narrator
         if not self.killed_at:
-            process_id, self.killed_at = self.stage.kill(HONEST_PROVIDER), event_height
-            narrator.line(
-                f"block {event_height}: killed the provider of {HONEST_PROVIDER} with -9 (process {process_id})"
-            )
-        elif not self.trace.returned_at and event_height >= self.killed_at + self.scene.away_blocks:
+            pid, self.killed_at = self.stage.kill(HONEST_PROVIDER), height
+            narrator.line(f"block {height}: killed the provider of {HONEST_PROVIDER} with -9 (process {pid})")
+        elif not self.trace.returned_at and height >= self.killed_at + self.scene.away_blocks:
             processes.start(self.stage.process(HONEST_PROVIDER))
-            self.trace.returned_at = event_height
-            narrator.line(f"block {event_height}: started it again")
+            self.trace.returned_at = height
+            narrator.line(f"block {height}: started it again")
 
     def _ask_programs(self) -> None:
         """Record the words to customer and operator while a side has not shown its tree."""
-        dispute_trace = self.trace
-        dispute_trace.why_waiting = (
-            json.loads(self.stage.ogpu("unit show", "0x" + dispute_trace.unit.hex(), is_shown=False))["why"] or ""
+        trace = self.trace
+        trace.why_waiting = (
+            json.loads(self.stage.ogpu("unit show", "0x" + trace.unit.hex(), is_shown=False))["why"] or ""
         )
-        dispute_trace.disputes_to_show = json.loads(self.stage.provider(HONEST_PROVIDER, "status", is_shown=False))[
-            "disputes"
-        ]
+        trace.disputes_to_show = json.loads(self.stage.provider(HONEST_PROVIDER, "status", is_shown=False))["disputes"]
         self.stage.narrator.line(
-            f"the customer reads: {dispute_trace.why_waiting}; {HONEST_PROVIDER} has to show: "
-            f"{dispute_trace.disputes_to_show or 'nothing'}"
+            f"the customer reads: {trace.why_waiting}; {HONEST_PROVIDER} has to show: "
+            f"{trace.disputes_to_show or 'nothing'}"
         )
 
-    async def _take_event(
-        self, chain_client: ChainClient, event_height: int, block_hash: bytes, dispute_event: object
-    ) -> None:
+    async def _take_event(self, chain: ChainClient, height: int, block_hash: bytes, event: object) -> None:
         """Take an event. Record from the state the racers' collaterals and the size of the leaf."""
-        self.trace.take(event_height, dispute_event)
-        dispute_trace = self.trace
-        if isinstance(dispute_event, UnitDisputed) and dispute_event.unit == dispute_trace.unit:
-            unit_status = await market_reads.unit(chain_client, dispute_trace.unit, block_hash)
-            assert unit_status is not None, "a unit that is disputed is known"
-            dispute_trace.collaterals = {
-                racing_provider.owner: racing_provider.collateral for racing_provider in unit_status.unit.racers
-            }
-            dispute_trace.closed_at = 0 if unit_status.unit.round is None else unit_status.unit.round.closed_at
-            honest_racer = racer_of(unit_status.unit, dev_accounts.stash(HONEST_PROVIDER))
+        self.trace.take(height, event)
+        trace = self.trace
+        if isinstance(event, UnitDisputed) and event.unit == trace.unit:
+            status = await market_reads.unit(chain, trace.unit, block_hash)
+            assert status is not None, "a unit that is disputed is known"
+            trace.collaterals = {racer.owner: racer.collateral for racer in status.unit.racers}
+            trace.closed_at = 0 if status.unit.round is None else status.unit.round.closed_at
+            honest_racer = racer_of(status.unit, dev_accounts.stash(HONEST_PROVIDER))
             if honest_racer is not None and honest_racer.reveal is not None:
-                dispute_trace.batch_tokens = honest_racer.reveal.input_tokens + honest_racer.reveal.output_tokens
-        if isinstance(dispute_event, LeafDisputed) and dispute_event.unit == dispute_trace.unit:
+                trace.batch_tokens = honest_racer.reveal.input_tokens + honest_racer.reveal.output_tokens
+        if isinstance(event, LeafDisputed) and event.unit == trace.unit:
             shown_root = next(
                 shown_nodes.root
-                for shown_nodes in dispute_trace.events(NodesShown)
+                for shown_nodes in trace.events(NodesShown)
                 if shown_nodes.provider == dev_accounts.stash(HONEST_PROVIDER)
             )
-            leaf_nodes = await chain_client.read(LeafDisputes.leaves, dispute_trace.unit, shown_root, at=block_hash)
-            leaf_node = leaf_nodes[dispute_event.leaf % SUBTREE_LEAVES]
-            dispute_trace.leaf_tokens = leaf_node.tokens_in + leaf_node.tokens_out
+            leaf_nodes = await chain.read(LeafDisputes.leaves, trace.unit, shown_root, at=block_hash)
+            leaf_node = leaf_nodes[event.leaf % SUBTREE_LEAVES]
+            trace.leaf_tokens = leaf_node.tokens_in + leaf_node.tokens_out
 
 
 def play_scenes(stage: Stage) -> CheatFindings:
     """Play all scenes, one after the other."""
-    return CheatFindings([_play_scene(stage, differing_scene) for differing_scene in DIFFERING_SCENES])
+    return CheatFindings([_play_scene(stage, scene) for scene in DIFFERING_SCENES])
 
 
-def _play_scene(stage: Stage, differing_scene: DifferingScene) -> CheatFinding:
-    stage.narrator.line(differing_scene.title)
-    disputed_batch = _sell_batch(stage, differing_scene)
+def _play_scene(stage: Stage, scene: DifferingScene) -> CheatFinding:
+    stage.narrator.line(scene.title)
+    batch = _sell_batch(stage, scene)
     for _ in range(TRIES_MAX - 1):
-        if disputed_batch.trace.all(NodesAsked):
+        if batch.trace.all(NodesAsked):
             break
-        stage.narrator.line(f"{differing_scene.name}: only one of the two answered in time; once more")
-        disputed_batch = _sell_batch(stage, differing_scene)
+        stage.narrator.line(f"{scene.name}: only one of the two answered in time; once more")
+        batch = _sell_batch(stage, scene)
     liar_stash, honest_stash = dev_accounts.stash(CHEAT), dev_accounts.stash(HONEST_PROVIDER)
-    dispute_trace, dispute_figures = disputed_batch.trace, figures_of(differing_scene, disputed_batch.trace, liar_stash)
-    cheat_finding = CheatFinding(
-        f"differing: {differing_scene.name}", 1, drawn=1, slashed=len(dispute_trace.all(ProviderSlashed))
-    )
-    cheat_finding.failures = failures_of(differing_scene, dispute_trace, liar_stash, honest_stash)
-    check_name, unit_text = "the batch's collateral", "0x" + dispute_trace.unit.hex()
-    cheat_finding.checks = [
-        AmountCheck(check_name, unit_text, dispute_trace.ended_at, dispute_figures.lost, dispute_figures.collateral)
-    ]
-    cheat_finding.figures = {
-        figure_name: value for figure_name, value in asdict(dispute_figures).items() if figure_name != "scene"
-    }
-    stage.narrator.line(_figures_text(dispute_figures))
-    return cheat_finding
+    trace, figures = batch.trace, figures_of(scene, batch.trace, liar_stash)
+    finding = CheatFinding(f"differing: {scene.name}", 1, drawn=1, slashed=len(trace.all(ProviderSlashed)))
+    finding.failures = failures_of(scene, trace, liar_stash, honest_stash)
+    check_name, unit_text = "the batch's collateral", "0x" + trace.unit.hex()
+    finding.checks = [AmountCheck(check_name, unit_text, trace.ended_at, figures.lost, figures.collateral)]
+    finding.figures = {figure_name: value for figure_name, value in asdict(figures).items() if figure_name != "scene"}
+    stage.narrator.line(_figures_text(figures))
+    return finding
 
 
-def _sell_batch(stage: Stage, differing_scene: DifferingScene) -> DisputedBatch:
+def _sell_batch(stage: Stage, scene: DifferingScene) -> DisputedBatch:
     """Restart the cheat, resume its device, and sell one batch."""
-    stage.cheat_in(differing_scene.mode)
+    stage.cheat_in(scene.mode)
     prompts_file = purchase.write_prompts(
-        stage, differing_scene.name, purchase.read_prompts(purchase.DEFAULT_PROMPTS, differing_scene.requests)
+        stage, scene.name, purchase.read_prompts(purchase.DEFAULT_PROMPTS, scene.requests)
     )
     first_height = stage.next_height()
-    arguments = purchase.post_arguments(
-        prompts_file, 2, PRICE_TEXT, batch=differing_scene.requests, max_tokens=MAX_TOKENS
-    )
-    (unit_text,) = {posted_row["unit"] for posted_row in json.loads(stage.ogpu("unit post", *arguments, "--again"))}
-    disputed_batch = DisputedBatch(stage, differing_scene, DisputeTrace(unit=bytes.fromhex(unit_text[2:])))
-    disputed_batch.follow_batch(first_height)
-    return disputed_batch
+    arguments = purchase.post_arguments(prompts_file, 2, PRICE_TEXT, batch=scene.requests, max_tokens=MAX_TOKENS)
+    (unit_text,) = {row["unit"] for row in json.loads(stage.ogpu("unit post", *arguments, "--again"))}
+    batch = DisputedBatch(stage, scene, DisputeTrace(unit=bytes.fromhex(unit_text[2:])))
+    batch.follow_batch(first_height)
+    return batch
 
 
-def _figures_text(dispute_figures: DisputeFigures) -> str:
+def _figures_text(figures: DisputeFigures) -> str:
     judged_leaves = (
-        f"{dispute_figures.judges} judges computed {dispute_figures.judged_tokens} tokens, of "
-        f"{dispute_figures.whole_tokens} for the whole"
+        f"{figures.judges} judges computed {figures.judged_tokens} tokens, of {figures.whole_tokens} for the whole"
     )
     return (
-        f"{dispute_figures.scene}: of {dispute_figures.requests} requests one differs; since commits closed: "
+        f"{figures.scene}: of {figures.requests} requests one differs; since commits closed: "
         "disputed after "
-        f"{dispute_figures.disputed} blocks, the last tree after {dispute_figures.shown}, paid after "
-        f"{dispute_figures.paid}; "
-        f"{judged_leaves if dispute_figures.judges else 'no judge computed anything'}; the liar lost "
-        f"{format_amount(dispute_figures.lost)} of "
-        f"{format_amount(dispute_figures.collateral)} oGPU, the honest one was paid "
-        f"{format_amount(dispute_figures.price)}"
+        f"{figures.disputed} blocks, the last tree after {figures.shown}, paid after "
+        f"{figures.paid}; "
+        f"{judged_leaves if figures.judges else 'no judge computed anything'}; the liar lost "
+        f"{format_amount(figures.lost)} of "
+        f"{format_amount(figures.collateral)} oGPU, the honest one was paid "
+        f"{format_amount(figures.price)}"
     )
 
 

@@ -231,160 +231,142 @@ PARTY_NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie", "Node7")
 
 
 def judge_scene(
-    cheat_scene: CheatScene, task_id: bytes, task_ledger: TaskLedger, people: People, attempts: list[Attempt]
+    scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People, attempts: list[Attempt]
 ) -> CheatFinding:
     """Judge one scene after its task has ended."""
-    event_trace, task_sums = task_ledger.tasks.get(task_id, EventTrace()), task_ledger.sums.get(task_id, TaskSums())
+    trace, task_sums = ledger.tasks.get(task_id, EventTrace()), ledger.sums.get(task_id, TaskSums())
     task_text = "0x" + task_id.hex()
-    cheat_finding = CheatFinding(cheat_scene.name, units=0, tasks=1)
-    cheat_finding.checks = [
-        AmountCheck(money_loss.what, task_text, money_loss.height, money_loss.taken, money_loss.expected)
-        for money_loss in task_sums.losses
+    finding = CheatFinding(scene.name, units=0, tasks=1)
+    finding.checks = [
+        AmountCheck(loss.what, task_text, loss.height, loss.taken, loss.expected) for loss in task_sums.losses
     ]
-    cheat_finding.drawn = sum(
-        task_event.provider == dev_accounts.stash(CHEAT) for _, task_event in event_trace.all(SlotSettled)
-    )
-    cheat_finding.slashed = sum(money_loss.what == "LIED" for money_loss in task_sums.losses)
-    cheat_finding.fined = sum(money_loss.what not in LIE_REASONS for money_loss in task_sums.losses)
-    cheat_finding.grains = people.gains
-    cheat_finding.gained = sum(cheat_finding.grains[cheat_name] for cheat_name in cheat_scene.cheats)
-    _count_attempts(cheat_finding, attempts, event_trace)
-    cheat_finding.failures = [
-        *_course_failures(cheat_scene, event_trace, task_sums),
-        *honest_failures(cheat_scene, task_id, task_ledger, people),
-        *_attempt_failures(cheat_scene, cheat_finding, event_trace),
-        *_lazy_failures(cheat_scene, task_ledger, task_id),
-        *_gain_failures(cheat_scene, task_sums),
+    finding.drawn = sum(event.provider == dev_accounts.stash(CHEAT) for _, event in trace.all(SlotSettled))
+    finding.slashed = sum(loss.what == "LIED" for loss in task_sums.losses)
+    finding.fined = sum(loss.what not in LIE_REASONS for loss in task_sums.losses)
+    finding.grains = people.gains
+    finding.gained = sum(finding.grains[cheat_name] for cheat_name in scene.cheats)
+    _count_attempts(finding, attempts, trace)
+    finding.failures = [
+        *_course_failures(scene, trace, task_sums),
+        *honest_failures(scene, task_id, ledger, people),
+        *_attempt_failures(scene, finding, trace),
+        *_lazy_failures(scene, ledger, task_id),
+        *_gain_failures(scene, task_sums),
     ]
-    return cheat_finding
+    return finding
 
 
-def honest_failures(cheat_scene: CheatScene, task_id: bytes, task_ledger: TaskLedger, people: People) -> list[str]:
+def honest_failures(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People) -> list[str]:
     """Return failures of the requirements on honest parties, which hold for every course of a scene."""
-    task_sums = task_ledger.sums.get(task_id, TaskSums())
-    return [
-        *_loss_failures(cheat_scene, task_sums),
-        *people.wrong(task_ledger),
-        *_judge_failures(cheat_scene, task_ledger, task_id),
-    ]
+    task_sums = ledger.sums.get(task_id, TaskSums())
+    return [*_loss_failures(scene, task_sums), *people.wrong(ledger), *_judge_failures(scene, ledger, task_id)]
 
 
-def is_forestalled(event_trace: EventTrace) -> bool:
+def is_forestalled(trace: EventTrace) -> bool:
     """Return whether the beacon itself ordered an audit, which prevents the scene's attack."""
-    return any(task_event.why is JudgedFor.AUDIT for _, task_event in event_trace.all(TaskJudged))
+    return any(event.why is JudgedFor.AUDIT for _, event in trace.all(TaskJudged))
 
 
-def _count_attempts(cheat_finding: CheatFinding, attempts: list[Attempt], event_trace: EventTrace) -> None:
+def _count_attempts(finding: CheatFinding, attempts: list[Attempt], trace: EventTrace) -> None:
     """Count the attempts. An attestation in the pool is refused if no author could include it in a block."""
-    stated_milestones = [task_event.milestone for _, task_event in event_trace.all(MilestoneReported)]
+    stated_milestones = [event.milestone for _, event in trace.all(MilestoneReported)]
     # A milestone that counts twice was included twice, so the repetition was not refused.
     repeated_count = len(stated_milestones) - len(set(stated_milestones))
     for attempt in attempts:
         answer_text = f"{attempt['what']}: {attempt['answer']}"
-        cheat_finding.answers[answer_text] = cheat_finding.answers.get(answer_text, 0) + 1
+        finding.answers[answer_text] = finding.answers.get(answer_text, 0) + 1
     call_attempts = [attempt for attempt in attempts if attempt["what"] not in ("attestation", "blob")]
     attestation_count = sum(attempt["what"] == "attestation" for attempt in attempts)
-    cheat_finding.tried = len(call_attempts) + attestation_count
-    cheat_finding.refused = (
+    finding.tried = len(call_attempts) + attestation_count
+    finding.refused = (
         sum(attempt["answer"] != ACCEPTED_ANSWER for attempt in call_attempts)
         + attestation_count
         - min(attestation_count, repeated_count)
     )
 
 
-def _course_failures(cheat_scene: CheatScene, event_trace: EventTrace, task_sums: TaskSums) -> Iterator[str]:
-    ended_slots = [
-        (name_of_account(task_event.provider), task_event.outcome) for _, task_event in event_trace.all(SlotSettled)
-    ]
-    if ended_slots != list(cheat_scene.slots):
-        ended_texts = [f"{provider_name} {slot_outcome.name}" for provider_name, slot_outcome in ended_slots]
-        required_texts = [
-            f"{provider_name} {required_outcome.name}" for provider_name, required_outcome in cheat_scene.slots
-        ]
+def _course_failures(scene: CheatScene, trace: EventTrace, task_sums: TaskSums) -> Iterator[str]:
+    ended_slots = [(name_of_account(event.provider), event.outcome) for _, event in trace.all(SlotSettled)]
+    if ended_slots != list(scene.slots):
+        ended_texts = [f"{provider_name} {outcome.name}" for provider_name, outcome in ended_slots]
+        required_texts = [f"{provider_name} {required_outcome.name}" for provider_name, required_outcome in scene.slots]
         yield (f"its slots ended as {ended_texts}, and {required_texts} was to come")
-    taken_reasons = tuple(money_loss.what for money_loss in task_sums.losses if money_loss.taken)
-    if taken_reasons != cheat_scene.taken:
-        yield f"money was taken for {taken_reasons}, and {cheat_scene.taken} was expected"
+    taken_reasons = tuple(loss.what for loss in task_sums.losses if loss.taken)
+    if taken_reasons != scene.taken:
+        yield f"money was taken for {taken_reasons}, and {scene.taken} was expected"
 
 
-def _loss_failures(cheat_scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:
+def _loss_failures(scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:
     yield from task_sums.wrong
-    for money_loss in task_sums.losses:
-        account_name = name_of_account(money_loss.account)
-        if account_name not in cheat_scene.cheats:
-            yield (
-                f"block {money_loss.height}: {account_name} is honest and lost {money_loss.taken} grains: "
-                f"{money_loss.what}"
-            )
-        if money_loss.taken != money_loss.expected:
-            yield f"{money_loss.what}: {money_loss.taken} taken, {money_loss.expected} expected"
+    for loss in task_sums.losses:
+        account_name = name_of_account(loss.account)
+        if account_name not in scene.cheats:
+            yield (f"block {loss.height}: {account_name} is honest and lost {loss.taken} grains: {loss.what}")
+        if loss.taken != loss.expected:
+            yield f"{loss.what}: {loss.taken} taken, {loss.expected} expected"
 
 
-def _attempt_failures(cheat_scene: CheatScene, cheat_finding: CheatFinding, event_trace: EventTrace) -> Iterator[str]:
-    if cheat_finding.refused != cheat_finding.tried - _accepted_claims(cheat_finding):
-        yield f"{cheat_finding.refused} of {cheat_finding.tried} attempts were refused: {cheat_finding.answers}"
-    if not cheat_finding.tried and cheat_scene.is_refused:
+def _attempt_failures(scene: CheatScene, finding: CheatFinding, trace: EventTrace) -> Iterator[str]:
+    if finding.refused != finding.tried - _accepted_claims(finding):
+        yield f"{finding.refused} of {finding.tried} attempts were refused: {finding.answers}"
+    if not finding.tried and scene.is_refused:
         yield "nothing was tried: nothing was tested"
-    if cheat_scene.stranger in (Stranger.PROVES, Stranger.STEALS_PROOF):
-        proof_earners = [name_of_account(task_event.challenger) for _, task_event in event_trace.all(FraudProven)]
+    if scene.stranger in (Stranger.PROVES, Stranger.STEALS_PROOF):
+        proof_earners = [name_of_account(event.challenger) for _, event in trace.all(FraudProven)]
         if proof_earners != [PROVER]:
             yield f"{proof_earners} were paid for the fraud proof of {PROVER}"
 
 
-def _accepted_claims(cheat_finding: CheatFinding) -> int:
+def _accepted_claims(finding: CheatFinding) -> int:
     """Return the accepted claims.
 
     The chain accepts a bonded claim of any account: it proves nothing, and the bond returns.
     """
     return sum(
         answer_count
-        for answer_text, answer_count in cheat_finding.answers.items()
+        for answer_text, answer_count in finding.answers.items()
         if answer_text == f"TrainingMarket.claim_fraud: {ACCEPTED_ANSWER}"
     )
 
 
-def _judge_failures(cheat_scene: CheatScene, task_ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
+def _judge_failures(scene: CheatScene, ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
     """Yield failures of judges: honest ones must answer and agree, and a lazy one must be outvoted."""
-    task_cases = [case_slot for case_slot in task_ledger.audits.slots.values() if case_slot.task == task_id]
-    for task_case in task_cases:
+    cases = [slot for slot in ledger.audits.slots.values() if slot.task == task_id]
+    for task_case in cases:
         silent_judges = {
-            name_of_account(case_judge)
-            for case_judge in task_case.judges
-            if case_judge not in task_case.opinions_by_judge
-        } - set(cheat_scene.cheats)
+            name_of_account(judge) for judge in task_case.judges if judge not in task_case.opinions_by_judge
+        } - set(scene.cheats)
         if silent_judges:
             yield f"the judges {sorted(silent_judges)} said nothing"
         wrong_answer = Answered(task_case.root if task_case.lost else refuted(task_case.root))
         wrong_finding = "a lie right" if task_case.lost else "a right result wrong"
         erring_judges = {
-            name_of_account(case_judge)
-            for case_judge, judge_answer in task_case.opinions_by_judge.items()
-            if judge_answer == wrong_answer
-        } - {cheat_scene.lazy_judge}
+            name_of_account(judge) for judge, answer in task_case.opinions_by_judge.items() if answer == wrong_answer
+        } - {scene.lazy_judge}
         if erring_judges:
             yield f"the judges {sorted(erring_judges)} found {wrong_finding}"
 
 
-def _lazy_failures(cheat_scene: CheatScene, task_ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
-    task_cases = [case_slot for case_slot in task_ledger.audits.slots.values() if case_slot.task == task_id]
-    if cheat_scene.lazy_judge and dev_accounts.stash(cheat_scene.lazy_judge) not in {
-        judge_account for task_case in task_cases for judge_account in task_case.opinions_by_judge
+def _lazy_failures(scene: CheatScene, ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
+    cases = [slot for slot in ledger.audits.slots.values() if slot.task == task_id]
+    if scene.lazy_judge and dev_accounts.stash(scene.lazy_judge) not in {
+        account for case in cases for account in case.opinions_by_judge
     }:
-        yield f"{cheat_scene.lazy_judge} sat in no case: nothing was tested"
+        yield f"{scene.lazy_judge} sat in no case: nothing was tested"
 
 
-def _gain_failures(cheat_scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:
+def _gain_failures(scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:
     """Yield a failure for each cheat that gained by the task. A cheat's pay as a judge counts only for the lazy judge.
 
     A provider that died keeps the pay for milestones that the customer has signed, because it computed them.
     """
-    outcomes_by_name: Mapping[str, TaskOutcome] = dict(cheat_scene.slots)
-    for cheat_name in cheat_scene.cheats:
-        cheat_stash, counts_no_judging = dev_accounts.stash(cheat_name), cheat_name != cheat_scene.lazy_judge
+    outcomes_by_name: Mapping[str, TaskOutcome] = dict(scene.slots)
+    for cheat_name in scene.cheats:
+        cheat_stash, counts_no_judging = dev_accounts.stash(cheat_name), cheat_name != scene.lazy_judge
         gained_grains = sum(
-            money_move.grains
-            for money_move in task_sums.moves
-            if money_move.account == cheat_stash and not (counts_no_judging and money_move.why == JUDGES_REASON)
+            move.grains
+            for move in task_sums.moves
+            if move.account == cheat_stash and not (counts_no_judging and move.why == JUDGES_REASON)
         )
         # A cheat that breaks even loses nothing by trying, so any gain is a failure.
         if gained_grains > 0 and outcomes_by_name.get(cheat_name) is not TaskOutcome.DIED:

@@ -60,42 +60,42 @@ class AttackTries:
 
     async def try_call(self, provider_name: str, call: Call, *, tip_grains: int = 0) -> None:
         """Make an attempt: sign with a stash, send, wait for the block, and record the chain's answer."""
-        chain_answer = await self._submit_call(provider_name, call, "inBlock", tip_grains)
+        answer = await self._submit_call(provider_name, call, "inBlock", tip_grains)
         self.attempts.append(
-            {"unit": "0x" + self.task.hex(), "what": call.name, "answer": chain_answer, "who": provider_name}
+            {"unit": "0x" + self.task.hex(), "what": call.name, "answer": answer, "who": provider_name}
         )
 
-    async def ensure_call(self, provider_name: str, chain_call: Call) -> None:
+    async def ensure_call(self, provider_name: str, call: Call) -> None:
         """Send a call that must reach the final chain, and repeat it, because a block may be reverted."""
         chain_answers = []
         for _ in range(TRIES_MAX):
-            chain_answers.append(await self._submit_call(provider_name, chain_call, "finalized", 0))
+            chain_answers.append(await self._submit_call(provider_name, call, "finalized", 0))
             if chain_answers[-1] == ACCEPTED_ANSWER:
                 return
-        raise DevnetError(f"{chain_call.name} of {provider_name}: {'; '.join(chain_answers)}")
+        raise DevnetError(f"{call.name} of {provider_name}: {'; '.join(chain_answers)}")
 
-    async def _submit_call(self, provider_name: str, chain_call: Call, inclusion: str, tip_grains: int) -> str:
+    async def _submit_call(self, provider_name: str, call: Call, inclusion: str, tip_grains: int) -> str:
         try:
-            call_outcome = await self.chain.submit(
-                chain_call, keypair_from_suri(f"//{provider_name}"), until=inclusion, tip=tip_grains
+            outcome = await self.chain.submit(
+                call, keypair_from_suri(f"//{provider_name}"), until=inclusion, tip=tip_grains
             )
         except (NotIncludedError, RpcError) as error:
             return str(error)
-        return call_outcome.error or ACCEPTED_ANSWER
+        return outcome.error or ACCEPTED_ANSWER
 
     async def newest_task(self) -> Task:
         """Return the task in the newest block."""
-        task_record = await training_reads.task(self.chain, self.task, await self.chain.block_id())
-        assert task_record is not None, "it was submitted"
-        return task_record
+        record = await training_reads.task(self.chain, self.task, await self.chain.block_id())
+        assert record is not None, "it was submitted"
+        return record
 
     async def wait_until(self, *states: TaskState) -> Task:
         """Return the task once it is in one of these states."""
         return await wait_for(lambda: self._task_in(states))
 
     async def _task_in(self, wanted_states: tuple[TaskState, ...]) -> Task | None:
-        task_record = await self.newest_task()
-        return task_record if task_record.state in wanted_states else None
+        record = await self.newest_task()
+        return record if record.state in wanted_states else None
 
     async def wait_for_call(self, call_name: str) -> dict[str, Any]:
         """Return the arguments of the first call of this name about the task, from the pool or the newest block."""
@@ -105,11 +105,11 @@ class AttackTries:
         pending_texts = await self.chain.rpc.call("author_pendingExtrinsics")
         encoded_extrinsics = [bytes.fromhex(extrinsic_text[2:]) for extrinsic_text in pending_texts]
         encoded_extrinsics += (await self.chain.block(await self.chain.block_id())).extrinsics
-        for chain_call in (
+        for call in (
             decode_extrinsic(self.chain.runtime, encoded_extrinsic).call for encoded_extrinsic in encoded_extrinsics
         ):
-            if chain_call.name == call_name and chain_call.named_arguments["task"] == self.task:
-                return chain_call.named_arguments
+            if call.name == call_name and call.named_arguments["task"] == self.task:
+                return call.named_arguments
         return None
 
 
@@ -124,88 +124,85 @@ async def wait_for(look_up: Callable[[], Awaitable[FoundT | None]], pause_second
     raise TimeoutError(f"nothing came of {look_up} in {PATIENCE_SECONDS:.0f} s")
 
 
-async def copy_rival_bid(attack_tries: AttackTries) -> None:
+async def copy_rival_bid(tries: AttackTries) -> None:
     """Commit to a rival's commitment, and reveal it with the rival's revealed values."""
-    device_id = await own_device(attack_tries.chain, CHEAT)
-    rival_arguments = await attack_tries.wait_for_call("TrainingMarket.commit_bid")
+    device_id = await own_device(tries.chain, CHEAT)
+    rival_arguments = await tries.wait_for_call("TrainingMarket.commit_bid")
     copied_commit = TrainingMarket.commit_bid(
-        task=attack_tries.task, device=device_id, commitment=rival_arguments["commitment"]
+        task=tries.task, device=device_id, commitment=rival_arguments["commitment"]
     )
-    await attack_tries.ensure_call(CHEAT, copied_commit)  # a copied commitment is opaque, so the chain accepts it
-    revealed_arguments = await attack_tries.wait_for_call("TrainingMarket.reveal_bid")
+    await tries.ensure_call(CHEAT, copied_commit)  # a copied commitment is opaque, so the chain accepts it
+    revealed_arguments = await tries.wait_for_call("TrainingMarket.reveal_bid")
     rival_offer, rival_salt = revealed_arguments["offer"], revealed_arguments["salt"]
-    await attack_tries.try_call(
-        CHEAT, TrainingMarket.reveal_bid(task=attack_tries.task, device=device_id, offer=rival_offer, salt=rival_salt)
+    await tries.try_call(
+        CHEAT, TrainingMarket.reveal_bid(task=tries.task, device=device_id, offer=rival_offer, salt=rival_salt)
     )
 
 
-async def never_reveal_bid(attack_tries: AttackTries) -> None:
+async def never_reveal_bid(tries: AttackTries) -> None:
     """Commit to a bid, and never reveal it."""
-    device_id = await own_device(attack_tries.chain, CHEAT)
-    chain_call = TrainingMarket.commit_bid(task=attack_tries.task, device=device_id, commitment=os.urandom(32))
-    await attack_tries.ensure_call(CHEAT, chain_call)
+    device_id = await own_device(tries.chain, CHEAT)
+    call = TrainingMarket.commit_bid(task=tries.task, device=device_id, commitment=os.urandom(32))
+    await tries.ensure_call(CHEAT, call)
 
 
-async def steal_fraud_proof(attack_tries: AttackTries) -> None:
+async def steal_fraud_proof(tries: AttackTries) -> None:
     """Let an honest observer prove a lie, one thief copy its commitment, and another copy the shown proof."""
-    fraud_proof, claim_salt, commitment = await _sealed_proof(attack_tries)
-    claim_call = TrainingMarket.claim_fraud(task=attack_tries.task, commitment=commitment)
+    fraud_proof, claim_salt, commitment = await _sealed_proof(tries)
+    claim_call = TrainingMarket.claim_fraud(task=tries.task, commitment=commitment)
     # A claim binds its sender by the commitment, so a copied claim must not open with the same proof.
-    await asyncio.gather(attack_tries.ensure_call(PROVER, claim_call), attack_tries.ensure_call(COPIER, claim_call))
+    await asyncio.gather(tries.ensure_call(PROVER, claim_call), tries.ensure_call(COPIER, claim_call))
     # Both thieves watch the pool, because the proof is public there before it is in a block.
-    theft_tasks = [asyncio.create_task(_open_copied(attack_tries)), asyncio.create_task(_claim_seen(attack_tries))]
-    show_call = TrainingMarket.show_fraud(task=attack_tries.task, place=0, proof=fraud_proof, salt=claim_salt)
-    await attack_tries.ensure_call(PROVER, show_call)
+    theft_tasks = [asyncio.create_task(_open_copied(tries)), asyncio.create_task(_claim_seen(tries))]
+    show_call = TrainingMarket.show_fraud(task=tries.task, place=0, proof=fraud_proof, salt=claim_salt)
+    await tries.ensure_call(PROVER, show_call)
     await asyncio.gather(*theft_tasks)
 
 
-async def _sealed_proof(attack_tries: AttackTries) -> tuple[TraceFraudProof, bytes, bytes]:
+async def _sealed_proof(tries: AttackTries) -> tuple[TraceFraudProof, bytes, bytes]:
     """Return the proof, its salt, and its commitment."""
-    fraud_proof, claim_salt = await proof_of_first_lie(attack_tries), os.urandom(32)
+    fraud_proof, claim_salt = await proof_of_first_lie(tries), os.urandom(32)
     commitment = claim_commitment(
-        attack_tries.chain.genesis_hash, attack_tries.task, dev_accounts.stash(PROVER), 0, fraud_proof, claim_salt
+        tries.chain.genesis_hash, tries.task, dev_accounts.stash(PROVER), 0, fraud_proof, claim_salt
     )
     return fraud_proof, claim_salt, commitment
 
 
-async def _open_copied(attack_tries: AttackTries) -> None:
+async def _open_copied(tries: AttackTries) -> None:
     """Open a copied commitment with a copied proof."""
-    seen_arguments = await attack_tries.wait_for_call("TrainingMarket.show_fraud")
-    await attack_tries.try_call(COPIER, TrainingMarket.show_fraud(**seen_arguments), tip_grains=TIP_GRAINS)
+    seen_arguments = await tries.wait_for_call("TrainingMarket.show_fraud")
+    await tries.try_call(COPIER, TrainingMarket.show_fraud(**seen_arguments), tip_grains=TIP_GRAINS)
 
 
-async def _claim_seen(attack_tries: AttackTries) -> None:
+async def _claim_seen(tries: AttackTries) -> None:
     """Commit to a proof that was seen in the pool, and open it in the next block."""
-    seen_arguments = await attack_tries.wait_for_call("TrainingMarket.show_fraud")
+    seen_arguments = await tries.wait_for_call("TrainingMarket.show_fraud")
     claim_salt, stash_account = os.urandom(32), dev_accounts.stash(RACER)
     commitment = claim_commitment(
-        attack_tries.chain.genesis_hash,
-        attack_tries.task,
+        tries.chain.genesis_hash,
+        tries.task,
         stash_account,
         seen_arguments["place"],
         seen_arguments["proof"],
         claim_salt,
     )
-    await attack_tries.try_call(RACER, TrainingMarket.show_fraud(**seen_arguments), tip_grains=TIP_GRAINS)
-    await attack_tries.try_call(
-        RACER, TrainingMarket.claim_fraud(task=attack_tries.task, commitment=commitment), tip_grains=TIP_GRAINS
+    await tries.try_call(RACER, TrainingMarket.show_fraud(**seen_arguments), tip_grains=TIP_GRAINS)
+    await tries.try_call(
+        RACER, TrainingMarket.claim_fraud(task=tries.task, commitment=commitment), tip_grains=TIP_GRAINS
     )
-    await attack_tries.try_call(
+    await tries.try_call(
         RACER, TrainingMarket.show_fraud(**{**seen_arguments, "salt": claim_salt}), tip_grains=TIP_GRAINS
     )
 
 
-async def proof_of_first_lie(attack_tries: AttackTries) -> TraceFraudProof:
+async def proof_of_first_lie(tries: AttackTries) -> TraceFraudProof:
     """Return a proof of the first wrong step of the stated trace, by computing the run meanwhile."""
-    computation = asyncio.create_task(asyncio.to_thread(_right_digests, attack_tries.file))
-    task_record, chain_client = await attack_tries.wait_until(TaskState.SUBMITTED), attack_tries.chain
+    computation = asyncio.create_task(asyncio.to_thread(_right_digests, tries.file))
+    record, chain = await tries.wait_until(TaskState.SUBMITTED), tries.chain
     provider_keypair = Keypair.from_seed(Scheme.ED25519, dev_accounts.key_seed(PROVER, dev_accounts.PROVIDER))
-    async with BlobClient(private=True) as blob_client:
+    async with BlobClient(private=True) as blobs:
         fetched_result = await fetch_result(
-            blob_client,
-            provider_keypair,
-            task_record,
-            await market_reads.providers(chain_client, await chain_client.finalized()),
+            blobs, provider_keypair, record, await market_reads.providers(chain, await chain.finalized())
         )
     right_digests, stated_digests = await computation, fetched_result.run.digests
     last_right_index = next(
@@ -220,11 +217,9 @@ def _right_digests(task_file: Path) -> list[bytes]:
     return [state_hash(run_state) for run_state in right_states(task_file, "numpy")]
 
 
-async def own_device(chain_client: ChainClient, provider_name: str) -> bytes:
+async def own_device(chain: ChainClient, provider_name: str) -> bytes:
     """Return the first device of a provider."""
-    stash_account, final_block = dev_accounts.stash(provider_name), await chain_client.finalized()
-    device_entries = await market_reads.entries(chain_client, Devices.devices, at=final_block)
-    own_devices: list[bytes] = [
-        device_id for (device_id,), device_record in device_entries if device_record.owner == stash_account
-    ]
+    stash_account, final_block = dev_accounts.stash(provider_name), await chain.finalized()
+    device_entries = await market_reads.entries(chain, Devices.devices, at=final_block)
+    own_devices: list[bytes] = [device_id for (device_id,), record in device_entries if record.owner == stash_account]
     return own_devices[0]

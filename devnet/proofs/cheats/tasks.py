@@ -70,10 +70,7 @@ PATIENCE_SECONDS = 240.0
 POLL_SECONDS = 0.25
 # The tries of a scene: the beacon audits one task in four.
 TRIES_MAX = 6
-DISPUTERS: dict[TaskCustomer, tuple[str, ...]] = {
-    TaskCustomer.DISPUTES: (),
-    TaskCustomer.COMPUTES: ("--compute",),
-}
+DISPUTERS: dict[TaskCustomer, tuple[str, ...]] = {TaskCustomer.DISPUTES: (), TaskCustomer.COMPUTES: ("--compute",)}
 """The options of the customers that dispute a result."""
 ATTACKS_BY_STRANGER: dict[Stranger, Callable[[AttackTries], Awaitable[None]]] = {
     Stranger.COPIES_BID: task_strangers.copy_rival_bid,
@@ -85,17 +82,17 @@ ATTACKS_BY_STRANGER: dict[Stranger, Callable[[AttackTries], Awaitable[None]]] = 
 class CheatCourse:
     """One scene on the devnet."""
 
-    def __init__(self, stage: Stage, cheat_scene: CheatScene) -> None:
+    def __init__(self, stage: Stage, scene: CheatScene) -> None:
         """Write the task file. Submit nothing yet."""
-        self.stage, self.scene = stage, cheat_scene
-        self.file = write_task_file(stage.devnet.folder / "orders", cheat_scene.name, cheat_scene.size)
+        self.stage, self.scene = stage, scene
+        self.file = write_task_file(stage.devnet.folder / "orders", scene.name, scene.size)
         self.task_id = b""
         self.problems: list[str] = []
         self.attempts: list[Attempt] = []
         self._threads: list[threading.Thread] = []
         self._is_disputed = False
 
-    def run_course(self, task_ledger: TaskLedger) -> None:
+    def run_course(self, ledger: TaskLedger) -> None:
         """Submit the task, act as the scene says, and wait for the task's end on the final chain."""
         if self.scene.customer is TaskCustomer.SILENT:
             self._begin_task(
@@ -106,13 +103,13 @@ class CheatCourse:
         else:
             self._start_thread(self._follow_task)
         if not until(
-            lambda: self.task_id in task_ledger.tasks and bool(task_ledger.tasks[self.task_id].all(TaskEnded)),
+            lambda: self.task_id in ledger.tasks and bool(ledger.tasks[self.task_id].all(TaskEnded)),
             PATIENCE_SECONDS,
             POLL_SECONDS,
         ):
             self.problems.append(f"the task has not ended after {PATIENCE_SECONDS:.0f} s")
-        for worker_thread in self._threads:
-            worker_thread.join(task_strangers.PATIENCE_SECONDS)
+        for worker in self._threads:
+            worker.join(task_strangers.PATIENCE_SECONDS)
 
     def _begin_task(self, task_text: str) -> None:
         self.task_id = bytes.fromhex(task_text[2:])
@@ -128,9 +125,9 @@ class CheatCourse:
             except Exception as error:  # noqa: BLE001  # recorded as a failure of the scene
                 self.problems.append(f"{thread_work.__name__.strip('_')}: {str(error) or repr(error)}")
 
-        worker_thread = threading.Thread(target=noted, daemon=True)
-        self._threads.append(worker_thread)
-        worker_thread.start()
+        worker = threading.Thread(target=noted, daemon=True)
+        self._threads.append(worker)
+        worker.start()
 
     def _follow_task(self) -> None:
         """Submit, sign checkpoints, and decide about the result as the scene's customer does."""
@@ -171,12 +168,12 @@ class CheatCourse:
         programs.run("ogpu-provider", *arguments, keyring=self.stage.devnet.keyring, show=self.stage.narrator.command)
 
     def _run_attack(self) -> None:
-        async def tried(chain_client: ChainClient) -> None:
-            attack_tries = AttackTries(chain_client, self.task_id, self.file)
+        async def tried(chain: ChainClient) -> None:
+            tries = AttackTries(chain, self.task_id, self.file)
             try:
-                await ATTACKS_BY_STRANGER[self.scene.stranger](attack_tries)
+                await ATTACKS_BY_STRANGER[self.scene.stranger](tries)
             finally:
-                self.attempts += attack_tries.attempts
+                self.attempts += tries.attempts
 
         self.stage.ask(tried)
 
@@ -197,45 +194,41 @@ def accounts_by_name(stage: Stage) -> dict[str, tuple[bytes, ...]]:
     return {**providers, CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
 
 
-def play_until_conclusive(cheat_scene: CheatScene, stage: Stage) -> CheatFinding:
+def play_until_conclusive(scene: CheatScene, stage: Stage) -> CheatFinding:
     """Play a scene. Repeat it if the beacon ordered an audit before the cheat and no honest party lost by that."""
-    stage.cheat_in(cheat_scene.mode, anew=False)
+    stage.cheat_in(scene.mode, anew=False)
     for _ in range(TRIES_MAX - 1):
-        cheat_finding, is_over = play_scene(stage, cheat_scene)
+        finding, is_over = play_scene(stage, scene)
         if is_over:
-            return cheat_finding
-        stage.narrator.line(f"{cheat_scene.name}: the beacon asked for an audit; once more")
-    return play_scene(stage, cheat_scene)[0]
+            return finding
+        stage.narrator.line(f"{scene.name}: the beacon asked for an audit; once more")
+    return play_scene(stage, scene)[0]
 
 
-def play_scene(stage: Stage, cheat_scene: CheatScene) -> tuple[CheatFinding, bool]:
+def play_scene(stage: Stage, scene: CheatScene) -> tuple[CheatFinding, bool]:
     """Return the finding of a scene, and whether it is conclusive."""
-    let_only_bid(stage, cheat_scene.bidders, cheat_bids=cheat_scene.cheat_bids)
-    if cheat_scene.lazy_judge:
-        stage.restart({cheat_scene.lazy_judge: "lazy-judge"})
-    cheat_course, people = CheatCourse(stage, cheat_scene), People(accounts_by_name(stage))
+    let_only_bid(stage, scene.bidders, cheat_bids=scene.cheat_bids)
+    if scene.lazy_judge:
+        stage.restart({scene.lazy_judge: "lazy-judge"})
+    cheat_course, people = CheatCourse(stage, scene), People(accounts_by_name(stage))
     rows_before = {
-        cheat_name: len(stage.telemetry(cheat_name)) for cheat_name in cheat_scene.cheats if cheat_name != CUSTOMER
+        cheat_name: len(stage.telemetry(cheat_name)) for cheat_name in scene.cheats if cheat_name != CUSTOMER
     }
-    with following(stage.url) as task_ledger:
-        task_ledger.audits.may_lie = True
-        people.wealth_before = stage.wealth(people.accounts, task_ledger.height)
-        cheat_course.run_course(task_ledger)
-    people.wealth_after = stage.wealth(people.accounts, task_ledger.height)
-    if cheat_scene.lazy_judge:
-        stage.restart({cheat_scene.lazy_judge: None})
-    telemetry_rows = [
-        telemetry_row
-        for cheat_name, first_row in rows_before.items()
-        for telemetry_row in stage.telemetry(cheat_name)[first_row:]
-    ]
-    cheat_course.attempts += [telemetry_row for telemetry_row in telemetry_rows if telemetry_row["event"] == "cheat"]
-    cheat_finding = judge_scene(cheat_scene, cheat_course.task_id, task_ledger, people, cheat_course.attempts)
-    cheat_finding.failures += cheat_course.problems
-    event_trace = task_ledger.tasks.get(cheat_course.task_id, EventTrace())
+    with following(stage.url) as ledger:
+        ledger.audits.may_lie = True
+        people.wealth_before = stage.wealth(people.accounts, ledger.height)
+        cheat_course.run_course(ledger)
+    people.wealth_after = stage.wealth(people.accounts, ledger.height)
+    if scene.lazy_judge:
+        stage.restart({scene.lazy_judge: None})
+    rows = [row for cheat_name, first_row in rows_before.items() for row in stage.telemetry(cheat_name)[first_row:]]
+    cheat_course.attempts += [row for row in rows if row["event"] == "cheat"]
+    finding = judge_scene(scene, cheat_course.task_id, ledger, people, cheat_course.attempts)
+    finding.failures += cheat_course.problems
+    trace = ledger.tasks.get(cheat_course.task_id, EventTrace())
     # A loss of an honest party counts, even if the beacon prevented the attack.
-    is_grave = bool(honest_failures(cheat_scene, cheat_course.task_id, task_ledger, people))
-    return cheat_finding, not cheat_finding.failures or is_grave or not is_forestalled(event_trace)
+    is_grave = bool(honest_failures(scene, cheat_course.task_id, ledger, people))
+    return finding, not finding.failures or is_grave or not is_forestalled(trace)
 
 
 HONEST_TASKS = "honest-tasks"
@@ -255,9 +248,9 @@ class HonestSale:
     problem: str = ""
     thread: threading.Thread | None = None
 
-    def has_event(self, task_ledger: TaskLedger, event_type: type[BidsClosed | TaskEnded]) -> bool:
+    def has_event(self, ledger: TaskLedger, event_type: type[BidsClosed | TaskEnded]) -> bool:
         """Return whether the final chain has an event of this kind about it."""
-        return bool(self.task_id in task_ledger.tasks and task_ledger.tasks[self.task_id].all(event_type))
+        return bool(self.task_id in ledger.tasks and ledger.tasks[self.task_id].all(event_type))
 
 
 @dataclass(slots=True)
@@ -280,17 +273,17 @@ class HonestSales:
             newest_sales[provider_name] = HonestSale(task_number, provider_name)
             self._begin_sale(newest_sales[provider_name])
             self._wait_for_event(newest_sales[provider_name], BidsClosed, BID_SECONDS)
-        for honest_sale in newest_sales.values():
-            self._wait_for_event(honest_sale, TaskEnded, END_SECONDS)
+        for sale in newest_sales.values():
+            self._wait_for_event(sale, TaskEnded, END_SECONDS)
 
-    def _begin_sale(self, honest_sale: HonestSale) -> None:
-        self.sales.append(honest_sale)
-        honest_sale.thread = threading.Thread(target=self._follow_task, args=(honest_sale,), daemon=True)
-        honest_sale.thread.start()
+    def _begin_sale(self, sale: HonestSale) -> None:
+        self.sales.append(sale)
+        sale.thread = threading.Thread(target=self._follow_task, args=(sale,), daemon=True)
+        sale.thread.start()
 
-    def _follow_task(self, honest_sale: HonestSale) -> None:
-        task_file = write_task_file(self.stage.devnet.folder / "orders", f"honest-{honest_sale.number}", TaskSize())
-        node_url = self.stage.devnet.member(honest_sale.provider).rpc_url
+    def _follow_task(self, sale: HonestSale) -> None:
+        task_file = write_task_file(self.stage.devnet.folder / "orders", f"honest-{sale.number}", TaskSize())
+        node_url = self.stage.devnet.member(sale.provider).rpc_url
         arguments = [
             "--url",
             node_url,
@@ -298,7 +291,7 @@ class HonestSales:
             "submit",
             str(task_file),
             "--key",
-            customer_secret(honest_sale.provider),
+            customer_secret(sale.provider),
             "--yes",
             "--watch",
             "--accept",
@@ -307,17 +300,15 @@ class HonestSales:
             for sale_row in programs.lines(
                 "ogpu", *arguments, *submit_options(self.stage), keyring=self.stage.devnet.keyring
             ):
-                honest_sale.task_id = bytes.fromhex(sale_row["task"][2:])
+                sale.task_id = bytes.fromhex(sale_row["task"][2:])
         except DevnetError as error:
-            honest_sale.problem = str(error)
+            sale.problem = str(error)
 
-    def _wait_for_event(
-        self, honest_sale: HonestSale, event_type: type[BidsClosed | TaskEnded], seconds: float
-    ) -> None:
-        until(lambda: honest_sale.has_event(self.book, event_type) or bool(honest_sale.problem), seconds, POLL_SECONDS)
+    def _wait_for_event(self, sale: HonestSale, event_type: type[BidsClosed | TaskEnded], seconds: float) -> None:
+        until(lambda: sale.has_event(self.book, event_type) or bool(sale.problem), seconds, POLL_SECONDS)
         if event_type is TaskEnded:
-            done_text = "ended" if honest_sale.has_event(self.book, TaskEnded) else f"not ended {honest_sale.problem}"
-            self.stage.narrator.line(f"task {honest_sale.number + 1:>3}  {honest_sale.provider}  {done_text}")
+            done_text = "ended" if sale.has_event(self.book, TaskEnded) else f"not ended {sale.problem}"
+            self.stage.narrator.line(f"task {sale.number + 1:>3}  {sale.provider}  {done_text}")
 
 
 def sell_honest_tasks(stage: Stage) -> CheatFinding:
@@ -327,59 +318,47 @@ def sell_honest_tasks(stage: Stage) -> CheatFinding:
         f"{member.name}'s customer": (_customer_keypair(member.name).account,) for member in stage.devnet.members
     }
     people = People({**accounts_by_name(stage), **customer_accounts})
-    stage.ask(lambda chain_client: _endow_customers(chain_client, stage.devnet))
-    with following(stage.url) as task_ledger:
-        people.wealth_before = stage.wealth(people.accounts, task_ledger.height)
-        honest_sales = HonestSales(stage, task_ledger)
+    stage.ask(lambda chain: _endow_customers(chain, stage.devnet))
+    with following(stage.url) as ledger:
+        people.wealth_before = stage.wealth(people.accounts, ledger.height)
+        honest_sales = HonestSales(stage, ledger)
         honest_sales.sell_tasks(stage.options.tasks)
-    people.wealth_after = stage.wealth(people.accounts, task_ledger.height)
-    return judge_sales(honest_sales.sales, task_ledger, people)
+    people.wealth_after = stage.wealth(people.accounts, ledger.height)
+    return judge_sales(honest_sales.sales, ledger, people)
 
 
-def judge_sales(honest_sales: list[HonestSale], task_ledger: TaskLedger, people: People) -> CheatFinding:
+def judge_sales(honest_sales: list[HonestSale], ledger: TaskLedger, people: People) -> CheatFinding:
     """Judge that every account has the money table's sum and no honest party lost money."""
-    cheat_finding = CheatFinding(HONEST_TASKS, units=0, tasks=len(honest_sales))
-    traces_by_number = {
-        honest_sale.number: task_ledger.tasks.get(honest_sale.task_id, EventTrace()) for honest_sale in honest_sales
-    }
-    sums_of_sales = [task_ledger.sums.get(honest_sale.task_id, TaskSums()) for honest_sale in honest_sales]
+    finding = CheatFinding(HONEST_TASKS, units=0, tasks=len(honest_sales))
+    traces_by_number = {sale.number: ledger.tasks.get(sale.task_id, EventTrace()) for sale in honest_sales}
+    sums_of_sales = [ledger.sums.get(sale.task_id, TaskSums()) for sale in honest_sales]
     sale_losses = [
-        (honest_sale, money_loss)
-        for honest_sale, task_sums in zip(honest_sales, sums_of_sales, strict=True)
-        for money_loss in task_sums.losses
+        (sale, loss) for sale, task_sums in zip(honest_sales, sums_of_sales, strict=True) for loss in task_sums.losses
     ]
-    cheat_finding.checks = [
-        AmountCheck(
-            money_loss.what, "0x" + honest_sale.task_id.hex(), money_loss.height, money_loss.taken, money_loss.expected
-        )
-        for honest_sale, money_loss in sale_losses
+    finding.checks = [
+        AmountCheck(loss.what, "0x" + sale.task_id.hex(), loss.height, loss.taken, loss.expected)
+        for sale, loss in sale_losses
     ]
-    cheat_finding.drawn = sum(len(event_trace.all(SlotSettled)) for event_trace in traces_by_number.values())
-    audit_count = sum(len(event_trace.all(TaskJudged)) for event_trace in traces_by_number.values())
-    cheat_finding.answers = {"tasks that the beacon had audited": audit_count}
-    cheat_finding.grains = people.gains
-    cheat_finding.failures = [
+    finding.drawn = sum(len(trace.all(SlotSettled)) for trace in traces_by_number.values())
+    audit_count = sum(len(trace.all(TaskJudged)) for trace in traces_by_number.values())
+    finding.answers = {"tasks that the beacon had audited": audit_count}
+    finding.grains = people.gains
+    finding.failures = [
         *_sale_failures(honest_sales, traces_by_number),
         *(wrong_sum for task_sums in sums_of_sales for wrong_sum in task_sums.wrong),
     ]
-    cheat_finding.failures += [
-        f"{honest_sale.provider} is honest and lost {money_loss.taken} grains: {money_loss.what}"
-        for honest_sale, money_loss in sale_losses
+    finding.failures += [
+        f"{sale.provider} is honest and lost {loss.taken} grains: {loss.what}" for sale, loss in sale_losses
     ]
-    cheat_finding.failures += people.wrong(task_ledger)
-    return cheat_finding
+    finding.failures += people.wrong(ledger)
+    return finding
 
 
 def _sale_failures(honest_sales: list[HonestSale], traces_by_number: dict[int, EventTrace]) -> Iterator[str]:
-    for honest_sale in honest_sales:
-        slot_outcomes = [
-            settlement.outcome.name for _, settlement in traces_by_number[honest_sale.number].all(SlotSettled)
-        ]
+    for sale in honest_sales:
+        slot_outcomes = [settlement.outcome.name for _, settlement in traces_by_number[sale.number].all(SlotSettled)]
         if slot_outcomes != ["ON_TIME"]:
-            yield (
-                f"task {honest_sale.number + 1} of {honest_sale.provider} ended as {slot_outcomes} "
-                f"{honest_sale.problem}"
-            )
+            yield (f"task {sale.number + 1} of {sale.provider} ended as {slot_outcomes} {sale.problem}")
 
 
 def customer_secret(provider: str) -> str:
@@ -391,11 +370,11 @@ def _customer_keypair(provider: str) -> Keypair:
     return keypair_from_suri(customer_secret(provider))
 
 
-async def _endow_customers(chain_client: ChainClient, devnet: Devnet) -> None:
+async def _endow_customers(chain: ChainClient, devnet: Devnet) -> None:
     """Transfer an initial balance to each customer."""
     for member in devnet.members:
-        transfer_call = Balances.transfer_keep_alive(dest=_customer_keypair(member.name).account, value=INITIAL_GRAINS)
-        transfer_outcome = await chain_client.submit(transfer_call, keypair_from_suri(CUSTOMER_KEY))
+        call = Balances.transfer_keep_alive(dest=_customer_keypair(member.name).account, value=INITIAL_GRAINS)
+        transfer_outcome = await chain.submit(call, keypair_from_suri(CUSTOMER_KEY))
         if transfer_outcome.error:
             raise DevnetError(f"a customer got nothing: {transfer_outcome.error}")
 

@@ -82,50 +82,44 @@ class CheatFindings:
     @property
     def failures(self) -> list[str]:
         """The failures of all modes."""
-        return [
-            f"{cheat_finding.mode}: {failure_text}"
-            for cheat_finding in self.findings
-            for failure_text in cheat_finding.failures
-        ]
+        return [f"{finding.mode}: {failure}" for finding in self.findings for failure in finding.failures]
 
 
-def run_cheat(cheat_mode: str, stage: Stage) -> CheatFinding:
+def run_cheat(mode: str, stage: Stage) -> CheatFinding:
     """Let the cheat run in one mode while a customer buys the mode's share of the units. Then judge the chain."""
     mode_count = sum(scenario.name in UNIT_CHEATS for scenario in stage.options.only)
-    stage.cheat_in(cheat_mode)
+    stage.cheat_in(mode)
     first_height, rows_before = stage.next_height(), len(stage.telemetry(CHEAT))
-    prompt_texts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, -(-stage.options.units // mode_count))
-    unit_rows = purchase.buy_units(stage, prompt_texts).units
+    prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, -(-stage.options.units // mode_count))
+    unit_rows = purchase.buy_units(stage, prompts).units
     attempts = [
         telemetry_row for telemetry_row in stage.telemetry(CHEAT)[rows_before:] if telemetry_row["event"] == "cheat"
     ]
     unit_ledger = stage.ask(lambda chain: ledger.read_ledger(chain, first_height))
-    return judge_cheat(
-        cheat_mode, [unit_row["unit"] for unit_row in unit_rows], unit_ledger, len(stage.devnet.members), attempts
-    )
+    return judge_cheat(mode, [row["unit"] for row in unit_rows], unit_ledger, len(stage.devnet.members), attempts)
 
 
 def judge_cheat(
-    cheat_mode: str, unit_texts: list[str], unit_ledger: DevnetLedger, in_office: int, attempts: list[dict[str, Any]]
+    mode: str, unit_texts: list[str], ledger: DevnetLedger, in_office: int, attempts: list[dict[str, Any]]
 ) -> CheatFinding:
     """Judge every requirement of this mode for these units. `in_office` is the number of validators."""
-    records_by_unit = {unit_text: unit_ledger.unit(bytes.fromhex(unit_text[2:])) for unit_text in unit_texts}
+    records_by_unit = {unit_text: ledger.unit(bytes.fromhex(unit_text[2:])) for unit_text in unit_texts}
     cheat_stash = dev_accounts.stash(CHEAT)
-    cheat_finding = CheatFinding(cheat_mode, len(unit_texts))
-    cheat_finding.drawn = sum(cheat_stash in unit_record.racers for unit_record in records_by_unit.values())
-    _count_attempts(cheat_finding, attempts, records_by_unit)
-    cheat_finding.checks = _amount_checks(unit_ledger, in_office)
-    cheat_finding.slashed = sum(penalty.provider == cheat_stash for _, penalty in unit_ledger.all(ProviderSlashed))
-    cheat_finding.fined = sum(penalty.provider == cheat_stash for _, penalty in unit_ledger.all(RaceMissed))
-    cheat_finding.failures = [
-        *_common_failures(records_by_unit, unit_ledger, cheat_stash),
-        *_mode_failures(cheat_finding, records_by_unit, cheat_stash),
+    finding = CheatFinding(mode, len(unit_texts))
+    finding.drawn = sum(cheat_stash in record.racers for record in records_by_unit.values())
+    _count_attempts(finding, attempts, records_by_unit)
+    finding.checks = _amount_checks(ledger, in_office)
+    finding.slashed = sum(penalty.provider == cheat_stash for _, penalty in ledger.all(ProviderSlashed))
+    finding.fined = sum(penalty.provider == cheat_stash for _, penalty in ledger.all(RaceMissed))
+    finding.failures = [
+        *_common_failures(records_by_unit, ledger, cheat_stash),
+        *_mode_failures(finding, records_by_unit, cheat_stash),
     ]
-    return cheat_finding
+    return finding
 
 
 def _count_attempts(
-    cheat_finding: CheatFinding, attempts: list[dict[str, Any]], records_by_unit: dict[str, UnitRecord]
+    finding: CheatFinding, attempts: list[dict[str, Any]], records_by_unit: dict[str, UnitRecord]
 ) -> None:
     """Count attempts and refusals.
 
@@ -134,46 +128,44 @@ def _count_attempts(
     """
     for attempt in attempts:
         answer_text = f"{attempt['what']}: {attempt['answer']}"
-        cheat_finding.answers[answer_text] = cheat_finding.answers.get(answer_text, 0) + 1
-    counted_attempts = [
-        attempt for attempt in attempts if attempt["what"] != COMMIT_CALL or not _is_copy(cheat_finding)
-    ]
+        finding.answers[answer_text] = finding.answers.get(answer_text, 0) + 1
+    counted_attempts = [attempt for attempt in attempts if attempt["what"] != COMMIT_CALL or not _is_copy(finding)]
     attestations = [attempt for attempt in counted_attempts if attempt["what"] == "attestation"]
     refused_calls = sum(
         attempt["answer"] != ACCEPTED_ANSWER for attempt in counted_attempts if attempt["what"] != "attestation"
     )
-    cheat_finding.tried = len(counted_attempts)
-    cheat_finding.refused = (
+    finding.tried = len(counted_attempts)
+    finding.refused = (
         refused_calls
         + len(attestations)
-        - sum(_undue_attestations(cheat_finding, unit_record) for unit_record in records_by_unit.values())
+        - sum(_undue_attestations(finding, record) for record in records_by_unit.values())
     )
 
 
-def _is_copy(cheat_finding: CheatFinding) -> bool:
-    return cheat_finding.mode == "copied-result"
+def _is_copy(finding: CheatFinding) -> bool:
+    return finding.mode == "copied-result"
 
 
-def _undue_attestations(cheat_finding: CheatFinding, unit_record: UnitRecord) -> int:
+def _undue_attestations(finding: CheatFinding, record: UnitRecord) -> int:
     """Return the cheat's attestations in the chain beyond the one that an honest racer attaches."""
     cheat_stash = dev_accounts.stash(CHEAT)
-    attached_count = unit_record.attesters().count(cheat_stash)
-    return max(0, attached_count - (0 if cheat_finding.mode in NO_REVEAL else unit_record.racers.count(cheat_stash)))
+    attached_count = record.attesters().count(cheat_stash)
+    return max(0, attached_count - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat_stash)))
 
 
-def _amount_checks(unit_ledger: DevnetLedger, in_office: int) -> list[AmountCheck]:
+def _amount_checks(ledger: DevnetLedger, in_office: int) -> list[AmountCheck]:
     """Return a check of every slash and every fine. All validators have the same stake."""
     return [
-        _amount_check(penalty, penalty_height, unit_ledger.unit(penalty.unit), in_office)
-        for penalty_height, penalty in sorted(unit_ledger.penalties(), key=itemgetter(0))
+        _amount_check(penalty, penalty_height, ledger.unit(penalty.unit), in_office)
+        for penalty_height, penalty in sorted(ledger.penalties(), key=itemgetter(0))
     ]
 
 
 def _amount_check(
-    penalty: ProviderSlashed | RaceMissed, penalty_height: int, unit_record: UnitRecord, in_office: int
+    penalty: ProviderSlashed | RaceMissed, penalty_height: int, record: UnitRecord, in_office: int
 ) -> AmountCheck:
     """Return a check of one amount, by the formulas of the money tables."""
-    unit_text, price_grains, money_rules = "0x" + penalty.unit.hex(), unit_record.price, DEFAULT_RULES
+    unit_text, price_grains, money_rules = "0x" + penalty.unit.hex(), record.price, DEFAULT_RULES
     collateral = money.collateral(money_rules, price_grains)
     if isinstance(penalty, RaceMissed):
         # without a case, a missing reveal costs a part of the price, a missing commit a part of the collateral
@@ -182,7 +174,7 @@ def _amount_check(
         return AmountCheck("a miss", unit_text, penalty_height, penalty.amount, expected)
     judge_fee_grains, paid_judges = (
         judge_fee(price_grains, money_rules.judge_fee_ppm, money_rules.judge_fee_min),
-        _paid_judge_count(unit_record),
+        _paid_judge_count(record),
     )
     price_share = -(-price_grains * MISS_PRICE_PERCENT // 100)
     if penalty.fault is not PartyFault.LIED:
@@ -193,7 +185,7 @@ def _amount_check(
             penalty.amount,
             price_share + min(paid_judges, FIRST_JUDGES) * judge_fee_grains,
         )
-    has_court = any(verdict_event.appealable_until for verdict_event in unit_record.events(CaseDecided))
+    has_court = any(event.appealable_until for event in record.events(CaseDecided))
     takes_whole = has_court or 3 * paid_judges > in_office  # the judges had more than a third of the stake
     expected = (
         collateral if takes_whole else min(collateral, price_grains + paid_judges * judge_fee_grains + price_share)
@@ -201,64 +193,48 @@ def _amount_check(
     return AmountCheck("the unit's collateral", unit_text, penalty_height, penalty.amount, expected)
 
 
-def _paid_judge_count(unit_record: UnitRecord) -> int:
+def _paid_judge_count(record: UnitRecord) -> int:
     """Return the number of judges with the opinion of the verdict."""
-    verdicts = [verdicts.verdict for verdicts in unit_record.events(CaseDecided)]
-    return sum(opened_opinion.statement.opinion in verdicts for opened_opinion in unit_record.events(OpinionOpened))
+    verdicts = [verdicts.verdict for verdicts in record.events(CaseDecided)]
+    return sum(opened_opinion.statement.opinion in verdicts for opened_opinion in record.events(OpinionOpened))
 
 
-def _common_failures(
-    records_by_unit: dict[str, UnitRecord], unit_ledger: DevnetLedger, cheat_stash: bytes
-) -> Iterator[str]:
+def _common_failures(records_by_unit: dict[str, UnitRecord], ledger: DevnetLedger, cheat_stash: bytes) -> Iterator[str]:
     """Yield failures of the requirements of every mode."""
-    for unit_text, unit_record in records_by_unit.items():
-        if len(unit_record.settled) != 1 or unit_record.refunded:
+    for unit_text, record in records_by_unit.items():
+        if len(record.settled) != 1 or record.refunded:
             yield (
-                f"unit {unit_text} was settled {len(unit_record.settled)} times and refunded "
-                f"{len(unit_record.refunded)} times"
+                f"unit {unit_text} was settled {len(record.settled)} times and refunded {len(record.refunded)} times"
             )
-        attesters = unit_record.attesters()
-        if len(attesters) > len(unit_record.racers) or any(
-            provider not in unit_record.racers for provider in attesters
-        ):
+        attesters = record.attesters()
+        if len(attesters) > len(record.racers) or any(provider not in record.racers for provider in attesters):
             yield f"unit {unit_text} has an attestation of a provider that was not drawn, or one too many"
-    for penalty_height, penalty in unit_ledger.penalties():
+    for penalty_height, penalty in ledger.penalties():
         if penalty.provider != cheat_stash:
             yield f"block {penalty_height}: {name_of_account(penalty.provider)} is honest and lost {penalty}"
 
 
-def _mode_failures(
-    cheat_finding: CheatFinding, records_by_unit: dict[str, UnitRecord], cheat_stash: bytes
-) -> Iterator[str]:
+def _mode_failures(finding: CheatFinding, records_by_unit: dict[str, UnitRecord], cheat_stash: bytes) -> Iterator[str]:
     """Yield failures of the mode's requirements."""
-    wrong_checks = [
-        amount_check for amount_check in cheat_finding.checks if amount_check.taken != amount_check.expected
-    ]
+    wrong_checks = [check for check in finding.checks if check.taken != check.expected]
     yield from (
-        f"{amount_check.what} of {amount_check.unit}: {amount_check.taken} taken, {amount_check.expected} expected"
-        for amount_check in wrong_checks
+        f"{check.what} of {check.unit}: {check.taken} taken, {check.expected} expected" for check in wrong_checks
     )
-    if not cheat_finding.drawn and cheat_finding.mode != "not-assigned":
+    if not finding.drawn and finding.mode != "not-assigned":
         yield "the cheat was never drawn: nothing was tested"
-    paid_units = [
-        unit_text for unit_text, unit_record in records_by_unit.items() if cheat_stash in unit_record.winners()
-    ]
-    revealed_units = [
-        unit_text for unit_text, unit_record in records_by_unit.items() if cheat_stash in unit_record.attesters()
-    ]
+    paid_units = [unit_text for unit_text, record in records_by_unit.items() if cheat_stash in record.winners()]
+    revealed_units = [unit_text for unit_text, record in records_by_unit.items() if cheat_stash in record.attesters()]
     # Wrong work that nobody noticed would be paid, so each revealed result must have been slashed.
-    if cheat_finding.mode in WRONG_WORK:
-        if cheat_finding.slashed != len(revealed_units) or not revealed_units:
-            yield f"{len(revealed_units)} wrong results were revealed, {cheat_finding.slashed} were slashed"
-    elif not cheat_finding.tried or (
-        cheat_finding.refused != cheat_finding.tried and cheat_finding.mode != LATE_REVEAL
-    ):
-        yield f"{cheat_finding.refused} of {cheat_finding.tried} attempts were refused"
-    if cheat_finding.mode in NO_REVEAL and not cheat_finding.fined + cheat_finding.slashed:
+    if finding.mode in WRONG_WORK:
+        if finding.slashed != len(revealed_units) or not revealed_units:
+            yield f"{len(revealed_units)} wrong results were revealed, {finding.slashed} were slashed"
+    elif not finding.tried or (finding.refused != finding.tried and finding.mode != LATE_REVEAL):
+        yield f"{finding.refused} of {finding.tried} attempts were refused"
+    if finding.mode in NO_REVEAL and not finding.fined + finding.slashed:
         yield "neither fined nor slashed"
-    if cheat_finding.mode in NO_REVEAL and cheat_finding.mode != LATE_REVEAL and revealed_units:
+    if finding.mode in NO_REVEAL and finding.mode != LATE_REVEAL and revealed_units:
         yield f"{len(revealed_units)} attestations got into the chain"
-    if cheat_finding.mode not in MAY_EARN and paid_units:
+    if finding.mode not in MAY_EARN and paid_units:
         yield f"the cheat was paid for {paid_units}"
-    if cheat_finding.mode not in (*WRONG_WORK, *NO_REVEAL) and cheat_finding.slashed:
+    if finding.mode not in (*WRONG_WORK, *NO_REVEAL) and finding.slashed:
         yield "slashed, though no wrong result was revealed"

@@ -53,10 +53,10 @@ def engine_and_registry(yard_folder: Path) -> Iterator[EngineAndRegistry]:
     if shutil.which("docker-registry") is None:
         raise DevnetError("there is no registry: apt-get install docker-registry")
     registry_port = one_free_port()
-    with own_engine(yard_folder / "d") as engine_address, running_registry(yard_folder, registry_port):
+    with own_engine(yard_folder / "d") as address, running_registry(yard_folder, registry_port):
         repository = f"localhost:{registry_port}/tool"
-        digest = push_image(engine_address, MadeImage(busybox_files()).archive(), repository)
-        yield EngineAndRegistry(engine_address, repository, f"{repository}@sha256:{digest}")
+        digest = push_image(address, MadeImage(busybox_files()).archive(), repository)
+        yield EngineAndRegistry(address, repository, f"{repository}@sha256:{digest}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,50 +98,44 @@ class RanContainer:
 
 
 def judge_scene(
-    container_scene: ContainerScene,
-    container_outcome: RanContainer,
+    scene: ContainerScene,
+    outcome: RanContainer,
     task_view: Mapping[str, Any],
     grains_moved: Mapping[str, int],
     outputs: Mapping[str, bytes] | None,
     remaining_containers: list[str],
 ) -> None:
     """Note what is not as it must be: `told` is what `ogpu task show` says, `moved` what each stash has won."""
-    failures = container_outcome.failures
-    if container_outcome.outcome != container_scene.required_outcome.name.lower():
-        failures.append(f"it ended as {container_outcome.outcome}, not {container_scene.required_outcome.name.lower()}")
-    if (outputs or {}) != container_scene.outputs:
-        failures.append(
-            f"its outputs are {sorted(outputs or {})}, not {sorted(container_scene.outputs)}, or others within"
-        )
+    failures = outcome.failures
+    if outcome.outcome != scene.required_outcome.name.lower():
+        failures.append(f"it ended as {outcome.outcome}, not {scene.required_outcome.name.lower()}")
+    if (outputs or {}) != scene.outputs:
+        failures.append(f"its outputs are {sorted(outputs or {})}, not {sorted(scene.outputs)}, or others within")
     # A container that stays uses a provider's memory and disk that nobody pays for.
     if remaining_containers:
         failures.append(f"containers are left: {', '.join(remaining_containers)}")
-    failures += _wrong_copies(container_scene, task_view)
+    failures += _wrong_copies(scene, task_view)
     grains_told = dict.fromkeys(grains_moved, 0)
-    for payment_row in task_view["payments"]:
-        if payment_row["account"] in grains_told and payment_row["party"] != "customer":
-            if payment_row["paid"] is None or payment_row["lost"] is None:
-                failures.append(f"the payment of {payment_row['party']} is not shown: {payment_row['for']}")
+    for row in task_view["payments"]:
+        if row["account"] in grains_told and row["party"] != "customer":
+            if row["paid"] is None or row["lost"] is None:
+                failures.append(f"the payment of {row['party']} is not shown: {row['for']}")
                 continue
-            grains_told[payment_row["account"]] += int(payment_row["paid"]["grains"]) - int(
-                payment_row["lost"]["grains"]
-            )
+            grains_told[row["account"]] += int(row["paid"]["grains"]) - int(row["lost"]["grains"])
     for account, grains_won in grains_moved.items():
         if grains_told[account] != grains_won:
             failures.append(f"{account} has won {grains_won} grains, and {grains_told[account]} are told")
 
 
-def _wrong_copies(container_scene: ContainerScene, task_view: Mapping[str, Any]) -> Iterator[str]:
+def _wrong_copies(scene: ContainerScene, task_view: Mapping[str, Any]) -> Iterator[str]:
     """Yield failures about replicas: the liar alone is outvoted, and loses money."""
-    if container_scene.copies == 1:
+    if scene.copies == 1:
         return
-    provider_rows = [payment_row for payment_row in task_view["payments"] if payment_row["party"] == "provider"]
-    if len(provider_rows) != container_scene.copies:
-        yield f"the payments of the task name {len(provider_rows)} providers, not {container_scene.copies}"
-    outvoted = sum(
-        payment_row["for"] == "outvoted" and int(payment_row["lost"]["grains"]) > 0 for payment_row in provider_rows
-    )
-    if outvoted != bool(container_scene.liar):
+    provider_rows = [row for row in task_view["payments"] if row["party"] == "provider"]
+    if len(provider_rows) != scene.copies:
+        yield f"the payments of the task name {len(provider_rows)} providers, not {scene.copies}"
+    outvoted = sum(row["for"] == "outvoted" and int(row["lost"]["grains"]) > 0 for row in provider_rows)
+    if outvoted != bool(scene.liar):
         yield f"{outvoted} of its replicas are outvoted"
 
 
@@ -215,101 +209,86 @@ def run_errand(errand: Callable[[ErrandPlace], Iterator[str]], stage: ContainerS
     return {"failures": failures}
 
 
-def run_scene(container_scene: ContainerScene, stage: ContainerStage) -> RanContainer:
+def run_scene(scene: ContainerScene, stage: ContainerStage) -> RanContainer:
     """Sell the time of a scene, act as it says, and judge."""
     stashes_by_address = {
         ss58(dev_accounts.stash(provider_name)): (dev_accounts.stash(provider_name),) for provider_name in ASKED_PRICES
     }
-    if container_scene.liar:
+    if scene.liar:
         # One liar among three: the two equal results must outvote it.
-        stage.restart({container_scene.liar: "bent-outputs"})
-    wealth_before, start_time, missed_requirements = stage.wealth(stashes_by_address), time.monotonic(), list[str]()
-    finished_sale = _sell_scene(stage, container_scene, missed_requirements)
-    if container_scene.liar:
-        stage.restart({container_scene.liar: None})
-    task_record = task_sale.record(stage, finished_sale.task_id)
-    seconds = round(time.monotonic() - start_time, 1)
+        stage.restart({scene.liar: "bent-outputs"})
+    wealth_before, started, missed_requirements = stage.wealth(stashes_by_address), time.monotonic(), list[str]()
+    sale = _sell_scene(stage, scene, missed_requirements)
+    if scene.liar:
+        stage.restart({scene.liar: None})
+    record = task_sale.record(stage, sale.task_id)
+    seconds = round(time.monotonic() - started, 1)
     remaining_containers = _remaining_containers(stage)
-    task_view: dict[str, Any] = json.loads(task_sale.ask_about_task(stage, finished_sale, "task show"))
+    task_view: dict[str, Any] = json.loads(task_sale.ask_about_task(stage, sale, "task show"))
     grains_moved = {
         stash_address: wealth_now - wealth_before[stash_address]
         for stash_address, wealth_now in stage.wealth(stashes_by_address).items()
     }
     paid_grains = sum(
-        int(verification_row["paid"]["grains"])
-        for verification_row in task_view["payments"]
-        if verification_row["paid"] and verification_row["account"] in grains_moved
+        int(row["paid"]["grains"]) for row in task_view["payments"] if row["paid"] and row["account"] in grains_moved
     )
-    outcome_name = "none" if task_record.outcome is None else task_record.outcome.name.lower()
-    container_outcome = RanContainer(outcome_name, task_record.behind + task_record.owed, seconds, paid_grains)
-    judge_scene(
-        container_scene,
-        container_outcome,
-        task_view,
-        grains_moved,
-        _fetched_outputs(stage, finished_sale, task_record),
-        remaining_containers,
-    )
-    verification_rows = task_sale.verification_rows(stage, finished_sale)
-    container_outcome.failures += [
-        f"verify: {verification_row['what']}: {verification_row['says']}"
-        for verification_row in verification_rows
-        if verification_row["is_right"] is False
-    ]
-    container_outcome.failures += missed_requirements
-    return container_outcome
+    outcome_name = "none" if record.outcome is None else record.outcome.name.lower()
+    outcome = RanContainer(outcome_name, record.behind + record.owed, seconds, paid_grains)
+    judge_scene(scene, outcome, task_view, grains_moved, _fetched_outputs(stage, sale, record), remaining_containers)
+    rows = task_sale.verification_rows(stage, sale)
+    outcome.failures += [f"verify: {row['what']}: {row['says']}" for row in rows if row["is_right"] is False]
+    outcome.failures += missed_requirements
+    return outcome
 
 
-def _sell_scene(stage: ContainerStage, container_scene: ContainerScene, missed_requirements: list[str]) -> TaskSale:
+def _sell_scene(stage: ContainerStage, scene: ContainerScene, missed_requirements: list[str]) -> TaskSale:
     """Submit a scene's task, follow it to its end, and act after a paid interval."""
     sales_seen, actions_done = list[TaskSale](), list[str]()
 
     def on_row(sale_row: SaleRow) -> None:
         sales_seen.append(TaskSale(bytes.fromhex(sale_row["task"][2:])))
         is_due = "running" in sale_row["state"] and "interval 0" not in sale_row["state"]
-        if is_due and not actions_done and (container_scene.is_stopped or container_scene.kills_daemon):
-            actions_done.append(container_scene.name)
-            missed_requirements.extend(_act_on_container(stage, container_scene, sales_seen[0]))
+        if is_due and not actions_done and (scene.is_stopped or scene.kills_daemon):
+            actions_done.append(scene.name)
+            missed_requirements.extend(_act_on_container(stage, scene, sales_seen[0]))
 
     try:
-        return task_sale.sell_task(stage, _write_scene_file(stage, container_scene), on_row=on_row)
+        return task_sale.sell_task(stage, _write_scene_file(stage, scene), on_row=on_row)
     except ProgramFailedError as error:
         if sales_seen and error.code == "no_result":
             return sales_seen[0]
         raise
 
 
-def _act_on_container(stage: ContainerStage, container_scene: ContainerScene, finished_sale: TaskSale) -> list[str]:
+def _act_on_container(stage: ContainerStage, scene: ContainerScene, sale: TaskSale) -> list[str]:
     """Act as the scene says, and return failures."""
-    missed_requirements = visit_container(stage, finished_sale.name) if container_scene.ports else []
-    if container_scene.is_stopped:
-        task_sale.ask_about_task(
-            stage, finished_sale, "task amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True
-        )
+    missed_requirements = visit_container(stage, sale.name) if scene.ports else []
+    if scene.is_stopped:
+        task_sale.ask_about_task(stage, sale, "task amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True)
     else:
         stage.kill_and_restart(
-            name_of_account(task_sale.record(stage, finished_sale.task_id).slots[0].provider), "amid its lease"
+            name_of_account(task_sale.record(stage, sale.task_id).slots[0].provider), "amid its lease"
         )
     return missed_requirements
 
 
-def _write_scene_file(stage: ContainerStage, container_scene: ContainerScene) -> Path:
+def _write_scene_file(stage: ContainerStage, scene: ContainerScene) -> Path:
     """Write the scene's task file with its input beside it, and return its path."""
     files_folder = stage.devnet.folder / "files"
     files_folder.mkdir(exist_ok=True)
     (files_folder / "words.txt").write_text(INPUT_TEXT)
-    task_file = files_folder / f"{container_scene.name}.yaml"
+    task_file = files_folder / f"{scene.name}.yaml"
     task_file.write_text(
-        f"apiVersion: ogpu/v1\nkind: {container_scene.kind}\nmetadata: {{name: {container_scene.name}}}\nspec:\n  "
+        f"apiVersion: ogpu/v1\nkind: {scene.kind}\nmetadata: {{name: {scene.name}}}\nspec:\n  "
         "run:\n"
         f"    image: {stage.engine_and_registry.image}\n    inputs: [words.txt]\n"
-        + (f"    ports: {list(container_scene.ports)}\n" if container_scene.ports else "")
-        + f"    command: [sh, -c, {json.dumps(container_scene.command)}]\n"
+        + (f"    ports: {list(scene.ports)}\n" if scene.ports else "")
+        + f"    command: [sh, -c, {json.dumps(scene.command)}]\n"
         f"  resources: {{cpu: 0.2, memory: 32Mi, disk: 8Mi}}\n  market: {{maxPrice: 0.2 oGPU}}\n"
         + (
-            f"  limits: {{time: {container_scene.seconds}s, interval: {container_scene.interval}s}}\n"
-            if container_scene.copies == 1
-            else f"  limits: {{time: {container_scene.seconds}s}}\n  verify: {{copies: {container_scene.copies}}}\n"
+            f"  limits: {{time: {scene.seconds}s, interval: {scene.interval}s}}\n"
+            if scene.copies == 1
+            else f"  limits: {{time: {scene.seconds}s}}\n  verify: {{copies: {scene.copies}}}\n"
         )
     )
     return task_file
@@ -317,35 +296,31 @@ def _write_scene_file(stage: ContainerStage, container_scene: ContainerScene) ->
 
 def _remaining_containers(stage: ContainerStage) -> list[str]:
     """Return the containers that remain after GONE_SECONDS."""
-    with closing(client_of(stage.engine_and_registry.engine)) as engine_client:
+    with closing(client_of(stage.engine_and_registry.engine)) as engine:
         deadline, remaining_containers = time.monotonic() + GONE_SECONDS, ["?"]
         while remaining_containers and time.monotonic() < deadline:
-            remaining_containers = [container["Names"][0] for container in engine_client.containers(all=True)]
+            remaining_containers = [container["Names"][0] for container in engine.containers(all=True)]
             time.sleep(0.5)
         return remaining_containers
 
 
-def _fetched_outputs(stage: ContainerStage, finished_sale: TaskSale, task_record: Task) -> dict[str, bytes] | None:
+def _fetched_outputs(stage: ContainerStage, sale: TaskSale, record: Task) -> dict[str, bytes] | None:
     """Return the files of /out that the customer fetched, or None without a result."""
-    if not any(task_slot.result is not None for task_slot in task_record.slots):
+    if not any(slot.result is not None for slot in record.slots):
         return None
-    outputs_file = stage.devnet.folder / f"{finished_sale.name[:10]}.tar"
+    outputs_file = stage.devnet.folder / f"{sale.name[:10]}.tar"
     task_sale.ask_about_task(
-        stage, finished_sale, "task result", "--key", CUSTOMER_KEY, "--out", str(outputs_file), is_shown=True
+        stage, sale, "task result", "--key", CUSTOMER_KEY, "--out", str(outputs_file), is_shown=True
     )
     return task_sale.files_of(outputs_file)
 
 
 def figures(facts_by_scenario: Mapping[str, Any]) -> str:
     """Return the line of figures."""
-    container_outcomes = [
-        container_outcome
-        for container_outcome in facts_by_scenario.values()
-        if isinstance(container_outcome, RanContainer)
-    ]
+    container_outcomes = [outcome for outcome in facts_by_scenario.values() if isinstance(outcome, RanContainer)]
     return (
         f"{len(container_outcomes)} programs, "
-        f"{sum(container_outcome.intervals for container_outcome in container_outcomes)} intervals paid, "
+        f"{sum(outcome.intervals for outcome in container_outcomes)} intervals paid, "
         f"{len(facts_by_scenario) - len(container_outcomes)} errands"
     )
 

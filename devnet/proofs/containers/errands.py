@@ -73,8 +73,8 @@ def _copy_failures(stage: Stage, task_text: str) -> Iterator[str]:
 
 def _port_failures(stage: Stage, task_text: str) -> Iterator[str]:
     for forward_row in stage.ogpu_lines("port-forward", task_text, f"0:{SERVICE_PORT}", "--key", CUSTOMER_KEY):
-        with urllib.request.urlopen(f"http://{forward_row['local']}/", timeout=HTTP_SECONDS) as http_answer:
-            if http_answer.read().decode().strip() != SERVED_PAGE:
+        with urllib.request.urlopen(f"http://{forward_row['local']}/", timeout=HTTP_SECONDS) as answer:
+            if answer.read().decode().strip() != SERVED_PAGE:
                 yield "a service of the container says something else through its port"
         return
     yield "no port was forwarded"
@@ -104,31 +104,31 @@ class ErrandPlace:
         return self.stage.ogpu_tried(command_name, "--key", CUSTOMER_KEY, *arguments)
 
 
-def job_file(errand_place: ErrandPlace, job_name: str, shell_command: str, seconds: int) -> Path:
+def job_file(place: ErrandPlace, job_name: str, shell_command: str, seconds: int) -> Path:
     """Write the file of a small job, paid in intervals of ten seconds, and return its path."""
-    job_file_path = errand_place.folder / f"{job_name}.yaml"
+    job_file_path = place.folder / f"{job_name}.yaml"
     job_file_path.write_text(
         f"apiVersion: ogpu/v1\nkind: Job\nmetadata: {{name: {job_name}}}\nspec:\n  run:\n"
-        f"    image: {errand_place.image}\n    command: [sh, -c, {json.dumps(shell_command)}]\n"
+        f"    image: {place.image}\n    command: [sh, -c, {json.dumps(shell_command)}]\n"
         "  resources: {cpu: 0.2, memory: 32Mi, disk: 8Mi}\n  market: {maxPrice: 0.2 oGPU}\n"
         f"  limits: {{time: {seconds}s, interval: 10s}}\n"
     )
     return job_file_path
 
 
-def run_command(errand_place: ErrandPlace) -> Iterator[str]:
+def run_command(place: ErrandPlace) -> Iterator[str]:
     """Judge `ogpu run`: lines, outputs, a secret, the exit code."""
-    run_folder = errand_place.folder / "run"
+    run_folder = place.folder / "run"
     run_folder.mkdir()
     (run_folder / "words.txt").write_text("three small words\n")
     (run_folder / "token").write_text(SECRET_TEXT)
-    shell_script = f"cat /secrets/TOKEN; echo; wc -w < /in/words.txt > /out/count; echo oops >&2; exit {EXIT_CODE}"
-    exit_code, output = errand_place.run_ogpu(
-        "run", "--image", errand_place.image, "--max-price", "0.2 oGPU", "--time", "60s", "--memory", "32Mi",
+    script = f"cat /secrets/TOKEN; echo; wc -w < /in/words.txt > /out/count; echo oops >&2; exit {EXIT_CODE}"
+    exit_code, output = place.run_ogpu(
+        "run", "--image", place.image, "--max-price", "0.2 oGPU", "--time", "60s", "--memory", "32Mi",
         "--disk", "8Mi",
         "--in", str(run_folder / "words.txt"), "--secret", f"TOKEN={run_folder / 'token'}", "--out",
         str(run_folder / "out.tar"),
-        "--postings", str(errand_place.folder / "postings"), "--yes", "--", "sh", "-c", shell_script,
+        "--postings", str(place.folder / "postings"), "--yes", "--", "sh", "-c", script,
     )  # fmt: skip
     if exit_code != EXIT_CODE:
         yield f"`ogpu run` ends with {exit_code}, not with its program's {EXIT_CODE}"
@@ -138,18 +138,18 @@ def run_command(errand_place: ErrandPlace) -> Iterator[str]:
         yield "its outputs are others"
 
 
-def run_array(errand_place: ErrandPlace) -> Iterator[str]:
+def run_array(place: ErrandPlace) -> Iterator[str]:
     """`ogpu task submit --array`: at once on two devices, none twice; then one more behind them."""
-    job_file_path = job_file(errand_place, "array", "echo $OGPU_ARRAY_INDEX > /out/index; sleep 45", 60)
-    submit_options = ("--postings", str(errand_place.folder / "postings"), "--yes")
+    job_file_path = job_file(place, "array", "echo $OGPU_ARRAY_INDEX > /out/index; sleep 45", 60)
+    options = ("--postings", str(place.folder / "postings"), "--yes")
     arguments = (
         str(job_file_path),
         "--array",
         f"{','.join(map(str, ARRAY_INDICES))}%{len(ARRAY_INDICES)}",
         "--watch",
-        *submit_options,
+        *options,
     )
-    exit_code, output = errand_place.run_ogpu("task submit", *arguments)
+    exit_code, output = place.run_ogpu("task submit", *arguments)
     member_rows = json.loads(output) if output else []
     if (
         exit_code
@@ -158,32 +158,28 @@ def run_array(errand_place: ErrandPlace) -> Iterator[str]:
     ):
         yield f"the array ends with {exit_code}: {member_rows}"
         return
-    first_slots = [
-        record(errand_place.stage, bytes.fromhex(member_row["task"][2:])).slots[0] for member_row in member_rows
-    ]
+    first_slots = [record(place.stage, bytes.fromhex(member_row["task"][2:])).slots[0] for member_row in member_rows]
     if first_slots[0].device == first_slots[1].device:
         yield "both ran on one device"
-    if max(first_slot.started_at for first_slot in first_slots) >= min(
-        first_slot.finished_at for first_slot in first_slots
-    ):
+    if max(slot.started_at for slot in first_slots) >= min(slot.finished_at for slot in first_slots):
         yield "one ran after the other"
     for member_row in member_rows:
-        outputs_file = errand_place.folder / f"array-{member_row['index']}.tar"
-        errand_place.run_ogpu("task result", member_row["task"], "--out", str(outputs_file))
+        outputs_file = place.folder / f"array-{member_row['index']}.tar"
+        place.run_ogpu("task result", member_row["task"], "--out", str(outputs_file))
         if files_of(outputs_file).get("index") != f"{member_row['index']}\n".encode():
             yield f"member {member_row['index']} found another index"
     # A customer repeats a command after an interruption. That must not buy the array twice.
-    _, second_output = errand_place.run_ogpu("task submit", *arguments)
+    _, second_output = place.run_ogpu("task submit", *arguments)
     if [member_row["task"] for member_row in json.loads(second_output)] != [
         member_row["task"] for member_row in member_rows
     ]:
         yield "the same command again submits others"
-    exit_code, _ = errand_place.run_ogpu(
-        "task submit", str(job_file_path), "--after-ok", member_rows[0]["task"], "--dry-run", *submit_options
+    exit_code, _ = place.run_ogpu(
+        "task submit", str(job_file_path), "--after-ok", member_rows[0]["task"], "--dry-run", *options
     )
     if exit_code:
         yield "the task that waited for a successful one does not start"
-    _, history_json = errand_place.run_ogpu("task history")
+    _, history_json = place.run_ogpu("task history")
     states_by_task = {
         member_row["task"]: (member_row["state"], member_row["exit_code"]) for member_row in json.loads(history_json)
     }
@@ -191,28 +187,26 @@ def run_array(errand_place: ErrandPlace) -> Iterator[str]:
         yield f"`ogpu task history` says otherwise: {states_by_task}"
 
 
-def requeue_job(errand_place: ErrandPlace) -> Iterator[str]:
+def requeue_job(place: ErrandPlace) -> Iterator[str]:
     """`ogpu task submit --requeue`: a job that its time limit cut off becomes one further task, and no third one."""
-    job_file_path = job_file(errand_place, "endless", "echo begun > /out/state; sleep 600", 20)
-    submit_options = ("--postings", str(errand_place.folder / "postings"), "--yes")
-    exit_code, output = errand_place.run_ogpu(
-        "task submit", str(job_file_path), "--watch", "--requeue", "1", *submit_options
-    )
-    task_texts = list(dict.fromkeys(json.loads(output_line)["task"] for output_line in output.splitlines()))
+    job_file_path = job_file(place, "endless", "echo begun > /out/state; sleep 600", 20)
+    options = ("--postings", str(place.folder / "postings"), "--yes")
+    exit_code, output = place.run_ogpu("task submit", str(job_file_path), "--watch", "--requeue", "1", *options)
+    task_texts = list(dict.fromkeys(json.loads(line)["task"] for line in output.splitlines()))
     if exit_code or len(task_texts) != 2:
         yield f"`ogpu task submit --requeue 1` ends with {exit_code}, after {len(task_texts)} tasks"
         return
     for task_text in task_texts:
-        outputs_file = errand_place.folder / f"{task_text[:10]}-endless.tar"
-        errand_place.run_ogpu("task result", task_text, "--out", str(outputs_file))
+        outputs_file = place.folder / f"{task_text[:10]}-endless.tar"
+        place.run_ogpu("task result", task_text, "--out", str(outputs_file))
         if files_of(outputs_file).get("state") != b"begun\n":
             yield f"{task_text} left no outputs"
 
 
-def buy_picture(errand_place: ErrandPlace) -> Iterator[str]:
+def buy_picture(place: ErrandPlace) -> Iterator[str]:
     """`ogpu unit picture`: tiles from three providers, put together."""
-    outputs_file = errand_place.folder / "still-life.png"
-    exit_code, output = errand_place.run_ogpu(
+    outputs_file = place.folder / "still-life.png"
+    exit_code, output = place.run_ogpu(
         "offer create-service", "--workload", "render-tile", "--name", "tiles", "--price-min", "0.001",
         "--price-max", "0.1", "--ramp", "20", "--commit-window", "60", "--max-tokens", "4000000000", "--yes",
     )  # fmt: skip
@@ -221,13 +215,11 @@ def buy_picture(errand_place: ErrandPlace) -> Iterator[str]:
         return
     service_number = json.loads(output)["service"]
     for provider_name in TILE_PROVIDERS:
-        device_text = _device_text(errand_place.stage, provider_name)
-        errand_place.stage.provider(
-            provider_name, "offer", device_text, "--service", str(service_number), "--ask", "0.001"
-        )
-    exit_code, output = errand_place.run_ogpu(
+        device_text = _device_text(place.stage, provider_name)
+        place.stage.provider(provider_name, "offer", device_text, "--service", str(service_number), "--ask", "0.001")
+    exit_code, output = place.run_ogpu(
         "unit picture", "--scene", str(EXAMPLES / "still-life.txt"), "--size", "96x64", "--tiles",
-        str(TILE_COUNT), "--out", str(outputs_file), "--postings", str(errand_place.folder / "postings"), "--yes",
+        str(TILE_COUNT), "--out", str(outputs_file), "--postings", str(place.folder / "postings"), "--yes",
     )  # fmt: skip
     if exit_code or not outputs_file.exists():
         yield f"the picture is not bought: {exit_code}"
@@ -239,8 +231,8 @@ def buy_picture(errand_place: ErrandPlace) -> Iterator[str]:
 
 def _device_text(stage: Stage, provider_name: str) -> str:
     stash_address = ss58(dev_accounts.stash(provider_name))
-    device_rows = json.loads(stage.ogpu("offer providers", is_shown=False))
-    return next(str(device_row["device"]) for device_row in device_rows if device_row["provider"] == stash_address)
+    rows = json.loads(stage.ogpu("offer providers", is_shown=False))
+    return next(str(row["device"]) for row in rows if row["provider"] == stash_address)
 
 
 ERRANDS = (

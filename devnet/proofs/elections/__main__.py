@@ -155,9 +155,9 @@ class Director:
         return await self._stake_behind(validator, await self.chain_client.finalized())
 
     async def _stake_behind(self, validator: bytes, final_block: bytes) -> int:
-        stake_pool = await self.chain_client.read(TrustStake.pools, validator, at=final_block)
+        pool = await self.chain_client.read(TrustStake.pools, validator, at=final_block)
         bond: int = await self.chain_client.read(TrustStake.bonds, validator, at=final_block)
-        return bond + int(stake_pool.stake.value)
+        return bond + int(pool.stake.value)
 
     def stashes(self) -> list[bytes]:
         """Return the stashes of all validators, with and without a seat."""
@@ -212,11 +212,11 @@ async def _play_scenes(stage: ObservedStage) -> Report:
     devnet, parameters = stage.devnet, CONSENSUS[layout.FAST]
     observed_chain = ObservedChain(parameters.epoch_blocks, parameters.slot_ms, SEAT_COUNT)
     async with (
-        await ChainClient.connect(devnet.members[-1].rpc_url) as chain_client,
+        await ChainClient.connect(devnet.members[-1].rpc_url) as chain,
         await ChainClient.connect(devnet.members[-1].rpc_url) as action_client,
     ):
         # One client follows and another one acts, so that a slow action misses no final block.
-        following_task = asyncio.create_task(observed_chain.follow(chain_client))
+        following_task = asyncio.create_task(observed_chain.follow(chain))
         director = Director(devnet, action_client, observed_chain, stage.narrator.line)
         playing_task = asyncio.create_task(_run_scenes(director, max(EPOCH_COUNT, stage.options.epochs)))
         done_tasks, _ = await asyncio.wait((following_task, playing_task), return_when=asyncio.FIRST_COMPLETED)

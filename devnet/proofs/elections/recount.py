@@ -219,11 +219,11 @@ class ObservedChain:
             await client.read(TrustStake.active_set, at=at_block)
         )
         last_ms = _now_ms()
-        async for block_header in await client.finalized_heads():
-            now_ms, block_slot = _now_ms(), slot_of(block_header)
+        async for header in await client.finalized_heads():
+            now_ms, block_slot = _now_ms(), slot_of(header)
             self.longest_gap_ms = max(self.longest_gap_ms, now_ms - last_ms)
             last_ms = now_ms
-            final_height = int(block_header["number"], 16)
+            final_height = int(header["number"], 16)
             if block_slot is not None:
                 block_index = (final_height - 1) % self.epoch_blocks
                 (self.edge_latencies_ms if block_index < EDGE_BLOCKS else self.other_latencies_ms).append(
@@ -258,14 +258,14 @@ class ObservedChain:
             for group_name, latencies in latencies_by_group.items()
         }
 
-    async def _recount_set(self, chain_client: ChainClient, height: int) -> None:
+    async def _recount_set(self, chain: ChainClient, height: int) -> None:
         """Compare the set that an epoch's first block elects with the recount from the state before it."""
         epoch = (height - 1) // self.epoch_blocks
-        block_before, block_after = await block_hash(chain_client, height - 1), await block_hash(chain_client, height)
-        vote_epochs = await self._vote_epochs(chain_client, block_before, block_after, epoch - 1)
-        footings = await self._footings(chain_client, block_before, self.sets_by_epoch[epoch], vote_epochs)
+        block_before, block_after = await block_hash(chain, height - 1), await block_hash(chain, height)
+        vote_epochs = await self._vote_epochs(chain, block_before, block_after, epoch - 1)
+        footings = await self._footings(chain, block_before, self.sets_by_epoch[epoch], vote_epochs)
         expected_set, newly_jailed = next_set_after(self.sets_by_epoch[epoch], footings, self.seat_count, epoch - 1)
-        elected_set = await self._elected_set(chain_client, block_after, epoch + 1)
+        elected_set = await self._elected_set(chain, block_after, epoch + 1)
         self.sets_by_epoch[epoch + 1] = elected_set
         self.jailed |= newly_jailed
         self.recounts += 1
@@ -275,20 +275,20 @@ class ObservedChain:
             )
 
     async def _vote_epochs(
-        self, chain_client: ChainClient, block_before: bytes, first_block: bytes, ended_epoch: int
+        self, chain: ChainClient, block_before: bytes, first_block: bytes, ended_epoch: int
     ) -> dict[bytes, int]:
         """Return the validators that certificates of the last two epochs show, each with the epoch after its vote.
 
         The certificates are those of the epochs' blocks, and the one in the `first` block of the next epoch.
         """
-        epoch_voters = await chain_client.read(TrustStake.epoch_voters, at=block_before)
+        epoch_voters = await chain.read(TrustStake.epoch_voters, at=block_before)
         voter_bits = {
             ended_epoch: epoch_voters.bits,
-            ended_epoch - 1: await chain_client.read(TrustStake.late_voters, at=block_before),
+            ended_epoch - 1: await chain.read(TrustStake.late_voters, at=block_before),
         }
         # The newest certificate is in this header, and not yet in the state before it.
-        block_header = await chain_client.rpc.call("chain_getHeader", "0x" + first_block.hex())
-        for consensus_log in consensus_logs(digest_of(block_header)):
+        header = await chain.rpc.call("chain_getHeader", "0x" + first_block.hex())
+        for consensus_log in consensus_logs(digest_of(header)):
             if isinstance(consensus_log, FinalRef):
                 certificate_head, _ = codec(CertificateHead).decode_from(consensus_log.certificate, 0)
                 known_bits = int.from_bytes(voter_bits.get(certificate_head.epoch, b""), "little")
@@ -303,42 +303,41 @@ class ObservedChain:
         return vote_epochs
 
     async def _footings(
-        self, chain_client: ChainClient, at_block: bytes, old_set: dict[bytes, int], vote_epochs: dict[bytes, int]
+        self, chain: ChainClient, at_block: bytes, old_set: dict[bytes, int], vote_epochs: dict[bytes, int]
     ) -> dict[bytes, Footing]:
-        candidates = {key[-32:] for key in await chain_client.entries(TrustStake.candidates, at=at_block)}
+        candidates = {key[-32:] for key in await chain.entries(TrustStake.candidates, at=at_block)}
         all_validators = sorted(candidates | old_set.keys())
         waiting_since_epochs = {
             waiting_validator.stash: waiting_validator.since
-            for waiting_validator in await chain_client.read(TrustStake.waiting_validators, at=at_block)
+            for waiting_validator in await chain.read(TrustStake.waiting_validators, at=at_block)
         }
         footings = {}
         for validator in all_validators:
-            stake_pool = await chain_client.read(TrustStake.pools, validator, at=at_block)
-            bond_grains = await chain_client.read(TrustStake.bonds, validator, at=at_block)
+            pool = await chain.read(TrustStake.pools, validator, at=at_block)
+            bond_grains = await chain.read(TrustStake.bonds, validator, at=at_block)
             footings[validator] = Footing(
-                stake=bond_grains + stake_pool.stake.value,
+                stake=bond_grains + pool.stake.value,
                 is_candidate=validator in candidates and bond_grains > 0,
                 heard_epoch=max(
-                    await chain_client.read(TrustStake.last_online, validator, at=at_block),
-                    vote_epochs.get(validator, 0),
+                    await chain.read(TrustStake.last_online, validator, at=at_block), vote_epochs.get(validator, 0)
                 ),
-                seated_since=await chain_client.read(TrustStake.active_since, validator, at=at_block),
-                is_jailed=await chain_client.read(TrustStake.jailed, validator, at=at_block) is not None,
-                is_tombstoned=await chain_client.read(TrustStake.tombstones, validator, at=at_block) is not None,
-                leaving_since=await chain_client.read(TrustStake.retiring_since, validator, at=at_block),
+                seated_since=await chain.read(TrustStake.active_since, validator, at=at_block),
+                is_jailed=await chain.read(TrustStake.jailed, validator, at=at_block) is not None,
+                is_tombstoned=await chain.read(TrustStake.tombstones, validator, at=at_block) is not None,
+                leaving_since=await chain.read(TrustStake.retiring_since, validator, at=at_block),
                 waiting_since=waiting_since_epochs.get(validator, 0),
             )
         return footings
 
-    async def _elected_set(self, chain_client: ChainClient, at_block: bytes, epoch: int) -> dict[bytes, int]:
-        set_starts = await chain_client.read(TrustStake.validator_set_starts, at=at_block)
+    async def _elected_set(self, chain: ChainClient, at_block: bytes, epoch: int) -> dict[bytes, int]:
+        set_starts = await chain.read(TrustStake.validator_set_starts, at=at_block)
         first_epoch = max(set_start for set_start in set_starts if set_start <= epoch)
-        return weights_by_stash(await chain_client.read(TrustStake.validator_sets, first_epoch, at=at_block))
+        return weights_by_stash(await chain.read(TrustStake.validator_sets, first_epoch, at=at_block))
 
 
-def weights_by_stash(active_seats: tuple[Seat, ...]) -> dict[bytes, int]:
+def weights_by_stash(seats: tuple[Seat, ...]) -> dict[bytes, int]:
     """Return the weights by stash."""
-    return {active_seat.stash: active_seat.weight for active_seat in active_seats}
+    return {seat.stash: seat.weight for seat in seats}
 
 
 def _set_text(weights_by_validator: dict[bytes, int]) -> str:

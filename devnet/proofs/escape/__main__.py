@@ -78,30 +78,28 @@ def with_engine(proof_run: ProofRun) -> Iterator[EscapeStage]:
     proof_run.folder.mkdir(parents=True)
     with (
         ground.namespaces_laid_out(),
-        own_engine(proof_run.folder / "engine", has_network=True) as engine_address,
+        own_engine(proof_run.folder / "engine", has_network=True) as address,
         asyncio.Runner() as async_runner,
     ):
-        exit_stack = contextlib.AsyncExitStack()
+        stack = contextlib.AsyncExitStack()
         try:
-            escape_scene = async_runner.run(exit_stack.enter_async_context(scene_at(engine_address, proof_run.folder)))
+            scene = async_runner.run(stack.enter_async_context(scene_at(address, proof_run.folder)))
             async_runner.run(
-                _harm_since(escape_scene, _host_state(escape_scene))
+                _harm_since(scene, _host_state(scene))
             )  # an engine's first container is slower than others
-            yield EscapeStage(escape_scene, async_runner)
+            yield EscapeStage(scene, async_runner)
         finally:
-            async_runner.run(exit_stack.aclose())
+            async_runner.run(stack.aclose())
 
 
-async def _try_attempt(escape_scene: EscapeScene, attempt: EscapeAttempt) -> AttemptFinding:
-    escape_checks, state_before, start_time = EscapeChecks(), _host_state(escape_scene), time.monotonic()
+async def _try_attempt(scene: EscapeScene, attempt: EscapeAttempt) -> AttemptFinding:
+    checks, state_before, started = EscapeChecks(), _host_state(scene), time.monotonic()
     try:
-        await attempt.act(escape_scene, escape_checks)
-    except (ContainerError, OSError, ValueError) as attempt_error:
-        escape_checks.misses.append(f"it could not be tried: {attempt_error}")
-    seconds = round(time.monotonic() - start_time, 1)
-    return AttemptFinding(
-        seconds, escape_checks.held, escape_checks.misses, await _harm_since(escape_scene, state_before)
-    )
+        await attempt.act(scene, checks)
+    except (ContainerError, OSError, ValueError) as error:
+        checks.misses.append(f"it could not be tried: {error}")
+    seconds = round(time.monotonic() - started, 1)
+    return AttemptFinding(seconds, checks.held, checks.misses, await _harm_since(scene, state_before))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +110,21 @@ class _HostState:
     disk: int
 
 
-def _host_state(escape_scene: EscapeScene) -> _HostState:
-    return _HostState(first_pid_of("dockerd"), process_count(), resident_bytes(), used_disk_bytes(escape_scene.folder))
+def _host_state(scene: EscapeScene) -> _HostState:
+    return _HostState(first_pid_of("dockerd"), process_count(), resident_bytes(), used_disk_bytes(scene.folder))
 
 
-async def _harm_since(escape_scene: EscapeScene, state_before: _HostState) -> list[str]:
+async def _harm_since(scene: EscapeScene, state_before: _HostState) -> list[str]:
     """Return a sentence for each degradation since `before`."""
-    harm_found, start_time = [], time.monotonic()
+    harm_found, started = [], time.monotonic()
     try:
-        program_run = await escape_scene.run("echo", "well")
-    except ContainerError as attempt_error:
-        return [f"harm: no container runs any more: {attempt_error}"]
-    seconds = time.monotonic() - start_time
-    if program_run.text != "well" or seconds > ECHO_SECONDS_MAX:
-        harm_found.append(f"harm: a good container says {program_run.text!r} after {seconds:.1f} s")
-    state_after = _host_state(escape_scene)
+        run = await scene.run("echo", "well")
+    except ContainerError as error:
+        return [f"harm: no container runs any more: {error}"]
+    seconds = time.monotonic() - started
+    if run.text != "well" or seconds > ECHO_SECONDS_MAX:
+        harm_found.append(f"harm: a good container says {run.text!r} after {seconds:.1f} s")
+    state_after = _host_state(scene)
     # A new process means that the engine crashed and was restarted.
     if state_after.engine_pid != state_before.engine_pid:
         harm_found.append("harm: the engine is another process")
@@ -136,18 +134,14 @@ async def _harm_since(escape_scene: EscapeScene, state_before: _HostState) -> li
         harm_found.append(f"harm: {state_after.memory // MIB} MiB of memory, {state_before.memory // MIB} before")
     if state_after.disk > state_before.disk + DISK_SLACK_BYTES:
         harm_found.append(f"harm: {(state_after.disk - state_before.disk) // MIB} MiB of disk are taken")
-    left_behind = await escape_scene.ask_engine(
-        lambda engine_client: [*engine_client.containers(all=True), *(engine_client.volumes()["Volumes"] or [])]
+    left_behind = await scene.ask_engine(
+        lambda engine: [*engine.containers(all=True), *(engine.volumes()["Volumes"] or [])]
     )
-    loop_devices = [
-        losetup_line
-        for losetup_line in (await run_program("losetup", "--all")).splitlines()
-        if str(escape_scene.folder) in losetup_line
-    ]
+    loop_devices = [line for line in (await run_program("losetup", "--all")).splitlines() if str(scene.folder) in line]
     # Volumes are loop devices here, so a leak uses up the machine's loop devices as well as its disk.
-    if left_behind or loop_devices or escape_scene.engine.containers:
+    if left_behind or loop_devices or scene.engine.containers:
         harm_found.append(f"harm: left behind: {[*left_behind, *loop_devices]!r:.300}")
-    if escape_scene.key_file.read_text() != escape_scene.secret:
+    if scene.key_file.read_text() != scene.secret:
         harm_found.append("harm: the provider's key file is another")
     return harm_found
 
@@ -157,10 +151,10 @@ def figures(facts_by_scenario: Mapping[str, AttemptFinding]) -> str:
     attempt_findings = facts_by_scenario.values()
     return (
         f"{len(attempt_findings)} ways tried, "
-        f"{sum(not attempt_finding.failures() for attempt_finding in attempt_findings)} stopped; "
-        f"{sum(len(attempt_finding.held) + len(attempt_finding.misses) for attempt_finding in attempt_findings)} "
+        f"{sum(not finding.failures() for finding in attempt_findings)} stopped; "
+        f"{sum(len(finding.held) + len(finding.misses) for finding in attempt_findings)} "
         "bars, the provider unharmed after "
-        f"{sum(not attempt_finding.harm for attempt_finding in attempt_findings)}; kernel {os.uname().release}"
+        f"{sum(not finding.harm for finding in attempt_findings)}; kernel {os.uname().release}"
     )
 
 

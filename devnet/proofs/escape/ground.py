@@ -60,11 +60,11 @@ def enter_namespaces(proof_arguments: Sequence[str]) -> int:
     if missing_reason := why_no_engine():
         raise DevnetError(missing_reason)
     # With --kill-child, the death of this process ends the whole PID namespace, and so every process in it.
-    unshare_command = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
+    command = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
     # A separate init process: it reaps orphans, which would otherwise remain as zombies.
     init_command = ["docker-init", "--", sys.executable, "-m", "devnet.proofs.escape", *proof_arguments]
     environment = {**processes.source_path(), INSIDE_VARIABLE: "1"}
-    return subprocess.run([*unshare_command, "--mount-proc", *init_command], env=environment, check=False).returncode
+    return subprocess.run([*command, "--mount-proc", *init_command], env=environment, check=False).returncode
 
 
 @contextmanager
@@ -104,9 +104,7 @@ def namespaces_laid_out() -> Iterator[None]:
         [*listener_command, str(MACHINE_PORT), "0.0.0.0"],  # noqa: S104  # all addresses of a private namespace
         [*listener_command, str(LOOPBACK_PORT), "127.0.0.1"],
     )
-    listener_processes = [
-        subprocess.Popen(unshare_command, stdout=subprocess.PIPE) for unshare_command in listener_commands
-    ]
+    listener_processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in listener_commands]
     try:
         for listener_process in listener_processes:
             assert listener_process.stdout is not None
@@ -120,10 +118,7 @@ def namespaces_laid_out() -> Iterator[None]:
 
 
 def _is_installed(program_name: str) -> bool:
-    return any(
-        os.access(f"{program_folder}/{program_name}", os.X_OK)
-        for program_folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
-    )
+    return any(os.access(f"{folder}/{program_name}", os.X_OK) for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
 
 def _run_command(called_command: Sequence[str], environment: dict[str, str] | None = None) -> None:
@@ -135,9 +130,9 @@ def _run_command(called_command: Sequence[str], environment: dict[str, str] | No
 async def answer_clients(listen_port: int, addresses: Sequence[str]) -> None:
     """Send a line to every client, and disconnect."""
 
-    async def answer(_: asyncio.StreamReader, stream_writer: asyncio.StreamWriter) -> None:
-        stream_writer.write(b"reached\n")
-        stream_writer.close()
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"reached\n")
+        writer.close()
 
     loopback_server = await asyncio.start_server(answer, list(addresses), listen_port)
     print("listening", flush=True)

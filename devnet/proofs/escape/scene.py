@@ -87,21 +87,15 @@ class EscapeRun:
 
     def done(self) -> list[str]:
         """Return the actions that succeeded in the probe."""
-        return [
-            output_line.removesuffix(": DONE")
-            for output_line in self.text.splitlines()
-            if output_line.endswith(": DONE")
-        ]
+        return [line.removesuffix(": DONE") for line in self.text.splitlines() if line.endswith(": DONE")]
 
     def refused(self) -> int:
         """Return the number of actions that were refused in the probe."""
-        return sum(": refused " in output_line for output_line in self.text.splitlines())
+        return sum(": refused " in line for line in self.text.splitlines())
 
     def number(self, number_word: str) -> int:
         """Return the last number after a word, or -1 if the word is absent."""
-        found_numbers = [
-            output_line.split()[1] for output_line in self.text.splitlines() if output_line.split()[:1] == [number_word]
-        ]
+        found_numbers = [line.split()[1] for line in self.text.splitlines() if line.split()[:1] == [number_word]]
         return int(found_numbers[-1]) if found_numbers else -1
 
 
@@ -153,7 +147,7 @@ class EscapeScene:
     async def ended(self, container: RunningContainer) -> EscapeRun:
         """Wait for a program's end, and return it with its output."""
         container_end = await self.engine.wait(container)
-        return EscapeRun(container_end, "\n".join(output_line.text for output_line in container.log.lines))
+        return EscapeRun(container_end, "\n".join(line.text for line in container.log.lines))
 
     async def ask_engine(self, engine_query: Callable[[docker.APIClient], T]) -> T:
         """Return the engine's answer, queried without the provider."""
@@ -165,27 +159,27 @@ class EscapeScene:
 
 
 @contextlib.asynccontextmanager
-async def scene_at(engine_address: str, provider_folder: Path) -> AsyncIterator[EscapeScene]:
+async def scene_at(address: str, provider_folder: Path) -> AsyncIterator[EscapeScene]:
     """Open an engine with a provider's folder, and a registry beside it."""
-    probe_image = MadeImage((*busybox_files(), *probe_files(provider_folder))).archive()
+    image = MadeImage((*busybox_files(), *probe_files(provider_folder))).archive()
     with running_registry(provider_folder, REGISTRY_PORT):
-        image_digest = await asyncio.to_thread(push_image, engine_address, probe_image, REPOSITORY, OTHER_REPOSITORY)
-        async with _provider(engine_address, provider_folder, probe_image, image_digest) as escape_scene:
-            yield escape_scene
+        image_digest = await asyncio.to_thread(push_image, address, image, REPOSITORY, OTHER_REPOSITORY)
+        async with _provider(address, provider_folder, image, image_digest) as scene:
+            yield scene
 
 
 @contextlib.asynccontextmanager
 async def _provider(
-    engine_address: str, provider_folder: Path, probe_image: ImageArchive, image_digest: str
+    address: str, provider_folder: Path, image: ImageArchive, image_digest: str
 ) -> AsyncIterator[EscapeScene]:
-    container_engine = await open_engine(provider_folder / "provider", CONTAINER_POLICY, engine_address)
+    engine = await open_engine(provider_folder / "provider", CONTAINER_POLICY, address)
     try:
-        escape_scene = EscapeScene(container_engine, engine_address, provider_folder, probe_image, image_digest)
-        escape_scene.key_file.write_text(escape_scene.secret)
-        escape_scene.key_file.chmod(0o600)
-        yield escape_scene
+        scene = EscapeScene(engine, address, provider_folder, image, image_digest)
+        scene.key_file.write_text(scene.secret)
+        scene.key_file.chmod(0o600)
+        yield scene
     finally:
-        await container_engine.close()
+        await engine.close()
 
 
 def used_disk_bytes(provider_folder: Path) -> int:
@@ -201,28 +195,28 @@ def process_count() -> int:
     return sum(1 for _ in every_process())
 
 
-def resident_bytes(process_id: int | None = None) -> int:
+def resident_bytes(pid: int | None = None) -> int:
     """Return the memory of a process, by default this one, or 0 if it has ended."""
     with contextlib.suppress(OSError):
         # The second field is the resident size in pages (proc_pid_statm(5)).
-        page_count = int(Path(f"/proc/{process_id or 'self'}/statm").read_text().split()[1])
+        page_count = int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1])
         return page_count * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
-def cpu_seconds(process_id: int | None = None) -> float:
+def cpu_seconds(pid: int | None = None) -> float:
     """Return user and system time of a process, by default this one, or 0 if it has ended."""
     # utime and stime, counted from the state as 0 (proc_pid_stat(5)).
-    stat_values = stat_fields(process_id or os.getpid())
+    stat_values = stat_fields(pid or os.getpid())
     return 0.0 if stat_values is None else (int(stat_values[11]) + int(stat_values[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def first_pid_of(program: str) -> int | None:
     """Return the first process with that name, or None."""
-    for process_id, _ in every_process():
+    for pid, _ in every_process():
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{process_id}/comm").read_text().strip() == program:
-                return process_id
+            if Path(f"/proc/{pid}/comm").read_text().strip() == program:
+                return pid
     return None
 
 

@@ -12,9 +12,9 @@ from gpu_tasks.provider.execution.containers.engine import open_engine
 from gpu_tasks.provider.execution.containers.spec import ContainerSpec, NetworkAccess
 
 
-async def run_victim(engine_address: str, provider_folder: Path) -> None:
+async def run_victim(address: str, provider_folder: Path) -> None:
     """Start the containers, report it, and wait."""
-    container_engine = await open_engine(provider_folder, CONTAINER_POLICY, engine_address)
+    engine = await open_engine(provider_folder, CONTAINER_POLICY, address)
     busybox_image = MadeImage(busybox_files()).archive()
     for container_number, network_access in enumerate(NetworkAccess):
         container_spec = ContainerSpec(
@@ -26,7 +26,7 @@ async def run_victim(engine_address: str, provider_folder: Path) -> None:
             network=network_access,
             limits=CONTAINER_LIMITS,
         )
-        await container_engine.start(container_spec)
+        await engine.start(container_spec)
     print("standing", flush=True)
     # The parent kills this process: containers must outlive a provider that had no time to clean up.
     await asyncio.sleep(600)

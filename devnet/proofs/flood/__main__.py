@@ -84,20 +84,20 @@ def figures(facts_by_scenario: Mapping[str, BarResult]) -> str:
     """Return the line of figures."""
     bar_results = list(facts_by_scenario.values())
     intervals, rpc_latencies = (
-        [bar_result.p99_ms or 0 for bar_result in figures_by_attack]
+        [result.p99_ms or 0 for result in figures_by_attack]
         for figures_by_attack in (
-            [bar_result.intervals for bar_result in bar_results],
-            [bar_result.doors["rpc"] for bar_result in bar_results],
+            [result.intervals for result in bar_results],
+            [result.doors["rpc"] for result in bar_results],
         )
     )
-    rule_breakers = [bar_result for bar_result in bar_results if bar_result.rule]
-    repeated_attacks = [bar_result.attack for bar_result in bar_results if bar_result.earlier_misses]
-    missed_attacks = [bar_result.attack for bar_result in bar_results if bar_result.misses]
+    rule_breakers = [result for result in bar_results if result.rule]
+    repeated_attacks = [result.attack for result in bar_results if result.earlier_misses]
+    missed_attacks = [result.attack for result in bar_results if result.misses]
     return (
         f"{len(bar_results)} attacks, {len(bar_results) - len(missed_attacks)} hold; worst interval p99 "
         f"{max(intervals, default=0)} ms, "
         f"worst honest RPC p99 {max(rpc_latencies, default=0)} ms, "
-        f"{sum(bar_result.last_cut is not None for bar_result in rule_breakers)} of "
+        f"{sum(result.last_cut is not None for result in rule_breakers)} of "
         f"{len(rule_breakers)} rule breakers cut off"
         + (f"; tried again, as the disk had stood still: {', '.join(repeated_attacks)}" if repeated_attacks else "")
         + (f"; missed: {', '.join(missed_attacks)}" if missed_attacks else "")

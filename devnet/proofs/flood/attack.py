@@ -97,9 +97,9 @@ class AttackScene:
 
         A backlog above `at_once` is dropped.
         """
-        start_time, sent_count = trio.current_time(), 0
+        started, sent_count = trio.current_time(), 0
         while self._allowance > 0:
-            backlog = int((trio.current_time() - start_time) * per_second) + 1 - sent_count
+            backlog = int((trio.current_time() - started) * per_second) + 1 - sent_count
             due_count = min(backlog, at_once, self._allowance)
             # The dropped backlog keeps a stall of this process from becoming a burst that no stranger sent.
             if due_count > 0:
@@ -194,21 +194,21 @@ CONNECTION_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError
 
 
 async def each_socket(
-    attack_scene: AttackScene,
+    scene: AttackScene,
     clients: int,
     serve_connection: Callable[[AttackScene, WebSocket], Awaitable[None]],
     sources: Sequence[str] = (SOURCE_ADDRESS,),
 ) -> None:
     """Keep `clients` WebSockets to JSON-RPC open from each address."""
 
-    async def connect(source_address: str) -> WebSocket:
-        return await open_socket(attack_scene.victim.ports.rpc, source_address)
+    async def connect(address: str) -> WebSocket:
+        return await open_socket(scene.victim.ports.rpc, address)
 
-    await _keep_connected(attack_scene, clients, connect, serve_connection, sources)
+    await _keep_connected(scene, clients, connect, serve_connection, sources)
 
 
 async def each_stream(
-    attack_scene: AttackScene,
+    scene: AttackScene,
     port: int,
     clients: int,
     serve_connection: Callable[[AttackScene, trio.SocketStream], Awaitable[None]],
@@ -216,61 +216,59 @@ async def each_stream(
     """Keep `clients` connections of one address to a port."""
     opening_slots = trio.Semaphore(OPENING_AT_ONCE)
 
-    async def connect(source_address: str) -> trio.SocketStream:
+    async def connect(address: str) -> trio.SocketStream:
         async with opening_slots:
-            return await trio.open_tcp_stream(LOOPBACK, port, local_address=source_address)
+            return await trio.open_tcp_stream(LOOPBACK, port, local_address=address)
 
-    await _keep_connected(attack_scene, clients, connect, serve_connection, (SOURCE_ADDRESS,))
+    await _keep_connected(scene, clients, connect, serve_connection, (SOURCE_ADDRESS,))
 
 
-async def each_dripping(attack_scene: AttackScene, port: int, clients: int, opening: bytes) -> None:
+async def each_dripping(scene: AttackScene, port: int, clients: int, opening: bytes) -> None:
     """Keep `clients` incomplete requests to a port, each continued by a byte a second."""
 
-    async def serve(attack_scene: AttackScene, stream: trio.SocketStream) -> None:
+    async def serve(scene: AttackScene, stream: trio.SocketStream) -> None:
         await stream.send_all(opening)
-        attack_scene.sent(1, len(opening))
+        scene.sent(1, len(opening))
         while True:
             with trio.move_on_after(DRIP_SECONDS):
                 if not await stream.receive_some():
                     return
             await stream.send_all(b"x")
 
-    await each_stream(attack_scene, port, clients, serve)
+    await each_stream(scene, port, clients, serve)
 
 
 async def _keep_connected(
-    attack_scene: AttackScene,
+    scene: AttackScene,
     clients: int,
     connect: Callable[[str], Awaitable[HeldOpen]],
     serve_connection: Callable[[AttackScene, HeldOpen], Awaitable[None]],
     sources: Sequence[str],
 ) -> None:
-    await attack_scene.begin()
+    await scene.begin()
     async with trio.open_nursery() as nursery:
-        for source_address in sources:
+        for address in sources:
             for _ in range(clients):
-                nursery.start_soon(_reconnect, attack_scene, connect, serve_connection, source_address)
+                nursery.start_soon(_reconnect, scene, connect, serve_connection, address)
 
 
 async def _reconnect(
-    attack_scene: AttackScene,
+    scene: AttackScene,
     connect: Callable[[str], Awaitable[HeldOpen]],
     serve_connection: Callable[[AttackScene, HeldOpen], Awaitable[None]],
-    source_address: str,
+    address: str,
 ) -> None:
-    async with aclosing(attack_scene.paced(OPENED_PER_SECOND, at_once=1)) as connection_turns:
+    async with aclosing(scene.paced(OPENED_PER_SECOND, at_once=1)) as connection_turns:
         async for _ in connection_turns:
             try:
-                connection = await connect(source_address)
+                connection = await connect(address)
             except CONNECTION_ERRORS as error:
-                attack_scene.count_outcome(
-                    f"refused: {error if isinstance(error, WebSocketError) else type(error).__name__}"
-                )
+                scene.count_outcome(f"refused: {error if isinstance(error, WebSocketError) else type(error).__name__}")
                 continue
             try:
-                await serve_connection(attack_scene, connection)
+                await serve_connection(scene, connection)
             except CONNECTION_ERRORS:
                 pass
             finally:
                 await trio.aclose_forcefully(connection)
-            attack_scene.count_outcome("closed by the node")
+            scene.count_outcome("closed by the node")

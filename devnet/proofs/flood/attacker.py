@@ -43,11 +43,11 @@ def main(folder: Path, attack_name: str, seconds: float, priority: int) -> None:
 
 async def _attack(folder: Path, attack: Attack, seconds: float) -> str:
     devnet = layout.load(folder)
-    attack_scene = AttackScene(devnet, seconds, attack.messages_max, random.Random(secrets.randbits(64)))
+    scene = AttackScene(devnet, seconds, attack.messages_max, random.Random(secrets.randbits(64)))
     cpu_before = time.process_time()
-    with attack_scene.time:
-        await attack.act(attack_scene)
-    attack_account = attack_scene.close()
+    with scene.time:
+        await attack.act(scene)
+    attack_account = scene.close()
     attack_account.cpu_seconds = time.process_time() - cpu_before
     return attack_account.to_json()
 

@@ -53,19 +53,19 @@ async def http_request(
 
     Raise OSError, BadAnswerError, or trio's errors of broken streams.
     """
-    tcp_stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
+    stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
     try:
-        await tcp_stream.send_all(request_head(method, path, port, len(body), headers or {}) + body)
-        return parse_answer(await read_all(tcp_stream))
+        await stream.send_all(request_head(method, path, port, len(body), headers or {}) + body)
+        return parse_answer(await read_all(stream))
     finally:
-        await trio.aclose_forcefully(tcp_stream)
+        await trio.aclose_forcefully(stream)
 
 
-async def read_all(tcp_stream: trio.SocketStream) -> bytes:
+async def read_all(stream: trio.SocketStream) -> bytes:
     """Return the received bytes, up to the other end's close."""
     received = bytearray()
-    while len(received) < ANSWER_BYTES_MAX and (received_part := await tcp_stream.receive_some(READ_BYTES)):
-        received += received_part
+    while len(received) < ANSWER_BYTES_MAX and (part := await stream.receive_some(READ_BYTES)):
+        received += part
     return bytes(received)
 
 
@@ -115,9 +115,9 @@ class WebSocketError(Exception):
 class WebSocket(trio.abc.AsyncResource):
     """One connection. It reads data, pings included, only during `receive`."""
 
-    def __init__(self, tcp_stream: trio.SocketStream, protocol: ClientProtocol) -> None:
+    def __init__(self, stream: trio.SocketStream, protocol: ClientProtocol) -> None:
         """Wrap a stream. Callers use `open_socket` instead."""
-        self.stream = tcp_stream
+        self.stream = stream
         self._protocol = protocol
         self._received_texts: list[bytes] = []
 
@@ -150,10 +150,10 @@ class WebSocket(trio.abc.AsyncResource):
         await trio.aclose_forcefully(self.stream)
 
     async def _read_frames(self) -> None:
-        received_part = await self.stream.receive_some(READ_BYTES)
-        if not received_part:
+        part = await self.stream.receive_some(READ_BYTES)
+        if not part:
             raise WebSocketError("the node ended the connection")
-        self._protocol.receive_data(received_part)
+        self._protocol.receive_data(part)
         for protocol_event in self._protocol.events_received():
             self._take_event(protocol_event)
         await self._flush()
@@ -181,16 +181,14 @@ class WebSocket(trio.abc.AsyncResource):
 
 async def open_socket(port: int, source: str) -> WebSocket:
     """Return an open connection. Raise WebSocketError, OSError, or trio's errors of broken streams."""
-    tcp_stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
-    opened_socket = WebSocket(
-        tcp_stream, ClientProtocol(parse_uri(f"ws://{LOOPBACK}:{port}"), max_size=MESSAGE_BYTES_MAX)
-    )
+    stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
+    opened_socket = WebSocket(stream, ClientProtocol(parse_uri(f"ws://{LOOPBACK}:{port}"), max_size=MESSAGE_BYTES_MAX))
     try:
         await opened_socket._shake_hands()  # noqa: SLF001  # the class and its only factory
     except InvalidHandshake as error:
-        await trio.aclose_forcefully(tcp_stream)
+        await trio.aclose_forcefully(stream)
         raise WebSocketError(str(error)) from error
     except BaseException:
-        await trio.aclose_forcefully(tcp_stream)
+        await trio.aclose_forcefully(stream)
         raise
     return opened_socket

@@ -95,15 +95,15 @@ class Course:
 
         Repeat it if it failed only in time and the disk stalled, which no node can prevent.
         """
-        bar_result = await self._try_attack(attack)
-        bar_result.misses = missed_requirements(bar_result)
-        while is_to_be_tried_again(bar_result):
-            earlier_result, bar_result = bar_result, await self._try_attack(attack)
-            bar_result.misses, bar_result.earlier_misses = (
-                missed_requirements(bar_result),
+        result = await self._try_attack(attack)
+        result.misses = missed_requirements(result)
+        while is_to_be_tried_again(result):
+            earlier_result, result = result, await self._try_attack(attack)
+            result.misses, result.earlier_misses = (
+                missed_requirements(result),
                 [*earlier_result.earlier_misses, earlier_result.misses],
             )
-        return bar_result
+        return result
 
     async def _try_attack(self, attack: Attack) -> BarResult:
         """Prepare the attack's needs, attack, wait for the recovery, and compute the figures."""
@@ -118,17 +118,17 @@ class Course:
             working = Stretch(stretch.start, time.monotonic())  # a node works off its queues after the attack
             memory_by_role = await self._memory(stretch)
             tracebacks = measures.tracebacks(sizes_before, measures.log_sizes(self.devnet))
-            bar_result = self._finding(attack, account, stretch, baseline, self._extra_cpu(working), memory_by_role)
+            result = self._finding(attack, account, stretch, baseline, self._extra_cpu(working), memory_by_role)
         if recovered is None:
             violations.append(f"finality: not as regular as before within {MEMORY_SECONDS:.0f} s")
         if attack.aftermath is not None:
             violations += await attack.aftermath(self.devnet)
-        bar_result.recovered_seconds, bar_result.violations = recovered, violations
-        bar_result.log_bytes_per_second, bar_result.tracebacks = (
+        result.recovered_seconds, result.violations = recovered, violations
+        result.log_bytes_per_second, result.tracebacks = (
             measures.added_bytes(sizes_before, sizes_after) / stretch.seconds,
             tracebacks,
         )
-        return bar_result
+        return result
 
     async def _baseline(self, attack: Attack) -> Baseline:
         """Return the quiet figures: those of the first stretch, and those before the attack if blocks came in time.
@@ -167,9 +167,9 @@ class Course:
         )
 
     async def _measure_stretch(self, seconds: float) -> Stretch:
-        start_time = time.monotonic()
+        started = time.monotonic()
         await trio.sleep(seconds)
-        return Stretch(start_time, time.monotonic())
+        return Stretch(started, time.monotonic())
 
     # --- the attack
 
@@ -181,7 +181,7 @@ class Course:
         arguments = [sys.executable, "-m", "devnet.proofs.flood.attacker", str(self.devnet.folder), attack.name]
         log_path = self.devnet.folder / "attacker.log"
         with log_path.open("ab") as error_file:
-            attacker_process = await trio.lowlevel.open_process(
+            attacker = await trio.lowlevel.open_process(
                 [*arguments, str(self.seconds), str(0 if self._is_hogged(attack) else ATTACKER_PRIORITY)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -189,28 +189,28 @@ class Course:
                 env=processes.source_path(),
             )
         try:
-            return await self._lead_attack(attacker_process)
+            return await self._lead_attack(attacker)
         except (trio.TooSlowError, EOFError, trio.BrokenResourceError):
             failure_time = time.monotonic()
-            failure_text = f"the attack itself failed; {log_path} ends:\n{lifecycle.tail(log_path)}"
-            return Stretch(failure_time - STEP_SECONDS, failure_time), AttackAccount(violations=[failure_text])
+            failure = f"the attack itself failed; {log_path} ends:\n{lifecycle.tail(log_path)}"
+            return Stretch(failure_time - STEP_SECONDS, failure_time), AttackAccount(violations=[failure])
         finally:
-            attacker_process.kill()
+            attacker.kill()
 
-    async def _lead_attack(self, attacker_process: trio.Process) -> tuple[Stretch, AttackAccount]:
-        assert attacker_process.stdin is not None  # both are pipes
-        assert attacker_process.stdout is not None
+    async def _lead_attack(self, attacker: trio.Process) -> tuple[Stretch, AttackAccount]:
+        assert attacker.stdin is not None  # both are pipes
+        assert attacker.stdout is not None
         with trio.fail_after(PREPARE_SECONDS):
-            output_line, later_bytes = await _read_line(attacker_process.stdout, b"")
-        if output_line != READY:
+            line, later_bytes = await _read_line(attacker.stdout, b"")
+        if line != READY:
             raise EOFError
-        start_time = time.monotonic()
-        await attacker_process.stdin.send_all(b"go\n")
+        started = time.monotonic()
+        await attacker.stdin.send_all(b"go\n")
         await trio.sleep(self.seconds)
         end_time = time.monotonic()
         with trio.fail_after(END_SECONDS):
-            output_line, _ = await _read_line(attacker_process.stdout, later_bytes)
-        return Stretch(start_time, end_time), AttackAccount.from_json(output_line)
+            line, _ = await _read_line(attacker.stdout, later_bytes)
+        return Stretch(started, end_time), AttackAccount.from_json(line)
 
     # --- afterwards
 
@@ -224,14 +224,14 @@ class Course:
         """Return a problem for each node that has ended, and start it again."""
         dead_nodes = [
             node_name
-            for node_name, process_id in self._running().items()
-            if process_id is None and pids_before[node_name] is not None
+            for node_name, pid in self._running().items()
+            if pid is None and pids_before[node_name] is not None
         ]
         problems = []
         for node_name in dead_nodes:
-            attacker_process = network.node_of(self.devnet, self.devnet.member(node_name))
-            problems.append(f"the node {node_name} ended; its log ends: {lifecycle.tail(attacker_process.log, 2)}")
-            processes.start(attacker_process)  # in this thread: a child dies with the thread that started it
+            attacker = network.node_of(self.devnet, self.devnet.member(node_name))
+            problems.append(f"the node {node_name} ended; its log ends: {lifecycle.tail(attacker.log, 2)}")
+            processes.start(attacker)  # in this thread: a child dies with the thread that started it
         if dead_nodes:
             await trio.to_thread.run_sync(lambda: asyncio.run(lifecycle.ready(self.devnet)))
         return problems
@@ -241,9 +241,9 @@ class Course:
         called_after = time.monotonic()
         if await self._answers_within(RPC_BACK_SECONDS, called_after):
             return []
-        process_id = measures.rpc_pid(self.devnet, victim_of(self.devnet).name)
-        if process_id is not None:
-            os.kill(process_id, signal.SIGKILL)
+        pid = measures.rpc_pid(self.devnet, victim_of(self.devnet).name)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
         if not await self._answers_within(MEMORY_SECONDS, called_after):
             raise DevnetError(f"the RPC process of {victim_of(self.devnet).name} did not start again")
         return [f"JSON-RPC answered no client for another {RPC_BACK_SECONDS:.0f} s: its process was killed"]
@@ -369,27 +369,27 @@ class Course:
     @asynccontextmanager
     async def _provider(self) -> AsyncIterator[None]:
         member = victim_of(self.devnet)
-        attacker_process = lifecycle.provider_process(self.devnet, member)
-        processes.start(attacker_process)  # in this thread: a child dies with the thread that started it
+        attacker = lifecycle.provider_process(self.devnet, member)
+        processes.start(attacker)  # in this thread: a child dies with the thread that started it
         try:
             await trio.to_thread.run_sync(lifecycle.wait_for_provider, self.devnet, member)
             stored_blob = await http_request(member.ports.blobs, "PUT", "/blobs", HONEST_BLOB, LOOPBACK)
             async with self._client_of_door(Door.BLOBS, measures.blobs_of(member, stored_blob.body.decode())):
                 yield
         finally:
-            processes.stop(attacker_process)
+            processes.stop(attacker)
 
     @asynccontextmanager
     async def _strict_node(self) -> AsyncIterator[None]:
         """Run a fifth node. The attacker finds it as the last member in the devnet's description."""
-        wider_devnet, member, attacker_process = network.with_strict_node(self.devnet)
-        processes.start(attacker_process)  # in this thread: a child dies with the thread that started it
+        wider_devnet, member, attacker = network.with_strict_node(self.devnet)
+        processes.start(attacker)  # in this thread: a child dies with the thread that started it
         try:
             await trio.to_thread.run_sync(lambda: asyncio.run(lifecycle.ready(wider_devnet)))
             async with self._client_of_door(Door.SLOTS, measures.slots_of(member, genesis_hash(self.devnet))):
                 yield
         finally:
-            processes.stop(attacker_process)
+            processes.stop(attacker)
             layout.save(self.devnet)
 
     @asynccontextmanager
@@ -403,9 +403,9 @@ class Course:
 async def _read_line(stream: trio.abc.ReceiveStream, later_bytes: bytes) -> tuple[str, bytes]:
     """Return the next line of a process, and the bytes after it. Raise EOFError at the end."""
     while b"\n" not in later_bytes:
-        received_part = await stream.receive_some()
-        if not received_part:
+        part = await stream.receive_some()
+        if not part:
             raise EOFError
-        later_bytes += received_part
-    output_line, _, later_bytes = later_bytes.partition(b"\n")
-    return output_line.decode(), later_bytes
+        later_bytes += part
+    line, _, later_bytes = later_bytes.partition(b"\n")
+    return line.decode(), later_bytes

@@ -41,12 +41,12 @@ MakeMessage = Callable[["HostilePeer", int], FloodMessage]
 class HostilePeer:
     """One connection to one node."""
 
-    def __init__(self, attack_scene: AttackScene, member: NodeLayout, connection: Connection) -> None:
+    def __init__(self, scene: AttackScene, member: NodeLayout, connection: Connection) -> None:
         """Wrap a connection. Callers use `dial` instead."""
         self.member = member
         self.peer_status: PeerStatus | None = None
         self.position: tuple[int, int] | None = None  # epoch and round of the node's votes
-        self._scene, self._connection = attack_scene, connection
+        self._scene, self._connection = scene, connection
         self._start_time: float | None = None
         self._end_time: float | None = None
         self.gone, self.heard = trio.Event(), trio.Event()
@@ -174,44 +174,38 @@ def fresh_identity() -> NodeIdentity:
 
 
 async def connect_intruder(
-    attack_scene: AttackScene,
-    member: NodeLayout,
-    node_identity: NodeIdentity,
-    role: Role = Role.FULL,
-    session_proof: bytes = b"",
+    scene: AttackScene, member: NodeLayout, identity: NodeIdentity, role: Role = Role.FULL, proof: bytes = b""
 ) -> HostilePeer:
     """Connect an intruder to a node. Raise HandshakeFailed, OSError or trio.TooSlowError."""
     # A node that is under attack may leave a newcomer waiting.
     with trio.fail_after(DIAL_SECONDS):
-        connection = await connect(
-            member.address, attack_scene.genesis, node_identity, role, session_proof, SOURCE_ADDRESS
-        )
-    intruder = HostilePeer(attack_scene, member, connection)
-    attack_scene.connections.append(intruder)
+        connection = await connect(member.address, scene.genesis, identity, role, proof, SOURCE_ADDRESS)
+    intruder = HostilePeer(scene, member, connection)
+    scene.connections.append(intruder)
     return intruder
 
 
 async def connect(
-    address: str, genesis: bytes, node_identity: NodeIdentity, role: Role, session_proof: bytes, source_address: str
+    address: str, genesis: bytes, identity: NodeIdentity, role: Role, proof: bytes, source_address: str
 ) -> Connection:
     """Return a connection after a successful handshake. Raise HandshakeFailed or OSError."""
     target_address = parse_address(address)
-    own_hello = Hello(genesis, role, 0, session_proof)
+    own_hello = Hello(genesis, role, 0, proof)
     reading_accounts = ReadingAccounts(lambda _: True, 0.0)
     handshaker = Handshaker(
-        NoiseUpgrade(node_identity), f"/ogpu/{genesis.hex()[:8]}/1", own_hello, lambda *_: True, reading_accounts
+        NoiseUpgrade(identity), f"/ogpu/{genesis.hex()[:8]}/1", own_hello, lambda *_: True, reading_accounts
     )
-    tcp_stream = await trio.open_tcp_stream(target_address.host, target_address.port, local_address=source_address)
+    stream = await trio.open_tcp_stream(target_address.host, target_address.port, local_address=source_address)
     try:
-        connection, _ = await handshaker.dial(tcp_stream, target_address.peer_id)
+        connection, _ = await handshaker.dial(stream, target_address.peer_id)
     except BaseException:
-        await trio.aclose_forcefully(tcp_stream)
+        await trio.aclose_forcefully(stream)
         raise
     return connection
 
 
 async def connect_and_attack(
-    attack_scene: AttackScene, members: Sequence[NodeLayout], serve_connection: ServeConnection, identities: int = 1
+    scene: AttackScene, members: Sequence[NodeLayout], serve_connection: ServeConnection, identities: int = 1
 ) -> None:
     """Connect to each of these nodes, with one or several identities, wait for their status, and begin.
 
@@ -220,14 +214,14 @@ async def connect_and_attack(
     async with trio.open_nursery() as nursery:
         intruders = []
         for _ in range(identities):
-            node_identity = fresh_identity()
-            intruders += [await connect_intruder(attack_scene, member, node_identity) for member in members]
+            identity = fresh_identity()
+            intruders += [await connect_intruder(scene, member, identity) for member in members]
         for intruder in intruders:
             nursery.start_soon(intruder.listen)
         with trio.move_on_after(HEAR_SECONDS):
             for intruder in intruders:
                 await intruder.heard.wait()
-        await attack_scene.begin()
+        await scene.begin()
         for intruder in intruders:
             nursery.start_soon(_attack_until_gone, intruder, serve_connection)
 
@@ -257,32 +251,27 @@ def prepared_flood_action(
     prepare: Callable[[AttackScene], MakeMessage],
     at_once: int = 1000,
     identities: int = 1,
-    members_of: Callable[[AttackScene], Sequence[NodeLayout]] = lambda attack_scene: attack_scene.validators,
+    members_of: Callable[[AttackScene], Sequence[NodeLayout]] = lambda scene: scene.validators,
 ) -> AttackAction:
     """Return an act as `floods` does, for messages with a preparation, to chosen members."""
 
-    async def act(attack_scene: AttackScene) -> None:
-        make_message = await trio.to_thread.run_sync(prepare, attack_scene)
+    async def act(scene: AttackScene) -> None:
+        make_message = await trio.to_thread.run_sync(prepare, scene)
         await connect_and_attack(
-            attack_scene,
-            members_of(attack_scene),
-            flooding(attack_scene, per_second, make_message, at_once),
-            identities,
+            scene, members_of(scene), flooding(scene, per_second, make_message, at_once), identities
         )
 
     return act
 
 
-def flooding(
-    attack_scene: AttackScene, per_second: float, make_message: MakeMessage, at_once: int = 1000
-) -> ServeConnection:
+def flooding(scene: AttackScene, per_second: float, make_message: MakeMessage, at_once: int = 1000) -> ServeConnection:
     """Return a server of connections that sends `make(intruder, number)` at this rate on each."""
 
     async def serve(intruder: HostilePeer) -> None:
-        message_number = 0
-        async for due_count in attack_scene.paced(per_second, at_once):
-            message_batch = [make_message(intruder, message_number + offset) for offset in range(due_count)]
-            message_number += due_count
+        number = 0
+        async for due_count in scene.paced(per_second, at_once):
+            message_batch = [make_message(intruder, number + offset) for offset in range(due_count)]
+            number += due_count
             if not await intruder.send(message_batch):
                 return
 
@@ -291,4 +280,4 @@ def flooding(
 
 def cycle_through(items: Sequence[bytes]) -> Callable[[int], bytes]:
     """Return a function from a number to an item, in turn: variety without any cost per message."""
-    return lambda message_number: items[message_number % len(items)]
+    return lambda number: items[number % len(items)]

@@ -143,8 +143,7 @@ class Records:
             for role, role_usage in sample_after.usages.items():
                 earlier_seconds = sample_before.usages[role].cpu_seconds if role in sample_before.usages else {}
                 spent_seconds = sum(
-                    seconds - earlier_seconds.get(process_id, 0.0)
-                    for process_id, seconds in role_usage.cpu_seconds.items()
+                    seconds - earlier_seconds.get(pid, 0.0) for pid, seconds in role_usage.cpu_seconds.items()
                 )
                 used_seconds[role] = used_seconds.get(role, 0.0) + spent_seconds
         return used_seconds
@@ -248,42 +247,42 @@ class BarResult:
         return max(cut_times) if cut_times and len(cut_times) == len(self.account.cut_seconds) else None
 
 
-def missed_requirements(bar_result: BarResult) -> list[str]:
+def missed_requirements(result: BarResult) -> list[str]:
     """Return a line with figures for each failed requirement."""
     return [
-        *_finality_failures(bar_result),
-        *_door_failures(bar_result),
-        *_memory_failures(bar_result),
-        *_cut_failures(bar_result),
-        *_log_failures(bar_result),
-        *bar_result.violations,
+        *_finality_failures(result),
+        *_door_failures(result),
+        *_memory_failures(result),
+        *_cut_failures(result),
+        *_log_failures(result),
+        *result.violations,
     ]
 
 
-def is_to_be_tried_again(bar_result: BarResult) -> bool:
+def is_to_be_tried_again(result: BarResult) -> bool:
     """Return whether only times were missed, the disk stalled, and tries are left."""
-    late_failures = [*_finality_failures(bar_result), *_door_failures(bar_result)]
+    late_failures = [*_finality_failures(result), *_door_failures(result)]
     # Validators wait for their disk before they sign, so a stalled disk delays blocks without any fault of a node.
-    is_of_the_disk = bar_result.misses == late_failures and bar_result.slowest_write_ms >= DISK_STILL_MS
-    return bool(bar_result.misses) and is_of_the_disk and len(bar_result.earlier_misses) + 1 < TRIES_MAX
+    is_of_the_disk = result.misses == late_failures and result.slowest_write_ms >= DISK_STILL_MS
+    return bool(result.misses) and is_of_the_disk and len(result.earlier_misses) + 1 < TRIES_MAX
 
 
-def _finality_failures(bar_result: BarResult) -> list[str]:
-    quiet_p99_ms, attack_p99_ms = bar_result.quiet_intervals.p99_ms, bar_result.intervals.p99_ms
+def _finality_failures(result: BarResult) -> list[str]:
+    quiet_p99_ms, attack_p99_ms = result.quiet_intervals.p99_ms, result.intervals.p99_ms
     if quiet_p99_ms is None or attack_p99_ms is None:
         return ["finality: no interval between final blocks was seen"]
-    limit_ms = round(quiet_p99_ms * (HOGGED_INTERVAL_RATIO if bar_result.hogged else INTERVAL_RATIO))
-    failure_text = (
-        f"finality: interval p99 {attack_p99_ms} ms, quiet {quiet_p99_ms} ms, bar {limit_ms} ms{_load_text(bar_result)}"
+    limit_ms = round(quiet_p99_ms * (HOGGED_INTERVAL_RATIO if result.hogged else INTERVAL_RATIO))
+    failure = (
+        f"finality: interval p99 {attack_p99_ms} ms, quiet {quiet_p99_ms} ms, bar {limit_ms} ms{_load_text(result)}"
     )
-    return [failure_text] if attack_p99_ms > limit_ms else []
+    return [failure] if attack_p99_ms > limit_ms else []
 
 
-def _door_failures(bar_result: BarResult) -> list[str]:
+def _door_failures(result: BarResult) -> list[str]:
     failures = []
-    for door_name, attack_latency in bar_result.doors.items():
-        percentile_name, quiet_ms = _judged_percentile(bar_result, bar_result.quiet_doors[door_name])
-        _, late_ms = _judged_percentile(bar_result, attack_latency)
+    for door_name, attack_latency in result.doors.items():
+        percentile_name, quiet_ms = _judged_percentile(result, result.quiet_doors[door_name])
+        _, late_ms = _judged_percentile(result, attack_latency)
         if late_ms is None or quiet_ms is None:
             failures.append(f"{door_name}: no honest client could try")
             continue
@@ -294,67 +293,61 @@ def _door_failures(bar_result: BarResult) -> list[str]:
             )
             failures.append(
                 f"{door_name}: honest {percentile_name} {late_ms} ms{refused_text}, quiet {quiet_ms} ms, bar "
-                f"{limit_ms} ms{_load_text(bar_result)}"
+                f"{limit_ms} ms{_load_text(result)}"
             )
     return failures
 
 
-def _judged_percentile(bar_result: BarResult, door_latency: AttackFigures) -> tuple[str, int | None]:
+def _judged_percentile(result: BarResult, door_latency: AttackFigures) -> tuple[str, int | None]:
     """Return the judged percentile. Beside busy processors the slowest percent measures the system's scheduler."""
-    return ("p95", door_latency.p95_ms) if bar_result.hogged else ("p99", door_latency.p99_ms)
+    return ("p95", door_latency.p95_ms) if result.hogged else ("p99", door_latency.p99_ms)
 
 
-def _load_text(bar_result: BarResult) -> str:
+def _load_text(result: BarResult) -> str:
     """Return the machine's other load during the attack, which may explain a late answer."""
     load_texts = []
-    if bar_result.others_cpu_per_second >= OTHERS_TOLD:
-        load_texts.append(f"other programs used {bar_result.others_cpu_per_second:.1f} processors")
-    if bar_result.slowest_write_ms >= DISK_STILL_MS:
-        load_texts.append(f"the disk stood still for {bar_result.slowest_write_ms} ms")
+    if result.others_cpu_per_second >= OTHERS_TOLD:
+        load_texts.append(f"other programs used {result.others_cpu_per_second:.1f} processors")
+    if result.slowest_write_ms >= DISK_STILL_MS:
+        load_texts.append(f"the disk stood still for {result.slowest_write_ms} ms")
     return f" ({', '.join(load_texts)})" if load_texts else ""
 
 
-def _memory_failures(bar_result: BarResult) -> list[str]:
+def _memory_failures(result: BarResult) -> list[str]:
     return [
         f"memory: {role} had {_whole_megabytes(memory_use.before)} MB before, {_whole_megabytes(memory_use.peak)} "
         "at most, "
         f"{_whole_megabytes(memory_use.after)} after, bar {_whole_megabytes(memory_use.limit)}"
-        for role, memory_use in bar_result.memory.items()
+        for role, memory_use in result.memory.items()
         if memory_use.after > memory_use.limit
     ]
 
 
-def _cut_failures(bar_result: BarResult) -> list[str]:
+def _cut_failures(result: BarResult) -> list[str]:
     """Return a failure unless every node disconnected a rule breaker in time."""
-    if not bar_result.rule:
+    if not result.rule:
         return []
     late_cuts = [
-        cut_seconds
-        for cut_seconds in bar_result.account.cut_seconds
-        if cut_seconds is None or cut_seconds > CUT_SECONDS
+        cut_seconds for cut_seconds in result.account.cut_seconds if cut_seconds is None or cut_seconds > CUT_SECONDS
     ]
     if not late_cuts:
         return []
     open_count = sum(cut_seconds is None for cut_seconds in late_cuts)
-    failure_text = (
-        f"{open_count} of {len(bar_result.account.cut_seconds)} connections were never ended" if open_count else ""
-    )
+    failure = f"{open_count} of {len(result.account.cut_seconds)} connections were never ended" if open_count else ""
     slowest_seconds = max((cut_seconds for cut_seconds in late_cuts if cut_seconds is not None), default=None)
-    failure_text = ", ".join(
-        filter(
-            None, (failure_text, f"the slowest end took {slowest_seconds:.1f} s" if slowest_seconds is not None else "")
-        )
+    failure = ", ".join(
+        filter(None, (failure, f"the slowest end took {slowest_seconds:.1f} s" if slowest_seconds is not None else ""))
     )
-    return [f"attacker: {failure_text}, bar {CUT_SECONDS:.0f} s ({bar_result.rule})"]
+    return [f"attacker: {failure}, bar {CUT_SECONDS:.0f} s ({result.rule})"]
 
 
-def _log_failures(bar_result: BarResult) -> list[str]:
+def _log_failures(result: BarResult) -> list[str]:
     failures = []
-    if bar_result.log_bytes_per_second > LOG_BYTES_PER_SECOND:
-        log_rate, rate_limit = bar_result.log_bytes_per_second / 1000, LOG_BYTES_PER_SECOND / 1000
+    if result.log_bytes_per_second > LOG_BYTES_PER_SECOND:
+        log_rate, rate_limit = result.log_bytes_per_second / 1000, LOG_BYTES_PER_SECOND / 1000
         failures.append(f"log: {log_rate:.0f} kB a second, bar {rate_limit:.0f}")
-    if bar_result.tracebacks:
-        failures.append(f"log: {bar_result.tracebacks} stack traces")
+    if result.tracebacks:
+        failures.append(f"log: {result.tracebacks} stack traces")
     return failures
 
 

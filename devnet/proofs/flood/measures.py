@@ -45,9 +45,9 @@ async def watch_disk(folder: Path, records: Records) -> None:
     descriptor = os.open(probe_path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         while True:
-            start_time = time.monotonic()
+            started = time.monotonic()
             await trio.to_thread.run_sync(_write_and_sync, descriptor)
-            records.writes.append(DiskWrite(start_time, time.monotonic() - start_time))
+            records.writes.append(DiskWrite(started, time.monotonic() - started))
             await trio.sleep(PAUSE_SECONDS)
     finally:
         os.close(descriptor)
@@ -88,14 +88,14 @@ def usages(devnet: Devnet) -> dict[str, ProcessUsage]:
     labels_by_leader = {processes.running(process): process.label for process in watched_processes(devnet)}
     labels_by_leader.pop(None, None)
     usage_by_role: dict[str, tuple[dict[int, float], int]] = {}
-    for process_id, stat_fields in processes.every_process():
+    for pid, stat_fields in processes.every_process():
         # A node's processes share its session. The fields are those of proc(5), counted from the state as 0.
-        session_leader, proc_folder = int(stat_fields[3]), Path("/proc") / str(process_id)
+        session_leader, proc_folder = int(stat_fields[3]), Path("/proc") / str(pid)
         if session_leader in labels_by_leader:
-            process_role = "node" if process_id == session_leader else _role_of_process(proc_folder)
+            process_role = "node" if pid == session_leader else _role_of_process(proc_folder)
             role = f"{labels_by_leader[session_leader]}/{process_role}"
             cpu_by_process, resident = usage_by_role.get(role, ({}, 0))
-            cpu_by_process[process_id] = (int(stat_fields[11]) + int(stat_fields[12])) / TICKS_PER_SECOND
+            cpu_by_process[pid] = (int(stat_fields[11]) + int(stat_fields[12])) / TICKS_PER_SECOND
             usage_by_role[role] = cpu_by_process, resident + int(stat_fields[21]) * PAGE_BYTES
     return {role: ProcessUsage(cpu_by_process, resident) for role, (cpu_by_process, resident) in usage_by_role.items()}
 
@@ -183,31 +183,29 @@ async def keep_trying(door_name: str, try_once: TryInterface, records: Records) 
 
 def doors_of(devnet: Devnet, genesis: bytes) -> dict[str, TryInterface]:
     """Return the victim's interfaces that need no further process."""
-    victim_node = victim_of(devnet)
+    victim = victim_of(devnet)
 
     async def rpc() -> bool:
-        http_answer = await http_request(
-            victim_node.ports.rpc, "POST", "/", rpc_body("chain_getHeader"), LOOPBACK, JSON_HEADERS
-        )
-        return http_answer.status == 200 and b'"result"' in http_answer.body
+        answer = await http_request(victim.ports.rpc, "POST", "/", rpc_body("chain_getHeader"), LOOPBACK, JSON_HEADERS)
+        return answer.status == 200 and b'"result"' in answer.body
 
     async def proofs() -> bool:
         body = rpc_body("state_getReadProof", [PROVED_KEY])
-        http_answer = await http_request(victim_node.ports.rpc, "POST", "/", body, LOOPBACK, JSON_HEADERS)
-        return http_answer.status == 200 and b'"proof"' in http_answer.body
+        answer = await http_request(victim.ports.rpc, "POST", "/", body, LOOPBACK, JSON_HEADERS)
+        return answer.status == 200 and b'"proof"' in answer.body
 
     async def websocket() -> bool:
-        opened_socket = await open_socket(victim_node.ports.rpc, LOOPBACK)
+        opened_socket = await open_socket(victim.ports.rpc, LOOPBACK)
         try:
             return "result" in await opened_socket.call("chain_getHeader")
         finally:
             await opened_socket.aclose()
 
     async def metrics() -> bool:
-        return (await http_request(victim_node.ports.metrics, "GET", "/metrics", b"", LOOPBACK)).status == 200
+        return (await http_request(victim.ports.metrics, "GET", "/metrics", b"", LOOPBACK)).status == 200
 
     async def peers() -> bool:
-        return await shakes_hands(victim_node, genesis, Role.FULL, None)
+        return await shakes_hands(victim, genesis, Role.FULL, None)
 
     return {"rpc": rpc, "proofs": proofs, "websocket": websocket, "metrics": metrics, "peers": peers}
 
@@ -235,10 +233,10 @@ async def shakes_hands(member: NodeLayout, genesis: bytes, role: Role, session_k
     """Connect to a node with a new identity, and return True. A refusal raises."""
     # A new identity each time: a node must admit a newcomer while strangers flood it.
     identity = fresh_identity()
-    session_proof = (
+    proof = (
         b"" if session_keys is None else prove([(session_keys.public, session_keys.secret)], genesis, identity.peer_id)
     )
-    connection = await connect(member.address, genesis, identity, role, session_proof, LOOPBACK)
+    connection = await connect(member.address, genesis, identity, role, proof, LOOPBACK)
     await connection.close()
     return True
 

@@ -47,13 +47,13 @@ def start_nodes(devnet: Devnet) -> None:
 
 def node_of(devnet: Devnet, member: NodeLayout) -> Process:
     """Return a member's node, with the first member as its only bootnode."""
-    node_process = lifecycle.node_process(devnet, member)
-    arguments = list(node_process.arguments)
+    process = lifecycle.node_process(devnet, member)
+    arguments = list(process.arguments)
     # On a real network a node knows one address and learns the others, so address floods matter.
     while arguments.count("--bootnodes") > (member != devnet.members[0]):
         option_index = len(arguments) - 1 - arguments[::-1].index("--bootnodes")
         del arguments[option_index : option_index + 2]
-    return replace(node_process, arguments=tuple(arguments))
+    return replace(process, arguments=tuple(arguments))
 
 
 def with_strict_node(devnet: Devnet) -> tuple[Devnet, NodeLayout, Process]:

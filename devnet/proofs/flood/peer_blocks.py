@@ -80,14 +80,14 @@ def _tiny_extrinsics(_: AttackScene) -> MakeMessage:
 
 
 # The named author is drawn for this slot in turn, so a check of the slot alone refuses only a part.
-def _unsealed_blocks(attack_scene: AttackScene) -> MakeMessage:
-    (body, body_root), author_names = tiny_body(), [member.name for member in attack_scene.validators]
+def _unsealed_blocks(scene: AttackScene) -> MakeMessage:
+    (body, body_root), author_names = tiny_body(), [member.name for member in scene.validators]
 
-    def make(intruder: HostilePeer, message_number: int) -> FloodMessage:
+    def make(intruder: HostilePeer, number: int) -> FloodMessage:
         status = intruder.peer_status
         parent_hash, tip_height = (status.tip, status.tip_height) if status else (os.urandom(32), 0)
         return FrameKind.BLOCK, HEADER.encode(
-            header_naming(parent_hash, tip_height + 1, body_root, author_names[message_number % len(author_names)])
+            header_naming(parent_hash, tip_height + 1, body_root, author_names[number % len(author_names)])
         ) + body
 
     return make
@@ -118,9 +118,9 @@ class FloodSigner:
     runtime: Runtime
 
     @staticmethod
-    def of(attack_scene: AttackScene) -> FloodSigner:
+    def of(scene: AttackScene) -> FloodSigner:
         """Return a signer for the chain of this scene."""
-        return FloodSigner(attack_scene.genesis, runtime_for("devnet", is_development=True))
+        return FloodSigner(scene.genesis, runtime_for("devnet", is_development=True))
 
     def signed(
         self, call: Call, signing_key: Keypair, nonce: int, tip: int = 0, era: Era = IMMORTAL, birth: bytes = b""
@@ -138,15 +138,15 @@ class FloodSigner:
         signature = MultiSignature(signing_key.scheme, signing_key.sign(signed_payload))
         return encode_signed(self.runtime, call, extra_fields, signing_key.account, signature)
 
-    def unsigned(self, chain_call: Call, account: bytes) -> bytes:
+    def unsigned(self, call: Call, account: bytes) -> bytes:
         """Return a signed extrinsic with `MARK` as its signature."""
-        return encode_signed(self.runtime, chain_call, Extra(), account, MultiSignature(Scheme.SR25519, SIGNATURE_MARK))
+        return encode_signed(self.runtime, call, Extra(), account, MultiSignature(Scheme.SR25519, SIGNATURE_MARK))
 
 
 # Decoding a nested call comes before its signature can be verified.
-def _remark_batches(attack_scene: AttackScene) -> MakeMessage:
+def _remark_batches(scene: AttackScene) -> MakeMessage:
     inner_batch = Utility.batch(calls=(System.remark(remark=b""),) * REMARKS_PER_BATCH)
-    encoded_extrinsic = FloodSigner.of(attack_scene).unsigned(
+    encoded_extrinsic = FloodSigner.of(scene).unsigned(
         Utility.batch(calls=(inner_batch,) * BATCH_COUNT), dev_accounts.stash("Alice")
     )
     bytes_before, _, bytes_after = encoded_extrinsic.partition(SIGNATURE_MARK)
@@ -154,10 +154,10 @@ def _remark_batches(attack_scene: AttackScene) -> MakeMessage:
 
 
 # A node cannot ban for this: an honest peer ahead of it relays extrinsics that it cannot judge yet.
-def _refused_extrinsics(attack_scene: AttackScene) -> MakeMessage:
-    flood_signer, signing_key = FloodSigner.of(attack_scene), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
-    return lambda _, message_number: (
-        FrameKind.TX, flood_signer.signed(System.remark(remark=os.urandom(REMARK_BYTES)), signing_key, message_number)
+def _refused_extrinsics(scene: AttackScene) -> MakeMessage:
+    signer, signing_key = FloodSigner.of(scene), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
+    return lambda _, number: (
+        FrameKind.TX, signer.signed(System.remark(remark=os.urandom(REMARK_BYTES)), signing_key, number)
     )  # fmt: skip
 
 
@@ -170,18 +170,16 @@ AnswerT = TypeVar("AnswerT")
 
 
 # Bitcoin asks each replacement to pay for its own relay (BIP 125), for this reason.
-def _replacements(attack_scene: AttackScene) -> MakeMessage:
-    flood_signer, signing_key = FloodSigner.of(attack_scene), keypair_from_suri(REPLACER_SURI)
-    next_nonce = asyncio.run(
-        _ask_victim(attack_scene.devnet, lambda chain_client: chain_client.nonce(signing_key.account))
-    )
+def _replacements(scene: AttackScene) -> MakeMessage:
+    signer, signing_key = FloodSigner.of(scene), keypair_from_suri(REPLACER_SURI)
+    nonce = asyncio.run(_ask_victim(scene.devnet, lambda chain: chain.nonce(signing_key.account)))
 
-    def make(_: HostilePeer, message_number: int) -> FloodMessage:
-        replacement_step, gap_index = divmod(message_number, GAP_COUNT)
+    def make(_: HostilePeer, number: int) -> FloodMessage:
+        replacement_step, gap_index = divmod(number, GAP_COUNT)
         tip_grains = int(FIRST_TIP * 1.3**replacement_step) + replacement_step
-        chain_call = System.remark(remark=os.urandom(REMARK_BYTES))
+        call = System.remark(remark=os.urandom(REMARK_BYTES))
         # One nonce stays unused, so none of these extrinsics is ever due.
-        return FrameKind.TX, flood_signer.signed(chain_call, signing_key, next_nonce + 2 + gap_index, tip_grains)
+        return FrameKind.TX, signer.signed(call, signing_key, nonce + 2 + gap_index, tip_grains)
 
     return make
 
@@ -192,39 +190,36 @@ async def _honest_one_early(devnet: Devnet) -> list[str]:
     return await with_client(devnet, _try_early)
 
 
-async def _try_early(chain_client: ChainClient) -> list[str]:
+async def _try_early(chain: ChainClient) -> list[str]:
     signing_key = keypair_from_suri(HONEST_SURI)
-    next_nonce = await chain_client.nonce(signing_key.account)
-    chain_call = System.remark(remark=b"honest")
+    nonce = await chain.nonce(signing_key.account)
+    call = System.remark(remark=b"honest")
     try:
-        early_extrinsic = await chain_client.sign(chain_call, signing_key, nonce=next_nonce + 1, tip=HONEST_TIP)
-        await chain_client.rpc.call("author_submitExtrinsic", "0x" + early_extrinsic.hex())
+        early_extrinsic = await chain.sign(call, signing_key, nonce=nonce + 1, tip=HONEST_TIP)
+        await chain.rpc.call("author_submitExtrinsic", "0x" + early_extrinsic.hex())
     except RpcError as refusal:
         return [f"an honest extrinsic one nonce early was refused: {refusal}"]
-    due_extrinsic = await chain_client.sign(chain_call, signing_key, nonce=next_nonce)
-    await chain_client.send(due_extrinsic, until="inBlock")
+    due_extrinsic = await chain.sign(call, signing_key, nonce=nonce)
+    await chain.send(due_extrinsic, until="inBlock")
     return []
 
 
 # Extrinsics that are never due evicted paying ones in Ethereum's clients (Li and others, DETER, 2021).
-async def _fill_with_futures(attack_scene: AttackScene) -> None:
+async def _fill_with_futures(scene: AttackScene) -> None:
     hoarder_keys = [
-        Keypair.from_seed(Scheme.ED25519, blake2_256(b"hoarder %d" % message_number))
-        for message_number in range(HOARDER_COUNT)
+        Keypair.from_seed(Scheme.ED25519, blake2_256(b"hoarder %d" % number)) for number in range(HOARDER_COUNT)
     ]
-    tip_height, birth_hash = await with_client(
-        attack_scene.devnet, lambda chain_client: _endow_hoarders(chain_client, hoarder_keys)
-    )
-    flood_signer, validity_era = FloodSigner.of(attack_scene), mortal(FUTURE_BLOCKS, tip_height)
-    chain_call = System.remark(remark=b"hoarded")
+    tip_height, birth_hash = await with_client(scene.devnet, lambda chain: _endow_hoarders(chain, hoarder_keys))
+    signer, validity_era = FloodSigner.of(scene), mortal(FUTURE_BLOCKS, tip_height)
+    call = System.remark(remark=b"hoarded")
     encoded_extrinsics = [
-        flood_signer.signed(chain_call, signing_key, next_nonce, era=validity_era, birth=birth_hash)
-        for next_nonce in range(1, 1 + FUTURES_EACH)
+        signer.signed(call, signing_key, nonce, era=validity_era, birth=birth_hash)
+        for nonce in range(1, 1 + FUTURES_EACH)
         for signing_key in hoarder_keys
     ]
 
     async def serve(intruder: HostilePeer) -> None:
-        async for due_extrinsic in attack_scene.paced(1_000, at_once=100):
+        async for due_extrinsic in scene.paced(1_000, at_once=100):
             unsent_count = len(encoded_extrinsics) - due_extrinsic
             await intruder.send(
                 (FrameKind.TX, encoded_extrinsic) for encoded_extrinsic in encoded_extrinsics[max(0, unsent_count) :]
@@ -233,17 +228,17 @@ async def _fill_with_futures(attack_scene: AttackScene) -> None:
             if not encoded_extrinsics:
                 return
 
-    await connect_and_attack(attack_scene, [attack_scene.victim], serve)
+    await connect_and_attack(scene, [scene.victim], serve)
 
 
-async def _endow_hoarders(chain_client: ChainClient, hoarder_keys: list[Keypair]) -> tuple[int, bytes]:
+async def _endow_hoarders(chain: ChainClient, hoarder_keys: list[Keypair]) -> tuple[int, bytes]:
     """Give each key one oGPU. Return the height and hash of a final block."""
     transfers = tuple(
         Balances.transfer_keep_alive(dest=signing_key.account, value=GRAINS_PER_OGPU) for signing_key in hoarder_keys
     )
-    await chain_client.submit(Utility.batch(calls=transfers), keypair_from_suri(PAYER_SURI))
-    final_block = await chain_client.finalized()
-    return await chain_client.height(final_block), final_block
+    await chain.submit(Utility.batch(calls=transfers), keypair_from_suri(PAYER_SURI))
+    final_block = await chain.finalized()
+    return await chain.height(final_block), final_block
 
 
 # trio runs the attack and asyncio the client, so the client gets a thread of its own.
@@ -253,8 +248,8 @@ async def with_client(devnet: Devnet, ask_chain: Callable[[ChainClient], Awaitab
 
 
 async def _ask_victim(devnet: Devnet, ask_chain: Callable[[ChainClient], Awaitable[AnswerT]]) -> AnswerT:
-    async with await ChainClient.connect(victim_of(devnet).rpc_url) as chain_client:
-        return await ask_chain(chain_client)
+    async with await ChainClient.connect(victim_of(devnet).rpc_url) as chain:
+        return await ask_chain(chain)
 
 
 BLOCK_FLOODS = (

@@ -81,52 +81,48 @@ def _block_request(intruder: HostilePeer, _: int) -> FloodMessage:
     return FrameKind.GET_BLOCKS, GET_BLOCKS.encode(GetBlocks(_status_of(intruder).tip, 0))
 
 
-def _certificate_request(intruder: HostilePeer, message_number: int) -> FloodMessage:
+def _certificate_request(intruder: HostilePeer, number: int) -> FloodMessage:
     epoch, vote_round = intruder.position or (0, 1)
-    certificates_needed = NeedCerts(
-        epoch + 1_000 * (message_number % 2), max(1, vote_round - message_number % 20), 0, 0, b""
-    )
+    certificates_needed = NeedCerts(epoch + 1_000 * (number % 2), max(1, vote_round - number % 20), 0, 0, b"")
     return FrameKind.GET_CERTS, MESSAGE.encode(certificates_needed)
 
 
 def _record_action(muxer_record: bytes, per_second: float, at_once: int) -> AttackAction:
     """Return an act that writes one record of the muxer repeatedly."""
 
-    async def act(attack_scene: AttackScene) -> None:
+    async def act(scene: AttackScene) -> None:
         async def serve(intruder: HostilePeer) -> None:
-            async for due_count in attack_scene.paced(per_second, at_once):
+            async for due_count in scene.paced(per_second, at_once):
                 for _ in range(due_count):
                     if not await intruder.write_record(muxer_record):
                         return
 
-        await connect_and_attack(attack_scene, attack_scene.validators, serve)
+        await connect_and_attack(scene, scene.validators, serve)
 
     return act
 
 
 # Honest validators poll too, so a node may slow a stranger down but not refuse all queries.
-def _poll_query(intruder: HostilePeer, message_number: int) -> FloodMessage:
+def _poll_query(intruder: HostilePeer, number: int) -> FloodMessage:
     status = _status_of(intruder)
-    return FrameKind.POLL_QUERY, MESSAGE.encode(PullQuery(message_number, status.tip, status.tip_height))
+    return FrameKind.POLL_QUERY, MESSAGE.encode(PullQuery(number, status.tip, status.tip_height))
 
 
 def _unasked_chits(_: AttackScene) -> MakeMessage:
     encoded_chits = cycle_through(
         [
-            MESSAGE.encode(
-                Chits(message_number, os.urandom(32), os.urandom(32), os.urandom(32), message_number, message_number)
-            )
-            for message_number in range(VARIETY_COUNT)
+            MESSAGE.encode(Chits(number, os.urandom(32), os.urandom(32), os.urandom(32), number, number))
+            for number in range(VARIETY_COUNT)
         ]
     )
-    return lambda _, message_number: (FrameKind.CHITS, encoded_chits(message_number))
+    return lambda _, number: (FrameKind.CHITS, encoded_chits(number))
 
 
 # Identities are free, so a limit on wanted blocks for each peer must not hold for a client in total.
-def _wanted_id_message(intruder: HostilePeer, message_number: int) -> FloodMessage:
+def _wanted_id_message(intruder: HostilePeer, number: int) -> FloodMessage:
     tip_height = _status_of(intruder).tip_height
-    if message_number % 2:
-        return FrameKind.POLL_QUERY, MESSAGE.encode(PullQuery(message_number, os.urandom(32), tip_height))
+    if number % 2:
+        return FrameKind.POLL_QUERY, MESSAGE.encode(PullQuery(number, os.urandom(32), tip_height))
     status = PeerStatus(os.urandom(32), tip_height, os.urandom(32), max(0, tip_height - 1))
     return FrameKind.STATUS, STATUS.encode(status)
 
@@ -143,48 +139,42 @@ def near_position(intruder: HostilePeer) -> tuple[int, int]:
     return epoch, vote_round + NEAR_ROUNDS
 
 
-def _session_keys(attack_scene: AttackScene) -> list[bytes]:
-    return [dev_accounts.key(member.name, dev_accounts.SESSION) for member in attack_scene.validators]
+def _session_keys(scene: AttackScene) -> list[bytes]:
+    return [dev_accounts.key(member.name, dev_accounts.SESSION) for member in scene.validators]
 
 
 # A vote for a far round needs no verification to be dropped, and must still cost its sender something.
 def _far_votes(_: AttackScene) -> MakeMessage:
     encoded_votes = cycle_through(
-        [encoded_ballot(0, FAR_ROUND + message_number, os.urandom(32)) for message_number in range(VARIETY_COUNT)]
+        [encoded_ballot(0, FAR_ROUND + number, os.urandom(32)) for number in range(VARIETY_COUNT)]
     )
-    return lambda _, message_number: (FrameKind.VOTE, encoded_votes(message_number))
+    return lambda _, number: (FrameKind.VOTE, encoded_votes(number))
 
 
 # A node must notice a copy of its own key, so it verifies votes in its own name first.
-def _own_key_ballots(attack_scene: AttackScene) -> MakeMessage:
+def _own_key_ballots(scene: AttackScene) -> MakeMessage:
     ballots_by_member = {
         member.name: [
-            encoded_ballot(0, FAR_ROUND + message_number if message_number % 2 else message_number, session_key)
-            for message_number in range(VARIETY_COUNT)
+            encoded_ballot(0, FAR_ROUND + number if number % 2 else number, session_key)
+            for number in range(VARIETY_COUNT)
         ]
-        for member, session_key in zip(attack_scene.validators, _session_keys(attack_scene), strict=True)
+        for member, session_key in zip(scene.validators, _session_keys(scene), strict=True)
     }
-    return lambda intruder, message_number: (
-        FrameKind.VOTE,
-        ballots_by_member[intruder.member.name][message_number % VARIETY_COUNT],
-    )
+    return lambda intruder, number: (FrameKind.VOTE, ballots_by_member[intruder.member.name][number % VARIETY_COUNT])
 
 
 # Rounds near the node's own must be verified at once, because honest votes come for them.
-def _forged_votes(attack_scene: AttackScene) -> MakeMessage:
-    voter_of = cycle_through(_session_keys(attack_scene))
-    return lambda intruder, message_number: (
-        FrameKind.VOTE,
-        encoded_ballot(*near_position(intruder), voter_of(message_number)),
-    )
+def _forged_votes(scene: AttackScene) -> MakeMessage:
+    voter_of = cycle_through(_session_keys(scene))
+    return lambda intruder, number: (FrameKind.VOTE, encoded_ballot(*near_position(intruder), voter_of(number)))
 
 
 # A ban by identity ends nothing where identities are free (Douceur, "The Sybil Attack", 2002).
-async def _forge_with_new_names(attack_scene: AttackScene) -> None:
-    voter_key = _session_keys(attack_scene)[0]
-    await attack_scene.begin()
-    async for _ in attack_scene.paced(1 / BACK_SECONDS, at_once=1):
-        intruder = await _connect_newcomer(attack_scene, attack_scene.victim)
+async def _forge_with_new_names(scene: AttackScene) -> None:
+    voter_key = _session_keys(scene)[0]
+    await scene.begin()
+    async for _ in scene.paced(1 / BACK_SECONDS, at_once=1):
+        intruder = await _connect_newcomer(scene, scene.victim)
         if intruder is None:
             continue
         async with trio.open_nursery() as nursery:
@@ -199,24 +189,24 @@ async def _forge_with_new_names(attack_scene: AttackScene) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def _connect_newcomer(attack_scene: AttackScene, member: NodeLayout) -> HostilePeer | None:
+async def _connect_newcomer(scene: AttackScene, member: NodeLayout) -> HostilePeer | None:
     """Connect with a new identity. Return None if the node refuses."""
     try:
-        return await connect_intruder(attack_scene, member, fresh_identity())
+        return await connect_intruder(scene, member, fresh_identity())
     except (HandshakeFailed, OSError, trio.TooSlowError):
-        attack_scene.count_outcome("refused at the door")
+        scene.count_outcome("refused at the door")
         return None
 
 
 # A certificate carries as many signatures as there are validators, and 32 fit into a message.
-def _forged_certificates(attack_scene: AttackScene) -> MakeMessage:
-    signer_bits = bytes([(1 << len(attack_scene.validators)) - 1])
+def _forged_certificates(scene: AttackScene) -> MakeMessage:
+    signer_bits = bytes([(1 << len(scene.validators)) - 1])
 
     def make(intruder: HostilePeer, _: int) -> FloodMessage:
         epoch, vote_round = near_position(intruder)
         ballot_said = Ballot(BallotKind.NOTARISE, epoch, vote_round, 5, os.urandom(32))
         first_certificate = Certificate(
-            VERSION_ED25519, ballot_said, signer_bits, tuple(os.urandom(64) for _ in attack_scene.validators)
+            VERSION_ED25519, ballot_said, signer_bits, tuple(os.urandom(64) for _ in scene.validators)
         )
         certificates = [
             replace(first_certificate, ballot=replace(ballot_said, round=vote_round + offset)) for offset in range(8)
@@ -227,26 +217,26 @@ def _forged_certificates(attack_scene: AttackScene) -> MakeMessage:
 
 
 # Gossip is passed on, so a node must verify it before it relays, or one sender reaches all.
-def _forged_heartbeats(attack_scene: AttackScene) -> MakeMessage:
-    stash_of = cycle_through([dev_accounts.stash(member.name) for member in attack_scene.validators])
+def _forged_heartbeats(scene: AttackScene) -> MakeMessage:
+    stash_of = cycle_through([dev_accounts.stash(member.name) for member in scene.validators])
 
-    def make(intruder: HostilePeer, message_number: int) -> FloodMessage:
+    def make(intruder: HostilePeer, number: int) -> FloodMessage:
         final_height = 0 if intruder.peer_status is None else intruder.peer_status.final_height
-        seen_final = SeenFinal(stash_of(message_number), final_height + random.randint(1, GOSSIP_AHEAD), os.urandom(32))
+        seen_final = SeenFinal(stash_of(number), final_height + random.randint(1, GOSSIP_AHEAD), os.urandom(32))
         return FrameKind.HEARTBEAT, HEARTBEAT.encode(Heartbeat(seen_final, os.urandom(64)))
 
     return make
 
 
 # Two signatures must be verified before a node may believe or relay the evidence.
-def _forged_evidence(attack_scene: AttackScene) -> MakeMessage:
-    accused_of = cycle_through(_session_keys(attack_scene))
+def _forged_evidence(scene: AttackScene) -> MakeMessage:
+    accused_of = cycle_through(_session_keys(scene))
 
-    def make(intruder: HostilePeer, message_number: int) -> FloodMessage:
+    def make(intruder: HostilePeer, number: int) -> FloodMessage:
         epoch, vote_round = intruder.position or (0, 1)
         conflicting_ballots = [Ballot(BallotKind.NOTARISE, epoch, vote_round, 5, os.urandom(32)) for _ in range(2)]
         evidence = DoubleBallot(
-            accused_of(message_number), conflicting_ballots[0], os.urandom(64), conflicting_ballots[1], os.urandom(64)
+            accused_of(number), conflicting_ballots[0], os.urandom(64), conflicting_ballots[1], os.urandom(64)
         )
         return FrameKind.EVIDENCE, EVIDENCE.encode(evidence)
 
@@ -254,12 +244,12 @@ def _forged_evidence(attack_scene: AttackScene) -> MakeMessage:
 
 
 # The node asked for these blocks, so a limit on unasked messages does not apply.
-async def _make_up_answers(attack_scene: AttackScene) -> None:
+async def _make_up_answers(scene: AttackScene) -> None:
     body, body_root = tiny_body()
 
     def answer(intruder: HostilePeer, payload: bytes) -> list[FloodMessage]:
         block_request, status = GET_BLOCKS.decode(payload), _status_of(intruder)
-        attack_scene.count_outcome("was asked")
+        scene.count_outcome("was asked")
         parent_hash, made_up = status.tip, list[bytes]()
         for block_index in range(BLOCKS_IN_ANSWER):
             made_up_header = header_naming(
@@ -271,7 +261,7 @@ async def _make_up_answers(attack_scene: AttackScene) -> None:
 
     async def serve(intruder: HostilePeer) -> None:
         intruder.answers[FrameKind.GET_BLOCKS] = lambda payload: answer(intruder, payload)
-        async for due_count in attack_scene.paced(STATUSES_PER_SECOND, at_once=1):
+        async for due_count in scene.paced(STATUSES_PER_SECOND, at_once=1):
             known_status = _status_of(intruder)
             status = PeerStatus(
                 os.urandom(32),
@@ -282,49 +272,49 @@ async def _make_up_answers(attack_scene: AttackScene) -> None:
             if not await intruder.send([(FrameKind.STATUS, STATUS.encode(status))]):
                 return
 
-    await connect_and_attack(attack_scene, attack_scene.validators, serve)
+    await connect_and_attack(scene, scene.validators, serve)
 
 
 # A proof shows only that the peer holds a key. The active set decides whether the key counts.
-async def _claim_slots(attack_scene: AttackScene) -> None:
-    strict_node = attack_scene.devnet.members[-1]
-    await attack_scene.begin()
+async def _claim_slots(scene: AttackScene) -> None:
+    strict_node = scene.devnet.members[-1]
+    await scene.begin()
     async with trio.open_nursery() as nursery:
         for _ in range(CLAIMANT_COUNT):
-            nursery.start_soon(_claim_slot, attack_scene, strict_node)
+            nursery.start_soon(_claim_slot, scene, strict_node)
 
 
-async def _claim_slot(attack_scene: AttackScene, member: NodeLayout) -> None:
+async def _claim_slot(scene: AttackScene, member: NodeLayout) -> None:
     """Claim a slot once a second, and keep it if accepted."""
-    async for _ in attack_scene.paced(1.0, at_once=1):
-        node_identity = fresh_identity()
+    async for _ in scene.paced(1.0, at_once=1):
+        identity = fresh_identity()
         made_keys = KeyPair.from_seed(os.urandom(32))
-        session_proof = prove([(made_keys.public, made_keys.secret)], attack_scene.genesis, node_identity.peer_id)
+        proof = prove([(made_keys.public, made_keys.secret)], scene.genesis, identity.peer_id)
         try:
-            intruder = await connect_intruder(attack_scene, member, node_identity, Role.VALIDATOR, session_proof)
+            intruder = await connect_intruder(scene, member, identity, Role.VALIDATOR, proof)
         except (HandshakeFailed, OSError, trio.TooSlowError) as refusal:
-            attack_scene.count_outcome(f"refused: {refusal}")
+            scene.count_outcome(f"refused: {refusal}")
             continue
-        attack_scene.count_outcome("taken")
-        attack_scene.sent(1, len(session_proof))
+        scene.count_outcome("taken")
+        scene.sent(1, len(proof))
         await intruder.listen()
 
 
 # A handshake cost the node 3.5 ms, and identities are free.
-async def _churn_identities(attack_scene: AttackScene) -> None:
-    members, visit_number = attack_scene.validators, 0
-    await attack_scene.begin()
-    async for _ in attack_scene.paced(300, at_once=1):
+async def _churn_identities(scene: AttackScene) -> None:
+    members, visit_number = scene.validators, 0
+    await scene.begin()
+    async for _ in scene.paced(300, at_once=1):
         visit_number += 1
-        intruder = await _connect_newcomer(attack_scene, members[visit_number % len(members)])
+        intruder = await _connect_newcomer(scene, members[visit_number % len(members)])
         if intruder is not None:
-            attack_scene.sent(1, 0)
+            scene.sent(1, 0)
             await intruder.leave()
 
 
 # Address tables that strangers can fill isolate a node (Heilman and others, eclipse attacks on Bitcoin, 2015).
-def _false_addresses(attack_scene: AttackScene) -> MakeMessage:
-    named_addresses = [parse_address(member.address) for member in attack_scene.validators]
+def _false_addresses(scene: AttackScene) -> MakeMessage:
+    named_addresses = [parse_address(member.address) for member in scene.validators]
     payload = encode_peers([Address(address.peer_id, NOWHERE_ADDRESS, 1) for address in named_addresses])
     return lambda *_: (FrameKind.PEERS, payload)
 

@@ -119,60 +119,51 @@ def prepared_post_action(
 ) -> AttackAction:
     """Return an act as `posts` does, for bodies with a preparation."""
 
-    async def act(attack_scene: AttackScene) -> None:
-        request_body = await prepare(attack_scene)
-        await attack_scene.begin()
+    async def act(scene: AttackScene) -> None:
+        body = await prepare(scene)
+        await scene.begin()
         async with trio.open_nursery() as nursery:
             for client_number in range(client_count):
-                nursery.start_soon(_post_repeatedly, attack_scene, request_body, client_number, headers)
+                nursery.start_soon(_post_repeatedly, scene, body, client_number, headers)
 
     return act
 
 
 async def _post_repeatedly(
-    attack_scene: AttackScene, request_body: PostBodies, request_number: int, headers: Mapping[str, str]
+    scene: AttackScene, body: PostBodies, request_number: int, headers: Mapping[str, str]
 ) -> None:
-    async for _ in attack_scene.paced(1 / AGAIN_SECONDS, at_once=1):
-        await _answered(attack_scene, attack_scene.victim.ports.rpc, "POST", "/", request_body(request_number), headers)
+    async for _ in scene.paced(1 / AGAIN_SECONDS, at_once=1):
+        await _answered(scene, scene.victim.ports.rpc, "POST", "/", body(request_number), headers)
         request_number += 1
 
 
 async def _answered(
-    attack_scene: AttackScene,
-    port_number: int,
-    method: str,
-    url_path: str,
-    request_body: bytes,
-    headers: Mapping[str, str] | None = None,
+    scene: AttackScene, port: int, method: str, url_path: str, body: bytes, headers: Mapping[str, str] | None = None
 ) -> None:
     """Send a request, and count its outcome."""
-    attack_scene.sent(1, len(request_body))
+    scene.sent(1, len(body))
     try:
-        answer = await http_request(port_number, method, url_path, request_body, SOURCE_ADDRESS, headers)
-        attack_scene.count_outcome(f"status {answer.status}")
-    except UNANSWERED as connection_error:
-        attack_scene.count_outcome(f"no answer: {type(connection_error).__name__}")
+        answer = await http_request(port, method, url_path, body, SOURCE_ADDRESS, headers)
+        scene.count_outcome(f"status {answer.status}")
+    except UNANSWERED as error:
+        scene.count_outcome(f"no answer: {type(error).__name__}")
 
 
 def drip_action(port_name: str, client_count: int, opening: bytes) -> AttackAction:
     """Return an act: incomplete requests to one of the victim's ports, each continued by a byte a second."""
-    return lambda attack_scene: each_dripping(
-        attack_scene, getattr(attack_scene.victim.ports, port_name), client_count, opening
-    )
+    return lambda scene: each_dripping(scene, getattr(scene.victim.ports, port_name), client_count, opening)
 
 
 def crumb_action(port_name: str, request_head_bytes: bytes) -> AttackAction:
     """Return an act: bodies in chunks of one byte to one of the victim's ports."""
 
-    async def serve(attack_scene: AttackScene, tcp_stream: trio.SocketStream) -> None:
-        await tcp_stream.send_all(request_head_bytes)
+    async def serve(scene: AttackScene, stream: trio.SocketStream) -> None:
+        await stream.send_all(request_head_bytes)
         while True:
-            await tcp_stream.send_all(TINY_CHUNKS)
-            attack_scene.sent(1, len(TINY_CHUNKS))
+            await stream.send_all(TINY_CHUNKS)
+            scene.sent(1, len(TINY_CHUNKS))
 
-    return lambda attack_scene: each_stream(
-        attack_scene, getattr(attack_scene.victim.ports, port_name), CRUMBLING_CLIENTS, serve
-    )
+    return lambda scene: each_stream(scene, getattr(scene.victim.ports, port_name), CRUMBLING_CLIENTS, serve)
 
 
 def talk_action(
@@ -183,16 +174,16 @@ def talk_action(
 ) -> AttackAction:
     """Return an act: `clients` WebSockets from each address send these bodies, and read all answers or none."""
 
-    async def serve(attack_scene: AttackScene, web_socket: WebSocket) -> None:
-        for request_body in request_bodies:
-            await web_socket.send(request_body)
-            attack_scene.sent(1, len(request_body))
+    async def serve(scene: AttackScene, web_socket: WebSocket) -> None:
+        for body in request_bodies:
+            await web_socket.send(body)
+            scene.sent(1, len(body))
         while does_read:
             answer_message = await web_socket.receive()
-            attack_scene.count_outcome("refused" if "error" in answer_message else "answered")
+            scene.count_outcome("refused" if "error" in answer_message else "answered")
         await trio.sleep_forever()
 
-    return lambda attack_scene: each_socket(attack_scene, client_count, serve, source_addresses)
+    return lambda scene: each_socket(scene, client_count, serve, source_addresses)
 
 
 def batch_of_calls(method: str, call_count: int, *params: Any) -> bytes:
@@ -200,26 +191,24 @@ def batch_of_calls(method: str, call_count: int, *params: Any) -> bytes:
     return rpc_batch([rpc_call(method, *params, number=request_number) for request_number in range(call_count)])
 
 
-async def _prove_again(attack_scene: AttackScene) -> None:
-    request_body = rpc_body("state_getReadProof", ["0x" + os.urandom(32).hex() for _ in range(KEYS_AT_ONCE)])
+async def _prove_again(scene: AttackScene) -> None:
+    body = rpc_body("state_getReadProof", ["0x" + os.urandom(32).hex() for _ in range(KEYS_AT_ONCE)])
     # Written by hand and without `Connection: close`, so each connection asks again and again.
-    request = JSON_HEAD + f"Content-Length: {len(request_body)}\r\n\r\n".encode() + request_body
-    await each_stream(
-        attack_scene, attack_scene.victim.ports.rpc, PROVING_CLIENTS, partial(_ask_again, request=request)
-    )
+    request = JSON_HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    await each_stream(scene, scene.victim.ports.rpc, PROVING_CLIENTS, partial(_ask_again, request=request))
 
 
-async def _ask_again(attack_scene: AttackScene, tcp_stream: trio.SocketStream, request: bytes) -> None:
+async def _ask_again(scene: AttackScene, stream: trio.SocketStream, request: bytes) -> None:
     while True:
-        await tcp_stream.send_all(request)
-        attack_scene.sent(1, len(request))
+        await stream.send_all(request)
+        scene.sent(1, len(request))
         received = b""
         while not _is_whole(received):
-            received_part = await tcp_stream.receive_some(READ_BYTES)
-            if not received_part:
+            part = await stream.receive_some(READ_BYTES)
+            if not part:
                 return
-            received += received_part
-        attack_scene.count_outcome("refused" if b'"error"' in received else "answered")
+            received += part
+        scene.count_outcome("refused" if b'"error"' in received else "answered")
 
 
 def _is_whole(answer: bytes) -> bool:
@@ -231,8 +220,8 @@ def _is_whole(answer: bytes) -> bool:
 # The browser hides the answer from the page, but the harm is done once the call has run.
 async def _was_submitted(devnet: Devnet) -> list[str]:
     """Return a problem if the node executed the call with a foreign origin: its signer's nonce then moved."""
-    request_body = rpc_body("system_accountNextIndex", ss58.encode(keypair_from_suri(USER_SURI).account))
-    answer = await http_request(victim_of(devnet).ports.rpc, "POST", "/", request_body, SOURCE_ADDRESS, JSON_HEADERS)
+    body = rpc_body("system_accountNextIndex", ss58.encode(keypair_from_suri(USER_SURI).account))
+    answer = await http_request(victim_of(devnet).ports.rpc, "POST", "/", body, SOURCE_ADDRESS, JSON_HEADERS)
     nonce_moved = json.loads(answer.body)["result"]
     return (
         [f"a call with a foreign origin was executed: {nonce_moved} extrinsics of {USER_SURI} were taken"]
@@ -241,31 +230,29 @@ async def _was_submitted(devnet: Devnet) -> list[str]:
     )
 
 
-async def _from_a_page(attack_scene: AttackScene) -> PostBodies:
+async def _from_a_page(scene: AttackScene) -> PostBodies:
     async def submission(client_number: ChainClient) -> bytes:
         extrinsic = await client_number.sign(System.remark(remark=b"from a page"), keypair_from_suri(USER_SURI))
         return rpc_body(SUBMIT_METHOD, "0x" + extrinsic.hex())
 
-    return cycle_through(
-        [await with_client(attack_scene.devnet, submission), *[batch_of_calls("state_getMetadata", 100)] * 3]
-    )
+    return cycle_through([await with_client(scene.devnet, submission), *[batch_of_calls("state_getMetadata", 100)] * 3])
 
 
-async def result_of(attack_scene: AttackScene, method: str, *params: Any) -> Any:
+async def result_of(scene: AttackScene, method: str, *params: Any) -> Any:
     """Return the result of one call, or None if it was refused."""
     answer = await http_request(
-        attack_scene.victim.ports.rpc, "POST", "/", rpc_body(method, *params), SOURCE_ADDRESS, JSON_HEADERS
+        scene.victim.ports.rpc, "POST", "/", rpc_body(method, *params), SOURCE_ADDRESS, JSON_HEADERS
     )
     return json.loads(answer.body).get("result")
 
 
-async def _final_height(attack_scene: AttackScene) -> int:
-    header = await result_of(attack_scene, "chain_getHeader", await result_of(attack_scene, "chain_getFinalizedHead"))
+async def _final_height(scene: AttackScene) -> int:
+    header = await result_of(scene, "chain_getHeader", await result_of(scene, "chain_getFinalizedHead"))
     return int(header["number"], 16)
 
 
-async def _height_queries(attack_scene: AttackScene) -> PostBodies:
-    final_height = await _final_height(attack_scene)
+async def _height_queries(scene: AttackScene) -> PostBodies:
+    final_height = await _final_height(scene)
     return cycle_through(
         [
             batch_of_calls(
@@ -275,32 +262,30 @@ async def _height_queries(attack_scene: AttackScene) -> PostBodies:
     )
 
 
-async def _key_queries(attack_scene: AttackScene) -> PostBodies:
-    final_height, oldest_block, blocks_back = await _final_height(attack_scene), None, BACK_MOST
+async def _key_queries(scene: AttackScene) -> PostBodies:
+    final_height, oldest_block, blocks_back = await _final_height(scene), None, BACK_MOST
     # The node keeps states for a limited number of blocks, so the oldest available one is searched.
     while blocks_back and oldest_block is None:
         blocks_back = blocks_back * 7 // 8
-        candidate = await result_of(attack_scene, "chain_getBlockHash", max(0, final_height - blocks_back))
-        oldest_block = (
-            candidate if await result_of(attack_scene, "state_getKeysPaged", "0x", 1, None, candidate) else None
-        )
-    attack_scene.count_outcome(f"{blocks_back} blocks back")
+        candidate = await result_of(scene, "chain_getBlockHash", max(0, final_height - blocks_back))
+        oldest_block = candidate if await result_of(scene, "state_getKeysPaged", "0x", 1, None, candidate) else None
+    scene.count_outcome(f"{blocks_back} blocks back")
     return cycle_through([batch_of_calls("state_getKeysPaged", MAX_BATCH, "0x", 1_000, None, oldest_block)])
 
 
-async def _proof_queries(attack_scene: AttackScene) -> PostBodies:
-    storage_keys = await result_of(attack_scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
-    request_body = batch_of_calls("state_getReadProof", PROOF_COUNT, storage_keys)
-    is_too_long = len(request_body) > RequestLimits().request_bytes  # the node would refuse it unread
+async def _proof_queries(scene: AttackScene) -> PostBodies:
+    storage_keys = await result_of(scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
+    body = batch_of_calls("state_getReadProof", PROOF_COUNT, storage_keys)
+    is_too_long = len(body) > RequestLimits().request_bytes  # the node would refuse it unread
     return cycle_through(
-        [batch_of_calls("state_getReadProof", PROOF_COUNT // 4, storage_keys) if is_too_long else request_body]
+        [batch_of_calls("state_getReadProof", PROOF_COUNT // 4, storage_keys) if is_too_long else body]
     )
 
 
-def nested_batch(attack_scene: AttackScene) -> bytes:
+def nested_batch(scene: AttackScene) -> bytes:
     """Return an extrinsic of the longest signed length, a thousand batches, with `MARK` as its signature."""
     inner_batch = Utility.batch(calls=(System.remark(remark=b""),) * (2 * REMARKS_PER_BATCH))
-    encoded_extrinsic = FloodSigner.of(attack_scene).unsigned(
+    encoded_extrinsic = FloodSigner.of(scene).unsigned(
         Utility.batch(calls=(inner_batch,) * BATCH_COUNT), dev_accounts.stash("Alice")
     )
     assert len(encoded_extrinsic) <= SIGNED_LENGTH_MAX_BYTES
@@ -310,8 +295,8 @@ def nested_batch(attack_scene: AttackScene) -> bytes:
 def forged_submissions(raw_of: Callable[[AttackScene], bytes], call_count: int) -> Prepare:
     """Prepare batches of `count` submissions of an extrinsic, each with another random signature."""
 
-    async def prepare(attack_scene: AttackScene) -> PostBodies:
-        bytes_before, _, bytes_after = raw_of(attack_scene).partition(SIGNATURE_MARK)
+    async def prepare(scene: AttackScene) -> PostBodies:
+        bytes_before, _, bytes_after = raw_of(scene).partition(SIGNATURE_MARK)
 
         def body(_: int) -> bytes:
             encoded_extrinsics = [
@@ -330,16 +315,16 @@ def forged_submissions(raw_of: Callable[[AttackScene], bytes], call_count: int) 
 
 
 # The shortest extrinsics give the most signatures to check for each byte that the attacker sends.
-def _short_remark(attack_scene: AttackScene) -> bytes:
-    return FloodSigner.of(attack_scene).unsigned(System.remark(remark=b""), dev_accounts.stash("Alice"))
+def _short_remark(scene: AttackScene) -> bytes:
+    return FloodSigner.of(scene).unsigned(System.remark(remark=b""), dev_accounts.stash("Alice"))
 
 
-async def _future_submissions(attack_scene: AttackScene) -> PostBodies:
-    flood_signer, signing_key = FloodSigner.of(attack_scene), keypair_from_suri("//Ferdie")
-    next_nonce = await with_client(attack_scene.devnet, lambda client_number: client_number.nonce(signing_key.account))
+async def _future_submissions(scene: AttackScene) -> PostBodies:
+    signer, signing_key = FloodSigner.of(scene), keypair_from_suri("//Ferdie")
+    nonce = await with_client(scene.devnet, lambda client_number: client_number.nonce(signing_key.account))
     long_call = Utility.batch(calls=(System.remark(remark=os.urandom(LONG_REMARK_BYTES)),) * 2)
     encoded_extrinsics = [
-        "0x" + flood_signer.signed(long_call, signing_key, next_nonce + 2 + nonces_ahead).hex()
+        "0x" + signer.signed(long_call, signing_key, nonce + 2 + nonces_ahead).hex()
         for nonces_ahead in range(LONG_FUTURES)
     ]
     group_starts = range(0, LONG_FUTURES, FUTURES_AT_ONCE)
@@ -360,23 +345,21 @@ async def _future_submissions(attack_scene: AttackScene) -> PostBodies:
 
 
 # The fee depends on the weight of every nested call, so the node must walk all of them.
-async def _nested_fee(attack_scene: AttackScene) -> PostBodies:
-    return cycle_through([rpc_body("payment_queryInfo", "0x" + nested_batch(attack_scene).hex())])
+async def _nested_fee(scene: AttackScene) -> PostBodies:
+    return cycle_through([rpc_body("payment_queryInfo", "0x" + nested_batch(scene).hex())])
 
 
-async def _watch_keys(attack_scene: AttackScene) -> None:
+async def _watch_keys(scene: AttackScene) -> None:
     # Watched keys are kept for each subscription, so their length counts as much as their number.
     longest_keys = [
         b"\xff" * (MAX_KEY_BYTES - 4) + request_number.to_bytes(4, "big")
         for request_number in range(MAX_KEYS_PER_QUERY)
     ]
-    existing_keys = await result_of(attack_scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
+    existing_keys = await result_of(scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
     request_bodies = [
         rpc_body("state_subscribeStorage", ["0x" + longest_key.hex() for longest_key in longest_keys])
     ] * WATCHED_SETS
-    await talk_action(WATCHING_CLIENTS, *request_bodies, rpc_body("state_subscribeStorage", existing_keys))(
-        attack_scene
-    )
+    await talk_action(WATCHING_CLIENTS, *request_bodies, rpc_body("state_subscribeStorage", existing_keys))(scene)
 
 
 SUBSCRIBING = [
@@ -385,55 +368,53 @@ SUBSCRIBING = [
 ]
 
 
-async def _abort_connections(attack_scene: AttackScene) -> None:
-    await attack_scene.begin()
+async def _abort_connections(scene: AttackScene) -> None:
+    await scene.begin()
     async with trio.open_nursery() as nursery:
         for client_number in range(ABORTING_CLIENTS):
-            nursery.start_soon(_abort_again_and_again, attack_scene, client_number % 2 == 0)
+            nursery.start_soon(_abort_again_and_again, scene, client_number % 2 == 0)
 
 
-async def _abort_again_and_again(attack_scene: AttackScene, by_post: bool) -> None:
-    request_body = batch_of_calls("state_getMetadata", ANSWERS)
-    async for _ in attack_scene.paced(PER_SECOND, at_once=1):
+async def _abort_again_and_again(scene: AttackScene, by_post: bool) -> None:
+    body = batch_of_calls("state_getMetadata", ANSWERS)
+    async for _ in scene.paced(PER_SECOND, at_once=1):
         try:
-            tcp_stream = await (_send_by_post if by_post else _send_by_socket)(
-                attack_scene.victim.ports.rpc, request_body
-            )
-            attack_scene.sent(1, len(request_body))
-            await tcp_stream.receive_some(FIRST_BYTES)
+            stream = await (_send_by_post if by_post else _send_by_socket)(scene.victim.ports.rpc, body)
+            scene.sent(1, len(body))
+            await stream.receive_some(FIRST_BYTES)
             # A reset instead of a close makes the other end's writes fail.
-            tcp_stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            await trio.aclose_forcefully(tcp_stream)
-        except UNANSWERED as connection_error:
-            attack_scene.count_outcome(f"refused: {connection_error}")
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            await trio.aclose_forcefully(stream)
+        except UNANSWERED as error:
+            scene.count_outcome(f"refused: {error}")
 
 
-async def _send_by_post(port_number: int, request_body: bytes) -> trio.SocketStream:
-    tcp_stream = await trio.open_tcp_stream(LOOPBACK, port_number, local_address=SOURCE_ADDRESS)
-    await tcp_stream.send_all(request_head("POST", "/", port_number, len(request_body), JSON_HEADERS) + request_body)
-    return tcp_stream
+async def _send_by_post(port: int, body: bytes) -> trio.SocketStream:
+    stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=SOURCE_ADDRESS)
+    await stream.send_all(request_head("POST", "/", port, len(body), JSON_HEADERS) + body)
+    return stream
 
 
-async def _send_by_socket(port_number: int, request_body: bytes) -> trio.SocketStream:
-    opened_socket = await open_socket(port_number, SOURCE_ADDRESS)
-    await opened_socket.send(request_body)
+async def _send_by_socket(port: int, body: bytes) -> trio.SocketStream:
+    opened_socket = await open_socket(port, SOURCE_ADDRESS)
+    await opened_socket.send(body)
     await opened_socket.ping()
     return opened_socket.stream
 
 
 # The same text over a WebSocket, whose messages another part of the server reads.
-async def _send_quotes(attack_scene: AttackScene) -> None:
-    await attack_scene.begin()
-    async for _ in attack_scene.paced(2, at_once=1):
+async def _send_quotes(scene: AttackScene) -> None:
+    await scene.begin()
+    async for _ in scene.paced(2, at_once=1):
         try:
-            web_socket = await open_socket(attack_scene.victim.ports.rpc, SOURCE_ADDRESS)
-            attack_scene.sent(1, len(ESCAPED_QUOTES))
+            web_socket = await open_socket(scene.victim.ports.rpc, SOURCE_ADDRESS)
+            scene.sent(1, len(ESCAPED_QUOTES))
             await web_socket.send(ESCAPED_QUOTES)
             await web_socket.receive()
             await web_socket.aclose()
-            attack_scene.count_outcome("answered")
-        except UNANSWERED as connection_error:
-            attack_scene.count_outcome(f"no answer: {type(connection_error).__name__}")
+            scene.count_outcome("answered")
+        except UNANSWERED as error:
+            scene.count_outcome(f"no answer: {type(error).__name__}")
 
 
 def _bomb_of(bomb_part: bytes) -> bytes:
@@ -447,24 +428,22 @@ _BOMBS = [_bomb_of(part) for part in (b'"",', b"9" * 4_000 + b",", _DEEPEST, b"{
 
 
 # Uploads hold a place in the store, so enough of them shut it for readers as well.
-async def _upload_slowly(attack_scene: AttackScene) -> None:
-    port_number = attack_scene.victim.ports.blobs
-    await each_dripping(
-        attack_scene, port_number, SLOW_UPLOADS, request_head("PUT", "/blobs", port_number, BLOB_BYTES_MAX, {})
-    )
+async def _upload_slowly(scene: AttackScene) -> None:
+    port = scene.victim.ports.blobs
+    await each_dripping(scene, port, SLOW_UPLOADS, request_head("PUT", "/blobs", port, BLOB_BYTES_MAX, {}))
 
 
 # Strangers share a part of the store, so that a provider's own blobs always have room.
-async def _fill_the_quota(attack_scene: AttackScene) -> None:
-    await attack_scene.begin()
+async def _fill_the_quota(scene: AttackScene) -> None:
+    await scene.begin()
     async with trio.open_nursery() as nursery:
         for _ in range(UPLOADERS):
-            nursery.start_soon(_store_repeatedly, attack_scene)
+            nursery.start_soon(_store_repeatedly, scene)
 
 
-async def _store_repeatedly(attack_scene: AttackScene) -> None:
-    async for _ in attack_scene.paced(100, at_once=1):
-        await _answered(attack_scene, attack_scene.victim.ports.blobs, "PUT", "/blobs", os.urandom(BLOB_BYTES_MAX))
+async def _store_repeatedly(scene: AttackScene) -> None:
+    async for _ in scene.paced(100, at_once=1):
+        await _answered(scene, scene.victim.ports.blobs, "PUT", "/blobs", os.urandom(BLOB_BYTES_MAX))
 
 
 ATTACKS = (

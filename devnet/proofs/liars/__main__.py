@@ -61,8 +61,8 @@ def hear_lie(lie_name: str, proof_run: LiarsRun) -> HeardLie:
 
 def _hearing_row(hearing: Hearing) -> dict[str, Any]:
     hearing_row = asdict(hearing) | {"verdict": hearing.verdict, "is_deceived": hearing.is_deceived}
-    for output_row in (*hearing_row["under_lie"], *hearing_row["repeats"]):
-        output_row["text"] = shown_text(output_row["text"])
+    for row in (*hearing_row["under_lie"], *hearing_row["repeats"]):
+        row["text"] = shown_text(row["text"])
     return hearing_row
 
 
@@ -82,23 +82,20 @@ def harm_done(proof_run: LiarsRun) -> list[str]:
 def figures(facts_by_scenario: Mapping[str, HeardLie | LiarsRun]) -> str:
     """Return the line of figures."""
     hearing_rows = [
-        hearing_row
-        for lie_facts in facts_by_scenario.values()
-        if isinstance(lie_facts, HeardLie)
-        for hearing_row in lie_facts.hearings
+        row for lie_facts in facts_by_scenario.values() if isinstance(lie_facts, HeardLie) for row in lie_facts.hearings
     ]
     liars_runs = [lie_facts for lie_facts in facts_by_scenario.values() if isinstance(lie_facts, LiarsRun)]
-    verdict_counts = Counter(hearing_row["verdict"] for hearing_row in hearing_rows)
+    verdict_counts = Counter(row["verdict"] for row in hearing_rows)
     miss_counts = Counter(
         missed_requirement.partition(":")[0].split(",")[0].split(" for ")[0]
-        for hearing_row in hearing_rows
-        for missed_requirement in hearing_row["misses"]
+        for row in hearing_rows
+        for missed_requirement in row["misses"]
     )
     return (
-        f"{len({hearing_row['lie'] for hearing_row in hearing_rows})} lies told {len(hearing_rows)} times: "
+        f"{len({row['lie'] for row in hearing_rows})} lies told {len(hearing_rows)} times: "
         f"{verdict_counts['named']} named, "
         f"{verdict_counts['harmless']} cannot matter, {verdict_counts['unnoticed']} without any proof "
-        f"({sum(hearing_row['is_deceived'] for hearing_row in hearing_rows)} believed); {miss_counts['moved']} "
+        f"({sum(row['is_deceived'] for row in hearing_rows)} believed); {miss_counts['moved']} "
         "moved grains without a command, "
         f"{sum(len(proof_run.bonds_touched) for proof_run in liars_runs)} honest bonds touched, "
         f"{miss_counts['posted twice']} "

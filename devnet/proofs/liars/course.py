@@ -73,13 +73,13 @@ class LiarsNet:
         async with contextlib.AsyncExitStack() as exits:
             started_providers = []
             for member in self.devnet.members:
-                node_proxy = await exits.enter_async_context(NodeProxy(member.rpc_url))
+                proxy = await exits.enter_async_context(NodeProxy(member.rpc_url))
                 store_proxy = await exits.enter_async_context(
                     StoreProxy(self.proxy_ports[member.name], member.blob_url)
                 )
-                provider_daemon = provider_behind(self.devnet, member, node_proxy.url)
+                provider_daemon = provider_behind(self.devnet, member, proxy.url)
                 processes.start(provider_daemon)
-                started_providers.append(ProviderAtWork(member, provider_daemon, node_proxy, store_proxy))
+                started_providers.append(ProviderAtWork(member, provider_daemon, proxy, store_proxy))
             for provider in started_providers:
                 await asyncio.to_thread(lifecycle.wait_for_provider, self.devnet, provider.member)
             yield started_providers
@@ -129,11 +129,11 @@ class LiarsRun:
     transfers: int = 0
     ended: dict[str, int] = field(default_factory=dict)
 
-    def read_books(self, account_books: AccountBooks) -> None:
+    def read_books(self, books: AccountBooks) -> None:
         """Record the ends of the units, and the changes to honest bonds."""
-        self.ended = account_books.count_units()
-        self.failures += account_books.ended_wrongly()
-        self.bonds_touched = account_books.bonds_touched()
+        self.ended = books.count_units()
+        self.failures += books.ended_wrongly()
+        self.bonds_touched = books.bonds_touched()
 
 
 class LyingCourse:
@@ -145,9 +145,9 @@ class LyingCourse:
         self._command_slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
         self._providers: list[ProviderAtWork] = []
         self._honest_customer = liars_net.person("honest")
-        lie_programs = [(told_lie, program) for told_lie in told_lies for program in commanding_programs(told_lie)]
+        lie_programs = [(lie, program) for lie in told_lies for program in commanding_programs(lie)]
         self._person_by_scene = {
-            (told_lie.name, program): liars_net.person(told_lie.name, program) for told_lie, program in lie_programs
+            (lie.name, program): liars_net.person(lie.name, program) for lie, program in lie_programs
         }
         self._amount_by_scene = {
             lie_and_program: scenes.amount_of(amount_index)
@@ -162,13 +162,13 @@ class LyingCourse:
             node_url, all_people = self._liars_net.url, [self._honest_customer, *self._person_by_scene.values()]
             await people.fund_people(node_url, list(self._person_by_scene.values()))
             await people.fund_people(node_url, [self._honest_customer], people.FUNDS_GRAINS * FUNDS_OF_THE_HONEST)
-            async with await ChainClient.connect(node_url) as chain_client:
-                account_books = await money.open_books(chain_client, [person.account for person in all_people])
+            async with await ChainClient.connect(node_url) as chain:
+                books = await money.open_books(chain, [person.account for person in all_people])
                 self._liars_net.narrator.line(f"{len(all_people)} accounts have their money; the lies begin")
-                async with money.kept_books(chain_client, account_books):
+                async with money.kept_books(chain, books):
                     await self._under_load()
                     await self._market_goes_on()
-                await self._judge_run(chain_client, account_books)
+                await self._judge_run(chain, books)
         return self.liars_run
 
     async def _under_load(self) -> None:
@@ -190,19 +190,17 @@ class LyingCourse:
 
     def _scene_lanes(self) -> list[Awaitable[None]]:
         """Return the concurrent sequences of scenes."""
-        node_lies = [told_lie for told_lie in self._told_lies if isinstance(told_lie, NodeLie)]
-        provider_lies = [told_lie for told_lie in node_lies if Program.PROVIDER in told_lie.told]
+        node_lies = [lie for lie in self._told_lies if isinstance(lie, NodeLie)]
+        provider_lies = [lie for lie in node_lies if Program.PROVIDER in lie.told]
         lying_providers = self._providers[1:]
         scene_lanes: list[Awaitable[None]] = [
-            self._command_lane(told_lie, program) for told_lie in node_lies for program in commanding_programs(told_lie)
+            self._command_lane(lie, program) for lie in node_lies for program in commanding_programs(lie)
         ]
         scene_lanes += [
             self._provider_lane(provider, provider_lies[lane_index :: len(lying_providers)])
             for lane_index, provider in enumerate(lying_providers)
         ]
-        scene_lanes.append(
-            self._store_lane([told_lie for told_lie in self._told_lies if isinstance(told_lie, StoreLie)])
-        )
+        scene_lanes.append(self._store_lane([lie for lie in self._told_lies if isinstance(lie, StoreLie)]))
         return scene_lanes
 
     async def _command_lane(self, node_lie: NodeLie, program: Program) -> None:
@@ -260,35 +258,33 @@ class LyingCourse:
         if output.status != 0:
             self.liars_run.failures.append(f"the market does not go on: {judging.shown_text(output.text)}")
 
-    async def _judge_run(self, chain_client: ChainClient, account_books: AccountBooks) -> None:
-        price_quote = await market_reads.quote(chain_client, SERVICE_NUMBER, PRICE_MAX, RACER_COUNT)
-        prepaid = 0 if price_quote is None else price_quote.prepaid
+    async def _judge_run(self, chain: ChainClient, books: AccountBooks) -> None:
+        quote = await market_reads.quote(chain, SERVICE_NUMBER, PRICE_MAX, RACER_COUNT)
+        prepaid = 0 if quote is None else quote.prepaid
         for hearing in self.liars_run.hearings:
             judging.judge_output(hearing)
             person = self._person_by_scene.get((hearing.lie, hearing.program))
             if person is not None:
-                self._judge_person(hearing, person, account_books, prepaid)
-        self.liars_run.read_books(account_books)
-        self._judge_providers(account_books)
+                self._judge_person(hearing, person, books, prepaid)
+        self.liars_run.read_books(books)
+        self._judge_providers(books)
 
-    def _judge_person(self, hearing: Hearing, person: Person, account_books: AccountBooks, prepaid: int) -> None:
-        account_moves = account_books.moves_by_account[person.account]
+    def _judge_person(self, hearing: Hearing, person: Person, books: AccountBooks, prepaid: int) -> None:
+        moves = books.moves_by_account[person.account]
         sink_account = dev_accounts.stash(people.SINK_NAME)
         is_wallet = person.program is Program.WALLET
         transfers = [(sink_account, self._amount_by_scene[hearing.lie, hearing.program])] if is_wallet else []
-        judging.judge_actions(hearing, account_moves, transfers, 0 if is_wallet else self._units_of(hearing))
-        judging.judge_money(hearing, account_moves, account_books.cost_of_units(person.account, prepaid))
+        judging.judge_actions(hearing, moves, transfers, 0 if is_wallet else self._units_of(hearing))
+        judging.judge_money(hearing, moves, books.cost_of_units(person.account, prepaid))
 
     def _units_of(self, hearing: Hearing) -> int:
-        is_store = any(told_lie.name == hearing.lie and isinstance(told_lie, StoreLie) for told_lie in self._told_lies)
+        is_store = any(lie.name == hearing.lie and isinstance(lie, StoreLie) for lie in self._told_lies)
         return scenes.UNITS_UNDER_STORE_LIE if is_store else 1
 
-    def _judge_providers(self, account_books: AccountBooks) -> None:
+    def _judge_providers(self, books: AccountBooks) -> None:
         """Record each daemon that has ended or earns nothing after the last lie."""
-        last_units = account_books.moves_by_account[self._honest_customer.account].units[-LAST_UNITS:]
-        earning_stashes = {
-            attester for unit_id in last_units for attester in account_books.market.unit(unit_id).attesters()
-        }
+        last_units = books.moves_by_account[self._honest_customer.account].units[-LAST_UNITS:]
+        earning_stashes = {attester for unit_id in last_units for attester in books.market.unit(unit_id).attesters()}
         self.liars_run.failures += dead_daemons(self._providers)
         for provider in self._providers:
             # A daemon can live on and do nothing, which costs its owner as much as a dead one.
@@ -320,9 +316,9 @@ async def beside_bad_stores(liars_net: LiarsNet, unit_count: int) -> LiarsRun:
     proof_run, customer = LiarsRun(), liars_net.person("honest")
     async with liars_net.providers() as providers:
         await people.fund_people(liars_net.url, [customer], FUNDS_OF_A_UNIT * (unit_count + LAST_UNITS))
-        async with await ChainClient.connect(liars_net.url) as chain_client:
-            account_books = await money.open_books(chain_client, [customer.account])
-            async with money.kept_books(chain_client, account_books):
+        async with await ChainClient.connect(liars_net.url) as chain:
+            books = await money.open_books(chain, [customer.account])
+            async with money.kept_books(chain, books):
                 for provider in providers:
                     provider.store.lie = BAD_STORES.get(provider.member.name)
                 await _post_and_follow(liars_net, customer, unit_count, proof_run)
@@ -332,12 +328,11 @@ async def beside_bad_stores(liars_net: LiarsNet, unit_count: int) -> LiarsRun:
                         proof_run.failures.append(f"{provider_name}'s store was never asked")
                 await _post_and_follow(liars_net, customer, LAST_UNITS, proof_run)
         proof_run.failures += dead_daemons(providers)
-    proof_run.read_books(account_books)
+    proof_run.read_books(books)
     if proof_run.ended["units"] != unit_count + LAST_UNITS:
         proof_run.failures.append(f"{proof_run.ended['units']} units were posted instead of {unit_count + LAST_UNITS}")
     if not any(
-        account_books.market.unit(unit_id).settled
-        for unit_id in account_books.moves_by_account[customer.account].units[-LAST_UNITS:]
+        books.market.unit(unit_id).settled for unit_id in books.moves_by_account[customer.account].units[-LAST_UNITS:]
     ):
         proof_run.failures.append("the market does not go on")
     return proof_run

@@ -59,7 +59,7 @@ def judge_output(hearing: Hearing) -> None:
     """Judge the requirements on a program's output."""
     told_lie = LIES_BY_NAME[hearing.lie]
     telling_words = (*told_lie.words, *PROOF_WORDS) if told_lie.noticed is not Noticed.HARMLESS else PROOF_WORDS
-    hearing.is_named = any(telling_word in hearing.text for telling_word in telling_words)
+    hearing.is_named = any(word in hearing.text for word in telling_words)
     if not hearing.told:
         hearing.misses.append("the node never lied: nothing was tested")
     if told_lie.noticed is Noticed.NAMED and not hearing.is_named:
@@ -76,7 +76,7 @@ def judge_output(hearing: Hearing) -> None:
 
 
 def judge_actions(
-    hearing: Hearing, account_moves: AccountMoves, expected_transfers: Sequence[tuple[bytes, int]], unit_count: int
+    hearing: Hearing, moves: AccountMoves, expected_transfers: Sequence[tuple[bytes, int]], unit_count: int
 ) -> None:
     """Judge the requirements on the chain: each commanded action once, and no other.
 
@@ -85,19 +85,19 @@ def judge_actions(
     told_lie = LIES_BY_NAME[hearing.lie]
     is_customer = hearing.program is Program.CUSTOMER
     hearing.wanted = unit_count if is_customer else len(expected_transfers)
-    hearing.done = len(account_moves.units) if is_customer else len(account_moves.transfers)
+    hearing.done = len(moves.units) if is_customer else len(moves.transfers)
     # Each amount is unique, so a transfer that is sent twice remains as one too many.
     remaining_transfers = list(expected_transfers)
-    for transfer in account_moves.transfers:
+    for transfer in moves.transfers:
         if transfer in remaining_transfers:
             remaining_transfers.remove(transfer)
         else:
             hearing.misses.append(f"moved: {transfer[1]} grains to 0x{transfer[0].hex()} without a command")
-    if len(account_moves.units) > unit_count:
-        hearing.misses.append(f"posted twice: {len(account_moves.units)} units instead of {unit_count}")
+    if len(moves.units) > unit_count:
+        hearing.misses.append(f"posted twice: {len(moves.units)} units instead of {unit_count}")
     # A program that sends again with a new nonce acts twice, once the first extrinsic is included too.
-    if account_moves.extrinsics > 1:
-        hearing.misses.append(f"sent {account_moves.extrinsics} extrinsics instead of 1")
+    if moves.extrinsics > 1:
+        hearing.misses.append(f"sent {moves.extrinsics} extrinsics instead of 1")
     if hearing.done < hearing.wanted and not (hearing.is_deceived and told_lie.noticed is Noticed.UNPROVABLE):
         last_output = (hearing.repeats or hearing.under_lie)[-1]
         hearing.misses.append(f"never done, although the node answered honestly again: {shown_text(last_output.text)}")
@@ -105,17 +105,13 @@ def judge_actions(
         hearing.misses.append(f"failed under a lie that cannot matter: {shown_text(hearing.text)}")
 
 
-def judge_money(hearing: Hearing, account_moves: AccountMoves, cost_of_units: int) -> None:
+def judge_money(hearing: Hearing, moves: AccountMoves, cost_of_units: int) -> None:
     """Judge that commands and fees explain every lost grain."""
-    explained_grains = (
-        sum(transferred_grains for _, transferred_grains in account_moves.transfers)
-        + account_moves.fees
-        + cost_of_units
-    )
+    explained_grains = sum(transferred_grains for _, transferred_grains in moves.transfers) + moves.fees + cost_of_units
     # To the grain: any difference is money that moved without a command.
-    if account_moves.lost_grains != explained_grains:
+    if moves.lost_grains != explained_grains:
         hearing.misses.append(
-            f"moved: {account_moves.lost_grains} grains are gone, commands and fees come to {explained_grains}"
+            f"moved: {moves.lost_grains} grains are gone, commands and fees come to {explained_grains}"
         )
 
 

@@ -67,99 +67,90 @@ class AccountBooks:
         """Return the cost of an account's units: payments, burned grains, and each unit's prepaid duty calls."""
         cost_grains = 0
         for unit_id in self.moves_by_account[account].units:
-            unit_record = self.market.unit(unit_id)
-            cost_grains += prepaid + sum(chain_event.paid for _, chain_event in unit_record.settled)
-            cost_grains += sum(chain_event.lost for _, chain_event in unit_record.refunded)
+            record = self.market.unit(unit_id)
+            cost_grains += prepaid + sum(event.paid for _, event in record.settled)
+            cost_grains += sum(event.lost for _, event in record.refunded)
         return cost_grains
 
     def open_units(self, account: bytes) -> list[bytes]:
         """Return the units of an account that have not ended."""
         records_by_unit = ((unit_id, self.market.unit(unit_id)) for unit_id in self.moves_by_account[account].units)
-        return [
-            unit_id for unit_id, unit_record in records_by_unit if not unit_record.settled and not unit_record.refunded
-        ]
+        return [unit_id for unit_id, record in records_by_unit if not record.settled and not record.refunded]
 
     def count_units(self) -> dict[str, int]:
         """Return the number of units, and of each kind of end."""
-        unit_records = [
-            self.market.unit(unit_id)
-            for account_moves in self.moves_by_account.values()
-            for unit_id in account_moves.units
-        ]
+        records = [self.market.unit(unit_id) for moves in self.moves_by_account.values() for unit_id in moves.units]
         return {
-            "units": len(unit_records),
-            "settled": sum(len(unit_record.settled) for unit_record in unit_records),
-            "refunded": sum(len(unit_record.refunded) for unit_record in unit_records),
+            "units": len(records),
+            "settled": sum(len(record.settled) for record in records),
+            "refunded": sum(len(record.refunded) for record in records),
         }
 
     def ended_wrongly(self) -> list[str]:
         """Return a sentence for each unit that did not end exactly once."""
         wrong_ends = []
-        for unit_id in (unit_id for account_moves in self.moves_by_account.values() for unit_id in account_moves.units):
-            unit_record = self.market.unit(unit_id)
-            if len(unit_record.settled) + len(unit_record.refunded) != 1:
-                end_text = f"settled {len(unit_record.settled)} times and refunded {len(unit_record.refunded)} times"
+        for unit_id in (unit_id for moves in self.moves_by_account.values() for unit_id in moves.units):
+            record = self.market.unit(unit_id)
+            if len(record.settled) + len(record.refunded) != 1:
+                end_text = f"settled {len(record.settled)} times and refunded {len(record.refunded)} times"
                 wrong_ends.append(f"unit 0x{unit_id.hex()} was {end_text}")
         return wrong_ends
 
     def bonds_touched(self) -> list[str]:
         """Return a sentence for each slash and each fine. All providers here are honest."""
         return [
-            f"block {event_height}: {_validator_name(chain_event.provider)} is honest and lost "
-            f"{type(chain_event).__name__} {_penalty_grains(chain_event)} "
-            f"grains for unit 0x{chain_event.unit.hex()}"
-            for event_height, chain_event in self.market.penalties()
+            f"block {height}: {_validator_name(event.provider)} is honest and lost "
+            f"{type(event).__name__} {_penalty_grains(event)} "
+            f"grains for unit 0x{event.unit.hex()}"
+            for height, event in self.market.penalties()
         ]
 
 
 def _validator_name(validator_stash: bytes) -> str:
     return next(
-        (validator_name for validator_name in DEV_NAMES if dev_accounts.stash(validator_name) == validator_stash),
+        (name for name in DEV_NAMES if dev_accounts.stash(name) == validator_stash),
         validator_stash.hex(),
     )
 
 
-def _penalty_grains(chain_event: ProviderSlashed | RaceMissed) -> int:
-    return chain_event.amount
+def _penalty_grains(event: ProviderSlashed | RaceMissed) -> int:
+    return event.amount
 
 
-async def open_books(chain_client: ChainClient, accounts: Sequence[bytes]) -> AccountBooks:
+async def open_books(chain: ChainClient, accounts: Sequence[bytes]) -> AccountBooks:
     """Return books that begin after the newest final block."""
-    final_height = await ledger.final_height(chain_client)
-    account_books = AccountBooks({account: AccountMoves() for account in accounts}, final_height + 1)
-    for account, account_moves in account_books.moves_by_account.items():
-        account_moves.wealth_before = await ledger.wealth(chain_client, account, final_height)
-    return account_books
+    final_height = await ledger.final_height(chain)
+    books = AccountBooks({account: AccountMoves() for account in accounts}, final_height + 1)
+    for account, moves in books.moves_by_account.items():
+        moves.wealth_before = await ledger.wealth(chain, account, final_height)
+    return books
 
 
-async def _follow_chain(chain_client: ChainClient, account_books: AccountBooks) -> None:
+async def _follow_chain(chain: ChainClient, books: AccountBooks) -> None:
     """Read all blocks soon, until cancelled, because nodes discard old states."""
     while True:
-        await ledger.read_on(chain_client, account_books)
+        await ledger.read_on(chain, books)
         await asyncio.sleep(POLL_SECONDS)
 
 
 @contextlib.asynccontextmanager
-async def kept_books(chain_client: ChainClient, account_books: AccountBooks) -> AsyncIterator[None]:
+async def kept_books(chain: ChainClient, books: AccountBooks) -> AsyncIterator[None]:
     """Follow the chain during the block, then close the books."""
-    following_task = asyncio.create_task(_follow_chain(chain_client, account_books))
+    following_task = asyncio.create_task(_follow_chain(chain, books))
     try:
         yield
     finally:
         following_task.cancel()
         await asyncio.gather(following_task, return_exceptions=True)
-    await _close_books(chain_client, account_books)
+    await _close_books(chain, books)
 
 
-async def _close_books(chain_client: ChainClient, account_books: AccountBooks) -> None:
+async def _close_books(chain: ChainClient, books: AccountBooks) -> None:
     """Read on until all units of these accounts have ended, at most `END_SECONDS`. Then record the final balances."""
     deadline = asyncio.get_running_loop().time() + END_SECONDS
-    await ledger.read_on(chain_client, account_books)
-    while (
-        any(map(account_books.open_units, account_books.moves_by_account))
-        and asyncio.get_running_loop().time() < deadline
-    ):
+    await ledger.read_on(chain, books)
+    while any(map(books.open_units, books.moves_by_account)) and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(POLL_SECONDS)
-        await ledger.read_on(chain_client, account_books)
-    for account, account_moves in account_books.moves_by_account.items():
-        account_moves.wealth_after = await ledger.wealth(chain_client, account, account_books.next_height - 1)
+        await ledger.read_on(chain, books)
+    for account, moves in books.moves_by_account.items():
+        moves.wealth_after = await ledger.wealth(chain, account, books.next_height - 1)

@@ -81,9 +81,9 @@ def huge_answer(*_: object) -> Replies:
     return [b'{"id":1,"result":"' + b"a" * HUGE_BYTES + b'"}']
 
 
-def with_nodes(message: NodeMessage, proof_nodes: list[str]) -> Replies:
+def with_nodes(message: NodeMessage, nodes: list[str]) -> Replies:
     """Reply with other nodes of a proof."""
-    return [message.saying({**message.value, "proof": proof_nodes})]
+    return [message.saying({**message.value, "proof": nodes})]
 
 
 # The signatures are valid, so only the set of the epoch shows that these keys do not count.
@@ -174,11 +174,11 @@ async def _proof_of_before(message: NodeMessage, connection: LyingConnection) ->
     *request_params, block_text = message.question.params
     if not isinstance(block_text, str):
         return TRUTH
-    block_height = int((await connection.ask("chain_getHeader", block_text))["number"], 16)
+    height = int((await connection.ask("chain_getHeader", block_text))["number"], 16)
     # No state is older than that of block 0.
-    if not block_height:
+    if not height:
         return TRUTH
-    older_header = await connection.ask(CERTIFIED, max(1, block_height - BLOCKS_BEFORE))
+    older_header = await connection.ask(CERTIFIED, max(1, height - BLOCKS_BEFORE))
     older_block = await connection.ask("chain_getBlockHash", int(older_header["header"]["number"], 16))
     return with_nodes(message, (await connection.ask(message.method, *request_params, older_block))["proof"])
 

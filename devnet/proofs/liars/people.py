@@ -65,24 +65,21 @@ class CommandOutput:
 async def fund_people(node_url: str, people: list[Person], grains: int = FUNDS_GRAINS) -> None:
     """Transfer the same amount to every person."""
     bank_keypair = keypair_from_suri(BANK_SURI, Scheme.SR25519)
-    async with await ChainClient.connect(node_url) as chain_client:
+    async with await ChainClient.connect(node_url) as chain:
         for batch_start in range(0, len(people), FUNDED_AT_ONCE):
             funded_people = people[batch_start : batch_start + FUNDED_AT_ONCE]
             funding_calls = tuple(
                 Balances.transfer_keep_alive(dest=person.account, value=grains) for person in funded_people
             )
-            await chain_client.submit(Utility.batch_all(calls=funding_calls), bank_keypair)
+            await chain.submit(Utility.batch_all(calls=funding_calls), bank_keypair)
 
 
 async def run_command(
-    person: Person,
-    node_url: str,
-    *arguments: str,
-    patience_seconds: float = PATIENCE_SECONDS,
+    person: Person, node_url: str, *arguments: str, patience_seconds: float = PATIENCE_SECONDS
 ) -> CommandOutput:
     """Run the person's program against a node, as a user would."""
     person.home.mkdir(parents=True, exist_ok=True)
-    start_time = time.monotonic()
+    started = time.monotonic()
     user_process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", MODULES[person.program], "--url", node_url, "--keyring", str(person.home / "keys"),
         *arguments,
@@ -108,7 +105,7 @@ async def run_command(
         if user_process.returncode is None:
             os.killpg(user_process.pid, signal.SIGKILL)
             await user_process.wait()
-    return CommandOutput(exit_status, output_bytes.decode(errors="replace"), round(time.monotonic() - start_time, 1))
+    return CommandOutput(exit_status, output_bytes.decode(errors="replace"), round(time.monotonic() - started, 1))
 
 
 def send_arguments(person: Person, amount_text: str) -> tuple[str, ...]:

@@ -90,9 +90,9 @@ class NodeProxy:
 class _ProxiedConnection:
     """One connection; implements `LyingConnection`."""
 
-    def __init__(self, node_proxy: NodeProxy, program_socket: ServerConnection, node_socket: ClientConnection) -> None:
+    def __init__(self, proxy: NodeProxy, program_socket: ServerConnection, node_socket: ClientConnection) -> None:
         self.memory: dict[str, RpcJson] = {}
-        self._node_proxy, self._program_socket, self._node_socket = node_proxy, program_socket, node_socket
+        self._node_proxy, self._program_socket, self._node_socket = proxy, program_socket, node_socket
         self._open_questions: dict[Any, NodeQuestion] = {}
         self._subscriptions: dict[str, NodeQuestion] = {}  # subscriptions, by their keys
         self._truth_connection: RpcConnection | None = None
@@ -142,38 +142,36 @@ class _ProxiedConnection:
             if len(self._open_questions) < QUESTIONS_KEPT:
                 self._open_questions[node_question.number] = node_question
             told_lie = self._node_proxy.lie
-            lying_replies = (
-                None if told_lie is None else await self._lying_replies(told_lie.of_question(node_question, self))
-            )
-            if lying_replies is None:
+            replies = None if told_lie is None else await self._lying_replies(told_lie.of_question(node_question, self))
+            if replies is None:
                 await self._node_socket.send(frame_text)
             else:
-                await self._send_replies(lying_replies)
+                await self._send_replies(replies)
 
     async def _pass_answers(self) -> None:
         async for frame_text in self._node_socket:
             node_message = self._message_of(json.loads(frame_text))
             told_lie = self._node_proxy.lie
-            lying_replies = (
+            replies = (
                 None
                 if node_message is None or told_lie is None
                 else await self._lying_replies(told_lie.of_message(node_message, self))
             )
-            if lying_replies is None:
+            if replies is None:
                 await self._program_socket.send(frame_text)
             else:
-                await self._send_replies(lying_replies)
+                await self._send_replies(replies)
 
-    async def _lying_replies(self, lying_replies: Awaitable[Replies | None]) -> Replies | None:
+    async def _lying_replies(self, replies: Awaitable[Replies | None]) -> Replies | None:
         """Return the lie, or None: without the node's answer a liar tells the truth."""
         try:
-            return await lying_replies
+            return await replies
         except NodeUnreachableError:
             return None
 
-    async def _send_replies(self, lying_replies: Replies) -> None:
+    async def _send_replies(self, replies: Replies) -> None:
         self._node_proxy.told += 1
-        for reply in lying_replies:
+        for reply in replies:
             await self._send(reply)
 
     async def _send(self, reply: RpcJson | bytes) -> None:
@@ -234,10 +232,10 @@ class StoreProxy:
     async def answer(self, request: web.Request) -> web.Response:
         """Return the store's own answer."""
         assert self._http_session is not None  # entered
-        request_body = await request.read()
+        body = await request.read()
         try:
             async with self._http_session.request(
-                request.method, self._store_url + request.path, data=request_body
+                request.method, self._store_url + request.path, data=body
             ) as store_answer:
                 return web.Response(status=store_answer.status, body=await store_answer.read())
         except (aiohttp.ClientError, TimeoutError) as store_error:

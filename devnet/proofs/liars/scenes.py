@@ -57,9 +57,9 @@ async def command_scene(honest_url: str, told_lie: NodeLie, person: Person, amou
         command_lines = [("balance", person.key), people.send_arguments(person, format_amount(amount_grains))]
     if told_lie.is_met_anew:
         await people.run_command(person, honest_url, *READ_ONLY_COMMANDS[person.program])
-    async with NodeProxy(honest_url, told_lie) as node_proxy:
-        outputs = [await people.run_command(person, node_proxy.url, *arguments) for arguments in command_lines]
-        hearing = Hearing(told_lie.name, person.program, person.name, node_proxy.told, outputs)
+    async with NodeProxy(honest_url, told_lie) as proxy:
+        outputs = [await people.run_command(person, proxy.url, *arguments) for arguments in command_lines]
+        hearing = Hearing(told_lie.name, person.program, person.name, proxy.told, outputs)
     await _repeat_honestly(hearing, person, honest_url, command_lines[-1])
     return hearing
 
@@ -117,10 +117,10 @@ async def provider_scene(told_lie: NodeLie, provider: ProviderAtWork) -> Hearing
 
 async def _wait_for_no_duties(provider: ProviderAtWork) -> None:
     """Wait until the provider has no duties, at most IDLE_SECONDS."""
-    async with await ChainClient.connect(provider.member.rpc_url) as chain_client:
+    async with await ChainClient.connect(provider.member.rpc_url) as chain:
         provider_stash = dev_accounts.stash(provider.member.name)
         for _ in range(round(IDLE_SECONDS / 0.5)):
-            if not await market_reads.duties(chain_client, provider_stash):
+            if not await market_reads.duties(chain, provider_stash):
                 return
             await asyncio.sleep(0.5)
 

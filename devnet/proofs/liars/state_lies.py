@@ -72,46 +72,46 @@ ChangeValue = Callable[[Any], Any]
 TellLie = Callable[[NodeMessage, LyingConnection], Any]
 
 
-def asks_for(question: NodeQuestion, storage_item: Any) -> bool:
+def asks_for(question: NodeQuestion, item: Any) -> bool:
     """Return whether a request asks for the value of a storage item."""
-    return question.method == "state_getStorage" and question.params[0].startswith(prefix_of(storage_item))
+    return question.method == "state_getStorage" and question.params[0].startswith(prefix_of(item))
 
 
-def prefix_of(storage_item: Any) -> str:
+def prefix_of(item: Any) -> str:
     """Return the prefix of a storage item's keys, as hexadecimal text."""
-    hex_digits: str = RUNTIME.item(storage_item).prefix.hex()
+    hex_digits: str = RUNTIME.item(item).prefix.hex()
     return "0x" + hex_digits
 
 
-def encoded(storage_item: Any, item_value: Any) -> str:
+def encoded(item: Any, item_value: Any) -> str:
     """Return the encoding of a value in a storage item, as hexadecimal digits."""
-    hex_digits: str = RUNTIME.item(storage_item).value_codec.encode(item_value).hex()
+    hex_digits: str = RUNTIME.item(item).value_codec.encode(item_value).hex()
     return hex_digits
 
 
-def changed_value(storage_item: Any, stored_text: str | None, change_value: ChangeValue) -> str | None:
+def changed_value(item: Any, stored_text: str | None, change_value: ChangeValue) -> str | None:
     """Return the replacement of a stored value."""
-    known_item = RUNTIME.item(storage_item)
+    known_item = RUNTIME.item(item)
     false_value = change_value(
         known_item.default if stored_text is None else known_item.decode(bytes.fromhex(stored_text[2:]))
     )
-    return None if false_value is None else "0x" + encoded(storage_item, false_value)
+    return None if false_value is None else "0x" + encoded(item, false_value)
 
 
-def lie_about_item(storage_item: Any, change_value: ChangeValue) -> TellLie:
+def lie_about_item(item: Any, change_value: ChangeValue) -> TellLie:
     """Change every value of an item, in all forms of answers."""
-    key_prefix = prefix_of(storage_item)
+    key_prefix = prefix_of(item)
 
     async def replies(message: NodeMessage, connection: LyingConnection) -> Replies | None:
-        if asks_for(message.question, storage_item):
-            return [message.saying(changed_value(storage_item, message.value, change_value))]
+        if asks_for(message.question, item):
+            return [message.saying(changed_value(item, message.value, change_value))]
         if message.method == "state_queryStorageAt" and message.value is not None:
             changed_pairs = message.value[0]["changes"]
             if any(key_text.startswith(key_prefix) for key_text, _ in changed_pairs):
                 false_pairs = [
                     [
                         key_text,
-                        changed_value(storage_item, stored_text, change_value)
+                        changed_value(item, stored_text, change_value)
                         if key_text.startswith(key_prefix)
                         else stored_text,
                     ]
@@ -126,9 +126,7 @@ def lie_about_item(storage_item: Any, change_value: ChangeValue) -> TellLie:
             if wanted_keys:
                 return with_nodes(
                     message,
-                    await forged_nodes(
-                        message.value["proof"], connection, wanted_keys, at_block, storage_item, change_value
-                    ),
+                    await forged_nodes(message.value["proof"], connection, wanted_keys, at_block, item, change_value),
                 )
         return TRUTH
 
@@ -136,51 +134,50 @@ def lie_about_item(storage_item: Any, change_value: ChangeValue) -> TellLie:
 
 
 async def forged_nodes(
-    proof_nodes: list[str],
+    nodes: list[str],
     connection: LyingConnection,
     key_texts: list[str],
     at_block: list[str],
-    storage_item: Any,
+    item: Any,
     change_value: ChangeValue,
 ) -> list[str]:
     """Return the nodes of a proof with other values. The node of a denied value is left out."""
     for key_text in key_texts:
         stored_text = await connection.ask("state_getStorage", key_text, *at_block)
         if stored_text is None:  # a place in the last node shows that the key has no value
-            proof_nodes = proof_nodes[:-1]
+            nodes = nodes[:-1]
             continue
-        false_text = changed_value(storage_item, stored_text, change_value)
-        value_nodes = [proof_node for proof_node in proof_nodes if stored_text[2:] in proof_node]
-        proof_nodes = [proof_node for proof_node in proof_nodes if proof_node not in value_nodes]
+        false_text = changed_value(item, stored_text, change_value)
+        value_nodes = [node for node in nodes if stored_text[2:] in node]
+        nodes = [node for node in nodes if node not in value_nodes]
         if false_text is not None:
-            proof_nodes += [proof_node.replace(stored_text[2:], false_text[2:]) for proof_node in value_nodes]
-    return proof_nodes
+            nodes += [node.replace(stored_text[2:], false_text[2:]) for node in value_nodes]
+    return nodes
 
 
-def lie_in_call_proof(storage_item: Any, storage_keys: tuple[bytes, ...], change_value: ChangeValue) -> TellLie:
+def lie_in_call_proof(item: Any, storage_keys: tuple[bytes, ...], change_value: ChangeValue) -> TellLie:
     """Change one value in the proof of a runtime API's answer."""
 
     async def replies(message: NodeMessage, connection: LyingConnection) -> Replies:
         key_text, at_block = (
-            "0x" + storage_key(RUNTIME.item(storage_item), storage_keys).hex(),
+            "0x" + storage_key(RUNTIME.item(item), storage_keys).hex(),
             list(message.question.params[2:]),
         )
         return with_nodes(
-            message,
-            await forged_nodes(message.value["proof"], connection, [key_text], at_block, storage_item, change_value),
+            message, await forged_nodes(message.value["proof"], connection, [key_text], at_block, item, change_value)
         )
 
     return replies
 
 
-def calls_api(api_function: str) -> Callable[[NodeMessage], bool]:
+def calls_api(function: str) -> Callable[[NodeMessage], bool]:
     """Select answers of a runtime API."""
-    return lambda message: bool(message.question.params) and message.question.params[0] == api_function
+    return lambda message: bool(message.question.params) and message.question.params[0] == function
 
 
-def proves_call(api_function: str) -> Callable[[NodeMessage], bool]:
+def proves_call(function: str) -> Callable[[NodeMessage], bool]:
     """Select proofs of a runtime API's answer."""
-    return lambda message: calls_api(api_function)(message) and isinstance(message.value, dict)
+    return lambda message: calls_api(function)(message) and isinstance(message.value, dict)
 
 
 def _empty_answer(message: NodeMessage, _: LyingConnection) -> Replies | None:
@@ -191,18 +188,18 @@ def _empty_answer(message: NodeMessage, _: LyingConnection) -> Replies | None:
     return with_nodes(message, []) if is_proof else TRUTH
 
 
-def _lists_keys_of(storage_item: Any) -> Callable[[NodeMessage], bool]:
-    key_prefix = prefix_of(storage_item)
+def _lists_keys_of(item: Any) -> Callable[[NodeMessage], bool]:
+    key_prefix = prefix_of(item)
     return lambda message: message.method == "state_getKeysPaged" and message.question.params[0].startswith(key_prefix)
 
 
 # A list can be emptied as well as a value changed, and both need a proof of absence.
 def _without_services(message: NodeMessage, connection: LyingConnection) -> Any:
-    storage_item = InferenceMarket.services
+    item = InferenceMarket.services
     return (
         [message.saying([])]
-        if _lists_keys_of(storage_item)(message)
-        else lie_about_item(storage_item, lambda _: None)(message, connection)
+        if _lists_keys_of(item)(message)
+        else lie_about_item(item, lambda _: None)(message, connection)
     )
 
 
@@ -216,14 +213,14 @@ def _moved_away(provider_record: Any) -> Any:
     return None if provider_record is None else replace(provider_record, endpoint=CLOSED_PORT_ENDPOINT)
 
 
-def _with_pause_flipped(device_record: Any) -> Any:
-    return None if device_record is None else replace(device_record, is_paused=not device_record.is_paused)
+def _with_pause_flipped(record: Any) -> Any:
+    return None if record is None else replace(record, is_paused=not record.is_paused)
 
 
 # A proof is valid for its own key only, so a program must check which key it proves.
 async def _duties_of_another(message: NodeMessage, connection: LyingConnection) -> Replies | None:
-    api_function, _, *more_params = message.question.params
-    other_answer = await connection.ask(message.method, api_function, "0x" + JUDGE.hex(), *more_params)
+    function, _, *more_params = message.question.params
+    other_answer = await connection.ask(message.method, function, "0x" + JUDGE.hex(), *more_params)
     return TRUTH if _proves_as_much(other_answer, message.value) else [message.saying(other_answer)]
 
 
@@ -262,8 +259,8 @@ def _other_chain(message: NodeMessage, _: LyingConnection) -> Replies | None:
         case "chain_getHeader" if request_params == [GENESIS]:
             return [message.saying(header_json(_BLOCK_ZERO))]
         case "state_getReadProof" if request_params[1:] == [GENESIS]:
-            proof_nodes = ["0x" + proof_node.hex() for proof_node in _STATE_TRIE.prove(list(GENESIS_KEYS))]
-            return [message.saying({"at": GENESIS, "proof": proof_nodes})]
+            nodes = ["0x" + node.hex() for node in _STATE_TRIE.prove(list(GENESIS_KEYS))]
+            return [message.saying({"at": GENESIS, "proof": nodes})]
         case _:
             return TRUTH
 
@@ -288,8 +285,8 @@ def _handoff_texts(shown_handoffs: list[Handoff]) -> list[str]:
 def _to_strangers(shown_handoffs: list[Handoff]) -> list[Handoff]:
     first_handoff = shown_handoffs[0]
     stranger_seats = tuple(
-        replace(handoff_seat, session_key=stranger_key.public_key)
-        for handoff_seat, stranger_key in zip(first_handoff.seats, STRANGERS, strict=False)
+        replace(seat, session_key=stranger_key.public_key)
+        for seat, stranger_key in zip(first_handoff.seats, STRANGERS, strict=False)
     )
     return [replace(first_handoff, seats=stranger_seats), *shown_handoffs[1:]]
 

@@ -137,12 +137,10 @@ def trade_units(
     """Post units and wait until they are paid. Return the trade, and the bare throughput after it."""
     devnet = stage.devnet
     cpu_before = cpu_seconds(devnet)
-    with in_turns(lambda: [descendants_of(provider_process) for provider_process in devices.providers], devices.part):
+    with in_turns(lambda: [descendants_of(process) for process in devices.providers], devices.part):
         unit_ids = post_and_follow(stage, request_count, unit_count, racer_count, PRICE_TEXT)
     cpu_spent, bare_after = cpu_seconds(devnet) - cpu_before, devices.bare(devnet)
-    units_ended, trade_seconds, prepaid = stage.ask(
-        lambda chain_client: _trade_facts(chain_client, unit_ids, racer_count)
-    )
+    units_ended, trade_seconds, prepaid = stage.ask(lambda chain: _trade_facts(chain, unit_ids, racer_count))
     settled_units = [unit for unit in units_ended if unit.state is UnitState.SETTLED]
     token_count = sum(tokens_of(unit) for unit in settled_units)
     wait_blocks = sorted(unit.ended_at - unit.posted_at for unit in units_ended)
@@ -172,42 +170,35 @@ def post_and_follow(stage: Stage, request_count: int, unit_count: int, racer_cou
         prompts_file, racer_count, price_text, batch=request_count, max_tokens=MAX_TOKENS
     )
     return sorted(
-        {
-            unit_row["unit"]
-            for unit_row in stage.ogpu_lines("unit post", *arguments, "--watch", "--anyway", is_shown=False)
-        }
+        {row["unit"] for row in stage.ogpu_lines("unit post", *arguments, "--watch", "--anyway", is_shown=False)}
     )
 
 
-async def _trade_facts(
-    chain_client: ChainClient, unit_ids: Sequence[str], racer_count: int
-) -> tuple[list[Unit], float, int]:
+async def _trade_facts(chain: ChainClient, unit_ids: Sequence[str], racer_count: int) -> tuple[list[Unit], float, int]:
     """Return the units, the seconds from the first post to the last payment, and a unit's prepaid duty calls."""
-    units_ended = await _units_by_id(chain_client, unit_ids)
+    units_ended = await _units_by_id(chain, unit_ids)
     first_height, last_height = min(unit.posted_at for unit in units_ended), max(unit.ended_at for unit in units_ended)
     # by their headers: the node may have discarded the first one's state
-    block_slots = [await _slot_of_block(chain_client, height) for height in (first_height, last_height)]
-    unit_terms = units_ended[0].terms
-    price_quote = await market_reads.quote(
-        chain_client, units_ended[0].service, unit_terms.price_max, racer_count, unit_terms.requests
-    )
+    block_slots = [await _slot_of_block(chain, height) for height in (first_height, last_height)]
+    terms = units_ended[0].terms
+    quote = await market_reads.quote(chain, units_ended[0].service, terms.price_max, racer_count, terms.requests)
     seconds = (block_slots[1] - block_slots[0]) * CONSENSUS["devnet"].slot_ms / 1_000
-    return units_ended, seconds, price_quote.prepaid if price_quote else 0
+    return units_ended, seconds, quote.prepaid if quote else 0
 
 
-async def _slot_of_block(chain_client: ChainClient, height: int) -> int:
-    block_hash = await chain_client.block_id(height)
-    block_slot = await chain_client.rpc.ask(slot_of, "chain_getHeader", "0x" + block_hash.hex())
+async def _slot_of_block(chain: ChainClient, height: int) -> int:
+    block_hash = await chain.block_id(height)
+    block_slot = await chain.rpc.ask(slot_of, "chain_getHeader", "0x" + block_hash.hex())
     assert block_slot is not None, "no unit is posted in genesis"
     return block_slot
 
 
 def tokens_of(unit: Unit) -> int:
     """Return the output tokens that a settled unit was paid for."""
-    winning_racer = winner_of(unit)
-    assert winning_racer is not None, "a settled unit has a paid provider"
-    assert winning_racer.reveal is not None, "a winner has revealed"
-    return winning_racer.reveal.output_tokens
+    winner = winner_of(unit)
+    assert winner is not None, "a settled unit has a paid provider"
+    assert winner.reveal is not None, "a winner has revealed"
+    return winner.reveal.output_tokens
 
 
 FASTER_BAR = 8.0
@@ -240,11 +231,7 @@ def share_work(stage: Stage) -> Shares:
     provider_process = provider_process_of(stage.devnet, slow_member)
     with in_turns(lambda: [descendants_of(provider_process)], 1 / SLOWNESS):
         unit_ids = post_and_follow(stage, SHARES_REQUESTS, SHARES_UNITS, 1, SHARES_PRICE)
-    units = [
-        unit
-        for unit in stage.ask(lambda chain_client: _units_by_id(chain_client, unit_ids))
-        if unit.state is UnitState.SETTLED
-    ]
+    units = [unit for unit in stage.ask(lambda chain: _units_by_id(chain, unit_ids)) if unit.state is UnitState.SETTLED]
     shares = shares_of(units, dev_accounts.stash(fast_member.name), dev_accounts.stash(slow_member.name))
     stage.narrator.line(
         f"{fast_member.name}: {shares.fast_tokens} tokens, {slow_member.name}, ten times as slow: "
@@ -284,16 +271,14 @@ def shares_of(settled_units: list[Unit], fast_stash: bytes, slow_stash: bytes) -
 
 
 def _winner_stash(unit: Unit) -> bytes:
-    winning_racer = winner_of(unit)
-    assert winning_racer is not None, "only settled units are counted"
-    return winning_racer.owner
+    winner = winner_of(unit)
+    assert winner is not None, "only settled units are counted"
+    return winner.owner
 
 
-async def _units_by_id(chain_client: ChainClient, unit_ids: Sequence[str]) -> list[Unit]:
+async def _units_by_id(chain: ChainClient, unit_ids: Sequence[str]) -> list[Unit]:
     return [
-        unit
-        for unit in await market_reads.units(chain_client, [bytes.fromhex(unit_hex[2:]) for unit_hex in unit_ids])
-        if unit
+        unit for unit in await market_reads.units(chain, [bytes.fromhex(unit_hex[2:]) for unit_hex in unit_ids]) if unit
     ]
 
 

@@ -43,11 +43,9 @@ def measure_bare(device_count: int, core_share: float) -> BareThroughput:
     bare_processes = [
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_thread) for _ in range(device_count)
     ]
-    with in_turns(
-        lambda: [[bare_process.pid] for bare_process in bare_processes if bare_process.returncode is None], core_share
-    ):
-        printed_figures = [bare_process.communicate()[0].split() for bare_process in bare_processes]
-    if any(bare_process.returncode for bare_process in bare_processes):
+    with in_turns(lambda: [[process.pid] for process in bare_processes if process.returncode is None], core_share):
+        printed_figures = [process.communicate()[0].split() for process in bare_processes]
+    if any(process.returncode for process in bare_processes):
         raise RuntimeError("the bare workload failed: its message is above")
     token_counts = [int(process_figures[0]) for process_figures in printed_figures]
     wall_seconds, cpu_seconds = (
@@ -60,14 +58,14 @@ def measure_bare(device_count: int, core_share: float) -> BareThroughput:
 def _compute_batch() -> None:
     """Print tokens, seconds and CPU seconds of one batch in this process."""
     workload, workload_form = open_workload(WORKLOAD), form_named(WORKLOAD)
-    prompt_texts = read_prompts(DEFAULT_PROMPTS, BARE_REQUESTS)
+    prompts = read_prompts(DEFAULT_PROMPTS, BARE_REQUESTS)
     requests = [
-        workload_form.encode(prompt_text, MAX_TOKENS, {}, prompt_number.to_bytes(32, "little"))
-        for prompt_number, prompt_text in enumerate(prompt_texts)
+        workload_form.encode(prompt, MAX_TOKENS, {}, prompt_number.to_bytes(32, "little"))
+        for prompt_number, prompt in enumerate(prompts)
     ]
-    start_time, cpu_began = time.monotonic(), time.process_time()
+    started, cpu_began = time.monotonic(), time.process_time()
     token_count = sum(workload_form.cost(output) for _, output in workload.run_many(requests) if output is not None)
-    sys.stdout.write(f"{token_count} {time.monotonic() - start_time} {time.process_time() - cpu_began}\n")
+    sys.stdout.write(f"{token_count} {time.monotonic() - started} {time.process_time() - cpu_began}\n")
 
 
 if __name__ == "__main__":

@@ -20,11 +20,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 def root_processes_of(devnet: Devnet) -> set[int]:
     """Return the running processes of the network itself."""
-    return {
-        process_id
-        for network_process in network.all_processes(devnet)
-        if (process_id := processes.running(network_process)) is not None
-    }
+    return {pid for process in network.all_processes(devnet) if (pid := processes.running(process)) is not None}
 
 
 def provider_process_of(devnet: Devnet, member: NodeLayout) -> int:
@@ -41,8 +37,8 @@ def cpu_seconds(devnet: Devnet) -> float:
     return (
         sum(
             process_ticks
-            for process_id, process_ticks in ticks_by_process.items()
-            if is_descendant(process_id, root_processes, parents)
+            for pid, process_ticks in ticks_by_process.items()
+            if is_descendant(pid, root_processes, parents)
         )
         / TICKS_PER_SECOND
     )
@@ -53,9 +49,7 @@ def standing_still(root_processes: Collection[int]) -> Iterator[None]:
     """Stop these processes and their children during the block. A chain continues afterwards, with empty slots."""
     parents, _ = _process_table()
     child_processes = [
-        process_id
-        for process_id in parents
-        if process_id not in root_processes and is_descendant(process_id, root_processes, parents)
+        pid for pid in parents if pid not in root_processes and is_descendant(pid, root_processes, parents)
     ]
     stopped_processes = [
         *root_processes,
@@ -91,35 +85,31 @@ def going_on_after() -> Iterator[Callable[[Iterable[int]], None]]:
 
 def send_signal(process_ids: Iterable[int], signal_sent: signal.Signals) -> None:
     """Send a signal to the processes that still run, in order."""
-    for process_id in process_ids:
+    for pid in process_ids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(process_id, signal_sent)
+            os.kill(pid, signal_sent)
 
 
 def descendants_of(root_process: int) -> list[int]:
     """Return the descendants of a process."""
     parents, _ = _process_table()
-    return [
-        process_id
-        for process_id in parents
-        if process_id != root_process and is_descendant(process_id, {root_process}, parents)
-    ]
+    return [pid for pid in parents if pid != root_process and is_descendant(pid, {root_process}, parents)]
 
 
-def is_descendant(process_id: int, root_processes: Iterable[int], parents: dict[int, int]) -> bool:
+def is_descendant(pid: int, root_processes: Iterable[int], parents: dict[int, int]) -> bool:
     """Return whether a process is one of the roots or a descendant of one."""
-    while process_id and process_id not in root_processes:
-        process_id = parents.get(process_id, 0)
-    return process_id in root_processes
+    while pid and pid not in root_processes:
+        pid = parents.get(pid, 0)
+    return pid in root_processes
 
 
 def _process_table() -> tuple[dict[int, int], dict[int, int]]:
     """Return the parent of every process, and the ticks of it and its dead children."""
     parents: dict[int, int] = {}
     ticks_by_process: dict[int, int] = {}
-    for process_id, stat_fields in processes.every_process():
+    for pid, stat_fields in processes.every_process():
         # The parent, and utime, stime, cutime and cstime (proc(5), counted from the state as 0).
-        parents[process_id], ticks_by_process[process_id] = int(stat_fields[1]), sum(map(int, stat_fields[11:15]))
+        parents[pid], ticks_by_process[pid] = int(stat_fields[1]), sum(map(int, stat_fields[11:15]))
     return parents, ticks_by_process
 
 
@@ -151,9 +141,9 @@ def _take_turns(find_groups: FindGroups, core_share: float, is_over: threading.E
     device_groups, looked_at = list[list[int]](), 0.0
     with going_on_after() as report_pids:
         while not is_over.is_set():
-            start_time = time.monotonic()
-            if not device_groups or start_time - looked_at >= GROUPS_SECONDS:
-                device_groups, looked_at = find_groups(), start_time
+            started = time.monotonic()
+            if not device_groups or started - looked_at >= GROUPS_SECONDS:
+                device_groups, looked_at = find_groups(), started
                 # Before the first stop, so that the shell can continue these processes in any case.
                 report_pids(chain.from_iterable(device_groups))
                 for group_processes in device_groups:
@@ -162,4 +152,4 @@ def _take_turns(find_groups: FindGroups, core_share: float, is_over: threading.E
                 send_signal(group_processes, signal.SIGCONT)
                 time.sleep(core_share * PERIOD_SECONDS)
                 send_signal(group_processes, signal.SIGSTOP)
-            time.sleep(max(0.0, PERIOD_SECONDS - (time.monotonic() - start_time)))
+            time.sleep(max(0.0, PERIOD_SECONDS - (time.monotonic() - started)))

@@ -65,9 +65,9 @@ async def run(client: AsyncClient, *unknown_block_errors: type[Exception]) -> No
     await read_old_block(client, final_hash, balance_before, unknown_block_errors)
 
 
-async def storage_value(client: AsyncClient, pallet: str, storage_item: str, *storage_keys: Any) -> Any:
+async def storage_value(client: AsyncClient, pallet: str, item: str, *storage_keys: Any) -> Any:
     """Return a storage value."""
-    return (await client.call_library("query", pallet, storage_item, list(storage_keys))).value
+    return (await client.call_library("query", pallet, item, list(storage_keys))).value
 
 
 async def free_at(client: AsyncClient, block_hash: str | None) -> int:
@@ -87,11 +87,11 @@ async def read_storage(client: AsyncClient) -> None:
     reserved_balance = (await storage_value(client, "System", "Account", validator_address))["data"]["reserved"]
     held_entries = await storage_value(client, "Balances", "Holds", validator_address)
     require(
-        sum(hold_entry["amount"] for hold_entry in held_entries) == reserved_balance > 0,
+        sum(entry["amount"] for entry in held_entries) == reserved_balance > 0,
         f"a validator's holds add up to its reserved balance: {held_entries}",
     )
     require(
-        {"TrustStake": "Stake"} in [hold_entry["id"] for hold_entry in held_entries],
+        {"TrustStake": "Stake"} in [entry["id"] for entry in held_entries],
         f"a validator's stake among its holds: {held_entries}",
     )
     print_step("read", free=free_balance, existential_deposit=existential_deposit, accounts=account_count)
@@ -147,9 +147,9 @@ async def bond_and_delegate(client: AsyncClient) -> None:
     )
     require(module_error is not None and module_error["name"] == "SameValidator", f"error: {module_error}")
     require(await storage_value(client, "TrustStake", "Bonds", address) == bonded_grains, "the bond in the state")
-    stake_pool = (await storage_value(client, "TrustStake", "Pools", validator))["stake"]
+    pool = (await storage_value(client, "TrustStake", "Pools", validator))["stake"]
     position = await storage_value(client, "TrustStake", "Delegations", address, validator)
-    delegation_value = position["shares"] * stake_pool["value"] // stake_pool["shares"]
+    delegation_value = position["shares"] * pool["value"] // pool["shares"]
     require(delegation_value == delegated, f"the delegation by its shares: {delegation_value}")
     listed_validators = await client.storage_keys("TrustStake", "Delegations", address)
     require(listed_validators == [validator], f"the entries of an account by a prefix: {listed_validators}")
@@ -158,7 +158,7 @@ async def bond_and_delegate(client: AsyncClient) -> None:
     # Older libraries know only the runtime APIs that they ship, and not those in the metadata (V15).
     if client.knows_runtime_apis:
         summary = await client.runtime_call("OgpuApi", "stakes", address)
-        values_by_validator = {hold_entry["validator"]: hold_entry["value"] for hold_entry in summary["stakes"]}
+        values_by_validator = {entry["validator"]: entry["value"] for entry in summary["stakes"]}
         require(
             values_by_validator == {validator: delegated, address: bonded_grains},
             f"the answer of the runtime: {values_by_validator}",
@@ -207,13 +207,12 @@ async def submit_extrinsic(
 async def events_of(client: AsyncClient, receipt: Any, pallet: str, event_name: str) -> list[Any]:
     """Return the attributes of the events of a kind that an extrinsic emitted."""
     emitted_events = [
-        client.decoded_event(event_record)
-        for event_record in await client.receipt_property(receipt, "triggered_events")
+        client.decoded_event(record) for record in await client.receipt_property(receipt, "triggered_events")
     ]
     return [
-        decoded_event["attributes"]
-        for decoded_event in emitted_events
-        if (decoded_event["module_id"], decoded_event["event_id"]) == (pallet, event_name)
+        event["attributes"]
+        for event in emitted_events
+        if (event["module_id"], event["event_id"]) == (pallet, event_name)
     ]
 
 

@@ -145,8 +145,8 @@ async def _posting_order(chain: ChainClient, unit_count: int) -> list[str]:
     return ["0x" + unit_id_of(chain.genesis_hash, customer, post_number).hex() for post_number in range(unit_count)]
 
 
-def _with_trace(unit_row: UnitView, unit_ledger: DevnetLedger) -> UnitView:
-    record = unit_ledger.unit(bytes.fromhex(unit_row["unit"][2:]))
+def _with_trace(unit_row: UnitView, ledger: DevnetLedger) -> UnitView:
+    record = ledger.unit(bytes.fromhex(unit_row["unit"][2:]))
     traced_unit: UnitView = {
         "unit": unit_row["unit"],
         "prompt": unit_row["prompt"],
@@ -156,7 +156,7 @@ def _with_trace(unit_row: UnitView, unit_ledger: DevnetLedger) -> UnitView:
         "state": unit_row["state"],
         "is_disputed": bool(record.all(UnitDisputed)),
         "times_paid": len(record.settled),
-        "slashed": [name_of_account(slash_event.provider) for slash_event in record.events(ProviderSlashed)],
+        "slashed": [name_of_account(event.provider) for event in record.events(ProviderSlashed)],
     }
     for height, settled in record.settled:
         winner_attestations = (
@@ -181,7 +181,7 @@ def _with_trace(unit_row: UnitView, unit_ledger: DevnetLedger) -> UnitView:
     return traced_unit
 
 
-async def _wrong_sums(chain: ChainClient, purchase: Purchase, traced_units: list[UnitView]) -> list[str]:
+async def _wrong_sums(chain: ChainClient, purchase: Purchase, units: list[UnitView]) -> list[str]:
     """Return a problem unless the customer's loss equals its units, prepaid duty calls and fees, less compensation.
 
     Compensation is the price of each unit that a liar was slashed for.
@@ -191,14 +191,12 @@ async def _wrong_sums(chain: ChainClient, purchase: Purchase, traced_units: list
         purchase.wealth_before,
         await ledger.wealth(chain, customer, unit_ledger.next_height - 1),
     )
-    unit_costs = sum(int(traced_unit.get("cost_grains", 0)) for traced_unit in traced_units)
+    unit_costs = sum(int(unit.get("cost_grains", 0)) for unit in units)
     quote = await market_reads.quote(chain, SERVICE_NUMBER, PRICE_MAX, RACER_COUNT)
-    prepaid = len(traced_units) * (quote.prepaid if quote else 0)
-    lied_units = {
-        slash_event.unit for _, slash_event in unit_ledger.all(ProviderSlashed) if slash_event.fault is PartyFault.LIED
-    }
+    prepaid = len(units) * (quote.prepaid if quote else 0)
+    lied_units = {event.unit for _, event in unit_ledger.all(ProviderSlashed) if event.fault is PartyFault.LIED}
     # A slash for a lie pays the unit's price back to its customer, and so lowers its loss.
-    compensation = sum(unit_ledger.unit(traced_unit).price for traced_unit in lied_units)
+    compensation = sum(unit_ledger.unit(unit).price for unit in lied_units)
     expected = unit_costs + prepaid + unit_ledger.fees.get(customer, 0) - compensation
     if wealth_before - wealth_after != expected:
         return [
@@ -213,9 +211,7 @@ async def _wrong_sums(chain: ChainClient, purchase: Purchase, traced_units: list
 def name_of_account(account: bytes | str) -> str:
     """Return the name of the development account with this id or address. Any other account gives its address."""
     address = account if isinstance(account, str) else ss58(account)
-    return next(
-        (account_name for account_name in all_names() if ss58(dev_accounts.stash(account_name)) == address), address
-    )
+    return next((name for name in all_names() if ss58(dev_accounts.stash(name)) == address), address)
 
 
 def _optional_hash(text: str | None) -> str | None:

@@ -126,9 +126,7 @@ def files_of(archive: Path) -> dict[str, bytes]:
         return {}
     # Read and not extracted: the names in a stranger's archive are no paths to write to.
     with tarfile.open(archive) as tar_archive:
-        file_streams = [
-            (tar_entry.name, tar_archive.extractfile(tar_entry)) for tar_entry in tar_archive if tar_entry.isfile()
-        ]
+        file_streams = [(entry.name, tar_archive.extractfile(entry)) for entry in tar_archive if entry.isfile()]
         return {file_name: file_stream.read() for file_name, file_stream in file_streams if file_stream is not None}
 
 

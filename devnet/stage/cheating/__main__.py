@@ -71,9 +71,9 @@ class Cheat:
     change_daemon: Callable[[Daemon], None] = lambda _: None
     workers: Callable[[str, Sandbox | None], MakeExecutor] = workers_with
 
-    def daemon(self, *daemon_parts: Any) -> Daemon:
+    def daemon(self, *parts: Any) -> Daemon:
         """Return a daemon that cheats."""
-        cheating_daemon = Daemon(*daemon_parts)
+        cheating_daemon = Daemon(*parts)
         self.change_daemon(cheating_daemon)
         return cheating_daemon
 
@@ -123,19 +123,19 @@ LEAF_CHEATS[LAZY_MODE] = Cheat(with_duty(CheckDuty, daemons.LazyChecking))
 ALL_CHEATS = UNIT_CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHEATS
 
 
-def _run_cheat(cheat_mode: str, **cli_options: Any) -> None:
+def _run_cheat(mode: str, **cli_options: Any) -> None:
     """Run the honest program with the cheat's parts, on a development network."""
     click_context = click.get_current_context()
     assert cli.main.callback is not None  # A click command has a callback.
     click_context.invoke(cli.main.callback, **cli_options)
-    chosen_cheat = ALL_CHEATS[cheat_mode]
+    chosen_cheat = ALL_CHEATS[mode]
     # A cheat trusts its own node and reads the best block, so it sees the commitments of rivals as early as possible.
     trust_options = replace(click_context.obj.trust, is_blind=True)
     click_context.obj = replace(
         click_context.obj, make_workers=chosen_cheat.workers, make_daemon=chosen_cheat.daemon, trust=trust_options
     )
     if not cli_options["as_json"]:
-        click.echo(f"CHEATING: {cheat_mode}. For development networks only.", err=True)
+        click.echo(f"CHEATING: {mode}. For development networks only.", err=True)
 
 
 main = click.Group(

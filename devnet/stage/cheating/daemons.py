@@ -62,9 +62,9 @@ def lie_about_batch(batch_lie: BatchLie, right_answers: RightAnswers) -> ToldBat
     return batch_lie(right_answers, Random(right_answers.unit))
 
 
-def token_maxima(unit_terms: UnitTerms) -> tuple[int, ...]:
+def token_maxima(terms: UnitTerms) -> tuple[int, ...]:
     """Return the most output tokens that each request of a unit can claim if all claim equally many."""
-    return (unit_terms.tokens_max // unit_terms.requests,) * unit_terms.requests
+    return (terms.tokens_max // terms.requests,) * terms.requests
 
 
 class LyingRacing(RaceDuty):
@@ -81,16 +81,16 @@ class LyingRacing(RaceDuty):
         right_answers = RightAnswers(
             parts.identity.genesis, unit_id, asked.salt, right_outcomes, token_maxima(race.unit.terms)
         )
-        told_batch = self.lies_by_unit[unit_id] = lie_about_batch(self._batch_lie, right_answers)
-        lying_content = encode_outcomes(told_batch.outcomes)
+        batch = self.lies_by_unit[unit_id] = lie_about_batch(self._batch_lie, right_answers)
+        lying_content = encode_outcomes(batch.outcomes)
         # The work units follow the lie, as those of an honest result follow its totals.
         lying_result = replace(
             slot_result,
             outcomes=lying_content,
-            output_root=batch_root(told_batch.totals),
+            output_root=batch_root(batch.totals),
             output_blob=parts.store.put(seal(lying_content, [asked.reply_key]), is_own=True),
-            totals=told_batch.totals,
-            usage=replace(slot_result.usage, work_units=told_batch.totals.tokens_out),
+            totals=batch.totals,
+            usage=replace(slot_result.usage, work_units=batch.totals.tokens_out),
         )
         super()._keep_result(race, basis, lying_result, asked)
 
@@ -104,39 +104,39 @@ class LyingShowing(CheckDuty):
         self._lies_by_unit, self._hides_leaves = lies_by_unit, hides_leaves
 
     async def _show(self, status: CheckStatus) -> None:
-        unit_id, leaf_check, told_batch = status.unit, status.check, self._lies_by_unit.get(status.unit)
-        if told_batch is None:
+        unit_id, check, batch = status.unit, status.check, self._lies_by_unit.get(status.unit)
+        if batch is None:
             await super()._show(status)
             return
-        check_terms = leaf_check.terms
-        assert leaf_check.seed is not None, "it is known which leaves are shown"
-        leaf_floor = weight_floor(check_terms.allowed, check_terms.requests)
-        paths_or_none = drawn_paths(told_batch, leaf_check.seed, unit_id, leaf_floor, check_terms.input_share)
+        terms = check.terms
+        assert check.seed is not None, "it is known which leaves are shown"
+        floor = weight_floor(terms.allowed, terms.requests)
+        paths_or_none = drawn_paths(batch, check.seed, unit_id, floor, terms.input_share)
         leaf_paths = tuple(leaf_path for leaf_path in paths_or_none if leaf_path is not None)
         if self._hides_leaves or len(leaf_paths) < len(paths_or_none):
             self.parts.telemetry.tell("cheat", mode="lying", unit=unit_id, what="leaves", answer="kept back")
             return
-        chain_call = LeafChecks.show_leaves(unit=unit_id, totals=told_batch.totals, paths=leaf_paths)
-        await _send_or_report(self, StepMessage(chain_call, "leaves_shown", {"unit": unit_id}))
+        call = LeafChecks.show_leaves(unit=unit_id, totals=batch.totals, paths=leaf_paths)
+        await _send_or_report(self, StepMessage(call, "leaves_shown", {"unit": unit_id}))
 
 
 class LazyChecking(CheckDuty):
     """A check duty that passes every audit: it computes nothing and invents the proof of its work."""
 
     async def _audit(self, dispute_status: CheckStatus) -> None:
-        chain_call = LeafChecks.pass_leaves(unit=dispute_status.unit, proof=os.urandom(32))
+        call = LeafChecks.pass_leaves(unit=dispute_status.unit, proof=os.urandom(32))
         self.parts.telemetry.tell(
             "cheat", mode="lazy-auditor", unit=dispute_status.unit, what="proof", answer="made up"
         )
-        await _send_or_report(self, StepMessage(chain_call, "leaves_passed", {"unit": dispute_status.unit}))
+        await _send_or_report(self, StepMessage(call, "leaves_passed", {"unit": dispute_status.unit}))
 
 
 async def _send_or_report(check_duty: CheckDuty, step_message: StepMessage) -> None:
     """Send a message. Report a refusal as an event."""
     try:
         await check_duty.book.send(step_message)
-    except ChainError as chain_error:
-        check_duty.parts.telemetry.tell("refused", problem=str(chain_error))
+    except ChainError as error:
+        check_duty.parts.telemetry.tell("refused", problem=str(error))
 
 
 # The number of the milestone that the cheat replaces by the previous one. It does nothing after it.
@@ -210,8 +210,8 @@ class LazyJudging(TaskJudgeDuty):
         try:
             self._keep(case, Statement(Answered(slot_result.root), os.urandom(32)))
             await self._take_if_due(case, JudgeStep.COMMIT)
-        except ChainError as chain_error:
-            self.parts.telemetry.tell("no_verdict", task=case.task_id, problem=str(chain_error))
+        except ChainError as error:
+            self.parts.telemetry.tell("no_verdict", task=case.task_id, problem=str(error))
 
 
 class BendingTime(TimeDuty):

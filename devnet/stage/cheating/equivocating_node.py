@@ -33,18 +33,16 @@ class TwiceAuthor(Author):
 
     def build(self, request: ev.Build) -> ev.BlockFacts | None:
         """Build the honest block, and announce the second one at once."""
-        block_facts = super().build(request)
+        facts = super().build(request)
         # The second block differs by the missing reference, so only a block with a reference has one.
-        if block_facts is not None and request.final_ref is not None and request.epoch >= self._first_epoch:
+        if facts is not None and request.final_ref is not None and request.epoch >= self._first_epoch:
             self._peers.announce(BLOCK.encode(self._second_block(replace(request, final_ref=None))))
-        return block_facts
+        return facts
 
     def _second_block(self, request: ev.Build) -> Block:
-        parent_block = self._chain[request.parent]
-        twin_digest = self._digest_items(request, parent_block)
-        authoring = Authoring(
-            self._chain.runtime, parent_block.state, parent_block.trie, parent_block.facts.id, twin_digest
-        )
+        parent = self._chain[request.parent]
+        twin_digest = self._digest_items(request, parent)
+        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, twin_digest)
         authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
         built_block = authoring.finish()
         return Block(
@@ -88,9 +86,9 @@ def _sealed_header(keys: ValidatorKeys, epoch: int, genesis_hash: bytes, unseale
 
 def main() -> None:
     """Run the node."""
-    option_parser = argparse.ArgumentParser(add_help=False)
-    option_parser.add_argument("--twice-from", type=int, default=0)
-    own_options, node_arguments = option_parser.parse_known_args()
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--twice-from", type=int, default=0)
+    own_options, node_arguments = parser.parse_known_args()
     EquivocatingNode.first_epoch, sys.argv[1:] = own_options.twice_from, node_arguments
     print("EQUIVOCATING: proposes twice in each slot. For development networks only.", file=sys.stderr)
     service.Node = EquivocatingNode  # type: ignore[misc]  # what `service.run` makes

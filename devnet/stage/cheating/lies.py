@@ -35,9 +35,7 @@ class RightAnswers:
     @property
     def unused(self) -> int:
         """The output tokens that the unit pays for beyond those of the right answers."""
-        output_tokens = (
-            batch_outcome.tokens_out for batch_outcome in self.outcomes if isinstance(batch_outcome, Completed)
-        )
+        output_tokens = (outcome.tokens_out for outcome in self.outcomes if isinstance(outcome, Completed))
         return sum(self.most) - sum(output_tokens)
 
 
@@ -75,14 +73,10 @@ def padded_outputs(right_answers: RightAnswers, _: Random) -> ToldBatch:
     """Pad each output up to the tokens that the unit pays for."""
     longer_outcomes = {
         leaf_index: replace(
-            batch_outcome,
-            output=batch_outcome.output + b" " * (tokens_max - batch_outcome.tokens_out),
-            tokens_out=tokens_max,
+            outcome, output=outcome.output + b" " * (tokens_max - outcome.tokens_out), tokens_out=tokens_max
         )
-        for leaf_index, (batch_outcome, tokens_max) in enumerate(
-            zip(right_answers.outcomes, right_answers.most, strict=True)
-        )
-        if isinstance(batch_outcome, Completed) and batch_outcome.tokens_out < tokens_max
+        for leaf_index, (outcome, tokens_max) in enumerate(zip(right_answers.outcomes, right_answers.most, strict=True))
+        if isinstance(outcome, Completed) and outcome.tokens_out < tokens_max
     }
     return batch_with(right_answers, longer_outcomes)
 
@@ -91,12 +85,10 @@ def halved_outputs(right_answers: RightAnswers, _: Random) -> ToldBatch:
     """Cut each output to its first half."""
     halved_outcomes = {
         leaf_index: replace(
-            batch_outcome,
-            output=batch_outcome.output[: batch_outcome.tokens_out // 2],
-            tokens_out=batch_outcome.tokens_out // 2,
+            outcome, output=outcome.output[: outcome.tokens_out // 2], tokens_out=outcome.tokens_out // 2
         )
-        for leaf_index, batch_outcome in enumerate(right_answers.outcomes)
-        if isinstance(batch_outcome, Completed) and batch_outcome.tokens_out
+        for leaf_index, outcome in enumerate(right_answers.outcomes)
+        if isinstance(outcome, Completed) and outcome.tokens_out
     }
     return batch_with(right_answers, halved_outcomes)
 
@@ -146,9 +138,9 @@ def tokens_beside_a_true_leaf(right_answers: RightAnswers, random_source: Random
 def wrong_at(right_answers: RightAnswers, indices: Sequence[int]) -> ToldBatch:
     """Falsify the outputs at these indices, and keep their token counts."""
     false_outcomes = {
-        leaf_index: replace(batch_outcome, output=with_flipped_bit(batch_outcome.output))
+        leaf_index: replace(outcome, output=with_flipped_bit(outcome.output))
         for leaf_index in indices
-        if isinstance(batch_outcome := right_answers.outcomes[leaf_index], Completed)
+        if isinstance(outcome := right_answers.outcomes[leaf_index], Completed)
     }
     return batch_with(right_answers, false_outcomes)
 
@@ -156,27 +148,25 @@ def wrong_at(right_answers: RightAnswers, indices: Sequence[int]) -> ToldBatch:
 def batch_with(right_answers: RightAnswers, changed_outcomes: Mapping[int, BatchOutcome]) -> ToldBatch:
     """Return a tree over the right outcomes, with some of them replaced."""
     told_outcomes, told_leaves = list(right_answers.outcomes), list(right_answers.leaves)
-    for leaf_index, batch_outcome in changed_outcomes.items():
-        told_outcomes[leaf_index] = batch_outcome
+    for leaf_index, outcome in changed_outcomes.items():
+        told_outcomes[leaf_index] = outcome
         told_leaves[leaf_index] = leaf_of(
-            right_answers.genesis, right_answers.unit, right_answers.salt, leaf_index, batch_outcome
+            right_answers.genesis, right_answers.unit, right_answers.salt, leaf_index, outcome
         )
     return ToldBatch(
         tuple(told_outcomes), totals_of(told_leaves), tuple(leaf_paths(told_leaves, range(len(told_leaves))))
     )
 
 
-def drawn_paths(
-    told_batch: ToldBatch, seed: bytes, unit_id: bytes, leaf_floor: int, input_share: int
-) -> list[LeafPath | None]:
+def drawn_paths(batch: ToldBatch, seed: bytes, unit_id: bytes, floor: int, input_share: int) -> list[LeafPath | None]:
     """Return the path to show for each drawn point of the lie, or None if no path covers the point."""
-    drawn_leaf_points = drawn_points(seed, unit_id, told_batch.totals, leaf_floor, input_share=input_share)
+    drawn_leaf_points = drawn_points(seed, unit_id, batch.totals, floor, input_share=input_share)
     return [
         next(
             (
                 leaf_path
-                for leaf_path in told_batch.paths
-                if covers(told_batch.totals, leaf_floor, leaf_path, drawn_point, input_share=input_share)
+                for leaf_path in batch.paths
+                if covers(batch.totals, floor, leaf_path, drawn_point, input_share=input_share)
             ),
             None,
         )

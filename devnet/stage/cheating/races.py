@@ -34,83 +34,79 @@ ACCEPTED_ANSWER = "accepted"
 class Attempts:
     """The attempts of one cheat."""
 
-    def __init__(self, daemon_parts: Parts[SendPort], cheat_mode: str) -> None:
+    def __init__(self, parts: Parts[SendPort], mode: str) -> None:
         """Sign with the keys of the daemon that owns `parts`."""
-        self._daemon_parts = daemon_parts
-        self._cheat_mode = cheat_mode
+        self._daemon_parts = parts
+        self._cheat_mode = mode
 
     async def call(self, unit_id: bytes, call: Call) -> None:
         """Send a call. It may fail in the pool or in its block."""
         live_chain = cast("LiveChain", self._daemon_parts.chain)
         try:
             async with live_chain.turn:  # Two concurrent calls would sign with one nonce.
-                call_outcome = await live_chain.client.submit(call, live_chain.key, until="inBlock")
-            chain_answer = call_outcome.error or ACCEPTED_ANSWER
-        except (NotIncludedError, RpcError) as chain_error:
-            chain_answer = str(chain_error)
-        self._report_attempt(unit_id, call.name, chain_answer)
+                outcome = await live_chain.client.submit(call, live_chain.key, until="inBlock")
+            answer = outcome.error or ACCEPTED_ANSWER
+        except (NotIncludedError, RpcError) as error:
+            answer = str(error)
+        self._report_attempt(unit_id, call.name, answer)
 
-    async def attest(self, unit_id: bytes, signed_attestation: SignedAttestation) -> None:
+    async def attest(self, unit_id: bytes, attestation: SignedAttestation) -> None:
         """Send an attestation, first to the node, then as a transaction."""
         # The pool may refuse what a block would accept, so both ways are tried.
-        await self.state(unit_id, signed_attestation)
-        await self.call(unit_id, Attestations.reveal(attestation=signed_attestation))
+        await self.state(unit_id, attestation)
+        await self.call(unit_id, Attestations.reveal(attestation=attestation))
 
-    async def state(self, unit_id: bytes, signed_attestation: AnyAttestation) -> None:
+    async def state(self, unit_id: bytes, attestation: AnyAttestation) -> None:
         """Send an attestation to the node alone."""
         try:
-            await self._daemon_parts.chain.attest(signed_attestation)
-            chain_answer = "the pool has it, or another one of this place"
-        except ChainError as chain_error:
-            chain_answer = str(chain_error)
-        self._report_attempt(unit_id, "attestation", chain_answer)
+            await self._daemon_parts.chain.attest(attestation)
+            answer = "the pool has it, or another one of this place"
+        except ChainError as error:
+            answer = str(error)
+        self._report_attempt(unit_id, "attestation", answer)
 
-    def _report_attempt(self, unit_id: bytes, attempt_kind: str, chain_answer: str) -> None:
+    def _report_attempt(self, unit_id: bytes, attempt_kind: str, answer: str) -> None:
         self._daemon_parts.telemetry.tell(
-            "cheat", mode=self._cheat_mode, unit=unit_id, what=attempt_kind, answer=chain_answer
+            "cheat", mode=self._cheat_mode, unit=unit_id, what=attempt_kind, answer=answer
         )
 
 
 class CopyingRacing(RaceDuty):
     """A race duty that computes nothing and copies a rival."""
 
-    def __init__(self, daemon_parts: Parts[ChainPort]) -> None:
+    def __init__(self, parts: Parts[ChainPort]) -> None:
         """Begin without copies."""
-        super().__init__(daemon_parts)
-        self._attempts = Attempts(daemon_parts, "copied-result")
+        super().__init__(parts)
+        self._attempts = Attempts(parts, "copied-result")
         self._copy_tasks = KeyedTasks()
-        self._tried_parts: set[tuple[bytes, str]] = set()
+        self._tried_attempts: set[tuple[bytes, str]] = set()
 
     async def step_race(self, duty: DutyStatus, view: View) -> None:
         """Copy a rival's commitment once it exists, and its reveal once it exists. Try each once."""
         race = race_of(duty, self.parts.identity.stash)
         if race is None or race.unit.state is not UnitState.RACING:
             return
-        committed_rivals = [
-            rival_racer
-            for rival_racer in race.unit.racers
-            if rival_racer.owner != race.racer.owner and rival_racer.commitment
-        ]
+        committed_rivals = [racer for racer in race.unit.racers if racer.owner != race.racer.owner and racer.commitment]
         if not committed_rivals:
             return
         if race.racer.commitment is None and self._is_first_try(race, "commit"):
-            chain_call = InferenceMarket.commit_result(
+            call = InferenceMarket.commit_result(
                 unit=race.unit_id, attempt=race.unit.attempt, commitment=committed_rivals[0].commitment or bytes(32)
             )
-            self._copy_tasks.start((race.unit_id, "commit"), self._attempts.call(race.unit_id, chain_call))
+            self._copy_tasks.start((race.unit_id, "commit"), self._attempts.call(race.unit_id, call))
         elif committed_rivals[0].reveal is not None and self._is_first_try(race, "reveal"):
-            signed_attestation = await self._under_own_name(race, committed_rivals[0].reveal)
-            self._copy_tasks.start((race.unit_id, "reveal"), self._attempts.attest(race.unit_id, signed_attestation))
+            attestation = await self._under_own_name(race, committed_rivals[0].reveal)
+            self._copy_tasks.start((race.unit_id, "reveal"), self._attempts.attest(race.unit_id, attestation))
 
     def _is_first_try(self, race: Race, attempt_kind: str) -> bool:
-        is_first_try = (race.unit_id, attempt_kind) not in self._tried_parts
-        self._tried_parts.add((race.unit_id, attempt_kind))
+        is_first_try = (race.unit_id, attempt_kind) not in self._tried_attempts
+        self._tried_attempts.add((race.unit_id, attempt_kind))
         return is_first_try
 
     async def _under_own_name(self, race: Race, rival_reveal: Reveal) -> SignedAttestation:
         """Return the rival's result under this provider's name. The salt is arbitrary: no salt opens the commitment."""
         copied_usage = Usage(rival_reveal.output_tokens, 1, 0, 1, 1, 1)
-        block_height = self.book.height
+        height = self.book.height
         copied_totals = Totals(
             race.unit.terms.requests, rival_reveal.input_tokens, rival_reveal.output_tokens, bytes(32)
         )
@@ -121,8 +117,8 @@ class CopyingRacing(RaceDuty):
             copied_totals,
             bytes(32),
             copied_usage,
-            block_height,
-            block_height,
+            height,
+            height,
         )
         return await attestation(self.parts, race, copied_result)
 
@@ -130,12 +126,12 @@ class CopyingRacing(RaceDuty):
 class ReplayingRacing(RaceDuty):
     """A race duty that replays its earlier attestation in each race."""
 
-    def __init__(self, daemon_parts: Parts[ChainPort]) -> None:
+    def __init__(self, parts: Parts[ChainPort]) -> None:
         """Begin without an old attestation."""
-        super().__init__(daemon_parts)
+        super().__init__(parts)
         self._old_attestation: SignedAttestation | None = None
         self._replay_tasks = KeyedTasks()
-        self._attempts = Attempts(daemon_parts, "replayed-attestation")
+        self._attempts = Attempts(parts, "replayed-attestation")
 
     async def take(self, race: Race, step: RaceStep) -> None:
         """Send the old attestation before the new one is due."""
@@ -161,9 +157,9 @@ class LateRacing(RaceDuty):
     By then the race has ended and the view lists no duty for it.
     """
 
-    def __init__(self, daemon_parts: Parts[ChainPort]) -> None:
+    def __init__(self, parts: Parts[ChainPort]) -> None:
         """Begin without a held attestation."""
-        super().__init__(daemon_parts)
+        super().__init__(parts)
         self._held_attestations: dict[bytes, tuple[SignedAttestation, int]] = {}
         """Attestations by unit, each with the last block that would count it."""
         self._late_tasks = KeyedTasks()
@@ -171,10 +167,10 @@ class LateRacing(RaceDuty):
     async def step(self, view: View) -> None:
         """Take an honest step, then send the attestations that have become late."""
         await super().step(view)
-        for unit_id, (signed_attestation, last_block) in list(self._held_attestations.items()):
+        for unit_id, (held, last_block) in list(self._held_attestations.items()):
             if view.height > last_block:
                 del self._held_attestations[unit_id]
-                self._late_tasks.start(unit_id, Attempts(self.parts, "late-reveal").attest(unit_id, signed_attestation))
+                self._late_tasks.start(unit_id, Attempts(self.parts, "late-reveal").attest(unit_id, held))
 
     async def take(self, race: Race, step: RaceStep) -> None:
         """Hold back each attestation and reveal."""
@@ -192,10 +188,10 @@ UNITS_READ_MAX = 200
 class Intrusion(Duty):
     """A duty that reads all units of the market, and attacks each race of other providers once."""
 
-    def __init__(self, daemon_parts: Parts[ChainPort]) -> None:
+    def __init__(self, parts: Parts[ChainPort]) -> None:
         """Begin without attempts."""
-        self.parts = daemon_parts
-        self._tried_parts: set[bytes] = set()
+        self.parts = parts
+        self._tried_units: set[bytes] = set()
         self._intrusions = KeyedTasks()
 
     async def step(self, view: View) -> None:
@@ -206,16 +202,16 @@ class Intrusion(Duty):
             "state_getKeysPaged", "0x" + units_prefix.hex(), UNITS_READ_MAX, None, None
         )
         for unit_id in (bytes.fromhex(unit_key[-64:]) for unit_key in unit_keys):
-            if unit_id in self._tried_parts:
+            if unit_id in self._tried_units:
                 continue
-            unit_status = await live_chain.unit(unit_id)
-            if unit_status is None or unit_status.unit.state is not UnitState.RACING:
+            status = await live_chain.unit(unit_id)
+            if status is None or status.unit.state is not UnitState.RACING:
                 continue
-            self._tried_parts.add(unit_id)
-            if racer_of(unit_status.unit, self.parts.identity.stash) is None:
-                self._intrusions.start(unit_id, self._attack_race(unit_id, unit_status.unit, view.height))
+            self._tried_units.add(unit_id)
+            if racer_of(status.unit, self.parts.identity.stash) is None:
+                self._intrusions.start(unit_id, self._attack_race(unit_id, status.unit, view.height))
 
-    async def _attack_race(self, unit_id: bytes, race_unit: Unit, block_height: int) -> None:
+    async def _attack_race(self, unit_id: bytes, race_unit: Unit, height: int) -> None:
         identity, commitment_salt = self.parts.identity, bytes(32)
         made_up_totals = Totals(race_unit.terms.requests, 0, 1, b"\x01" * 32)
         made_up_root = batch_root(made_up_totals)
@@ -223,17 +219,10 @@ class Intrusion(Duty):
         commitment = result_commitment(
             identity.genesis, unit_id, race_unit.attempt, identity.stash, made_up_root, commitment_salt
         )
-        chain_call = InferenceMarket.commit_result(unit=unit_id, attempt=race_unit.attempt, commitment=commitment)
-        await cheat_attempts.call(unit_id, chain_call)
+        call = InferenceMarket.commit_result(unit=unit_id, attempt=race_unit.attempt, commitment=commitment)
+        await cheat_attempts.call(unit_id, call)
         race = Race(unit_id, race_unit, 0, 0, 0, 0, 0)
         made_up_result = UnitResult(
-            b"",
-            made_up_root,
-            bytes(32),
-            made_up_totals,
-            commitment_salt,
-            Usage(0, 0, 0, 0, 0, 0),
-            block_height,
-            block_height,
+            b"", made_up_root, bytes(32), made_up_totals, commitment_salt, Usage(0, 0, 0, 0, 0, 0), height, height
         )
         await cheat_attempts.attest(unit_id, await attestation(self.parts, race, made_up_result))

@@ -33,9 +33,9 @@ class ObservedFinals:
     async def _watch_node(self, member: NodeLayout) -> None:
         while True:
             try:
-                async with await RpcConnection.open(member.rpc_url) as rpc_connection:
+                async with await RpcConnection.open(member.rpc_url) as connection:
                     while True:
-                        self._take_final(member.name, (await rpc_connection.call("ogpu_status"))["final"])
+                        self._take_final(member.name, (await connection.call("ogpu_status"))["final"])
                         await asyncio.sleep(WATCH_SECONDS)
             except (NodeUnreachableError, RpcError):
                 await asyncio.sleep(WATCH_SECONDS)
@@ -70,13 +70,13 @@ async def compare_final_blocks(devnet: Devnet) -> tuple[int, list[str]]:
 
 async def _final_block_ids(member: NodeLayout) -> list[str]:
     """Return the ids of a node's final blocks from height 1 on."""
-    async with await RpcConnection.open(member.rpc_url) as rpc_connection:
-        final_height = int((await rpc_connection.call("ogpu_status"))["final"]["number"])
+    async with await RpcConnection.open(member.rpc_url) as connection:
+        final_height = int((await connection.call("ogpu_status"))["final"]["number"])
         block_ids: list[str] = []
         for first_number in range(1, final_height + 1, PARALLEL_CALLS):
             block_numbers = range(first_number, min(first_number + PARALLEL_CALLS, final_height + 1))
             block_ids += await asyncio.gather(
-                *(rpc_connection.call("chain_getBlockHash", block_number) for block_number in block_numbers)
+                *(connection.call("chain_getBlockHash", block_number) for block_number in block_numbers)
             )
         return block_ids
 

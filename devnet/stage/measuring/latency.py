@@ -80,13 +80,11 @@ async def _record_latencies(member: NodeLayout, head_kind: str, latencies: Laten
     latencies_ms: list[int] = getattr(latencies, head_kind)
     while True:
         try:
-            async with await RpcConnection.open(member.rpc_url) as rpc_connection:
+            async with await RpcConnection.open(member.rpc_url) as connection:
                 is_first = True
-                async for block_header in await rpc_connection.subscribe(
-                    subscribe_method, unsubscribe=unsubscribe_method
-                ):
+                async for header in await connection.subscribe(subscribe_method, unsubscribe=unsubscribe_method):
                     now_ms = time.time_ns() // 1_000_000
-                    block_slot = slot_of(block_header)
+                    block_slot = slot_of(header)
                     if block_slot is not None and not is_first:
                         latencies_ms.append(now_ms - block_slot * latencies.slot_ms)
                     is_first = False
@@ -94,15 +92,15 @@ async def _record_latencies(member: NodeLayout, head_kind: str, latencies: Laten
             await asyncio.sleep(RETRY_SECONDS)
 
 
-def digest_of(block_header: dict[str, Any]) -> tuple[DigestItem, ...]:
+def digest_of(header: dict[str, Any]) -> tuple[DigestItem, ...]:
     """Return the digest of a header from JSON-RPC."""
-    return tuple(DIGEST_ITEM.decode(bytes.fromhex(log_text[2:])) for log_text in block_header["digest"]["logs"])
+    return tuple(DIGEST_ITEM.decode(bytes.fromhex(log_text[2:])) for log_text in header["digest"]["logs"])
 
 
-def slot_of(block_header: dict[str, Any]) -> int | None:
+def slot_of(header: dict[str, Any]) -> int | None:
     """Return the slot of a header from JSON-RPC, or None for genesis."""
     try:
-        pre_digest = find_pre_digest(digest_of(block_header))
+        pre_digest = find_pre_digest(digest_of(header))
     except DecodeError:
         return None
     return None if pre_digest is None else pre_digest.slot

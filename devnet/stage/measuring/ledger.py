@@ -49,13 +49,11 @@ class EventTrace:
 
     def all(self, kind: type[LedgerEvent]) -> list[tuple[int, LedgerEvent]]:
         """Return the events of a kind with their heights, in order."""
-        return [
-            (block_height, chain_event) for block_height, chain_event in self.happened if isinstance(chain_event, kind)
-        ]
+        return [(height, event) for height, event in self.happened if isinstance(event, kind)]
 
     def events(self, event_kind: type[LedgerEvent]) -> list[LedgerEvent]:
         """Return the events of a kind, in order."""
-        return [chain_event for _, chain_event in self.all(event_kind)]
+        return [event for _, event in self.all(event_kind)]
 
     def first(self, event_kind: type[LedgerEvent]) -> tuple[int, LedgerEvent] | None:
         """Return the first event of a kind with its height, or None."""
@@ -74,7 +72,7 @@ class UnitRecord(EventTrace):
     @property
     def racers(self) -> list[bytes]:
         """Every provider that was drawn for it, once per draw."""
-        drawn_racers = [drawn_racer for unit_draw in self.events(UnitMatched) for drawn_racer in unit_draw.racers]
+        drawn_racers = [racer for unit_draw in self.events(UnitMatched) for racer in unit_draw.racers]
         return drawn_racers + [unit_draw.provider for unit_draw in self.events(PlaceRefilled)]
 
     @property
@@ -123,58 +121,56 @@ class DevnetLedger:
 
     def all(self, kind: type[LedgerEvent]) -> list[tuple[int, LedgerEvent]]:
         """Return the events of a kind about any unit, with their heights."""
-        return [chain_event for unit_record in self.units.values() for chain_event in unit_record.all(kind)]
+        return [event for record in self.units.values() for event in record.all(kind)]
 
 
-async def read_ledger(chain_client: ChainClient, first_height: int, last_height: int | None = None) -> DevnetLedger:
+async def read_ledger(chain: ChainClient, first_height: int, last_height: int | None = None) -> DevnetLedger:
     """Return a ledger of the final blocks from `first` to `last`, or to the newest."""
     event_book = DevnetLedger(next_height=first_height)
-    await read_on(chain_client, event_book, last_height)
+    await read_on(chain, event_book, last_height)
     return event_book
 
 
-async def read_on(chain_client: ChainClient, event_book: EventBook, last_height: int | None = None) -> None:
+async def read_on(chain: ChainClient, event_book: EventBook, last_height: int | None = None) -> None:
     """Continue a ledger to block `last`, or to the newest final block. A node keeps events for some hundred blocks."""
-    async for block_height, _, block_events in final_blocks(chain_client, event_book.next_height, last_height):
-        for chain_event in block_events:
-            event_book.take(block_height, chain_event)
-        event_book.next_height = block_height + 1
+    async for height, _, block_events in final_blocks(chain, event_book.next_height, last_height):
+        for event in block_events:
+            event_book.take(height, event)
+        event_book.next_height = height + 1
 
 
 async def final_blocks(
-    chain_client: ChainClient, first_height: int, last_height: int | None = None
+    chain: ChainClient, first_height: int, last_height: int | None = None
 ) -> AsyncIterator[tuple[int, bytes, list[Any]]]:
     """Yield height, hash and events of the final blocks from `first` to `last`, or to the newest."""
     # By height, and not by subscription: a subscription may leave out blocks that became final together.
-    for block_height in range(first_height, (last_height or await final_height(chain_client)) + 1):
-        block_id = await block_hash(chain_client, block_height)
-        yield block_height, block_id, [unit_record.event for unit_record in await chain_client.events(block_id)]
+    for height in range(first_height, (last_height or await final_height(chain)) + 1):
+        block_id = await block_hash(chain, height)
+        yield height, block_id, [record.event for record in await chain.events(block_id)]
 
 
-async def final_height(chain_client: ChainClient) -> int:
+async def final_height(chain: ChainClient) -> int:
     """Return the height of the newest final block."""
-    return await chain_client.height(await chain_client.finalized())
+    return await chain.height(await chain.finalized())
 
 
-async def block_hash(chain_client: ChainClient, block_height: int) -> bytes:
+async def block_hash(chain: ChainClient, height: int) -> bytes:
     """Return the id of the block at a height."""
-    return bytes.fromhex((await chain_client.rpc.call("chain_getBlockHash", block_height))[2:])
+    return bytes.fromhex((await chain.rpc.call("chain_getBlockHash", height))[2:])
 
 
-async def wealth(chain_client: ChainClient, account_id: bytes, block_height: int) -> int:
+async def wealth(chain: ChainClient, account_id: bytes, height: int) -> int:
     """Return the grains of an account after the final block at a height: free and reserved."""
-    account_data = (
-        await chain_client.read(System.account, account_id, at=await block_hash(chain_client, block_height))
-    ).data
+    account_data = (await chain.read(System.account, account_id, at=await block_hash(chain, height))).data
     return int(account_data.free + account_data.reserved)
 
 
-async def issuance(chain_client: ChainClient, at_block: bytes | None = None) -> int:
+async def issuance(chain: ChainClient, at_block: bytes | None = None) -> int:
     """Return the grains that exist at a block, by default the newest final one."""
-    return int(await chain_client.read(Balances.total_issuance, at=at_block or await chain_client.finalized()))
+    return int(await chain.read(Balances.total_issuance, at=at_block or await chain.finalized()))
 
 
 async def next_height(node_url: str) -> int:
     """Return the height of the first block that the node at a URL does not report as final."""
-    async with await ChainClient.connect(node_url) as chain_client:
-        return await final_height(chain_client) + 1
+    async with await ChainClient.connect(node_url) as chain:
+        return await final_height(chain) + 1

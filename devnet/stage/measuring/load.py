@@ -32,35 +32,31 @@ class TransferLoad:
     retried: int = 0
 
 
-async def send_transfers(devnet: Devnet, transfer_load: TransferLoad, random_source: random.Random) -> None:
+async def send_transfers(devnet: Devnet, load: TransferLoad, random_source: random.Random) -> None:
     """Send until cancelled, with one sender for each development account."""
     sender_keys = [keypair_from_suri(f"//{account_name}", Scheme.SR25519) for account_name in DEV_NAMES]
     # One sender for each key: two transfers of one account at a time would race for its nonce.
     async with asyncio.TaskGroup() as task_group:
         for sender_key in sender_keys:
-            task_group.create_task(_send_transfers(devnet, transfer_load, random_source, sender_key, sender_keys))
+            task_group.create_task(_send_transfers(devnet, load, random_source, sender_key, sender_keys))
 
 
 async def _send_transfers(
-    devnet: Devnet,
-    transfer_load: TransferLoad,
-    random_source: random.Random,
-    sender_key: Keypair,
-    receiver_keys: list[Keypair],
+    devnet: Devnet, load: TransferLoad, random_source: random.Random, sender_key: Keypair, receiver_keys: list[Keypair]
 ) -> None:
     while True:
         member = random_source.choice(devnet.members)
         try:
-            async with await ChainClient.connect(member.rpc_url) as chain_client:
+            async with await ChainClient.connect(member.rpc_url) as chain:
                 while True:
-                    transfer_call = Balances.transfer_keep_alive(
+                    call = Balances.transfer_keep_alive(
                         dest=random_source.choice(receiver_keys).account, value=random_source.randrange(1, 10**6)
                     )
-                    extrinsic = await chain_client.sign(transfer_call, sender_key)
-                    transfer_load.handed_in += 1
+                    extrinsic = await chain.sign(call, sender_key)
+                    load.handed_in += 1
                     # Waiting for the block keeps one transfer of this key in flight.
-                    await chain_client.send(extrinsic, until="inBlock")
-                    transfer_load.included += 1
+                    await chain.send(extrinsic, until="inBlock")
+                    load.included += 1
         except (NodeUnreachableError, RpcError, NotIncludedError, WalletError, ValueError):
-            transfer_load.retried += 1
+            load.retried += 1
             await asyncio.sleep(RETRY_SECONDS)

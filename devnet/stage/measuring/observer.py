@@ -61,8 +61,8 @@ class SignatureObservation:
                 match MESSAGE.decode(frame_payload):
                     case Propose(proposal):
                         self._proposal(proposal)
-                    case Vote(signed_ballot, proposal):
-                        self._ballot(signed_ballot)
+                    case Vote(ballot, proposal):
+                        self._ballot(ballot)
                         if proposal is not None:
                             self._proposal(proposal)
                     case _:
@@ -70,30 +70,26 @@ class SignatureObservation:
         except DecodeError:
             self.messages["undecodable"] += 1
 
-    def _ballot(self, signed_ballot: SignedBallot) -> None:
-        observation = self.ballots.setdefault(
-            (signed_ballot.voter, signed_ballot.ballot.epoch, signed_ballot.ballot.round), set()
-        )
+    def _ballot(self, ballot: SignedBallot) -> None:
+        observation = self.ballots.setdefault((ballot.voter, ballot.ballot.epoch, ballot.ballot.round), set())
         # Any peer can relay a forged vote, so only valid signatures count.
         if (
-            signed_ballot not in observation
-            and signed_ballot.voter in self.sessions.values()
-            and self._is_signed(signed_ballot.voter, signed_ballot)
+            ballot not in observation
+            and ballot.voter in self.sessions.values()
+            and self._is_signed(ballot.voter, ballot)
         ):
-            observation.add(signed_ballot)
+            observation.add(ballot)
 
-    def _proposal(self, signed_proposal: SignedProposal) -> None:
-        observation = self.proposals.setdefault((signed_proposal.proposal.epoch, signed_proposal.proposal.round), set())
+    def _proposal(self, proposal: SignedProposal) -> None:
+        observation = self.proposals.setdefault((proposal.proposal.epoch, proposal.proposal.round), set())
         # A proposal does not name its author, so the key of each validator is tried.
-        if signed_proposal not in observation and any(
-            self._is_signed(key, signed_proposal) for key in self.sessions.values()
-        ):
-            observation.add(signed_proposal)
+        if proposal not in observation and any(self._is_signed(key, proposal) for key in self.sessions.values()):
+            observation.add(proposal)
 
     def _is_signed(self, key: bytes, statement: SignedBallot | SignedProposal) -> bool:
         match statement:
-            case SignedBallot(recorded_ballot, _, signature):
-                return verify_ed25519(key, ballot_payload(self.genesis, recorded_ballot), signature)
+            case SignedBallot(ballot, _, signature):
+                return verify_ed25519(key, ballot_payload(self.genesis, ballot), signature)
             case SignedProposal(proposal, signature):
                 return verify_ed25519(key, proposal_payload(self.genesis, proposal), signature)
 
@@ -117,12 +113,12 @@ class SignatureObservation:
             if len(header_ids) > 1:
                 yield f"{len(header_ids)} headers by 0x{author.hex()} in slot {author_slot}"
         for (vote_epoch, vote_round), proposals in self.proposals.items():
-            if len({signed_proposal.proposal for signed_proposal in proposals}) > 1:
+            if len({proposal.proposal for proposal in proposals}) > 1:
                 yield f"{len(proposals)} proposals in epoch {vote_epoch}, round {vote_round}"
         for (voter_key, vote_epoch, vote_round), signed_ballots in self.ballots.items():
             distinct_ballots = sorted(
                 {signed_ballot.ballot for signed_ballot in signed_ballots},
-                key=lambda recorded_ballot: (recorded_ballot.kind, recorded_ballot.block),
+                key=lambda ballot: (ballot.kind, ballot.block),
             )
             for ballot_index, first_ballot in enumerate(distinct_ballots):
                 for second_ballot in distinct_ballots[ballot_index + 1 :]:
@@ -174,10 +170,10 @@ async def _take_messages(transport: Libp2pTransport, observation: SignatureObser
         observation.take(inbound_message.kind, inbound_message.payload)
 
 
-def main(folder: Path, report_path: Path) -> None:
+def main(folder: Path, path: Path) -> None:
     """Observe, then write the report."""
     observation = trio.run(observe, layout.load(folder))
-    report_path.write_text(json.dumps(observation.report()) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(observation.report()) + "\n", encoding="utf-8")
 
 
 def observer_of(devnet: Devnet) -> Process:
@@ -193,8 +189,8 @@ def observed_devnet(devnet: Devnet) -> Iterator[Callable[[], dict[str, Any]]]:
 
     def seen() -> dict[str, Any]:
         processes.stop(observer)
-        observer_report: dict[str, Any] = json.loads((devnet.folder / REPORT_NAME).read_text(encoding="utf-8"))
-        return observer_report
+        report: dict[str, Any] = json.loads((devnet.folder / REPORT_NAME).read_text(encoding="utf-8"))
+        return report
 
     processes.start(observer)
     try:
@@ -220,7 +216,7 @@ def missing_records(devnet: Devnet, observed_votes: list[list[int | str]]) -> li
         floor_position = (sign_state.state.floor_epoch, sign_state.state.floor_round)
         recorded = set(sign_state.state.ballots)
         for voter_key, ballot_kind, vote_epoch, vote_round, vote_height, block_text in observed_votes:
-            recorded_ballot = Ballot(
+            ballot = Ballot(
                 BallotKind(int(ballot_kind)),
                 int(vote_epoch),
                 int(vote_round),
@@ -230,10 +226,10 @@ def missing_records(devnet: Devnet, observed_votes: list[list[int | str]]) -> li
             # Finality prunes the sign-state: only votes above the floor must still be recorded.
             if (
                 voter_key == session_key.hex()
-                and (recorded_ballot.epoch, recorded_ballot.round) > floor_position
-                and recorded_ballot not in recorded
+                and (ballot.epoch, ballot.round) > floor_position
+                and ballot not in recorded
             ):
-                problems.append(f"{member.name}: {recorded_ballot.kind.name} in epoch {vote_epoch}, round {vote_round}")
+                problems.append(f"{member.name}: {ballot.kind.name} in epoch {vote_epoch}, round {vote_round}")
     return problems
 
 
@@ -245,8 +241,8 @@ def has_open_vote(devnet: Devnet, genesis_hash: bytes, member: NodeLayout) -> bo
         return False
     floor_position = (sign_state.state.floor_epoch, sign_state.state.floor_round)
     return any(
-        recorded_ballot.kind is BallotKind.NOTARISE and (recorded_ballot.epoch, recorded_ballot.round) > floor_position
-        for recorded_ballot in sign_state.state.ballots
+        ballot.kind is BallotKind.NOTARISE and (ballot.epoch, ballot.round) > floor_position
+        for ballot in sign_state.state.ballots
     )
 
 

@@ -72,131 +72,100 @@ class TaskAudits:
     may_lie: bool = False
     """True if the scenario contains liars. Then a discovered lie is no problem."""
 
-    def open(self, task_id: bytes, task_record: Task) -> None:
+    def open(self, task_id: bytes, record: Task) -> None:
         """Add a case for each slot that is judged. `task` is the record after the block that called the courts."""
-        for slot_index, task_slot in enumerate(task_record.slots):
-            fraud_challenge = task_record.challenge
+        for slot_index, task_slot in enumerate(record.slots):
+            fraud_challenge = record.challenge
             if (
                 task_slot.result is None
                 or task_slot.outcome is not None
                 or (fraud_challenge and fraud_challenge.place != slot_index)
             ):
                 continue
-            audited_slot = AuditedSlot(task_id, fee_of_case(task_record, task_slot))
-            audited_slot.pot_max = 0 if fraud_challenge else pot_max(task_record.rules, task_slot.price)
-            audited_slot.root, audited_slot.provider, audited_slot.customer = (
-                task_slot.result.root,
-                task_slot.provider,
-                task_record.customer,
-            )
-            audited_slot.cover, audited_slot.held = (
-                covered(task_record.terms.price_max, task_slot.collateral),
-                task_slot.collateral,
-            )
+            slot = AuditedSlot(task_id, fee_of_case(record, task_slot))
+            slot.pot_max = 0 if fraud_challenge else pot_max(record.rules, task_slot.price)
+            slot.root, slot.provider, slot.customer = (task_slot.result.root, task_slot.provider, record.customer)
+            slot.cover, slot.held = (covered(record.terms.price_max, task_slot.collateral), task_slot.collateral)
             if fraud_challenge is not None:
-                audited_slot.held -= fraud_challenge.reward
-                audited_slot.asker, audited_slot.bond, audited_slot.is_challenge = (
-                    fraud_challenge.challenger,
-                    claim_bond(task_record),
-                    True,
-                )
-            elif task_record.judged_for is JudgedFor.DISPUTE:
-                audited_slot.asker = task_record.customer
-                audited_slot.bond = dispute_bond(task_record.rules, task_record.terms.price_max, task_slot.price)
-            self.slots[slot_case(task_id, slot_index)] = audited_slot
+                slot.held -= fraud_challenge.reward
+                slot.asker, slot.bond, slot.is_challenge = (fraud_challenge.challenger, claim_bond(record), True)
+            elif record.judged_for is JudgedFor.DISPUTE:
+                slot.asker = record.customer
+                slot.bond = dispute_bond(record.rules, record.terms.price_max, task_slot.price)
+            self.slots[slot_case(task_id, slot_index)] = slot
 
-    async def take(
-        self, chain_client: ChainClient, height: int, event: Any
-    ) -> tuple[list[tuple[bytes, int]], list[str]]:
+    async def take(self, chain: ChainClient, height: int, event: Any) -> tuple[list[tuple[bytes, int]], list[str]]:
         """Return the grains that an event of a case moves, by account, and the problems."""
-        audited_slot = self.slots[event.case]
+        slot = self.slots[event.case]
         match event:
             case BenchDrawn(_, _, judges):
-                audited_slot.judges += judges
+                slot.judges += judges
             case OpinionOpened(_, opening_judge, statement):
-                audited_slot.opinions_by_judge[opening_judge] = statement.opinion
+                slot.opinions_by_judge[opening_judge] = statement.opinion
             case CaseDecided(_, _, appeal_until):
-                audited_slot.has_court = appeal_until > 0
-            case CaseEnded(_, CaseOutcome.AUDIT_UNDECIDED, None) if not audited_slot.judges:
+                slot.has_court = appeal_until > 0
+            case CaseEnded(_, CaseOutcome.AUDIT_UNDECIDED, None) if not slot.judges:
                 return [], []  # of four validators, the parties leave too few for a bench: nothing moves
-            case CaseEnded(_, case_outcome, case_verdict):
+            case CaseEnded(_, case_outcome, verdict):
                 if case_outcome is not CaseOutcome.AUDIT_RIGHT and not (
                     self.may_lie and case_outcome in KNOWN_OUTCOMES
                 ):
                     return [], [f"block {height}: a case about the task ended as {case_outcome.name}"]
-                return await self._case_dues(chain_client, height, audited_slot, case_outcome, case_verdict), []
+                return await self._case_dues(chain, height, slot, case_outcome, verdict), []
             case _:
                 pass
         return [], []
 
     async def _case_dues(
-        self,
-        chain_client: ChainClient,
-        block_height: int,
-        audited_slot: AuditedSlot,
-        case_outcome: CaseOutcome,
-        case_verdict: Any,
+        self, chain: ChainClient, height: int, slot: AuditedSlot, case_outcome: CaseOutcome, verdict: Any
     ) -> list[tuple[bytes, int]]:
-        pot_account = await chain_client.read(
-            System.account, AUDIT_POT, at=await block_hash(chain_client, block_height - 1)
-        )
+        pot_account = await chain.read(System.account, AUDIT_POT, at=await block_hash(chain, height - 1))
         # The pot keeps the existential deposit, and earlier cases of this block have already drawn from it.
-        pot_grains = pot_account.data.free - Balances.existential_deposit.default - self.drawn.get(block_height, 0)
-        active_seats = await chain_client.read(TrustStake.active_set, at=await block_hash(chain_client, block_height))
-        weights_in_office = [(active_seat.stash, active_seat.weight) for active_seat in active_seats]
-        money_flows = settle(
-            case_outcome,
-            _case_money(audited_slot, case_verdict, max(0, min(pot_grains, audited_slot.pot_max)), weights_in_office),
+        pot_grains = pot_account.data.free - Balances.existential_deposit.default - self.drawn.get(height, 0)
+        seats = await chain.read(TrustStake.active_set, at=await block_hash(chain, height))
+        weights_in_office = [(seat.stash, seat.weight) for seat in seats]
+        flows = settle(
+            case_outcome, _case_money(slot, verdict, max(0, min(pot_grains, slot.pot_max)), weights_in_office)
         )
         case_moves = []
-        for money_flow in money_flows:
-            case_moves += [(money_flow.source, -money_flow.amount)] if money_flow.source != AUDIT_POT else []
-            case_moves += [(money_flow.payee, money_flow.amount)] if money_flow.payee is not None else []
-        self.drawn[block_height] = self.drawn.get(block_height, 0) + _grains_from(money_flows, Purse.POT)
-        audited_slot.judged_by_bond = _grains_from(money_flows, Purse.CUSTOMER_SPARE)
+        for flow in flows:
+            case_moves += [(flow.source, -flow.amount)] if flow.source != AUDIT_POT else []
+            case_moves += [(flow.payee, flow.amount)] if flow.payee is not None else []
+        self.drawn[height] = self.drawn.get(height, 0) + _grains_from(flows, Purse.POT)
+        slot.judged_by_bond = _grains_from(flows, Purse.CUSTOMER_SPARE)
         if case_outcome is CaseOutcome.AUDIT_WRONG:
-            audited_slot.lost = _grains_from(money_flows, Purse.LIED)
-        elif audited_slot.is_challenge and isinstance(
-            case_verdict, Answered
-        ):  # the proof was wrong: the rest of the bond burns
-            case_moves.append((audited_slot.asker, audited_slot.judged_by_bond - audited_slot.bond))
+            slot.lost = _grains_from(flows, Purse.LIED)
+        elif slot.is_challenge and isinstance(verdict, Answered):  # the proof was wrong: the rest of the bond burns
+            case_moves.append((slot.asker, slot.judged_by_bond - slot.bond))
         return case_moves
 
 
 def _case_money(
-    audited_slot: AuditedSlot, case_verdict: Any, pot_grains: int, weights_in_office: list[tuple[bytes, int]]
+    slot: AuditedSlot, verdict: Any, pot_grains: int, weights_in_office: list[tuple[bytes, int]]
 ) -> CaseMoney:
-    agreeing_judges = tuple(
-        case_judge
-        for case_judge in audited_slot.judges
-        if audited_slot.opinions_by_judge.get(case_judge) == case_verdict
-    )
+    agreeing_judges = tuple(judge for judge in slot.judges if slot.opinions_by_judge.get(judge) == verdict)
     silent_judges = (
-        tuple(
-            (case_judge, audited_slot.fee)
-            for case_judge in audited_slot.judges
-            if case_judge not in audited_slot.opinions_by_judge
-        )
-        if _fines_silence(audited_slot)
+        tuple((judge, slot.fee) for judge in slot.judges if judge not in slot.opinions_by_judge)
+        if _fines_silence(slot)
         else ()
     )
     payers_by_purse: dict[Purse, tuple[tuple[bytes, int], ...]] = {
         Purse.POT: ((AUDIT_POT, pot_grains),),
         Purse.SILENT: silent_judges,
     }
-    if isinstance(case_verdict, Answered) and case_verdict.root == audited_slot.root:
-        payers_by_purse[Purse.CUSTOMER_SPARE] = ((audited_slot.asker, audited_slot.bond),)
-    elif isinstance(case_verdict, Answered):
-        payers_by_purse[Purse.LIED] = ((audited_slot.provider, audited_slot.held),)
-    payees_by_kind = {Payee.JUDGES: agreeing_judges, Payee.CUSTOMER: (audited_slot.customer,)}
-    takes_whole = audited_slot.has_court or is_beyond_a_third(agreeing_judges, weights_in_office)
-    return CaseMoney(audited_slot.cover, audited_slot.fee, takes_whole, payers_by_purse, payees_by_kind)
+    if isinstance(verdict, Answered) and verdict.root == slot.root:
+        payers_by_purse[Purse.CUSTOMER_SPARE] = ((slot.asker, slot.bond),)
+    elif isinstance(verdict, Answered):
+        payers_by_purse[Purse.LIED] = ((slot.provider, slot.held),)
+    payees_by_kind = {Payee.JUDGES: agreeing_judges, Payee.CUSTOMER: (slot.customer,)}
+    takes_whole = slot.has_court or is_beyond_a_third(agreeing_judges, weights_in_office)
+    return CaseMoney(slot.cover, slot.fee, takes_whole, payers_by_purse, payees_by_kind)
 
 
-def _fines_silence(audited_slot: AuditedSlot) -> bool:
+def _fines_silence(slot: AuditedSlot) -> bool:
     """Return whether enough judges answered for the silent ones to be fined."""
-    return len(audited_slot.opinions_by_judge) * FINED_PARTS >= len(audited_slot.judges) * FINING_PARTS
+    return len(slot.opinions_by_judge) * FINED_PARTS >= len(slot.judges) * FINING_PARTS
 
 
-def _grains_from(money_flows: tuple[Flow, ...], flow_purse: Purse) -> int:
-    return sum(money_flow.amount for money_flow in money_flows if money_flow.purse is flow_purse)
+def _grains_from(flows: tuple[Flow, ...], flow_purse: Purse) -> int:
+    return sum(flow.amount for flow in flows if flow.purse is flow_purse)

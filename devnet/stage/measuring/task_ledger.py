@@ -66,7 +66,7 @@ class TaskSums:
 
     def of(self, account_id: bytes) -> int:
         """Return the grains that an account gained from the task."""
-        return sum(task_move.grains for task_move in self.moves if task_move.account == account_id)
+        return sum(move.grains for move in self.moves if move.account == account_id)
 
 
 @dataclass(slots=True)
@@ -84,37 +84,32 @@ class TaskLedger:
     """The timestamp of each block, in seconds."""
     audits: TaskAudits = field(default_factory=TaskAudits)
 
-    async def catch_up(self, chain_client: ChainClient) -> None:
+    async def catch_up(self, chain: ChainClient) -> None:
         """Read the new final blocks. Call it often enough, because nodes discard old states."""
-        async for block_height, at_block, block_events in final_blocks(chain_client, self.height + 1):
-            self.moments[block_height] = await chain_client.read(Timestamp.now, at=at_block) / 1_000
-            for task_event in block_events:
-                await self._take_event(chain_client, block_height, task_event)
-            self.height = block_height
+        async for height, at_block, block_events in final_blocks(chain, self.height + 1):
+            self.moments[height] = await chain.read(Timestamp.now, at=at_block) / 1_000
+            for event in block_events:
+                await self._take_event(chain, height, event)
+            self.height = height
 
-    async def _take_event(self, chain_client: ChainClient, block_height: int, task_event: Any) -> None:
-        if isinstance(task_event, TransactionFeePaid):
-            self.fees[task_event.who] = self.fees.get(task_event.who, 0) + task_event.actual_fee
+    async def _take_event(self, chain: ChainClient, height: int, event: Any) -> None:
+        if isinstance(event, TransactionFeePaid):
+            self.fees[event.who] = self.fees.get(event.who, 0) + event.actual_fee
             # The tip is a part of the fee, and goes to the block's author.
-            if task_event.tip:
-                block_author = find_author(
-                    await chain_client.read(System.digest, at=await block_hash(chain_client, block_height))
-                )
+            if event.tip:
+                block_author = find_author(await chain.read(System.digest, at=await block_hash(chain, height)))
                 assert block_author is not None, "a block has an author"
-                self.fees[block_author] = self.fees.get(block_author, 0) - task_event.tip
-        elif isinstance(task_event, TASK_EVENT_KINDS):
-            self.tasks.setdefault(task_event.task, EventTrace()).happened.append((block_height, task_event))
-            if isinstance(task_event, events.TaskJudged):
-                self.audits.open(task_event.task, await _task_after(chain_client, block_height, task_event.task))
-            await _record_moves(
-                chain_client, block_height, task_event, self.sums.setdefault(task_event.task, TaskSums()), self.audits
-            )
-        elif isinstance(task_event, CASE_EVENTS) and task_event.case in self.audits.slots:
-            case_moves, wrong_moves = await self.audits.take(chain_client, block_height, task_event)
-            task_sums = self.sums[self.audits.slots[task_event.case].task]
+                self.fees[block_author] = self.fees.get(block_author, 0) - event.tip
+        elif isinstance(event, TASK_EVENT_KINDS):
+            self.tasks.setdefault(event.task, EventTrace()).happened.append((height, event))
+            if isinstance(event, events.TaskJudged):
+                self.audits.open(event.task, await _task_after(chain, height, event.task))
+            await _record_moves(chain, height, event, self.sums.setdefault(event.task, TaskSums()), self.audits)
+        elif isinstance(event, CASE_EVENTS) and event.case in self.audits.slots:
+            case_moves, wrong_moves = await self.audits.take(chain, height, event)
+            task_sums = self.sums[self.audits.slots[event.case].task]
             task_sums.moves += [
-                TaskMove(block_height, account_id, moved_grains, "its judges")
-                for account_id, moved_grains in case_moves
+                TaskMove(height, account_id, moved_grains, "its judges") for account_id, moved_grains in case_moves
             ]
             task_sums.wrong += wrong_moves
 
@@ -124,183 +119,154 @@ class TaskLedger:
 
 
 async def _record_moves(
-    chain_client: ChainClient, block_height: int, task_event: Any, task_sums: TaskSums, task_audits: TaskAudits
+    chain: ChainClient, height: int, event: Any, task_sums: TaskSums, task_audits: TaskAudits
 ) -> None:
     """Record the moves that an event requires."""
-    match task_event:
+    match event:
         case events.TaskSubmitted():
-            await _record_prepaid(chain_client, block_height, task_event, task_sums)
+            await _record_prepaid(chain, height, event, task_sums)
         case events.SlotSettled():
-            task_record = await _task_before(chain_client, block_height, task_event.task)
-            judged_slot = task_audits.slots.get(slot_case(task_event.task, task_event.place))
-            if judged_slot is not None and judged_slot.lost is not None and task_event.outcome is TaskOutcome.LIED:
-                _record_lie(task_sums, block_height, task_event, judged_slot.lost)
+            record = await _task_before(chain, height, event.task)
+            judged_slot = task_audits.slots.get(slot_case(event.task, event.place))
+            if judged_slot is not None and judged_slot.lost is not None and event.outcome is TaskOutcome.LIED:
+                _record_lie(task_sums, height, event, judged_slot.lost)
             else:
                 spent_by_judges = 0 if judged_slot is None else judged_slot.judged_by_bond
                 _record_settlement(
-                    task_sums,
-                    block_height,
-                    task_event,
-                    task_record,
-                    settled_money(task_record, task_event.place, block_height, spent_by_judges),
+                    task_sums, height, event, record, settled_money(record, event.place, height, spent_by_judges)
                 )
         case events.FraudProven():
-            task_record = await _task_before(chain_client, block_height, task_event.task)
-            _record_fraud_proof(task_sums, block_height, task_event, task_record)
+            record = await _task_before(chain, height, event.task)
+            _record_fraud_proof(task_sums, height, event, record)
         case events.FraudNotShown():
-            task_sums.moves.append(
-                TaskMove(block_height, task_event.challenger, -task_event.burned, "a proof that was not opened")
-            )
+            task_sums.moves.append(TaskMove(height, event.challenger, -event.burned, "a proof that was not opened"))
         case events.StandbyReleased():
-            task_record = await _task_before(chain_client, block_height, task_event.task)
-            _record_standby(task_sums, block_height, task_event.provider, task_record, task_record.slots[0].price)
+            record = await _task_before(chain, height, event.task)
+            _record_standby(task_sums, height, event.provider, record, record.slots[0].price)
         case events.SlotStarted():
-            task_record = await _task_before(chain_client, block_height, task_event.task)
-            task_slot = task_record.slots[task_event.place] if task_event.place < len(task_record.slots) else None
+            record = await _task_before(chain, height, event.task)
+            task_slot = record.slots[event.place] if event.place < len(record.slots) else None
             if task_slot is not None and task_slot.was_standby:
-                _record_standby(task_sums, block_height, task_event.provider, task_record, task_slot.price)
-        case events.BidEnded() if task_event.burned:
-            task_record = await _task_before(chain_client, block_height, task_event.task)
-            bid_bond = money.bid_bond(task_record.rules, task_record.order.price_max)
-            task_sums.losses.append(
-                TaskLoss(block_height, task_event.provider, "NOT_REVEALED", task_event.burned, bid_bond)
-            )
-            task_sums.moves.append(
-                TaskMove(block_height, task_event.provider, -task_event.burned, "a bid that was not opened")
-            )
+                _record_standby(task_sums, height, event.provider, record, task_slot.price)
+        case events.BidEnded() if event.burned:
+            record = await _task_before(chain, height, event.task)
+            bid_bond = money.bid_bond(record.rules, record.order.price_max)
+            task_sums.losses.append(TaskLoss(height, event.provider, "NOT_REVEALED", event.burned, bid_bond))
+            task_sums.moves.append(TaskMove(height, event.provider, -event.burned, "a bid that was not opened"))
         case _:
             pass
 
 
-def settled_money(task_record: Task, slot_index: int, block_height: int, spent_by_judges: int = 0) -> TaskMoney:
+def settled_money(record: Task, slot_index: int, height: int, spent_by_judges: int = 0) -> TaskMoney:
     """Return the slot's state for the money table, if it is settled in the block at a height.
 
     `spent`: the grains that judges took from the disputer's bond.
     """
-    task_slot, task_rules, price_max = task_record.slots[slot_index], task_record.rules, task_record.order.price_max
-    end_height = task_slot.finished_at or block_height
+    task_slot, task_rules, price_max = record.slots[slot_index], record.rules, record.order.price_max
+    end_height = task_slot.finished_at or height
     held_by_purse = {
         TaskPurse.ESCROW: money.escrow(task_rules, price_max),
         TaskPurse.CUSTOMER_BOND: money.customer_bond(task_rules, price_max),
         TaskPurse.COLLATERAL: task_slot.collateral,
         TaskPurse.STANDBY_COLLATERAL: task_slot.collateral,
     }
-    if task_record.judged_for is JudgedFor.DISPUTE:
+    if record.judged_for is JudgedFor.DISPUTE:
         held_by_purse[TaskPurse.DISPUTE_BOND] = (
-            money.dispute_bond(task_rules, task_record.terms.price_max, task_slot.price) - spent_by_judges
+            money.dispute_bond(task_rules, record.terms.price_max, task_slot.price) - spent_by_judges
         )
     return TaskMoney(
         rules=task_rules,
-        terms=task_record.terms,
+        terms=record.terms,
         held=held_by_purse,
         price=task_slot.price,
         collateral=task_slot.collateral,
         promised=task_slot.promised,
         added=task_slot.added,
-        elapsed=end_height - task_record.started_at if task_record.started_at else 0,
-        stated=kept_step(task_record),
-        taken=taken_by(task_record, task_slot, block_height),
-        milestones=task_record.milestones,
-        done=task_record.owed,
+        elapsed=end_height - record.started_at if record.started_at else 0,
+        stated=kept_step(record),
+        taken=taken_by(record, task_slot, height),
+        milestones=record.milestones,
+        done=record.owed,
     )
 
 
-async def _task_before(chain_client: ChainClient, block_height: int, task_id: bytes) -> Task:
+async def _task_before(chain: ChainClient, height: int, task_id: bytes) -> Task:
     """Return the task's record after the previous block."""
-    task_record = await chain_client.read(
-        TrainingMarket.tasks, task_id, at=await block_hash(chain_client, block_height - 1)
-    )
-    assert isinstance(task_record, Task), "the task exists in the block before its slot is settled"
-    return task_record
+    record = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height - 1))
+    assert isinstance(record, Task), "the task exists in the block before its slot is settled"
+    return record
 
 
-async def _task_after(chain_client: ChainClient, block_height: int, task_id: bytes) -> Task:
+async def _task_after(chain: ChainClient, height: int, task_id: bytes) -> Task:
     """Return the task's record after this block."""
-    task_record = await chain_client.read(
-        TrainingMarket.tasks, task_id, at=await block_hash(chain_client, block_height)
-    )
-    assert isinstance(task_record, Task), "a task that is judged is there"
-    return task_record
+    record = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height))
+    assert isinstance(record, Task), "a task that is judged is there"
+    return record
 
 
-async def _record_prepaid(
-    chain_client: ChainClient, block_height: int, task_event: events.TaskSubmitted, task_sums: TaskSums
-) -> None:
-    at_block = await block_hash(chain_client, block_height)
-    task_record = await chain_client.read(TrainingMarket.tasks, task_event.task, at=at_block)
-    step_fee: int = await chain_client.read(TrainingMarket.parameters["step_fee"].item, at=at_block)
+async def _record_prepaid(chain: ChainClient, height: int, event: events.TaskSubmitted, task_sums: TaskSums) -> None:
+    at_block = await block_hash(chain, height)
+    record = await chain.read(TrainingMarket.tasks, event.task, at=at_block)
+    step_fee: int = await chain.read(TrainingMarket.parameters["step_fee"].item, at=at_block)
     prepaid = step_fee * looks(
-        task_record.order.auctions,
-        task_record.order.slots,
-        task_record.order.milestones if is_by_time(task_record.order) else 0,
+        record.order.auctions, record.order.slots, record.order.milestones if is_by_time(record.order) else 0
     )
-    task_sums.moves.append(TaskMove(block_height, task_event.customer, -prepaid, "the work of blocks is prepaid"))
+    task_sums.moves.append(TaskMove(height, event.customer, -prepaid, "the work of blocks is prepaid"))
 
 
 def _record_settlement(
-    task_sums: TaskSums, block_height: int, task_event: events.SlotSettled, task_record: Task, task_money: TaskMoney
+    task_sums: TaskSums, height: int, event: events.SlotSettled, record: Task, task_money: TaskMoney
 ) -> None:
     """Record the moves of an outcome's row, and compare them with the event."""
-    money_flows = money.settle(task_event.outcome, task_money)
-    outcome_name, provider_purses = task_event.outcome.name, PROVIDERS_PURSES
-    earned_grains = sum(
-        money_flow.amount for money_flow in money_flows if money_flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE)
-    )
-    lost_grains = sum(money_flow.amount for money_flow in money_flows if money_flow.purse in provider_purses)
-    if (earned_grains, lost_grains) != (task_event.earned, task_event.lost):
+    flows = money.settle(event.outcome, task_money)
+    outcome_name, provider_purses = event.outcome.name, PROVIDERS_PURSES
+    earned_grains = sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
+    lost_grains = sum(flow.amount for flow in flows if flow.purse in provider_purses)
+    if (earned_grains, lost_grains) != (event.earned, event.lost):
         task_sums.wrong.append(
-            f"block {block_height}: {outcome_name} moved {task_event.earned} and {task_event.lost} grains, and the "
+            f"block {height}: {outcome_name} moved {event.earned} and {event.lost} grains, and the "
             f"table says {earned_grains}, {lost_grains}"
         )
-    if lost_grains or task_event.lost:
-        task_sums.losses.append(TaskLoss(block_height, task_event.provider, outcome_name, task_event.lost, lost_grains))
-    for money_flow in money_flows:
-        purse_owner = task_event.provider if money_flow.purse in provider_purses else task_record.customer
-        task_sums.moves.append(TaskMove(block_height, purse_owner, -money_flow.amount, outcome_name))
-        if money_flow.payee in (TaskPayee.PROVIDER, TaskPayee.STANDBY):
-            task_sums.moves.append(TaskMove(block_height, task_event.provider, money_flow.amount, outcome_name))
-        elif money_flow.payee is TaskPayee.CUSTOMER:
-            task_sums.moves.append(TaskMove(block_height, task_record.customer, money_flow.amount, outcome_name))
+    if lost_grains or event.lost:
+        task_sums.losses.append(TaskLoss(height, event.provider, outcome_name, event.lost, lost_grains))
+    for flow in flows:
+        purse_owner = event.provider if flow.purse in provider_purses else record.customer
+        task_sums.moves.append(TaskMove(height, purse_owner, -flow.amount, outcome_name))
+        if flow.payee in (TaskPayee.PROVIDER, TaskPayee.STANDBY):
+            task_sums.moves.append(TaskMove(height, event.provider, flow.amount, outcome_name))
+        elif flow.payee is TaskPayee.CUSTOMER:
+            task_sums.moves.append(TaskMove(height, record.customer, flow.amount, outcome_name))
 
 
-def _record_lie(task_sums: TaskSums, block_height: int, task_event: events.SlotSettled, lost_grains: int) -> None:
+def _record_lie(task_sums: TaskSums, height: int, event: events.SlotSettled, lost_grains: int) -> None:
     """Record a proven lie. The courts' verdict is its whole cost, and the case's own events moved it."""
-    task_sums.losses.append(TaskLoss(block_height, task_event.provider, "LIED", task_event.lost, lost_grains))
-    if (0, lost_grains) != (task_event.earned, task_event.lost):
+    task_sums.losses.append(TaskLoss(height, event.provider, "LIED", event.lost, lost_grains))
+    if (0, lost_grains) != (event.earned, event.lost):
         task_sums.wrong.append(
-            f"block {block_height}: LIED moved {task_event.earned} and {task_event.lost} grains, and the courts' "
+            f"block {height}: LIED moved {event.earned} and {event.lost} grains, and the courts' "
             f"table says 0, {lost_grains}"
         )
 
 
-def _record_fraud_proof(
-    task_sums: TaskSums, block_height: int, task_event: events.FraudProven, task_record: Task
-) -> None:
+def _record_fraud_proof(task_sums: TaskSums, height: int, event: events.FraudProven, record: Task) -> None:
     """Record a fraud proof: the liar's collateral pays the challenger's reward."""
-    task_slot = task_record.slots[task_event.place]
-    challenger_reward = reward_of(task_record, task_slot)
-    if task_event.reward != challenger_reward:
+    task_slot = record.slots[event.place]
+    challenger_reward = reward_of(record, task_slot)
+    if event.reward != challenger_reward:
         task_sums.wrong.append(
-            f"block {block_height}: a fraud proof brought {task_event.reward} grains, and {challenger_reward} is "
-            "its reward"
+            f"block {height}: a fraud proof brought {event.reward} grains, and {challenger_reward} is its reward"
         )
-    task_sums.losses.append(
-        TaskLoss(block_height, task_slot.provider, "a fraud proof", task_event.reward, challenger_reward)
-    )
-    task_sums.moves.append(TaskMove(block_height, task_slot.provider, -challenger_reward, "a fraud proof"))
-    task_sums.moves.append(TaskMove(block_height, task_event.challenger, challenger_reward, "a fraud proof"))
+    task_sums.losses.append(TaskLoss(height, task_slot.provider, "a fraud proof", event.reward, challenger_reward))
+    task_sums.moves.append(TaskMove(height, task_slot.provider, -challenger_reward, "a fraud proof"))
+    task_sums.moves.append(TaskMove(height, event.challenger, challenger_reward, "a fraud proof"))
 
 
-def _record_standby(
-    task_sums: TaskSums, block_height: int, provider: bytes, task_record: Task, price_grains: int
-) -> None:
-    held_by_purse = {TaskPurse.ESCROW: money.escrow(task_record.rules, task_record.order.price_max)}
-    for money_flow in money.settle(
-        STOOD_BY, TaskMoney(task_record.rules, task_record.terms, held_by_purse, price_grains)
-    ):
-        task_sums.moves.append(TaskMove(block_height, task_record.customer, -money_flow.amount, STOOD_BY.name))
-        if money_flow.payee is TaskPayee.STANDBY:
-            task_sums.moves.append(TaskMove(block_height, provider, money_flow.amount, STOOD_BY.name))
+def _record_standby(task_sums: TaskSums, height: int, provider: bytes, record: Task, price_grains: int) -> None:
+    held_by_purse = {TaskPurse.ESCROW: money.escrow(record.rules, record.order.price_max)}
+    for flow in money.settle(STOOD_BY, TaskMoney(record.rules, record.terms, held_by_purse, price_grains)):
+        task_sums.moves.append(TaskMove(height, record.customer, -flow.amount, STOOD_BY.name))
+        if flow.payee is TaskPayee.STANDBY:
+            task_sums.moves.append(TaskMove(height, provider, flow.amount, STOOD_BY.name))
 
 
 POLL_SECONDS = 1.0
@@ -313,12 +279,12 @@ def following(node_url: str, first_height: int | None = None) -> Iterator[TaskLe
 
     The ledger is complete when the block ends.
     """
-    block_ended, task_ledger, reading_errors = threading.Event(), TaskLedger(0), list[BaseException]()
-    task_ledger.height = asyncio.run(_newest_final_height(node_url)) if first_height is None else first_height
+    block_ended, ledger, reading_errors = threading.Event(), TaskLedger(0), list[BaseException]()
+    ledger.height = asyncio.run(_newest_final_height(node_url)) if first_height is None else first_height
 
     def follow() -> None:
         try:
-            asyncio.run(_follow_until_ended(node_url, task_ledger, block_ended))
+            asyncio.run(_follow_until_ended(node_url, ledger, block_ended))
         except BaseException as reading_error:  # noqa: BLE001  # raised below, in the caller's thread
             reading_errors.append(reading_error)
 
@@ -326,7 +292,7 @@ def following(node_url: str, first_height: int | None = None) -> Iterator[TaskLe
     reading_thread = threading.Thread(target=follow, daemon=True)
     reading_thread.start()
     try:
-        yield task_ledger
+        yield ledger
     finally:
         block_ended.set()
         reading_thread.join(CLOSE_SECONDS)
@@ -335,14 +301,14 @@ def following(node_url: str, first_height: int | None = None) -> Iterator[TaskLe
 
 
 async def _newest_final_height(node_url: str) -> int:
-    async with await ChainClient.connect(node_url) as chain_client:
-        return await final_height(chain_client)
+    async with await ChainClient.connect(node_url) as chain:
+        return await final_height(chain)
 
 
-async def _follow_until_ended(node_url: str, task_ledger: TaskLedger, block_ended: threading.Event) -> None:
-    async with await ChainClient.connect(node_url) as chain_client:
+async def _follow_until_ended(node_url: str, ledger: TaskLedger, block_ended: threading.Event) -> None:
+    async with await ChainClient.connect(node_url) as chain:
         while not block_ended.is_set():
-            await task_ledger.catch_up(chain_client)
+            await ledger.catch_up(chain)
             await asyncio.sleep(POLL_SECONDS)
         # More blocks can have become final since the last look.
-        await task_ledger.catch_up(chain_client)
+        await ledger.catch_up(chain)
