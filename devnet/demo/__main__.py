@@ -73,7 +73,7 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_runni
     """Run every step after the network's start, and return the report."""
     narrator = stage.narrator
     narrator.step(f"Auction: {steps.CUSTOMER_NAME} submits a training task; {' and '.join(steps.BIDDERS)} bid, sealed")
-    demo_task = steps.DemoTask(stage)
+    task = steps.DemoTask(stage)
     narrator.step(
         f"Container: {container.CUSTOMER_NAME} sends a program with its image; {container.PROVIDER_NAME} runs it in "
         "Docker"
@@ -85,8 +85,8 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_runni
     demo_election = steps.DemoElection(stage)
     narrator.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
     views, ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts))
-    slash_rows = summary.slash_rows_of(ledger)
-    training_report, container_report = demo_task.wait_for_end(), demo_program.wait_for_end()
+    slashes = summary.slash_rows_of(ledger)
+    report, container_report = task.wait_for_end(), demo_program.wait_for_end()
     narrator.step(f"Batch: the same customer puts {steps.REQUEST_COUNT} requests into one unit")
     batch_report = steps.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, steps.REQUEST_COUNT))
     narrator.step("Election: the waiting validator takes a seat, and proposes a block")
@@ -95,22 +95,19 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_runni
     poll_report = steps.show_poll(stage)
     narrator.step("Summary")
     summary.show_units(views, narrator)
-    summary.show_slashes(slash_rows, ledger, narrator)
-    failures = summary.failures_of(views, slash_rows, len(prompts), wrong_sums)
+    summary.show_slashes(slashes, ledger, narrator)
+    failures = summary.failures_of(views, slashes, len(prompts), wrong_sums)
     failures += (
-        training_report["failures"]
-        + container_report["failures"]
-        + batch_report["failures"]
-        + election_report["failures"]
+        report["failures"] + container_report["failures"] + batch_report["failures"] + election_report["failures"]
     )
     failures += [] if poll_report else ["no poll was answered by its whole sample"]
     failures += [] if same_blocks(stage.devnet) else ["the nodes have different final blocks"]
     return {
         "units": views,
-        "slashes": slash_rows,
+        "slashes": slashes,
         "batch": batch_report,
         "election": election_report,
-        "training": training_report,
+        "training": report,
         "container": container_report,
         "poll": poll_report,
         "failures": failures,
@@ -125,10 +122,10 @@ def _finish_report(report: Report, options: argparse.Namespace, narrator: Narrat
     if options.stay and not report["failures"]:
         narrator.line(f"left running: `ogpu-devnet --folder {options.folder} status`, and `down` ends it")
     views = report["units"]
-    paid_grains = sum(int(unit_view.get("cost_grains", 0)) for unit_view in views)
+    paid_grains = sum(int(view.get("cost_grains", 0)) for view in views)
     slashed_grains = sum(int(row["grains"]) for row in report["slashes"])
     narrator.line(
-        f"demo: {sum(unit_view['times_paid'] == 1 for unit_view in views)} of {options.units} units paid "
+        f"demo: {sum(view['times_paid'] == 1 for view in views)} of {options.units} units paid "
         "once, "
         f"{format_amount(paid_grains)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
         f"{format_amount(slashed_grains)} oGPU; "

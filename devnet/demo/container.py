@@ -164,7 +164,7 @@ class DemoProgram:
         paid_grains, provider_name = self._paid_grains(self._task_sale), name_of_account(task_slot.provider)
         if not paid_grains:
             failures.append("the provider of the container was not paid")
-        outputs_text = ", ".join(f"{file_name}: {file_content!r}" for file_name, file_content in output_files.items())
+        outputs_text = ", ".join(f"{name}: {file_content!r}" for name, file_content in output_files.items())
         self._stage.narrator.line(
             f"{provider_name} ran it, and was paid {format_amount(paid_grains)} oGPU; its outputs: {outputs_text}"
         )
@@ -181,22 +181,22 @@ class DemoProgram:
         return sum(int(row["paid"]["grains"]) for row in payment_rows if row["party"] == "provider" and row["paid"])
 
     def _fetch_outputs(self, sale: TaskSale) -> dict[str, bytes]:
-        outputs_file = self._stage.devnet.folder / "job" / "out.tar"
-        result_arguments = ("--key", f"//{CUSTOMER_NAME}", "--out", str(outputs_file))
+        outputs = self._stage.devnet.folder / "job" / "out.tar"
+        result_arguments = ("--key", f"//{CUSTOMER_NAME}", "--out", str(outputs))
         task_sale.ask_about_task(self._stage, sale, "task result", *result_arguments, is_shown=True)
-        return task_sale.files_of(outputs_file)
+        return task_sale.files_of(outputs)
 
 
 def write_task(job_folder: Path) -> Path:
     """Write the task file, its input and its image, and return the file's path."""
     job_folder.mkdir()
-    busybox_image = MadeImage(busybox_files()).archive()
-    assert isinstance(busybox_image.content, bytes), "made in memory"
-    (job_folder / "tool.tar").write_bytes(busybox_image.content)
+    busybox = MadeImage(busybox_files()).archive()
+    assert isinstance(busybox.content, bytes), "made in memory"
+    (job_folder / "tool.tar").write_bytes(busybox.content)
     (job_folder / "words.txt").write_text(INPUT_TEXT)
-    task_file = job_folder / "job.yaml"
-    task_file.write_text(TASK_TEMPLATE.format(sha256=busybox_image.sha256))
-    return task_file
+    file = job_folder / "job.yaml"
+    file.write_text(TASK_TEMPLATE.format(sha256=busybox.sha256))
+    return file
 
 
 def _is_usable(address: str) -> bool:

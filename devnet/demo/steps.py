@@ -60,8 +60,8 @@ class DemoElection:
         self.candidate = stage.devnet.members[-1].name
         self._candidate_stash = dev_accounts.stash(self.candidate)
         stage.wallet("delegate", ss58(self._candidate_stash), LIFT_OGPU, "--key", CUSTOMER_KEY, "--yes")
-        candidate_rows = json.loads(stage.wallet("candidates", is_shown=False))
-        candidate = next(row for row in candidate_rows if row["stash"] == ss58(self._candidate_stash))
+        rows = json.loads(stage.wallet("candidates", is_shown=False))
+        candidate = next(row for row in rows if row["stash"] == ss58(self._candidate_stash))
         delegated_ogpu = candidate["total"]["ogpu"]
         stage.narrator.line(
             f"{self.candidate}, which waits for a seat, now has {delegated_ogpu} oGPU behind it: "
@@ -126,11 +126,11 @@ def show_poll(stage: Stage) -> dict[str, Any] | None:
             f"{confidence_condition['beta']} accept a block"
         )
     accepted_after_ms = poll["accepted_after_ms"]
-    acceptance_text = (
+    acceptance = (
         f"accepted {accepted_after_ms} ms after the question" if accepted_after_ms is not None else "not accepted yet"
     )
     narrator.line(
-        f"{poll['agreed']} of {poll['answered']} agree with its preference {poll['block'][:12]}; {acceptance_text}"
+        f"{poll['agreed']} of {poll['answered']} agree with its preference {poll['block'][:12]}; {acceptance}"
     )
     return poll
 
@@ -140,21 +140,21 @@ def _poll_table(poll: dict[str, Any], asker_name: str) -> Table:
     votes_table = Table("drawn", "of the stake", "votes", "prefers", "at that height", "after")
     answers_by_validator = {answer["validator"]: answer for answer in poll["answers"]}
     for drawn_validator in poll["drawn"]:
-        validator_name = name_of_account(bytes.fromhex(drawn_validator["validator"][2:]))
+        name = name_of_account(bytes.fromhex(drawn_validator["validator"][2:]))
         stake_share = f"{drawn_validator['stake'] * 100 / poll['stake']:.0f} %"
         votes_table.add_row(
-            validator_name,
+            name,
             stake_share,
             str(drawn_validator["votes"]),
-            *_answer_cells(answers_by_validator.get(drawn_validator["validator"]), is_own=validator_name == asker_name),
+            *_answer_cells(answers_by_validator.get(drawn_validator["validator"]), is_own=name == asker_name),
         )
     return votes_table
 
 
-def _answer_cells(validator_answer: dict[str, Any] | None, *, is_own: bool) -> tuple[str, str, str]:
-    if validator_answer is None or "after_ms" not in validator_answer:
+def _answer_cells(answer: dict[str, Any] | None, *, is_own: bool) -> tuple[str, str, str]:
+    if answer is None or "after_ms" not in answer:
         return ("-", "-", "its own vote" if is_own else "no answer")
-    return (validator_answer["prefers"][:12], validator_answer["at_height"][:12], f"{validator_answer['after_ms']} ms")
+    return (answer["prefers"][:12], answer["at_height"][:12], f"{answer['after_ms']} ms")
 
 
 async def _inspected_polls(node_url: str) -> list[dict[str, Any]]:
@@ -165,15 +165,15 @@ async def _inspected_polls(node_url: str) -> list[dict[str, Any]]:
 
 def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
     """Post the prompts as one unit, follow it, fetch the answers, and return them with the failures."""
-    prompts_file, answers_file = write_prompts(stage, "batch", prompts), stage.devnet.folder / "batch.jsonl"
+    prompts_file, answers = write_prompts(stage, "batch", prompts), stage.devnet.folder / "batch.jsonl"
     post_arguments_of_batch = post_arguments(
         prompts_file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE_NUMBER
     )
     last_row = list(stage.ogpu_lines("unit post", *post_arguments_of_batch, "--watch"))[-1]
     if last_row["state"] != "settled":
         return {"failures": [f"the batch ended {last_row['state']}: {last_row['why']}"]}
-    stage.ogpu("unit result", last_row["unit"], "--key", CUSTOMER_KEY, "--out", str(answers_file))
-    answer_rows = [json.loads(line) for line in answers_file.read_text(encoding="utf-8").splitlines()]
+    stage.ogpu("unit result", last_row["unit"], "--key", CUSTOMER_KEY, "--out", str(answers))
+    answer_rows = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
     unit_figures = stage.ask(lambda chain: _unit_figures(chain, last_row["unit"]))
     stage.narrator.line(
         f"{len(answer_rows)} requests, {unit_figures['tokens']} tokens, in {unit_figures['blocks']} blocks from "
@@ -208,7 +208,7 @@ class DemoTask:
         self._task_sale: TaskSale | None = None
         self._task_ledger = TaskLedger(0)
         self._sale_problem = ""
-        task_sale.let_bid(stage, {provider_name: task_sale.LEAST_PRICES[provider_name] for provider_name in BIDDERS})
+        task_sale.let_bid(stage, {name: task_sale.LEAST_PRICES[name] for name in BIDDERS})
         self._sale_thread = threading.Thread(target=self._sell_task, daemon=True)
         self._sale_thread.start()
 
@@ -232,25 +232,14 @@ class DemoTask:
             *task_sums.wrong,
             *_unverified_checks(self._stage, sale),
         ]
-        failures += [
-            f"a slot ended as {provider_name}"
-            for provider_name in _slot_outcomes(trace)
-            if provider_name not in DONE_OUTCOMES
-        ]
-        earned_by_provider = {
-            provider_name: task_sums.of(provider_stash)
-            for provider_name, provider_stash in _stash_by_winner(trace).items()
-        }
-        for provider_name, earned_grains in earned_by_provider.items():
-            self._stage.narrator.line(
-                f"{provider_name} has earned {format_amount(earned_grains)} oGPU with it, after the fee"
-            )
+        failures += [f"a slot ended as {name}" for name in _slot_outcomes(trace) if name not in DONE_OUTCOMES]
+        earned_by_provider = {name: task_sums.of(stash) for name, stash in _stash_by_winner(trace).items()}
+        for name, earned_grains in earned_by_provider.items():
+            self._stage.narrator.line(f"{name} has earned {format_amount(earned_grains)} oGPU with it, after the fee")
         return {
             "task": sale.name,
             "milestones": len(trace.all(MilestoneCounted)),
-            "earned_grains": {
-                provider_name: str(earned_grains) for provider_name, earned_grains in earned_by_provider.items()
-            },
+            "earned_grains": {name: str(earned_grains) for name, earned_grains in earned_by_provider.items()},
             "outcomes": _slot_outcomes(trace),
             "failures": failures,
         }

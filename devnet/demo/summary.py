@@ -30,24 +30,22 @@ def slash_rows_of(ledger: DevnetLedger) -> list[dict[str, Any]]:
 
 
 def failures_of(
-    views: list[UnitView], slash_rows: list[dict[str, Any]], unit_count: int, wrong_sums: list[str]
+    views: list[UnitView], slashes: list[dict[str, Any]], unit_count: int, wrong_sums: list[str]
 ) -> list[str]:
     """Return a sentence for each failed requirement."""
     problems = list(wrong_sums)
     if len(views) != unit_count:
         problems.append(f"{len(views)} units instead of {unit_count}")
-    for unit_view in views:
-        if unit_view["times_paid"] != 1 or unit_view["state"] != "settled":
-            problems.append(
-                f"unit {unit_view['unit']} is {unit_view['state']} and was paid {unit_view['times_paid']} times"
-            )
-        elif unit_view["completion"] is None or unit_view["attestation"] is None:
-            problems.append(f"unit {unit_view['unit']} has no completion or no attestation")
-        elif unit_view["payee"] == CHEAT:
-            problems.append(f"unit {unit_view['unit']} paid the cheat")
-    if not any(row["provider"] == CHEAT for row in slash_rows):
+    for view in views:
+        if view["times_paid"] != 1 or view["state"] != "settled":
+            problems.append(f"unit {view['unit']} is {view['state']} and was paid {view['times_paid']} times")
+        elif view["completion"] is None or view["attestation"] is None:
+            problems.append(f"unit {view['unit']} has no completion or no attestation")
+        elif view["payee"] == CHEAT:
+            problems.append(f"unit {view['unit']} paid the cheat")
+    if not any(row["provider"] == CHEAT for row in slashes):
         problems.append("the cheat was not slashed")
-    problems += [f"{row['provider']} is honest and was slashed" for row in slash_rows if row["provider"] != CHEAT]
+    problems += [f"{row['provider']} is honest and was slashed" for row in slashes if row["provider"] != CHEAT]
     return problems
 
 
@@ -56,28 +54,27 @@ def show_units(views: list[UnitView], narrator: Narrator) -> None:
     units_table = Table(
         "#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion"
     )
-    for unit_number, unit_view in enumerate(views, 1):
+    for unit_number, view in enumerate(views, 1):
         prompt_line = "".join(
-            character if character.isprintable() else " "
-            for character in f"{unit_view['prompt']} → {unit_view['completion']}"
+            character if character.isprintable() else " " for character in f"{view['prompt']} → {view['completion']}"
         )
         units_table.add_row(
             str(unit_number),
-            unit_view["unit"][:10],
-            str(unit_view.get("block", "-")),
-            (unit_view.get("attestation") or "-")[:10],
-            unit_view.get("payee", "-"),
-            unit_view.get("witness") or "-",
-            unit_view.get("cost", "-"),
-            "committee" if unit_view["is_disputed"] else "",
+            view["unit"][:10],
+            str(view.get("block", "-")),
+            (view.get("attestation") or "-")[:10],
+            view.get("payee", "-"),
+            view.get("witness") or "-",
+            view.get("cost", "-"),
+            "committee" if view["is_disputed"] else "",
             prompt_line[:60],
         )
     narrator.console.print(units_table)
 
 
-def show_slashes(slash_rows: list[dict[str, Any]], ledger: DevnetLedger, narrator: Narrator) -> None:
+def show_slashes(slashes: list[dict[str, Any]], ledger: DevnetLedger, narrator: Narrator) -> None:
     """Print the slashes of the cheat."""
-    for slash_row in slash_rows:
+    for slash_row in slashes:
         verdicts = ledger.unit(bytes.fromhex(slash_row["unit"][2:])).all(CaseDecided)
         judged_text = ", after a committee had executed the unit again" if verdicts else ""
         loss_text = (

@@ -80,8 +80,8 @@ def up(  # one for each option
     network.up(devnet, detach=detach)
     if detach:
         _show(devnet)
-        command_text = named_command(folder)
-        click.echo(f"running; `{command_text} status` shows it, `{command_text} down` ends it")
+        command = named_command(folder)
+        click.echo(f"running; `{command} status` shows it, `{command} down` ends it")
         return
     try:
         with network.ending_on_signals():
@@ -198,12 +198,12 @@ def _show(devnet: Devnet) -> None:
     console_for(WIDTH_WITHOUT_TERMINAL).print(StatusTable(standing, _processes(devnet), str(devnet.folder)))
 
 
-def _watch(devnet: Devnet, hint_text: str, is_over: Callable[[], bool] = lambda: False) -> bool:
+def _watch(devnet: Devnet, hint: str, is_over: Callable[[], bool] = lambda: False) -> bool:
     """Show the table again and again. Return True after Ctrl-C, False when the devnet has ended."""
 
     def table() -> StatusTable:
         standing = asyncio.run(status.ask_all(devnet))
-        return StatusTable(standing, _processes(devnet), f"{devnet.folder}: {hint_text}")
+        return StatusTable(standing, _processes(devnet), f"{devnet.folder}: {hint}")
 
     try:
         with Live(table(), auto_refresh=False) as live_table:
@@ -215,10 +215,10 @@ def _watch(devnet: Devnet, hint_text: str, is_over: Callable[[], bool] = lambda:
     return False
 
 
-def _following(log_path: Path) -> Iterator[str]:
+def _following(log: Path) -> Iterator[str]:
     """Yield the lines that are added to a file, until Ctrl-C."""
     try:
-        with log_path.open(encoding="utf-8", errors="replace") as log_file:
+        with log.open(encoding="utf-8", errors="replace") as log_file:
             log_file.seek(0, 2)
             while True:
                 log_line = log_file.readline()

@@ -76,10 +76,10 @@ def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
 
 
 def _wait_for(engine: subprocess.Popen[bytes], folder: Path) -> None:
-    log_path = folder / "engine.log"
-    until(lambda: b"API listen on" in log_path.read_bytes() or engine.poll() is not None, START_SECONDS)
-    if b"API listen on" not in log_path.read_bytes():
-        last_lines = log_path.read_text(errors="replace").strip().splitlines()[-3:]
+    log = folder / "engine.log"
+    until(lambda: b"API listen on" in log.read_bytes() or engine.poll() is not None, START_SECONDS)
+    if b"API listen on" not in log.read_bytes():
+        last_lines = log.read_text(errors="replace").strip().splitlines()[-3:]
         raise DevnetError(f"the container engine does not start: {' / '.join(last_lines)[-600:]}")
 
 

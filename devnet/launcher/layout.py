@@ -62,11 +62,9 @@ def add_services(patch: dict[str, Any], owner: str) -> None:
     market_patch = patch["inferenceMarket"]
     devices = [offer["device"] for offer in market_patch["offers"]][:SELLERS]
     for workload_form in _others():
-        service_number, terms = len(market_patch["services"]), SALE_TERMS.get(workload_form.name, USUAL_TERMS)
+        service, terms = len(market_patch["services"]), SALE_TERMS.get(workload_form.name, USUAL_TERMS)
         market_patch["services"].append(_service(workload_form, owner, terms))
-        market_patch["offers"] += [
-            {"service": service_number, "device": device, "ask": terms.ask} for device in devices
-        ]
+        market_patch["offers"] += [{"service": service, "device": device, "ask": terms.ask} for device in devices]
 
 
 def write_policies(homes: Sequence[Path]) -> None:
@@ -375,9 +373,7 @@ def load(folder: Path) -> Devnet:
         has_providers = bool(description["has_providers"])
         guests = tuple(Guest(**{**guest, "options": tuple(guest["options"])}) for guest in description["guests"])
         numbers = (description["broker_port"], description["relay_port"], description["sample"])
-        broker_port, relay_port, sample = (
-            None if service_number is None else int(service_number) for service_number in numbers
-        )
+        broker_port, relay_port, sample = (None if service is None else int(service) for service in numbers)
         members = tuple(
             NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in description["members"]
         )

@@ -35,29 +35,23 @@ def node_process(devnet: Devnet, member: NodeLayout) -> Process:
     return Process(member.name, processes.NODE, tuple(devnet.node_command(member)), devnet.home(member))
 
 
-def provider_process(devnet: Devnet, offering_member: NodeLayout | Guest) -> Process:
+def provider_process(devnet: Devnet, member: NodeLayout | Guest) -> Process:
     """Return the process of a guest, or of the provider beside a member's node."""
-    home = devnet.home(offering_member) / "provider"
-    broker_options = () if devnet.broker_url is None else ("--mqtt", devnet.broker_url)
+    home = devnet.home(member) / "provider"
+    options = () if devnet.broker_url is None else ("--mqtt", devnet.broker_url)
     arguments = (
         "--url",
-        offering_member.rpc_url,
+        member.rpc_url,
         "--provider-key",
-        f"//{offering_member.name}//provider",
+        f"//{member.name}//provider",
         "--base-path",
         str(home),
         "run",
-        *broker_options,
+        *options,
     )
-    if isinstance(offering_member, Guest):
-        return Process(
-            f"{offering_member.name}/provider",
-            offering_member.program,
-            (*offering_member.options, *arguments),
-            home,
-            "provider",
-        )
-    return Process(f"{offering_member.name}/provider", processes.PROVIDER, arguments, home, "provider")
+    if isinstance(member, Guest):
+        return Process(f"{member.name}/provider", member.program, (*member.options, *arguments), home, "provider")
+    return Process(f"{member.name}/provider", processes.PROVIDER, arguments, home, "provider")
 
 
 def brokers(devnet: Devnet) -> tuple[Process, ...]:
@@ -92,8 +86,8 @@ def _unknown_process(label: str, labels: list[str]) -> str:
     similar_label = suggestion(label, labels)
     meant_text = f"Did you mean {similar_label}? " if similar_label else ""
     is_provider = label.lower().endswith("/provider") and not any("/" in known_label for known_label in labels)
-    advice_text = ". Only a devnet of `up --providers` has providers" if is_provider else ""
-    return f"this devnet has no {label!r}. {meant_text}There are: {', '.join(labels)}{advice_text}"
+    advice = ". Only a devnet of `up --providers` has providers" if is_provider else ""
+    return f"this devnet has no {label!r}. {meant_text}There are: {', '.join(labels)}{advice}"
 
 
 def process_named(devnet: Devnet, label: str) -> Process:
@@ -102,48 +96,45 @@ def process_named(devnet: Devnet, label: str) -> Process:
     found_process = processes_by_label.get(label.lower())
     if found_process is None:
         raise DevnetError(
-            _unknown_process(label, [known_process.label for known_process in processes_by_label.values()]),
-            code="unknown_node",
+            _unknown_process(label, [known.label for known in processes_by_label.values()]), code="unknown_node"
         )
     return found_process
 
 
 def wait_for(devnet: Devnet, process: Process) -> None:
     """Wait until a node answers or a provider serves. Raise DevnetError as `wait_for_node` does."""
-    offering_member = {
-        provider_process(devnet, offering_member).label: offering_member for offering_member in offering(devnet)
-    }.get(process.label)
+    member = {provider_process(devnet, member).label: member for member in offering(devnet)}.get(process.label)
     if process.label == BROKER_LABEL:
         wait_for_broker(devnet)
-    elif offering_member is not None:
-        wait_for_provider(devnet, offering_member)
+    elif member is not None:
+        wait_for_provider(devnet, member)
     else:
         wait_for_node(devnet, devnet.member(process.label))
 
 
 def up(devnet: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[MemberStatus]:
     """Start the processes that do not run, wait until the chain works, and return the status of the nodes."""
-    started_processes: list[Process] = []
+    started: list[Process] = []
     try:
-        _start([node_process(devnet, member) for member in devnet.members], started_processes, detach=detach)
+        _start([node_process(devnet, member) for member in devnet.members], started, detach=detach)
         standing = asyncio.run(ready(devnet, seconds))
         # Providers look for themselves on the chain at their start, so the chain must already work.
-        _start([*brokers(devnet), *providers(devnet)], started_processes, detach=detach)
+        _start([*brokers(devnet), *providers(devnet)], started, detach=detach)
         wait_for_broker(devnet)
         for provider in offering(devnet):
             wait_for_provider(devnet, provider)
     # Ctrl-C and SIGTERM must not leave processes behind either.
     except BaseException:
-        processes.stop(*reversed(started_processes))
+        processes.stop(*reversed(started))
         raise
     return standing
 
 
-def _start(wanted_processes: list[Process], started_processes: list[Process], *, detach: bool) -> None:
+def _start(wanted_processes: list[Process], started: list[Process], *, detach: bool) -> None:
     for process in wanted_processes:
         if processes.running(process) is None:
             processes.start(process, detach=detach)
-            started_processes.append(process)
+            started.append(process)
 
 
 def wait_for_node(devnet: Devnet, member: NodeLayout, seconds: float = READY_SECONDS) -> None:
@@ -151,10 +142,10 @@ def wait_for_node(devnet: Devnet, member: NodeLayout, seconds: float = READY_SEC
     wait_until(node_process(devnet, member), lambda: answers(member.ports.rpc), seconds)
 
 
-def wait_for_provider(devnet: Devnet, offering_member: NodeLayout | Guest, seconds: float = READY_SECONDS) -> None:
+def wait_for_provider(devnet: Devnet, member: NodeLayout | Guest, seconds: float = READY_SECONDS) -> None:
     """Wait until a provider serves blobs: it has then loaded its workload and found itself on the chain."""
-    port = offering_member.ports.blobs if isinstance(offering_member, NodeLayout) else offering_member.blob_port
-    wait_until(provider_process(devnet, offering_member), lambda: processes.listens(port), seconds)
+    port = member.ports.blobs if isinstance(member, NodeLayout) else member.blob_port
+    wait_until(provider_process(devnet, member), lambda: processes.listens(port), seconds)
 
 
 def wait_for_broker(devnet: Devnet, seconds: float = READY_SECONDS) -> None:
@@ -200,11 +191,11 @@ async def ready(
         if reached_total > best_total:
             deadline, best_total = time.monotonic() + seconds, reached_total
         if time.monotonic() > deadline:
-            log_path = node_process(devnet, devnet.member(late_members[0].name)).log
+            log = node_process(devnet, devnet.member(late_members[0].name)).log
             late_text = (
                 f"{late_members[0].name} has not seen final block {final}, and came no nearer for {seconds:.0f} s"
             )
-            raise DevnetError(f"{late_text}; {log_path} ends:\n{tail(log_path)}")
+            raise DevnetError(f"{late_text}; {log} ends:\n{tail(log)}")
         await asyncio.sleep(ASK_SECONDS)
 
 

@@ -94,6 +94,6 @@ def busybox_files() -> tuple[ImageFile, ...]:
     )
     if busybox_path is None:
         raise DevnetError("there is no busybox: apt-get install busybox-static")
-    folders = [ImageFile(folder_name) for folder_name in ("bin", "etc", "tmp")]
+    folders = [ImageFile(folder) for folder in ("bin", "etc", "tmp")]
     applet_links = [ImageFile(f"bin/{applet}", mode=0o777, link="busybox") for applet in APPLETS.split()]
     return (*folders, ImageFile("bin/busybox", busybox_path.read_bytes()), *applet_links)

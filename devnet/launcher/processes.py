@@ -150,22 +150,22 @@ def _group_exists(process: Process) -> bool:
     if _began(pid) not in {began_at, None}:
         return False
     # Field 3 is the session's id (proc(5), counted from the state as 0). It equals the pid of the session's leader.
-    return any(int(stat_words[3]) == pid and stat_words[0] not in "ZX" for _, stat_words in every_process())
+    return any(int(words[3]) == pid and words[0] not in "ZX" for _, words in every_process())
 
 
 def _record(process: Process) -> dict[str, int]:
     try:
-        pid_record: dict[str, int] = json.loads(process.pid_file.read_text(encoding="utf-8"))
+        record: dict[str, int] = json.loads(process.pid_file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
-    return pid_record
+    return record
 
 
 def _began(pid: int) -> int | None:
     """Return the start time of a process in clock ticks since boot, or None if it has ended."""
-    stat_words = stat_fields(pid)
+    words = stat_fields(pid)
     # Field 19 is the start time. A zombie counts as ended.
-    return None if stat_words is None or stat_words[0] in "ZX" else int(stat_words[19])
+    return None if words is None or words[0] in "ZX" else int(words[19])
 
 
 def stat_fields(pid: int) -> list[str] | None:
@@ -179,8 +179,8 @@ def stat_fields(pid: int) -> list[str] | None:
 def every_process() -> Iterator[tuple[int, list[str]]]:
     """Yield the pid of each process of the machine, and its fields of /proc/PID/stat."""
     for process_entry in Path("/proc").iterdir():
-        if process_entry.name.isdecimal() and (stat_words := stat_fields(int(process_entry.name))) is not None:
-            yield int(process_entry.name), stat_words
+        if process_entry.name.isdecimal() and (words := stat_fields(int(process_entry.name))) is not None:
+            yield int(process_entry.name), words
 
 
 def until(is_met: Callable[[], bool], seconds: float, pause_seconds: float = POLL_SECONDS) -> bool:

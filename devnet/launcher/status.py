@@ -146,13 +146,9 @@ async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> MemberStat
     )
 
 
-def _by_label(figures: dict[str, int], column_name: str) -> dict[str, int]:
+def _by_label(figures: dict[str, int], column: str) -> dict[str, int]:
     """Return the values of a metric by its label."""
-    return {
-        figure_key.partition("/")[2]: figure
-        for figure_key, figure in figures.items()
-        if figure_key.startswith(f"{column_name}/")
-    }
+    return {key.partition("/")[2]: figure for key, figure in figures.items() if key.startswith(f"{column}/")}
 
 
 def _queued(standing: list[MemberStatus]) -> list[MemberStatus]:
@@ -169,11 +165,11 @@ async def _metrics(session: aiohttp.ClientSession, member: NodeLayout) -> dict[s
     """Return the metrics of a node by name, or by `name/label` where a metric has labels. Empty without an answer."""
     try:
         async with session.get(f"http://127.0.0.1:{member.ports.metrics}/metrics") as answer:
-            metrics_text = await answer.text()
+            metrics = await answer.text()
     except (aiohttp.ClientError, TimeoutError):
         return {}
     figures_found = {}
-    for metric_family in text_string_to_metric_families(metrics_text):
+    for metric_family in text_string_to_metric_families(metrics):
         for sample in metric_family.samples:
             status = sample.labels.get("status") or sample.labels.get("outcome")
             figures_found[f"{sample.name}/{status}" if status else sample.name] = int(sample.value)
@@ -212,7 +208,7 @@ class StatusTable:
         elsewhere = (*FIRST_FIGURES, *CHECK_FIGURES)
         narrow_groups = (
             (*PROCESS_COLUMNS, *FIRST_FIGURES, "rpc"),
-            ("node", *(column_name for column_name in FIGURES if column_name not in elsewhere), "restarts"),
+            ("node", *(column for column in FIGURES if column not in elsewhere), "restarts"),
             ("node", *CHECK_FIGURES),
         )
         # A measurement is cut to the console's width, so it is made for a very wide one.
@@ -225,18 +221,16 @@ class StatusTable:
                 yield from tables
                 return
         cell_rows = [_cells(status, self.beside[status.name]) for status in self.standing]
-        plain_rows = [
-            [Text.from_markup(cells[column_name]).plain for column_name in all_columns] for cells in cell_rows
-        ]
+        plain_rows = [[Text.from_markup(cells[column]).plain for column in all_columns] for cells in cell_rows]
         yield FittedTable(self.title, all_columns, plain_rows)
 
     def _table(self, title: str | None, columns: Sequence[str]) -> Table:
         table = Table(title=title, title_justify="left")
-        for column_name in columns:
-            table.add_column(column_name, justify="left" if column_name in PROCESS_COLUMNS else "right", no_wrap=True)
+        for column in columns:
+            table.add_column(column, justify="left" if column in PROCESS_COLUMNS else "right", no_wrap=True)
         for status in self.standing:
             member_cells = _cells(status, self.beside[status.name])
-            table.add_row(*(member_cells[column_name] for column_name in columns))
+            table.add_row(*(member_cells[column] for column in columns))
         return table
 
 

@@ -102,9 +102,9 @@ class UndisturbedRun:
 
 
 @cache
-def undisturbed_run_of(task_file: Path) -> UndisturbedRun:
+def undisturbed_run_of(file: Path) -> UndisturbedRun:
     """Compute the whole run of the task at `path` with the integer reference."""
-    passed_states = right_states(task_file)
+    passed_states = right_states(file)
     return UndisturbedRun(trace_root([state_hash(run_state) for run_state in passed_states]), passed_states[-1])
 
 
@@ -149,12 +149,12 @@ class TaskStrike:
         record = task_sale.record(self._stage, bytes.fromhex(row["task"][2:]))
         # A milestone counts once the customer has signed it. Before that, a kill would lose its pay.
         if record.owed >= STRUCK_AT:
-            for provider_name in self._victims(record):
-                pid = self._stage.kill(provider_name)
-                self.killed_providers.append(provider_name)
-                self._dead_providers.append(provider_name)
+            for name in self._victims(record):
+                pid = self._stage.kill(name)
+                self.killed_providers.append(name)
+                self._dead_providers.append(name)
                 self._stage.narrator.line(
-                    f"killed the provider of {provider_name} (process {pid}), behind milestone {record.owed}"
+                    f"killed the provider of {name} (process {pid}), behind milestone {record.owed}"
                 )
 
     def _victims(self, record: Task) -> list[str]:
@@ -176,26 +176,19 @@ def sell_and_judge(task: AuctionedTask, stage: Stage) -> SoldTask:
     """Sell the task, strike, and judge the outcome."""
     task_strike = TaskStrike(stage, task)
     people = People(
-        {
-            CUSTOMER: (dev_accounts.stash(CUSTOMER),),
-            **{provider_name: provider_accounts(provider_name) for provider_name in LEAST_PRICES},
-        }
+        {CUSTOMER: (dev_accounts.stash(CUSTOMER),), **{name: provider_accounts(name) for name in LEAST_PRICES}}
     )
     run = undisturbed_run_of(task.file)
     with following(stage.url) as ledger:
         people.wealth_before = stage.wealth(people.accounts, ledger.height)
         sale = task_sale.sell_task(stage, task.file, on_row=task_strike.on_row)
     people.wealth_after = stage.wealth(people.accounts, ledger.height)
-    state_path = stage.devnet.folder / f"{sale.name[:10]}.state"
-    result = json.loads(
-        task_sale.ask_about_task(stage, sale, "task result", "--key", CUSTOMER_KEY, "--out", str(state_path))
-    )
-    sold_task = judge_sale(
-        task, sale.task_id, ledger, people, result, state_path.read_bytes(), run, task_strike.killed_providers
-    )
-    sold_task.failures += unverified_rows(task_sale.verification_rows(stage, sale), sold_task.auctions)
+    path = stage.devnet.folder / f"{sale.name[:10]}.state"
+    result = json.loads(task_sale.ask_about_task(stage, sale, "task result", "--key", CUSTOMER_KEY, "--out", str(path)))
+    sold = judge_sale(task, sale.task_id, ledger, people, result, path.read_bytes(), run, task_strike.killed_providers)
+    sold.failures += unverified_rows(task_sale.verification_rows(stage, sale), sold.auctions)
     task_strike.restart_killed()
-    return sold_task
+    return sold
 
 
 def plan_unservable(stage: Stage) -> dict[str, str]:
@@ -225,24 +218,21 @@ def judge_sale(
 ) -> SoldTask:
     """Judge a task that has ended."""
     trace = ledger.tasks.get(task_id, EventTrace())
-    sold_task = SoldTask("0x" + task_id.hex(), killed, root=str(result["root"]), grains=people.gains)
-    sold_task.milestones_counted = len(trace.all(MilestoneCounted))
-    sold_task.auctions = 1 + len(trace.all(TaskReopened))
-    sold_task.outcomes = [settlement.outcome.name for _, settlement in trace.all(SlotSettled)]
-    _record_times(sold_task, trace, ledger)
-    sold_task.failures = [
-        *_course_failures(task, trace, sold_task),
-        *_result_failures(sold_task, trace, last_state, run),
-    ]
+    sold = SoldTask("0x" + task_id.hex(), killed, root=str(result["root"]), grains=people.gains)
+    sold.milestones_counted = len(trace.all(MilestoneCounted))
+    sold.auctions = 1 + len(trace.all(TaskReopened))
+    sold.outcomes = [settlement.outcome.name for _, settlement in trace.all(SlotSettled)]
+    _record_times(sold, trace, ledger)
+    sold.failures = [*_course_failures(task, trace, sold), *_result_failures(sold, trace, last_state, run)]
     money_sums = ledger.sums.get(task_id)
-    sold_task.failures += ["the chain has no such task"] if money_sums is None else money_sums.wrong
-    sold_task.failures += people.wrong(ledger)
-    return sold_task
+    sold.failures += ["the chain has no such task"] if money_sums is None else money_sums.wrong
+    sold.failures += people.wrong(ledger)
+    return sold
 
 
 def unverified_rows(rows: Sequence[Mapping[str, Any]], auctions: int) -> list[str]:
     """Return what `ogpu task verify` cannot confirm; of auctions before the last the chain does not keep the slots."""
-    earlier_auctions = {f"auction {auction_number}" for auction_number in range(1, auctions)}
+    earlier_auctions = {f"auction {auction}" for auction in range(1, auctions)}
     return [
         f"`ogpu task verify` compares no {row['what']}"
         for row in rows
@@ -250,19 +240,19 @@ def unverified_rows(rows: Sequence[Mapping[str, Any]], auctions: int) -> list[st
     ]
 
 
-def _record_times(sold_task: SoldTask, trace: EventTrace, ledger: TaskLedger) -> None:
+def _record_times(sold: SoldTask, trace: EventTrace, ledger: TaskLedger) -> None:
     """Record slots and seconds, by the blocks' timestamps."""
     submission, bids_closing = trace.first(TaskSubmitted), trace.first(BidsClosed)
     run_start, task_end = trace.first(TaskRunning), trace.first(TaskEnded)
     if submission is None or bids_closing is None or run_start is None or task_end is None:
         return
     started = ledger.moments[submission[0]]
-    sold_task.seconds_until_running = round(ledger.moments[run_start[0]] - started, 1)
-    sold_task.seconds_until_paid = round(ledger.moments[task_end[0]] - started, 1)
-    sold_task.slots_after_reveals = run_start[0] - bids_closing[1].reveal_until
+    sold.seconds_until_running = round(ledger.moments[run_start[0]] - started, 1)
+    sold.seconds_until_paid = round(ledger.moments[task_end[0]] - started, 1)
+    sold.slots_after_reveals = run_start[0] - bids_closing[1].reveal_until
 
 
-def _course_failures(task: AuctionedTask, trace: EventTrace, sold_task: SoldTask) -> Iterator[str]:
+def _course_failures(task: AuctionedTask, trace: EventTrace, sold: SoldTask) -> Iterator[str]:
     """Judge bids, awards, milestones and outcomes."""
     bids_closing = trace.first(BidsClosed)
     bids_until = 0 if bids_closing is None else bids_closing[0]
@@ -273,25 +263,25 @@ def _course_failures(task: AuctionedTask, trace: EventTrace, sold_task: SoldTask
         yield f"{len(committed_bids)} bids were committed to and {len(opened_bids)} opened, instead of {BID_COUNT} each"
     burned_bids = [event for _, event in trace.all(BidEnded) if event.burned]
     yield from (f"the bid of 0x{event.provider.hex()} burned {event.burned} grains" for event in burned_bids)
-    outcomes_of_slots = ["ON_TIME" if outcome in DONE_OUTCOMES else outcome for outcome in sold_task.outcomes]
+    outcomes_of_slots = ["ON_TIME" if outcome in DONE_OUTCOMES else outcome for outcome in sold.outcomes]
     if tuple(outcomes_of_slots) != task.legs:
-        yield f"its slots ended as {sold_task.outcomes}, and {list(task.legs)} was to come"
-    if sold_task.auctions != task.auctions:
-        yield f"it was auctioned {sold_task.auctions} times, instead of {task.auctions}"
+        yield f"its slots ended as {sold.outcomes}, and {list(task.legs)} was to come"
+    if sold.auctions != task.auctions:
+        yield f"it was auctioned {sold.auctions} times, instead of {task.auctions}"
     task_endings = trace.all(TaskEnded)
     if len(task_endings) != 1 or task_endings[0][1].outcome.name not in DONE_OUTCOMES:
         yield f"it ended as {[event.outcome.name for _, event in task_endings]}"
-    if not sold_task.milestones_counted:
+    if not sold.milestones_counted:
         yield "no milestone counted"
     settled_slots = [event for _, event in trace.all(SlotSettled)]
-    if sold_task.killed and not (len(settled_slots) > 1 and all(event.earned for event in settled_slots)):
+    if sold.killed and not (len(settled_slots) > 1 and all(event.earned for event in settled_slots)):
         yield "the killed provider had no milestone behind it, or no work left"
     # A gang counts on different providers, and a killed one must not win the rest of its task.
     if len({event.provider for _, event in trace.all(SlotStarted)}) != len(task.legs):
         yield "the killed provider, or a partner, has more than one of its slots"
 
 
-def _result_failures(sold_task: SoldTask, trace: EventTrace, last_state: bytes, run: UndisturbedRun) -> Iterator[str]:
+def _result_failures(sold: SoldTask, trace: EventTrace, last_state: bytes, run: UndisturbedRun) -> Iterator[str]:
     """Compare the result with the undisturbed run's."""
     stated_roots = {statement.result.root for _, statement in trace.all(ResultStated)}
     if stated_roots != {run.root}:
@@ -299,8 +289,8 @@ def _result_failures(sold_task: SoldTask, trace: EventTrace, last_state: bytes, 
             f"roots {sorted(stated_root.hex() for stated_root in stated_roots)} were stated, and "
             f"{run.root.hex()} is right"
         )
-    if sold_task.root != "0x" + run.root.hex():
-        yield f"`ogpu task result` shows the root {sold_task.root}, and 0x{run.root.hex()} is right"
+    if sold.root != "0x" + run.root.hex():
+        yield f"`ogpu task result` shows the root {sold.root}, and 0x{run.root.hex()} is right"
     if last_state != run.last_state:
         yield "the last state is not that of the undisturbed run"
 

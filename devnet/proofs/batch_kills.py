@@ -121,9 +121,7 @@ class BatchKilling:
 
     def _finished(self) -> int:
         """Return the number of requests recorded as finished, and count repeated records."""
-        request_indices = Counter(
-            request_index for record_path in self._batches.glob("*") for request_index, _ in records_in(record_path)
-        )
+        request_indices = Counter(index for path in self._batches.glob("*") for index, _ in records_in(path))
         if request_indices:
             self._killed_batch.finished, self._killed_batch.repeated = (
                 len(request_indices),
@@ -137,22 +135,22 @@ class BatchKilling:
 
     def _kill_victim(self, kill_moment: str) -> None:
         self._killed_batch.kills[kill_moment] = self._finished()
-        finished_text = f"{self._killed_batch.kills[kill_moment]:,} requests were finished"
-        self._stage.kill_and_restart(VICTIM_NAME, f"({kill_moment}, {finished_text})")
+        finished = f"{self._killed_batch.kills[kill_moment]:,} requests were finished"
+        self._stage.kill_and_restart(VICTIM_NAME, f"({kill_moment}, {finished})")
 
     async def _to_the_end(self, chain: ChainClient) -> None:
         """Kill at the chain's stages, and record the final state."""
         self._killed_batch.posted = await chain.read(
             InferenceMarket.post_counts, keypair_from_suri(CUSTOMER_KEY).account
         )
-        unit_id, started, collateral_held = await _customer_unit_id(chain), time.monotonic(), 0
+        unit_id, started, collateral = await _customer_unit_id(chain), time.monotonic(), 0
         while time.monotonic() < started + WAIT_SECONDS:
             self._finished()
             status = await market_reads.unit(chain, unit_id)
             if status is None:
                 raise DevnetError("the chain does not know the unit")
-            collateral_held = max(collateral_held, *(racer.collateral for racer in status.unit.racers), 0)
-            if self._is_over(status.unit, collateral_held):
+            collateral = max(collateral, *(racer.collateral for racer in status.unit.racers), 0)
+            if self._is_over(status.unit, collateral):
                 return
             check = await market_reads.check(chain, unit_id)
             self._strike_if_due(status.unit, None if check is None else check.stage)
@@ -165,7 +163,7 @@ class BatchKilling:
             if is_due and kill_moment not in self._killed_batch.kills:
                 self._kill_victim(kill_moment)
 
-    def _is_over(self, record: Unit, collateral_held: int) -> bool:
+    def _is_over(self, record: Unit, collateral: int) -> bool:
         if record.state in (UnitState.QUEUED, UnitState.RACING, UnitState.JUDGING) or record.is_watched:
             return False
         winner, batch = winner_of(record), self._killed_batch
@@ -178,7 +176,7 @@ class BatchKilling:
             bool(record.leaf_audit_ppm),
             record.attempt,
         )
-        batch.collateral_lost = collateral_held - (0 if winner is None else winner.collateral)
+        batch.collateral_lost = collateral - (0 if winner is None else winner.collateral)
         return True
 
 

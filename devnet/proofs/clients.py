@@ -126,34 +126,32 @@ def _run_client(client_command: Sequence[str], working_folder: Path | None = Non
         "sr25519": keypair_from_suri("//Alice", Scheme.SR25519),
         "ed25519": Keypair.from_seed(Scheme.ED25519, os.urandom(32)),
     }
-    step_rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     # Errors go to a file: a full pipe without a reader would block the client.
-    with tempfile.TemporaryFile("w+") as error_file:
-        client_process = subprocess.Popen(
-            client_command, cwd=working_folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=error_file,
+    with tempfile.TemporaryFile("w+") as errors:
+        client = subprocess.Popen(
+            client_command, cwd=working_folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
             text=True, env=processes.source_path(),
         )  # fmt: skip
-        assert client_process.stdin is not None  # both are pipes
-        assert client_process.stdout is not None
+        assert client.stdin is not None  # both are pipes
+        assert client.stdout is not None
         # Reading the client's lines blocks, so a hung client is killed from another thread.
-        watchdog = Timer(CLIENT_SECONDS, client_process.kill)
+        watchdog = Timer(CLIENT_SECONDS, client.kill)
         watchdog.start()
-        for line in client_process.stdout:
+        for line in client.stdout:
             output_row = json.loads(line)
             if "step" in output_row:
-                step_rows.append(output_row)
-                print(
-                    "  " + "  ".join(f"{row_key} {row_value}" for row_key, row_value in output_row.items()), flush=True
-                )
+                rows.append(output_row)
+                print("  " + "  ".join(f"{key} {value}" for key, value in output_row.items()), flush=True)
             else:
-                client_process.stdin.write(json.dumps(_answer_question(output_row, keys_by_scheme)) + "\n")
-                client_process.stdin.flush()
-        exit_status = client_process.wait()
+                client.stdin.write(json.dumps(_answer_question(output_row, keys_by_scheme)) + "\n")
+                client.stdin.flush()
+        status = client.wait()
         watchdog.cancel()
-        error_file.seek(0)
-        error_text = error_file.read().strip()[-600:]
-    is_passed = [row["step"] for row in step_rows] == EXPECTED_STEPS and exit_status == 0
-    return RanClient(PASSED_RESULT if is_passed else f"failed with status {exit_status}: {error_text}", step_rows)
+        errors.seek(0)
+        error_text = errors.read().strip()[-600:]
+    is_passed = [row["step"] for row in rows] == EXPECTED_STEPS and status == 0
+    return RanClient(PASSED_RESULT if is_passed else f"failed with status {status}: {error_text}", rows)
 
 
 def _answer_question(question: dict[str, str], keys_by_scheme: dict[str, Keypair]) -> dict[str, Any]:
@@ -172,12 +170,10 @@ CLIENT_RUNNERS: dict[str, Callable[[str], RanClient]] = {
 
 def figures(facts_by_scenario: Mapping[str, RanClient]) -> str:
     """Return the line of figures."""
-    passed_names = [
-        client_name for client_name, ran_client in facts_by_scenario.items() if ran_client.result == PASSED_RESULT
-    ]
+    passed_names = [client for client, ran_client in facts_by_scenario.items() if ran_client.result == PASSED_RESULT]
     other_results = [
-        f"{client_name} ({ran_client.result})"
-        for client_name, ran_client in facts_by_scenario.items()
+        f"{client} ({ran_client.result})"
+        for client, ran_client in facts_by_scenario.items()
         if ran_client.result != PASSED_RESULT
     ]
     return "; ".join(

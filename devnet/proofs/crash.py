@@ -55,8 +55,8 @@ def strike_and_judge(stage: ObservedStage) -> Report:
 
 async def _strike_under_load(stage: ObservedStage) -> Report:
     """Run the calm phase and the strikes under load, and return the report."""
-    proof_options, narrator = stage.options, stage.narrator
-    load, random_source = TransferLoad(), random.Random(proof_options.seed)
+    options, narrator = stage.options, stage.narrator
+    load, random_source = TransferLoad(), random.Random(options.seed)
     devnet = StruckDevnet(stage.devnet, random_source, ObservedFinals(), layout.genesis_hash(stage.devnet))
     sending_task = asyncio.create_task(send_transfers(stage.devnet, load, random_source))
     watching_task = asyncio.create_task(devnet.observed.watch(stage.devnet))
@@ -65,40 +65,37 @@ async def _strike_under_load(stage: ObservedStage) -> Report:
         # Measured before the strikes: afterwards, blocks wait for nodes that restart.
         calm_latency = await measure_latencies(stage.devnet, CONSENSUS["devnet"].slot_ms, CALM_SECONDS)
         narrator.line(f"calm: {calm_latency.line()}")
-        strike_report = await _run_strikes(devnet, deal_kinds(proof_options.kills, random_source), narrator)
+        report = await _run_strikes(devnet, deal_kinds(options.kills, random_source), narrator)
     finally:
-        for background_task in (sending_task, watching_task):
-            background_task.cancel()
+        for background in (sending_task, watching_task):
+            background.cancel()
         await asyncio.gather(sending_task, watching_task, return_exceptions=True)
     return {
-        "seed": proof_options.seed,
-        "kills": proof_options.kills,
-        "kinds": {
-            strike_kind: Counter(row["kind"] for row in strike_report["strikes"])[strike_kind]
-            for strike_kind in STRIKES_BY_KIND
-        },
+        "seed": options.seed,
+        "kills": options.kills,
+        "kinds": {kind: Counter(row["kind"] for row in report["strikes"])[kind] for kind in STRIKES_BY_KIND},
         "latency": calm_latency.figures(),
         "latency_line": calm_latency.line(),
         "transfers_included": load.included,
         "transfers_retried": load.retried,
         "open_votes": devnet.open_votes,
-        **strike_report,
-        **await _judge_blocks(stage.devnet, devnet.observed, are_back=not strike_report["not_started"]),
+        **report,
+        **await _judge_blocks(stage.devnet, devnet.observed, are_back=not report["not_started"]),
     }
 
 
-async def _run_strikes(devnet: StruckDevnet, strike_kinds: Sequence[str], narrator: Narrator) -> Report:
+async def _run_strikes(devnet: StruckDevnet, kinds: Sequence[str], narrator: Narrator) -> Report:
     """Strike until done, or until a node does not return. Then wait for the chain to continue."""
     strikes_done: list[Report] = []
     not_started: list[str] = []
     final_height = 0
     try:
         await devnet.copy_databases()
-        for strike_number, strike_kind in enumerate(strike_kinds, 1):
+        for strike, kind in enumerate(kinds, 1):
             victim = devnet.random_source.choice(devnet.devnet.members)
-            strikes_done.append({"kind": strike_kind, "victim": victim.name})
-            narrator.line(f"strike {strike_number}/{len(strike_kinds)}: {strike_kind}, {victim.name}")
-            await devnet.strike(strike_kind, victim)
+            strikes_done.append({"kind": kind, "victim": victim.name})
+            narrator.line(f"strike {strike}/{len(kinds)}: {kind}, {victim.name}")
+            await devnet.strike(kind, victim)
         await devnet.wait_for_all()
         final_height = await devnet.highest_final()
         await network.ready(devnet.devnet, BACK_SECONDS, final=final_height + GOES_ON_BLOCKS)
@@ -108,32 +105,30 @@ async def _run_strikes(devnet: StruckDevnet, strike_kinds: Sequence[str], narrat
     return {"strikes": strikes_done, "not_started": not_started, "height_after_strikes": final_height}
 
 
-async def _judge_blocks(devnet: Devnet, observed_finals: ObservedFinals, *, are_back: bool) -> Report:
+async def _judge_blocks(devnet: Devnet, finals: ObservedFinals, *, are_back: bool) -> Report:
     """Compare the nodes block by block with each other, and with their earlier reports of final blocks."""
     # A node that is down cannot be asked for its blocks.
     if not are_back:
-        return {"height": 0, "different_blocks": [], "lost_finals": observed_finals.lost}
+        return {"height": 0, "different_blocks": [], "lost_finals": finals.lost}
     final_height, different_heights = await compare_final_blocks(devnet)
     return {
         "height": final_height,
         "different_blocks": different_heights,
-        "lost_finals": observed_finals.lost + await lost_finals(devnet, observed_finals),
+        "lost_finals": finals.lost + await lost_finals(devnet, finals),
     }
 
 
 def _judge_signatures(devnet: Devnet, report: Report, height_before: int) -> Report:
     """Compare the observed signatures with the nodes' records, and list the validators without votes above a height."""
-    observed_votes = report.pop("votes")
-    awake_voters = {voter_key for voter_key, _, _, _, vote_height, _ in observed_votes if vote_height > height_before}
+    votes = report.pop("votes")
+    awake_voters = {voter for voter, _, _, _, vote_height, _ in votes if vote_height > height_before}
     member_names = [member.name for member in devnet.members]
     return {
         "observer": report,
         "conflicting_signatures": report["conflicts"],
-        "unrecorded_votes": missing_records(devnet, observed_votes),
+        "unrecorded_votes": missing_records(devnet, votes),
         "silent": [
-            validator_name
-            for validator_name in member_names
-            if dev_accounts.key(validator_name, dev_accounts.SESSION).hex() not in awake_voters
+            name for name in member_names if dev_accounts.key(name, dev_accounts.SESSION).hex() not in awake_voters
         ],
     }
 
@@ -159,9 +154,9 @@ def _failures(report: Report) -> list[str]:
 def figures(facts_by_scenario: Mapping[str, Report]) -> str:
     """Return the line of figures."""
     report = facts_by_scenario["storm"]
-    strike_kinds = ", ".join(f"{kind_count} {strike_kind}" for strike_kind, kind_count in report["kinds"].items())
+    kinds = ", ".join(f"{kind_count} {kind}" for kind, kind_count in report["kinds"].items())
     return (
-        f"{len(report['strikes'])} of {report['kills']} kills ({strike_kinds}; seed "
+        f"{len(report['strikes'])} of {report['kills']} kills ({kinds}; seed "
         f"{report['seed']}), "
         f"{report['open_votes']} open votes on the disks of the killed, "
         f"{len(report['conflicting_signatures'])} "

@@ -96,8 +96,8 @@ class StruckDevnet:
             member.name for member in members if processes.running(node_process(self.devnet, member)) is None
         ]
         if ended_names:
-            log_path = node_process(self.devnet, self.devnet.member(ended_names[0])).log
-            raise DevnetError(f"{', '.join(ended_names)} ended by itself; {log_path} ends:\n{network.tail(log_path)}")
+            log = node_process(self.devnet, self.devnet.member(ended_names[0])).log
+            raise DevnetError(f"{', '.join(ended_names)} ended by itself; {log} ends:\n{network.tail(log)}")
         # Validators once locked up because a purge or a detour removed the block of an open vote. Blind strikes hit
         # that case one time in sixteen.
         if may_aim and self.random_source.random() < AIMED_SHARE:
@@ -192,14 +192,14 @@ async def _start_behind(devnet: StruckDevnet, victim: NodeLayout) -> None:
 async def follow_keyless(devnet: StruckDevnet, victim: NodeLayout) -> None:
     """Kill one node, let it follow the chain without its key for some blocks, and kill it in that role too."""
     await devnet.kill_together(victim)
-    follower_process = node_process(devnet.devnet, replace(victim, is_validator=False))
-    processes.start(follower_process)
+    follower = node_process(devnet.devnet, replace(victim, is_validator=False))
+    processes.start(follower)
     await network.ready(
         devnet.devnet,
         BACK_SECONDS,
         final=await devnet.highest_final() + devnet.random_source.randint(1, DETOUR_BLOCKS_MAX),
     )
-    processes.kill(follower_process)
+    processes.kill(follower)
     await devnet.wait_randomly()
     devnet.start(victim)
 
@@ -222,7 +222,7 @@ def deal_kinds(strike_count: int, random_source: Random) -> list[str]:
     """Return `count` kinds in random order, all equally often up to one."""
     first_kinds = list(STRIKES_BY_KIND)
     random_source.shuffle(first_kinds)
-    dealt_kinds = [first_kinds[strike_number % len(first_kinds)] for strike_number in range(strike_count)]
+    dealt_kinds = [first_kinds[strike % len(first_kinds)] for strike in range(strike_count)]
     random_source.shuffle(dealt_kinds)
     return dealt_kinds
 

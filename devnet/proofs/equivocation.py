@@ -56,16 +56,16 @@ def with_offender(proof_run: ProofRun) -> Iterator[Devnet]:
 
 
 async def _watch_slash(devnet: Devnet) -> Report:
-    offender_stash = dev_accounts.stash(OFFENDER_NAME)
+    offender = dev_accounts.stash(OFFENDER_NAME)
     async with await ChainClient.connect(devnet.members[0].rpc_url) as chain:
-        stake_before = await chain.read(TrustStake.bonds, offender_stash, at=await block_hash(chain, 0))
-        proven_offence, height = await _first_event(chain, OffenceProven, offender_stash)
-        slash_taken, _ = await _first_event(chain, SlashTaken, offender_stash, height)  # an era later
+        stake_before = await chain.read(TrustStake.bonds, offender, at=await block_hash(chain, 0))
+        proven_offence, height = await _first_event(chain, OffenceProven, offender)
+        slash_taken, _ = await _first_event(chain, SlashTaken, offender, height)  # an era later
         final_block = await chain.finalized()
-        stake_after = await chain.read(TrustStake.bonds, offender_stash, at=final_block)
+        stake_after = await chain.read(TrustStake.bonds, offender, at=final_block)
         report: Report = {
             "block": height,
-            "offender": ss58(offender_stash),
+            "offender": ss58(offender),
             "reporter": ss58(proven_offence.reporter),
             "validators": [member.name for member in devnet.members],
             "slot": proven_offence.at,
@@ -73,7 +73,7 @@ async def _watch_slash(devnet: Devnet) -> Report:
             "slashed_grains": slash_taken.amount,
             "stake_before": stake_before,
             "stake_after": stake_after,
-            "tombstoned": await chain.read(TrustStake.tombstones, offender_stash, at=final_block) is not None,
+            "tombstoned": await chain.read(TrustStake.tombstones, offender, at=final_block) is not None,
             "others_tombstoned": await _other_tombstones(chain, devnet, final_block),
         }
         report["blocks_after"] = await _blocks_after(chain, height)
@@ -81,14 +81,14 @@ async def _watch_slash(devnet: Devnet) -> Report:
 
 
 async def _first_event(
-    chain: ChainClient, event_type: type[LedgerEvent], offender_stash: bytes, seen_height: int = 0
+    chain: ChainClient, event_type: type[LedgerEvent], offender: bytes, seen_height: int = 0
 ) -> tuple[LedgerEvent, int]:
     """Return the first event of a kind about the offender above a height of the final chain, with its height."""
     deadline = time.monotonic() + PROOF_SECONDS
     while time.monotonic() < deadline:
         async for height, _, chain_events in final_blocks(chain, seen_height + 1):
             for event in chain_events:
-                if isinstance(event, event_type) and getattr(event, "offender", None) == offender_stash:
+                if isinstance(event, event_type) and getattr(event, "offender", None) == offender:
                     return event, height
             seen_height = height
         await asyncio.sleep(POLL_SECONDS)
@@ -121,7 +121,7 @@ def _failures(report: Report) -> list[str]:
         "the offender is not tombstoned": report["tombstoned"],
         "another validator is tombstoned": report["others_tombstoned"] == 0,
         "no author attached it": report["reporter"]
-        in [ss58(dev_accounts.stash(validator_name)) for validator_name in report["validators"]],
+        in [ss58(dev_accounts.stash(name)) for name in report["validators"]],
         "blocks did not go on": report["blocks_after"] >= BLOCKS_AFTER,
     }
     return [failure for failure, is_met in requirements.items() if not is_met]

@@ -117,7 +117,7 @@ class Customer:
         self._line_count: int = stage.options.lines
         self._random_source = random.Random(stage.options.seed)
         self._results, self._postings, self._log_path = (
-            devnet.folder / file_name for file_name in ("results.jsonl", "postings", "ogpu.log")
+            devnet.folder / name for name in ("results.jsonl", "postings", "ogpu.log")
         )
         prompts_file = purchase.write_prompts(
             stage, "requests", [f"n{line_number} =" for line_number in range(self._line_count)]
@@ -168,38 +168,38 @@ class Customer:
         """Run the command until the goal is reached, and kill it. Return False if it ended first."""
         with self._log_path.open("ab") as log_file:
             arguments = ("--url", self._stage.url, "unit", "post", *self._arguments)
-            ogpu_process = programs.started(
+            process = programs.started(
                 "ogpu", *arguments, keyring=self._stage.devnet.keyring, output=log_file, errors=log_file
             )
             try:
-                return self._is_killed_at_goal(ogpu_process, file_sale, kill_goal)
+                return self._is_killed_at_goal(process, file_sale, kill_goal)
             finally:
-                ogpu_process.kill()
-                ogpu_process.wait()
+                process.kill()
+                process.wait()
 
     def _is_killed_at_goal(
-        self, ogpu_process: subprocess.Popen[str], file_sale: FileSale, kill_goal: tuple[int, float] | None
+        self, process: subprocess.Popen[str], file_sale: FileSale, kill_goal: tuple[int, float] | None
     ) -> bool:
         deadline = time.monotonic() + WAIT_SECONDS
-        while ogpu_process.poll() is None and not (kill_goal is not None and self._is_reached(kill_goal)):
+        while process.poll() is None and not (kill_goal is not None and self._is_reached(kill_goal)):
             if time.monotonic() > deadline:
                 raise DevnetError(
                     f"`ogpu unit post` is not done after {WAIT_SECONDS:.0f} s; {self._log_path} says how far it is"
                 )
             time.sleep(POLL_SECONDS)
-        if kill_goal is not None and ogpu_process.poll() is None:
+        if kill_goal is not None and process.poll() is None:
             time.sleep(
                 self._random_source.random() * (4.0 if kill_goal == (0, 0.0) else 1.0)
             )  # anywhere in what comes next
-            ogpu_process.send_signal(signal.SIGKILL)
+            process.send_signal(signal.SIGKILL)
             # The command may have ended just before the signal.
-            if ogpu_process.wait() == -signal.SIGKILL:
+            if process.wait() == -signal.SIGKILL:
                 file_sale.kills.append(self._kill_record())
                 self._stage.narrator.line(f"killed: {file_sale.kills[-1]}")
                 return True
-        if ogpu_process.returncode:
+        if process.returncode:
             raise DevnetError(
-                f"`ogpu unit post` ended with status {ogpu_process.returncode}; its last words are in {self._log_path}"
+                f"`ogpu unit post` ended with status {process.returncode}; its last words are in {self._log_path}"
             )
         return False
 
@@ -209,15 +209,15 @@ class Customer:
         if answered_share:
             answered_lines = 0 if record is None else sum(map(sum, record.written.values()))
             return answered_lines >= answered_share * self._line_count
-        units_on_way, noted_units = self._units_sent(), 0 if record is None else len(record.posted)
-        return not units_sent or (units_on_way > 0 and units_on_way + noted_units >= units_sent)
+        units_on_way, noted = self._units_sent(), 0 if record is None else len(record.posted)
+        return not units_sent or (units_on_way > 0 and units_on_way + noted >= units_sent)
 
     def _kill_record(self) -> FileKill:
         record, units_sent = self._batch_record(), self._units_sent()
-        noted_units = 0 if record is None else len(record.posted)
+        noted = 0 if record is None else len(record.posted)
         answered_lines = 0 if record is None else sum(map(sum, record.written.values()))
-        activity = "posting" if units_sent else "following" if noted_units else "preparing"
-        return FileKill(activity, units_sent, noted_units, answered_lines)
+        activity = "posting" if units_sent else "following" if noted else "preparing"
+        return FileKill(activity, units_sent, noted, answered_lines)
 
     def _batch_record(self) -> BatchRecord | None:
         batch_records = runs_of(self._postings)
@@ -260,8 +260,8 @@ class Customer:
         return records
 
 
-def _json_rows(rows_path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in rows_path.read_text(encoding="utf-8").splitlines()]
+def _json_rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def figures(facts_by_scenario: Mapping[str, FileSale]) -> str:

@@ -154,14 +154,8 @@ def judge_roll_call(
 
 def _failures_of_provider(trace: EventTrace, provider: CalledProvider, bond_grains: int) -> list[str]:
     device_id, role = provider.device, provider.role
-    event_counts = {
-        fact_name: event_count_of(trace, event_type, device_id) for fact_name, event_type in EVENTS_ONCE.items()
-    }
-    failures = [
-        f"{fact_name} {event_count} times, not once"
-        for fact_name, event_count in event_counts.items()
-        if event_count != 1
-    ]
+    event_counts = {fact: event_count_of(trace, event_type, device_id) for fact, event_type in EVENTS_ONCE.items()}
+    failures = [f"{fact} {events} times, not once" for fact, events in event_counts.items() if events != 1]
     # The killed daemon must resume from its record, and not compute the chain again.
     if provider.begun_count != 1:
         failures.append(f"its chain was computed {provider.begun_count} times, not once")
@@ -178,10 +172,10 @@ def _failures_of_provider(trace: EventTrace, provider: CalledProvider, bond_grai
         failures.append(f"it lost {lost_grains} of {bond_grains} grains, not {expected_loss}")
     if bool(drawn_units) != role.may_work:
         failures.append(f"it was drawn for {drawn_units} units")
-    for fact_name, program_output in (("status", provider.why_no_work), ("doctor", provider.diagnosis)):
+    for fact, output in (("status", provider.why_no_work), ("doctor", provider.diagnosis)):
         # Honest devices must not be told that they have no work: operators would search a fault that is none.
-        if bool(program_output) == role.may_work or (program_output and "has proven" not in program_output):
-            failures.append(f"{fact_name} says of it: {program_output}")
+        if bool(output) == role.may_work or (output and "has proven" not in output):
+            failures.append(f"{fact} says of it: {output}")
     return failures
 
 
@@ -222,11 +216,7 @@ class HeldRollCall:
         narrator = self.stage.narrator
         self.stage.ask(self._read_devices)
         self.stage.restart(
-            {
-                provider_name: "made-up-rows"
-                for provider_name, role in ROLES_BY_PROVIDER.items()
-                if role is RollCallPart.LIAR
-            }
+            {name: "made-up-rows" for name, role in ROLES_BY_PROVIDER.items() if role is RollCallPart.LIAR}
         )
         narrator.line("Enrol: four devices, each with a bond")
         _for_all_providers(self._enrol_device)
@@ -243,9 +233,7 @@ class HeldRollCall:
         self.block_follower.read_on()
         self.providers = _for_all_providers(self._called_provider)
         narrator.line("Withdraw: bonds come back, but for the liar's")
-        _for_all_providers(
-            lambda provider_name: self._run_as_stash(provider_name, "withdraw", self._device_prefix(provider_name))
-        )
+        _for_all_providers(lambda name: self._run_as_stash(name, "withdraw", self._device_prefix(name)))
         self.block_follower.read_on()
         return CalledDevices(
             [DeviceFigures.of(self.trace, provider) for provider in self.providers],
@@ -257,26 +245,22 @@ class HeldRollCall:
             self.trace.happened.append((height, event))
 
     async def _read_devices(self, chain: ChainClient) -> None:
-        for provider_name in ROLES_BY_PROVIDER:
-            (status,) = await market_reads.devices_of(chain, dev_accounts.stash(provider_name))
-            self.devices_by_name[provider_name] = status.id
+        for name in ROLES_BY_PROVIDER:
+            (status,) = await market_reads.devices_of(chain, dev_accounts.stash(name))
+            self.devices_by_name[name] = status.id
 
-    def _enrol_device(self, provider_name: str) -> None:
-        work_size = LITTLE_WORK if ROLES_BY_PROVIDER[provider_name] is RollCallPart.WEAK else FULL_WORK
-        self._run_as_stash(provider_name, "enrol", self._device_prefix(provider_name), "--work", work_size, "--yes")
-        enrolment = self.stage.ask(lambda chain: chain.read(Capacity.enrolments, self.devices_by_name[provider_name]))
-        self.bonds_by_device[self.devices_by_name[provider_name]] = 0 if enrolment is None else int(enrolment.bond)
+    def _enrol_device(self, name: str) -> None:
+        work_size = LITTLE_WORK if ROLES_BY_PROVIDER[name] is RollCallPart.WEAK else FULL_WORK
+        self._run_as_stash(name, "enrol", self._device_prefix(name), "--work", work_size, "--yes")
+        enrolment = self.stage.ask(lambda chain: chain.read(Capacity.enrolments, self.devices_by_name[name]))
+        self.bonds_by_device[self.devices_by_name[name]] = 0 if enrolment is None else int(enrolment.bond)
 
     def _run_roll_call(self) -> None:
         trace, narrator = self.trace, self.stage.narrator
         self.block_follower.until("a roll call", lambda: bool(trace.all(ev.RollCalled)), BLOCKS_MAX)
-        for provider_name in (
-            provider_name for provider_name, role in ROLES_BY_PROVIDER.items() if role is RollCallPart.KILLED
-        ):
-            self.block_follower.until(
-                f"the commit of {provider_name}", partial(self._has_committed, provider_name), COMMIT_BLOCKS_MAX
-            )
-            self.stage.kill_and_restart(provider_name, "after its commit")
+        for name in (name for name, role in ROLES_BY_PROVIDER.items() if role is RollCallPart.KILLED):
+            self.block_follower.until(f"the commit of {name}", partial(self._has_committed, name), COMMIT_BLOCKS_MAX)
+            self.stage.kill_and_restart(name, "after its commit")
         all_devices = set(self.devices_by_name.values())
         self.block_follower.until(
             "that all have shown their rows",
@@ -295,41 +279,41 @@ class HeldRollCall:
             "the end of the roll call", lambda: self.block_follower.next_height > end_height, times.CALL_BLOCKS
         )
 
-    def _telemetry_count(self, provider_name: str, event_name: str) -> int:
+    def _telemetry_count(self, name: str, event_name: str) -> int:
         """Return the number of a daemon's events of a kind."""
-        return sum(row["event"] == event_name for row in self.stage.telemetry(provider_name))
+        return sum(row["event"] == event_name for row in self.stage.telemetry(name))
 
-    def _has_committed(self, provider_name: str) -> bool:
-        return self._telemetry_count(provider_name, "roll_call_commit") > 0
+    def _has_committed(self, name: str) -> bool:
+        return self._telemetry_count(name, "roll_call_commit") > 0
 
-    def _called_provider(self, provider_name: str) -> CalledProvider:
+    def _called_provider(self, name: str) -> CalledProvider:
         """Return a provider with its own programs' output about its device."""
-        device_id, device_hex = self.devices_by_name[provider_name], f"0x{self.devices_by_name[provider_name].hex()}"
-        rows = json.loads(self.stage.provider(provider_name, "status", is_shown=False))["devices"]
+        device_id, device_hex = self.devices_by_name[name], f"0x{self.devices_by_name[name].hex()}"
+        rows = json.loads(self.stage.provider(name, "status", is_shown=False))["devices"]
         (device_row,) = (device_row for device_row in rows if device_row["device"] == device_hex)
         doctor_sentences: list[str] = []
-        if not ROLES_BY_PROVIDER[provider_name].may_work:  # it takes long, and exits with 1 after any problem
-            arguments = (*self.stage.provider_words(provider_name), "doctor", "--sandbox", "none")
-            _, doctor_output = programs.tried("ogpu-provider", *arguments, keyring=self.stage.devnet.keyring)
+        if not ROLES_BY_PROVIDER[name].may_work:  # it takes long, and exits with 1 after any problem
+            arguments = (*self.stage.provider_words(name), "doctor", "--sandbox", "none")
+            _, output = programs.tried("ogpu-provider", *arguments, keyring=self.stage.devnet.keyring)
             doctor_sentences = [
-                row["says"] for row in json.loads(doctor_output or "[]") if row["check"].endswith("at roll calls")
+                row["says"] for row in json.loads(output or "[]") if row["check"].endswith("at roll calls")
             ]
-        begun_count = self._telemetry_count(provider_name, "roll_call")
+        begun_count = self._telemetry_count(name, "roll_call")
         return CalledProvider(
-            provider_name,
-            ROLES_BY_PROVIDER[provider_name],
+            name,
+            ROLES_BY_PROVIDER[name],
             device_id,
             begun_count,
             device_row["why_no_work"],
             doctor_sentences[0] if doctor_sentences else None,
         )
 
-    def _device_prefix(self, provider_name: str) -> str:
-        return f"0x{self.devices_by_name[provider_name].hex()[:12]}"
+    def _device_prefix(self, name: str) -> str:
+        return f"0x{self.devices_by_name[name].hex()[:12]}"
 
-    def _run_as_stash(self, provider_name: str, *arguments: str) -> None:
+    def _run_as_stash(self, name: str, *arguments: str) -> None:
         """Run a command of the stash, which waits until its calls are final."""
-        self.stage.provider(provider_name, *arguments, "--key", f"//{provider_name}")
+        self.stage.provider(name, *arguments, "--key", f"//{name}")
 
 
 def _for_all_providers(provider_action: Callable[[str], ResultT]) -> list[ResultT]:
@@ -341,10 +325,10 @@ def _for_all_providers(provider_action: Callable[[str], ResultT]) -> list[Result
 
 def call_early(proof_run: ProofRun, devnet: Devnet) -> None:
     """Put the first roll call's block into the chain's specification, before any process starts."""
-    chain_spec = load_spec(devnet.chain_spec.read_bytes())
+    spec = load_spec(devnet.chain_spec.read_bytes())
     planned_entry = {storage_prefix("Capacity", "NextRollCall"): codec(U32).encode(proof_run.options.first_call)}
     # A patch cannot set a single storage entry, so the specification takes the raw form.
-    early_spec = replace(chain_spec, patch=None, raw=genesis_state(chain_spec) | planned_entry)
+    early_spec = replace(spec, patch=None, raw=genesis_state(spec) | planned_entry)
     devnet.chain_spec.write_text(to_json(early_spec), encoding="utf-8")
 
 

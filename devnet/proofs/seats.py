@@ -157,10 +157,10 @@ class Operator:
             seat_before is not None and current_seat is not None and current_seat.session_key != seat_before.session_key
         )
 
-    async def has_caught_up(self, machine_name: str) -> bool:
+    async def has_caught_up(self, machine: str) -> bool:
         """Return whether a machine has the last final block, or nearly."""
         try:
-            async with await ChainClient.connect(self.devnet.member(machine_name).rpc_url) as machine_client:
+            async with await ChainClient.connect(self.devnet.member(machine).rpc_url) as machine_client:
                 reached_height: int = await machine_client.read(System.number, at=await machine_client.finalized())
         except (WalletError, OSError):
             return False
@@ -175,8 +175,8 @@ class Operator:
 
     async def free_grains(self) -> int:
         """Return the newcomer's free grains."""
-        account_info = await self.chain_client.read(System.account, self.stash, at=await self.chain_client.finalized())
-        return int(account_info.data.free)
+        info = await self.chain_client.read(System.account, self.stash, at=await self.chain_client.finalized())
+        return int(info.data.free)
 
     async def _author_of(self, block_number: int) -> bytes | None:
         block_hash = await self.chain_client.rpc.call("chain_getBlockHash", block_number)
@@ -188,17 +188,14 @@ class Operator:
 def with_two_machines(proof_run: ProofRun) -> Iterator[ObservedStage]:
     """Run four validators and an observer. The operator starts its two machines itself."""
     devnet = fresh_layout(proof_run, VALIDATOR_COUNT, seats=SEAT_COUNT, is_fast=True)
-    for machine_name in OWN_MACHINES:
-        devnet, _ = layout.add_full_node(devnet, machine_name, any_ports=True)
+    for machine in OWN_MACHINES:
+        devnet, _ = layout.add_full_node(devnet, machine, any_ports=True)
     try:
         with observed_nodes(proof_run, devnet, replace(devnet, members=devnet.members[:VALIDATOR_COUNT])) as stage:
             yield stage
     finally:
         processes.stop(
-            *(
-                Process(machine_name, processes.NODE, (), devnet.folder / machine_name.lower())
-                for machine_name in OWN_MACHINES
-            )
+            *(Process(machine, processes.NODE, (), devnet.folder / machine.lower()) for machine in OWN_MACHINES)
         )
 
 
@@ -285,13 +282,10 @@ async def _leave_set(operator: Operator) -> Report:
     return {"free": free_grains}
 
 
-async def _new_keys(operator: Operator, machine_name: str, file_name: str) -> Path:
-    node_folder, keys_file = (
-        operator.devnet.home(operator.devnet.member(machine_name)),
-        operator.devnet.folder / file_name,
-    )
-    chain_options = f"--chain {operator.devnet.chain_spec} --base-path {node_folder}"
-    await operator.run_command(f"ogpu-node key rotate {chain_options} --owner {ss58(operator.stash)} > {keys_file}")
+async def _new_keys(operator: Operator, machine: str, name: str) -> Path:
+    node_folder, keys_file = (operator.devnet.home(operator.devnet.member(machine)), operator.devnet.folder / name)
+    options = f"--chain {operator.devnet.chain_spec} --base-path {node_folder}"
+    await operator.run_command(f"ogpu-node key rotate {options} --owner {ss58(operator.stash)} > {keys_file}")
     return keys_file
 
 
@@ -307,11 +301,9 @@ async def _seated_and_sealing(operator: Operator, machine: Process) -> Report:
 
 def documented_commands(section_title: str) -> list[str]:
     """Return the commands in the block after a title of the operators' page, without their comments."""
-    document_text = DOCUMENT.read_text(encoding="utf-8")
-    command_block = (
-        document_text[document_text.index(f"**{section_title}.**") :].split("```sh\n", 1)[1].split("```", 1)[0]
-    )
-    return [line.split("  #")[0].strip() for line in command_block.splitlines() if line.strip()]
+    document = DOCUMENT.read_text(encoding="utf-8")
+    block = document[document.index(f"**{section_title}.**") :].split("```sh\n", 1)[1].split("```", 1)[0]
+    return [line.split("  #")[0].strip() for line in block.splitlines() if line.strip()]
 
 
 def _node_command(arguments: list[str]) -> str:
@@ -327,7 +319,7 @@ def _node_command(arguments: list[str]) -> str:
 def figures(facts_by_scenario: Mapping[str, Report]) -> str:
     """Return the line of figures."""
     operator_facts = facts_by_scenario["operator"]
-    seconds_after = [operator_facts[step_name]["seconds"] for step_name in ("became", "rotated", "moved")]
+    seconds_after = [operator_facts[step]["seconds"] for step in ("became", "rotated", "moved")]
     return (
         f"by the words of {DOCUMENT} {NEWCOMER} sat and sealed after {seconds_after[0]} s, with new keys and the "
         "same process "

@@ -84,8 +84,8 @@ class BrokerRelay:
         assert self._server is not None
         self._server.close()
         self.abort_connections()
-        for running_task in list(self._serving_tasks):
-            running_task.cancel()
+        for running in list(self._serving_tasks):
+            running.cancel()
         await asyncio.gather(*self._serving_tasks, return_exceptions=True)
 
     def abort_connections(self) -> None:
@@ -134,7 +134,7 @@ PUBLISH_PAUSE_SECONDS = 0.2
 
 async def publish_forgeries(stage: BrokerStage, task_id: bytes) -> None:
     """Publish forgeries: noise, a stranger's signature, and a true message with another number or topic."""
-    broker_url, genesis_hash, customer_keypair = (
+    broker_url, genesis_hash, customer = (
         stage.broker_url,
         stage.genesis_hash,
         keypair_from_suri(CUSTOMER_KEY, Scheme.SR25519),
@@ -142,7 +142,7 @@ async def publish_forgeries(stage: BrokerStage, task_id: bytes) -> None:
     topics, stranger_keypair = TelemetryTopics(genesis_hash), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
     task_subject = TaskSubject(task_id, 0)
     forged_note = EventNote(FORGED_EVENT, (NoteField("milestone", "999"),))
-    forged_payload = payload_of(forged_note, SealKey.of(customer_keypair).public)
+    forged_payload = payload_of(forged_note, SealKey.of(customer).public)
     async with broker_connection(parse_broker(broker_url, is_private_allowed=True), private=True) as broker:
         await broker.subscribe(topics.task(task_id), 1)
         true_payload = bytes((await anext(broker.messages)).payload)
@@ -194,12 +194,12 @@ async def publish_flood(stage: BrokerStage, task_id: bytes) -> None:
             await asyncio.gather(*(broker.publish(status_topic, os.urandom(1_000), 0) for _ in range(100)))
 
 
-def _read_message(raw_message: bytes, topics: TelemetryTopics, task_id: bytes) -> TelemetryMessage:
+def _read_message(message: bytes, topics: TelemetryTopics, task_id: bytes) -> TelemetryMessage:
     """Return a message of a task, of any channel."""
     for telemetry_channel in Channel:
         topic = topics.of(TaskSubject(task_id, 0), telemetry_channel)
         try:
-            return replace(read_message(raw_message, topic, topics), channel=Channel.STATUS)
+            return replace(read_message(message, topic, topics), channel=Channel.STATUS)
         except ValueError:
             continue
     raise AssertionError("each message of the provider belongs to a topic")
@@ -291,8 +291,8 @@ def sell_and_watch(task: WatchedTask, stage: BrokerStage) -> HeardTask:
     if stage.undisturbed_blocks and task.steps == SHORT_STEPS:
         # Blocks and not seconds, because a slow machine delays the chain as much as the task.
         heard.blocks_most = int(DELAY_MAX * stage.undisturbed_blocks) + BLOCKS_SPARED
-    for problem_text in dict.fromkeys(heard.problems):
-        stage.narrator.line(f"said: {problem_text}")
+    for problem in dict.fromkeys(heard.problems):
+        stage.narrator.line(f"said: {problem}")
     return heard
 
 
@@ -360,12 +360,12 @@ class TaskListener:
 
 async def kill_broker(stage: BrokerStage, _: bytes) -> None:
     """Kill the broker, and restart it after a while."""
-    (broker_process,) = lifecycle.brokers(stage.devnet)
-    await asyncio.to_thread(processes.kill, broker_process)
+    (broker,) = lifecycle.brokers(stage.devnet)
+    await asyncio.to_thread(processes.kill, broker)
     # The relay would hold its clients' connections open to a broker that is gone.
     stage.relay.abort_connections()
     await asyncio.sleep(FAULT_SECONDS)
-    await asyncio.to_thread(processes.start, broker_process)
+    await asyncio.to_thread(processes.start, broker)
 
 
 async def slow_broker(stage: BrokerStage, _: bytes) -> None:
@@ -430,10 +430,10 @@ def _write_task_file(stage: Stage, task: WatchedTask) -> Path:
     tasks_folder = stage.devnet.folder / "tasks"
     tasks_folder.mkdir(exist_ok=True)
     shutil.copy(task_sale.EXAMPLES / INPUT_FILE, tasks_folder / INPUT_FILE)
-    task_file = tasks_folder / f"{task.name}.yaml"
-    template_text = task_sale.RELAY_FILE.read_text(encoding="utf-8")
-    task_file.write_text(template_text.replace("length: 300", f"length: {task.steps}"), encoding="utf-8")
-    return task_file
+    file = tasks_folder / f"{task.name}.yaml"
+    template = task_sale.RELAY_FILE.read_text(encoding="utf-8")
+    file.write_text(template.replace("length: 300", f"length: {task.steps}"), encoding="utf-8")
+    return file
 
 
 def figures(facts_by_scenario: Mapping[str, HeardTask]) -> str:

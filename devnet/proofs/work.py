@@ -36,37 +36,35 @@ def buy_and_kill(stage: Stage) -> HonestWork:
     """Buy units. When half of them have ended, kill the victim's provider and restart it."""
     unit_count, kill_blocks = stage.options.units, list[int]()
 
-    def on_ended(ended_count: int, unit_row: UnitView) -> None:
+    def on_ended(ended_count: int, row: UnitView) -> None:
         # Midway, so that units before and after the kill show that the provider is paid again.
         if ended_count >= unit_count // 2 and not kill_blocks:
-            kill_blocks.append(int(unit_row["ended_in_block"]))
+            kill_blocks.append(int(row["ended_in_block"]))
             stage.kill_and_restart(VICTIM_NAME, f"after block {kill_blocks[0]}")
 
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, unit_count)
     views, ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts, on_ended))
-    slashed_providers = [name_of_account(penalty.provider) for _, penalty in ledger.all(ProviderSlashed)]
+    slashed = [name_of_account(penalty.provider) for _, penalty in ledger.all(ProviderSlashed)]
     fined_providers = [name_of_account(penalty.provider) for _, penalty in ledger.all(RaceMissed)]
-    return HonestWork(
-        unit_count, views, kill_blocks[0] if kill_blocks else None, wrong_sums, slashed_providers, fined_providers
-    )
+    return HonestWork(unit_count, views, kill_blocks[0] if kill_blocks else None, wrong_sums, slashed, fined_providers)
 
 
 def failures_of(honest_work: HonestWork) -> Iterator[str]:
     """Yield every failed requirement."""
     yield from honest_work.wrong_sums
-    for unit_view in honest_work.units:
-        if unit_view["times_paid"] != 1 or unit_view["state"] != "settled" or unit_view["completion"] is None:
-            yield f"unit {unit_view['unit']} is {unit_view['state']} and was paid {unit_view['times_paid']} times"
+    for view in honest_work.units:
+        if view["times_paid"] != 1 or view["state"] != "settled" or view["completion"] is None:
+            yield f"unit {view['unit']} is {view['state']} and was paid {view['times_paid']} times"
     if len(honest_work.units) != honest_work.wanted:
         yield f"{len(honest_work.units)} units instead of {honest_work.wanted}"
-    yield from (f"{provider_name} was slashed" for provider_name in honest_work.slashed)
-    yield from (f"{provider_name} was fined for a miss" for provider_name in honest_work.fined)
+    yield from (f"{name} was slashed" for name in honest_work.slashed)
+    yield from (f"{name} was fined for a miss" for name in honest_work.fined)
     killed_at = honest_work.killed_after_block
     if killed_at is None:
         yield "nothing was killed"
     elif not any(
-        unit_view.get("block", 0) > killed_at and VICTIM_NAME in (unit_view["payee"], unit_view["witness"])
-        for unit_view in honest_work.units
+        view.get("block", 0) > killed_at and VICTIM_NAME in (view["payee"], view["witness"])
+        for view in honest_work.units
     ):
         yield f"{VICTIM_NAME} was not paid again after it was killed"
 
@@ -74,8 +72,8 @@ def failures_of(honest_work: HonestWork) -> Iterator[str]:
 def figures(facts_by_scenario: Mapping[str, HonestWork]) -> str:
     """Return the line of figures."""
     views = facts_by_scenario["units"].units
-    paid_amount = format_amount(sum(int(unit_view.get("cost_grains", 0)) for unit_view in views))
-    paid_once = sum(unit_view["times_paid"] == 1 for unit_view in views)
+    paid_amount = format_amount(sum(int(view.get("cost_grains", 0)) for view in views))
+    paid_once = sum(view["times_paid"] == 1 for view in views)
     return f"{paid_once} of {len(views)} units paid once, {paid_amount} oGPU in all, one provider killed midway"
 
 

@@ -76,8 +76,7 @@ def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall
         "set_changes": sum(outcome.set_changes for outcome in outcomes),
         "runs_of_kind": dict(sorted(Counter(kind_of(outcome.scenario) for outcome in outcomes).items())),
         "scenarios": {
-            scenario_name: _of_scenario([outcome for outcome in outcomes if outcome.scenario == scenario_name])
-            for scenario_name in names
+            name: _of_scenario([outcome for outcome in outcomes if outcome.scenario == name]) for name in names
         },
         "traces": {f"{outcome.scenario}/{outcome.seed}": outcome.trace for outcome in outcomes},
     }
@@ -240,37 +239,31 @@ def catalogue(validator_count: int) -> Iterator[SimulatedScenario]:
 def steady(validator_count: int) -> Iterator[SimulatedScenario]:
     """Yield the scenarios with a constant set. `bad` is the most validators that may misbehave."""
     misbehaving_max = (validator_count - 1) // 3
-    size_name = f"n{validator_count}"
+    size = f"n{validator_count}"
     if validator_count > FULL_POLL_VALIDATORS_MAX:
-        yield SimulatedScenario(f"{size_name}-calm", validator_count, storm_s=0, quiet_s=30, delay_ms=WAN_DELAY_MS)
-        yield SimulatedScenario(f"{size_name}-storm", validator_count, storm_s=20, quiet_s=20, delay_ms=WAN_DELAY_MS)
+        yield SimulatedScenario(f"{size}-calm", validator_count, storm_s=0, quiet_s=30, delay_ms=WAN_DELAY_MS)
+        yield SimulatedScenario(f"{size}-storm", validator_count, storm_s=20, quiet_s=20, delay_ms=WAN_DELAY_MS)
         return
     yield SimulatedScenario(
-        f"{size_name}-calm", validator_count, storm_s=0, quiet_s=60, delay_ms=LAN_DELAY_MS, clock_offset_max_ms=0
+        f"{size}-calm", validator_count, storm_s=0, quiet_s=60, delay_ms=LAN_DELAY_MS, clock_offset_max_ms=0
     )
+    yield SimulatedScenario(f"{size}-real-signatures", validator_count, storm_s=10, quiet_s=15, real_signatures=True)
+    yield SimulatedScenario(f"{size}-honest", validator_count)
+    yield SimulatedScenario(f"{size}-silent", validator_count, silent=misbehaving_max)
+    yield SimulatedScenario(f"{size}-equivocators", validator_count, equivocators=misbehaving_max)
+    yield SimulatedScenario(f"{size}-twins", validator_count, twins=misbehaving_max)
     yield SimulatedScenario(
-        f"{size_name}-real-signatures", validator_count, storm_s=10, quiet_s=15, real_signatures=True
+        f"{size}-blackouts", validator_count, equivocators=misbehaving_max, storm=BLACKOUT_MIX, storm_s=50
     )
-    yield SimulatedScenario(f"{size_name}-honest", validator_count)
-    yield SimulatedScenario(f"{size_name}-silent", validator_count, silent=misbehaving_max)
-    yield SimulatedScenario(f"{size_name}-equivocators", validator_count, equivocators=misbehaving_max)
-    yield SimulatedScenario(f"{size_name}-twins", validator_count, twins=misbehaving_max)
+    yield SimulatedScenario(f"{size}-cuts", validator_count, equivocators=misbehaving_max, storm=CUT_MIX, storm_s=50)
+    yield SimulatedScenario(f"{size}-hard", validator_count, storm=HARD_MIX, clock_offset_max_ms=400)
+    yield SimulatedScenario(f"{size}-put-back", validator_count, silent=misbehaving_max, storm=PUT_BACK_MIX, storm_s=60)
+    yield SimulatedScenario(f"{size}-slow", validator_count, slow=misbehaving_max, storm_s=40, quiet_s=30)
+    yield SimulatedScenario(f"{size}-withholding", validator_count, withholders=misbehaving_max, storm_s=40)
+    yield SimulatedScenario(f"{size}-weights", validator_count, equivocators=misbehaving_max, unequal=True)
+    yield SimulatedScenario(f"{size}-sparse", validator_count, shape="sparse", followers=2, storm_s=40, quiet_s=60)
     yield SimulatedScenario(
-        f"{size_name}-blackouts", validator_count, equivocators=misbehaving_max, storm=BLACKOUT_MIX, storm_s=50
-    )
-    yield SimulatedScenario(
-        f"{size_name}-cuts", validator_count, equivocators=misbehaving_max, storm=CUT_MIX, storm_s=50
-    )
-    yield SimulatedScenario(f"{size_name}-hard", validator_count, storm=HARD_MIX, clock_offset_max_ms=400)
-    yield SimulatedScenario(
-        f"{size_name}-put-back", validator_count, silent=misbehaving_max, storm=PUT_BACK_MIX, storm_s=60
-    )
-    yield SimulatedScenario(f"{size_name}-slow", validator_count, slow=misbehaving_max, storm_s=40, quiet_s=30)
-    yield SimulatedScenario(f"{size_name}-withholding", validator_count, withholders=misbehaving_max, storm_s=40)
-    yield SimulatedScenario(f"{size_name}-weights", validator_count, equivocators=misbehaving_max, unequal=True)
-    yield SimulatedScenario(f"{size_name}-sparse", validator_count, shape="sparse", followers=2, storm_s=40, quiet_s=60)
-    yield SimulatedScenario(
-        f"{size_name}-sparse-equivocators",
+        f"{size}-sparse-equivocators",
         validator_count,
         equivocators=misbehaving_max,
         shape="ring 4",
@@ -279,7 +272,7 @@ def steady(validator_count: int) -> Iterator[SimulatedScenario]:
     )
     tiny_epochs = replace(DEVNET, epoch_blocks=3)
     yield SimulatedScenario(
-        f"{size_name}-late",
+        f"{size}-late",
         validator_count,
         late=1,
         followers=1,
@@ -306,16 +299,16 @@ def edges(validator_count: int) -> Iterator[SimulatedScenario]:
     if validator_count > FULL_POLL_VALIDATORS_MAX:
         return
     misbehaving_max = (validator_count - 1) // 3
-    size_name, short_epochs, tiny_epochs = (
+    size, short_epochs, tiny_epochs = (
         f"n{validator_count}",
         replace(DEVNET, epoch_blocks=12),
         replace(DEVNET, epoch_blocks=4),
     )
     yield SimulatedScenario(
-        f"{size_name}-rotate", validator_count, change=SetChange.WINDOW, spares=1, parameters=short_epochs
+        f"{size}-rotate", validator_count, change=SetChange.WINDOW, spares=1, parameters=short_epochs
     )
     yield SimulatedScenario(
-        f"{size_name}-rotate-equivocator",
+        f"{size}-rotate-equivocator",
         validator_count,
         change=SetChange.WINDOW,
         spares=1,
@@ -323,22 +316,17 @@ def edges(validator_count: int) -> Iterator[SimulatedScenario]:
         parameters=short_epochs,
     )
     any_set_scenario = SimulatedScenario(
-        f"{size_name}-any",
-        validator_count,
-        change=SetChange.ANY,
-        spares=validator_count,
-        parameters=tiny_epochs,
-        rekey=True,
+        f"{size}-any", validator_count, change=SetChange.ANY, spares=validator_count, parameters=tiny_epochs, rekey=True
     )
     yield any_set_scenario
-    yield replace(any_set_scenario, name=f"{size_name}-any-equivocators", equivocators=misbehaving_max, edges=EDGE_MIX)
+    yield replace(any_set_scenario, name=f"{size}-any-equivocators", equivocators=misbehaving_max, edges=EDGE_MIX)
     yield SimulatedScenario(
-        f"{size_name}-third-down", validator_count, change=SetChange.CUT, spares=2, unequal=True, edges=("third",),
+        f"{size}-third-down", validator_count, change=SetChange.CUT, spares=2, unequal=True, edges=("third",),
         storm_s=0,
         quiet_s=90, parameters=tiny_epochs,
     )  # fmt: skip
     yield SimulatedScenario(
-        f"{size_name}-joiner", validator_count, change=SetChange.CUT, spares=1, unequal=True, rekey=True, joiners=1,
+        f"{size}-joiner", validator_count, change=SetChange.CUT, spares=1, unequal=True, rekey=True, joiners=1,
         storm=LATE_MIX,
         storm_s=1_000, quiet_s=20, parameters=replace(DEVNET, epoch_blocks=3), handoffs_least=HANDOFFS_LEAST,
     )  # fmt: skip

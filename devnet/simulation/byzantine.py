@@ -39,13 +39,13 @@ class Equivocator(SimulatedNode):
     def execute(self, effect: ev.Effect) -> None:
         """Lie in every chit."""
         match effect:
-            case ev.SendTo(peer_address, Chits() as chits) if self.machine is not None:
+            case ev.SendTo(address, Chits() as chits) if self.machine is not None:
                 recent_blocks = list(self.blocks)[-6:]
                 false_tip = self.world.random.choice(recent_blocks)
                 false_chits = Chits(
                     chits.request, false_tip, false_tip, false_tip, chits.accepted_height, chits.final_height
                 )
-                super().execute(ev.SendTo(peer_address, false_chits))
+                super().execute(ev.SendTo(address, false_chits))
             case _:
                 super().execute(effect)
 
@@ -95,10 +95,10 @@ class SlowNode(SimulatedNode):
     def execute(self, effect: ev.Effect) -> None:
         """Answer just before the soft deadline."""
         match effect:
-            case ev.SendTo(peer_address, Chits() as chits):
+            case ev.SendTo(address, Chits() as chits):
                 # The question and the answer each take up to the longest delay.
                 late_ms = self.world.parameters.poll_soft_ms - 2 * self.world.weather.delay_max_ms
-                asking_node = self.world.nodes[int.from_bytes(peer_address, "big")]
+                asking_node = self.world.nodes[int.from_bytes(address, "big")]
                 self.world.at(self.world.now_ms + max(0, late_ms), self.world.send, self, asking_node, chits)
             case _:
                 super().execute(effect)

@@ -304,18 +304,18 @@ class SimulatedNode:
         """Execute one effect."""
         world = self.world
         match effect:
-            case ev.SendTo(peer_address, message):
-                world.send(self, world.nodes[int.from_bytes(peer_address, "big")], message)
+            case ev.SendTo(address, message):
+                world.send(self, world.nodes[int.from_bytes(address, "big")], message)
             case ev.Broadcast(message):
                 self.broadcast(message)
             case ev.Announce(block_id):
                 self.broadcast(BlocksSent((self.blocks[block_id],)))
-            case ev.Fetch(block_id, peer_address, above_height):
-                world.send(self, world.nodes[int.from_bytes(peer_address, "big")], BlocksAsked(block_id, above_height))
-            case ev.SendBoundary(peer_address, epoch):
+            case ev.Fetch(block_id, address, above_height):
+                world.send(self, world.nodes[int.from_bytes(address, "big")], BlocksAsked(block_id, above_height))
+            case ev.SendBoundary(address, epoch):
                 if epoch in self.disk.boundaries:
                     boundary_certificate = Certified((self.disk.boundaries[epoch],))
-                    world.send(self, world.nodes[int.from_bytes(peer_address, "big")], boundary_certificate)
+                    world.send(self, world.nodes[int.from_bytes(address, "big")], boundary_certificate)
             case ev.Build():
                 self.build(effect)
             case ev.PersistThenSign(sign_record):

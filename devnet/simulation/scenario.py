@@ -118,11 +118,11 @@ def make_world(scenario: SimulatedScenario, run_seed: int) -> World[SimulatedNod
     verify = verify_real if scenario.real_signatures else verify_fake
     misbehaving_count = scenario.silent + scenario.equivocators + scenario.twins + scenario.slow + scenario.withholders
     stakes = [stake_of(scenario, node_number) for node_number in range(len(key_rings))]
-    candidate_field = Field(key_rings, stakes, range(misbehaving_count), scenario.validators)
-    run_name = f"{scenario.name}/{run_seed}"
-    elections = Elections(candidate_field, scenario.change, scenario.era_epochs, run_name)
+    field = Field(key_rings, stakes, range(misbehaving_count), scenario.validators)
+    name = f"{scenario.name}/{run_seed}"
+    elections = Elections(field, scenario.change, scenario.era_epochs, name)
     world: World[SimulatedNode] = World(
-        run_name, scenario.parameters, elections, verify, Weather(*scenario.delay_ms), START_MS
+        name, scenario.parameters, elections, verify, Weather(*scenario.delay_ms), START_MS
     )
     world.encodes = scenario.real_signatures or scenario.encodes
     node_classes = [

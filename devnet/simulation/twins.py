@@ -83,14 +83,14 @@ class TwinsOutcome:
 class TwinsRun:
     """One scenario."""
 
-    def __init__(self, scenario_number: int) -> None:
+    def __init__(self, number: int) -> None:
         """Decode the scenario's number into edge, partitions and leaders."""
-        self.number = scenario_number
+        self.number = number
         partition_count = len(partitions())
-        scenario_number, edge_index = divmod(scenario_number, len(EDGES_BY_NAME))
-        scenario_number, first_partition = divmod(scenario_number, partition_count)
-        scenario_number, second_partition = divmod(scenario_number, partition_count)
-        first_leaders = divmod(scenario_number, 4)
+        number, edge_index = divmod(number, len(EDGES_BY_NAME))
+        number, first_partition = divmod(number, partition_count)
+        number, second_partition = divmod(number, partition_count)
+        first_leaders = divmod(number, 4)
         self._random_source = Random(f"twins/{self.number}")
         self._now_ms = 1_000_000
         self._message_count = 0
@@ -272,9 +272,9 @@ def _epoch_of_keys(epoch: int, key_numbers: Sequence[int]) -> Epoch:
     return Epoch(ValidatorSet(epoch, epoch_members), epoch.to_bytes(32, "big"))
 
 
-def play_scenario(scenario_number: int) -> TwinsOutcome:
+def play_scenario(number: int) -> TwinsOutcome:
     """Return the outcome of one scenario, in a worker process."""
-    return TwinsRun(scenario_number).play()
+    return TwinsRun(number).play()
 
 
 def chosen_scenarios(chosen_count: int, first_index: int = 0) -> list[int]:

@@ -184,9 +184,9 @@ class World(Generic[R]):
         if next_set is None:
             next_set = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
         boundary_header = header_of(facts, next_set)
-        sealed_block = replace(facts, id=block_id(boundary_header))
-        self.headers[sealed_block.id] = boundary_header
-        return sealed_block
+        sealed = replace(facts, id=block_id(boundary_header))
+        self.headers[sealed.id] = boundary_header
+        return sealed
 
     def names_next_set(self, facts: BlockFacts) -> bool:
         """Return whether a boundary block's header names the state's next set, as execution checks.
@@ -252,14 +252,14 @@ class World(Generic[R]):
         """Record an effect that needs no action."""
         self._trace_event(sim_node, type(effect).__name__.encode(), b"")
 
-    def _record_accusation(self, accused_key: bytes, offence_name: str) -> None:
+    def _record_accusation(self, accused_key: bytes, offence: str) -> None:
         self.findings.accused.add(accused_key)
         for sim_node in self.nodes:
             if sim_node.is_honest and accused_key in sim_node.keys.public:
-                self.findings.framed.append(f"{offence_name} against node {sim_node.number}")
+                self.findings.framed.append(f"{offence} against node {sim_node.number}")
 
-    def _trace_event(self, sim_node: R, event_name: bytes, event_detail: bytes) -> None:
-        self._trace_hash.update(b"%d %d %s " % (self.now_ms, sim_node.number, event_name) + event_detail)
+    def _trace_event(self, sim_node: R, name: bytes, event_detail: bytes) -> None:
+        self._trace_hash.update(b"%d %d %s " % (self.now_ms, sim_node.number, name) + event_detail)
 
     def trace(self) -> str:
         """Return the hash of all decisions so far."""

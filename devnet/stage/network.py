@@ -81,15 +81,15 @@ class Stage:
         """Run `ogpu-wallet` against the first node, and return its output. Raise DevnetError if it fails."""
         return self._run("ogpu-wallet", "--url", self.url, command, *words, is_shown=is_shown)
 
-    def provider(self, member_name: str, command: str, *arguments: str, is_shown: bool = True) -> str:
+    def provider(self, name: str, command: str, *arguments: str, is_shown: bool = True) -> str:
         """Run `ogpu-provider` as a provider does, and return its output. Raise DevnetError if it fails."""
-        return self._run("ogpu-provider", *self.provider_words(member_name), command, *arguments, is_shown=is_shown)
+        return self._run("ogpu-provider", *self.provider_words(name), command, *arguments, is_shown=is_shown)
 
-    def provider_words(self, member_name: str) -> tuple[str, ...]:
+    def provider_words(self, name: str) -> tuple[str, ...]:
         """Return the options with which a provider calls its own programs."""
-        member = self.member(member_name)
+        member = self.member(name)
         base_path = str(self.devnet.home(member) / "provider")
-        return "--url", member.rpc_url, "--provider-key", f"//{member_name}//provider", "--base-path", base_path
+        return "--url", member.rpc_url, "--provider-key", f"//{name}//provider", "--base-path", base_path
 
     def _run(self, program: str, *arguments: str, is_shown: bool) -> str:
         return programs.run(
@@ -117,8 +117,8 @@ class Stage:
         async def owned(chain: ChainClient) -> dict[str, int]:
             block_height = await ledger.final_height(chain) if height is None else height
             return {
-                member_name: sum([await ledger.wealth(chain, account, block_height) for account in accounts])
-                for member_name, accounts in accounts_by_name.items()
+                name: sum([await ledger.wealth(chain, account, block_height) for account in accounts])
+                for name, accounts in accounts_by_name.items()
             }
 
         return self.ask(owned)
@@ -129,43 +129,41 @@ class Stage:
         """Return a member or a guest by its name."""
         return next((guest for guest in self.devnet.guests if guest.name == name), None) or self.devnet.member(name)
 
-    def process(self, member_name: str) -> Process:
+    def process(self, name: str) -> Process:
         """Return the process of a provider."""
-        return provider_process(self.devnet, self.member(member_name))
+        return provider_process(self.devnet, self.member(name))
 
-    def kill(self, member_name: str) -> int:
+    def kill(self, name: str) -> int:
         """Kill a provider and its child processes with SIGKILL. Return its pid."""
-        return processes.kill(self.process(member_name))
+        return processes.kill(self.process(name))
 
     def start(self, *names: str) -> None:
         """Start stopped providers, and wait until they serve."""
-        for member_name in names:
-            processes.start(self.process(member_name))
-        for member_name in names:
-            lifecycle.wait_for_provider(self.devnet, self.member(member_name))
+        for name in names:
+            processes.start(self.process(name))
+        for name in names:
+            lifecycle.wait_for_provider(self.devnet, self.member(name))
 
-    def kill_and_restart(self, member_name: str, moment: str) -> None:
+    def kill_and_restart(self, name: str, moment: str) -> None:
         """Kill a provider with SIGKILL, and start it again at once."""
-        pid = self.kill(member_name)
-        processes.start(self.process(member_name))
-        self.narrator.line(f"killed the provider of {member_name} with -9 (process {pid}) {moment}; started it again")
+        pid = self.kill(name)
+        processes.start(self.process(name))
+        self.narrator.line(f"killed the provider of {name} with -9 (process {pid}) {moment}; started it again")
 
     def restart(self, modes_by_name: Mapping[str, str | None]) -> None:
         """Restart members' providers. Each cheats in its mode, or is honest if the mode is None."""
-        processes_by_name = {member_name: self.process(member_name) for member_name in modes_by_name}
+        processes_by_name = {name: self.process(name) for name in modes_by_name}
         processes.stop(*processes_by_name.values())
-        for member_name, mode in modes_by_name.items():
+        for name, mode in modes_by_name.items():
             processes.start(
-                processes_by_name[member_name]
-                if mode is None
-                else _cheating_process(processes_by_name[member_name], mode)
+                processes_by_name[name] if mode is None else _cheating_process(processes_by_name[name], mode)
             )
-        for member_name in modes_by_name:
-            lifecycle.wait_for_provider(self.devnet, self.member(member_name))
+        for name in modes_by_name:
+            lifecycle.wait_for_provider(self.devnet, self.member(name))
 
-    def pause(self, member_name: str) -> None:
+    def pause(self, name: str) -> None:
         """Pause a member's device."""
-        self.provider(member_name, "pause", is_shown=False)
+        self.provider(name, "pause", is_shown=False)
 
     def resume(self, *names: str) -> None:
         """Resume those devices that are paused. A daemon does not resume a device after a refuted result."""
@@ -173,10 +171,10 @@ class Stage:
         async def are_paused(chain: ChainClient) -> list[str]:
             devices = await market_reads.devices(chain, await chain.finalized())
             paused = {status.device.owner for status in devices if status.device.is_paused}
-            return [member_name for member_name in names if dev_accounts.stash(member_name) in paused]
+            return [name for name in names if dev_accounts.stash(name) in paused]
 
-        for member_name in self.ask(are_paused):
-            self.provider(member_name, "resume", "--yes", is_shown=False)
+        for name in self.ask(are_paused):
+            self.provider(name, "resume", "--yes", is_shown=False)
 
     def leave_devices_to(self, *names: str) -> None:
         """Pause the devices of all other members."""
@@ -186,20 +184,16 @@ class Stage:
 
     def telemetry(self, name: str) -> list[dict[str, Any]]:
         """Return the events that a provider's daemon has written so far."""
-        log_path = self.devnet.home(self.member(name)) / "provider" / "telemetry.jsonl"
-        return (
-            [json.loads(line) for line in log_path.read_text(encoding="utf-8").splitlines()]
-            if log_path.exists()
-            else []
-        )
+        log = self.devnet.home(self.member(name)) / "provider" / "telemetry.jsonl"
+        return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
 
     # --- the cheat
 
     def add_cheat(self, mode: str, *, detach: bool = False) -> None:
         """Register one more provider on the live devnet, and let it cheat from its first unit on."""
         self.devnet, guest = layout.add_guest(self.devnet, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
-        register_options = ["--yes", "--key", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
-        self.provider(CHEAT, "register", *register_options, "--device-bond", DEVICE_BOND, "--node-keys", f"//{CHEAT}")
+        options = ["--yes", "--key", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
+        self.provider(CHEAT, "register", *options, "--device-bond", DEVICE_BOND, "--node-keys", f"//{CHEAT}")
         processes.start(self.process(CHEAT), detach=detach)
         lifecycle.wait_for_provider(self.devnet, guest)
         self.narrator.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {mode}")
@@ -320,7 +314,7 @@ def fresh_network(
     narrator: Narrator,
     detach: bool = False,
     before_start: Callable[[Devnet], None] = lambda _: None,
-    **layout_options: Any,
+    **options: Any,
 ) -> Devnet:
     """Start validators with a provider each, in an emptied folder.
 
@@ -337,7 +331,7 @@ def fresh_network(
             )
         shutil.rmtree(folder)
     devnet = layout.create(
-        folder, validator_count, providers=True, apart=(CHEAT, CUSTOMER), **{"any_ports": True, **layout_options}
+        folder, validator_count, providers=True, apart=(CHEAT, CUSTOMER), **{"any_ports": True, **options}
     )
     before_start(devnet)
     narrator.line(

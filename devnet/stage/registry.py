@@ -30,16 +30,16 @@ def running_registry(folder: Path, port: int) -> Iterator[None]:
     (folder / "registry.json").write_text(json.dumps(settings))  # JSON is YAML
     with (folder / "registry.log").open("ab") as log_file:
         command = ["docker-registry", "serve", str(folder / "registry.json")]
-        registry_process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file)
+        registry = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file)
     try:
         # A registry that has ended never listens, so its end also ends the wait.
-        processes.until(lambda: processes.listens(port) or registry_process.poll() is not None, START_SECONDS)
+        processes.until(lambda: processes.listens(port) or registry.poll() is not None, START_SECONDS)
         if not processes.listens(port):
             raise DevnetError(f"the registry does not start: {(folder / 'registry.log').read_text()[-300:]}")
         yield
     finally:
-        registry_process.terminate()
-        registry_process.wait()
+        registry.terminate()
+        registry.wait()
 
 
 def client_of(engine: str) -> docker.APIClient:

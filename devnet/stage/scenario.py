@@ -111,19 +111,19 @@ class LiveProof:
 
     def _write(self, results: Mapping[str, Result], narrator: Narrator) -> Path:
         report: Report = {"failures": _failures(results), "seconds": round(narrator.seconds)}
-        report["scenarios"] = {entry_name: result.facts for entry_name, result in results.items()}
+        report["scenarios"] = {entry: result.facts for entry, result in results.items()}
         return write_report(self.name, report)
 
     def _finish(self, results: Mapping[str, Result], narrator: Narrator) -> int:
         outcome_table, failures = Table("scenario", "outcome", "figures"), _failures(results)
-        for entry_name, result in results.items():
-            outcome_table.add_row(entry_name, "FAILED" if result.failures else "held", figures_of(result.facts))
+        for entry, result in results.items():
+            outcome_table.add_row(entry, "FAILED" if result.failures else "held", figures_of(result.facts))
         narrator.console.print(outcome_table)
         for failure in failures:
             print(f"FAILED {failure}")
         path, figures_line = (
             self._write(results, narrator),
-            self.line({entry_name: result.facts for entry_name, result in results.items()}),
+            self.line({entry: result.facts for entry, result in results.items()}),
         )
         print(f"{self.name}: {figures_line}; {len(failures)} failures; {round(narrator.seconds)} s; {path}")
         return 1 if failures else 0
@@ -186,7 +186,7 @@ def chosen_from(catalogue: Mapping[str, T], entry_kind: str) -> Callable[[str], 
 
 
 def _failures(results: Mapping[str, Result]) -> list[str]:
-    return [f"{entry_name}: {failure}" for entry_name, result in results.items() for failure in result.failures]
+    return [f"{entry}: {failure}" for entry, result in results.items() for failure in result.failures]
 
 
 def _grouped_by_network(scenarios: Sequence[Scenario[Any, Any]]) -> list[list[Scenario[Any, Any]]]:

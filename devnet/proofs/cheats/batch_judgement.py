@@ -48,9 +48,9 @@ class CheckPayment:
         return sum(self.to_others().values())
 
 
-def check_purse(account: bytes, reason_name: HoldReason) -> CheckPurse:
+def check_purse(account: bytes, reason: HoldReason) -> CheckPurse:
     """Return an account's hold for the batch or for a case of it."""
-    return account, reason_name.name
+    return account, reason.name
 
 
 def lies_paid(
@@ -66,16 +66,16 @@ def lies_paid(
     most price, fees and a fourth of the price.
     """
     assert check_case_ended.ended is not None, "the case is over"
-    agreeing_judges = [
+    agreeing = [
         opinion.judge
         for opinion in check_case_ended.opinions
         if opinion.statement.opinion == check_case_ended.ended.verdict
     ]
-    loss_cap = price_grains + fee_grains * len(agreeing_judges) + -(-price_grains * SMALL_SET_PRICE_PERCENT // 100)
-    takes_whole = len(agreeing_judges) * 3 > OFFICE_COUNT
+    loss_cap = price_grains + fee_grains * len(agreeing) + -(-price_grains * SMALL_SET_PRICE_PERCENT // 100)
+    takes_whole = len(agreeing) * 3 > OFFICE_COUNT
     remaining_grains = sum(held_grains if takes_whole else min(held_grains, loss_cap) for _, held_grains in liar_holds)
     dues_by_payee: Counter[CheckPayee] = Counter()
-    for payee, due_grains in [*((judge, fee_grains) for judge in agreeing_judges), (customer, price_grains)]:
+    for payee, due_grains in [*((judge, fee_grains) for judge in agreeing), (customer, price_grains)]:
         dues_by_payee[payee] += min(remaining_grains, due_grains)
         remaining_grains -= min(remaining_grains, due_grains)
     dues_by_payee[None] += remaining_grains
@@ -123,7 +123,7 @@ def wrong_sums(trace: CheckTrace, payments: Sequence[CheckPayment]) -> Iterator[
 def payments_by_purse(trace: CheckTrace) -> dict[CheckPurse, Counter[CheckPayee]]:
     """Return the payments from holds of the batch and its cases, by payer and payee."""
     paid_by_purse: dict[CheckPurse, Counter[CheckPayee]] = {}
-    reason_names = {reason_name.name for reason_name in HOLD_REASONS}
+    reason_names = {reason.name for reason in HOLD_REASONS}
     for event in trace.events(Paid):
         if event.reason.name in reason_names:
             paid_by_purse.setdefault((event.who, event.reason.name), Counter())[event.payee] += event.amount
@@ -150,7 +150,7 @@ def _left_behind(trace: CheckTrace) -> Iterator[str]:
 
 
 def _named_purses(purses: Sequence[CheckPurse]) -> str:
-    return ", ".join(f"{account.hex()[:8]} ({reason_name})" for account, reason_name in purses)
+    return ", ".join(f"{account.hex()[:8]} ({reason})" for account, reason in purses)
 
 
 def _shown_dues(dues_by_payee: Counter[CheckPayee]) -> dict[str, int]:
@@ -322,9 +322,9 @@ def _end_failures(facts: BatchFacts, expected: ExpectedEnd) -> Iterator[str]:
     if (trace.ended.outcome, trace.ended.earner) != (expected.outcome, expected.earner):
         yield f"its check ended {trace.ended}, and not {expected.outcome.name} with {expected.earner!r}"
     is_lost = expected.outcome in (CheckOutcome.REFUTED, CheckOutcome.WITHHELD)
-    slashed_providers = sorted(slash.provider for slash in trace.events(ProviderSlashed))
-    if slashed_providers != (sorted(account for account, _ in answerers(terms)) if is_lost else []):
-        yield f"{len(slashed_providers)} of {len(trace.racers)} that answered lost their collateral"
+    slashed = sorted(slash.provider for slash in trace.events(ProviderSlashed))
+    if slashed != (sorted(account for account, _ in answerers(terms)) if is_lost else []):
+        yield f"{len(slashed)} of {len(trace.racers)} that answered lost their collateral"
 
 
 def _answerer_holds(terms: CheckTerms) -> list[tuple[CheckPurse, int]]:

@@ -106,9 +106,7 @@ class CheckTrace(EventTrace):
     def take(self, height: int, event: object) -> None:
         """Take an event of any unit in the block at this height."""
         subject_id = getattr(event, "unit", None) or getattr(event, "case", None)
-        if subject_id == self.unit or subject_id in [
-            check_case(self.unit, case_number) for case_number in range(CASES_MAX)
-        ]:
+        if subject_id == self.unit or subject_id in [check_case(self.unit, number) for number in range(CASES_MAX)]:
             self.happened.append((height, event))
 
     @property

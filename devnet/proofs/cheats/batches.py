@@ -84,12 +84,12 @@ def asked_batch_of_all() -> AskedBatch:
     workload_form, workload = form_named(WORKLOAD), open_workload(WORKLOAD)
     numbered_prompts = enumerate(read_prompts(DEFAULT_PROMPTS, REQUEST_COUNT))
     requests = tuple(
-        workload_form.encode(prompt, TOKENS_PER_REQUEST, {}, prompt_number.to_bytes(32, "little"))
-        for prompt_number, prompt in numbered_prompts
+        workload_form.encode(prompt, TOKENS_PER_REQUEST, {}, number.to_bytes(32, "little"))
+        for number, prompt in numbered_prompts
     )
     outputs: list[bytes | None] = [None] * len(requests)
-    for request_index, output in workload.run_many(requests):
-        outputs[request_index] = output
+    for index, output in workload.run_many(requests):
+        outputs[index] = output
     return AskedBatch(requests, outcomes_of(workload_form, requests, outputs))
 
 
@@ -98,17 +98,17 @@ async def post_units(chain: ChainClient, batch: AskedBatch, unit_count: int, rac
     service = await market_reads.service(chain, SERVICE_NUMBER)
     if service is None:
         raise DevnetError(f"there is no service {SERVICE_NUMBER}")
-    workload_form, customer_keypair = form_named(WORKLOAD), keypair_from_suri(CUSTOMER_KEY)
+    workload_form, customer = form_named(WORKLOAD), keypair_from_suri(CUSTOMER_KEY)
     tokens_in, tokens_max = sum(map(workload_form.cost_in, batch.requests)), REQUEST_COUNT * ALLOWED_TOKENS
     price_grains = price_of(RATE_GRAINS, work_of(service.terms.input_share, tokens_in, tokens_max))
     asked_unit = AskedUnit.of(encode_requests(batch.requests), REQUEST_COUNT, tokens_in, tokens_max, price_grains)
     # Clients refuse private addresses by default, and a devnet has no others.
     async with BlobClient(private=True) as blobs:
-        units_terms = await Sealer(chain, blobs, customer_keypair, SERVICE_NUMBER, racers).terms(
+        units_terms = await Sealer(chain, blobs, customer, SERVICE_NUMBER, racers).terms(
             [asked_unit] * unit_count, lambda: None
         )
         leaf_salts = [await _salt_of_unit(chain, blobs, terms_of_unit) for terms_of_unit in units_terms]
-    posting_outcome = await chain.submit(unit_posting(SERVICE_NUMBER).call(units_terms), customer_keypair)
+    posting_outcome = await chain.submit(unit_posting(SERVICE_NUMBER).call(units_terms), customer)
     unit_ids = [event.unit for event in posting_outcome.events if isinstance(event, UnitPosted)]
     if len(unit_ids) != unit_count:
         raise DevnetError(f"{len(unit_ids)} of {unit_count} units were posted: {posting_outcome.error}")
@@ -161,9 +161,9 @@ class SceneRound:
         modes_by_provider: dict[str, str | None] = {}
         member_names = iter(member.name for member in self.stage.devnet.members)
         for scene in self.scenes:
-            for provider_name in islice(member_names, scene.racers):
-                modes_by_provider[provider_name] = scene.mode
-                self.scenes_by_stash[dev_accounts.stash(provider_name)] = scene
+            for name in islice(member_names, scene.racers):
+                modes_by_provider[name] = scene.mode
+                self.scenes_by_stash[dev_accounts.stash(name)] = scene
         others_mode = self.scenes[0].others
         assign_daemons(self.stage, modes_by_provider, others_mode)
         follower = BlockFollower(self.stage, self._take_event, self.stage.next_height())
@@ -173,7 +173,7 @@ class SceneRound:
             member.name: others_mode for member in self.stage.devnet.members if member.name not in modes_by_provider
         }
         lazy_stashes = frozenset(
-            dev_accounts.stash(provider_name) for provider_name, mode in modes_by_provider.items() if mode == LAZY_MODE
+            dev_accounts.stash(name) for name, mode in modes_by_provider.items() if mode == LAZY_MODE
         )
         return [
             BatchFacts(self._scene_of_batch(batch), batch.right, batch.trace, lazy_stashes) for batch in self.batches
@@ -279,17 +279,11 @@ def _record_batch(finding: CheatFinding, facts: BatchFacts, narrator: Narrator) 
         found_by = f"found by {leaf_figures.found_by or 'nobody'}"
         finding.answers[found_by] = finding.answers.get(found_by, 0) + 1
         if leaf_figures.held:
-            check_name, unit_text = "collateral lost for the cheat", "0x" + trace.unit.hex()
-            finding.checks.append(
-                AmountCheck(check_name, unit_text, trace.ended_at, leaf_figures.lost, leaf_figures.due)
-            )
-        chance_text = f"the draw finds it with {leaf_figures.chance_ppm / 10_000:.0f} %"
-        money_text = (
-            f"lost {format_amount(leaf_figures.lost)} of {format_amount(leaf_figures.held)} oGPU; its price was"
-        )
-        narrator.line(
-            f"{facts.scene.name}: {found_by}, {money_text} {format_amount(leaf_figures.price)}; {chance_text}"
-        )
+            name, unit_text = "collateral lost for the cheat", "0x" + trace.unit.hex()
+            finding.checks.append(AmountCheck(name, unit_text, trace.ended_at, leaf_figures.lost, leaf_figures.due))
+        chance = f"the draw finds it with {leaf_figures.chance_ppm / 10_000:.0f} %"
+        money = f"lost {format_amount(leaf_figures.lost)} of {format_amount(leaf_figures.held)} oGPU; its price was"
+        narrator.line(f"{facts.scene.name}: {found_by}, {money} {format_amount(leaf_figures.price)}; {chance}")
     for failure in batch_failures:
         narrator.line(f"FAILED: {facts.scene.name}: {failure}")
 
@@ -298,7 +292,7 @@ async def _wrong_issuance(chain: ChainClient) -> list[str]:
     """Return a failure unless all accounts together hold the issuance."""
     final_block = await chain.finalized()
     accounts_by_key = await chain.entries(System.account, at=final_block)
-    owned_grains = sum(account_info.data.free + account_info.data.reserved for account_info in accounts_by_key.values())
+    owned_grains = sum(info.data.free + info.data.reserved for info in accounts_by_key.values())
     issued_grains = await ledger.issuance(chain, final_block)
     return (
         []
@@ -318,9 +312,9 @@ def assign_daemons(stage: Stage, modes_of_racers: Mapping[str, str | None], othe
     offered_names = _names_with_offers(stage)
     if missing_names := set(modes_by_provider) - offered_names:
         raise DevnetError(f"the devices of {', '.join(sorted(missing_names))} are still paused")
-    for provider_name in other_names:
-        if provider_name in offered_names:
-            stage.pause(provider_name)
+    for name in other_names:
+        if name in offered_names:
+            stage.pause(name)
 
 
 def _names_with_offers(stage: Stage) -> set[str]:

@@ -137,7 +137,7 @@ class DisputeFigures:
     """The winner's payment before the fee."""
 
 
-def figures_of(scene: DifferingScene, trace: DisputeTrace, liar_stash: bytes) -> DisputeFigures:
+def figures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes) -> DisputeFigures:
     """Return the figures of a batch, with zeros for stages that it did not reach."""
 
     def since(event_type: type[Any]) -> int:
@@ -154,48 +154,42 @@ def figures_of(scene: DifferingScene, trace: DisputeTrace, liar_stash: bytes) ->
         judges=judge_count,
         judged_tokens=judge_count * trace.leaf_tokens,
         whole_tokens=judge_count * trace.batch_tokens,
-        lost=sum(slash.amount for slash in trace.events(ProviderSlashed) if slash.provider == liar_stash),
-        collateral=trace.collaterals.get(liar_stash, 0),
+        lost=sum(slash.amount for slash in trace.events(ProviderSlashed) if slash.provider == liar),
+        collateral=trace.collaterals.get(liar, 0),
         price=sum(event.price for event in trace.events(UnitSettled)),
     )
 
 
-def failures_of(scene: DifferingScene, trace: DisputeTrace, liar_stash: bytes, honest_stash: bytes) -> list[str]:
+def failures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes, honest: bytes) -> list[str]:
     """Return a sentence for each failed requirement."""
-    failures = [
-        *_money_failures(trace, liar_stash, honest_stash),
-        *_tree_failures(scene, trace, liar_stash, honest_stash),
-    ]
+    failures = [*_money_failures(trace, liar, honest), *_tree_failures(scene, trace, liar, honest)]
     failures += _status_failures(scene, trace)
     return [*failures, *(_judge_failures(scene, trace) if scene.is_judged else _silence_failures(trace))]
 
 
-def _money_failures(trace: DisputeTrace, liar_stash: bytes, honest_stash: bytes) -> Iterator[str]:
+def _money_failures(trace: DisputeTrace, liar: bytes, honest: bytes) -> Iterator[str]:
     paid_winners = [event.winner for event in trace.events(UnitSettled)]
-    if paid_winners != [honest_stash]:
+    if paid_winners != [honest]:
         yield f"the honest racer was to be paid once: {len(paid_winners)} payments"
     taken_amounts = [(slash.provider, slash.fault, slash.amount) for slash in trace.events(ProviderSlashed)]
-    expected_amounts = [(liar_stash, PartyFault.LIED, trace.collaterals.get(liar_stash, 0))]
-    if taken_amounts != expected_amounts or not trace.collaterals.get(liar_stash):
+    expected_amounts = [(liar, PartyFault.LIED, trace.collaterals.get(liar, 0))]
+    if taken_amounts != expected_amounts or not trace.collaterals.get(liar):
         yield f"the liar alone was to lose all that it held for the batch: {taken_amounts}, and not {expected_amounts}"
 
 
-def _tree_failures(scene: DifferingScene, trace: DisputeTrace, liar_stash: bytes, honest_stash: bytes) -> Iterator[str]:
+def _tree_failures(scene: DifferingScene, trace: DisputeTrace, liar: bytes, honest: bytes) -> Iterator[str]:
     bent_subtree = bent_place(scene.requests) // SUBTREE_LEAVES
     subtree_steps = [bent_subtree] if subtree_count(scene.requests) == 1 else [None, bent_subtree]
     expected_subtrees = subtree_steps if scene.is_judged else subtree_steps[:1]
     asked_subtrees = [event.subtree for event in trace.events(NodesAsked)]
     if asked_subtrees != expected_subtrees:
         yield f"asked for were the nodes {asked_subtrees}, and not {expected_subtrees}"
-    for side_stash, side_name, is_shown in (
-        (liar_stash, "the liar", scene.is_judged),
-        (honest_stash, "the honest racer", True),
-    ):
+    for side_stash, name, is_shown in ((liar, "the liar", scene.is_judged), (honest, "the honest racer", True)):
         shown_count = sum(event.provider == side_stash for event in trace.events(NodesShown))
         if shown_count != len(expected_subtrees) * is_shown:
-            yield f"{side_name} showed nodes {shown_count} times"
+            yield f"{name} showed nodes {shown_count} times"
     if scene.away_blocks:
-        shown_at = [height for height, event in trace.all(NodesShown) if event.provider == honest_stash]
+        shown_at = [height for height, event in trace.all(NodesShown) if event.provider == honest]
         shown_later = [height for height in shown_at if height > trace.returned_at]
         if not trace.returned_at or not shown_later:
             yield "the honest daemon was to be killed, and to show nodes when it was back"
@@ -269,9 +263,7 @@ class DisputedBatch:
         )
         member_names = (member.name for member in self.stage.devnet.members)
         self.trace.computations = [
-            row
-            for side_name in member_names
-            for row in computations_of(self.trace.unit, self.stage.telemetry(side_name))
+            row for name in member_names for row in computations_of(self.trace.unit, self.stage.telemetry(name))
         ]
 
     def _act_at_height(self, height: int) -> None:
@@ -346,13 +338,13 @@ def _play_scene(stage: Stage, scene: DifferingScene) -> CheatFinding:
             break
         stage.narrator.line(f"{scene.name}: only one of the two answered in time; once more")
         batch = _sell_batch(stage, scene)
-    liar_stash, honest_stash = dev_accounts.stash(CHEAT), dev_accounts.stash(HONEST_PROVIDER)
-    trace, figures = batch.trace, figures_of(scene, batch.trace, liar_stash)
+    liar, honest = dev_accounts.stash(CHEAT), dev_accounts.stash(HONEST_PROVIDER)
+    trace, figures = batch.trace, figures_of(scene, batch.trace, liar)
     finding = CheatFinding(f"differing: {scene.name}", 1, drawn=1, slashed=len(trace.all(ProviderSlashed)))
-    finding.failures = failures_of(scene, trace, liar_stash, honest_stash)
-    check_name, unit_text = "the batch's collateral", "0x" + trace.unit.hex()
-    finding.checks = [AmountCheck(check_name, unit_text, trace.ended_at, figures.lost, figures.collateral)]
-    finding.figures = {figure_name: value for figure_name, value in asdict(figures).items() if figure_name != "scene"}
+    finding.failures = failures_of(scene, trace, liar, honest)
+    name, unit_text = "the batch's collateral", "0x" + trace.unit.hex()
+    finding.checks = [AmountCheck(name, unit_text, trace.ended_at, figures.lost, figures.collateral)]
+    finding.figures = {figure: value for figure, value in asdict(figures).items() if figure != "scene"}
     stage.narrator.line(_figures_text(figures))
     return finding
 

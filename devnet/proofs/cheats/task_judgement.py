@@ -60,15 +60,15 @@ class TaskSize:
     """The deadline in blocks. It also bounds the judges' wait for states."""
 
 
-def write_task_file(orders_folder: Path, task_name: str, task_size: TaskSize) -> Path:
+def write_task_file(orders_folder: Path, name: str, task_size: TaskSize) -> Path:
     """Write a task file with its input beside it, and return its path."""
     orders_folder.mkdir(parents=True, exist_ok=True)
     (orders_folder / INPUT_NAME).write_bytes((EXAMPLES / INPUT_NAME).read_bytes())
-    task_file, seed_hex = orders_folder / f"{task_name}.yaml", blake2_256(task_name.encode()).hex()
-    task_file.write_text(
-        FILE_TEMPLATE.format(name=task_name, text=INPUT_NAME, seed=seed_hex, **asdict(task_size)), encoding="utf-8"
+    file, seed_hex = orders_folder / f"{name}.yaml", blake2_256(name.encode()).hex()
+    file.write_text(
+        FILE_TEMPLATE.format(name=name, text=INPUT_NAME, seed=seed_hex, **asdict(task_size)), encoding="utf-8"
     )
-    return task_file
+    return file
 
 
 class TaskCustomer(Enum):
@@ -235,16 +235,14 @@ def judge_scene(
 ) -> CheatFinding:
     """Judge one scene after its task has ended."""
     trace, task_sums = ledger.tasks.get(task_id, EventTrace()), ledger.sums.get(task_id, TaskSums())
-    task_text = "0x" + task_id.hex()
+    text = "0x" + task_id.hex()
     finding = CheatFinding(scene.name, units=0, tasks=1)
-    finding.checks = [
-        AmountCheck(loss.what, task_text, loss.height, loss.taken, loss.expected) for loss in task_sums.losses
-    ]
+    finding.checks = [AmountCheck(loss.what, text, loss.height, loss.taken, loss.expected) for loss in task_sums.losses]
     finding.drawn = sum(event.provider == dev_accounts.stash(CHEAT) for _, event in trace.all(SlotSettled))
     finding.slashed = sum(loss.what == "LIED" for loss in task_sums.losses)
     finding.fined = sum(loss.what not in LIE_REASONS for loss in task_sums.losses)
     finding.grains = people.gains
-    finding.gained = sum(finding.grains[cheat_name] for cheat_name in scene.cheats)
+    finding.gained = sum(finding.grains[cheat] for cheat in scene.cheats)
     _count_attempts(finding, attempts, trace)
     finding.failures = [
         *_course_failures(scene, trace, task_sums),
@@ -273,8 +271,8 @@ def _count_attempts(finding: CheatFinding, attempts: list[Attempt], trace: Event
     # A milestone that counts twice was included twice, so the repetition was not refused.
     repeated_count = len(stated_milestones) - len(set(stated_milestones))
     for attempt in attempts:
-        answer_text = f"{attempt['what']}: {attempt['answer']}"
-        finding.answers[answer_text] = finding.answers.get(answer_text, 0) + 1
+        answer = f"{attempt['what']}: {attempt['answer']}"
+        finding.answers[answer] = finding.answers.get(answer, 0) + 1
     call_attempts = [attempt for attempt in attempts if attempt["what"] not in ("attestation", "blob")]
     attestation_count = sum(attempt["what"] == "attestation" for attempt in attempts)
     finding.tried = len(call_attempts) + attestation_count
@@ -288,8 +286,8 @@ def _count_attempts(finding: CheatFinding, attempts: list[Attempt], trace: Event
 def _course_failures(scene: CheatScene, trace: EventTrace, task_sums: TaskSums) -> Iterator[str]:
     ended_slots = [(name_of_account(event.provider), event.outcome) for _, event in trace.all(SlotSettled)]
     if ended_slots != list(scene.slots):
-        ended_texts = [f"{provider_name} {outcome.name}" for provider_name, outcome in ended_slots]
-        required_texts = [f"{provider_name} {required_outcome.name}" for provider_name, required_outcome in scene.slots]
+        ended_texts = [f"{name} {outcome.name}" for name, outcome in ended_slots]
+        required_texts = [f"{name} {required_outcome.name}" for name, required_outcome in scene.slots]
         yield (f"its slots ended as {ended_texts}, and {required_texts} was to come")
     taken_reasons = tuple(loss.what for loss in task_sums.losses if loss.taken)
     if taken_reasons != scene.taken:
@@ -299,9 +297,9 @@ def _course_failures(scene: CheatScene, trace: EventTrace, task_sums: TaskSums) 
 def _loss_failures(scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:
     yield from task_sums.wrong
     for loss in task_sums.losses:
-        account_name = name_of_account(loss.account)
-        if account_name not in scene.cheats:
-            yield (f"block {loss.height}: {account_name} is honest and lost {loss.taken} grains: {loss.what}")
+        name = name_of_account(loss.account)
+        if name not in scene.cheats:
+            yield (f"block {loss.height}: {name} is honest and lost {loss.taken} grains: {loss.what}")
         if loss.taken != loss.expected:
             yield f"{loss.what}: {loss.taken} taken, {loss.expected} expected"
 
@@ -324,8 +322,8 @@ def _accepted_claims(finding: CheatFinding) -> int:
     """
     return sum(
         answer_count
-        for answer_text, answer_count in finding.answers.items()
-        if answer_text == f"TrainingMarket.claim_fraud: {ACCEPTED_ANSWER}"
+        for answer, answer_count in finding.answers.items()
+        if answer == f"TrainingMarket.claim_fraud: {ACCEPTED_ANSWER}"
     )
 
 
@@ -362,11 +360,11 @@ def _gain_failures(scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:
     """
     outcomes_by_name: Mapping[str, TaskOutcome] = dict(scene.slots)
     for cheat_name in scene.cheats:
-        cheat_stash, counts_no_judging = dev_accounts.stash(cheat_name), cheat_name != scene.lazy_judge
+        cheat, counts_no_judging = dev_accounts.stash(cheat_name), cheat_name != scene.lazy_judge
         gained_grains = sum(
             move.grains
             for move in task_sums.moves
-            if move.account == cheat_stash and not (counts_no_judging and move.why == JUDGES_REASON)
+            if move.account == cheat and not (counts_no_judging and move.why == JUDGES_REASON)
         )
         # A cheat that breaks even loses nothing by trying, so any gain is a failure.
         if gained_grains > 0 and outcomes_by_name.get(cheat_name) is not TaskOutcome.DIED:

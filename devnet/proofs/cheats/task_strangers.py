@@ -58,27 +58,23 @@ class AttackTries:
     file: Path
     attempts: list[Attempt] = field(default_factory=list)
 
-    async def try_call(self, provider_name: str, call: Call, *, tip_grains: int = 0) -> None:
+    async def try_call(self, name: str, call: Call, *, tip_grains: int = 0) -> None:
         """Make an attempt: sign with a stash, send, wait for the block, and record the chain's answer."""
-        answer = await self._submit_call(provider_name, call, "inBlock", tip_grains)
-        self.attempts.append(
-            {"unit": "0x" + self.task.hex(), "what": call.name, "answer": answer, "who": provider_name}
-        )
+        answer = await self._submit_call(name, call, "inBlock", tip_grains)
+        self.attempts.append({"unit": "0x" + self.task.hex(), "what": call.name, "answer": answer, "who": name})
 
-    async def ensure_call(self, provider_name: str, call: Call) -> None:
+    async def ensure_call(self, name: str, call: Call) -> None:
         """Send a call that must reach the final chain, and repeat it, because a block may be reverted."""
         chain_answers = []
         for _ in range(TRIES_MAX):
-            chain_answers.append(await self._submit_call(provider_name, call, "finalized", 0))
+            chain_answers.append(await self._submit_call(name, call, "finalized", 0))
             if chain_answers[-1] == ACCEPTED_ANSWER:
                 return
-        raise DevnetError(f"{call.name} of {provider_name}: {'; '.join(chain_answers)}")
+        raise DevnetError(f"{call.name} of {name}: {'; '.join(chain_answers)}")
 
-    async def _submit_call(self, provider_name: str, call: Call, inclusion: str, tip_grains: int) -> str:
+    async def _submit_call(self, name: str, call: Call, inclusion: str, tip_grains: int) -> str:
         try:
-            outcome = await self.chain.submit(
-                call, keypair_from_suri(f"//{provider_name}"), until=inclusion, tip=tip_grains
-            )
+            outcome = await self.chain.submit(call, keypair_from_suri(f"//{name}"), until=inclusion, tip=tip_grains)
         except (NotIncludedError, RpcError) as error:
             return str(error)
         return outcome.error or ACCEPTED_ANSWER
@@ -97,17 +93,15 @@ class AttackTries:
         record = await self.newest_task()
         return record if record.state in wanted_states else None
 
-    async def wait_for_call(self, call_name: str) -> dict[str, Any]:
+    async def wait_for_call(self, call: str) -> dict[str, Any]:
         """Return the arguments of the first call of this name about the task, from the pool or the newest block."""
-        return await wait_for(lambda: self._seen_call(call_name), POOL_SECONDS)
+        return await wait_for(lambda: self._seen_call(call), POOL_SECONDS)
 
     async def _seen_call(self, call_name: str) -> dict[str, Any] | None:
         pending_texts = await self.chain.rpc.call("author_pendingExtrinsics")
-        encoded_extrinsics = [bytes.fromhex(extrinsic_text[2:]) for extrinsic_text in pending_texts]
-        encoded_extrinsics += (await self.chain.block(await self.chain.block_id())).extrinsics
-        for call in (
-            decode_extrinsic(self.chain.runtime, encoded_extrinsic).call for encoded_extrinsic in encoded_extrinsics
-        ):
+        extrinsics = [bytes.fromhex(extrinsic_text[2:]) for extrinsic_text in pending_texts]
+        extrinsics += (await self.chain.block(await self.chain.block_id())).extrinsics
+        for call in (decode_extrinsic(self.chain.runtime, extrinsic).call for extrinsic in extrinsics):
             if call.name == call_name and call.named_arguments["task"] == self.task:
                 return call.named_arguments
         return None
@@ -177,14 +171,9 @@ async def _open_copied(tries: AttackTries) -> None:
 async def _claim_seen(tries: AttackTries) -> None:
     """Commit to a proof that was seen in the pool, and open it in the next block."""
     seen_arguments = await tries.wait_for_call("TrainingMarket.show_fraud")
-    claim_salt, stash_account = os.urandom(32), dev_accounts.stash(RACER)
+    claim_salt, stash = os.urandom(32), dev_accounts.stash(RACER)
     commitment = claim_commitment(
-        tries.chain.genesis_hash,
-        tries.task,
-        stash_account,
-        seen_arguments["place"],
-        seen_arguments["proof"],
-        claim_salt,
+        tries.chain.genesis_hash, tries.task, stash, seen_arguments["place"], seen_arguments["proof"], claim_salt
     )
     await tries.try_call(RACER, TrainingMarket.show_fraud(**seen_arguments), tip_grains=TIP_GRAINS)
     await tries.try_call(
@@ -213,13 +202,13 @@ async def proof_of_first_lie(tries: AttackTries) -> TraceFraudProof:
     return proof_of_fraud(stated_digests, last_right_index, right_digests[last_right_index + 1])
 
 
-def _right_digests(task_file: Path) -> list[bytes]:
-    return [state_hash(run_state) for run_state in right_states(task_file, "numpy")]
+def _right_digests(file: Path) -> list[bytes]:
+    return [state_hash(run_state) for run_state in right_states(file, "numpy")]
 
 
-async def own_device(chain: ChainClient, provider_name: str) -> bytes:
+async def own_device(chain: ChainClient, name: str) -> bytes:
     """Return the first device of a provider."""
-    stash_account, final_block = dev_accounts.stash(provider_name), await chain.finalized()
+    stash, final_block = dev_accounts.stash(name), await chain.finalized()
     device_entries = await market_reads.entries(chain, Devices.devices, at=final_block)
-    own_devices: list[bytes] = [device_id for (device_id,), record in device_entries if record.owner == stash_account]
+    own_devices: list[bytes] = [device_id for (device_id,), record in device_entries if record.owner == stash]
     return own_devices[0]

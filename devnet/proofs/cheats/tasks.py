@@ -111,8 +111,8 @@ class CheatCourse:
         for worker in self._threads:
             worker.join(task_strangers.PATIENCE_SECONDS)
 
-    def _begin_task(self, task_text: str) -> None:
-        self.task_id = bytes.fromhex(task_text[2:])
+    def _begin_task(self, text: str) -> None:
+        self.task_id = bytes.fromhex(text[2:])
         if self.scene.stranger is Stranger.PROVES:
             self._start_thread(self._prove_fraud)
         elif self.scene.stranger is not Stranger.NOBODY:
@@ -148,8 +148,8 @@ class CheatCourse:
             self._is_disputed = True
             self._run_as_customer("task dispute", sale_row["task"], *DISPUTERS[self.scene.customer], "--yes")
 
-    def _run_as_customer(self, command_name: str, *arguments: str) -> str:
-        return self.stage.ogpu(command_name, *arguments, "--key", CUSTOMER_KEY)
+    def _run_as_customer(self, command: str, *arguments: str) -> str:
+        return self.stage.ogpu(command, *arguments, "--key", CUSTOMER_KEY)
 
     def _prove_fraud(self) -> None:
         """Let an account outside the task compute it, beside its own daemon, and show its first wrong step."""
@@ -180,7 +180,7 @@ class CheatCourse:
 
 def let_only_bid(stage: Stage, bidder_names: Iterable[str], *, cheat_bids: bool = False) -> None:
     """Make exactly these providers bid from the next block on. The cheat asks for less than the others."""
-    asks_by_name = {bidder_name: HONEST_ASK + bidder_index for bidder_index, bidder_name in enumerate(bidder_names)}
+    asks_by_name = {bidder: HONEST_ASK + bidder_index for bidder_index, bidder in enumerate(bidder_names)}
     for provider in lifecycle.offering(stage.devnet):
         asked_ogpu = asks_by_name.get(provider.name, CHEATS_ASK if cheat_bids and isinstance(provider, Guest) else 0)
         task_kinds = (TASK_KIND,) if asked_ogpu else ()
@@ -211,9 +211,7 @@ def play_scene(stage: Stage, scene: CheatScene) -> tuple[CheatFinding, bool]:
     if scene.lazy_judge:
         stage.restart({scene.lazy_judge: "lazy-judge"})
     cheat_course, people = CheatCourse(stage, scene), People(accounts_by_name(stage))
-    rows_before = {
-        cheat_name: len(stage.telemetry(cheat_name)) for cheat_name in scene.cheats if cheat_name != CUSTOMER
-    }
+    rows_before = {cheat: len(stage.telemetry(cheat)) for cheat in scene.cheats if cheat != CUSTOMER}
     with following(stage.url) as ledger:
         ledger.audits.may_lie = True
         people.wealth_before = stage.wealth(people.accounts, ledger.height)
@@ -221,7 +219,7 @@ def play_scene(stage: Stage, scene: CheatScene) -> tuple[CheatFinding, bool]:
     people.wealth_after = stage.wealth(people.accounts, ledger.height)
     if scene.lazy_judge:
         stage.restart({scene.lazy_judge: None})
-    rows = [row for cheat_name, first_row in rows_before.items() for row in stage.telemetry(cheat_name)[first_row:]]
+    rows = [row for cheat, first_row in rows_before.items() for row in stage.telemetry(cheat)[first_row:]]
     cheat_course.attempts += [row for row in rows if row["event"] == "cheat"]
     finding = judge_scene(scene, cheat_course.task_id, ledger, people, cheat_course.attempts)
     finding.failures += cheat_course.problems
@@ -265,14 +263,14 @@ class HonestSales:
         """Submit `count` tasks, each as soon as its provider is free, and wait until all have ended."""
         provider_names = [member.name for member in self.stage.devnet.members]
         newest_sales: dict[str, HonestSale] = {}
-        for task_number in range(task_count):
-            provider_name = provider_names[task_number % len(provider_names)]
-            if provider_name in newest_sales:
-                self._wait_for_event(newest_sales[provider_name], TaskEnded, END_SECONDS)
-            let_only_bid(self.stage, (provider_name,))
-            newest_sales[provider_name] = HonestSale(task_number, provider_name)
-            self._begin_sale(newest_sales[provider_name])
-            self._wait_for_event(newest_sales[provider_name], BidsClosed, BID_SECONDS)
+        for number in range(task_count):
+            name = provider_names[number % len(provider_names)]
+            if name in newest_sales:
+                self._wait_for_event(newest_sales[name], TaskEnded, END_SECONDS)
+            let_only_bid(self.stage, (name,))
+            newest_sales[name] = HonestSale(number, name)
+            self._begin_sale(newest_sales[name])
+            self._wait_for_event(newest_sales[name], BidsClosed, BID_SECONDS)
         for sale in newest_sales.values():
             self._wait_for_event(sale, TaskEnded, END_SECONDS)
 
@@ -282,14 +280,14 @@ class HonestSales:
         sale.thread.start()
 
     def _follow_task(self, sale: HonestSale) -> None:
-        task_file = write_task_file(self.stage.devnet.folder / "orders", f"honest-{sale.number}", TaskSize())
+        file = write_task_file(self.stage.devnet.folder / "orders", f"honest-{sale.number}", TaskSize())
         node_url = self.stage.devnet.member(sale.provider).rpc_url
         arguments = [
             "--url",
             node_url,
             "task",
             "submit",
-            str(task_file),
+            str(file),
             "--key",
             customer_secret(sale.provider),
             "--yes",

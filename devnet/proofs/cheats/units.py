@@ -91,12 +91,12 @@ def run_cheat(mode: str, stage: Stage) -> CheatFinding:
     stage.cheat_in(mode)
     first_height, rows_before = stage.next_height(), len(stage.telemetry(CHEAT))
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, -(-stage.options.units // mode_count))
-    unit_rows = purchase.buy_units(stage, prompts).units
+    rows = purchase.buy_units(stage, prompts).units
     attempts = [
         telemetry_row for telemetry_row in stage.telemetry(CHEAT)[rows_before:] if telemetry_row["event"] == "cheat"
     ]
     unit_ledger = stage.ask(lambda chain: ledger.read_ledger(chain, first_height))
-    return judge_cheat(mode, [row["unit"] for row in unit_rows], unit_ledger, len(stage.devnet.members), attempts)
+    return judge_cheat(mode, [row["unit"] for row in rows], unit_ledger, len(stage.devnet.members), attempts)
 
 
 def judge_cheat(
@@ -104,16 +104,16 @@ def judge_cheat(
 ) -> CheatFinding:
     """Judge every requirement of this mode for these units. `in_office` is the number of validators."""
     records_by_unit = {unit_text: ledger.unit(bytes.fromhex(unit_text[2:])) for unit_text in unit_texts}
-    cheat_stash = dev_accounts.stash(CHEAT)
+    cheat = dev_accounts.stash(CHEAT)
     finding = CheatFinding(mode, len(unit_texts))
-    finding.drawn = sum(cheat_stash in record.racers for record in records_by_unit.values())
+    finding.drawn = sum(cheat in record.racers for record in records_by_unit.values())
     _count_attempts(finding, attempts, records_by_unit)
     finding.checks = _amount_checks(ledger, in_office)
-    finding.slashed = sum(penalty.provider == cheat_stash for _, penalty in ledger.all(ProviderSlashed))
-    finding.fined = sum(penalty.provider == cheat_stash for _, penalty in ledger.all(RaceMissed))
+    finding.slashed = sum(penalty.provider == cheat for _, penalty in ledger.all(ProviderSlashed))
+    finding.fined = sum(penalty.provider == cheat for _, penalty in ledger.all(RaceMissed))
     finding.failures = [
-        *_common_failures(records_by_unit, ledger, cheat_stash),
-        *_mode_failures(finding, records_by_unit, cheat_stash),
+        *_common_failures(records_by_unit, ledger, cheat),
+        *_mode_failures(finding, records_by_unit, cheat),
     ]
     return finding
 
@@ -127,8 +127,8 @@ def _count_attempts(
     commitment, because it is opaque, so only its reveal must fail.
     """
     for attempt in attempts:
-        answer_text = f"{attempt['what']}: {attempt['answer']}"
-        finding.answers[answer_text] = finding.answers.get(answer_text, 0) + 1
+        answer = f"{attempt['what']}: {attempt['answer']}"
+        finding.answers[answer] = finding.answers.get(answer, 0) + 1
     counted_attempts = [attempt for attempt in attempts if attempt["what"] != COMMIT_CALL or not _is_copy(finding)]
     attestations = [attempt for attempt in counted_attempts if attempt["what"] == "attestation"]
     refused_calls = sum(
@@ -148,21 +148,21 @@ def _is_copy(finding: CheatFinding) -> bool:
 
 def _undue_attestations(finding: CheatFinding, record: UnitRecord) -> int:
     """Return the cheat's attestations in the chain beyond the one that an honest racer attaches."""
-    cheat_stash = dev_accounts.stash(CHEAT)
-    attached_count = record.attesters().count(cheat_stash)
-    return max(0, attached_count - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat_stash)))
+    cheat = dev_accounts.stash(CHEAT)
+    attached_count = record.attesters().count(cheat)
+    return max(0, attached_count - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat)))
 
 
 def _amount_checks(ledger: DevnetLedger, in_office: int) -> list[AmountCheck]:
     """Return a check of every slash and every fine. All validators have the same stake."""
     return [
-        _amount_check(penalty, penalty_height, ledger.unit(penalty.unit), in_office)
-        for penalty_height, penalty in sorted(ledger.penalties(), key=itemgetter(0))
+        _amount_check(penalty, height, ledger.unit(penalty.unit), in_office)
+        for height, penalty in sorted(ledger.penalties(), key=itemgetter(0))
     ]
 
 
 def _amount_check(
-    penalty: ProviderSlashed | RaceMissed, penalty_height: int, record: UnitRecord, in_office: int
+    penalty: ProviderSlashed | RaceMissed, height: int, record: UnitRecord, in_office: int
 ) -> AmountCheck:
     """Return a check of one amount, by the formulas of the money tables."""
     unit_text, price_grains, money_rules = "0x" + penalty.unit.hex(), record.price, DEFAULT_RULES
@@ -171,7 +171,7 @@ def _amount_check(
         # without a case, a missing reveal costs a part of the price, a missing commit a part of the collateral
         idle_penalty = part(collateral, money_rules.idle_penalty)
         expected = idle_penalty if penalty.amount == idle_penalty else part(price_grains, money_rules.withheld_penalty)
-        return AmountCheck("a miss", unit_text, penalty_height, penalty.amount, expected)
+        return AmountCheck("a miss", unit_text, height, penalty.amount, expected)
     judge_fee_grains, paid_judges = (
         judge_fee(price_grains, money_rules.judge_fee_ppm, money_rules.judge_fee_min),
         _paid_judge_count(record),
@@ -181,7 +181,7 @@ def _amount_check(
         return AmountCheck(
             "a miss that a case found",
             unit_text,
-            penalty_height,
+            height,
             penalty.amount,
             price_share + min(paid_judges, FIRST_JUDGES) * judge_fee_grains,
         )
@@ -190,7 +190,7 @@ def _amount_check(
     expected = (
         collateral if takes_whole else min(collateral, price_grains + paid_judges * judge_fee_grains + price_share)
     )
-    return AmountCheck("the unit's collateral", unit_text, penalty_height, penalty.amount, expected)
+    return AmountCheck("the unit's collateral", unit_text, height, penalty.amount, expected)
 
 
 def _paid_judge_count(record: UnitRecord) -> int:
@@ -199,7 +199,7 @@ def _paid_judge_count(record: UnitRecord) -> int:
     return sum(opened_opinion.statement.opinion in verdicts for opened_opinion in record.events(OpinionOpened))
 
 
-def _common_failures(records_by_unit: dict[str, UnitRecord], ledger: DevnetLedger, cheat_stash: bytes) -> Iterator[str]:
+def _common_failures(records_by_unit: dict[str, UnitRecord], ledger: DevnetLedger, cheat: bytes) -> Iterator[str]:
     """Yield failures of the requirements of every mode."""
     for unit_text, record in records_by_unit.items():
         if len(record.settled) != 1 or record.refunded:
@@ -209,12 +209,12 @@ def _common_failures(records_by_unit: dict[str, UnitRecord], ledger: DevnetLedge
         attesters = record.attesters()
         if len(attesters) > len(record.racers) or any(provider not in record.racers for provider in attesters):
             yield f"unit {unit_text} has an attestation of a provider that was not drawn, or one too many"
-    for penalty_height, penalty in ledger.penalties():
-        if penalty.provider != cheat_stash:
-            yield f"block {penalty_height}: {name_of_account(penalty.provider)} is honest and lost {penalty}"
+    for height, penalty in ledger.penalties():
+        if penalty.provider != cheat:
+            yield f"block {height}: {name_of_account(penalty.provider)} is honest and lost {penalty}"
 
 
-def _mode_failures(finding: CheatFinding, records_by_unit: dict[str, UnitRecord], cheat_stash: bytes) -> Iterator[str]:
+def _mode_failures(finding: CheatFinding, records_by_unit: dict[str, UnitRecord], cheat: bytes) -> Iterator[str]:
     """Yield failures of the mode's requirements."""
     wrong_checks = [check for check in finding.checks if check.taken != check.expected]
     yield from (
@@ -222,8 +222,8 @@ def _mode_failures(finding: CheatFinding, records_by_unit: dict[str, UnitRecord]
     )
     if not finding.drawn and finding.mode != "not-assigned":
         yield "the cheat was never drawn: nothing was tested"
-    paid_units = [unit_text for unit_text, record in records_by_unit.items() if cheat_stash in record.winners()]
-    revealed_units = [unit_text for unit_text, record in records_by_unit.items() if cheat_stash in record.attesters()]
+    paid_units = [unit_text for unit_text, record in records_by_unit.items() if cheat in record.winners()]
+    revealed_units = [unit_text for unit_text, record in records_by_unit.items() if cheat in record.attesters()]
     # Wrong work that nobody noticed would be paid, so each revealed result must have been slashed.
     if finding.mode in WRONG_WORK:
         if finding.slashed != len(revealed_units) or not revealed_units:

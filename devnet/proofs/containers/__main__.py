@@ -131,10 +131,10 @@ def _wrong_copies(scene: ContainerScene, task_view: Mapping[str, Any]) -> Iterat
     """Yield failures about replicas: the liar alone is outvoted, and loses money."""
     if scene.copies == 1:
         return
-    provider_rows = [row for row in task_view["payments"] if row["party"] == "provider"]
-    if len(provider_rows) != scene.copies:
-        yield f"the payments of the task name {len(provider_rows)} providers, not {scene.copies}"
-    outvoted = sum(row["for"] == "outvoted" and int(row["lost"]["grains"]) > 0 for row in provider_rows)
+    rows = [row for row in task_view["payments"] if row["party"] == "provider"]
+    if len(rows) != scene.copies:
+        yield f"the payments of the task name {len(rows)} providers, not {scene.copies}"
+    outvoted = sum(row["for"] == "outvoted" and int(row["lost"]["grains"]) > 0 for row in rows)
     if outvoted != bool(scene.liar):
         yield f"{outvoted} of its replicas are outvoted"
 
@@ -190,9 +190,9 @@ def with_engine(proof_run: ProofRun) -> Iterator[ContainerStage]:
     with engine_and_registry(proof_run.folder / "yard") as private_engine:
         os.environ["DOCKER_HOST"] = private_engine.engine  # the daemons find it there, as an operator's would
         with CONTAINER_NETWORK.open(proof_run) as stage:
-            for provider_name, asked_price in ASKED_PRICES.items():
+            for name, asked_price in ASKED_PRICES.items():
                 arguments = ("--kind", "container", "--image", private_engine.repository, "--least-price", asked_price)
-                stage.provider(provider_name, "policy", *arguments)
+                stage.provider(name, "policy", *arguments)
             stage.restart(dict.fromkeys(ASKED_PRICES))
             yield ContainerStage(stage.devnet, stage.narrator, stage.options, engine_and_registry=private_engine)
 
@@ -202,7 +202,7 @@ def run_errand(errand: Callable[[ErrandPlace], Iterator[str]], stage: ContainerS
     try:
         failures = [
             *errand(ErrandPlace(stage, stage.engine_and_registry.image)),
-            *(f"a container is left: {container_name}" for container_name in _remaining_containers(stage)),
+            *(f"a container is left: {container}" for container in _remaining_containers(stage)),
         ]
     except DevnetError as error:
         failures = [str(error)]
@@ -211,14 +211,12 @@ def run_errand(errand: Callable[[ErrandPlace], Iterator[str]], stage: ContainerS
 
 def run_scene(scene: ContainerScene, stage: ContainerStage) -> RanContainer:
     """Sell the time of a scene, act as it says, and judge."""
-    stashes_by_address = {
-        ss58(dev_accounts.stash(provider_name)): (dev_accounts.stash(provider_name),) for provider_name in ASKED_PRICES
-    }
+    stashes_by_address = {ss58(dev_accounts.stash(name)): (dev_accounts.stash(name),) for name in ASKED_PRICES}
     if scene.liar:
         # One liar among three: the two equal results must outvote it.
         stage.restart({scene.liar: "bent-outputs"})
-    wealth_before, started, missed_requirements = stage.wealth(stashes_by_address), time.monotonic(), list[str]()
-    sale = _sell_scene(stage, scene, missed_requirements)
+    wealth_before, started, misses = stage.wealth(stashes_by_address), time.monotonic(), list[str]()
+    sale = _sell_scene(stage, scene, misses)
     if scene.liar:
         stage.restart({scene.liar: None})
     record = task_sale.record(stage, sale.task_id)
@@ -226,8 +224,7 @@ def run_scene(scene: ContainerScene, stage: ContainerStage) -> RanContainer:
     remaining_containers = _remaining_containers(stage)
     task_view: dict[str, Any] = json.loads(task_sale.ask_about_task(stage, sale, "task show"))
     grains_moved = {
-        stash_address: wealth_now - wealth_before[stash_address]
-        for stash_address, wealth_now in stage.wealth(stashes_by_address).items()
+        stash: wealth_now - wealth_before[stash] for stash, wealth_now in stage.wealth(stashes_by_address).items()
     }
     paid_grains = sum(
         int(row["paid"]["grains"]) for row in task_view["payments"] if row["paid"] and row["account"] in grains_moved
@@ -237,11 +234,11 @@ def run_scene(scene: ContainerScene, stage: ContainerStage) -> RanContainer:
     judge_scene(scene, outcome, task_view, grains_moved, _fetched_outputs(stage, sale, record), remaining_containers)
     rows = task_sale.verification_rows(stage, sale)
     outcome.failures += [f"verify: {row['what']}: {row['says']}" for row in rows if row["is_right"] is False]
-    outcome.failures += missed_requirements
+    outcome.failures += misses
     return outcome
 
 
-def _sell_scene(stage: ContainerStage, scene: ContainerScene, missed_requirements: list[str]) -> TaskSale:
+def _sell_scene(stage: ContainerStage, scene: ContainerScene, misses: list[str]) -> TaskSale:
     """Submit a scene's task, follow it to its end, and act after a paid interval."""
     sales_seen, actions_done = list[TaskSale](), list[str]()
 
@@ -250,7 +247,7 @@ def _sell_scene(stage: ContainerStage, scene: ContainerScene, missed_requirement
         is_due = "running" in sale_row["state"] and "interval 0" not in sale_row["state"]
         if is_due and not actions_done and (scene.is_stopped or scene.kills_daemon):
             actions_done.append(scene.name)
-            missed_requirements.extend(_act_on_container(stage, scene, sales_seen[0]))
+            misses.extend(_act_on_container(stage, scene, sales_seen[0]))
 
     try:
         return task_sale.sell_task(stage, _write_scene_file(stage, scene), on_row=on_row)
@@ -262,14 +259,14 @@ def _sell_scene(stage: ContainerStage, scene: ContainerScene, missed_requirement
 
 def _act_on_container(stage: ContainerStage, scene: ContainerScene, sale: TaskSale) -> list[str]:
     """Act as the scene says, and return failures."""
-    missed_requirements = visit_container(stage, sale.name) if scene.ports else []
+    misses = visit_container(stage, sale.name) if scene.ports else []
     if scene.is_stopped:
         task_sale.ask_about_task(stage, sale, "task amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True)
     else:
         stage.kill_and_restart(
             name_of_account(task_sale.record(stage, sale.task_id).slots[0].provider), "amid its lease"
         )
-    return missed_requirements
+    return misses
 
 
 def _write_scene_file(stage: ContainerStage, scene: ContainerScene) -> Path:
@@ -277,8 +274,8 @@ def _write_scene_file(stage: ContainerStage, scene: ContainerScene) -> Path:
     files_folder = stage.devnet.folder / "files"
     files_folder.mkdir(exist_ok=True)
     (files_folder / "words.txt").write_text(INPUT_TEXT)
-    task_file = files_folder / f"{scene.name}.yaml"
-    task_file.write_text(
+    file = files_folder / f"{scene.name}.yaml"
+    file.write_text(
         f"apiVersion: ogpu/v1\nkind: {scene.kind}\nmetadata: {{name: {scene.name}}}\nspec:\n  "
         "run:\n"
         f"    image: {stage.engine_and_registry.image}\n    inputs: [words.txt]\n"
@@ -291,7 +288,7 @@ def _write_scene_file(stage: ContainerStage, scene: ContainerScene) -> Path:
             else f"  limits: {{time: {scene.seconds}s}}\n  verify: {{copies: {scene.copies}}}\n"
         )
     )
-    return task_file
+    return file
 
 
 def _remaining_containers(stage: ContainerStage) -> list[str]:
@@ -308,11 +305,9 @@ def _fetched_outputs(stage: ContainerStage, sale: TaskSale, record: Task) -> dic
     """Return the files of /out that the customer fetched, or None without a result."""
     if not any(slot.result is not None for slot in record.slots):
         return None
-    outputs_file = stage.devnet.folder / f"{sale.name[:10]}.tar"
-    task_sale.ask_about_task(
-        stage, sale, "task result", "--key", CUSTOMER_KEY, "--out", str(outputs_file), is_shown=True
-    )
-    return task_sale.files_of(outputs_file)
+    outputs = stage.devnet.folder / f"{sale.name[:10]}.tar"
+    task_sale.ask_about_task(stage, sale, "task result", "--key", CUSTOMER_KEY, "--out", str(outputs), is_shown=True)
+    return task_sale.files_of(outputs)
 
 
 def figures(facts_by_scenario: Mapping[str, Any]) -> str:

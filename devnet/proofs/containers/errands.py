@@ -27,20 +27,16 @@ SERVE_COMMAND += f"busybox httpd -f -p 127.0.0.1:{SERVICE_PORT} -h /workspace/ww
 HTTP_SECONDS = 10
 
 
-def visit_container(stage: Stage, task_text: str) -> list[str]:
+def visit_container(stage: Stage, text: str) -> list[str]:
     """Enter the container of a task, and return failures."""
     try:
-        return [
-            *_shell_failures(stage, task_text),
-            *_copy_failures(stage, task_text),
-            *_port_failures(stage, task_text),
-        ]
+        return [*_shell_failures(stage, text), *_copy_failures(stage, text), *_port_failures(stage, text)]
     except (DevnetError, OSError) as error:
         return [f"the container is not entered: {error}"]
 
 
-def _shell_failures(stage: Stage, task_text: str) -> Iterator[str]:
-    arguments = (task_text, "--key", CUSTOMER_KEY, "--", "sh", "-c")
+def _shell_failures(stage: Stage, text: str) -> Iterator[str]:
+    arguments = (text, "--key", CUSTOMER_KEY, "--", "sh", "-c")
     output = stage.ogpu("exec", *arguments, "id -u; hostname")
     # 65534 is nobody: a program that runs as root needs only one hole to own the machine.
     if output.split() != ["65534", "container"]:
@@ -52,16 +48,16 @@ def _shell_failures(stage: Stage, task_text: str) -> Iterator[str]:
         if error.status != 5:
             yield f"the exit code is not the program's: {error}"
     try:
-        stage.ogpu("exec", task_text, "--key", "//Dave", "--", "id", is_shown=False)
+        stage.ogpu("exec", text, "--key", "//Dave", "--", "id", is_shown=False)
         yield "another key is let in"
     except DevnetError:
         pass
 
 
-def _copy_failures(stage: Stage, task_text: str) -> Iterator[str]:
+def _copy_failures(stage: Stage, text: str) -> Iterator[str]:
     sent_file, fetched_folder = stage.devnet.folder / "sent.bin", stage.devnet.folder / "back"
     sent_file.write_bytes(os.urandom(SENT_BYTES))
-    container_folder = f"{task_text}:workspace/data"
+    container_folder = f"{text}:workspace/data"
     stage.ogpu("cp", str(sent_file), container_folder, "--key", CUSTOMER_KEY)
     stage.ogpu("cp", f"{container_folder}/sent.bin", str(fetched_folder), "--key", CUSTOMER_KEY)
     if (
@@ -71,8 +67,8 @@ def _copy_failures(stage: Stage, task_text: str) -> Iterator[str]:
         yield "a file comes back as another"
 
 
-def _port_failures(stage: Stage, task_text: str) -> Iterator[str]:
-    for forward_row in stage.ogpu_lines("port-forward", task_text, f"0:{SERVICE_PORT}", "--key", CUSTOMER_KEY):
+def _port_failures(stage: Stage, text: str) -> Iterator[str]:
+    for forward_row in stage.ogpu_lines("port-forward", text, f"0:{SERVICE_PORT}", "--key", CUSTOMER_KEY):
         with urllib.request.urlopen(f"http://{forward_row['local']}/", timeout=HTTP_SECONDS) as answer:
             if answer.read().decode().strip() != SERVED_PAGE:
                 yield "a service of the container says something else through its port"
@@ -99,16 +95,16 @@ class ErrandPlace:
         """The devnet's folder."""
         return self.stage.devnet.folder
 
-    def run_ogpu(self, command_name: str, *arguments: str) -> tuple[int, str]:
+    def run_ogpu(self, command: str, *arguments: str) -> tuple[int, str]:
         """Return the exit code and the output of `ogpu COMMAND`."""
-        return self.stage.ogpu_tried(command_name, "--key", CUSTOMER_KEY, *arguments)
+        return self.stage.ogpu_tried(command, "--key", CUSTOMER_KEY, *arguments)
 
 
-def job_file(place: ErrandPlace, job_name: str, shell_command: str, seconds: int) -> Path:
+def job_file(place: ErrandPlace, job: str, shell_command: str, seconds: int) -> Path:
     """Write the file of a small job, paid in intervals of ten seconds, and return its path."""
-    job_file_path = place.folder / f"{job_name}.yaml"
+    job_file_path = place.folder / f"{job}.yaml"
     job_file_path.write_text(
-        f"apiVersion: ogpu/v1\nkind: Job\nmetadata: {{name: {job_name}}}\nspec:\n  run:\n"
+        f"apiVersion: ogpu/v1\nkind: Job\nmetadata: {{name: {job}}}\nspec:\n  run:\n"
         f"    image: {place.image}\n    command: [sh, -c, {json.dumps(shell_command)}]\n"
         "  resources: {cpu: 0.2, memory: 32Mi, disk: 8Mi}\n  market: {maxPrice: 0.2 oGPU}\n"
         f"  limits: {{time: {seconds}s, interval: 10s}}\n"
@@ -150,40 +146,32 @@ def run_array(place: ErrandPlace) -> Iterator[str]:
         *options,
     )
     exit_code, output = place.run_ogpu("task submit", *arguments)
-    member_rows = json.loads(output) if output else []
-    if (
-        exit_code
-        or [member_row["index"] for member_row in member_rows] != list(ARRAY_INDICES)
-        or any(member_row["exit_code"] != 0 for member_row in member_rows)
-    ):
-        yield f"the array ends with {exit_code}: {member_rows}"
+    rows = json.loads(output) if output else []
+    if exit_code or [row["index"] for row in rows] != list(ARRAY_INDICES) or any(row["exit_code"] != 0 for row in rows):
+        yield f"the array ends with {exit_code}: {rows}"
         return
-    first_slots = [record(place.stage, bytes.fromhex(member_row["task"][2:])).slots[0] for member_row in member_rows]
+    first_slots = [record(place.stage, bytes.fromhex(row["task"][2:])).slots[0] for row in rows]
     if first_slots[0].device == first_slots[1].device:
         yield "both ran on one device"
     if max(slot.started_at for slot in first_slots) >= min(slot.finished_at for slot in first_slots):
         yield "one ran after the other"
-    for member_row in member_rows:
-        outputs_file = place.folder / f"array-{member_row['index']}.tar"
-        place.run_ogpu("task result", member_row["task"], "--out", str(outputs_file))
-        if files_of(outputs_file).get("index") != f"{member_row['index']}\n".encode():
-            yield f"member {member_row['index']} found another index"
+    for row in rows:
+        outputs = place.folder / f"array-{row['index']}.tar"
+        place.run_ogpu("task result", row["task"], "--out", str(outputs))
+        if files_of(outputs).get("index") != f"{row['index']}\n".encode():
+            yield f"member {row['index']} found another index"
     # A customer repeats a command after an interruption. That must not buy the array twice.
     _, second_output = place.run_ogpu("task submit", *arguments)
-    if [member_row["task"] for member_row in json.loads(second_output)] != [
-        member_row["task"] for member_row in member_rows
-    ]:
+    if [row["task"] for row in json.loads(second_output)] != [row["task"] for row in rows]:
         yield "the same command again submits others"
     exit_code, _ = place.run_ogpu(
-        "task submit", str(job_file_path), "--after-ok", member_rows[0]["task"], "--dry-run", *options
+        "task submit", str(job_file_path), "--after-ok", rows[0]["task"], "--dry-run", *options
     )
     if exit_code:
         yield "the task that waited for a successful one does not start"
     _, history_json = place.run_ogpu("task history")
-    states_by_task = {
-        member_row["task"]: (member_row["state"], member_row["exit_code"]) for member_row in json.loads(history_json)
-    }
-    if any(states_by_task.get(member_row["task"]) != ("completed", 0) for member_row in member_rows):
+    states_by_task = {row["task"]: (row["state"], row["exit_code"]) for row in json.loads(history_json)}
+    if any(states_by_task.get(row["task"]) != ("completed", 0) for row in rows):
         yield f"`ogpu task history` says otherwise: {states_by_task}"
 
 
@@ -196,16 +184,16 @@ def requeue_job(place: ErrandPlace) -> Iterator[str]:
     if exit_code or len(task_texts) != 2:
         yield f"`ogpu task submit --requeue 1` ends with {exit_code}, after {len(task_texts)} tasks"
         return
-    for task_text in task_texts:
-        outputs_file = place.folder / f"{task_text[:10]}-endless.tar"
-        place.run_ogpu("task result", task_text, "--out", str(outputs_file))
-        if files_of(outputs_file).get("state") != b"begun\n":
-            yield f"{task_text} left no outputs"
+    for text in task_texts:
+        outputs = place.folder / f"{text[:10]}-endless.tar"
+        place.run_ogpu("task result", text, "--out", str(outputs))
+        if files_of(outputs).get("state") != b"begun\n":
+            yield f"{text} left no outputs"
 
 
 def buy_picture(place: ErrandPlace) -> Iterator[str]:
     """`ogpu unit picture`: tiles from three providers, put together."""
-    outputs_file = place.folder / "still-life.png"
+    outputs = place.folder / "still-life.png"
     exit_code, output = place.run_ogpu(
         "offer create-service", "--workload", "render-tile", "--name", "tiles", "--price-min", "0.001",
         "--price-max", "0.1", "--ramp", "20", "--commit-window", "60", "--max-tokens", "4000000000", "--yes",
@@ -213,15 +201,15 @@ def buy_picture(place: ErrandPlace) -> Iterator[str]:
     if exit_code:
         yield "no service is created"
         return
-    service_number = json.loads(output)["service"]
-    for provider_name in TILE_PROVIDERS:
-        device_text = _device_text(place.stage, provider_name)
-        place.stage.provider(provider_name, "offer", device_text, "--service", str(service_number), "--ask", "0.001")
+    service = json.loads(output)["service"]
+    for name in TILE_PROVIDERS:
+        device_text = _device_text(place.stage, name)
+        place.stage.provider(name, "offer", device_text, "--service", str(service), "--ask", "0.001")
     exit_code, output = place.run_ogpu(
         "unit picture", "--scene", str(EXAMPLES / "still-life.txt"), "--size", "96x64", "--tiles",
-        str(TILE_COUNT), "--out", str(outputs_file), "--postings", str(place.folder / "postings"), "--yes",
+        str(TILE_COUNT), "--out", str(outputs), "--postings", str(place.folder / "postings"), "--yes",
     )  # fmt: skip
-    if exit_code or not outputs_file.exists():
+    if exit_code or not outputs.exists():
         yield f"the picture is not bought: {exit_code}"
         return
     tile_providers = {picture_tile["provider"] for picture_tile in json.loads(output)["tiles"]}
@@ -229,10 +217,10 @@ def buy_picture(place: ErrandPlace) -> Iterator[str]:
         yield f"its tiles come from {len(tile_providers)} providers"
 
 
-def _device_text(stage: Stage, provider_name: str) -> str:
-    stash_address = ss58(dev_accounts.stash(provider_name))
+def _device_text(stage: Stage, name: str) -> str:
+    stash = ss58(dev_accounts.stash(name))
     rows = json.loads(stage.ogpu("offer providers", is_shown=False))
-    return next(str(row["device"]) for row in rows if row["provider"] == stash_address)
+    return next(str(row["device"]) for row in rows if row["provider"] == stash)
 
 
 ERRANDS = (

@@ -81,9 +81,9 @@ class Director:
 
     def waits_longest(self) -> bytes:
         """Return the validator that has waited longest for a seat."""
-        newest_set = self.observed_chain.sets_by_epoch[max(self.observed_chain.sets_by_epoch)]
-        waiting_validators = [validator for validator in self.stashes() if validator not in newest_set]
-        return min(waiting_validators, key=lambda validator: (self._last_sat(validator), validator))
+        newest = self.observed_chain.sets_by_epoch[max(self.observed_chain.sets_by_epoch)]
+        waiting = [validator for validator in self.stashes() if validator not in newest]
+        return min(waiting, key=lambda validator: (self._last_sat(validator), validator))
 
     async def kill_and_restart(self, validator: bytes) -> None:
         """Kill a node with SIGKILL, and restart it a few seconds later."""
@@ -101,16 +101,10 @@ class Director:
     async def offer_again(self, *stashes: bytes) -> None:
         """Make these validators candidates again, with their former keys."""
         for validator in stashes:
-            validator_name = self.member(validator).name
-            provider_key_text = f"0x{dev_accounts.key(validator_name, dev_accounts.PROVIDER).hex()}"
+            name = self.member(validator).name
+            provider_key_text = f"0x{dev_accounts.key(name, dev_accounts.PROVIDER).hex()}"
             await asyncio.to_thread(
-                self.wallet,
-                "validate",
-                f"//{validator_name}",
-                provider_key_text,
-                "--key",
-                f"//{validator_name}",
-                "--yes",
+                self.wallet, "validate", f"//{name}", provider_key_text, "--key", f"//{name}", "--yes"
             )
 
     def stop_node(self, validator: bytes) -> None:
@@ -127,16 +121,16 @@ class Director:
 
     def restart_equivocating(self, validator: bytes, epoch: int) -> None:
         """Restart a node that proposes twice in each of its slots from this epoch on."""
-        validator_node = node_process(self.devnet, self.member(validator))
-        processes.stop(validator_node)
-        arguments = (*validator_node.arguments, "--twice-from", str(epoch))
-        processes.start(replace(validator_node, module=EQUIVOCATING, arguments=arguments))
+        node = node_process(self.devnet, self.member(validator))
+        processes.stop(node)
+        arguments = (*node.arguments, "--twice-from", str(epoch))
+        processes.start(replace(node, module=EQUIVOCATING, arguments=arguments))
 
     def restart_honest(self, validator: bytes) -> None:
         """Restart the honest node."""
-        validator_node = node_process(self.devnet, self.member(validator))
-        processes.stop(validator_node)
-        processes.start(validator_node)
+        node = node_process(self.devnet, self.member(validator))
+        processes.stop(node)
+        processes.start(node)
 
     async def is_convicted(self, validator: bytes) -> bool:
         """Return whether a validator is tombstoned: an author then had the evidence of nodes that saw both blocks."""
@@ -165,12 +159,7 @@ class Director:
 
     def _last_sat(self, validator: bytes) -> int:
         return max(
-            (
-                epoch
-                for epoch, seated_validators in self.observed_chain.sets_by_epoch.items()
-                if validator in seated_validators
-            ),
-            default=-1,
+            (epoch for epoch, seated in self.observed_chain.sets_by_epoch.items() if validator in seated), default=-1
         )
 
     def _delegator_for(self, validator: bytes) -> str:
@@ -238,13 +227,13 @@ async def _play_scenes(stage: ObservedStage) -> Report:
             "recounts": observed_chain.recounts,
             "wrong_sets": observed_chain.wrong_sets,
             "terms": {
-                validator_name: {"entered": tenure.entries, "left": tenure.left}
-                for validator, validator_name in names_by_validator.items()
+                name: {"entered": tenure.entries, "left": tenure.left}
+                for validator, name in names_by_validator.items()
                 for tenure in (tenure_of(validator, observed_chain.sets_by_epoch),)
             },
             "sets": {
-                epoch: [names_by_validator[validator] for validator in seated_validators]
-                for epoch, seated_validators in sorted(observed_chain.sets_by_epoch.items())
+                epoch: [names_by_validator[validator] for validator in seated]
+                for epoch, seated in sorted(observed_chain.sets_by_epoch.items())
             },
             "latency": observed_chain.latency(),
             "longest_gap_slots": observed_chain.longest_gap_ms // observed_chain.slot_ms,
@@ -261,8 +250,8 @@ async def _run_scenes(director: Director, epoch_count: int) -> None:
         await observed_chain.wait_for_epoch(epoch)
         await director.lift_to_first(director.waits_longest())
         if epoch in {5, 9}:
-            seated_validators = sorted(observed_chain.seated_in())
-            await director.kill_and_restart(seated_validators[0] if epoch == 5 else seated_validators[-1])
+            seated = sorted(observed_chain.seated_in())
+            await director.kill_and_restart(seated[0] if epoch == 5 else seated[-1])
     await _play_jail(director, 13)
     for epoch in range(19, 24):
         await observed_chain.wait_for_epoch(epoch)
@@ -275,28 +264,28 @@ async def _play_jail(director: Director, epoch: int) -> None:
     """Jail a validator: without candidates to succeed it, an absent one must keep its seat until it is jailed."""
     observed_chain = director.observed_chain
     await observed_chain.wait_for_epoch(epoch)
-    waiting_validators = [
+    waiting = [
         validator
         for validator in director.stashes()
         if validator not in observed_chain.sets_by_epoch[max(observed_chain.sets_by_epoch)]
     ]
     # Without a successor, the absent validator keeps its seat until it is silent for two epochs.
-    await director.withdraw_candidacy(*waiting_validators)
+    await director.withdraw_candidacy(*waiting)
     absent_validator = _last_ranked_up(director)
     await observed_chain.wait_for_epoch(epoch + 1)
     director.stop_node(absent_validator)
-    validator_name = director.member(absent_validator).name
-    director.narrator(f"epoch {observed_chain.epoch}: {validator_name} goes away, and no candidate can take its place")
+    name = director.member(absent_validator).name
+    director.narrator(f"epoch {observed_chain.epoch}: {name} goes away, and no candidate can take its place")
     await observed_chain.wait_until(lambda: absent_validator in observed_chain.jailed)
     final_block = await director.chain_client.finalized()
-    director.observations["jailed"] = validator_name
+    director.observations["jailed"] = name
     director.observations["jailed_on_chain"] = (
         await director.chain_client.read(TrustStake.jailed, absent_validator, at=final_block) is not None
     )
     director.start_node(absent_validator)
-    await director.offer_again(*waiting_validators)
+    await director.offer_again(*waiting)
     await director.unjail(absent_validator)
-    director.narrator(f"epoch {observed_chain.epoch}: {validator_name} was in jail, is back, and asks to be let out")
+    director.narrator(f"epoch {observed_chain.epoch}: {name} was in jail, is back, and asks to be let out")
 
 
 async def _play_offence(director: Director, epoch: int) -> None:
@@ -319,33 +308,31 @@ async def _offends(director: Director, epoch: int) -> bool:
     """Let a validator leave at the end of the next epoch, and offend in it. Return True if it had a slot for that."""
     observed_chain = director.observed_chain
     await observed_chain.wait_for_epoch(epoch)
-    offender_stash = await director.weakest_elected()
-    validator_name = director.member(offender_stash).name
+    offender = await director.weakest_elected()
+    name = director.member(offender).name
     # The evidence must still convict it after it has left the set.
-    director.restart_equivocating(offender_stash, epoch + 1)
+    director.restart_equivocating(offender, epoch + 1)
     await director.lift_to_first(director.waits_longest())
     await observed_chain.wait_for_epoch(epoch + 1)
-    director.narrator(
-        f"epoch {observed_chain.epoch}: {validator_name}, in its last epoch, proposes twice where it has a slot"
-    )
-    stake_before = await director.stake_of(offender_stash)
+    director.narrator(f"epoch {observed_chain.epoch}: {name}, in its last epoch, proposes twice where it has a slot")
+    stake_before = await director.stake_of(offender)
     await observed_chain.wait_for_epoch(epoch + 2)
     director.observations |= {
-        "offender": validator_name,
-        "had_left": offender_stash not in observed_chain.seated_in(),
+        "offender": name,
+        "had_left": offender not in observed_chain.seated_in(),
         "slashed": stake_before,
     }
-    is_convicted = await director.is_convicted(offender_stash)
+    is_convicted = await director.is_convicted(offender)
     if not is_convicted:
-        director.restart_honest(offender_stash)
+        director.restart_honest(offender)
     return is_convicted
 
 
 def _last_ranked_up(director: Director) -> bytes:
     """Return the validator that entered last, because no election removes it soon."""
     sets_by_epoch = director.observed_chain.sets_by_epoch
-    newest_set = sets_by_epoch[max(sets_by_epoch)]
-    return max(newest_set, key=lambda validator: (_seated_since(sets_by_epoch, validator), validator))
+    newest = sets_by_epoch[max(sets_by_epoch)]
+    return max(newest, key=lambda validator: (_seated_since(sets_by_epoch, validator), validator))
 
 
 def _seated_since(sets_by_epoch: dict[int, dict[bytes, int]], validator: bytes) -> int:
@@ -357,7 +344,7 @@ def _seated_since(sets_by_epoch: dict[int, dict[bytes, int]], validator: bytes) 
 
 def _failures(facts: Report) -> list[str]:
     planted_key = facts["offender"] and dev_accounts.stash(facts["offender"]).hex()
-    conflicts = [conflict_text for conflict_text in facts["conflicts"] if planted_key not in conflict_text]
+    conflicts = [conflict for conflict in facts["conflicts"] if planted_key not in conflict]
     rarely_moved = [
         requirement
         for requirement, tenure in facts["terms"].items()

@@ -46,70 +46,64 @@ def next_set_after(
     old_set: dict[bytes, int], footings: dict[bytes, Footing], seat_count: int, ended_epoch: int
 ) -> tuple[dict[bytes, int], set[bytes]]:
     """Return the set after `old`, by stash and weight, and the newly jailed, after the end of epoch `ended`."""
-    newly_jailed = newly_absent(old_set, footings, ended_epoch)
+    jailed = newly_absent(old_set, footings, ended_epoch)
     eligible_validators = [
         validator
         for validator, footing in footings.items()
         if footing.is_candidate
         and footing.heard_epoch > ended_epoch
-        and not (footing.is_tombstoned or footing.is_jailed or validator in newly_jailed)
+        and not (footing.is_tombstoned or footing.is_jailed or validator in jailed)
     ]
-    ranked_validators = sorted(eligible_validators, key=lambda validator: (-footings[validator].stake, validator))
+    ranked = sorted(eligible_validators, key=lambda validator: (-footings[validator].stake, validator))
     remaining_weights = {
-        validator: seat_weight for validator, seat_weight in old_set.items() if not footings[validator].is_tombstoned
+        validator: weight for validator, weight in old_set.items() if not footings[validator].is_tombstoned
     }
     waiting_since = {validator: footings[validator].leaving_since for validator in remaining_weights}
     waiting_since |= {
-        validator: footings[validator].waiting_since
-        for validator in ranked_validators
-        if validator not in remaining_weights
+        validator: footings[validator].waiting_since for validator in ranked if validator not in remaining_weights
     }
-    stake_by_validator = {validator: footings[validator].stake for validator in ranked_validators}
+    stake_by_validator = {validator: footings[validator].stake for validator in ranked}
     next_set = (
-        _cut_to_an_eighth(remaining_weights, ranked_validators, stake_by_validator, seat_count, waiting_since)
+        _cut_to_an_eighth(remaining_weights, ranked, stake_by_validator, seat_count, waiting_since)
         if remaining_weights
         else dict(old_set)
     )
-    return next_set, newly_jailed
+    return next_set, jailed
 
 
 def newly_absent(old_set: dict[bytes, int], footings: dict[bytes, Footing], ended_epoch: int) -> set[bytes]:
     """Return the validators to jail: silent for two whole epochs, longest first, while less than a third is jailed."""
     jailed_before = {validator for validator in old_set if footings[validator].is_jailed}
-    newly_jailed: set[bytes] = set()
+    jailed: set[bytes] = set()
     last_signs = {
         validator: max(footings[validator].heard_epoch, footings[validator].seated_since) for validator in old_set
     }
     for validator in sorted(old_set, key=lambda validator_behind: (last_signs[validator_behind], validator_behind)):
         silent_epochs = ended_epoch + 1 - last_signs[validator]
-        locked_weight = sum(
-            old_set[validator_behind] for validator_behind in jailed_before | newly_jailed | {validator}
-        )
+        locked_weight = sum(old_set[validator_behind] for validator_behind in jailed_before | jailed | {validator})
         if (
             silent_epochs >= JAIL_EPOCHS
             and validator not in jailed_before
             and 3 * locked_weight < sum(old_set.values())
         ):
-            newly_jailed.add(validator)
-    return newly_jailed
+            jailed.add(validator)
+    return jailed
 
 
 def _cut_to_an_eighth(
     remaining_weights: dict[bytes, int],
-    ranked_validators: Sequence[bytes],
+    ranked: Sequence[bytes],
     stake_by_validator: dict[bytes, int],
     seat_count: int,
     waiting_since: dict[bytes, int],
 ) -> dict[bytes, int]:
-    winning_validators, eighth_of_weight = ranked_validators[:seat_count], sum(remaining_weights.values()) // 8
+    winning_validators, eighth_of_weight = ranked[:seat_count], sum(remaining_weights.values()) // 8
     absent_validators = sorted(
-        (validator for validator in remaining_weights if validator not in ranked_validators),
+        (validator for validator in remaining_weights if validator not in ranked),
         key=lambda validator: (-remaining_weights[validator], validator),
     )
     leaving_absentees = sorted(absent_validators, key=lambda validator: waiting_since[validator] or sys.maxsize)
-    outranked_validators = [
-        validator for validator in ranked_validators[seat_count:] if validator in remaining_weights
-    ][::-1]
+    outranked_validators = [validator for validator in ranked[seat_count:] if validator in remaining_weights][::-1]
     leavers = leaving_absentees + outranked_validators
     # As many leave as the eighth allows, so the largest group is tried first.
     for leaver_count in range(len(leavers), -1, -1):
@@ -121,13 +115,11 @@ def _cut_to_an_eighth(
         ):
             continue
         next_set = {}
-        for validator, seat_weight in remaining_weights.items():
+        for validator, weight in remaining_weights.items():
             if validator in leaving_validators:
                 continue
             next_set[validator] = (
-                min(stake_by_validator[validator], seat_weight * 9 // 8)
-                if validator in winning_validators
-                else seat_weight
+                min(stake_by_validator[validator], weight * 9 // 8) if validator in winning_validators else weight
             )
         entering_validators = sorted(
             (validator for validator in winning_validators if validator not in remaining_weights),
@@ -250,12 +242,8 @@ class ObservedChain:
         """Return p50 and p99 of finality at the edges and elsewhere, in milliseconds."""
         latencies_by_group = {"edges": self.edge_latencies_ms, "elsewhere": self.other_latencies_ms}
         return {
-            group_name: {
-                "p50_ms": percentile(latencies, 50),
-                "p99_ms": percentile(latencies, 99),
-                "blocks": len(latencies),
-            }
-            for group_name, latencies in latencies_by_group.items()
+            group: {"p50_ms": percentile(latencies, 50), "p99_ms": percentile(latencies, 99), "blocks": len(latencies)}
+            for group, latencies in latencies_by_group.items()
         }
 
     async def _recount_set(self, chain: ChainClient, height: int) -> None:
@@ -264,10 +252,10 @@ class ObservedChain:
         block_before, block_after = await block_hash(chain, height - 1), await block_hash(chain, height)
         vote_epochs = await self._vote_epochs(chain, block_before, block_after, epoch - 1)
         footings = await self._footings(chain, block_before, self.sets_by_epoch[epoch], vote_epochs)
-        expected_set, newly_jailed = next_set_after(self.sets_by_epoch[epoch], footings, self.seat_count, epoch - 1)
+        expected_set, jailed = next_set_after(self.sets_by_epoch[epoch], footings, self.seat_count, epoch - 1)
         elected_set = await self._elected_set(chain, block_after, epoch + 1)
         self.sets_by_epoch[epoch + 1] = elected_set
-        self.jailed |= newly_jailed
+        self.jailed |= jailed
         self.recounts += 1
         if elected_set != expected_set:
             self.wrong_sets.append(
@@ -341,9 +329,7 @@ def weights_by_stash(seats: tuple[Seat, ...]) -> dict[bytes, int]:
 
 
 def _set_text(weights_by_validator: dict[bytes, int]) -> str:
-    return ", ".join(
-        f"0x{validator.hex()[:8]} {seat_weight}" for validator, seat_weight in sorted(weights_by_validator.items())
-    )
+    return ", ".join(f"0x{validator.hex()[:8]} {weight}" for validator, weight in sorted(weights_by_validator.items()))
 
 
 def _now_ms() -> int:

@@ -102,7 +102,7 @@ async def change_the_system(scene: EscapeScene, checks: EscapeChecks) -> None:
 
 
 def _watched_settings() -> dict[str, bytes]:
-    return {file_path: Path(file_path).read_bytes() for file_path in _WATCHED_SETTINGS if Path(file_path).exists()}
+    return {path: Path(path).read_bytes() for path in _WATCHED_SETTINGS if Path(path).exists()}
 
 
 @escape_attempt
@@ -117,7 +117,7 @@ async def become_root(scene: EscapeScene, checks: EscapeChecks) -> None:
     process_status = await scene.shell("cat /proc/self/status")
     status_lines = dict(line.split(":\t", 1) for line in process_status.text.splitlines() if ":\t" in line)
     checks.that(
-        all(int(status_lines.get(capability_name, "1"), 16) == 0 for capability_name in ("CapPrm", "CapEff", "CapBnd")),
+        all(int(status_lines.get(capability, "1"), 16) == 0 for capability in ("CapPrm", "CapEff", "CapBnd")),
         "no capabilities",
     )
     checks.that(
@@ -149,8 +149,8 @@ async def make_devices(scene: EscapeScene, checks: EscapeChecks) -> None:
 async def open_raw_sockets(scene: EscapeScene, checks: EscapeChecks) -> None:
     # Raw sockets forge sources and were a way into the kernel (CVE-2020-14386). Docker grants them by default.
     """Open sockets that write raw packets, with and without a network."""
-    for network_access in NetworkAccess:
-        _require_refusals(await scene.run("probe", "sockets", network=network_access), checks, 4)
+    for network in NetworkAccess:
+        _require_refusals(await scene.run("probe", "sockets", network=network), checks, 4)
 
 
 @escape_attempt
@@ -196,9 +196,7 @@ async def reach_the_machine(scene: EscapeScene, checks: EscapeChecks) -> None:
     # The gateway of a bridge is the machine itself.
     gateway_addresses = [f"10.213.{number}.1" for number in range(3)]
     machine_places = [
-        word
-        for address_text in (*gateway_addresses, ground.MACHINE_PUBLIC)
-        for word in (address_text, str(ground.MACHINE_PORT))
+        word for address in (*gateway_addresses, ground.MACHINE_PUBLIC) for word in (address, str(ground.MACHINE_PORT))
     ]
     # Programs bound to loopback often trust every caller.
     loopback_places = ["127.0.0.1", str(ground.LOOPBACK_PORT), "127.0.0.1", str(ground.MACHINE_PORT)]
@@ -363,13 +361,13 @@ async def hand_over_bad_images(scene: EscapeScene, checks: EscapeChecks) -> None
         "half an archive": replace(good_image, content=_half_of_archive(good_image)),
     }
     memory_before, engine_memory_before = resident_bytes(), resident_bytes(first_pid_of("dockerd"))
-    for image_kind, bad_image in bad_images.items():
+    for kind, bad_image in bad_images.items():
         try:
             await scene.run("id", image=bad_image, limits={"image_bytes": 16 * MIB})
         except ContainerRefusedError as refusal:
-            checks.that(True, image_kind, refusal)
+            checks.that(True, kind, refusal)
         else:
-            checks.that(False, image_kind, "it RAN")
+            checks.that(False, kind, "it RAN")
     memory_growth = resident_bytes() - memory_before, resident_bytes(first_pid_of("dockerd")) - engine_memory_before
     checks.that(max(memory_growth) < 160 * MIB, "memory", memory_growth)
     # A tag inside the archive would take over a local name that other programs start by.
@@ -403,16 +401,16 @@ async def swap_the_image(scene: EscapeScene, checks: EscapeChecks) -> None:
     checks.that(run.text == "by digest", "the right one runs", run.text)
     # A tag can move to another image after the bid; only a digest fixes the content.
     missing_digest_image = replace(image_digest, sha256=hashlib.sha256(b"no such image").hexdigest())
-    for image_kind, swapped_image in {
+    for kind, swapped_image in {
         "another digest": missing_digest_image,
         "another repository": other_repository_image,
     }.items():
         try:
             await scene.run("id", image=swapped_image)
         except ContainerError as refusal:
-            checks.that(True, image_kind, refusal)
+            checks.that(True, kind, refusal)
         else:
-            checks.that(False, image_kind, "it RAN")
+            checks.that(False, kind, "it RAN")
 
 
 @escape_attempt
@@ -440,9 +438,9 @@ async def outlive_the_provider(scene: EscapeScene, checks: EscapeChecks) -> None
         checks.that(not other_container.end.done(), "another provider's container runs on")
 
 
-async def _traces_of_provider(scene: EscapeScene, folder_name: str) -> list[str]:
+async def _traces_of_provider(scene: EscapeScene, folder: str) -> list[str]:
     """Return all objects of a provider: in the engine, firewall rules, loop devices and files."""
-    owner_label = (scene.folder / folder_name / "container-owner").read_text().strip()
+    owner_label = (scene.folder / folder / "container-owner").read_text().strip()
 
     def named(engine: docker.APIClient) -> list[str]:
         object_names = [str(engine_object["Names"]) for engine_object in engine.containers(all=True)]
@@ -452,12 +450,7 @@ async def _traces_of_provider(scene: EscapeScene, folder_name: str) -> list[str]
     object_names = [name for name in await scene.ask_engine(named) if owner_label in name]
     firewall_rules = [line for line in (await run_program("iptables", "-S")).splitlines() if owner_label in line]
     loop_devices = [line for line in (await run_program("losetup", "--all")).splitlines() if owner_label in line]
-    return [
-        *object_names,
-        *firewall_rules,
-        *loop_devices,
-        *map(str, (scene.folder / folder_name / "workspaces").glob("*")),
-    ]
+    return [*object_names, *firewall_rules, *loop_devices, *map(str, (scene.folder / folder / "workspaces").glob("*"))]
 
 
 ATTEMPTS: Final = {**LIMIT_ATTEMPTS, **attempts_in(globals())}

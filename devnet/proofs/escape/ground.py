@@ -39,14 +39,14 @@ def install_programs() -> None:
     apt_environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for apt_arguments in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *_PACKAGES.split()]):
         _run_command(["apt-get", *apt_arguments], apt_environment)
-    still_missing = [program_name for program_name in missing_names if not _is_installed(program_name)]
+    still_missing = [program for program in missing_names if not _is_installed(program)]
     if still_missing:
         raise DevnetError(f"still missing after apt-get: {', '.join(still_missing)}")
 
 
 def missing_programs() -> list[str]:
     """Return the missing programs."""
-    return [program_name for program_name in _PROGRAMS.split() if not _is_installed(program_name)]
+    return [program for program in _PROGRAMS.split() if not _is_installed(program)]
 
 
 def is_inside() -> bool:
@@ -106,35 +106,35 @@ def namespaces_laid_out() -> Iterator[None]:
     )
     listener_processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in listener_commands]
     try:
-        for listener_process in listener_processes:
-            assert listener_process.stdout is not None
-            if listener_process.stdout.readline() != b"listening\n":
+        for listener in listener_processes:
+            assert listener.stdout is not None
+            if listener.stdout.readline() != b"listening\n":
                 raise DevnetError("no machine answers on the private network of the run")
         yield
     finally:
-        for listener_process in listener_processes:
-            listener_process.kill()
-            listener_process.wait()
+        for listener in listener_processes:
+            listener.kill()
+            listener.wait()
 
 
-def _is_installed(program_name: str) -> bool:
-    return any(os.access(f"{folder}/{program_name}", os.X_OK) for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"))
+def _is_installed(program: str) -> bool:
+    return any(os.access(f"{folder}/{program}", os.X_OK) for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
 
-def _run_command(called_command: Sequence[str], environment: dict[str, str] | None = None) -> None:
-    completed = subprocess.run(list(called_command), capture_output=True, text=True, check=False, env=environment)
+def _run_command(command: Sequence[str], environment: dict[str, str] | None = None) -> None:
+    completed = subprocess.run(list(command), capture_output=True, text=True, check=False, env=environment)
     if completed.returncode:
-        raise DevnetError(f"{' '.join(called_command)}: {(completed.stderr or completed.stdout).strip()[-300:]}")
+        raise DevnetError(f"{' '.join(command)}: {(completed.stderr or completed.stdout).strip()[-300:]}")
 
 
-async def answer_clients(listen_port: int, addresses: Sequence[str]) -> None:
+async def answer_clients(port: int, addresses: Sequence[str]) -> None:
     """Send a line to every client, and disconnect."""
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"reached\n")
         writer.close()
 
-    loopback_server = await asyncio.start_server(answer, list(addresses), listen_port)
+    loopback_server = await asyncio.start_server(answer, list(addresses), port)
     print("listening", flush=True)
     await loopback_server.serve_forever()
 

@@ -30,10 +30,9 @@ FLOOD_SECONDS = 6.0
 async def fill_the_disk(scene: EscapeScene, checks: EscapeChecks) -> None:
     """Write to every folder until it is full: /workspace, /out, /tmp, /dev/shm, the root."""
     disk_before = used_disk_bytes(scene.folder)
-    folder_names = "/workspace /out /tmp /dev/shm / /etc /bin /in /secrets /dev /run"
+    folders = "/workspace /out /tmp /dev/shm / /etc /bin /in /secrets /dev /run"
     script = (
-        f"for p in {folder_names}; do dd if=/dev/zero of=$p/full bs=65536 count=4096 2>/dev/null; done; "
-        "ls -l /*/full /full"
+        f"for p in {folders}; do dd if=/dev/zero of=$p/full bs=65536 count=4096 2>/dev/null; done; ls -l /*/full /full"
     )
     async with scene.container("sh", "-c", script, limits={"memory_bytes": 256 * MIB}) as container:
         run = await scene.ended(container)
@@ -47,7 +46,7 @@ async def fill_the_disk(scene: EscapeScene, checks: EscapeChecks) -> None:
     }
     checks.that(sizes_by_path, "it wrote", run.text)
     checks.that(
-        all(written_bytes <= limits.get(file_path, 0) for file_path, written_bytes in sizes_by_path.items()),
+        all(written_bytes <= limits.get(path, 0) for path, written_bytes in sizes_by_path.items()),
         "within the volumes",
         sizes_by_path,
     )
@@ -62,8 +61,8 @@ async def fill_the_disk(scene: EscapeScene, checks: EscapeChecks) -> None:
 async def use_up_the_inodes(scene: EscapeScene, checks: EscapeChecks) -> None:
     # An empty file takes no bytes, so a quota of bytes alone does not stop this.
     """Create empty files without end in every writable folder."""
-    folder_names = "/workspace /out /tmp /dev/shm"
-    script = f"for p in {folder_names}; do i=0; while touch $p/$i 2>/dev/null; do i=$((i+1)); done; echo files $i; done"
+    folders = "/workspace /out /tmp /dev/shm"
+    script = f"for p in {folders}; do i=0; while touch $p/$i 2>/dev/null; do i=$((i+1)); done; echo files $i; done"
     run = await scene.shell(script, limits={"wall_seconds": 60, "tmp_bytes": MIB, "cpu_thousandths": 2_000})
     file_counts = [int(line.split()[1]) for line in run.text.splitlines() if line.startswith("files")]
     is_bounded = len(file_counts) == 4 or run.end.reason in {EndReason.OUT_OF_MEMORY, EndReason.TIME_IS_UP}
@@ -235,9 +234,9 @@ async def open_too_many_files(scene: EscapeScene, checks: EscapeChecks) -> None:
         await asyncio.sleep(2.5)
         opened_during = _open_files() - open_before
         await scene.engine.stop(container, grace_seconds=0)
-        output_text = "\n".join(line.text for line in container.log.lines)
-    opened_count = next((int(line.split()[1]) for line in output_text.splitlines() if line.startswith("files")), -1)
-    checks.that(0 < opened_count <= CONTAINER_LIMITS.open_files, "of one process", output_text)
+        output = "\n".join(line.text for line in container.log.lines)
+    opened_count = next((int(line.split()[1]) for line in output.splitlines() if line.startswith("files")), -1)
+    checks.that(0 < opened_count <= CONTAINER_LIMITS.open_files, "of one process", output)
     files_max = CONTAINER_LIMITS.open_files * CONTAINER_LIMITS.processes + 4_000
     checks.that(opened_during < files_max, "of the machine", f"{opened_during} of at most {files_max}")
 

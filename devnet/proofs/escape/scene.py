@@ -186,8 +186,8 @@ def used_disk_bytes(provider_folder: Path) -> int:
     """Return the bytes below a folder, without its mounts. Other programs of the machine may write meanwhile."""
     # -x stays on one file system: mounted volumes would count twice.
     du_command = ["du", "-skx", str(provider_folder)]
-    du_result = subprocess.run(du_command, capture_output=True, text=True, check=False)
-    return int(du_result.stdout.split()[0]) * 1_024
+    result = subprocess.run(du_command, capture_output=True, text=True, check=False)
+    return int(result.stdout.split()[0]) * 1_024
 
 
 def process_count() -> int:
@@ -227,10 +227,10 @@ class EscapeChecks:
     held: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
 
-    def that(self, is_held: object, check_name: str, observation: object = "") -> None:
+    def that(self, is_held: object, name: str, observation: object = "") -> None:
         """Record a check. `seen` describes the observation."""
         (self.held if is_held else self.misses).append(
-            f"{check_name}: {str(observation)[:300]}" if str(observation) else check_name
+            f"{name}: {str(observation)[:300]}" if str(observation) else name
         )
 
 

@@ -15,15 +15,15 @@ from gpu_tasks.provider.execution.containers.spec import ContainerSpec, NetworkA
 async def run_victim(address: str, provider_folder: Path) -> None:
     """Start the containers, report it, and wait."""
     engine = await open_engine(provider_folder, CONTAINER_POLICY, address)
-    busybox_image = MadeImage(busybox_files()).archive()
-    for container_number, network_access in enumerate(NetworkAccess):
+    busybox = MadeImage(busybox_files()).archive()
+    for container_number, network in enumerate(NetworkAccess):
         container_spec = ContainerSpec(
             f"victim-{container_number}",
-            busybox_image,
+            busybox,
             ("sleep", "1000"),
             secrets={"key": b"x" * 32},
             inputs={"data": b"y" * 1_000},
-            network=network_access,
+            network=network,
             limits=CONTAINER_LIMITS,
         )
         await engine.start(container_spec)

@@ -55,28 +55,26 @@ def watched_nodes(proof_run: ProofRun) -> Iterator[FloodStage]:
         token_queue = queue.Queue[trio.lowlevel.TrioToken]()
         # The course needs trio's loop, and scenarios are plain functions: a thread joins both.
         with ThreadPoolExecutor(1) as course_thread:
-            course_run = course_thread.submit(trio.run, course.live, token_queue.put)
-            trio_token = _token_when_ready(token_queue, course_run)
+            run = course_thread.submit(trio.run, course.live, token_queue.put)
+            trio_token = _token_when_ready(token_queue, run)
             try:
-                yield FloodStage(course, course_run, trio_token)
+                yield FloodStage(course, run, trio_token)
             finally:
-                if not course_run.done():
+                if not run.done():
                     trio.from_thread.run_sync(course.cancel_scope.cancel, trio_token=trio_token)
-                course_run.result()
+                run.result()
     finally:
         processes.stop(*lifecycle.all_processes(devnet))
 
 
-def _token_when_ready(
-    token_queue: queue.Queue[trio.lowlevel.TrioToken], course_run: Future[None]
-) -> trio.lowlevel.TrioToken:
+def _token_when_ready(token_queue: queue.Queue[trio.lowlevel.TrioToken], run: Future[None]) -> trio.lowlevel.TrioToken:
     """Wait for the end of the quiet stretch. Raise the course's exception if the course has ended."""
-    while not course_run.done():
+    while not run.done():
         try:
             return token_queue.get(timeout=READY_POLL_SECONDS)
         except queue.Empty:
             continue
-    course_run.result()
+    run.result()
     raise AssertionError("a course goes on until it is cancelled")
 
 

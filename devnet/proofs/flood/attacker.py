@@ -32,13 +32,13 @@ ATTACKS: Final = {
 }  # fmt: skip
 
 
-def main(folder: Path, attack_name: str, seconds: float, priority: int) -> None:
+def main(folder: Path, attack: str, seconds: float, priority: int) -> None:
     """Prepare, attack, and print the account."""
     os.nice(priority)
     # The largest crowd has 1,200 connections, more than the usual soft limit of 1,024 files.
     _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
-    print(trio.run(_attack, folder, ATTACKS[attack_name], seconds), flush=True)
+    print(trio.run(_attack, folder, ATTACKS[attack], seconds), flush=True)
 
 
 async def _attack(folder: Path, attack: Attack, seconds: float) -> str:

@@ -41,7 +41,7 @@ def request_head(method: str, path: str, port: int, length: int, headers: Mappin
     fixed_headers = {"Host": f"{LOOPBACK}:{port}", "Connection": "close", "Content-Length": str(length)}
     header_lines = [
         f"{method} {path} HTTP/1.1",
-        *(f"{header_name}: {header_value}" for header_name, header_value in {**fixed_headers, **headers}.items()),
+        *(f"{name}: {header_value}" for name, header_value in {**fixed_headers, **headers}.items()),
     ]
     return "\r\n".join([*header_lines, "", ""]).encode()
 
@@ -154,17 +154,17 @@ class WebSocket(trio.abc.AsyncResource):
         if not part:
             raise WebSocketError("the node ended the connection")
         self._protocol.receive_data(part)
-        for protocol_event in self._protocol.events_received():
-            self._take_event(protocol_event)
+        for event in self._protocol.events_received():
+            self._take_event(event)
         await self._flush()
 
-    def _take_event(self, protocol_event: object) -> None:
-        if isinstance(protocol_event, Response):
+    def _take_event(self, event: object) -> None:
+        if isinstance(event, Response):
             if self._protocol.handshake_exc is not None:
-                raise WebSocketError(f"refused with status {protocol_event.status_code}")
-        elif isinstance(protocol_event, Frame) and protocol_event.opcode is Opcode.TEXT:
-            self._received_texts.append(bytes(protocol_event.data))
-        elif isinstance(protocol_event, Frame) and protocol_event.opcode is Opcode.CLOSE:
+                raise WebSocketError(f"refused with status {event.status_code}")
+        elif isinstance(event, Frame) and event.opcode is Opcode.TEXT:
+            self._received_texts.append(bytes(event.data))
+        elif isinstance(event, Frame) and event.opcode is Opcode.CLOSE:
             raise WebSocketError("the node closed the connection")
 
     async def _flush(self) -> None:

@@ -79,13 +79,10 @@ class Course:
                 nursery.start_soon(measures.watch_disk, self.devnet.folder, self.records)
                 await trio.sleep(BEFORE_SECONDS)
                 self.quiet_stretch = await self._measure_stretch(max(self.seconds, QUIET_SECONDS_MIN))
-                interval_figures, figures_by_door = self._quiet_figures([self.quiet_stretch])
-                door_texts = ", ".join(
-                    f"{door} p99 {door_latency.p99_ms} ms" for door, door_latency in figures_by_door.items()
-                )
+                figures, figures_by_door = self._quiet_figures([self.quiet_stretch])
+                door_texts = ", ".join(f"{door} p99 {latency.p99_ms} ms" for door, latency in figures_by_door.items())
                 self.narrator.line(
-                    f"quiet: final blocks every {interval_figures.p50_ms} ms, p99 {interval_figures.p99_ms} ms; "
-                    f"{door_texts}"
+                    f"quiet: final blocks every {figures.p50_ms} ms, p99 {figures.p99_ms} ms; {door_texts}"
                 )
                 ready(trio.lowlevel.current_trio_token())
                 await trio.sleep_forever()
@@ -138,20 +135,20 @@ class Course:
         """
         if self._is_hogged(attack):
             await trio.sleep(BEFORE_SECONDS)
-            interval_figures, figures_by_door = self._quiet_figures(
+            figures, figures_by_door = self._quiet_figures(
                 [await self._measure_stretch(max(self.seconds, QUIET_SECONDS_MIN))]
             )
-            return Baseline(interval_figures, {door: figures_by_door[door] for door in self._judged_doors(attack)})
+            return Baseline(figures, {door: figures_by_door[door] for door in self._judged_doors(attack)})
         first_stretch, current_stretch = self.quiet_stretch, await self._measure_stretch(BEFORE_SECONDS)
         usual_p99_ms = self._quiet_figures([first_stretch])[0].p99_ms
         late_p99_ms = self._quiet_figures([current_stretch])[0].p99_ms
         is_quiet = usual_p99_ms is not None and late_p99_ms is not None and late_p99_ms <= usual_p99_ms * WELL_RATIO
-        interval_figures, figures_by_door = self._quiet_figures(
+        figures, figures_by_door = self._quiet_figures(
             [first_stretch, current_stretch] if is_quiet else [first_stretch]
         )
         _, doors_now = self._quiet_figures([current_stretch])
         return Baseline(
-            interval_figures,
+            figures,
             {door: figures_by_door[door] if figures_by_door[door].count else doors_now[door] for door in attack.doors},
         )
 
@@ -179,20 +176,20 @@ class Course:
         The stretch has the intended length, even if the attack ended early.
         """
         arguments = [sys.executable, "-m", "devnet.proofs.flood.attacker", str(self.devnet.folder), attack.name]
-        log_path = self.devnet.folder / "attacker.log"
-        with log_path.open("ab") as error_file:
+        log = self.devnet.folder / "attacker.log"
+        with log.open("ab") as errors:
             attacker = await trio.lowlevel.open_process(
                 [*arguments, str(self.seconds), str(0 if self._is_hogged(attack) else ATTACKER_PRIORITY)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=error_file,
+                stderr=errors,
                 env=processes.source_path(),
             )
         try:
             return await self._lead_attack(attacker)
         except (trio.TooSlowError, EOFError, trio.BrokenResourceError):
             failure_time = time.monotonic()
-            failure = f"the attack itself failed; {log_path} ends:\n{lifecycle.tail(log_path)}"
+            failure = f"the attack itself failed; {log} ends:\n{lifecycle.tail(log)}"
             return Stretch(failure_time - STEP_SECONDS, failure_time), AttackAccount(violations=[failure])
         finally:
             attacker.kill()
@@ -222,15 +219,11 @@ class Course:
 
     async def _revived(self, pids_before: dict[str, int | None]) -> list[str]:
         """Return a problem for each node that has ended, and start it again."""
-        dead_nodes = [
-            node_name
-            for node_name, pid in self._running().items()
-            if pid is None and pids_before[node_name] is not None
-        ]
+        dead_nodes = [name for name, pid in self._running().items() if pid is None and pids_before[name] is not None]
         problems = []
-        for node_name in dead_nodes:
-            attacker = network.node_of(self.devnet, self.devnet.member(node_name))
-            problems.append(f"the node {node_name} ended; its log ends: {lifecycle.tail(attacker.log, 2)}")
+        for name in dead_nodes:
+            attacker = network.node_of(self.devnet, self.devnet.member(name))
+            problems.append(f"the node {name} ended; its log ends: {lifecycle.tail(attacker.log, 2)}")
             processes.start(attacker)  # in this thread: a child dies with the thread that started it
         if dead_nodes:
             await trio.to_thread.run_sync(lambda: asyncio.run(lifecycle.ready(self.devnet)))

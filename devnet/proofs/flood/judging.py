@@ -121,13 +121,13 @@ class Records:
             len(lengths_ms), percentile(lengths_ms, 50), percentile(lengths_ms, 99), p95_ms=percentile(lengths_ms, 95)
         )
 
-    def door_figures(self, door_name: str, stretches: Sequence[Stretch], now: float) -> AttackFigures:
+    def door_figures(self, door: str, stretches: Sequence[Stretch], now: float) -> AttackFigures:
         """Return the latency figures of an interface, for the honest calls that began in those stretches."""
         matching_calls = [
             honest_call
             for honest_call in self.calls
             for stretch in stretches
-            if honest_call.door == door_name and stretch.start <= honest_call.began < stretch.end
+            if honest_call.door == door and stretch.start <= honest_call.began < stretch.end
         ]
         latencies = [honest_call.latency_ms(now) for honest_call in matching_calls]
         failed = sum(honest_call.ended is not None and not honest_call.is_answered for honest_call in matching_calls)
@@ -140,10 +140,10 @@ class Records:
         used_seconds: dict[str, float] = {}
         samples_inside = [sample for sample in self.samples if stretch.start <= sample.at <= stretch.end]
         for sample_before, sample_after in pairwise(samples_inside):
-            for role, role_usage in sample_after.usages.items():
+            for role, usage in sample_after.usages.items():
                 earlier_seconds = sample_before.usages[role].cpu_seconds if role in sample_before.usages else {}
                 spent_seconds = sum(
-                    seconds - earlier_seconds.get(pid, 0.0) for pid, seconds in role_usage.cpu_seconds.items()
+                    seconds - earlier_seconds.get(pid, 0.0) for pid, seconds in usage.cpu_seconds.items()
                 )
                 used_seconds[role] = used_seconds.get(role, 0.0) + spent_seconds
         return used_seconds
@@ -168,7 +168,7 @@ class Records:
         """Return the resident bytes of each role in the last sample at or before a time."""
         earlier_samples = [sample for sample in self.samples if sample.at <= sample_time]
         return (
-            {role: role_usage.resident_bytes for role, role_usage in earlier_samples[-1].usages.items()}
+            {role: usage.resident_bytes for role, usage in earlier_samples[-1].usages.items()}
             if earlier_samples
             else {}
         )
@@ -178,8 +178,8 @@ class Records:
         peak_by_role: dict[str, int] = {}
         for sample in self.samples:
             if stretch.start <= sample.at <= stretch.end:
-                for role, role_usage in sample.usages.items():
-                    peak_by_role[role] = max(peak_by_role.get(role, 0), role_usage.resident_bytes)
+                for role, usage in sample.usages.items():
+                    peak_by_role[role] = max(peak_by_role.get(role, 0), usage.resident_bytes)
         return peak_by_role
 
 
@@ -280,11 +280,11 @@ def _finality_failures(result: BarResult) -> list[str]:
 
 def _door_failures(result: BarResult) -> list[str]:
     failures = []
-    for door_name, attack_latency in result.doors.items():
-        percentile_name, quiet_ms = _judged_percentile(result, result.quiet_doors[door_name])
+    for door, attack_latency in result.doors.items():
+        percentile, quiet_ms = _judged_percentile(result, result.quiet_doors[door])
         _, late_ms = _judged_percentile(result, attack_latency)
         if late_ms is None or quiet_ms is None:
-            failures.append(f"{door_name}: no honest client could try")
+            failures.append(f"{door}: no honest client could try")
             continue
         limit_ms = max(round(quiet_ms * DOOR_RATIO), DOOR_FLOOR_MS)
         if late_ms > limit_ms:
@@ -292,15 +292,15 @@ def _door_failures(result: BarResult) -> list[str]:
                 f", {attack_latency.failed} of {attack_latency.count} refused" if attack_latency.failed else ""
             )
             failures.append(
-                f"{door_name}: honest {percentile_name} {late_ms} ms{refused_text}, quiet {quiet_ms} ms, bar "
+                f"{door}: honest {percentile} {late_ms} ms{refused_text}, quiet {quiet_ms} ms, bar "
                 f"{limit_ms} ms{_load_text(result)}"
             )
     return failures
 
 
-def _judged_percentile(result: BarResult, door_latency: AttackFigures) -> tuple[str, int | None]:
+def _judged_percentile(result: BarResult, latency: AttackFigures) -> tuple[str, int | None]:
     """Return the judged percentile. Beside busy processors the slowest percent measures the system's scheduler."""
-    return ("p95", door_latency.p95_ms) if result.hogged else ("p99", door_latency.p99_ms)
+    return ("p95", latency.p95_ms) if result.hogged else ("p99", latency.p99_ms)
 
 
 def _load_text(result: BarResult) -> str:

@@ -90,9 +90,9 @@ def usages(devnet: Devnet) -> dict[str, ProcessUsage]:
     usage_by_role: dict[str, tuple[dict[int, float], int]] = {}
     for pid, stat_fields in processes.every_process():
         # A node's processes share its session. The fields are those of proc(5), counted from the state as 0.
-        session_leader, proc_folder = int(stat_fields[3]), Path("/proc") / str(pid)
+        session_leader, folder = int(stat_fields[3]), Path("/proc") / str(pid)
         if session_leader in labels_by_leader:
-            process_role = "node" if pid == session_leader else _role_of_process(proc_folder)
+            process_role = "node" if pid == session_leader else _role_of_process(folder)
             role = f"{labels_by_leader[session_leader]}/{process_role}"
             cpu_by_process, resident = usage_by_role.get(role, ({}, 0))
             cpu_by_process[pid] = (int(stat_fields[11]) + int(stat_fields[12])) / TICKS_PER_SECOND
@@ -135,10 +135,10 @@ def _log_part(probe_path: Path, offset_before: int, offset_after: int) -> bytes:
         return log_file.read(offset_after - offset_before)
 
 
-def _role_of_process(proc_folder: Path) -> str:
+def _role_of_process(folder: Path) -> str:
     """Return the role of a node's child process, by its Python module."""
     try:
-        command_words: Iterable[bytes] = (proc_folder / "cmdline").read_bytes().split(b"\0")
+        command_words: Iterable[bytes] = (folder / "cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return "other"
     return next((ROLES_BY_MODULE[cpu_time] for cpu_time in command_words if cpu_time in ROLES_BY_MODULE), "other")
@@ -167,10 +167,10 @@ EVERY_SECONDS = {
 }
 
 
-async def keep_trying(door_name: str, try_once: TryInterface, records: Records) -> None:
+async def keep_trying(door: str, try_once: TryInterface, records: Records) -> None:
     """Call an interface until cancelled."""
     while True:
-        honest_call = HonestCall(door_name, time.monotonic())
+        honest_call = HonestCall(door, time.monotonic())
         records.calls.append(honest_call)
         with trio.move_on_after(PATIENCE_SECONDS):
             try:
@@ -178,7 +178,7 @@ async def keep_trying(door_name: str, try_once: TryInterface, records: Records) 
             except CONNECTION_ERRORS:
                 honest_call.is_answered = False
         honest_call.ended = time.monotonic()
-        await trio.sleep(max(0.0, honest_call.began + EVERY_SECONDS[door_name] - honest_call.ended))
+        await trio.sleep(max(0.0, honest_call.began + EVERY_SECONDS[door] - honest_call.ended))
 
 
 def doors_of(devnet: Devnet, genesis: bytes) -> dict[str, TryInterface]:

@@ -101,8 +101,8 @@ def _small_orphans(_: AttackScene) -> MakeMessage:
 
 
 def _unasked_blocks(_: AttackScene) -> MakeMessage:
-    signed_payload = BLOCKS.encode((os.urandom(64_000),))
-    return lambda *_: (FrameKind.BLOCKS, signed_payload)
+    payload = BLOCKS.encode((os.urandom(64_000),))
+    return lambda *_: (FrameKind.BLOCKS, payload)
 
 
 BATCH_COUNT, REMARKS_PER_BATCH = 1_000, 19
@@ -134,8 +134,8 @@ class FloodSigner:
         additional_fields = Additional(
             version.spec_version, version.transaction_version, self.genesis, birth or self.genesis
         )
-        signed_payload = signing_payload(payload_head(self.runtime, call, extra_fields), additional_fields)
-        signature = MultiSignature(signing_key.scheme, signing_key.sign(signed_payload))
+        payload = signing_payload(payload_head(self.runtime, call, extra_fields), additional_fields)
+        signature = MultiSignature(signing_key.scheme, signing_key.sign(payload))
         return encode_signed(self.runtime, call, extra_fields, signing_key.account, signature)
 
     def unsigned(self, call: Call, account: bytes) -> bytes:
@@ -146,10 +146,10 @@ class FloodSigner:
 # Decoding a nested call comes before its signature can be verified.
 def _remark_batches(scene: AttackScene) -> MakeMessage:
     inner_batch = Utility.batch(calls=(System.remark(remark=b""),) * REMARKS_PER_BATCH)
-    encoded_extrinsic = FloodSigner.of(scene).unsigned(
+    extrinsic = FloodSigner.of(scene).unsigned(
         Utility.batch(calls=(inner_batch,) * BATCH_COUNT), dev_accounts.stash("Alice")
     )
-    bytes_before, _, bytes_after = encoded_extrinsic.partition(SIGNATURE_MARK)
+    bytes_before, _, bytes_after = extrinsic.partition(SIGNATURE_MARK)
     return lambda *_: (FrameKind.TX, bytes_before + os.urandom(64) + bytes_after)
 
 
@@ -175,8 +175,8 @@ def _replacements(scene: AttackScene) -> MakeMessage:
     nonce = asyncio.run(_ask_victim(scene.devnet, lambda chain: chain.nonce(signing_key.account)))
 
     def make(_: HostilePeer, number: int) -> FloodMessage:
-        replacement_step, gap_index = divmod(number, GAP_COUNT)
-        tip_grains = int(FIRST_TIP * 1.3**replacement_step) + replacement_step
+        step, gap_index = divmod(number, GAP_COUNT)
+        tip_grains = int(FIRST_TIP * 1.3**step) + step
         call = System.remark(remark=os.urandom(REMARK_BYTES))
         # One nonce stays unused, so none of these extrinsics is ever due.
         return FrameKind.TX, signer.signed(call, signing_key, nonce + 2 + gap_index, tip_grains)
@@ -199,42 +199,40 @@ async def _try_early(chain: ChainClient) -> list[str]:
         await chain.rpc.call("author_submitExtrinsic", "0x" + early_extrinsic.hex())
     except RpcError as refusal:
         return [f"an honest extrinsic one nonce early was refused: {refusal}"]
-    due_extrinsic = await chain.sign(call, signing_key, nonce=nonce)
-    await chain.send(due_extrinsic, until="inBlock")
+    due = await chain.sign(call, signing_key, nonce=nonce)
+    await chain.send(due, until="inBlock")
     return []
 
 
 # Extrinsics that are never due evicted paying ones in Ethereum's clients (Li and others, DETER, 2021).
 async def _fill_with_futures(scene: AttackScene) -> None:
-    hoarder_keys = [
+    hoarders = [
         Keypair.from_seed(Scheme.ED25519, blake2_256(b"hoarder %d" % number)) for number in range(HOARDER_COUNT)
     ]
-    tip_height, birth_hash = await with_client(scene.devnet, lambda chain: _endow_hoarders(chain, hoarder_keys))
+    tip_height, birth_hash = await with_client(scene.devnet, lambda chain: _endow_hoarders(chain, hoarders))
     signer, validity_era = FloodSigner.of(scene), mortal(FUTURE_BLOCKS, tip_height)
     call = System.remark(remark=b"hoarded")
-    encoded_extrinsics = [
+    extrinsics = [
         signer.signed(call, signing_key, nonce, era=validity_era, birth=birth_hash)
         for nonce in range(1, 1 + FUTURES_EACH)
-        for signing_key in hoarder_keys
+        for signing_key in hoarders
     ]
 
     async def serve(intruder: HostilePeer) -> None:
-        async for due_extrinsic in scene.paced(1_000, at_once=100):
-            unsent_count = len(encoded_extrinsics) - due_extrinsic
-            await intruder.send(
-                (FrameKind.TX, encoded_extrinsic) for encoded_extrinsic in encoded_extrinsics[max(0, unsent_count) :]
-            )
-            del encoded_extrinsics[max(0, unsent_count) :]
-            if not encoded_extrinsics:
+        async for due in scene.paced(1_000, at_once=100):
+            unsent_count = len(extrinsics) - due
+            await intruder.send((FrameKind.TX, extrinsic) for extrinsic in extrinsics[max(0, unsent_count) :])
+            del extrinsics[max(0, unsent_count) :]
+            if not extrinsics:
                 return
 
     await connect_and_attack(scene, [scene.victim], serve)
 
 
-async def _endow_hoarders(chain: ChainClient, hoarder_keys: list[Keypair]) -> tuple[int, bytes]:
+async def _endow_hoarders(chain: ChainClient, hoarders: list[Keypair]) -> tuple[int, bytes]:
     """Give each key one oGPU. Return the height and hash of a final block."""
     transfers = tuple(
-        Balances.transfer_keep_alive(dest=signing_key.account, value=GRAINS_PER_OGPU) for signing_key in hoarder_keys
+        Balances.transfer_keep_alive(dest=signing_key.account, value=GRAINS_PER_OGPU) for signing_key in hoarders
     )
     await chain.submit(Utility.batch(calls=transfers), keypair_from_suri(PAYER_SURI))
     final_block = await chain.finalized()

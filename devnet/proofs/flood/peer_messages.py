@@ -87,14 +87,14 @@ def _certificate_request(intruder: HostilePeer, number: int) -> FloodMessage:
     return FrameKind.GET_CERTS, MESSAGE.encode(certificates_needed)
 
 
-def _record_action(muxer_record: bytes, per_second: float, at_once: int) -> AttackAction:
+def _record_action(record: bytes, per_second: float, at_once: int) -> AttackAction:
     """Return an act that writes one record of the muxer repeatedly."""
 
     async def act(scene: AttackScene) -> None:
         async def serve(intruder: HostilePeer) -> None:
             async for due_count in scene.paced(per_second, at_once):
                 for _ in range(due_count):
-                    if not await intruder.write_record(muxer_record):
+                    if not await intruder.write_record(record):
                         return
 
         await connect_and_attack(scene, scene.validators, serve)
@@ -127,10 +127,10 @@ def _wanted_id_message(intruder: HostilePeer, number: int) -> FloodMessage:
     return FrameKind.STATUS, STATUS.encode(status)
 
 
-def encoded_ballot(epoch: int, round_: int, voter_key: bytes, ballot_kind: BallotKind = BallotKind.NOTARISE) -> bytes:
+def encoded_ballot(epoch: int, round_: int, voter: bytes, ballot_kind: BallotKind = BallotKind.NOTARISE) -> bytes:
     """Return an encoded vote with a random signature."""
     ballot_said = Ballot(ballot_kind, epoch, round_, 5, os.urandom(32))
-    return MESSAGE.encode(Vote(SignedBallot(ballot_said, voter_key, os.urandom(64)), None))
+    return MESSAGE.encode(Vote(SignedBallot(ballot_said, voter, os.urandom(64)), None))
 
 
 def near_position(intruder: HostilePeer) -> tuple[int, int]:
@@ -171,7 +171,7 @@ def _forged_votes(scene: AttackScene) -> MakeMessage:
 
 # A ban by identity ends nothing where identities are free (Douceur, "The Sybil Attack", 2002).
 async def _forge_with_new_names(scene: AttackScene) -> None:
-    voter_key = _session_keys(scene)[0]
+    voter = _session_keys(scene)[0]
     await scene.begin()
     async for _ in scene.paced(1 / BACK_SECONDS, at_once=1):
         intruder = await _connect_newcomer(scene, scene.victim)
@@ -182,7 +182,7 @@ async def _forge_with_new_names(scene: AttackScene) -> None:
             with trio.move_on_after(VISIT_SECONDS):
                 await intruder.heard.wait()
                 await intruder.send(
-                    (FrameKind.VOTE, encoded_ballot(*near_position(intruder), voter_key))
+                    (FrameKind.VOTE, encoded_ballot(*near_position(intruder), voter))
                     for _ in range(FORGERIES_PER_VISIT)
                 )
                 await intruder.gone.wait()
@@ -248,12 +248,12 @@ async def _make_up_answers(scene: AttackScene) -> None:
     body, body_root = tiny_body()
 
     def answer(intruder: HostilePeer, payload: bytes) -> list[FloodMessage]:
-        block_request, status = GET_BLOCKS.decode(payload), _status_of(intruder)
+        request, status = GET_BLOCKS.decode(payload), _status_of(intruder)
         scene.count_outcome("was asked")
         parent_hash, made_up = status.tip, list[bytes]()
         for block_index in range(BLOCKS_IN_ANSWER):
             made_up_header = header_naming(
-                parent_hash, max(status.tip_height, block_request.above) + 1 + block_index, body_root, "Alice"
+                parent_hash, max(status.tip_height, request.above) + 1 + block_index, body_root, "Alice"
             )
             made_up.append(HEADER.encode(made_up_header) + body)
             parent_hash = block_id(made_up_header)
@@ -321,11 +321,11 @@ def _false_addresses(scene: AttackScene) -> MakeMessage:
 
 async def _without_the_first(devnet: Devnet) -> list[str]:
     """Kill the bootnode of all others and restart a second node: the rest must find each other without the bootnode."""
-    first_certificate, restarted_node, watched_node = (node_of(devnet, member) for member in devnet.members[:3])
+    first_certificate, restarted, watched_node = (node_of(devnet, member) for member in devnet.members[:3])
     final_before = (await _final_heights(devnet))[watched_node.label]
-    for process in (first_certificate, restarted_node):
+    for process in (first_certificate, restarted):
         await trio.to_thread.run_sync(processes.kill, process)
-    processes.start(restarted_node)  # in this thread: a child dies with the thread that started it
+    processes.start(restarted)  # in this thread: a child dies with the thread that started it
     problems = ["the validators that were left did not find each other again"]
     with trio.move_on_after(HEAL_SECONDS):
         await _wait_for_final(devnet, watched_node.label, final_before + HEALED_BLOCKS)
@@ -335,10 +335,10 @@ async def _without_the_first(devnet: Devnet) -> list[str]:
     return problems
 
 
-async def _wait_for_final(devnet: Devnet, node_name: str, tip_height: int) -> None:
+async def _wait_for_final(devnet: Devnet, name: str, tip_height: int) -> None:
     """Wait until that node has seen that final height."""
     while True:
-        if (await _final_heights(devnet))[node_name] >= tip_height:
+        if (await _final_heights(devnet))[name] >= tip_height:
             return
         await trio.sleep(0.25)
 

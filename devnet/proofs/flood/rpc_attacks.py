@@ -138,23 +138,23 @@ async def _post_repeatedly(
 
 
 async def _answered(
-    scene: AttackScene, port: int, method: str, url_path: str, body: bytes, headers: Mapping[str, str] | None = None
+    scene: AttackScene, port: int, method: str, path: str, body: bytes, headers: Mapping[str, str] | None = None
 ) -> None:
     """Send a request, and count its outcome."""
     scene.sent(1, len(body))
     try:
-        answer = await http_request(port, method, url_path, body, SOURCE_ADDRESS, headers)
+        answer = await http_request(port, method, path, body, SOURCE_ADDRESS, headers)
         scene.count_outcome(f"status {answer.status}")
     except UNANSWERED as error:
         scene.count_outcome(f"no answer: {type(error).__name__}")
 
 
-def drip_action(port_name: str, client_count: int, opening: bytes) -> AttackAction:
+def drip_action(port: str, client_count: int, opening: bytes) -> AttackAction:
     """Return an act: incomplete requests to one of the victim's ports, each continued by a byte a second."""
-    return lambda scene: each_dripping(scene, getattr(scene.victim.ports, port_name), client_count, opening)
+    return lambda scene: each_dripping(scene, getattr(scene.victim.ports, port), client_count, opening)
 
 
-def crumb_action(port_name: str, request_head_bytes: bytes) -> AttackAction:
+def crumb_action(port: str, request_head_bytes: bytes) -> AttackAction:
     """Return an act: bodies in chunks of one byte to one of the victim's ports."""
 
     async def serve(scene: AttackScene, stream: trio.SocketStream) -> None:
@@ -163,7 +163,7 @@ def crumb_action(port_name: str, request_head_bytes: bytes) -> AttackAction:
             await stream.send_all(TINY_CHUNKS)
             scene.sent(1, len(TINY_CHUNKS))
 
-    return lambda scene: each_stream(scene, getattr(scene.victim.ports, port_name), CRUMBLING_CLIENTS, serve)
+    return lambda scene: each_stream(scene, getattr(scene.victim.ports, port), CRUMBLING_CLIENTS, serve)
 
 
 def talk_action(
@@ -179,16 +179,16 @@ def talk_action(
             await web_socket.send(body)
             scene.sent(1, len(body))
         while does_read:
-            answer_message = await web_socket.receive()
-            scene.count_outcome("refused" if "error" in answer_message else "answered")
+            message = await web_socket.receive()
+            scene.count_outcome("refused" if "error" in message else "answered")
         await trio.sleep_forever()
 
     return lambda scene: each_socket(scene, client_count, serve, source_addresses)
 
 
-def batch_of_calls(method: str, call_count: int, *params: Any) -> bytes:
+def batch_of_calls(method: str, calls: int, *params: Any) -> bytes:
     """Return a batch of `count` equal calls."""
-    return rpc_batch([rpc_call(method, *params, number=request_number) for request_number in range(call_count)])
+    return rpc_batch([rpc_call(method, *params, number=request_number) for request_number in range(calls)])
 
 
 async def _prove_again(scene: AttackScene) -> None:
@@ -285,27 +285,27 @@ async def _proof_queries(scene: AttackScene) -> PostBodies:
 def nested_batch(scene: AttackScene) -> bytes:
     """Return an extrinsic of the longest signed length, a thousand batches, with `MARK` as its signature."""
     inner_batch = Utility.batch(calls=(System.remark(remark=b""),) * (2 * REMARKS_PER_BATCH))
-    encoded_extrinsic = FloodSigner.of(scene).unsigned(
+    extrinsic = FloodSigner.of(scene).unsigned(
         Utility.batch(calls=(inner_batch,) * BATCH_COUNT), dev_accounts.stash("Alice")
     )
-    assert len(encoded_extrinsic) <= SIGNED_LENGTH_MAX_BYTES
-    return encoded_extrinsic
+    assert len(extrinsic) <= SIGNED_LENGTH_MAX_BYTES
+    return extrinsic
 
 
-def forged_submissions(raw_of: Callable[[AttackScene], bytes], call_count: int) -> Prepare:
+def forged_submissions(raw_of: Callable[[AttackScene], bytes], calls: int) -> Prepare:
     """Prepare batches of `count` submissions of an extrinsic, each with another random signature."""
 
     async def prepare(scene: AttackScene) -> PostBodies:
         bytes_before, _, bytes_after = raw_of(scene).partition(SIGNATURE_MARK)
 
         def body(_: int) -> bytes:
-            encoded_extrinsics = [
-                "0x" + (bytes_before + os.urandom(len(SIGNATURE_MARK)) + bytes_after).hex() for _ in range(call_count)
+            extrinsics = [
+                "0x" + (bytes_before + os.urandom(len(SIGNATURE_MARK)) + bytes_after).hex() for _ in range(calls)
             ]
             return rpc_batch(
                 [
-                    rpc_call(SUBMIT_METHOD, encoded_extrinsic, number=request_number)
-                    for request_number, encoded_extrinsic in enumerate(encoded_extrinsics)
+                    rpc_call(SUBMIT_METHOD, extrinsic, number=request_number)
+                    for request_number, extrinsic in enumerate(extrinsics)
                 ]
             )
 
@@ -323,20 +323,20 @@ async def _future_submissions(scene: AttackScene) -> PostBodies:
     signer, signing_key = FloodSigner.of(scene), keypair_from_suri("//Ferdie")
     nonce = await with_client(scene.devnet, lambda client_number: client_number.nonce(signing_key.account))
     long_call = Utility.batch(calls=(System.remark(remark=os.urandom(LONG_REMARK_BYTES)),) * 2)
-    encoded_extrinsics = [
+    extrinsics = [
         "0x" + signer.signed(long_call, signing_key, nonce + 2 + nonces_ahead).hex()
         for nonces_ahead in range(LONG_FUTURES)
     ]
     group_starts = range(0, LONG_FUTURES, FUTURES_AT_ONCE)
     submission_groups = [
-        list(enumerate(encoded_extrinsics[group_start : group_start + FUTURES_AT_ONCE])) for group_start in group_starts
+        list(enumerate(extrinsics[group_start : group_start + FUTURES_AT_ONCE])) for group_start in group_starts
     ]
     return cycle_through(
         [
             rpc_batch(
                 [
-                    rpc_call(SUBMIT_METHOD, encoded_extrinsic, number=request_number)
-                    for request_number, encoded_extrinsic in submission_group
+                    rpc_call(SUBMIT_METHOD, extrinsic, number=request_number)
+                    for request_number, extrinsic in submission_group
                 ]
             )
             for submission_group in submission_groups

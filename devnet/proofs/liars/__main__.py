@@ -69,9 +69,7 @@ def _hearing_row(hearing: Hearing) -> dict[str, Any]:
 def missed_requirements(heard_lie: HeardLie) -> Iterator[str]:
     """Yield every failed requirement of a program."""
     for hearing in heard_lie.hearings:
-        yield from (
-            f"{hearing['program']} ({hearing['who']}): {missed_requirement}" for missed_requirement in hearing["misses"]
-        )
+        yield from (f"{hearing['program']} ({hearing['who']}): {miss}" for miss in hearing["misses"])
 
 
 def harm_done(proof_run: LiarsRun) -> list[str]:
@@ -81,21 +79,19 @@ def harm_done(proof_run: LiarsRun) -> list[str]:
 
 def figures(facts_by_scenario: Mapping[str, HeardLie | LiarsRun]) -> str:
     """Return the line of figures."""
-    hearing_rows = [
+    rows = [
         row for lie_facts in facts_by_scenario.values() if isinstance(lie_facts, HeardLie) for row in lie_facts.hearings
     ]
     liars_runs = [lie_facts for lie_facts in facts_by_scenario.values() if isinstance(lie_facts, LiarsRun)]
-    verdict_counts = Counter(row["verdict"] for row in hearing_rows)
+    verdict_counts = Counter(row["verdict"] for row in rows)
     miss_counts = Counter(
-        missed_requirement.partition(":")[0].split(",")[0].split(" for ")[0]
-        for row in hearing_rows
-        for missed_requirement in row["misses"]
+        miss.partition(":")[0].split(",")[0].split(" for ")[0] for row in rows for miss in row["misses"]
     )
     return (
-        f"{len({row['lie'] for row in hearing_rows})} lies told {len(hearing_rows)} times: "
+        f"{len({row['lie'] for row in rows})} lies told {len(rows)} times: "
         f"{verdict_counts['named']} named, "
         f"{verdict_counts['harmless']} cannot matter, {verdict_counts['unnoticed']} without any proof "
-        f"({sum(row['is_deceived'] for row in hearing_rows)} believed); {miss_counts['moved']} "
+        f"({sum(row['is_deceived'] for row in rows)} believed); {miss_counts['moved']} "
         "moved grains without a command, "
         f"{sum(len(proof_run.bonds_touched) for proof_run in liars_runs)} honest bonds touched, "
         f"{miss_counts['posted twice']} "

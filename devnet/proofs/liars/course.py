@@ -77,9 +77,9 @@ class LiarsNet:
                 store_proxy = await exits.enter_async_context(
                     StoreProxy(self.proxy_ports[member.name], member.blob_url)
                 )
-                provider_daemon = provider_behind(self.devnet, member, proxy.url)
-                processes.start(provider_daemon)
-                started_providers.append(ProviderAtWork(member, provider_daemon, proxy, store_proxy))
+                daemon = provider_behind(self.devnet, member, proxy.url)
+                processes.start(daemon)
+                started_providers.append(ProviderAtWork(member, daemon, proxy, store_proxy))
             for provider in started_providers:
                 await asyncio.to_thread(lifecycle.wait_for_provider, self.devnet, provider.member)
             yield started_providers
@@ -92,15 +92,13 @@ def behind_proxies(proof_run: ProofRun) -> Iterator[LiarsNet]:
     devnet = layout.create(
         proof_run.folder, VALIDATOR_COUNT, providers=True, any_ports=True, is_fast=True
     )  # for handoffs
-    chain_spec = load_spec(devnet.chain_spec.read_bytes())
-    assert chain_spec.patch is not None  # presets have the patch form, not the raw one
+    spec = load_spec(devnet.chain_spec.read_bytes())
+    assert spec.patch is not None  # presets have the patch form, not the raw one
     proxy_ports = {member.name: one_free_port() for member in devnet.members}
-    ports_by_stash = {
-        ss58.encode(dev_accounts.stash(member_name)): proxy_port for member_name, proxy_port in proxy_ports.items()
-    }
-    for provider in chain_spec.patch["devices"]["providers"]:
+    ports_by_stash = {ss58.encode(dev_accounts.stash(name)): proxy_port for name, proxy_port in proxy_ports.items()}
+    for provider in spec.patch["devices"]["providers"]:
         provider["endpoint"] = f"http://127.0.0.1:{ports_by_stash[provider['stash']]}"
-    devnet.chain_spec.write_text(to_json(chain_spec), encoding="utf-8")
+    devnet.chain_spec.write_text(to_json(spec), encoding="utf-8")
     try:
         for member in devnet.members:
             processes.start(lifecycle.node_process(devnet, member))
@@ -112,11 +110,11 @@ def behind_proxies(proof_run: ProofRun) -> Iterator[LiarsNet]:
 
 def provider_behind(devnet: Devnet, member: NodeLayout, node_url: str) -> Process:
     """Return a member's provider behind the proxy `node_url` of its node. Its store keeps its own port."""
-    provider_daemon = lifecycle.provider_process(devnet, member)
-    arguments = list(provider_daemon.arguments)
+    daemon = lifecycle.provider_process(devnet, member)
+    arguments = list(daemon.arguments)
     arguments[arguments.index("--url") + 1] = node_url
     # The chain's record has the proxy's port, so the store's own port is named here.
-    return replace(provider_daemon, arguments=(*arguments, "--blob-port", str(member.ports.blobs)))
+    return replace(daemon, arguments=(*arguments, "--blob-port", str(member.ports.blobs)))
 
 
 @dataclass(slots=True)
@@ -243,12 +241,12 @@ class LyingCourse:
 
     async def _honest_work(self) -> None:
         """Post units of an honest customer until the last lie ends. A store's lies may make a try fail."""
-        day_number = 0
+        day = 0
         while not self._lies_ended.is_set():
-            prompts = [f"The weather of day {day_number + day_offset}" for day_offset in range(HONEST_UNITS_AT_ONCE)]
+            prompts = [f"The weather of day {day + day_offset}" for day_offset in range(HONEST_UNITS_AT_ONCE)]
             arguments = people.post_arguments(self._honest_customer, prompts, "--watch")
             await people.run_command(self._honest_customer, self._liars_net.url, *arguments)
-            day_number += HONEST_UNITS_AT_ONCE
+            day += HONEST_UNITS_AT_ONCE
 
     async def _market_goes_on(self) -> None:
         """Record a failure unless units settle after the last lie."""
@@ -323,9 +321,9 @@ async def beside_bad_stores(liars_net: LiarsNet, unit_count: int) -> LiarsRun:
                     provider.store.lie = BAD_STORES.get(provider.member.name)
                 await _post_and_follow(liars_net, customer, unit_count, proof_run)
                 for provider in providers:
-                    provider_name, provider.store.lie = provider.member.name, None
-                    if provider_name in BAD_STORES and not provider.store.told:
-                        proof_run.failures.append(f"{provider_name}'s store was never asked")
+                    name, provider.store.lie = provider.member.name, None
+                    if name in BAD_STORES and not provider.store.told:
+                        proof_run.failures.append(f"{name}'s store was never asked")
                 await _post_and_follow(liars_net, customer, LAST_UNITS, proof_run)
         proof_run.failures += dead_daemons(providers)
     proof_run.read_books(books)
@@ -340,7 +338,7 @@ async def beside_bad_stores(liars_net: LiarsNet, unit_count: int) -> LiarsRun:
 
 async def _post_and_follow(liars_net: LiarsNet, customer: Person, unit_count: int, proof_run: LiarsRun) -> None:
     """Post units and follow them. Status 1, a unit that ended without a result, is allowed."""
-    prompts = [f"The tale of {unit_count} days, day {day_number}" for day_number in range(unit_count)]
+    prompts = [f"The tale of {unit_count} days, day {day}" for day in range(unit_count)]
     patience_seconds = SECONDS_AT_LEAST + unit_count * SECONDS_OF_A_UNIT
     arguments = people.post_arguments(customer, prompts, "--watch")
     output = await people.run_command(customer, liars_net.url, "--json", *arguments, patience_seconds=patience_seconds)

@@ -99,8 +99,8 @@ def judge_actions(
     if moves.extrinsics > 1:
         hearing.misses.append(f"sent {moves.extrinsics} extrinsics instead of 1")
     if hearing.done < hearing.wanted and not (hearing.is_deceived and told_lie.noticed is Noticed.UNPROVABLE):
-        last_output = (hearing.repeats or hearing.under_lie)[-1]
-        hearing.misses.append(f"never done, although the node answered honestly again: {shown_text(last_output.text)}")
+        last = (hearing.repeats or hearing.under_lie)[-1]
+        hearing.misses.append(f"never done, although the node answered honestly again: {shown_text(last.text)}")
     if told_lie.noticed is Noticed.HARMLESS and any(output.status != 0 for output in hearing.under_lie):
         hearing.misses.append(f"failed under a lie that cannot matter: {shown_text(hearing.text)}")
 
@@ -115,8 +115,8 @@ def judge_money(hearing: Hearing, moves: AccountMoves, cost_of_units: int) -> No
         )
 
 
-def shown_text(output_text: str) -> str:
+def shown_text(output: str) -> str:
     """Return the end of a text on one line."""
-    return " ".join("".join(character if character.isprintable() else " " for character in output_text).split())[
+    return " ".join("".join(character if character.isprintable() else " " for character in output).split())[
         -TEXT_SHOWN:
     ]

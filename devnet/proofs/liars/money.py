@@ -107,10 +107,7 @@ class AccountBooks:
 
 
 def _validator_name(validator_stash: bytes) -> str:
-    return next(
-        (name for name in DEV_NAMES if dev_accounts.stash(name) == validator_stash),
-        validator_stash.hex(),
-    )
+    return next((name for name in DEV_NAMES if dev_accounts.stash(name) == validator_stash), validator_stash.hex())
 
 
 def _penalty_grains(event: ProviderSlashed | RaceMissed) -> int:

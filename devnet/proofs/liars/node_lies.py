@@ -92,7 +92,7 @@ async def signed_by_strangers(certificate: Certificate, connection: LyingConnect
     genesis_hash = bytes.fromhex((await connection.ask("chain_getBlockHash", 0))[2:])
     ballot_bytes = ballot_payload(genesis_hash, certificate.ballot)
     forged_signatures = tuple(
-        stranger_key.sign(ballot_bytes) for stranger_key, _ in zip(STRANGERS, certificate.signatures, strict=False)
+        stranger.sign(ballot_bytes) for stranger, _ in zip(STRANGERS, certificate.signatures, strict=False)
     )
     return replace(certificate, signatures=forged_signatures)
 
@@ -171,16 +171,16 @@ def _with_proof_nodes(change_value: Callable[[list[str]], list[Any]]) -> ValueOf
 
 # The proof is right for its own state root, so it must be checked against the root of the block that was asked for.
 async def _proof_of_before(message: NodeMessage, connection: LyingConnection) -> Replies | None:
-    *request_params, block_text = message.question.params
-    if not isinstance(block_text, str):
+    *params, block = message.question.params
+    if not isinstance(block, str):
         return TRUTH
-    height = int((await connection.ask("chain_getHeader", block_text))["number"], 16)
+    height = int((await connection.ask("chain_getHeader", block))["number"], 16)
     # No state is older than that of block 0.
     if not height:
         return TRUTH
     older_header = await connection.ask(CERTIFIED, max(1, height - BLOCKS_BEFORE))
     older_block = await connection.ask("chain_getBlockHash", int(older_header["header"]["number"], 16))
-    return with_nodes(message, (await connection.ask(message.method, *request_params, older_block))["proof"])
+    return with_nodes(message, (await connection.ask(message.method, *params, older_block))["proof"])
 
 
 def _message_count(connection: LyingConnection) -> int:

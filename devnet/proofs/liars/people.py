@@ -80,7 +80,7 @@ async def run_command(
     """Run the person's program against a node, as a user would."""
     person.home.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    user_process = await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", MODULES[person.program], "--url", node_url, "--keyring", str(person.home / "keys"),
         *arguments,
         stdin=asyncio.subprocess.DEVNULL,
@@ -90,27 +90,27 @@ async def run_command(
         # A hung program is killed with its children, which a new session keeps together.
         start_new_session=True,
     )  # fmt: skip
-    exit_status: int | None = None
+    status: int | None = None
     output_bytes = b""
-    assert user_process.stdout is not None  # a pipe
+    assert process.stdout is not None  # a pipe
     try:
         async with asyncio.timeout(patience_seconds):
-            while output_part := await user_process.stdout.read(PART_BYTES):
+            while output_part := await process.stdout.read(PART_BYTES):
                 # A program may print without end, so only the last bytes are kept.
                 output_bytes = (output_bytes + output_part)[-TEXT_KEPT:]
-            exit_status = await user_process.wait()
+            status = await process.wait()
     except TimeoutError:
         output_bytes += b"\n(hung)"
     finally:
-        if user_process.returncode is None:
-            os.killpg(user_process.pid, signal.SIGKILL)
-            await user_process.wait()
-    return CommandOutput(exit_status, output_bytes.decode(errors="replace"), round(time.monotonic() - started, 1))
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return CommandOutput(status, output_bytes.decode(errors="replace"), round(time.monotonic() - started, 1))
 
 
-def send_arguments(person: Person, amount_text: str) -> tuple[str, ...]:
+def send_arguments(person: Person, amount: str) -> tuple[str, ...]:
     """Return the arguments of a command that sends money."""
-    return "send", "0x" + dev_accounts.stash(SINK_NAME).hex(), amount_text, "--key", person.key, "--yes"
+    return "send", "0x" + dev_accounts.stash(SINK_NAME).hex(), amount, "--key", person.key, "--yes"
 
 
 def post_arguments(person: Person, prompts: list[str], *more_arguments: str) -> tuple[str, ...]:

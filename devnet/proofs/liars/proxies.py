@@ -63,10 +63,7 @@ class NodeProxy:
         return self
 
     async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End all connections and stop."""
         self.abort_connections()
@@ -104,8 +101,8 @@ class _ProxiedConnection:
         try:
             await asyncio.wait(pump_tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for running_task in (*pump_tasks, *self._later_tasks):
-                running_task.cancel()
+            for running in (*pump_tasks, *self._later_tasks):
+                running.cancel()
             await asyncio.gather(*pump_tasks, *self._later_tasks, return_exceptions=True)
             if self._truth_connection is not None:
                 await self._truth_connection.close()
@@ -133,32 +130,32 @@ class _ProxiedConnection:
         self._program_socket.transport.abort()
 
     async def _pass_questions(self) -> None:
-        async for frame_text in self._program_socket:
-            request_json = json.loads(frame_text)
-            node_question = NodeQuestion(
+        async for frame in self._program_socket:
+            request_json = json.loads(frame)
+            question = NodeQuestion(
                 request_json.get("method", ""), request_json.get("params") or [], request_json.get("id")
             )
             # A request that a lie answers itself is never removed, so their number is limited.
             if len(self._open_questions) < QUESTIONS_KEPT:
-                self._open_questions[node_question.number] = node_question
+                self._open_questions[question.number] = question
             told_lie = self._node_proxy.lie
-            replies = None if told_lie is None else await self._lying_replies(told_lie.of_question(node_question, self))
+            replies = None if told_lie is None else await self._lying_replies(told_lie.of_question(question, self))
             if replies is None:
-                await self._node_socket.send(frame_text)
+                await self._node_socket.send(frame)
             else:
                 await self._send_replies(replies)
 
     async def _pass_answers(self) -> None:
-        async for frame_text in self._node_socket:
-            node_message = self._message_of(json.loads(frame_text))
+        async for frame in self._node_socket:
+            message = self._message_of(json.loads(frame))
             told_lie = self._node_proxy.lie
             replies = (
                 None
-                if node_message is None or told_lie is None
-                else await self._lying_replies(told_lie.of_message(node_message, self))
+                if message is None or told_lie is None
+                else await self._lying_replies(told_lie.of_message(message, self))
             )
             if replies is None:
-                await self._program_socket.send(frame_text)
+                await self._program_socket.send(frame)
             else:
                 await self._send_replies(replies)
 
@@ -181,14 +178,14 @@ class _ProxiedConnection:
     def _message_of(self, message_json: RpcJson) -> NodeMessage | None:
         """Return a message with its request, or None if the request is unknown."""
         if "method" in message_json:
-            node_question = self._subscriptions.get(str(message_json["params"]["subscription"]))
-            return None if node_question is None else NodeMessage(node_question, message_json, is_item=True)
-        node_question = self._open_questions.pop(message_json.get("id"), None)
-        if node_question is None:
+            question = self._subscriptions.get(str(message_json["params"]["subscription"]))
+            return None if question is None else NodeMessage(question, message_json, is_item=True)
+        question = self._open_questions.pop(message_json.get("id"), None)
+        if question is None:
             return None
-        if "ubscribe" in node_question.method or "AndWatch" in node_question.method:
-            self._subscriptions[str(message_json.get("result"))] = node_question
-        return NodeMessage(node_question, message_json, is_item=False)
+        if "ubscribe" in question.method or "AndWatch" in question.method:
+            self._subscriptions[str(message_json.get("result"))] = question
+        return NodeMessage(question, message_json, is_item=False)
 
 
 BODY_BYTES_MAX = 64 * 1024 * 1024
@@ -198,11 +195,11 @@ STORE_SECONDS = 60.0
 class StoreProxy:
     """A proxy of a store: `async with StoreProxy(port, store_url) as proxy`; implements `Store`."""
 
-    def __init__(self, listen_port: int, store_url: str) -> None:
+    def __init__(self, port: int, store_url: str) -> None:
         """Prepare a proxy, which listens at `port` once it is entered."""
         self.lie: StoreLie | None = None
         self.told = 0
-        self._listen_port = listen_port
+        self._listen_port = port
         self._store_url = store_url
         self._http_session: aiohttp.ClientSession | None = None
         self._app_runner: web.AppRunner | None = None
@@ -218,10 +215,7 @@ class StoreProxy:
         return self
 
     async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop."""
         if self._app_runner is not None:
@@ -238,8 +232,8 @@ class StoreProxy:
                 request.method, self._store_url + request.path, data=body
             ) as store_answer:
                 return web.Response(status=store_answer.status, body=await store_answer.read())
-        except (aiohttp.ClientError, TimeoutError) as store_error:
-            return web.Response(status=502, text=type(store_error).__name__)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return web.Response(status=502, text=type(error).__name__)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         told_lie = self.lie

@@ -66,10 +66,10 @@ async def command_scene(honest_url: str, told_lie: NodeLie, person: Person, amou
 
 async def _repeat_honestly(hearing: Hearing, person: Person, node_url: str, arguments: tuple[str, ...]) -> None:
     """Repeat the last command until it succeeds, at most REPEATS_MAX times."""
-    last_output = hearing.under_lie[-1]
-    while last_output.status != 0 and len(hearing.repeats) < REPEATS_MAX:
-        last_output = await people.run_command(person, node_url, *arguments)
-        hearing.repeats.append(last_output)
+    last = hearing.under_lie[-1]
+    while last.status != 0 and len(hearing.repeats) < REPEATS_MAX:
+        last = await people.run_command(person, node_url, *arguments)
+        hearing.repeats.append(last)
 
 
 async def store_scene(honest_url: str, told_lie: StoreLie, person: Person, store_proxies: list[StoreProxy]) -> Hearing:
@@ -97,8 +97,8 @@ async def provider_scene(told_lie: NodeLie, provider: ProviderAtWork) -> Hearing
     """
     if told_lie.is_met_anew:
         await _wait_for_no_duties(provider)  # who is away misses its races
-    log_path = provider.process.log
-    log_offset = log_path.stat().st_size
+    log = provider.process.log
+    log_offset = log.stat().st_size
     told_before = provider.node.told
     provider.node.lie = told_lie
     if told_lie.is_met_anew:
@@ -106,21 +106,21 @@ async def provider_scene(told_lie: NodeLie, provider: ProviderAtWork) -> Hearing
     await asyncio.sleep(told_lie.seconds)
     await _wait_until_told(provider, told_before)
     provider.node.lie = None
-    exit_status: int | None = 0
+    status: int | None = 0
     if processes.running(provider.process) is None:
-        exit_status = ENDED_WRONGLY
+        status = ENDED_WRONGLY
         processes.start(provider.process)  # as its operator would
     await asyncio.sleep(QUIET_SECONDS)
-    output = CommandOutput(exit_status, _log_since(provider.process, log_offset), told_lie.seconds)
+    output = CommandOutput(status, _log_since(provider.process, log_offset), told_lie.seconds)
     return Hearing(told_lie.name, Program.PROVIDER, provider.member.name, provider.node.told - told_before, [output])
 
 
 async def _wait_for_no_duties(provider: ProviderAtWork) -> None:
     """Wait until the provider has no duties, at most IDLE_SECONDS."""
     async with await ChainClient.connect(provider.member.rpc_url) as chain:
-        provider_stash = dev_accounts.stash(provider.member.name)
+        stash = dev_accounts.stash(provider.member.name)
         for _ in range(round(IDLE_SECONDS / 0.5)):
-            if not await market_reads.duties(chain, provider_stash):
+            if not await market_reads.duties(chain, stash):
                 return
             await asyncio.sleep(0.5)
 

@@ -89,12 +89,10 @@ def encoded(item: Any, item_value: Any) -> str:
     return hex_digits
 
 
-def changed_value(item: Any, stored_text: str | None, change_value: ChangeValue) -> str | None:
+def changed_value(item: Any, stored: str | None, change_value: ChangeValue) -> str | None:
     """Return the replacement of a stored value."""
     known_item = RUNTIME.item(item)
-    false_value = change_value(
-        known_item.default if stored_text is None else known_item.decode(bytes.fromhex(stored_text[2:]))
-    )
+    false_value = change_value(known_item.default if stored is None else known_item.decode(bytes.fromhex(stored[2:])))
     return None if false_value is None else "0x" + encoded(item, false_value)
 
 
@@ -109,13 +107,8 @@ def lie_about_item(item: Any, change_value: ChangeValue) -> TellLie:
             changed_pairs = message.value[0]["changes"]
             if any(key_text.startswith(key_prefix) for key_text, _ in changed_pairs):
                 false_pairs = [
-                    [
-                        key_text,
-                        changed_value(item, stored_text, change_value)
-                        if key_text.startswith(key_prefix)
-                        else stored_text,
-                    ]
-                    for key_text, stored_text in changed_pairs
+                    [key_text, changed_value(item, stored, change_value) if key_text.startswith(key_prefix) else stored]
+                    for key_text, stored in changed_pairs
                 ]
                 return [message.saying([{**message.value[0], "changes": false_pairs}])]
         if message.method == "state_getReadProof" and isinstance(message.value, dict):
@@ -143,15 +136,15 @@ async def forged_nodes(
 ) -> list[str]:
     """Return the nodes of a proof with other values. The node of a denied value is left out."""
     for key_text in key_texts:
-        stored_text = await connection.ask("state_getStorage", key_text, *at_block)
-        if stored_text is None:  # a place in the last node shows that the key has no value
+        stored = await connection.ask("state_getStorage", key_text, *at_block)
+        if stored is None:  # a place in the last node shows that the key has no value
             nodes = nodes[:-1]
             continue
-        false_text = changed_value(item, stored_text, change_value)
-        value_nodes = [node for node in nodes if stored_text[2:] in node]
+        false_text = changed_value(item, stored, change_value)
+        value_nodes = [node for node in nodes if stored[2:] in node]
         nodes = [node for node in nodes if node not in value_nodes]
         if false_text is not None:
-            nodes += [node.replace(stored_text[2:], false_text[2:]) for node in value_nodes]
+            nodes += [node.replace(stored[2:], false_text[2:]) for node in value_nodes]
     return nodes
 
 
@@ -204,13 +197,13 @@ def _without_services(message: NodeMessage, connection: LyingConnection) -> Any:
 
 
 # A possible amount, so no check of the form can refuse it.
-def _with_riches(account_info: Any) -> Any:
-    return replace(account_info, data=replace(account_info.data, free=account_info.data.free * 1000))
+def _with_riches(info: Any) -> Any:
+    return replace(info, data=replace(info.data, free=info.data.free * 1000))
 
 
 # Inputs would go to the liar's address, and honest stores would get nothing.
-def _moved_away(provider_record: Any) -> Any:
-    return None if provider_record is None else replace(provider_record, endpoint=CLOSED_PORT_ENDPOINT)
+def _moved_away(provider: Any) -> Any:
+    return None if provider is None else replace(provider, endpoint=CLOSED_PORT_ENDPOINT)
 
 
 def _with_pause_flipped(record: Any) -> Any:
@@ -220,20 +213,18 @@ def _with_pause_flipped(record: Any) -> Any:
 # A proof is valid for its own key only, so a program must check which key it proves.
 async def _duties_of_another(message: NodeMessage, connection: LyingConnection) -> Replies | None:
     function, _, *more_params = message.question.params
-    other_answer = await connection.ask(message.method, function, "0x" + JUDGE.hex(), *more_params)
-    return TRUTH if _proves_as_much(other_answer, message.value) else [message.saying(other_answer)]
+    other = await connection.ask(message.method, function, "0x" + JUDGE.hex(), *more_params)
+    return TRUTH if _proves_as_much(other, message.value) else [message.saying(other)]
 
 
-def _proves_as_much(other_answer: RpcJson, true_answer: RpcJson) -> bool:
+def _proves_as_much(other: RpcJson, true_answer: RpcJson) -> bool:
     """Return whether a proof contains all nodes of the right one.
 
     Without any duties on the chain, one place in the trie proves the absence of everybody's.
     """
     return (
-        isinstance(other_answer, dict)
-        and isinstance(true_answer, dict)
-        and set(true_answer["proof"]) <= set(other_answer["proof"])
-    ) or other_answer == true_answer
+        isinstance(other, dict) and isinstance(true_answer, dict) and set(true_answer["proof"]) <= set(other["proof"])
+    ) or other == true_answer
 
 
 _STRANGER_MEMBERS: Final = sorted(STRANGERS[:STRANGER_COUNT], key=lambda key: key.account)
@@ -252,13 +243,13 @@ GENESIS: Final = "0x" + block_id(_BLOCK_ZERO).hex()
 
 
 def _other_chain(message: NodeMessage, _: LyingConnection) -> Replies | None:
-    request_params = list(message.question.params)
+    params = list(message.question.params)
     match message.method:
-        case "chain_getBlockHash" if request_params == [0]:
+        case "chain_getBlockHash" if params == [0]:
             return [message.saying(GENESIS)]
-        case "chain_getHeader" if request_params == [GENESIS]:
+        case "chain_getHeader" if params == [GENESIS]:
             return [message.saying(header_json(_BLOCK_ZERO))]
-        case "state_getReadProof" if request_params[1:] == [GENESIS]:
+        case "state_getReadProof" if params[1:] == [GENESIS]:
             nodes = ["0x" + node.hex() for node in _STATE_TRIE.prove(list(GENESIS_KEYS))]
             return [message.saying({"at": GENESIS, "proof": nodes})]
         case _:
@@ -274,7 +265,7 @@ def _with_handoffs(change_value: Callable[[list[Handoff]], list[Handoff]]) -> Va
 
 
 def _shown_handoffs(message: NodeMessage) -> list[Handoff]:
-    return [HANDOFF.decode(bytes.fromhex(handoff_text[2:])) for handoff_text in message.value]
+    return [HANDOFF.decode(bytes.fromhex(handoff[2:])) for handoff in message.value]
 
 
 def _handoff_texts(shown_handoffs: list[Handoff]) -> list[str]:
@@ -285,8 +276,8 @@ def _handoff_texts(shown_handoffs: list[Handoff]) -> list[str]:
 def _to_strangers(shown_handoffs: list[Handoff]) -> list[Handoff]:
     first_handoff = shown_handoffs[0]
     stranger_seats = tuple(
-        replace(seat, session_key=stranger_key.public_key)
-        for seat, stranger_key in zip(first_handoff.seats, STRANGERS, strict=False)
+        replace(seat, session_key=stranger.public_key)
+        for seat, stranger in zip(first_handoff.seats, STRANGERS, strict=False)
     )
     return [replace(first_handoff, seats=stranger_seats), *shown_handoffs[1:]]
 

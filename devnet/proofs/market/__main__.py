@@ -103,9 +103,9 @@ def row_of(trade: Trade) -> str:
     """Return a line of figures."""
     units_text = f"{trade.requests:>5} requests, {trade.racers} racing: {trade.settled} of {trade.units} units"
     bare_text = f"{100 * trade.of_bare:.0f} % of {trade.bare.tokens_per_second:.0f} bare"
-    rate_text = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({bare_text})"
+    rate = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({bare_text})"
     wait_text = f"{trade.blocks_p50:.0f} blocks to payment, at most {trade.blocks_p95:.0f}"
-    return f"{units_text}, {rate_text}; {wait_text}; {trade.times_bare_cpu:.1f} times the bare CPU time"
+    return f"{units_text}, {rate}; {wait_text}; {trade.times_bare_cpu:.1f} times the bare CPU time"
 
 
 def failures_of(trades: Sequence[Trade]) -> list[str]:
@@ -141,20 +141,20 @@ def trade_units(
         unit_ids = post_and_follow(stage, request_count, unit_count, racer_count, PRICE_TEXT)
     cpu_spent, bare_after = cpu_seconds(devnet) - cpu_before, devices.bare(devnet)
     units_ended, trade_seconds, prepaid = stage.ask(lambda chain: _trade_facts(chain, unit_ids, racer_count))
-    settled_units = [unit for unit in units_ended if unit.state is UnitState.SETTLED]
-    token_count = sum(tokens_of(unit) for unit in settled_units)
+    settled = [unit for unit in units_ended if unit.state is UnitState.SETTLED]
+    token_count = sum(tokens_of(unit) for unit in settled)
     wait_blocks = sorted(unit.ended_at - unit.posted_at for unit in units_ended)
     trade = Trade(
         requests=request_count,
         racers=racer_count,
         units=unit_count,
-        settled=len(settled_units),
+        settled=len(settled),
         tokens=token_count,
         seconds=trade_seconds,
         tokens_per_second=token_count / trade_seconds,
         blocks_p50=statistics.median(wait_blocks),
         blocks_p95=wait_blocks[min(len(wait_blocks) - 1, len(wait_blocks) * 95 // 100)],
-        paid_per_thousand=1_000 * sum(unit.paid for unit in settled_units) / max(1, token_count),
+        paid_per_thousand=1_000 * sum(unit.paid for unit in settled) / max(1, token_count),
         duties_per_thousand=1_000 * prepaid * len(units_ended) / max(1, token_count),
         cpu_seconds=cpu_spent,
         bare=bare_before.mean(bare_after),
@@ -162,13 +162,11 @@ def trade_units(
     return trade, bare_after
 
 
-def post_and_follow(stage: Stage, request_count: int, unit_count: int, racer_count: int, price_text: str) -> list[str]:
+def post_and_follow(stage: Stage, request_count: int, unit_count: int, racer_count: int, price: str) -> list[str]:
     """Post units with `ogpu`, and wait until they have ended. Return their ids."""
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, request_count * unit_count)
     prompts_file = purchase.write_prompts(stage, f"{request_count}-{racer_count}", prompts)
-    arguments = purchase.post_arguments(
-        prompts_file, racer_count, price_text, batch=request_count, max_tokens=MAX_TOKENS
-    )
+    arguments = purchase.post_arguments(prompts_file, racer_count, price, batch=request_count, max_tokens=MAX_TOKENS)
     return sorted(
         {row["unit"] for row in stage.ogpu_lines("unit post", *arguments, "--watch", "--anyway", is_shown=False)}
     )
@@ -228,8 +226,8 @@ def share_work(stage: Stage) -> Shares:
     fast_member, slow_member, *others = stage.devnet.members[:PROVIDER_COUNT]
     for member in others:
         stage.pause(member.name)
-    provider_process = provider_process_of(stage.devnet, slow_member)
-    with in_turns(lambda: [descendants_of(provider_process)], 1 / SLOWNESS):
+    process = provider_process_of(stage.devnet, slow_member)
+    with in_turns(lambda: [descendants_of(process)], 1 / SLOWNESS):
         unit_ids = post_and_follow(stage, SHARES_REQUESTS, SHARES_UNITS, 1, SHARES_PRICE)
     units = [unit for unit in stage.ask(lambda chain: _units_by_id(chain, unit_ids)) if unit.state is UnitState.SETTLED]
     shares = shares_of(units, dev_accounts.stash(fast_member.name), dev_accounts.stash(slow_member.name))
@@ -241,17 +239,15 @@ def share_work(stage: Stage) -> Shares:
     return shares
 
 
-def shares_of(settled_units: list[Unit], fast_stash: bytes, slow_stash: bytes) -> Shares:
+def shares_of(settled: list[Unit], fast_stash: bytes, slow_stash: bytes) -> Shares:
     """Return the payments between the slower provider's first and last end, while some units were not drawn.
 
     The slower one computed all that it was paid for within this range: no unit from before counts.
     """
-    drawn_last = max(unit.round.drawn_at for unit in settled_units if unit.round is not None)
-    slow_ends = [
-        unit.ended_at for unit in settled_units if _winner_stash(unit) == slow_stash and unit.ended_at <= drawn_last
-    ]
+    drawn_last = max(unit.round.drawn_at for unit in settled if unit.round is not None)
+    slow_ends = [unit.ended_at for unit in settled if _winner_stash(unit) == slow_stash and unit.ended_at <= drawn_last]
     first_end, last_end = min(slow_ends, default=0), max(slow_ends, default=0)
-    units_within = [unit for unit in settled_units if first_end < unit.ended_at <= last_end]
+    units_within = [unit for unit in settled if first_end < unit.ended_at <= last_end]
     paid_by_stash, tokens_by_stash = (
         dict.fromkeys((fast_stash, slow_stash), 0),
         dict.fromkeys((fast_stash, slow_stash), 0),
@@ -325,10 +321,8 @@ def figures(facts_by_scenario: Mapping[str, Any]) -> str:
     figure_texts = []
     if "trades" in facts_by_scenario:
         best_trade = max(facts_by_scenario["trades"].trades, key=lambda trade: trade.of_bare)
-        rate_text = (
-            f"{best_trade.tokens_per_second:.0f} of {best_trade.bare.tokens_per_second:.0f} bare tokens/s at best"
-        )
-        figure_texts.append(f"{rate_text} ({best_trade.requests} requests a unit, {best_trade.racers} racing)")
+        rate = f"{best_trade.tokens_per_second:.0f} of {best_trade.bare.tokens_per_second:.0f} bare tokens/s at best"
+        figure_texts.append(f"{rate} ({best_trade.requests} requests a unit, {best_trade.racers} racing)")
     if "shares" in facts_by_scenario:
         figure_texts.append(f"ten times as fast earned {facts_by_scenario['shares'].times_as_much:.1f} times as much")
     return "; ".join(figure_texts)

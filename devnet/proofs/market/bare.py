@@ -60,8 +60,8 @@ def _compute_batch() -> None:
     workload, workload_form = open_workload(WORKLOAD), form_named(WORKLOAD)
     prompts = read_prompts(DEFAULT_PROMPTS, BARE_REQUESTS)
     requests = [
-        workload_form.encode(prompt, MAX_TOKENS, {}, prompt_number.to_bytes(32, "little"))
-        for prompt_number, prompt in enumerate(prompts)
+        workload_form.encode(prompt, MAX_TOKENS, {}, number.to_bytes(32, "little"))
+        for number, prompt in enumerate(prompts)
     ]
     started, cpu_began = time.monotonic(), time.process_time()
     token_count = sum(workload_form.cost(output) for _, output in workload.run_many(requests) if output is not None)

@@ -25,9 +25,9 @@ def root_processes_of(devnet: Devnet) -> set[int]:
 
 def provider_process_of(devnet: Devnet, member: NodeLayout) -> int:
     """Return the process of a member's provider, which must run."""
-    provider_process = processes.running(network.provider_process(devnet, member))
-    assert provider_process is not None, "the provider runs"
-    return provider_process
+    process = processes.running(network.provider_process(devnet, member))
+    assert process is not None, "the provider runs"
+    return process
 
 
 def cpu_seconds(devnet: Devnet) -> float:
@@ -55,9 +55,9 @@ def standing_still(root_processes: Collection[int]) -> Iterator[None]:
         *root_processes,
         *child_processes,
     ]  # a supervisor before its children: it would replace silent ones
-    with going_on_after() as report_pids:
+    with going_on_after() as pids:
         # The children continue before their supervisor, for the same reason.
-        report_pids(stopped_processes[::-1])
+        pids(stopped_processes[::-1])
         send_signal(stopped_processes, signal.SIGSTOP)
         yield
 
@@ -76,16 +76,16 @@ def going_on_after() -> Iterator[Callable[[Iterable[int]], None]]:
         assert waiting_shell.stdin is not None, "a pipe, as asked for"
         shell_input = waiting_shell.stdin
 
-        def tell(process_ids: Iterable[int]) -> None:
-            shell_input.write(" ".join(map(str, process_ids)) + "\n")
+        def tell(pids: Iterable[int]) -> None:
+            shell_input.write(" ".join(map(str, pids)) + "\n")
             shell_input.flush()
 
         yield tell
 
 
-def send_signal(process_ids: Iterable[int], signal_sent: signal.Signals) -> None:
+def send_signal(pids: Iterable[int], signal_sent: signal.Signals) -> None:
     """Send a signal to the processes that still run, in order."""
-    for pid in process_ids:
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal_sent)
 
@@ -139,13 +139,13 @@ def in_turns(find_groups: FindGroups, core_share: float) -> Iterator[None]:
 
 def _take_turns(find_groups: FindGroups, core_share: float, is_over: threading.Event) -> None:
     device_groups, looked_at = list[list[int]](), 0.0
-    with going_on_after() as report_pids:
+    with going_on_after() as pids:
         while not is_over.is_set():
             started = time.monotonic()
             if not device_groups or started - looked_at >= GROUPS_SECONDS:
                 device_groups, looked_at = find_groups(), started
                 # Before the first stop, so that the shell can continue these processes in any case.
-                report_pids(chain.from_iterable(device_groups))
+                pids(chain.from_iterable(device_groups))
                 for group_processes in device_groups:
                     send_signal(group_processes, signal.SIGSTOP)
             for group_processes in device_groups:

@@ -19,9 +19,9 @@ class AsyncClient:
     knows_runtime_apis = True
     """True if the library decodes this chain's runtime APIs by the metadata."""
 
-    def __init__(self, library: Any, funded_key: Any, newcomer: Any) -> None:
+    def __init__(self, library: Any, key: Any, newcomer: Any) -> None:
         """Take a connection, a funded sr25519 key and a fresh ed25519 key."""
-        self.library, self.funded_key, self.newcomer = library, funded_key, newcomer
+        self.library, self.funded_key, self.newcomer = library, key, newcomer
 
     async def call_library(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Return the result of a library's method."""
@@ -45,21 +45,21 @@ class AsyncClient:
 
     def decoded_event(self, record: Any) -> dict[str, Any]:
         """Return the event of a decoded record."""
-        decoded_event: dict[str, Any] = record["event"]
-        return decoded_event
+        event: dict[str, Any] = record["event"]
+        return event
 
 
 async def run(client: AsyncClient, *unknown_block_errors: type[Exception]) -> None:
     """Do all steps, in order. `not_there` are the library's errors for an unknown block."""
-    funded_key, newcomer = client.funded_key, client.newcomer
+    key, newcomer = client.funded_key, client.newcomer
     metadata_modules = await client.call_library("get_metadata_modules")
     print_step("connected", chain=client.library.chain, metadata_pallets=len(metadata_modules))
     await read_storage(client)
     await estimate_fee(client)
     final_hash = await client.call_library("get_chain_finalised_head")
     balance_before = await free_at(client, final_hash)
-    await transfer_and_check(client, "sr25519", funded_key, newcomer, 50 * GRAINS_PER_OGPU)
-    await transfer_and_check(client, "ed25519", newcomer, funded_key, GRAINS_PER_OGPU)
+    await transfer_and_check(client, "sr25519", key, newcomer, 50 * GRAINS_PER_OGPU)
+    await transfer_and_check(client, "ed25519", newcomer, key, GRAINS_PER_OGPU)
     await bond_and_delegate(client)
     await call_and_fail(client)
     await read_old_block(client, final_hash, balance_before, unknown_block_errors)
@@ -83,9 +83,9 @@ async def read_storage(client: AsyncClient) -> None:
     existential_deposit = (await client.call_library("get_constant", "Balances", "ExistentialDeposit")).value
     account_count = len(await client.storage_keys("System", "Account"))
     require(free_balance > 0 and existential_deposit > 0 and account_count > 1, "Alice has money, there are accounts")
-    validator_address = (await storage_value(client, "Session", "Validators"))[0]
-    reserved_balance = (await storage_value(client, "System", "Account", validator_address))["data"]["reserved"]
-    held_entries = await storage_value(client, "Balances", "Holds", validator_address)
+    address = (await storage_value(client, "Session", "Validators"))[0]
+    reserved_balance = (await storage_value(client, "System", "Account", address))["data"]["reserved"]
+    held_entries = await storage_value(client, "Balances", "Holds", address)
     require(
         sum(entry["amount"] for entry in held_entries) == reserved_balance > 0,
         f"a validator's holds add up to its reserved balance: {held_entries}",
@@ -188,8 +188,8 @@ async def read_old_block(
     )
     try:
         unknown_balance = await free_at(client, UNKNOWN_BLOCK)
-    except unknown_block_errors as block_error:
-        print_step("old block", free=old_balance, unknown=str(block_error))
+    except unknown_block_errors as error:
+        print_step("old block", free=old_balance, unknown=str(error))
     else:
         require(False, f"a balance of {unknown_balance} at a block that is not there")
 
@@ -204,15 +204,13 @@ async def submit_extrinsic(
     return await client.call_library("submit_extrinsic", extrinsic, wait_for_finalization=True)
 
 
-async def events_of(client: AsyncClient, receipt: Any, pallet: str, event_name: str) -> list[Any]:
+async def events_of(client: AsyncClient, receipt: Any, pallet: str, name: str) -> list[Any]:
     """Return the attributes of the events of a kind that an extrinsic emitted."""
     emitted_events = [
         client.decoded_event(record) for record in await client.receipt_property(receipt, "triggered_events")
     ]
     return [
-        event["attributes"]
-        for event in emitted_events
-        if (event["module_id"], event["event_id"]) == (pallet, event_name)
+        event["attributes"] for event in emitted_events if (event["module_id"], event["event_id"]) == (pallet, name)
     ]
 
 
@@ -222,7 +220,7 @@ def require(condition: bool, requirement: str) -> None:
         sys.exit(f"not as it should be: {requirement}")
 
 
-def print_step(step_name: str, **step_facts: Any) -> None:
+def print_step(step: str, **step_facts: Any) -> None:
     """Print a step as one line of JSON."""
     # Flushed: stdout is a pipe here, and the parent acts on each line.
-    print(json.dumps({"step": step_name, **step_facts}), flush=True)
+    print(json.dumps({"step": step, **step_facts}), flush=True)

@@ -67,22 +67,22 @@ def read_prompts(prompts_file: Path, prompt_count: int) -> list[str]:
     return list(islice(cycle(prompts), prompt_count))
 
 
-def write_prompts(stage: Stage, file_name: str, prompts: Sequence[str]) -> Path:
+def write_prompts(stage: Stage, name: str, prompts: Sequence[str]) -> Path:
     """Write a file of prompts, one a line, into the devnet's folder."""
-    prompts_file = stage.devnet.folder / f"{file_name}.txt"
+    prompts_file = stage.devnet.folder / f"{name}.txt"
     prompts_file.write_text("".join(f"{prompt}\n" for prompt in prompts), encoding="utf-8")
     return prompts_file
 
 
 def post_arguments(
-    prompts_file: Path, racers: int = RACER_COUNT, price_text: str = format_amount(PRICE_MAX), **options: object
+    prompts_file: Path, racers: int = RACER_COUNT, price: str = format_amount(PRICE_MAX), **options: object
 ) -> list[str]:
     """Return the words of `ogpu unit post` behind the command."""
-    arguments = [str(prompts_file), "--key", CUSTOMER_KEY, "--racers", str(racers), "--price", price_text, "--yes"]
+    arguments = [str(prompts_file), "--key", CUSTOMER_KEY, "--racers", str(racers), "--price", price, "--yes"]
     return arguments + [
         argument
-        for option_name, option_value in options.items()
-        for argument in (f"--{option_name.replace('_', '-')}", str(option_value))
+        for option, option_value in options.items()
+        for argument in (f"--{option.replace('_', '-')}", str(option_value))
     ]
 
 
@@ -92,19 +92,19 @@ def buy_units(
     """Post the prompts and follow the units until each has ended. Keep the last row that `ogpu` printed for each."""
     purchase = stage.ask(_begin_purchase)
     arguments = post_arguments(write_prompts(stage, "prompts", prompts), max_tokens=MAX_TOKENS, service=SERVICE_NUMBER)
-    newest_rows: dict[str, UnitView] = {}
+    newest: dict[str, UnitView] = {}
     ended_count = 0
-    for unit_row in stage.ogpu_lines("unit post", *arguments, "--watch"):
-        previous_state = newest_rows.get(unit_row["unit"], {}).get("state")
-        newest_rows[unit_row["unit"]] = unit_row
-        if unit_row["ended_in_block"] is not None:
+    for row in stage.ogpu_lines("unit post", *arguments, "--watch"):
+        previous_state = newest.get(row["unit"], {}).get("state")
+        newest[row["unit"]] = row
+        if row["ended_in_block"] is not None:
             ended_count += 1
-            stage.narrator.line(f"{ended_count:>3}/{len(prompts)}  {_ending_line(unit_row)}")
+            stage.narrator.line(f"{ended_count:>3}/{len(prompts)}  {_ending_line(row)}")
             stage.ask(lambda chain: ledger.read_on(chain, purchase.book))
-            on_ended(ended_count, unit_row)
-        elif unit_row["state"] != previous_state and unit_row["state"] == "judging":
-            stage.narrator.line(f"         {unit_row['unit'][:10]}  its racers do not agree: judges look at it")
-    purchase.units = list(newest_rows.values())
+            on_ended(ended_count, row)
+        elif row["state"] != previous_state and row["state"] == "judging":
+            stage.narrator.line(f"         {row['unit'][:10]}  its racers do not agree: judges look at it")
+    purchase.units = list(newest.values())
     return purchase
 
 
@@ -116,12 +116,12 @@ async def _begin_purchase(chain: ChainClient) -> Purchase:
     )
 
 
-def _ending_line(unit_row: UnitView) -> str:
-    ending_text = f"{unit_row['unit'][:10]}  block {unit_row['ended_in_block']}  {unit_row['state']}"
-    if unit_row["payee"] is None:
+def _ending_line(row: UnitView) -> str:
+    ending_text = f"{row['unit'][:10]}  block {row['ended_in_block']}  {row['state']}"
+    if row["payee"] is None:
         return ending_text
-    arguments = f"{_one_line(unit_row['prompt'])} → {_one_line(unit_row['completion'])}"
-    return f"{ending_text}, {name_of_account(unit_row['payee'])} paid, {unit_row['cost_ogpu']} oGPU:  {arguments}"
+    arguments = f"{_one_line(row['prompt'])} → {_one_line(row['completion'])}"
+    return f"{ending_text}, {name_of_account(row['payee'])} paid, {row['cost_ogpu']} oGPU:  {arguments}"
 
 
 def trace_purchase(stage: Stage, purchase: Purchase) -> tuple[list[UnitView], DevnetLedger, list[str]]:
@@ -129,11 +129,10 @@ def trace_purchase(stage: Stage, purchase: Purchase) -> tuple[list[UnitView], De
 
     async def traced(chain: ChainClient) -> tuple[list[UnitView], DevnetLedger, list[str]]:
         units, unit_ledger = purchase.units, purchase.book
-        await ledger.read_on(chain, unit_ledger, max(unit_row["ended_in_block"] for unit_row in units))
+        await ledger.read_on(chain, unit_ledger, max(row["ended_in_block"] for row in units))
         posting_order = await _posting_order(chain, len(units))
         traced_units = [
-            _with_trace(unit_row, unit_ledger)
-            for unit_row in sorted(units, key=lambda unit_row: posting_order.index(unit_row["unit"]))
+            _with_trace(row, unit_ledger) for row in sorted(units, key=lambda row: posting_order.index(row["unit"]))
         ]
         return traced_units, unit_ledger, await _wrong_sums(chain, purchase, traced_units)
 
@@ -145,15 +144,15 @@ async def _posting_order(chain: ChainClient, unit_count: int) -> list[str]:
     return ["0x" + unit_id_of(chain.genesis_hash, customer, post_number).hex() for post_number in range(unit_count)]
 
 
-def _with_trace(unit_row: UnitView, ledger: DevnetLedger) -> UnitView:
-    record = ledger.unit(bytes.fromhex(unit_row["unit"][2:]))
+def _with_trace(row: UnitView, ledger: DevnetLedger) -> UnitView:
+    record = ledger.unit(bytes.fromhex(row["unit"][2:]))
     traced_unit: UnitView = {
-        "unit": unit_row["unit"],
-        "prompt": unit_row["prompt"],
-        "prompt_hash": _optional_hash(unit_row["prompt"]),
-        "completion": unit_row.get("completion"),
-        "completion_hash": _optional_hash(unit_row.get("completion")),
-        "state": unit_row["state"],
+        "unit": row["unit"],
+        "prompt": row["prompt"],
+        "prompt_hash": _optional_hash(row["prompt"]),
+        "completion": row.get("completion"),
+        "completion_hash": _optional_hash(row.get("completion")),
+        "state": row["state"],
         "is_disputed": bool(record.all(UnitDisputed)),
         "times_paid": len(record.settled),
         "slashed": [name_of_account(event.provider) for event in record.events(ProviderSlashed)],
@@ -220,6 +219,6 @@ def _optional_hash(text: str | None) -> str | None:
 
 def _one_line(text: str | None) -> str:
     """Return the text as one line without control characters, which a terminal could execute."""
-    visible_text = (text or "").replace("\n", "⏎")
-    one_line = "".join(character if character.isprintable() else " " for character in visible_text)
+    visible = (text or "").replace("\n", "⏎")
+    one_line = "".join(character if character.isprintable() else " " for character in visible)
     return one_line if len(one_line) <= SHOWN_CHARACTERS else one_line[: SHOWN_CHARACTERS - 1] + "…"

@@ -64,29 +64,26 @@ class People:
     @property
     def gains(self) -> dict[str, int]:
         """The gain of each name in grains."""
-        return {
-            account_name: self.wealth_after[account_name] - self.wealth_before[account_name]
-            for account_name in self.accounts
-        }
+        return {name: self.wealth_after[name] - self.wealth_before[name] for name in self.accounts}
 
     def wrong(self, ledger: TaskLedger) -> Iterator[str]:
         """Yield a sentence for each name whose gain differs from the ledger's sum of tasks and fees."""
-        for account_name, accounts in self.accounts.items():
+        for name, accounts in self.accounts.items():
             expected = sum(map(ledger.moved, accounts))
-            wealth_gain = self.wealth_after[account_name] - self.wealth_before[account_name]
+            wealth_gain = self.wealth_after[name] - self.wealth_before[name]
             if wealth_gain != expected:
-                yield f"{account_name} has {wealth_gain} grains more, and tasks and fees come to {expected}"
+                yield f"{name} has {wealth_gain} grains more, and tasks and fees come to {expected}"
 
 
-def provider_accounts(provider_name: str) -> tuple[bytes, bytes]:
+def provider_accounts(name: str) -> tuple[bytes, bytes]:
     """Return a provider's stash and its provider key."""
-    return dev_accounts.stash(provider_name), dev_accounts.key(provider_name, dev_accounts.PROVIDER)
+    return dev_accounts.stash(name), dev_accounts.key(name, dev_accounts.PROVIDER)
 
 
 def let_bid(stage: Stage, asks: Mapping[str, str]) -> None:
     """Make providers' daemons bid for tasks, by their policies."""
-    for provider_name, least_price in asks.items():
-        stage.provider(provider_name, "policy", "--kind", TASK_KIND, "--least-price", least_price, "--gangs")
+    for name, least_price in asks.items():
+        stage.provider(name, "policy", "--kind", TASK_KIND, "--least-price", least_price, "--gangs")
 
 
 def submit_options(stage: Stage) -> list[str]:
@@ -97,13 +94,13 @@ def submit_options(stage: Stage) -> list[str]:
 
 
 def sell_task(
-    stage: Stage, task_file: Path, customer_key: str = CUSTOMER_KEY, on_row: Callable[[SaleRow], None] = lambda _: None
+    stage: Stage, file: Path, customer: str = CUSTOMER_KEY, on_row: Callable[[SaleRow], None] = lambda _: None
 ) -> TaskSale:
     """Submit a task file, and follow the task until it has ended.
 
     Raise DevnetError if `ogpu` printed nothing about the task or failed.
     """
-    arguments = (str(task_file), "--key", customer_key, "--watch", "--accept", "--yes", *submit_options(stage))
+    arguments = (str(file), "--key", customer, "--watch", "--accept", "--yes", *submit_options(stage))
     sale: TaskSale | None = None
     for sale_row in stage.ogpu_lines("task submit", *arguments):
         sale = sale or TaskSale(bytes.fromhex(sale_row["task"][2:]))
@@ -111,13 +108,13 @@ def sell_task(
         sale.rows.append(sale_row)
         on_row(sale_row)
     if sale is None:
-        raise DevnetError(f"`ogpu task submit {task_file}` printed no task")
+        raise DevnetError(f"`ogpu task submit {file}` printed no task")
     return sale
 
 
-def ask_about_task(stage: Stage, sale: TaskSale, command_name: str, *options: str, is_shown: bool = False) -> str:
+def ask_about_task(stage: Stage, sale: TaskSale, command: str, *options: str, is_shown: bool = False) -> str:
     """Return the output of `ogpu COMMAND TASK`."""
-    return stage.ogpu(command_name, sale.name, *options, is_shown=is_shown)
+    return stage.ogpu(command, sale.name, *options, is_shown=is_shown)
 
 
 def files_of(archive: Path) -> dict[str, bytes]:
@@ -127,7 +124,7 @@ def files_of(archive: Path) -> dict[str, bytes]:
     # Read and not extracted: the names in a stranger's archive are no paths to write to.
     with tarfile.open(archive) as tar_archive:
         file_streams = [(entry.name, tar_archive.extractfile(entry)) for entry in tar_archive if entry.isfile()]
-        return {file_name: file_stream.read() for file_name, file_stream in file_streams if file_stream is not None}
+        return {name: file_stream.read() for name, file_stream in file_streams if file_stream is not None}
 
 
 def record(stage: Stage, task_id: bytes) -> Task:
@@ -147,11 +144,11 @@ def verification_rows(stage: Stage, sale: TaskSale) -> list[dict[str, Any]]:
     return verified_rows
 
 
-def right_states(task_file: Path, backend: str = "reference") -> list[bytes]:
+def right_states(file: Path, backend: str = "reference") -> list[bytes]:
     """Return all states of a task file's run, computed locally without a network."""
-    parsed_file = load(task_file)
-    assert parsed_file.task.seed is not None, "without a seed of its own a file has another run each time"
-    prepared = prepare(parsed_file, load_input(task_file, parsed_file), parsed_file.task.seed)
+    parsed = load(file)
+    assert parsed.task.seed is not None, "without a seed of its own a file has another run each time"
+    prepared = prepare(parsed, load_input(file, parsed), parsed.task.seed)
     return list(states(IntegerTraining(arithmetic(backend)).begin(prepared.request)))
 
 
@@ -160,8 +157,8 @@ def _report_state(stage: Stage, sale: TaskSale, sale_row: SaleRow) -> None:
     previous_state = sale.rows[-1]["state"] if sale.rows else None
     if sale_row["state"] == previous_state:
         return
-    award_text = f": {_award_text(record(stage, sale.task_id))}" if sale_row["state"].startswith("starting") else ""
-    stage.narrator.line(f"task {sale.name[:10]}  block {sale_row['height']}  {sale_row['state']}{award_text}")
+    award = f": {_award_text(record(stage, sale.task_id))}" if sale_row["state"].startswith("starting") else ""
+    stage.narrator.line(f"task {sale.name[:10]}  block {sale_row['height']}  {sale_row['state']}{award}")
 
 
 def _award_text(task: Task) -> str:

@@ -123,18 +123,18 @@ LEAF_CHEATS[LAZY_MODE] = Cheat(with_duty(CheckDuty, daemons.LazyChecking))
 ALL_CHEATS = UNIT_CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHEATS
 
 
-def _run_cheat(mode: str, **cli_options: Any) -> None:
+def _run_cheat(mode: str, **options: Any) -> None:
     """Run the honest program with the cheat's parts, on a development network."""
     click_context = click.get_current_context()
     assert cli.main.callback is not None  # A click command has a callback.
-    click_context.invoke(cli.main.callback, **cli_options)
+    click_context.invoke(cli.main.callback, **options)
     chosen_cheat = ALL_CHEATS[mode]
     # A cheat trusts its own node and reads the best block, so it sees the commitments of rivals as early as possible.
     trust_options = replace(click_context.obj.trust, is_blind=True)
     click_context.obj = replace(
         click_context.obj, make_workers=chosen_cheat.workers, make_daemon=chosen_cheat.daemon, trust=trust_options
     )
-    if not cli_options["as_json"]:
+    if not options["as_json"]:
         click.echo(f"CHEATING: {mode}. For development networks only.", err=True)
 
 

@@ -157,14 +157,12 @@ class ReplayingWork(WorkDuty):
             return
         if milestone_number == REPLAYED_MILESTONE and own_task.key[0] not in self._replayed:
             self._replayed.add(own_task.key[0])
-            repeated_report = TrainingMarket.report_milestone(
+            repeated = TrainingMarket.report_milestone(
                 task=own_task.key[0], place=0, milestone=task_entry.milestones[REPLAYED_MILESTONE - 1]
             )
             cheat_attempts = Attempts(self.parts, "replayed-milestone")
-            await cheat_attempts.call(own_task.key[0], repeated_report)
-            milestone_statement = attested(
-                self.parts.identity, task, repeated_report, task_entry.usages, self.steps.newest
-            )
+            await cheat_attempts.call(own_task.key[0], repeated)
+            milestone_statement = attested(self.parts.identity, task, repeated, task_entry.usages, self.steps.newest)
             await cheat_attempts.state(own_task.key[0], milestone_statement)
         await super()._take_if_due(own_task, task, task_entry, step)
 
@@ -172,10 +170,10 @@ class ReplayingWork(WorkDuty):
         self, own_task: OwnTask, task: Task, task_entry: TaskEntry, step: TaskStep, milestone_number: int
     ) -> Call:
         if step is TaskStep.MILESTONE and milestone_number == REPLAYED_MILESTONE:
-            repeated_report = replace(
+            repeated = replace(
                 task_entry.found[-1], milestone=under_next_number(task_entry.milestones[milestone_number - 1])
             )
-            task_entry = replace(task_entry, found=(*task_entry.found, repeated_report))
+            task_entry = replace(task_entry, found=(*task_entry.found, repeated))
         return super()._call_of_step(own_task, task, task_entry, step, milestone_number)
 
 

@@ -174,10 +174,10 @@ def with_flipped_weight(state: bytes) -> bytes:
 
 
 def wrapped_workers(
-    executor_kind: type[BentRun], of_workload: bytes | None, backend_name: str, sandbox: Sandbox | None
+    executor_kind: type[BentRun], of_workload: bytes | None, backend: str, sandbox: Sandbox | None
 ) -> MakeExecutor:
     """Return a factory of honest workers, each wrapped. With `of_workload`, wrap only that workload's workers."""
-    make_honest = workers_with(backend_name, sandbox)
+    make_honest = workers_with(backend, sandbox)
 
     def make(hardware: Hardware, workload_form: WorkloadForm) -> Executor:
         honest_worker = make_honest(hardware, workload_form)
@@ -192,14 +192,8 @@ bit_in_one_weight = partial(wrapped_workers, BitInOneWeight, WORKLOAD_ID)
 skipped_tenth = partial(wrapped_workers, SkippedTenth, WORKLOAD_ID)
 
 
-def swapping_workers(backend_name: str, _sandbox: Sandbox | None) -> MakeExecutor:
+def swapping_workers(backend: str, _sandbox: Sandbox | None) -> MakeExecutor:
     """Return a factory of text workers with other weights under the published model's id."""
-    worker_limits = limits_for(backend_name)
-    worker_command = [
-        sys.executable,
-        "-s",
-        "-m",
-        "devnet.stage.cheating.swapped_worker",
-        json.dumps(asdict(worker_limits)),
-    ]
-    return lambda _hardware, _workload_form: WorkerExecutor(worker_command, worker_limits)
+    worker_limits = limits_for(backend)
+    command = [sys.executable, "-s", "-m", "devnet.stage.cheating.swapped_worker", json.dumps(asdict(worker_limits))]
+    return lambda _hardware, _workload_form: WorkerExecutor(command, worker_limits)

@@ -20,13 +20,13 @@ def main() -> None:
     from gpu_tasks.workloads.textgen_int8.request import model_file  # noqa: PLC0415
     from gpu_tasks.workloads.textgen_int8.service import TextGeneration  # noqa: PLC0415
 
-    model_bytes = model_file()
-    text_model = decode_model(model_bytes)
+    model = model_file()
+    text_model = decode_model(model)
     head_matrix = text_model.head.copy()
     head_matrix[::2] = -head_matrix[::2]
     workload = TextGeneration(arithmetic("numpy"), encode_model(replace(text_model, head=head_matrix)))
     # The worker states the published model, so only its outputs betray the other weights.
-    workload.model_id = model_id(model_bytes)
+    workload.model_id = model_id(model)
     worker.serve(workload, worker_limits, input_pipe, output_pipe)
 
 

@@ -40,15 +40,15 @@ class ObservedFinals:
             except (NodeUnreachableError, RpcError):
                 await asyncio.sleep(WATCH_SECONDS)
 
-    def _take_final(self, node_name: str, final_block: dict[str, str | int]) -> None:
+    def _take_final(self, name: str, final_block: dict[str, str | int]) -> None:
         block_number = int(final_block["number"])
-        highest_before = self.highest.get(node_name, 0)
-        if block_number < highest_before and node_name in self.may_fall:
-            self.may_fall.remove(node_name)
+        highest_before = self.highest.get(name, 0)
+        if block_number < highest_before and name in self.may_fall:
+            self.may_fall.remove(name)
             highest_before = 0
         elif block_number < highest_before:
-            self.lost.append(f"{node_name} was at final block {highest_before} and then at {block_number}")
-        self.highest[node_name] = max(block_number, highest_before)
+            self.lost.append(f"{name} was at final block {highest_before} and then at {block_number}")
+        self.highest[name] = max(block_number, highest_before)
         self.finals.setdefault(block_number, set()).add(str(final_block["hash"]))
 
 
@@ -81,11 +81,11 @@ async def _final_block_ids(member: NodeLayout) -> list[str]:
         return block_ids
 
 
-async def lost_finals(devnet: Devnet, observed_finals: ObservedFinals) -> list[str]:
+async def lost_finals(devnet: Devnet, finals: ObservedFinals) -> list[str]:
     """Return the blocks that a node reported as final and that the first node's chain does not contain."""
     first_node_ids = await _final_block_ids(devnet.members[0])
     return [
         f"block {block_number}: {sorted(block_ids)} was final"
-        for block_number, block_ids in sorted(observed_finals.finals.items())
+        for block_number, block_ids in sorted(finals.finals.items())
         if 0 < block_number <= len(first_node_ids) and block_ids != {first_node_ids[block_number - 1]}
     ]

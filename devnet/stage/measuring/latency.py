@@ -94,7 +94,7 @@ async def _record_latencies(member: NodeLayout, head_kind: str, latencies: Laten
 
 def digest_of(header: dict[str, Any]) -> tuple[DigestItem, ...]:
     """Return the digest of a header from JSON-RPC."""
-    return tuple(DIGEST_ITEM.decode(bytes.fromhex(log_text[2:])) for log_text in header["digest"]["logs"])
+    return tuple(DIGEST_ITEM.decode(bytes.fromhex(text[2:])) for text in header["digest"]["logs"])
 
 
 def slot_of(header: dict[str, Any]) -> int | None:

@@ -159,9 +159,9 @@ async def block_hash(chain: ChainClient, height: int) -> bytes:
     return bytes.fromhex((await chain.rpc.call("chain_getBlockHash", height))[2:])
 
 
-async def wealth(chain: ChainClient, account_id: bytes, height: int) -> int:
+async def wealth(chain: ChainClient, account: bytes, height: int) -> int:
     """Return the grains of an account after the final block at a height: free and reserved."""
-    account_data = (await chain.read(System.account, account_id, at=await block_hash(chain, height))).data
+    account_data = (await chain.read(System.account, account, at=await block_hash(chain, height))).data
     return int(account_data.free + account_data.reserved)
 
 

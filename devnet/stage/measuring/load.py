@@ -34,7 +34,7 @@ class TransferLoad:
 
 async def send_transfers(devnet: Devnet, load: TransferLoad, random_source: random.Random) -> None:
     """Send until cancelled, with one sender for each development account."""
-    sender_keys = [keypair_from_suri(f"//{account_name}", Scheme.SR25519) for account_name in DEV_NAMES]
+    sender_keys = [keypair_from_suri(f"//{name}", Scheme.SR25519) for name in DEV_NAMES]
     # One sender for each key: two transfers of one account at a time would race for its nonce.
     async with asyncio.TaskGroup() as task_group:
         for sender_key in sender_keys:

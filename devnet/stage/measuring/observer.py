@@ -115,7 +115,7 @@ class SignatureObservation:
         for (vote_epoch, vote_round), proposals in self.proposals.items():
             if len({proposal.proposal for proposal in proposals}) > 1:
                 yield f"{len(proposals)} proposals in epoch {vote_epoch}, round {vote_round}"
-        for (voter_key, vote_epoch, vote_round), signed_ballots in self.ballots.items():
+        for (voter, vote_epoch, vote_round), signed_ballots in self.ballots.items():
             distinct_ballots = sorted(
                 {signed_ballot.ballot for signed_ballot in signed_ballots},
                 key=lambda ballot: (ballot.kind, ballot.block),
@@ -124,7 +124,7 @@ class SignatureObservation:
                 for second_ballot in distinct_ballots[ballot_index + 1 :]:
                     if are_exclusive(first_ballot, second_ballot):
                         ballot_kinds = f"{first_ballot.kind.name} and {second_ballot.kind.name}"
-                        yield f"{ballot_kinds} by 0x{voter_key.hex()} in epoch {vote_epoch}, round {vote_round}"
+                        yield f"{ballot_kinds} by 0x{voter.hex()} in epoch {vote_epoch}, round {vote_round}"
 
     def report(self) -> dict[str, Any]:
         """Return a report for JSON. It lists the ballots, to be compared with each voter's own record."""
@@ -146,10 +146,7 @@ async def observe(devnet: Devnet) -> SignatureObservation:
     """Listen until SIGTERM."""
     genesis = genesis_hash(devnet)
     validators = [member.name for member in devnet.members if member.is_validator]
-    session_keys = {
-        dev_accounts.stash(validator_name): dev_accounts.key(validator_name, dev_accounts.SESSION)
-        for validator_name in validators
-    }
+    session_keys = {dev_accounts.stash(name): dev_accounts.key(name, dev_accounts.SESSION) for name in validators}
     observation = SignatureObservation(genesis, session_keys)
     bootnodes = [member.address for member in devnet.members]
     transport_config = TransportConfig(genesis=genesis, bootnodes=bootnodes, devnet=True)
@@ -199,7 +196,7 @@ def observed_devnet(devnet: Devnet) -> Iterator[Callable[[], dict[str, Any]]]:
         processes.stop(observer)
 
 
-def missing_records(devnet: Devnet, observed_votes: list[list[int | str]]) -> list[str]:
+def missing_records(devnet: Devnet, votes: list[list[int | str]]) -> list[str]:
     """Return the votes that the observer received and the voter's sign-state lacks.
 
     Such a vote was sent before the sign-state was on disk. `votes` are [voter, kind, epoch, round, height, block], as
@@ -215,20 +212,16 @@ def missing_records(devnet: Devnet, observed_votes: list[list[int | str]]) -> li
             continue
         floor_position = (sign_state.state.floor_epoch, sign_state.state.floor_round)
         recorded = set(sign_state.state.ballots)
-        for voter_key, ballot_kind, vote_epoch, vote_round, vote_height, block_text in observed_votes:
+        for voter, ballot_kind, vote_epoch, vote_round, vote_height, block in votes:
             ballot = Ballot(
                 BallotKind(int(ballot_kind)),
                 int(vote_epoch),
                 int(vote_round),
                 int(vote_height),
-                bytes.fromhex(str(block_text)),
+                bytes.fromhex(str(block)),
             )
             # Finality prunes the sign-state: only votes above the floor must still be recorded.
-            if (
-                voter_key == session_key.hex()
-                and (ballot.epoch, ballot.round) > floor_position
-                and ballot not in recorded
-            ):
+            if voter == session_key.hex() and (ballot.epoch, ballot.round) > floor_position and ballot not in recorded:
                 problems.append(f"{member.name}: {ballot.kind.name} in epoch {vote_epoch}, round {vote_round}")
     return problems
 

@@ -143,7 +143,7 @@ class TaskAudits:
 def _case_money(
     slot: AuditedSlot, verdict: Any, pot_grains: int, weights_in_office: list[tuple[bytes, int]]
 ) -> CaseMoney:
-    agreeing_judges = tuple(judge for judge in slot.judges if slot.opinions_by_judge.get(judge) == verdict)
+    agreeing = tuple(judge for judge in slot.judges if slot.opinions_by_judge.get(judge) == verdict)
     silent_judges = (
         tuple((judge, slot.fee) for judge in slot.judges if judge not in slot.opinions_by_judge)
         if _fines_silence(slot)
@@ -157,8 +157,8 @@ def _case_money(
         payers_by_purse[Purse.CUSTOMER_SPARE] = ((slot.asker, slot.bond),)
     elif isinstance(verdict, Answered):
         payers_by_purse[Purse.LIED] = ((slot.provider, slot.held),)
-    payees_by_kind = {Payee.JUDGES: agreeing_judges, Payee.CUSTOMER: (slot.customer,)}
-    takes_whole = slot.has_court or is_beyond_a_third(agreeing_judges, weights_in_office)
+    payees_by_kind = {Payee.JUDGES: agreeing, Payee.CUSTOMER: (slot.customer,)}
+    takes_whole = slot.has_court or is_beyond_a_third(agreeing, weights_in_office)
     return CaseMoney(slot.cover, slot.fee, takes_whole, payers_by_purse, payees_by_kind)
 
 

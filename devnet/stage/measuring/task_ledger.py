@@ -64,9 +64,9 @@ class TaskSums:
     losses: list[TaskLoss] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    def of(self, account_id: bytes) -> int:
+    def of(self, account: bytes) -> int:
         """Return the grains that an account gained from the task."""
-        return sum(move.grains for move in self.moves if move.account == account_id)
+        return sum(move.grains for move in self.moves if move.account == account)
 
 
 @dataclass(slots=True)
@@ -109,13 +109,13 @@ class TaskLedger:
             case_moves, wrong_moves = await self.audits.take(chain, height, event)
             task_sums = self.sums[self.audits.slots[event.case].task]
             task_sums.moves += [
-                TaskMove(height, account_id, moved_grains, "its judges") for account_id, moved_grains in case_moves
+                TaskMove(height, account, moved_grains, "its judges") for account, moved_grains in case_moves
             ]
             task_sums.wrong += wrong_moves
 
-    def moved(self, account_id: bytes) -> int:
+    def moved(self, account: bytes) -> int:
         """Return the expected gain of an account: its moves of all tasks, less its fees."""
-        return sum(sums_of_task.of(account_id) for sums_of_task in self.sums.values()) - self.fees.get(account_id, 0)
+        return sum(sums_of_task.of(account) for sums_of_task in self.sums.values()) - self.fees.get(account, 0)
 
 
 async def _record_moves(
@@ -219,23 +219,23 @@ def _record_settlement(
 ) -> None:
     """Record the moves of an outcome's row, and compare them with the event."""
     flows = money.settle(event.outcome, task_money)
-    outcome_name, provider_purses = event.outcome.name, PROVIDERS_PURSES
+    outcome, provider_purses = event.outcome.name, PROVIDERS_PURSES
     earned_grains = sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
     lost_grains = sum(flow.amount for flow in flows if flow.purse in provider_purses)
     if (earned_grains, lost_grains) != (event.earned, event.lost):
         task_sums.wrong.append(
-            f"block {height}: {outcome_name} moved {event.earned} and {event.lost} grains, and the "
+            f"block {height}: {outcome} moved {event.earned} and {event.lost} grains, and the "
             f"table says {earned_grains}, {lost_grains}"
         )
     if lost_grains or event.lost:
-        task_sums.losses.append(TaskLoss(height, event.provider, outcome_name, event.lost, lost_grains))
+        task_sums.losses.append(TaskLoss(height, event.provider, outcome, event.lost, lost_grains))
     for flow in flows:
         purse_owner = event.provider if flow.purse in provider_purses else record.customer
-        task_sums.moves.append(TaskMove(height, purse_owner, -flow.amount, outcome_name))
+        task_sums.moves.append(TaskMove(height, purse_owner, -flow.amount, outcome))
         if flow.payee in (TaskPayee.PROVIDER, TaskPayee.STANDBY):
-            task_sums.moves.append(TaskMove(height, event.provider, flow.amount, outcome_name))
+            task_sums.moves.append(TaskMove(height, event.provider, flow.amount, outcome))
         elif flow.payee is TaskPayee.CUSTOMER:
-            task_sums.moves.append(TaskMove(height, record.customer, flow.amount, outcome_name))
+            task_sums.moves.append(TaskMove(height, record.customer, flow.amount, outcome))
 
 
 def _record_lie(task_sums: TaskSums, height: int, event: events.SlotSettled, lost_grains: int) -> None:
@@ -285,8 +285,8 @@ def following(node_url: str, first_height: int | None = None) -> Iterator[TaskLe
     def follow() -> None:
         try:
             asyncio.run(_follow_until_ended(node_url, ledger, block_ended))
-        except BaseException as reading_error:  # noqa: BLE001  # raised below, in the caller's thread
-            reading_errors.append(reading_error)
+        except BaseException as error:  # noqa: BLE001  # raised below, in the caller's thread
+            reading_errors.append(error)
 
     # A thread, because the caller's programs block it for minutes and nodes discard old states meanwhile.
     reading_thread = threading.Thread(target=follow, daemon=True)
