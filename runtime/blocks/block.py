@@ -21,20 +21,20 @@ BLOCK_BYTES_MAX = HEADER_BYTES_MAX + BLOCK_LENGTH_MAX_BYTES + 1024
 GENESIS_PARENT = bytes(32)
 
 
-def _decode_extrinsic(encoded: bytes, start_offset: int) -> tuple[bytes, int]:
-    content_length, content_offset = decode_compact(encoded, start_offset)
+def _decode_extrinsic(encoded: bytes, start: int) -> tuple[bytes, int]:
+    content_length, begin = decode_compact(encoded, start)
     if content_length > EXTRINSIC_LENGTH_MAX_BYTES:
-        raise DecodeError("extrinsic too long", start_offset)
-    end_offset = content_offset + content_length
-    if end_offset > len(encoded):
+        raise DecodeError("extrinsic too long", start)
+    end = begin + content_length
+    if end > len(encoded):
         raise DecodeError("end of input", len(encoded))
-    return encoded[start_offset:end_offset], end_offset
+    return encoded[start:end], end
 
 
 def _encode_extrinsic(extrinsic_bytes: bytes) -> bytes:
-    content_length, content_offset = decode_compact(extrinsic_bytes, 0)
+    content_length, begin = decode_compact(extrinsic_bytes, 0)
     # The prefix is part of the hash, so it must be there and match.
-    if content_offset + content_length != len(extrinsic_bytes):
+    if begin + content_length != len(extrinsic_bytes):
         raise EncodeError("extrinsic with a wrong length prefix")
     return extrinsic_bytes
 

@@ -104,9 +104,9 @@ class NextValidators:
 ConsensusLog = Annotated[FinalRef | NextValidators, Tagged("ogpu::ConsensusLog")]
 
 
-def author_item(author_account: bytes) -> PreRuntime:
+def author_item(author: bytes) -> PreRuntime:
     """Return the first item: the author of the block."""
-    return PreRuntime(AUTHOR_ENGINE, codec(AccountId).encode(author_account))
+    return PreRuntime(AUTHOR_ENGINE, codec(AccountId).encode(author))
 
 
 def pre_digest_item(pre_digest: PreDigest) -> PreRuntime:
@@ -114,9 +114,9 @@ def pre_digest_item(pre_digest: PreDigest) -> PreRuntime:
     return PreRuntime(ENGINE, codec(PreDigest).encode(pre_digest))
 
 
-def consensus_item(consensus_log: FinalRef | NextValidators) -> Consensus:
+def consensus_item(log: FinalRef | NextValidators) -> Consensus:
     """Return a consensus item of ours from the author."""
-    return Consensus(ENGINE, codec(ConsensusLog).encode(consensus_log))
+    return Consensus(ENGINE, codec(ConsensusLog).encode(log))
 
 
 def seal_item(signature: bytes) -> Seal:
@@ -126,28 +126,24 @@ def seal_item(signature: bytes) -> Seal:
 
 def find_author(digest: Digest) -> bytes | None:
     """Return the author of the block, None unless the first item names an account of 32 bytes."""
-    first_item = digest[0] if digest else None
-    if isinstance(first_item, PreRuntime) and first_item.engine == AUTHOR_ENGINE and len(first_item.data) == 32:
-        return first_item.data
+    first = digest[0] if digest else None
+    if isinstance(first, PreRuntime) and first.engine == AUTHOR_ENGINE and len(first.data) == 32:
+        return first.data
     return None
 
 
 def find_pre_digest(digest: Digest) -> PreDigest | None:
     """Return the pre-digest, None if the second item is not ours. Raise DecodeError if it is malformed."""
-    second_item = digest[1] if len(digest) > 1 else None
-    if isinstance(second_item, PreRuntime) and second_item.engine == ENGINE:
-        return codec(PreDigest).decode(second_item.data)
+    second = digest[1] if len(digest) > 1 else None
+    if isinstance(second, PreRuntime) and second.engine == ENGINE:
+        return codec(PreDigest).decode(second.data)
     return None
 
 
 def consensus_logs(digest: Digest) -> tuple[FinalRef | NextValidators, ...]:
     """Return our consensus items, in order. Raise DecodeError if one is malformed."""
-    decode_log = codec(ConsensusLog).decode
-    return tuple(
-        decode_log(digest_item.data)
-        for digest_item in digest
-        if isinstance(digest_item, Consensus) and digest_item.engine == ENGINE
-    )
+    decode = codec(ConsensusLog).decode
+    return tuple(decode(item.data) for item in digest if isinstance(item, Consensus) and item.engine == ENGINE)
 
 
 def split_seal(digest: Digest) -> tuple[Digest, bytes]:
@@ -155,7 +151,7 @@ def split_seal(digest: Digest) -> tuple[Digest, bytes]:
 
     Raise DecodeError if the last item is not a seal of ours.
     """
-    last_item = digest[-1] if digest else None
-    if not isinstance(last_item, Seal) or last_item.engine != ENGINE or len(last_item.data) != SIGNATURE_BYTES:
+    last = digest[-1] if digest else None
+    if not isinstance(last, Seal) or last.engine != ENGINE or len(last.data) != SIGNATURE_BYTES:
         raise DecodeError("last digest item is no seal")
-    return digest[:-1], last_item.data
+    return digest[:-1], last.data

@@ -53,17 +53,17 @@ def _encode(era: Era) -> bytes:
     return (min(max(exponent, 1), 15) | era.phase // max(era.period >> 12, 1) << 4).to_bytes(2, "little")
 
 
-def _decode(data: bytes, start_offset: int) -> tuple[Era, int]:
-    first_byte = data[start_offset]
+def _decode(data: bytes, start: int) -> tuple[Era, int]:
+    first_byte = data[start]
     if first_byte == 0:
-        return IMMORTAL, start_offset + 1
-    era_bits = first_byte | data[start_offset + 1] << 8
+        return IMMORTAL, start + 1
+    era_bits = first_byte | data[start + 1] << 8
     period = 2 << (era_bits & 15)
     phase = (era_bits >> 4) * max(period >> 12, 1)
     # Such bytes would be a second encoding of another era.
     if period < PERIOD_MIN or phase >= period:
-        raise DecodeError("not an era", start_offset)
-    return Era(period, phase), start_offset + 2
+        raise DecodeError("not an era", start)
+    return Era(period, phase), start + 2
 
 
 def _type_info() -> TypeInfo:
@@ -72,12 +72,10 @@ def _type_info() -> TypeInfo:
     The second byte is the only field of all but the first variant.
     """
     # substrate-interface and async-substrate-interface read an era only as this enum of 256 variants.
-    second_byte = (info.FieldInfo(None, info.U8, ""),)
-    mortal_variants = tuple(
-        info.VariantInfo(f"Mortal{first_byte}", first_byte, second_byte) for first_byte in range(1, 256)
-    )
+    fields = (info.FieldInfo(None, info.U8, ""),)
+    mortals = tuple(info.VariantInfo(f"Mortal{byte}", byte, fields) for byte in range(1, 256))
     return TypeInfo(
-        info.VariantsShape((info.VariantInfo("Immortal", 0), *mortal_variants)),
+        info.VariantsShape((info.VariantInfo("Immortal", 0), *mortals)),
         rust_path("sp_runtime::generic::era::Era"),
     )
 

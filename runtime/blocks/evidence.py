@@ -62,24 +62,20 @@ Evidence = Annotated[DoubleHeader | DoubleProposal | DoubleBallot, Tagged("ogpu:
 EVIDENCE: Codec[DoubleHeader | DoubleProposal | DoubleBallot] = codec(Evidence)
 
 
-def are_exclusive(first_ballot: Ballot, second_ballot: Ballot) -> bool:
+def are_exclusive(first: Ballot, second: Ballot) -> bool:
     """Return True if no honest voter casts both: E3 (one kind, two contents) or E4 (finalise, skip)."""
-    if (first_ballot.epoch, first_ballot.round) != (second_ballot.epoch, second_ballot.round):
+    if (first.epoch, first.round) != (second.epoch, second.round):
         return False
-    if first_ballot.kind == second_ballot.kind:
-        return first_ballot != second_ballot
+    if first.kind == second.kind:
+        return first != second
     # A notarise ballot excludes neither: an honest voter may follow it with a finalise or a skip.
-    return {first_ballot.kind, second_ballot.kind} == {BallotKind.FINALISE, BallotKind.SKIP}
+    return {first.kind, second.kind} == {BallotKind.FINALISE, BallotKind.SKIP}
 
 
-def double_ballot(first_ballot: SignedBallot, second_ballot: SignedBallot) -> DoubleBallot:
+def double_ballot(first: SignedBallot, second: SignedBallot) -> DoubleBallot:
     """Return evidence from two ballots of one voter, sorted, so that the same offence has one form."""
-    lower_ballot, upper_ballot = sorted(
-        (first_ballot, second_ballot), key=lambda signed_ballot: (signed_ballot.ballot.kind, signed_ballot.ballot.block)
-    )
-    return DoubleBallot(
-        first_ballot.voter, lower_ballot.ballot, lower_ballot.signature, upper_ballot.ballot, upper_ballot.signature
-    )
+    lower, upper = sorted((first, second), key=lambda signed: (signed.ballot.kind, signed.ballot.block))
+    return DoubleBallot(first.voter, lower.ballot, lower.signature, upper.ballot, upper.signature)
 
 
 def are_signed(evidence: DoubleProposal | DoubleBallot, genesis_hash: bytes, verify_signature: VerifyEd25519) -> bool:
@@ -87,18 +83,18 @@ def are_signed(evidence: DoubleProposal | DoubleBallot, genesis_hash: bytes, ver
 
     For E2 the round's leader does not matter: no honest member signs two proposals for one round.
     """
-    first_statement, second_statement = evidence.first, evidence.second
-    if isinstance(first_statement, Proposal) and isinstance(second_statement, Proposal):
-        is_offence = first_statement != second_statement and (first_statement.epoch, first_statement.round) == (
-            second_statement.epoch,
-            second_statement.round,
+    first, second = evidence.first, evidence.second
+    if isinstance(first, Proposal) and isinstance(second, Proposal):
+        is_offence = first != second and (first.epoch, first.round) == (
+            second.epoch,
+            second.round,
         )
-        payloads = proposal_payload(genesis_hash, first_statement), proposal_payload(genesis_hash, second_statement)
+        payloads = proposal_payload(genesis_hash, first), proposal_payload(genesis_hash, second)
     else:
-        assert isinstance(first_statement, Ballot)  # the fields of a `DoubleBallot`
-        assert isinstance(second_statement, Ballot)
-        is_offence = are_exclusive(first_statement, second_statement)
-        payloads = ballot_payload(genesis_hash, first_statement), ballot_payload(genesis_hash, second_statement)
+        assert isinstance(first, Ballot)  # the fields of a `DoubleBallot`
+        assert isinstance(second, Ballot)
+        is_offence = are_exclusive(first, second)
+        payloads = ballot_payload(genesis_hash, first), ballot_payload(genesis_hash, second)
     signatures = evidence.first_signature, evidence.second_signature
     return is_offence and all(
         verify_signature(evidence.accused, payload, signature)

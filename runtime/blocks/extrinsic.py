@@ -39,36 +39,34 @@ def _encode_signature(multi_signature: MultiSignature) -> bytes:
     return bytes((multi_signature.scheme,)) + multi_signature.signature
 
 
-def _decode_signature(encoded: bytes, start_offset: int) -> tuple[MultiSignature, int]:
-    scheme_tag = encoded[start_offset]
-    end_offset = start_offset + 65
+def _decode_signature(encoded: bytes, start: int) -> tuple[MultiSignature, int]:
+    tag = encoded[start]
+    end = start + 65
     # Ecdsa is in metadata, because clients look for the whole type (ADR 11).
-    if scheme_tag > 1:
-        raise DecodeError("signature neither ed25519 nor sr25519", start_offset)
-    if end_offset > len(encoded):
+    if tag > 1:
+        raise DecodeError("signature neither ed25519 nor sr25519", start)
+    if end > len(encoded):
         raise DecodeError("end of input", len(encoded))
-    return MultiSignature(_SCHEMES[scheme_tag], encoded[start_offset + 1 : end_offset]), end_offset
+    return MultiSignature(_SCHEMES[tag], encoded[start + 1 : end]), end
 
 
 def _signature_info() -> TypeInfo:
-    scheme_sizes = (("Ed25519", "ed25519", 64), ("Sr25519", "sr25519", 64), ("Ecdsa", "ecdsa", 65))
-    scheme_variants = []
-    for scheme_tag, (scheme_name, crate_name, byte_size) in enumerate(scheme_sizes):
-        signature = TypeInfo(info.ArrayShape(byte_size, info.U8))
-        scheme_variants.append(
-            info.VariantInfo(scheme_name, scheme_tag, (info.FieldInfo(None, signature, f"{crate_name}::Signature"),))
-        )
-    return TypeInfo(info.VariantsShape(tuple(scheme_variants)), rust_path("sp_runtime::MultiSignature"))
+    schemes = (("Ed25519", "ed25519", 64), ("Sr25519", "sr25519", 64), ("Ecdsa", "ecdsa", 65))
+    variants = []
+    for tag, (name, crate, size) in enumerate(schemes):
+        signature = TypeInfo(info.ArrayShape(size, info.U8))
+        variants.append(info.VariantInfo(name, tag, (info.FieldInfo(None, signature, f"{crate}::Signature"),)))
+    return TypeInfo(info.VariantsShape(tuple(variants)), rust_path("sp_runtime::MultiSignature"))
 
 
 _SCHEMES = tuple(Scheme)
 MULTI_SIGNATURE = Codec(_encode_signature, _decode_signature, _signature_info(), "MultiSignature")
 
 
-def _decode_mode(encoded: bytes, start_offset: int) -> tuple[None, int]:
-    if encoded[start_offset] != 0:
-        raise DecodeError("unsupported metadata hash mode", start_offset)
-    return None, start_offset + 1
+def _decode_mode(encoded: bytes, start: int) -> tuple[None, int]:
+    if encoded[start] != 0:
+        raise DecodeError("unsupported metadata hash mode", start)
+    return None, start + 1
 
 
 _MODE_INFO = TypeInfo(
@@ -159,14 +157,14 @@ def open_envelope(extrinsic_bytes: bytes) -> Envelope:
     checked.
     """
     try:
-        content_length, start_offset = decode_compact(extrinsic_bytes, 0)
-        if start_offset + content_length != len(extrinsic_bytes):
-            raise DecodeError("wrong length prefix", start_offset)
-        if extrinsic_bytes[start_offset] == SIGNED_V4:
-            return _open_signed(extrinsic_bytes, start_offset + 1)
+        content_length, start = decode_compact(extrinsic_bytes, 0)
+        if start + content_length != len(extrinsic_bytes):
+            raise DecodeError("wrong length prefix", start)
+        if extrinsic_bytes[start] == SIGNED_V4:
+            return _open_signed(extrinsic_bytes, start + 1)
     except IndexError:
         raise DecodeError("end of input", len(extrinsic_bytes)) from None
-    raise DecodeError("not a signed extrinsic", start_offset)
+    raise DecodeError("not a signed extrinsic", start)
 
 
 def decode_extrinsic(runtime: Runtime, extrinsic_bytes: bytes) -> Extrinsic:
@@ -174,30 +172,30 @@ def decode_extrinsic(runtime: Runtime, extrinsic_bytes: bytes) -> Extrinsic:
     if len(extrinsic_bytes) > EXTRINSIC_LENGTH_MAX_BYTES:
         raise DecodeError("extrinsic too long")
     try:
-        content_length, start_offset = decode_compact(extrinsic_bytes, 0)
-        if start_offset + content_length != len(extrinsic_bytes):
-            raise DecodeError("wrong length prefix", start_offset)
-        format_version = extrinsic_bytes[start_offset]
+        content_length, start = decode_compact(extrinsic_bytes, 0)
+        if start + content_length != len(extrinsic_bytes):
+            raise DecodeError("wrong length prefix", start)
+        format_version = extrinsic_bytes[start]
         if format_version == SIGNED_V4:
-            return _decode_signed(runtime, extrinsic_bytes, start_offset + 1)
+            return _decode_signed(runtime, extrinsic_bytes, start + 1)
         # Of version 5 only the bare form: polkadot-js 16 still signs in version 4.
         if format_version in BARE_VERSIONS:
-            decoded_call = runtime.call_codec.decode(extrinsic_bytes[start_offset + 1 :])
+            decoded_call = runtime.call_codec.decode(extrinsic_bytes[start + 1 :])
             return Extrinsic(decoded_call, decoded_call.weight, None, extrinsic_bytes)
     except IndexError:
         raise DecodeError("end of input", len(extrinsic_bytes)) from None
-    raise DecodeError("unknown extrinsic version", start_offset)
+    raise DecodeError("unknown extrinsic version", start)
 
 
-def _decode_signed(runtime: Runtime, extrinsic_bytes: bytes, start_offset: int) -> Extrinsic:
-    return _open_signed(extrinsic_bytes, start_offset).decode(runtime)
+def _decode_signed(runtime: Runtime, extrinsic_bytes: bytes, start: int) -> Extrinsic:
+    return _open_signed(extrinsic_bytes, start).decode(runtime)
 
 
-def _open_signed(extrinsic_bytes: bytes, start_offset: int) -> Envelope:
+def _open_signed(extrinsic_bytes: bytes, start: int) -> Envelope:
     # Before any decoding, whose cost grows with the length (`runtime.frame.weights`).
     if len(extrinsic_bytes) > SIGNED_LENGTH_MAX_BYTES:
         raise DecodeError("signed extrinsic too long")
-    signer, signature_start = _ADDRESS.decode_from(extrinsic_bytes, start_offset)
+    signer, signature_start = _ADDRESS.decode_from(extrinsic_bytes, start)
     signature, extra_start = MULTI_SIGNATURE.decode_from(extrinsic_bytes, signature_start)
     extra, call_start = _EXTRA.decode_from(extrinsic_bytes, extra_start)
     call_bytes = extrinsic_bytes[call_start:]

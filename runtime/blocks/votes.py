@@ -75,9 +75,9 @@ _BALLOT: Codec[Ballot] = codec(Ballot)
 _PROPOSAL: Codec[Proposal] = codec(Proposal)
 
 
-def skip_ballot(epoch_number: int, round_number: int) -> Ballot:
+def skip_ballot(epoch: int, round_number: int) -> Ballot:
     """Return the ballot that skips a round."""
-    return Ballot(BallotKind.SKIP, epoch_number, round_number, 0, NO_BLOCK)
+    return Ballot(BallotKind.SKIP, epoch, round_number, 0, NO_BLOCK)
 
 
 # All voters of a ballot sign the same bytes.

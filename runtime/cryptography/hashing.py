@@ -16,16 +16,16 @@ _BLAKE2_128 = hashlib.blake2b(digest_size=16)
 
 def blake2_256(data: bytes) -> bytes:
     """Return the 32-byte BLAKE2b digest (RFC 7693, no key): block ids, state roots, transaction hashes."""
-    hash_state = _BLAKE2_256.copy()  # a copy of a prepared state costs less than a new one
-    hash_state.update(data)
-    return hash_state.digest()
+    state = _BLAKE2_256.copy()  # a copy of a prepared state costs less than a new one
+    state.update(data)
+    return state.digest()
 
 
 def blake2_128(data: bytes) -> bytes:
     """Return the 16-byte BLAKE2b digest (RFC 7693, no key). It is not a prefix of `blake2_256`."""
-    hash_state = _BLAKE2_128.copy()
-    hash_state.update(data)
-    return hash_state.digest()
+    state = _BLAKE2_128.copy()
+    state.update(data)
+    return state.digest()
 
 
 def twox_64(data: bytes) -> bytes:

@@ -15,9 +15,7 @@ def domain(kind: bytes, genesis_hash: bytes, body: bytes) -> bytes:
 
     Raise ValueError for a malformed kind or genesis hash, which is always a bug.
     """
-    if not 1 <= len(kind) <= KIND_BYTES or not all(
-        kind_byte in b"abcdefghijklmnopqrstuvwxyz0123456789-" for kind_byte in kind
-    ):
+    if not 1 <= len(kind) <= KIND_BYTES or not all(byte in b"abcdefghijklmnopqrstuvwxyz0123456789-" for byte in kind):
         raise ValueError(f"unknown kind of signed message: {kind!r}")
     if len(genesis_hash) != GENESIS_HASH_BYTES:
         raise ValueError(f"a genesis hash has {GENESIS_HASH_BYTES} bytes, not {len(genesis_hash)}")

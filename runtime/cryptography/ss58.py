@@ -29,27 +29,27 @@ def encode(account: bytes, prefix: int = DEFAULT_PREFIX) -> str:
     """Return the address of a 32-byte account on the network `prefix` (0 to 16383)."""
     if len(account) != ACCOUNT_BYTES:
         raise ValueError(f"an account has {ACCOUNT_BYTES} bytes, not {len(account)}")
-    address_body = _prefix_bytes(prefix) + account
-    return _base58(address_body + _checksum(address_body))
+    body = _prefix_bytes(prefix) + account
+    return _base58(body + _checksum(body))
 
 
-def decode(address_text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
+def decode(address: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
     """Return the account of an address of network `prefix`, or of any network if None.
 
     Raise InvalidAddress with the reason.
     """
-    address_bytes = _unbase58(address_text)
+    address_bytes = _unbase58(address)
     # In the SS58 format, bit 6 of the first byte marks a prefix of two bytes.
     prefix_width = 2 if address_bytes and address_bytes[0] & 0x40 else 1
     if len(address_bytes) != prefix_width + ACCOUNT_BYTES + _CHECKSUM_BYTES:
         raise InvalidAddress("characters are missing or extra, or the address belongs to another kind of chain")
-    address_body, checksum = address_bytes[:-_CHECKSUM_BYTES], address_bytes[-_CHECKSUM_BYTES:]
-    if checksum != _checksum(address_body):
+    body, checksum = address_bytes[:-_CHECKSUM_BYTES], address_bytes[-_CHECKSUM_BYTES:]
+    if checksum != _checksum(body):
         raise InvalidAddress("wrong checksum of the address: a character is mistyped")
-    found_prefix = _parse_prefix(address_body[:prefix_width])
+    found_prefix = _parse_prefix(body[:prefix_width])
     if prefix is not None and found_prefix != prefix:
         raise InvalidAddress(f"the address is for network {found_prefix}, not {prefix}")
-    return address_body[prefix_width:]
+    return body[prefix_width:]
 
 
 def account_from_text(account_text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
@@ -57,12 +57,12 @@ def account_from_text(account_text: str, prefix: int | None = DEFAULT_PREFIX) ->
     if not account_text.startswith("0x"):
         return decode(account_text, prefix)
     try:
-        account_id = bytes.fromhex(account_text[2:])
+        account = bytes.fromhex(account_text[2:])
     except ValueError:
         raise InvalidAddress("not hex digits") from None
-    if len(account_id) != ACCOUNT_BYTES:
-        raise InvalidAddress(f"an account has {ACCOUNT_BYTES} bytes, not {len(account_id)}")
-    return account_id
+    if len(account) != ACCOUNT_BYTES:
+        raise InvalidAddress(f"an account has {ACCOUNT_BYTES} bytes, not {len(account)}")
+    return account
 
 
 def _prefix_bytes(prefix: int) -> bytes:
@@ -89,8 +89,8 @@ def _parse_prefix(prefix_bytes: bytes) -> int:
     return prefix
 
 
-def _checksum(address_body: bytes) -> bytes:
-    return hashlib.blake2b(b"SS58PRE" + address_body).digest()[:_CHECKSUM_BYTES]
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(b"SS58PRE" + body).digest()[:_CHECKSUM_BYTES]
 
 
 def _base58(byte_string: bytes) -> str:
@@ -102,14 +102,14 @@ def _base58(byte_string: bytes) -> str:
     return "1" * (len(byte_string) - len(byte_string.lstrip(b"\0"))) + characters
 
 
-def _unbase58(address_text: str) -> bytes:
+def _unbase58(address: str) -> bytes:
     # Before the loop, whose cost grows with the square of the length.
-    if len(address_text) > MAX_TEXT_LENGTH:
+    if len(address) > MAX_TEXT_LENGTH:
         raise InvalidAddress("an address has at most 50 characters")
     number = 0
-    for character in address_text:
+    for character in address:
         if character not in _VALUES:
             raise InvalidAddress(f"{character!r} is not a character of an address")
         number = number * 58 + _VALUES[character]
-    leading_zeros = len(address_text) - len(address_text.lstrip("1"))
+    leading_zeros = len(address) - len(address.lstrip("1"))
     return bytes(leading_zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")

@@ -112,12 +112,12 @@ def _expand(seed: bytes) -> tuple[bytes, bytes]:
     return crypto_core_ed25519_scalar_reduce(clamped + bytes(32)), digest[32:]
 
 
-def _hash_to_curve(public_key: bytes, alpha: bytes) -> bytes:
+def _hash_to_curve(key: bytes, alpha: bytes) -> bytes:
     """Return a point of the prime-order subgroup with an unknown logarithm.
 
     It is Elligator 2 of a digest, times the cofactor.
     """
-    digest = hashlib.blake2b(alpha, digest_size=POINT_BYTES, key=public_key, person=b"ogpu-vrf-h2c").digest()
+    digest = hashlib.blake2b(alpha, digest_size=POINT_BYTES, key=key, person=b"ogpu-vrf-h2c").digest()
     return crypto_core_ed25519_from_uniform(digest)
 
 

@@ -93,11 +93,11 @@ class Codec(Generic[T]):
         """Return the value that `encoded` encodes. Raise DecodeError if it is not exactly one encoding."""
         try:
             # Wires read single bytes without a bounds check (`runtime.encoding.scale`).
-            value, end_offset = self.decode_from(data, 0)
+            value, end = self.decode_from(data, 0)
         except IndexError:
             raise DecodeError("end of input", len(data)) from None
-        if end_offset != len(data):
-            raise DecodeError("bytes left over", end_offset)
+        if end != len(data):
+            raise DecodeError("bytes left over", end)
         return value
 
     def decode_prefix(self, encoded: bytes) -> tuple[T, int]:
@@ -132,13 +132,13 @@ class Codecs:
         return known_codec
 
     def _derive(self, annotation: Any) -> Codec[Any]:
-        origin_type = get_origin(annotation)
-        if origin_type is Annotated:
+        origin = get_origin(annotation)
+        if origin is Annotated:
             plain_type, *marks = get_args(annotation)
             return self._marked(plain_type, marks)
-        if origin_type in (Union, UnionType):
+        if origin in (Union, UnionType):
             return self._option(annotation)
-        if origin_type is tuple:
+        if origin is tuple:
             return self._tuple(get_args(annotation))
         if annotation is bool:
             return Codec(*scale.boolean(), info.BOOL, "bool")
@@ -157,47 +157,41 @@ class Codecs:
             if isinstance(mark, Codec):
                 marked_codec = mark
             elif isinstance(mark, Named) and marked_codec is not None:
-                type_path = rust_path(mark.path)
+                path = rust_path(mark.path)
                 wrapped_shape = info.CompositeShape((info.FieldInfo(None, marked_codec.info, marked_codec.type_name),))
-                marked_codec = Codec(*marked_codec.wire, TypeInfo(wrapped_shape, type_path), type_path[-1])
+                marked_codec = Codec(*marked_codec.wire, TypeInfo(wrapped_shape, path), path[-1])
             elif isinstance(mark, TypeName) and marked_codec is not None:
                 marked_codec = Codec(*marked_codec.wire, marked_codec.info, mark.text)
             elif isinstance(mark, UInt | Compact | Fixed | Bounded | Sorted | Tagged):
                 marked_codec = self._shaped(plain_type, mark)
         return marked_codec or self.of(plain_type)
 
-    def _shaped(self, plain_type: Any, type_mark: Any) -> Codec[Any]:
-        match type_mark:
-            case UInt(byte_size) if plain_type is int:
-                type_name = f"u{8 * byte_size}"
-                return Codec(*scale.uint(byte_size), TypeInfo(info.PrimitiveShape(type_name)), type_name)
-            case Compact(byte_size) if plain_type is int:
-                inner_info = TypeInfo(info.PrimitiveShape(f"u{8 * byte_size}"))
-                return Codec(
-                    *scale.compact(byte_size), TypeInfo(info.CompactShape(inner_info)), f"Compact<u{8 * byte_size}>"
-                )
+    def _shaped(self, plain_type: Any, mark: Any) -> Codec[Any]:
+        match mark:
+            case UInt(size) if plain_type is int:
+                type_name = f"u{8 * size}"
+                return Codec(*scale.uint(size), TypeInfo(info.PrimitiveShape(type_name)), type_name)
+            case Compact(size) if plain_type is int:
+                inner_info = TypeInfo(info.PrimitiveShape(f"u{8 * size}"))
+                return Codec(*scale.compact(size), TypeInfo(info.CompactShape(inner_info)), f"Compact<u{8 * size}>")
             case Fixed(length) if plain_type is bytes:
                 array_shape = info.ArrayShape(length, info.U8)
                 return Codec(*scale.fixed_bytes(length), TypeInfo(array_shape), f"[u8; {length}]")
-            case Bounded(limit_max) if plain_type is bytes:
-                return Codec(*scale.bounded_bytes(limit_max), info.BYTES, "Vec<u8>")
-            case Bounded(limit_max) if plain_type is str:
-                return Codec(*scale.bounded_text(limit_max), info.STR, "Text")
-            case Bounded(limit_max) if _is_list(plain_type):
-                return self._vector(get_args(plain_type)[0], limit_max)
-            case Sorted(limit_max) if _is_list(plain_type):
-                return self._sorted(get_args(plain_type)[0], limit_max)
-            case Tagged(union_path) if get_origin(plain_type) in (Union, UnionType) or is_dataclass(plain_type):
-                return self._union(get_args(plain_type) or (plain_type,), union_path)
-            case Tagged(union_path) if any(issubclass(variant_class, plain_type) for variant_class in self._variants):
-                variant_classes = (
-                    variant_class for variant_class in self._variants if issubclass(variant_class, plain_type)
-                )
+            case Bounded(limit) if plain_type is bytes:
+                return Codec(*scale.bounded_bytes(limit), info.BYTES, "Vec<u8>")
+            case Bounded(limit) if plain_type is str:
+                return Codec(*scale.bounded_text(limit), info.STR, "Text")
+            case Bounded(limit) if _is_list(plain_type):
+                return self._vector(get_args(plain_type)[0], limit)
+            case Sorted(limit) if _is_list(plain_type):
+                return self._sorted(get_args(plain_type)[0], limit)
+            case Tagged(path) if get_origin(plain_type) in (Union, UnionType) or is_dataclass(plain_type):
+                return self._union(get_args(plain_type) or (plain_type,), path)
+            case Tagged(path) if any(issubclass(variant, plain_type) for variant in self._variants):
+                variants = (variant for variant in self._variants if issubclass(variant, plain_type))
                 # By tag, so that metadata does not depend on the order of pallets.
-                return self._union(
-                    tuple(sorted(variant_classes, key=lambda variant_class: variant_class.__variant__)), union_path
-                )
-        raise TypeError(f"{type_mark} does not apply to {plain_type!r}")
+                return self._union(tuple(sorted(variants, key=lambda variant: variant.__variant__)), path)
+        raise TypeError(f"{mark} does not apply to {plain_type!r}")
 
     def _vector(self, item_type: Any, item_limit: int) -> Codec[Any]:
         item_codec = self.of(item_type)
@@ -210,20 +204,20 @@ class Codecs:
     def _sorted(self, item_type: Any, item_limit: int) -> Codec[Any]:
         list_codec = self._vector(item_type, item_limit)
         inner_shape = info.CompositeShape((info.FieldInfo(None, list_codec.info, list_codec.type_name),))
-        part_types = get_args(item_type) if get_origin(item_type) is tuple else ()
-        if len(part_types) == 2:
-            key_codec, value_codec = (self.of(part_type) for part_type in part_types)
+        parts = get_args(item_type) if get_origin(item_type) is tuple else ()
+        if len(parts) == 2:
+            codec, value_codec = (self.of(part) for part in parts)
             sorted_wire = scale.ascending(list_codec.wire, lambda key_and_value: key_and_value[0])
-            type_parameters = (("K", key_codec.info), ("V", value_codec.info))
-            type_name = f"BTreeMap<{key_codec.type_name}, {value_codec.type_name}>"
+            type_parameters = (("K", codec.info), ("V", value_codec.info))
+            type_name = f"BTreeMap<{codec.type_name}, {value_codec.type_name}>"
             return Codec(*sorted_wire, TypeInfo(inner_shape, ("BTreeMap",), type_parameters), type_name)
-        sorted_wire = scale.ascending(list_codec.wire, lambda member_codec: member_codec)
-        member_codec = self.of(item_type)
-        set_info = TypeInfo(inner_shape, ("BTreeSet",), (("T", member_codec.info),))
-        return Codec(*sorted_wire, set_info, f"BTreeSet<{member_codec.type_name}>")
+        sorted_wire = scale.ascending(list_codec.wire, lambda member: member)
+        member = self.of(item_type)
+        set_info = TypeInfo(inner_shape, ("BTreeSet",), (("T", member.info),))
+        return Codec(*sorted_wire, set_info, f"BTreeSet<{member.type_name}>")
 
     def _option(self, annotation: Any) -> Codec[Any]:
-        some_types = [part_type for part_type in get_args(annotation) if part_type is not NoneType]
+        some_types = [part for part in get_args(annotation) if part is not NoneType]
         if len(some_types) != 1 or len(get_args(annotation)) != 2:
             raise TypeError(f"{annotation!r}: a union of variants needs Tagged")
         some_codec = self.of(some_types[0])
@@ -232,30 +226,27 @@ class Codecs:
         option_info = TypeInfo(info.VariantsShape((none_variant, some_variant)), ("Option",), (("T", some_codec.info),))
         return Codec(*scale.option(some_codec.wire), option_info, f"Option<{some_codec.type_name}>")
 
-    def _tuple(self, part_types: tuple[Any, ...]) -> Codec[Any]:
+    def _tuple(self, parts: tuple[Any, ...]) -> Codec[Any]:
         # Bounds are part of types, so that input always bounds the work of decoding (ADR 11).
-        if Ellipsis in part_types:
+        if Ellipsis in parts:
             raise TypeError("a list needs a limit: Annotated[tuple[T, ...], Bounded(n)]")
-        member_codecs = [self.of(part_type) for part_type in part_types]
-        member_wires = [
-            (f"value[{member_index}]", member_codec.wire) for member_index, member_codec in enumerate(member_codecs)
-        ]
-        tuple_wire = struct_wire(member_wires, lambda *member_values: member_values)
-        type_name = f"({', '.join(member_codec.type_name for member_codec in member_codecs)})"
+        members = [self.of(part) for part in parts]
+        member_wires = [(f"value[{index}]", member.wire) for index, member in enumerate(members)]
+        tuple_wire = struct_wire(member_wires, lambda *values: values)
+        type_name = f"({', '.join(member.type_name for member in members)})"
         return Codec(
             *tuple_wire,
-            TypeInfo(info.TupleShape(tuple(member_codec.info for member_codec in member_codecs))),
+            TypeInfo(info.TupleShape(tuple(member.info for member in members))),
             type_name,
         )
 
     def _struct(self, cls: type[Any], tag_prefix: bytes = b"") -> Codec[Any]:
         field_wires, field_infos = self._members(cls)
-        type_path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
+        path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
         type_parameters = tuple(
-            (parameter_name, self.of(parameter).info)
-            for parameter_name, parameter in getattr(cls, "__rust_params__", ())
+            (name, self.of(parameter).info) for name, parameter in getattr(cls, "__rust_params__", ())
         )
-        struct_info = TypeInfo(info.CompositeShape(field_infos), type_path, type_parameters, sentences(cls.__doc__))
+        struct_info = TypeInfo(info.CompositeShape(field_infos), path, type_parameters, sentences(cls.__doc__))
         return Codec(*struct_wire(field_wires, cls, tag_prefix), struct_info, cls.__name__)
 
     def _members(self, cls: type[Any]) -> tuple[list[tuple[str, Wire]], tuple[info.FieldInfo, ...]]:
@@ -276,30 +267,30 @@ class Codecs:
 
         It encodes `tag_prefix`, tag and fields, and decodes the fields.
         """
-        variant_tag = cls.__variant__
-        if not 0 <= variant_tag < ENUM_VARIANTS_MAX:
-            raise TypeError(f"{cls!r}: tag {variant_tag} is out of range")
+        tag = cls.__variant__
+        if not 0 <= tag < ENUM_VARIANTS_MAX:
+            raise TypeError(f"{cls!r}: tag {tag} is out of range")
         field_wires, field_infos = self._members(cls)
-        variant_info = info.VariantInfo(cls.__variant_name__, variant_tag, field_infos, sentences(cls.__doc__))
-        return struct_wire(field_wires, cls, tag_prefix + bytes((variant_tag,))), variant_info
+        variant = info.VariantInfo(cls.__variant_name__, tag, field_infos, sentences(cls.__doc__))
+        return struct_wire(field_wires, cls, tag_prefix + bytes((tag,))), variant
 
-    def _union(self, variant_classes: tuple[Any, ...], union_path: str) -> Codec[Any]:
+    def _union(self, variants: tuple[Any, ...], path: str) -> Codec[Any]:
         wires_by_tag = {}
         variant_infos = []
-        for cls in variant_classes:
-            wires_by_tag[cls.__variant__], variant_info = self.alternative(cls)
-            variant_infos.append(variant_info)
-        if len(wires_by_tag) != len(variant_classes):
-            raise TypeError(f"{union_path}: two variants have one tag")
+        for cls in variants:
+            wires_by_tag[cls.__variant__], variant = self.alternative(cls)
+            variant_infos.append(variant)
+        if len(wires_by_tag) != len(variants):
+            raise TypeError(f"{path}: two variants have one tag")
         union_wire = scale.tagged(wires_by_tag, lambda variant_value: variant_value.__variant__)
-        segments = rust_path(union_path)
+        segments = rust_path(path)
         union_info = TypeInfo(info.VariantsShape(tuple(variant_infos)), segments)
         return Codec(*union_wire, union_info, segments[-1] if segments else "Enum")
 
 
 def _is_list(plain_type: Any) -> bool:
-    part_types = get_args(plain_type)
-    return get_origin(plain_type) is tuple and len(part_types) == 2 and part_types[1] is Ellipsis
+    parts = get_args(plain_type)
+    return get_origin(plain_type) is tuple and len(parts) == 2 and parts[1] is Ellipsis
 
 
 def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
@@ -307,8 +298,8 @@ def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
     # A default argument binds each member. A plain closure would see only the last one.
     wires_by_value = {int(member): struct_wire([], lambda member=member: member, bytes([member])) for member in cls}
     variant_infos = tuple(info.VariantInfo(_camel(member.name), int(member)) for member in cls)
-    type_path = rust_path(getattr(cls, "__rust_path__", own_path(cls)))
-    enum_info = TypeInfo(info.VariantsShape(variant_infos), type_path, (), sentences(cls.__doc__))
+    path = rust_path(getattr(cls, "__rust_path__", own_path(cls)))
+    enum_info = TypeInfo(info.VariantsShape(variant_infos), path, (), sentences(cls.__doc__))
     return Codec(*scale.tagged(wires_by_value, int), enum_info, cls.__name__)
 
 
@@ -316,7 +307,7 @@ def _camel(upper_name: str) -> str:
     """Return `ALL_GOOD` as `AllGood`. Other names stay as they are."""
     if not upper_name.isupper():
         return upper_name
-    return "".join(name_part.capitalize() for name_part in upper_name.split("_"))  # deterministic: our own names
+    return "".join(part.capitalize() for part in upper_name.split("_"))  # deterministic: our own names
 
 
 codec = Codecs().of

@@ -112,14 +112,14 @@ def rust_path(path_text: str) -> tuple[str, ...]:
     return tuple(path_text.split("::")) if path_text else ()
 
 
-def pallet_path(pallet_name: str, enum_name: str) -> tuple[str, ...]:
+def pallet_path(pallet_name: str, name: str) -> tuple[str, ...]:
     """Return the path of a pallet's enum as the SDK's macros name it, such as `pallet_trust_stake::pallet::Call`."""
     snake_name = ""
     for letter in pallet_name:
         snake_name += f"_{letter.lower()}" if letter.isupper() else letter  # deterministic: ASCII
     # Clients look for the SDK's own crate under this path, though the pallet is listed as System.
-    crate_name = "frame_system" if snake_name == "_system" else f"pallet{snake_name}"
-    return (crate_name, "pallet", enum_name)
+    crate = "frame_system" if snake_name == "_system" else f"pallet{snake_name}"
+    return (crate, "pallet", name)
 
 
 def sentences(docstring: str | None) -> tuple[str, ...]:

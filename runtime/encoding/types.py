@@ -41,26 +41,26 @@ GRAINS_PER_OGPU = 10**8
 CAP_GRAINS = 21_000_000 * GRAINS_PER_OGPU
 
 
-def _decode_address(encoded: bytes, start_offset: int) -> tuple[bytes, int]:
+def _decode_address(encoded: bytes, start: int) -> tuple[bytes, int]:
     # The SDK's other forms are in metadata, because clients look for the whole type (ADR 11).
-    if encoded[start_offset] != 0:
-        raise DecodeError("address other than MultiAddress::Id", start_offset)
-    end_offset = start_offset + 33
-    if end_offset > len(encoded):
+    if encoded[start] != 0:
+        raise DecodeError("address other than MultiAddress::Id", start)
+    end = start + 33
+    if end > len(encoded):
         raise DecodeError("end of input", len(encoded))
-    return encoded[start_offset + 1 : end_offset], end_offset
+    return encoded[start + 1 : end], end
 
 
-def _encode_address(account_id: bytes) -> bytes:
-    if len(account_id) != 32:
-        raise EncodeError(f"expected an account of 32 bytes, got {len(account_id)}")
-    return b"\0" + account_id
+def _encode_address(account: bytes) -> bytes:
+    if len(account) != 32:
+        raise EncodeError(f"expected an account of 32 bytes, got {len(account)}")
+    return b"\0" + account
 
 
 def _address_info() -> TypeInfo:
     account_info = codec(AccountId).info
     unit_index = TypeInfo(info.CompactShape(info.UNIT))
-    address_forms = (
+    forms = (
         ("Id", account_info, "AccountId"),
         ("Index", unit_index, "AccountIndex"),
         ("Raw", info.BYTES, "Vec<u8>"),
@@ -68,8 +68,8 @@ def _address_info() -> TypeInfo:
         ("Address20", TypeInfo(info.ArrayShape(20, info.U8)), "[u8; 20]"),
     )
     form_infos = tuple(
-        info.VariantInfo(form_name, form_index, (info.FieldInfo(None, form_info, type_name),))
-        for form_index, (form_name, form_info, type_name) in enumerate(address_forms)
+        info.VariantInfo(form_name, index, (info.FieldInfo(None, form_info, type_name),))
+        for index, (form_name, form_info, type_name) in enumerate(forms)
     )
     type_parameters = (("AccountId", account_info), ("AccountIndex", info.UNIT))
     return TypeInfo(
@@ -88,9 +88,9 @@ class Weight:
     ref_time: CompactU64 = 0
     proof_size: CompactU64 = 0
 
-    def __add__(self, other_weight: "Weight") -> "Weight":
+    def __add__(self, other: "Weight") -> "Weight":
         """Return the sum of both parts."""
-        return Weight(self.ref_time + other_weight.ref_time, self.proof_size + other_weight.proof_size)
+        return Weight(self.ref_time + other.ref_time, self.proof_size + other.proof_size)
 
     def fits(self, limit: "Weight") -> bool:
         """Return True if neither part exceeds the limit's."""

@@ -34,16 +34,14 @@ class BuiltBlock:
 class Authoring:
     """A block under construction on one parent."""
 
-    def __init__(
-        self, runtime: Runtime, reader: StateReader, trie: Trie, parent_hash: bytes, header_digest: Digest
-    ) -> None:
-        """Start on a state and its tree after the block `parent_hash`. `header_digest` has no seal."""
+    def __init__(self, runtime: Runtime, reader: StateReader, trie: Trie, parent_hash: bytes, digest: Digest) -> None:
+        """Start on a state and its tree after the block `parent_hash`. `digest` has no seal."""
         self.runtime = runtime
         self._trie = trie
         self._parent_hash = parent_hash
-        self._digest = header_digest
+        self._digest = digest
         self.number = runtime.at(reader)[System].number.get() + 1
-        self._execution = BlockExecution(runtime, reader, self.number, parent_hash, header_digest)
+        self._execution = BlockExecution(runtime, reader, self.number, parent_hash, digest)
         self._extrinsics: list[bytes] = []
 
     @property

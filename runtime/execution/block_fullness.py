@@ -30,35 +30,35 @@ class BlockFullness:
         self._total_time = BLOCK_BASE.ref_time
         self._total_proof = BLOCK_BASE.proof_size
 
-    def check(self, dispatch_class: DispatchClass, call_weight: Weight, byte_length: int) -> None:
+    def check(self, dispatch_class: DispatchClass, weight: Weight, length: int) -> None:
         """Raise InvalidTransaction if an extrinsic of this weight does not fit. Inherents have their own limit."""
-        class_limits = _LIMITS[dispatch_class]
-        if class_limits is None:
+        limits = _LIMITS[dispatch_class]
+        if limits is None:
             return
-        time_added, proof_added = call_weight.ref_time + _BASE_TIME, call_weight.proof_size
-        time_max, proof_max = class_limits
+        time_added, proof_added = weight.ref_time + _BASE_TIME, weight.proof_size
+        time_max, proof_max = limits
         if (
             self._time[dispatch_class] + time_added > time_max
             or self._total_time + time_added > BLOCK_MAX.ref_time
             or self._proof[dispatch_class] + proof_added > proof_max
             or self._total_proof + proof_added > BLOCK_MAX.proof_size
-            or self.length + byte_length > _LENGTHS[dispatch_class]
+            or self.length + length > _LENGTHS[dispatch_class]
             or self.count >= EXTRINSICS_PER_BLOCK_MAX
         ):
             raise InvalidTransaction(InvalidReason.EXHAUSTS_RESOURCES)
 
-    def add_hook(self, hook_weight: Weight) -> None:
+    def add_hook(self, weight: Weight) -> None:
         """Count a pallet's work before the first extrinsic."""
-        self._time[DispatchClass.Mandatory] += hook_weight.ref_time
-        self._proof[DispatchClass.Mandatory] += hook_weight.proof_size
-        self._total_time += hook_weight.ref_time
-        self._total_proof += hook_weight.proof_size
+        self._time[DispatchClass.Mandatory] += weight.ref_time
+        self._proof[DispatchClass.Mandatory] += weight.proof_size
+        self._total_time += weight.ref_time
+        self._total_proof += weight.proof_size
 
-    def add(self, dispatch_class: DispatchClass, call_weight: Weight, byte_length: int) -> None:
+    def add(self, dispatch_class: DispatchClass, weight: Weight, length: int) -> None:
         """Count an extrinsic that was applied."""
-        time_added, proof_added = call_weight.ref_time + _BASE_TIME, call_weight.proof_size
+        time_added, proof_added = weight.ref_time + _BASE_TIME, weight.proof_size
         self.count += 1
-        self.length += byte_length
+        self.length += length
         self._time[dispatch_class] += time_added
         self._total_time += time_added
         self._proof[dispatch_class] += proof_added

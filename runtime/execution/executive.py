@@ -44,13 +44,13 @@ class ExecutionOutcome:
 
 
 def execute_block(
-    runtime: Runtime, state_reader: StateReader, trie: Trie, block: Block, verify_signature: VerifySignature
+    runtime: Runtime, reader: StateReader, trie: Trie, block: Block, verify_signature: VerifySignature
 ) -> ExecutionOutcome:
     """Execute a sealed block over its parent's state and tree. Raise InvalidBlock if it breaks a rule.
 
-    The caller must check the seal, and that `state_reader` is the state of the header's parent.
+    The caller must check the seal, and that `reader` is the state of the header's parent.
     """
-    outcome = execute_proven(runtime, state_reader, trie, block, verify_signature)
+    outcome = execute_proven(runtime, reader, trie, block, verify_signature)
     if extrinsics_root(block.extrinsics) != block.header.extrinsics_root:
         raise InvalidBlock("wrong extrinsics root")
     return outcome
@@ -58,7 +58,7 @@ def execute_block(
 
 def execute_proven(
     runtime: Runtime,
-    state_reader: StateReader,
+    reader: StateReader,
     trie: Trie,
     block: Block,
     verify_signature: VerifySignature,
@@ -69,7 +69,7 @@ def execute_proven(
     `decode` is `decode_extrinsic`, or returns the same results from a cache.
     """
     header = _unsealed(block.header)
-    execution = BlockExecution(runtime, state_reader, header.number, header.parent_hash, header.digest)
+    execution = BlockExecution(runtime, reader, header.number, header.parent_hash, header.digest)
     try:
         for extrinsic_bytes in block.extrinsics:
             execution.apply_from_block(extrinsic_bytes, verify_signature, decode)
@@ -93,19 +93,19 @@ class BlockExecution:
     """A block under execution. `apply_*` either applies an extrinsic or changes nothing."""
 
     def __init__(
-        self, runtime: Runtime, state_reader: StateReader, block_number: int, parent_hash: bytes, header_digest: Digest
+        self, runtime: Runtime, reader: StateReader, block_number: int, parent_hash: bytes, digest: Digest
     ) -> None:
         """Initialise block `block_number` on `parent_hash`. Raise InvalidBlock if its header does not fit the state."""
         self.runtime = runtime
-        self.bound = runtime.at(state_reader)
+        self.bound = runtime.at(reader)
         self.fullness = BlockFullness()
         self._last_inherent = (-1, -1)
         self._inherents_only = True
         self._success = ExtrinsicSuccess(DispatchInfo(Weight(), DispatchClass.Normal, Pays.Yes))
-        system_pallet = self.bound[System]
-        if block_number != system_pallet.number.get() + 1:
+        system = self.bound[System]
+        if block_number != system.number.get() + 1:
             raise InvalidBlock("height not the parent's plus one")
-        system_pallet.initialize(block_number, parent_hash, header_digest)
+        system.initialize(block_number, parent_hash, digest)
         # Before any hook, which reads storage in its current form.
         self._add_hook(migrate(self.bound.pallets))
         for pallet in self.bound.pallets:
@@ -114,10 +114,10 @@ class BlockExecution:
         self._balances = self.bound[Balances]
         self._payment = self.bound[TransactionPayment]
 
-    def _add_hook(self, hook_weight: Weight | None) -> None:
-        if hook_weight is not None:
-            self.fullness.add_hook(hook_weight)
-            self.bound.mandatory_left -= hook_weight.ref_time
+    def _add_hook(self, weight: Weight | None) -> None:
+        if weight is not None:
+            self.fullness.add_hook(weight)
+            self.bound.mandatory_left -= weight.ref_time
 
     def apply_from_block(
         self, extrinsic_bytes: bytes, verify_signature: VerifySignature, decode: DecodeExtrinsic = decode_extrinsic
@@ -134,12 +134,12 @@ class BlockExecution:
 
     def apply_inherent(self, extrinsic: Extrinsic) -> None:
         """Apply a call by the author. Raise InvalidBlock if it fails or is out of order."""
-        call_method = extrinsic.call.method
-        inherent_place = (call_method.pallet.index, call_method.index)
-        if extrinsic.authorization is not None or not call_method.is_inherent:
+        method = extrinsic.call.method
+        place = (method.pallet.index, method.index)
+        if extrinsic.authorization is not None or not method.is_inherent:
             raise InvalidBlock("bare extrinsic that is no inherent")
         # First in the block, each once, in the order of their pallets (ADR 11).
-        if not self._inherents_only or inherent_place <= self._last_inherent:
+        if not self._inherents_only or place <= self._last_inherent:
             raise InvalidBlock("inherent late, repeated or out of pallet order")
         self.bound.phase = ApplyExtrinsic(self.fullness.count)
         with self.bound.overlay.transaction():
@@ -147,11 +147,11 @@ class BlockExecution:
                 used_weight = self.bound.dispatch(extrinsic.call, _MANDATORY_ORIGIN).actual_weight or extrinsic.weight
             except DispatchError as failure:
                 raise InvalidBlock(f"inherent {extrinsic.call.name}: {type(failure).__name__}") from failure
-            dispatch_info = DispatchInfo(used_weight, call_method.dispatch_class, Pays.Yes)
-            self.bound.emit(ExtrinsicSuccess(dispatch_info))
-        self._last_inherent = inherent_place
+            info = DispatchInfo(used_weight, method.dispatch_class, Pays.Yes)
+            self.bound.emit(ExtrinsicSuccess(info))
+        self._last_inherent = place
         self.bound.mandatory_left -= used_weight.ref_time
-        self.fullness.add(call_method.dispatch_class, used_weight, len(extrinsic.raw))
+        self.fullness.add(method.dispatch_class, used_weight, len(extrinsic.raw))
 
     def apply_signed(self, extrinsic: Extrinsic, verify_signature: VerifySignature) -> bool:
         """Apply a signed call. Return True if it succeeded. Raise InvalidTransaction if it may not be applied."""
@@ -161,15 +161,15 @@ class BlockExecution:
         withdrawn = self._checks.check(extrinsic, authorization, verify_signature)
         self.bound.phase = ApplyExtrinsic(self.fullness.count)
         with self.bound.overlay.transaction():
-            dispatch_info, failure = self._pay_and_dispatch(extrinsic, authorization, withdrawn)
+            info, failure = self._pay_and_dispatch(extrinsic, authorization, withdrawn)
             if failure is not None:
-                self.bound.emit(ExtrinsicFailed(failure.value, dispatch_info))
+                self.bound.emit(ExtrinsicFailed(failure.value, info))
             else:
-                if dispatch_info is not self._success.dispatch_info:
-                    self._success = ExtrinsicSuccess(dispatch_info)
+                if info is not self._success.dispatch_info:
+                    self._success = ExtrinsicSuccess(info)
                 self.bound.emit(self._success)
         self._inherents_only = False
-        self.fullness.add(dispatch_info.class_, dispatch_info.weight, len(extrinsic.raw))
+        self.fullness.add(info.class_, info.weight, len(extrinsic.raw))
         return failure is None
 
     def _pay_and_dispatch(
@@ -210,12 +210,12 @@ class BlockExecution:
     def finalize(self) -> Changes:
         """End the block: hooks, events, supply check. Return the writes of the whole block, by ascending key."""
         self.bound.phase = Finalization()
-        system_pallet = self.bound[System]
+        system = self.bound[System]
         fullness = self.fullness
-        system_pallet.note_extrinsics(fullness.count, fullness.length, fullness.consumed())
+        system.note_extrinsics(fullness.count, fullness.length, fullness.consumed())
         for pallet in self.bound.pallets:
             pallet.on_finalize()
-        system_pallet.finalize()
+        system.finalize()
         # After the last hook, because fees are burned in one.
         check_supply(self.bound)
         return self.bound.overlay.changes()

@@ -58,27 +58,23 @@ class TransactionValidator:
     `check_outside` before the signature check, in a time independent of the call, and `check_call` after it.
     """
 
-    def __init__(self, runtime: Runtime, state_reader: StateReader, block_hash: bytes) -> None:
-        """Prepare the block after `block_hash`, on its state `state_reader`."""
+    def __init__(self, runtime: Runtime, reader: StateReader, block_hash: bytes) -> None:
+        """Prepare the block after `block_hash`, on its state `reader`."""
         self._runtime = runtime
-        self._bound = runtime.at(state_reader)
-        system_pallet = self._bound[System]
-        self._height = system_pallet.number.get() + 1
+        self._bound = runtime.at(reader)
+        system = self._bound[System]
+        self._height = system.number.get() + 1
         # The checks read the height and the birth hashes of the block to come.
-        system_pallet.initialize(self._height, block_hash, ())
+        system.initialize(self._height, block_hash, ())
         self._checks = TransactionChecks(self._bound, BlockFullness())
         self._payment = self._bound[TransactionPayment]
 
-    def validate(self, encoded_or_decoded: bytes | Extrinsic, verify_signature: VerifySignature) -> Validity:
+    def validate(self, given: bytes | Extrinsic, verify_signature: VerifySignature) -> Validity:
         """Check a whole transaction. A nonce that lies ahead is valid.
 
         Raise InvalidTransaction or DecodeError if no block may hold it now.
         """
-        extrinsic = (
-            decode_extrinsic(self._runtime, encoded_or_decoded)
-            if isinstance(encoded_or_decoded, bytes)
-            else encoded_or_decoded
-        )
+        extrinsic = decode_extrinsic(self._runtime, given) if isinstance(given, bytes) else given
         authorization = extrinsic.authorization
         if authorization is None:
             raise InvalidTransaction(InvalidReason.CALL, "inherent outside a block")
@@ -97,12 +93,12 @@ class TransactionValidator:
         Raise InvalidTransaction if no block may hold the transaction now.
         """
         authorization = envelope.authorization
-        account_info, payload = self._checks.check_signer(authorization, ahead=True)
-        spendable_grains = self._checks.spendable(account_info)
+        info, payload = self._checks.check_signer(authorization, ahead=True)
+        spendable_grains = self._checks.spendable(info)
         # The exact fee needs the call. The least one already refuses senders without money.
         if self._payment.least_fee(len(envelope.raw)) + authorization.extra.tip > spendable_grains:
             raise InvalidTransaction(InvalidReason.PAYMENT)
-        return Vouched(envelope, payload, account_info.nonce, spendable_grains)
+        return Vouched(envelope, payload, info.nonce, spendable_grains)
 
     def check_call(self, vouched: Vouched) -> Validity:
         """Check the rest of a transaction with a valid signature.
@@ -117,8 +113,8 @@ class TransactionValidator:
     def _validity(
         self, extrinsic: Extrinsic, authorization: Authorization, account_nonce: int, fee_grains: int
     ) -> Validity:
-        mortal_era = authorization.extra.era
-        death_height = mortal_era.death(self._height) if mortal_era.period else None
+        era = authorization.extra.era
+        death_height = era.death(self._height) if era.period else None
         return Validity(
             extrinsic,
             authorization,
@@ -129,6 +125,6 @@ class TransactionValidator:
         )
 
 
-def nonce_tag(account_id: bytes, nonce: int) -> bytes:
+def nonce_tag(account: bytes, nonce: int) -> bytes:
     """Return the tag of an account's transaction: SCALE of (account, nonce)."""
-    return account_id + nonce.to_bytes(4, "little")
+    return account + nonce.to_bytes(4, "little")

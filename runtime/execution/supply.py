@@ -30,18 +30,18 @@ def check_supply(bound: Bound) -> None:
 
 def recount(bound: Bound) -> int:
     """Return the sum of all accounts. Raise SupplyBroken unless it equals the issuance."""
-    total_grains = sum(_owned(account_info) for _, account_info in bound[System].account.items())
+    total_grains = sum(_owned(info) for _, info in bound[System].account.items())
     if total_grains != bound[Balances].total_issuance.get():
         raise SupplyBroken(f"accounts hold {total_grains}, total issuance is {bound[Balances].total_issuance.get()}")
     return total_grains
 
 
-def _owned(account_info: AccountInfo | None) -> int:
-    return 0 if account_info is None else account_info.data.free + account_info.data.reserved
+def _owned(info: AccountInfo | None) -> int:
+    return 0 if info is None else info.data.free + info.data.reserved
 
 
 def _delta(bound: Bound, declaration: Any) -> int:
-    storage_item = bound.runtime.item(declaration)
-    value_before = bound.overlay.before(storage_item.key(), storage_item.decode)
-    value_now = bound.overlay.load(storage_item.key(), storage_item.decode)
-    return int(value_now or storage_item.default) - int(value_before or storage_item.default)
+    item = bound.runtime.item(declaration)
+    value_before = bound.overlay.before(item.key(), item.decode)
+    value_now = bound.overlay.load(item.key(), item.decode)
+    return int(value_now or item.default) - int(value_before or item.default)

@@ -43,9 +43,9 @@ class TransactionChecks:
     ) -> int:
         """Return the fee to withdraw for a valid extrinsic, tip included. Raise InvalidTransaction if it is invalid."""
         _refuse_inherent(extrinsic)
-        account_info, payload = self.check_signer(authorization, ahead=ahead)
+        info, payload = self.check_signer(authorization, ahead=ahead)
         # Before the signature, which costs more than all other checks.
-        fee_grains = self._fee(extrinsic, authorization, self._balances.spendable_of(account_info.data))
+        fee_grains = self._fee(extrinsic, authorization, self._balances.spendable_of(info.data))
         signature = authorization.signature
         if not verify_signature(signature.scheme, authorization.signer, payload, signature.signature):
             raise InvalidTransaction(InvalidReason.BAD_PROOF)
@@ -56,14 +56,14 @@ class TransactionChecks:
         if authorization.signer == ZERO_SENDER:  # a key of small order: anyone can sign for it (ADR 6)
             raise InvalidTransaction(InvalidReason.BAD_SIGNER)
         payload = self.payload(authorization)
-        account_info = self._account[authorization.signer]
-        check_nonce(authorization.extra.nonce, account_info, ahead=ahead)
-        return account_info, payload
+        info = self._account[authorization.signer]
+        check_nonce(authorization.extra.nonce, info, ahead=ahead)
+        return info, payload
 
     def payload(self, who: Authorization) -> bytes:
         """Return the signed message. Raise InvalidTransaction if the birth block is unknown."""
-        mortal_era = who.extra.era
-        birth_height = mortal_era.birth(self._height) if mortal_era.period else 0
+        era = who.extra.era
+        birth_height = era.birth(self._height) if era.period else 0
         # Cached by birth block, which most transactions of a block share.
         return who.payload_with(self._tails.get(birth_height) or self._tail(birth_height))
 
@@ -72,9 +72,9 @@ class TransactionChecks:
         _refuse_inherent(extrinsic)
         return self._fee(extrinsic, authorization, spendable)
 
-    def spendable(self, account_info: AccountInfo) -> int:
+    def spendable(self, info: AccountInfo) -> int:
         """Return the grains with which an account can pay fees."""
-        return self._balances.spendable_of(account_info.data)
+        return self._balances.spendable_of(info.data)
 
     def additional(self, birth_height: int) -> Additional:
         """Return the signed values that are not sent. Raise InvalidTransaction if the birth block is unknown."""
@@ -88,9 +88,9 @@ class TransactionChecks:
         return additional_bytes
 
     def _fee(self, extrinsic: Extrinsic, authorization: Authorization, spendable: int) -> int:
-        call_weight = extrinsic.weight
-        self._fullness.check(extrinsic.call.method.dispatch_class, call_weight, len(extrinsic.raw))
-        fee_grains = self._payment.total_fee(len(extrinsic.raw), call_weight) + authorization.extra.tip
+        weight = extrinsic.weight
+        self._fullness.check(extrinsic.call.method.dispatch_class, weight, len(extrinsic.raw))
+        fee_grains = self._payment.total_fee(len(extrinsic.raw), weight) + authorization.extra.tip
         if fee_grains > spendable:  # a duty that turns out free must be payable too
             raise InvalidTransaction(InvalidReason.PAYMENT)
         return fee_grains
@@ -101,9 +101,9 @@ def _refuse_inherent(extrinsic: Extrinsic) -> None:
         raise InvalidTransaction(InvalidReason.CALL, "signed inherent")
 
 
-def check_nonce(nonce: int, account_info: AccountInfo, *, ahead: bool) -> None:
+def check_nonce(nonce: int, info: AccountInfo, *, ahead: bool) -> None:
     """Raise InvalidTransaction unless the nonce is the account's next, or (`ahead`) a later one."""
-    if nonce < account_info.nonce:
+    if nonce < info.nonce:
         raise InvalidTransaction(InvalidReason.STALE)
-    if (nonce > account_info.nonce and not ahead) or nonce > NONCE_MAX:
+    if (nonce > info.nonce and not ahead) or nonce > NONCE_MAX:
         raise InvalidTransaction(InvalidReason.FUTURE)

@@ -47,9 +47,7 @@ class RuntimeApi:
         """Collect the queries."""
         cls.api_version = version
         cls.queries = {
-            query_name: attribute
-            for query_name, attribute in vars(cls).items()
-            if getattr(attribute, "is_query", False)
+            name: attribute for name, attribute in vars(cls).items() if getattr(attribute, "is_query", False)
         }
 
     def __init__(self, apis: "Apis", reader: StateReader, block_hash: bytes, verify_signature: VerifySignature) -> None:
@@ -97,9 +95,9 @@ class Apis:
         self.runtime = runtime
         self.families = families
         self.methods = {
-            f"{api_family.__name__}_{query_name}": _method(api_family, query_name, function, runtime.codecs)
-            for api_family in families
-            for query_name, function in api_family.queries.items()
+            f"{family.__name__}_{name}": _method(family, name, function, runtime.codecs)
+            for family in families
+            for name, function in family.queries.items()
         }
 
     def call(
@@ -118,23 +116,19 @@ class Apis:
         if api_method is None:
             raise UnknownApi(method)
         # A new instance for each query, so that its writes vanish with it.
-        api_instance = api_method.api(self, reader, block_hash, verify)
-        return api_method.output.encode(
-            api_method.function(api_instance, *api_method.arguments.decode(encoded_arguments))
-        )
+        instance = api_method.api(self, reader, block_hash, verify)
+        return api_method.output.encode(api_method.function(instance, *api_method.arguments.decode(encoded_arguments)))
 
 
 def with_apis(version: RuntimeVersion, families: tuple[type[RuntimeApi], ...]) -> RuntimeVersion:
     """Return the version with these APIs listed. Clients choose their calls by that list."""
-    return replace(version, apis=tuple((api_family.identifier(), api_family.api_version) for api_family in families))
+    return replace(version, apis=tuple((family.identifier(), family.api_version) for family in families))
 
 
-def _method(api_family: type[RuntimeApi], query_name: str, function: Callable[..., Any], codecs: Codecs) -> ApiMethod:
+def _method(family: type[RuntimeApi], name: str, function: Callable[..., Any], codecs: Codecs) -> ApiMethod:
     annotations = get_type_hints(function, include_extras=True)
-    output_codec = codecs.of(annotations.pop("return"))
-    input_codecs = tuple((input_name, codecs.of(annotation)) for input_name, annotation in annotations.items())
-    input_wires = [
-        (f"value[{input_index}]", input_codec.wire) for input_index, (_, input_codec) in enumerate(input_codecs)
-    ]
-    arguments = Codec(*struct_wire(input_wires, lambda *arguments_given: arguments_given), UNIT, "")
-    return ApiMethod(api_family, query_name, function, input_codecs, arguments, output_codec)
+    output = codecs.of(annotations.pop("return"))
+    inputs = tuple((input_name, codecs.of(annotation)) for input_name, annotation in annotations.items())
+    wires = [(f"value[{index}]", codec.wire) for index, (_, codec) in enumerate(inputs)]
+    arguments = Codec(*struct_wire(wires, lambda *arguments_given: arguments_given), UNIT, "")
+    return ApiMethod(family, name, function, inputs, arguments, output)

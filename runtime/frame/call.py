@@ -70,10 +70,8 @@ class Call:
 
     def __repr__(self) -> str:
         """Return the call as source code."""
-        arguments_text = ", ".join(
-            f"{argument_name}={argument!r}" for argument_name, argument in self.named_arguments.items()
-        )
-        return f"{self.name}({arguments_text})"
+        arguments = ", ".join(f"{name}={argument!r}" for name, argument in self.named_arguments.items())
+        return f"{self.name}({arguments})"
 
 
 class CallMethod(Generic[O_contra, P, R]):
@@ -122,22 +120,17 @@ class CallMethod(Generic[O_contra, P, R]):
         """
         annotations = get_type_hints(self.function, include_extras=True)
         _self, origin_name, *_ = signature(self.function).parameters
-        unannotated = [
-            parameter_name for parameter_name in (origin_name, *self.parameters) if parameter_name not in annotations
-        ]
+        unannotated = [name for name in (origin_name, *self.parameters) if name not in annotations]
         if unannotated:
             raise TypeError(f"{self.pallet.__name__}.{self.name}: {', '.join(unannotated)} must have an annotation")
         origin_hint = annotations[origin_name]
         self.origins = get_args(origin_hint) or (origin_hint,)
-        if any(
-            origin_type not in CHAIN_ORIGINS and not issubclass(origin_type, PalletOrigin)
-            for origin_type in self.origins
-        ):
+        if any(origin not in CHAIN_ORIGINS and not issubclass(origin, PalletOrigin) for origin in self.origins):
             raise TypeError(f"{self.name}: {origin_hint} is not an origin")
         self.is_inherent = self.origins == (Unsigned,)
         if self.is_inherent:
             self.dispatch_class = DispatchClass.Mandatory
-        return {parameter_name: annotations[parameter_name] for parameter_name in self.parameters}
+        return {name: annotations[name] for name in self.parameters}
 
     def accepts(self, origin: Origin) -> bool:
         """Return True if this origin may call. `PalletOrigin` in the annotation allows the origins of all pallets."""
@@ -146,19 +139,18 @@ class CallMethod(Generic[O_contra, P, R]):
     def wire(self, codecs: Codecs) -> Wire:
         """Return the wire: it encodes pallet index, call index and arguments, and decodes the arguments alone."""
         annotations = self.hints().values()
-        argument_wires = [
-            (f"value.arguments[{argument_index}]", codecs.of(annotation).wire)
-            for argument_index, annotation in enumerate(annotations)
+        wires = [
+            (f"value.arguments[{index}]", codecs.of(annotation).wire) for index, annotation in enumerate(annotations)
         ]
         tag_prefix = bytes((self.pallet.index, self.index))
-        return struct_wire(argument_wires, lambda *argument_values: Call(self, argument_values), tag_prefix)
+        return struct_wire(wires, lambda *values: Call(self, values), tag_prefix)
 
     def variant(self, codecs: Codecs) -> VariantInfo:
         """Return this call as one alternative of its pallet's call type in metadata."""
         field_infos = []
-        for argument_name, annotation in self.hints().items():
-            argument_codec = codecs.of(annotation)
-            field_infos.append(FieldInfo(argument_name.rstrip("_"), argument_codec.info, argument_codec.type_name))
+        for name, annotation in self.hints().items():
+            codec = codecs.of(annotation)
+            field_infos.append(FieldInfo(name.rstrip("_"), codec.info, codec.type_name))
         return VariantInfo(self.name, self.index, tuple(field_infos), self.docs)
 
 

@@ -42,13 +42,13 @@ class ExecutionContext:
 
     def dispatch(self, call: Call, origin: Origin) -> PostDispatch:
         """Execute a call. Raise DispatchError if it fails. The caller must then undo its writes."""
-        call_method = call.method
+        method = call.method
         # Most calls have neither filter: this test saves them a method call.
         if self.base_filter is not None or (type(origin) is Signed and origin.filters):
             self._filter(call, origin)
-        if type(origin) not in call_method.origins:
-            ensure(call_method.accepts(origin), BadOrigin)
-        dispatch_result = call_method.function(self.members[call_method.pallet], origin, *call.arguments)
+        if type(origin) not in method.origins:
+            ensure(method.accepts(origin), BadOrigin)
+        dispatch_result = method.function(self.members[method.pallet], origin, *call.arguments)
         return dispatch_result if isinstance(dispatch_result, PostDispatch) else _SUCCESS
 
     def _filter(self, call: Call, origin: Origin) -> None:

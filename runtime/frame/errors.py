@@ -193,33 +193,33 @@ def genesis_entry(entry: str) -> Iterator[None]:
         raise ValueError(f"{entry}: {type(error).__name__}: {type(error).__doc__}") from error
 
 
-def _encode(error_value: ErrorValue) -> bytes:
-    return bytes((error_value.kind,)) + error_value.detail
+def _encode(error: ErrorValue) -> bytes:
+    return bytes((error.kind,)) + error.detail
 
 
 def _decode(encoded: bytes, start: int) -> tuple[ErrorValue, int]:
-    error_kind = encoded[start]
-    if error_kind not in _KINDS:
+    kind = encoded[start]
+    if kind not in _KINDS:
         raise DecodeError("unknown variant", start)
-    end_offset = start + 1 + _detail_bytes(error_kind)
-    if end_offset > len(encoded):
+    end = start + 1 + _detail_bytes(kind)
+    if end > len(encoded):
         raise DecodeError("end of input", len(encoded))
     # Refused here, because `name` looks the number up.
-    if error_kind in _DETAILS and encoded[start + 1] >= len(_DETAILS[error_kind][1].split()):
+    if kind in _DETAILS and encoded[start + 1] >= len(_DETAILS[kind][1].split()):
         raise DecodeError("unknown variant", start + 1)
-    return ErrorValue(error_kind, encoded[start + 1 : end_offset]), end_offset
+    return ErrorValue(kind, encoded[start + 1 : end]), end
 
 
-def _detail_bytes(error_kind: int) -> int:
+def _detail_bytes(kind: int) -> int:
     """Return the number of bytes after the kind: pallet and error of a module's error, or the number of a detail."""
-    if error_kind == 3:
+    if kind == 3:
         return 5
-    return 1 if error_kind in _DETAILS or error_kind == 14 else 0
+    return 1 if kind in _DETAILS or kind == 14 else 0
 
 
-def _variant(error_kind: int) -> info.VariantInfo:
+def _variant(kind: int) -> info.VariantInfo:
     field_infos: tuple[info.FieldInfo, ...] = ()
-    if error_kind == 3:
+    if kind == 3:
         module_fields = (
             info.FieldInfo("index", info.U8, "u8"),
             info.FieldInfo("error", TypeInfo(info.ArrayShape(4, info.U8)), "[u8; MAX_MODULE_ERROR_ENCODED_SIZE]"),
@@ -229,19 +229,14 @@ def _variant(error_kind: int) -> info.VariantInfo:
                 None, TypeInfo(info.CompositeShape(module_fields), rust_path("sp_runtime::ModuleError")), "ModuleError"
             ),
         )
-    elif error_kind == 14:
+    elif kind == 14:
         field_infos = (info.FieldInfo(None, info.U8, "u8"),)
-    elif error_kind in _DETAILS:
-        type_name, detail_names = _DETAILS[error_kind]
-        detail_infos = tuple(
-            info.VariantInfo(detail_name, detail_number)
-            for detail_number, detail_name in enumerate(detail_names.split())
-        )
-        type_path = "sp_arithmetic::ArithmeticError" if error_kind == 8 else f"sp_runtime::{type_name}"
-        field_infos = (
-            info.FieldInfo(None, TypeInfo(info.VariantsShape(detail_infos), rust_path(type_path)), type_name),
-        )
-    return info.VariantInfo(_KINDS[error_kind], error_kind, field_infos)
+    elif kind in _DETAILS:
+        type_name, names = _DETAILS[kind]
+        details = tuple(info.VariantInfo(name, number) for number, name in enumerate(names.split()))
+        path = "sp_arithmetic::ArithmeticError" if kind == 8 else f"sp_runtime::{type_name}"
+        field_infos = (info.FieldInfo(None, TypeInfo(info.VariantsShape(details), rust_path(path)), type_name),)
+    return info.VariantInfo(_KINDS[kind], kind, field_infos)
 
 
 _INFO = TypeInfo(info.VariantsShape(tuple(_variant(kind) for kind in _KINDS)), rust_path("sp_runtime::DispatchError"))

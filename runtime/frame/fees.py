@@ -46,22 +46,22 @@ class InclusionFee:
         return self.base_fee + self.len_fee + self.adjusted_weight_fee
 
 
-def inclusion_fee(prices: FeePrices, byte_length: int, weight: Weight, multiplier: int) -> InclusionFee:
-    """Return the fee of an extrinsic of `byte_length` bytes, for a call of weight `weight`."""
+def inclusion_fee(prices: FeePrices, length: int, weight: Weight, multiplier: int) -> InclusionFee:
+    """Return the fee of an extrinsic of `length` bytes, for a call of weight `weight`."""
     weight_fee = weight.ref_time // prices.picoseconds_per_grain * multiplier // MULTIPLIER_ONE
-    return InclusionFee(prices.base, prices.byte * byte_length, weight_fee)
+    return InclusionFee(prices.base, prices.byte * length, weight_fee)
 
 
-def total_fee(prices: FeePrices, byte_length: int, weight: Weight, multiplier: int) -> int:
+def total_fee(prices: FeePrices, length: int, weight: Weight, multiplier: int) -> int:
     """Return `inclusion_fee(...).total`, without creating its parts: every transaction calls this."""
     weight_fee = weight.ref_time // prices.picoseconds_per_grain * multiplier // MULTIPLIER_ONE
-    return prices.base + prices.byte * byte_length + weight_fee
+    return prices.base + prices.byte * length + weight_fee
 
 
-def fullness(weight: Weight, byte_length: int) -> int:
+def fullness(weight: Weight, length: int) -> int:
     """Return the share of a block that ordinary extrinsics fill, in millionths: the greater of time and length."""
     by_time = weight.ref_time * MILLIONTHS // _NORMAL_TIME
-    by_length = byte_length * MILLIONTHS // _NORMAL_LENGTH
+    by_length = length * MILLIONTHS // _NORMAL_LENGTH
     # The scarcer resource decides, so that long but light blocks also raise fees.
     return min(max(by_time, by_length), MILLIONTHS)
 
@@ -72,18 +72,18 @@ def next_multiplier(multiplier: int, block_fullness: int) -> int:
     return min(max(multiplier + increment, MULTIPLIER_ONE), MULTIPLIER_MAX)
 
 
-def priority(tip_grains: int, byte_length: int, weight: Weight) -> int:
+def priority(tip_grains: int, length: int, weight: Weight) -> int:
     """Return a transaction's rank in the pool: the tip per share of a block that it fills, as a u64."""
-    fitting_count = min(_NORMAL_TIME // (weight.ref_time or 1), _NORMAL_LENGTH // (byte_length or 1))
+    fitting_count = min(_NORMAL_TIME // (weight.ref_time or 1), _NORMAL_LENGTH // (length or 1))
     # Without the 1 all transactions without a tip would rank equal, small or large.
     return min((tip_grains + 1) * (fitting_count or 1), U64_MAX)
 
 
-def least_fee(prices: FeePrices, byte_length: int) -> int:
-    """Return the least fee of an extrinsic of `byte_length` bytes, for any call and multiplier."""
-    return prices.base + prices.byte * byte_length
+def least_fee(prices: FeePrices, length: int) -> int:
+    """Return the least fee of an extrinsic of `length` bytes, for any call and multiplier."""
+    return prices.base + prices.byte * length
 
 
-def highest_priority(tip_grains: int, byte_length: int) -> int:
-    """Return the highest `priority` of an extrinsic of `byte_length` bytes: that of a call without weight."""
-    return min((tip_grains + 1) * (min(_NORMAL_TIME, _NORMAL_LENGTH // (byte_length or 1)) or 1), U64_MAX)
+def highest_priority(tip_grains: int, length: int) -> int:
+    """Return the highest `priority` of an extrinsic of `length` bytes: that of a call without weight."""
+    return min((tip_grains + 1) * (min(_NORMAL_TIME, _NORMAL_LENGTH // (length or 1)) or 1), U64_MAX)

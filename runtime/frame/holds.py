@@ -76,34 +76,32 @@ def reason_codec(reasons: Sequence[HoldReason]) -> Codec[HoldReason]:
     """Return the codec of the reasons of a runtime: an enum of the pallets' enums."""
     wires_by_pallet: dict[int, dict[int, scale.Wire]] = {}
     infos_by_pallet: dict[str, list[info.VariantInfo]] = {}
-    for hold_reason in reasons:
-        pallet_index, reason_index = hold_reason.tag
+    for reason in reasons:
+        pallet_index, reason_index = reason.tag
         # The inner encoder writes the tag, as `scale.tagged` requires.
         wires_by_pallet.setdefault(pallet_index, {})[reason_index] = struct_wire(
-            [], lambda hold_reason=hold_reason: hold_reason, hold_reason.tag
+            [], lambda reason=reason: reason, reason.tag
         )
-        infos_by_pallet.setdefault(hold_reason.pallet, []).append(
-            info.VariantInfo(hold_reason.name, reason_index, (), (hold_reason.doc,))
+        infos_by_pallet.setdefault(reason.pallet, []).append(
+            info.VariantInfo(reason.name, reason_index, (), (reason.doc,))
         )
     pallet_wires = {
-        pallet_index: scale.tagged(variant_infos, lambda hold_reason: hold_reason.tag[1])
-        for pallet_index, variant_infos in wires_by_pallet.items()
+        pallet_index: scale.tagged(wires, lambda reason: reason.tag[1])
+        for pallet_index, wires in wires_by_pallet.items()
     }
     encode, decode = scale.tagged(pallet_wires, _pallet_index)
-    pallet_variants = tuple(
-        info.VariantInfo(
-            pallet_name, pallet_index, (info.FieldInfo(None, _enum_of(pallet_name, variant_infos), "HoldReason"),)
-        )
-        for pallet_index, (pallet_name, variant_infos) in zip(wires_by_pallet, infos_by_pallet.items(), strict=True)
+    variants = tuple(
+        info.VariantInfo(name, index, (info.FieldInfo(None, _enum_of(name, infos), "HoldReason"),))
+        for index, (name, infos) in zip(wires_by_pallet, infos_by_pallet.items(), strict=True)
     )
-    reason_info = TypeInfo(info.VariantsShape(pallet_variants), rust_path("ogpu_runtime::RuntimeHoldReason"))
+    reason_info = TypeInfo(info.VariantsShape(variants), rust_path("ogpu_runtime::RuntimeHoldReason"))
     return Codec(encode, decode, reason_info, "RuntimeHoldReason")
 
 
-def _pallet_index(hold_reason: HoldReason) -> int:
-    if not hold_reason.tag:
-        raise TypeError(f"{hold_reason.name} is in no pallet's hold_reasons")
-    return hold_reason.tag[0]
+def _pallet_index(reason: HoldReason) -> int:
+    if not reason.tag:
+        raise TypeError(f"{reason.name} is in no pallet's hold_reasons")
+    return reason.tag[0]
 
 
 def _enum_of(pallet_name: str, variant_infos: list[info.VariantInfo]) -> TypeInfo:

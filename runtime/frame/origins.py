@@ -48,25 +48,23 @@ def origin_codec(pallets: Sequence[type[Originating]], codecs: Codecs) -> Codec[
     # The SDK has the chain's origins under System.
     wires_by_index = {SYSTEM_INDEX: _raw_wire(account_codec)}
     encoders: dict[type[Any], scale.Encode] = dict.fromkeys((Signed, Root, Unsigned), wires_by_index[SYSTEM_INDEX][0])
-    pallet_variants = [_outer("system", SYSTEM_INDEX, _raw_info(account_codec.info), "frame_system::Origin<Runtime>")]
-    for pallet_class in pallets:
-        if not pallet_class.origins:
+    variants = [_outer("system", SYSTEM_INDEX, _raw_info(account_codec.info), "frame_system::Origin<Runtime>")]
+    for pallet in pallets:
+        if not pallet.origins:
             continue
-        if pallet_class.index == SYSTEM_INDEX or encoders.keys() & set(pallet_class.origins):
-            raise ValueError(f"{pallet_class.__name__}: an origin belongs to another pallet, or the index is System's")
+        if pallet.index == SYSTEM_INDEX or encoders.keys() & set(pallet.origins):
+            raise ValueError(f"{pallet.__name__}: an origin belongs to another pallet, or the index is System's")
         pallet_wires, variant_infos = {}, []
-        for origin_type in pallet_class.origins:
-            variant_wire, variant_info = codecs.alternative(origin_type, bytes((pallet_class.index,)))
-            pallet_wires[variant_info.index], encoders[origin_type] = variant_wire, variant_wire[0]
-            variant_infos.append(variant_info)
-        wires_by_index[pallet_class.index] = scale.tagged(pallet_wires, lambda _: 0)
-        origins_info = TypeInfo(info.VariantsShape(tuple(variant_infos)), pallet_path(pallet_class.__name__, "Origin"))
-        pallet_variants.append(
-            _outer(pallet_class.__name__, pallet_class.index, origins_info, f"{pallet_class.__name__}Origin")
-        )
+        for origin_type in pallet.origins:
+            wire, variant = codecs.alternative(origin_type, bytes((pallet.index,)))
+            pallet_wires[variant.index], encoders[origin_type] = wire, wire[0]
+            variant_infos.append(variant)
+        wires_by_index[pallet.index] = scale.tagged(pallet_wires, lambda _: 0)
+        origins_info = TypeInfo(info.VariantsShape(tuple(variant_infos)), pallet_path(pallet.__name__, "Origin"))
+        variants.append(_outer(pallet.__name__, pallet.index, origins_info, f"{pallet.__name__}Origin"))
     _, decode = scale.tagged(wires_by_index, lambda _: 0)
-    described = TypeInfo(info.VariantsShape(tuple(pallet_variants)), rust_path("ogpu_runtime::OriginCaller"))
-    return Codec(lambda origin_value: encoders[type(origin_value)](origin_value), decode, described, "OriginCaller")
+    described = TypeInfo(info.VariantsShape(tuple(variants)), rust_path("ogpu_runtime::OriginCaller"))
+    return Codec(lambda origin: encoders[type(origin)](origin), decode, described, "OriginCaller")
 
 
 def _raw_wire(account_codec: Codec[bytes]) -> scale.Wire:
@@ -77,7 +75,7 @@ def _raw_wire(account_codec: Codec[bytes]) -> scale.Wire:
         _UNSIGNED: struct_wire([], Unsigned, bytes((SYSTEM_INDEX, _UNSIGNED))),
     }
     tags_by_type = {Root: _ROOT, Signed: _SIGNED, Unsigned: _UNSIGNED}
-    return scale.tagged(origin_wires, lambda origin_value: tags_by_type[type(origin_value)])
+    return scale.tagged(origin_wires, lambda origin: tags_by_type[type(origin)])
 
 
 def _raw_info(account_info: TypeInfo) -> TypeInfo:
@@ -87,8 +85,8 @@ def _raw_info(account_info: TypeInfo) -> TypeInfo:
         info.VariantInfo("Signed", _SIGNED, (account_field,)),
         info.VariantInfo("None", _UNSIGNED),
     )
-    type_path = rust_path("frame_support::dispatch::RawOrigin")
-    return TypeInfo(info.VariantsShape(variant_infos), type_path, (("AccountId", account_info),))
+    path = rust_path("frame_support::dispatch::RawOrigin")
+    return TypeInfo(info.VariantsShape(variant_infos), path, (("AccountId", account_info),))
 
 
 def _outer(pallet_name: str, pallet_index: int, origin_info: TypeInfo, type_name: str) -> info.VariantInfo:

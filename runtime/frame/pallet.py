@@ -161,9 +161,7 @@ class Pallet:
         cls.constants = cls._declared(Constant)
         cls.parameters = cls._declared(Parameter)
         cls.schedules = cls._declared(ScheduleItem)
-        cls.items = cls._storage() | {
-            parameter_name: parameter.item for parameter_name, parameter in cls.parameters.items()
-        }
+        cls.items = cls._storage() | {name: parameter.item for name, parameter in cls.parameters.items()}
         if index is None:
             if cls.methods or cls.events or cls.errors or cls.hold_reasons or cls.origins:
                 raise TypeError(
@@ -174,68 +172,62 @@ class Pallet:
         if not 0 <= index < 256:
             raise TypeError(f"{cls.__name__}: a pallet's index is 0 to 255, not {index}")
         cls.index = index
-        for storage_item in cls.items.values():
+        for item in cls.items.values():
             # A second pallet over the same storage base fails here.
-            storage_item.lie_under(cls.__name__)
+            item.lie_under(cls.__name__)
         cls._number_declarations()
 
     @classmethod
-    def _declared(cls, declaration_type: type[D]) -> dict[str, D]:
+    def _declared(cls, kind: type[D]) -> dict[str, D]:
         """Return the declarations of a kind by attribute, the storage base's before the class's own."""
         declarations = {}
-        for base_class in reversed(cls.__mro__):
+        for base in reversed(cls.__mro__):
             declarations.update(
-                {
-                    attribute_name: attribute
-                    for attribute_name, attribute in vars(base_class).items()
-                    if isinstance(attribute, declaration_type)
-                }
+                {name: attribute for name, attribute in vars(base).items() if isinstance(attribute, kind)}
             )
         return declarations
 
     @classmethod
     def _storage(cls) -> dict[str, StorageItem]:
         """Return the storage items by attribute, those of schedules included, in the order of declaration."""
-        storage_items: dict[str, StorageItem] = {}
-        for base_class in reversed(cls.__mro__):
-            for attribute_name, attribute in vars(base_class).items():
+        items: dict[str, StorageItem] = {}
+        for base in reversed(cls.__mro__):
+            for name, attribute in vars(base).items():
                 if isinstance(attribute, StorageItem):
-                    storage_items[attribute_name] = attribute
+                    items[name] = attribute
                 elif isinstance(attribute, ScheduleItem):
-                    storage_items.update(attribute.parts)
-        return storage_items
+                    items.update(attribute.parts)
+        return items
 
     @classmethod
     def _number_declarations(cls) -> None:
         """Give errors, hold reasons and parameters their pallet and position, events and origins their position."""
         names_by_index: dict[int, str] = {}
-        for call_method in cls.methods:
-            other_name = names_by_index.setdefault(call_method.index, call_method.name)
-            if other_name != call_method.name:
-                raise TypeError(
-                    f"{cls.__name__}: {other_name} and {call_method.name} are both call {call_method.index}"
-                )
+        for method in cls.methods:
+            other = names_by_index.setdefault(method.index, method.name)
+            if other != method.name:
+                raise TypeError(f"{cls.__name__}: {other} and {method.name} are both call {method.index}")
         cls._number_errors()
-        for position, origin_class in enumerate(cls.origins):
-            origin_class.__variant__ = position  # type: ignore[attr-defined]
-        for position, event_class in enumerate(cls.events):
-            if event_class.__variant__ == _BY_POSITION:
-                event_class.__variant__ = position
-        for position, hold_reason in enumerate(cls.hold_reasons):
-            hold_reason.belong_to(cls.__name__, cls.index, position)
+        for position, origin in enumerate(cls.origins):
+            origin.__variant__ = position  # type: ignore[attr-defined]
+        for position, event in enumerate(cls.events):
+            if event.__variant__ == _BY_POSITION:
+                event.__variant__ = position
+        for position, reason in enumerate(cls.hold_reasons):
+            reason.belong_to(cls.__name__, cls.index, position)
         for position, parameter in enumerate(cls.parameters.values()):
             parameter.belong_to(cls.__name__, cls.index, position)
 
     @classmethod
     def _number_errors(cls) -> None:
-        for position, error_class in enumerate(cls.errors):
-            if "value" in vars(error_class):
-                raise TypeError(f"{error_class.__name__} already belongs to another pallet, or is a general error")
-            error_index = position if error_class.place is None else error_class.place
+        for position, error in enumerate(cls.errors):
+            if "value" in vars(error):
+                raise TypeError(f"{error.__name__} already belongs to another pallet, or is a general error")
+            error_index = position if error.place is None else error.place
             # The SDK encodes a module error as the pallet's index and four bytes.
-            error_class.value = ErrorValue(MODULE_ERROR_KIND, bytes((cls.index, error_index, 0, 0, 0)))
+            error.value = ErrorValue(MODULE_ERROR_KIND, bytes((cls.index, error_index, 0, 0, 0)))
         # `error_index` is set by hand and may collide with a position.
-        if len({error_class.value for error_class in cls.errors}) < len(cls.errors):
+        if len({error.value for error in cls.errors}) < len(cls.errors):
             raise TypeError(f"{cls.__name__}: two errors have one number")
 
     @classmethod
@@ -243,21 +235,21 @@ class Pallet:
         """Return the annotations of the storage base and of the class, resolved."""
         annotations: dict[str, Any] = {}
         # The base first, so that the order of declaration holds over both classes.
-        for base_class in reversed(cls.__mro__[: cls.__mro__.index(Pallet)]):
-            annotations.update(get_annotations(base_class, eval_str=True))
+        for base in reversed(cls.__mro__[: cls.__mro__.index(Pallet)]):
+            annotations.update(get_annotations(base, eval_str=True))
         for schedule_name in filter(annotations.__contains__, cls.schedules):
             annotations.update(cls.schedules[schedule_name].annotations(annotations[schedule_name]))
         return annotations
 
     def __init__(
-        self, context: ExecutionContext, compiled_items: dict[str, StorageItem], chain_constants: dict[str, Any]
+        self, context: ExecutionContext, compiled: dict[str, StorageItem], chain_constants: dict[str, Any]
     ) -> None:
         """Bind the pallet to one execution. For the runtime only."""
         # Through the dictionary, because `__setattr__` refuses every assignment.
         attributes = self.__dict__
         attributes["context"] = context
         attributes["overlay"] = context.overlay
-        attributes["compiled_items"] = compiled_items
+        attributes["compiled_items"] = compiled
         attributes["chain_constants"] = chain_constants
 
     def __setattr__(self, attribute: str, value: object) -> None:

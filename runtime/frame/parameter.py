@@ -51,10 +51,8 @@ class Parameter(Generic[T]):
         self.is_frozen = is_frozen
         if not self.holds(default):
             raise TypeError(f"default {default} out of bounds")
-        bounds_text = (
-            f"Frozen: no origin can change it. In {unit}." if is_frozen else f"In {unit}, {least} to {greatest}."
-        )
-        self.item: StorageValue[Any] = StorageValue(default=default, doc=f"{doc}\n{bounds_text}")
+        bounds = f"Frozen: no origin can change it. In {unit}." if is_frozen else f"In {unit}, {least} to {greatest}."
+        self.item: StorageValue[Any] = StorageValue(default=default, doc=f"{doc}\n{bounds}")
         self.pallet = ""
         self.attribute = ""
         self.tag = b""
@@ -105,29 +103,23 @@ class ParameterChange:
     value: int
 
 
-def change_codec(pallet_classes: Sequence[type[Any]]) -> Codec[ParameterChange]:
+def change_codec(pallets: Sequence[type[Any]]) -> Codec[ParameterChange]:
     """Return the codec of a change of any parameter: an enum of the pallets' enums, each value of its type."""
-    type_codecs, wires_by_pallet, pallet_variants = Codecs(), {}, []
-    for pallet_class in pallet_classes:
-        annotations, wires_by_index, variant_infos = pallet_class.hints(), {}, []
-        for attribute, parameter in pallet_class.parameters.items():
-            value_codec = type_codecs.of(get_args(annotations[attribute])[0])
+    codecs, wires_by_pallet, variants = Codecs(), {}, []
+    for pallet in pallets:
+        annotations, wires_by_index, variant_infos = pallet.hints(), {}, []
+        for attribute, parameter in pallet.parameters.items():
+            value_codec = codecs.of(get_args(annotations[attribute])[0])
             wires_by_index[parameter.tag[1]] = _change_wire(parameter, value_codec)
-            value_field = info.FieldInfo(None, value_codec.info, value_codec.type_name)
+            field = info.FieldInfo(None, value_codec.info, value_codec.type_name)
             doc_lines = (parameter.doc,)
-            variant_infos.append(info.VariantInfo(parameter.item.name, parameter.tag[1], (value_field,), doc_lines))
+            variant_infos.append(info.VariantInfo(parameter.item.name, parameter.tag[1], (field,), doc_lines))
         if variant_infos:
-            wires_by_pallet[pallet_class.index] = scale.tagged(
-                wires_by_index, lambda parameter_change: parameter_change.parameter.tag[1]
-            )
-            pallet_info = TypeInfo(
-                info.VariantsShape(tuple(variant_infos)), pallet_path(pallet_class.__name__, "Parameter")
-            )
-            pallet_variants.append(
-                info.VariantInfo(pallet_class.__name__, pallet_class.index, (info.FieldInfo(None, pallet_info, ""),))
-            )
-    encode, decode = scale.tagged(wires_by_pallet, lambda parameter_change: parameter_change.parameter.tag[0])
-    changes_info = TypeInfo(info.VariantsShape(tuple(pallet_variants)), rust_path("ogpu_runtime::RuntimeParameters"))
+            wires_by_pallet[pallet.index] = scale.tagged(wires_by_index, lambda change: change.parameter.tag[1])
+            pallet_info = TypeInfo(info.VariantsShape(tuple(variant_infos)), pallet_path(pallet.__name__, "Parameter"))
+            variants.append(info.VariantInfo(pallet.__name__, pallet.index, (info.FieldInfo(None, pallet_info, ""),)))
+    encode, decode = scale.tagged(wires_by_pallet, lambda change: change.parameter.tag[0])
+    changes_info = TypeInfo(info.VariantsShape(tuple(variants)), rust_path("ogpu_runtime::RuntimeParameters"))
     return Codec(encode, decode, changes_info, "RuntimeParameters")
 
 
@@ -135,11 +127,11 @@ def _change_wire(parameter: Parameter[Any], value_codec: Codec[Any]) -> scale.Wi
     """Return the wire of one parameter's change. The encoder writes both tags, as `scale.tagged` requires."""
     encode, decode = value_codec.wire
 
-    def encode_change(parameter_change: ParameterChange) -> bytes:
-        return parameter.tag + encode(parameter_change.value)
+    def encode_change(change: ParameterChange) -> bytes:
+        return parameter.tag + encode(change.value)
 
     def decode_change(encoded: bytes, start: int) -> tuple[ParameterChange, int]:
-        new_value, end_offset = decode(encoded, start)
-        return ParameterChange(parameter, new_value), end_offset
+        value, end = decode(encoded, start)
+        return ParameterChange(parameter, value), end
 
     return encode_change, decode_change

@@ -26,70 +26,55 @@ class ParameterTable:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a default out of bounds, or a relation about an undeclared number."""
-        for number_name, storage_item in self.items.items():
-            self._check(number_name, storage_item.default)
+        for name, item in self.items.items():
+            self._check(name, item.default)
         # At start, so that a misspelt relation cannot pass for one that holds.
-        known_numbers = {**self.items, **self.fixed}
-        unknown_names = [
-            f"{relation.name}: {number_name}"
-            for relation in self.relations
-            for number_name in relation.names()
-            if number_name not in known_numbers
+        known = {**self.items, **self.fixed}
+        unknown = [
+            f"{relation.name}: {name}" for relation in self.relations for name in relation.names() if name not in known
         ]
-        if unknown_names:
-            raise ValueError(f"no such number: {'; '.join(unknown_names)}")
+        if unknown:
+            raise ValueError(f"no such number: {'; '.join(unknown)}")
 
-    def values_at_genesis(self, given_values: Mapping[str, int]) -> dict[str, int]:
-        """Return every parameter by name: as `given_values`, else the chain's default.
+    def values_at_genesis(self, given: Mapping[str, int]) -> dict[str, int]:
+        """Return every parameter by name: as `given`, else the chain's default.
 
         Raise ValueError for an unknown name or a value out of bounds.
         """
-        unknown_names = [parameter_name for parameter_name in given_values if parameter_name not in self.parameters]
-        if unknown_names:
-            unknown_texts = (
-                f"{parameter_name}, which is a constant" if parameter_name in self.fixed else parameter_name
-                for parameter_name in unknown_names
-            )
-            raise ValueError(f"no such parameter: {'; '.join(unknown_texts)}")
-        for parameter_name, given_value in given_values.items():
-            self._check(parameter_name, given_value)
-        return {
-            parameter_name: given_values.get(parameter_name, storage_item.default)
-            for parameter_name, storage_item in self.items.items()
-        }
+        unknown = [name for name in given if name not in self.parameters]
+        if unknown:
+            texts = (f"{name}, which is a constant" if name in self.fixed else name for name in unknown)
+            raise ValueError(f"no such parameter: {'; '.join(texts)}")
+        for name, value in given.items():
+            self._check(name, value)
+        return {name: given.get(name, item.default) for name, item in self.items.items()}
 
-    def genesis(self, given_values: Mapping[str, int]) -> dict[bytes, bytes]:
+    def genesis(self, given: Mapping[str, int]) -> dict[bytes, bytes]:
         """Return the entries of block 0. Raise ValueError if a value is out of bounds or breaks a relation."""
-        genesis_values = self.values_at_genesis(given_values)
-        self.check(genesis_values)
-        return {
-            self.items[parameter_name].prefix: self.items[parameter_name].value_codec.encode(genesis_value)
-            for parameter_name, genesis_value in genesis_values.items()
-        }
+        values = self.values_at_genesis(given)
+        self.check(values)
+        return {self.items[name].prefix: self.items[name].value_codec.encode(value) for name, value in values.items()}
 
     def check(self, values: Mapping[str, int]) -> None:
         """Raise ValueError for a value out of bounds, and for broken relations, with their numbers."""
-        for parameter_name, parameter_value in values.items():
-            self._check(parameter_name, parameter_value)
-        broken_relations = self.broken(values)
-        if broken_relations:
-            known_numbers = {**self.fixed, **values}
-            raise ValueError(
-                "; ".join(f"{relation.explained(known_numbers)}, which must hold" for relation in broken_relations)
-            )
+        for name, value in values.items():
+            self._check(name, value)
+        broken = self.broken(values)
+        if broken:
+            known = {**self.fixed, **values}
+            raise ValueError("; ".join(f"{relation.explained(known)}, which must hold" for relation in broken))
 
     def broken(self, values: Mapping[str, int]) -> tuple[Relation, ...]:
         """Return the relations that these values of the parameters break."""
-        known_numbers = {**self.fixed, **values}
-        return tuple(relation for relation in self.relations if not relation.holds(known_numbers))
+        known = {**self.fixed, **values}
+        return tuple(relation for relation in self.relations if not relation.holds(known))
 
-    def _check(self, parameter_name: str, parameter_value: int) -> None:
-        parameter = self.parameters[parameter_name]
-        if not parameter.holds(parameter_value):
-            frozen_text = "(frozen)" if parameter.is_frozen else ""
+    def _check(self, name: str, value: int) -> None:
+        parameter = self.parameters[name]
+        if not parameter.holds(value):
+            frozen = "(frozen)" if parameter.is_frozen else ""
             raise ValueError(
-                f"{parameter_name} is {parameter_value}, outside {parameter.least} to {parameter.greatest} "
-                f"{parameter.unit}{frozen_text}"
+                f"{name} is {value}, outside {parameter.least} to {parameter.greatest} {parameter.unit}{frozen}"
             )
 
 
@@ -102,24 +87,22 @@ class ParameterBook:
 
     def changed(self) -> dict[str, int]:
         """Return every value by name, with the changes of this block."""
-        return {
-            parameter_name: self._stored(storage_item) for parameter_name, storage_item in self._table.items.items()
-        }
+        return {name: self._stored(item) for name, item in self._table.items.items()}
 
-    def broken_by(self, parameter: Parameter[Any], new_value: int) -> tuple[Relation, ...]:
+    def broken_by(self, parameter: Parameter[Any], value: int) -> tuple[Relation, ...]:
         """Return the relations that would break if a parameter had this value, beside this block's earlier changes."""
-        return self._table.broken({**self.changed(), parameter.name: new_value})
+        return self._table.broken({**self.changed(), parameter.name: value})
 
-    def change(self, parameter: Parameter[Any], new_value: int) -> int:
+    def change(self, parameter: Parameter[Any], value: int) -> int:
         """Write a value, which takes effect with the next block. Return the previous value."""
         # The call has checked both, and names the error to its sender.
-        assert parameter.holds(new_value), "a value lies within its bounds"
+        assert parameter.holds(value), "a value lies within its bounds"
         assert not parameter.is_frozen, "a frozen parameter has one value"
-        storage_item = self._table.items[parameter.name]
-        previous_value = self._stored(storage_item)
-        self._overlay.store(storage_item.prefix, storage_item.value_codec.encode(new_value), new_value)
-        return previous_value
+        item = self._table.items[parameter.name]
+        previous = self._stored(item)
+        self._overlay.store(item.prefix, item.value_codec.encode(value), value)
+        return previous
 
-    def _stored(self, storage_item: StorageValue[Any]) -> int:
-        stored_value: int | None = self._overlay.load(storage_item.prefix, storage_item.decode)
-        return int(storage_item.default) if stored_value is None else stored_value
+    def _stored(self, item: StorageValue[Any]) -> int:
+        value: int | None = self._overlay.load(item.prefix, item.decode)
+        return int(item.default) if value is None else value

@@ -25,22 +25,20 @@ class Relation:
 
     def names(self) -> tuple[str, ...]:
         """Return the names of its parameters and constants."""
-        all_factors = (
-            term_factor for relation_term in (*self.greater, *self.less) for term_factor in _factors(relation_term)
-        )
-        return tuple(term_factor for term_factor in all_factors if isinstance(term_factor, str))
+        factors = (factor for term in (*self.greater, *self.less) for factor in _factors(term))
+        return tuple(factor for factor in factors if isinstance(factor, str))
 
-    def holds(self, values_by_name: Mapping[str, int]) -> bool:
+    def holds(self, values: Mapping[str, int]) -> bool:
         """Return True if these values, by name, satisfy it."""
-        return _sum(self.greater, values_by_name) >= _sum(self.less, values_by_name)
+        return _sum(self.greater, values) >= _sum(self.less, values)
 
     def formula(self) -> str:
         """Return the inequality with names."""
         return f"{_written(self.greater)} >= {_written(self.less)}"
 
-    def explained(self, values_by_name: Mapping[str, int]) -> str:
+    def explained(self, values: Mapping[str, int]) -> str:
         """Return the inequality with the values of both sides, for people."""
-        greater_sum, less_sum = _sum(self.greater, values_by_name), _sum(self.less, values_by_name)
+        greater_sum, less_sum = _sum(self.greater, values), _sum(self.less, values)
         return f"{self.name}: {self.formula()} is {greater_sum} >= {less_sum}"
 
 
@@ -48,17 +46,15 @@ def _factors(term: Term) -> tuple[Factor, ...]:
     return term if isinstance(term, tuple) else (term,)
 
 
-def _sum(terms: Terms, values_by_name: Mapping[str, int]) -> int:
-    term_sum = 0
-    for relation_term in terms:
+def _sum(terms: Terms, values: Mapping[str, int]) -> int:
+    total = 0
+    for term in terms:
         product = 1
-        for term_factor in _factors(relation_term):
-            product *= values_by_name[term_factor] if isinstance(term_factor, str) else term_factor
-        term_sum += product
-    return term_sum
+        for factor in _factors(term):
+            product *= values[factor] if isinstance(factor, str) else factor
+        total += product
+    return total
 
 
 def _written(terms: Terms) -> str:
-    return " + ".join(
-        " x ".join(str(term_factor) for term_factor in _factors(relation_term)) for relation_term in terms
-    )
+    return " + ".join(" x ".join(str(factor) for factor in _factors(term)) for term in terms)

@@ -54,12 +54,10 @@ class Runtime:
         self.codecs, self.call_codec = runtime_codecs(self.pallets)
         self._check_origins()
         # System shows the version as a constant, but only the runtime knows it.
-        given_numbers = {"System.version": version, **(numbers or {})}
-        self.items = {pallet_class: self._compile_items(pallet_class, given_numbers) for pallet_class in self.pallets}
-        self.constants = {
-            pallet_class: self._chain_constants(pallet_class, given_numbers) for pallet_class in self.pallets
-        }
-        self.links = {pallet_class: self._linked(pallet_class) for pallet_class in self.pallets}
+        given = {"System.version": version, **(numbers or {})}
+        self.items = {pallet: self._compile_items(pallet, given) for pallet in self.pallets}
+        self.constants = {pallet: self._chain_constants(pallet, given) for pallet in self.pallets}
+        self.links = {pallet: self._linked(pallet) for pallet in self.pallets}
         self._refuse_unknown(dict(numbers or {}))
         self.parameters = self._parameter_table(dict(outside or {}), relations)
 
@@ -72,35 +70,33 @@ class Runtime:
 
         Raise ValueError for an unknown pallet or parameter, and for `parameters` (by name) out of bounds.
         """
-        unknown_pallets = set(config) - {pallet_class.__name__ for pallet_class in self.pallets}
-        if unknown_pallets:
-            raise ValueError(f"no such pallet: {', '.join(sorted(unknown_pallets))}")
-        parameter_entries = self.parameters.genesis(parameters or {})
-        bound_pallets = self.at(
-            Memory(parameter_entries)
-        )  # as the parent's state, because pallets read parameters from there
-        for pallet_class in self.pallets:
-            bound_pallets[pallet_class].genesis(config.get(pallet_class.__name__, {}))
-        version_entries = {
-            version_key(pallet_class.__name__): version_value(pallet_class.storage_version)
-            for pallet_class in self.pallets
-            if pallet_class.storage_version
+        unknown = set(config) - {pallet.__name__ for pallet in self.pallets}
+        if unknown:
+            raise ValueError(f"no such pallet: {', '.join(sorted(unknown))}")
+        entries = self.parameters.genesis(parameters or {})
+        bound = self.at(Memory(entries))  # as the parent's state, because pallets read parameters from there
+        for pallet in self.pallets:
+            bound[pallet].genesis(config.get(pallet.__name__, {}))
+        versions = {
+            version_key(pallet.__name__): version_value(pallet.storage_version)
+            for pallet in self.pallets
+            if pallet.storage_version
         }
-        return dict(sorted({**parameter_entries, **version_entries, **bound_pallets.overlay.changes()}.items()))
+        return dict(sorted({**entries, **versions, **bound.overlay.changes()}.items()))
 
     def item(self, declaration: I) -> I:
         """Return a storage item with its codecs, unbound: for storage keys and values outside execution."""
-        for pallet_items in self.items.values():
-            compiled_item = pallet_items.get(declaration.attribute)
+        for items in self.items.values():
+            compiled_item = items.get(declaration.attribute)
             if compiled_item is not None and compiled_item.prefix == declaration.prefix:
                 return compiled_item  # type: ignore[return-value]
         raise KeyError(declaration.attribute)
 
     def method(self, pallet_name: str, call_name: str) -> CallMethod[Any, Any, Any]:
         """Return a call by its names. Raise KeyError if there is none."""
-        for pallet_class in self.pallets:
-            if pallet_class.__name__ == pallet_name:
-                return {call_method.name: call_method for call_method in pallet_class.methods}[call_name]
+        for pallet in self.pallets:
+            if pallet.__name__ == pallet_name:
+                return {call_method.name: call_method for call_method in pallet.methods}[call_name]
         raise KeyError(pallet_name)
 
     @cached_property
@@ -109,93 +105,78 @@ class Runtime:
         return self.codecs.of(RuntimeEvent)
 
     def _check_indices(self) -> None:
-        for first_pallet, other_pallet in combinations(self.pallets, 2):
-            if first_pallet.index == other_pallet.index:
+        for first, other in combinations(self.pallets, 2):
+            if first.index == other.index:
                 raise ValueError(
-                    f"pallet indices must be distinct: {first_pallet.__name__} and {other_pallet.__name__} have "
-                    f"{first_pallet.index}"
+                    f"pallet indices must be distinct: {first.__name__} and {other.__name__} have {first.index}"
                 )
-        for pallet_class in self.pallets:
+        for pallet in self.pallets:
             # A signed call must not look like a consensus message, nor such a message like a call.
-            if pallet_class.index in RESERVED_INDICES:
-                raise ValueError(f"{pallet_class.__name__}: pallet index {pallet_class.index:#x} is reserved")
+            if pallet.index in RESERVED_INDICES:
+                raise ValueError(f"{pallet.__name__}: pallet index {pallet.index:#x} is reserved")
 
     def _check_origins(self) -> None:
         """Raise ValueError for a call that no sender could make: its origin belongs to no listed pallet."""
         declared = {
             *CHAIN_ORIGINS,
             PalletOrigin,
-            *(origin_type for pallet_class in self.pallets for origin_type in pallet_class.origins),
+            *(origin for pallet in self.pallets for origin in pallet.origins),
         }
-        for pallet_class in self.pallets:
-            for call_method in pallet_class.methods:
-                undeclared = [
-                    origin_type.__name__ for origin_type in call_method.origins if origin_type not in declared
-                ]
+        for pallet in self.pallets:
+            for method in pallet.methods:
+                undeclared = [origin.__name__ for origin in method.origins if origin not in declared]
                 if undeclared:
                     raise ValueError(
-                        f"{pallet_class.__name__}.{call_method.name}: no listed pallet declares the origin "
-                        f"{undeclared[0]}"
+                        f"{pallet.__name__}.{method.name}: no listed pallet declares the origin {undeclared[0]}"
                     )
 
-    def _refuse_unknown(self, given_numbers: dict[str, Any]) -> None:
+    def _refuse_unknown(self, given: dict[str, Any]) -> None:
         declared = {
-            f"{pallet_class.__name__}.{attribute_name}"
-            for pallet_class in self.pallets
-            for attribute_name in (*pallet_class.constants, *pallet_class.parameters)
+            f"{pallet.__name__}.{name}" for pallet in self.pallets for name in (*pallet.constants, *pallet.parameters)
         }
         # A misspelt name would silently leave the default in place.
-        unknown_names = set(given_numbers) - declared
-        if unknown_names:
-            raise ValueError(f"no such constant or parameter: {', '.join(sorted(unknown_names))}")
+        unknown = set(given) - declared
+        if unknown:
+            raise ValueError(f"no such constant or parameter: {', '.join(sorted(unknown))}")
 
-    def _parameter_table(self, outside_numbers: dict[str, int], relations: Sequence[Relation]) -> ParameterTable:
-        parameters, storage_items, fixed_numbers = {}, {}, outside_numbers
-        for pallet_class in self.pallets:
-            for parameter in pallet_class.parameters.values():
+    def _parameter_table(self, outside: dict[str, int], relations: Sequence[Relation]) -> ParameterTable:
+        parameters, items, fixed = {}, {}, outside
+        for pallet in self.pallets:
+            for parameter in pallet.parameters.values():
                 parameters[parameter.name] = parameter
-                storage_items[parameter.name] = self.item(parameter.item)
-            for attribute, constant in pallet_class.constants.items():
-                constant_number = constant_value(pallet_class, constant, self)
-                if isinstance(constant_number, int):
-                    fixed_numbers[f"{pallet_class.__name__}.{attribute}"] = constant_number
-        return ParameterTable(parameters, storage_items, fixed_numbers, relations)
+                items[parameter.name] = self.item(parameter.item)
+            for attribute, constant in pallet.constants.items():
+                value = constant_value(pallet, constant, self)
+                if isinstance(value, int):
+                    fixed[f"{pallet.__name__}.{attribute}"] = value
+        return ParameterTable(parameters, items, fixed, relations)
 
-    def _compile_items(self, pallet_class: type[Pallet], given_numbers: dict[str, Any]) -> dict[str, StorageItem]:
-        annotations = pallet_class.hints()
-        unannotated = [attribute_name for attribute_name in pallet_class.items if attribute_name not in annotations]
+    def _compile_items(self, pallet: type[Pallet], given: dict[str, Any]) -> dict[str, StorageItem]:
+        annotations = pallet.hints()
+        unannotated = [name for name in pallet.items if name not in annotations]
         if unannotated:
-            raise TypeError(f"{pallet_class.__name__}: {', '.join(unannotated)} must have an annotation")
-        compiled_items = {
-            attribute_name: declared_item.compiled(annotations[attribute_name], self.codecs)
-            for attribute_name, declared_item in pallet_class.items.items()
-        }
-        for attribute_name, parameter in pallet_class.parameters.items():
-            compiled_items[attribute_name].default = given_numbers.get(parameter.name, parameter.default)
-        return compiled_items
+            raise TypeError(f"{pallet.__name__}: {', '.join(unannotated)} must have an annotation")
+        compiled = {name: item.compiled(annotations[name], self.codecs) for name, item in pallet.items.items()}
+        for name, parameter in pallet.parameters.items():
+            compiled[name].default = given.get(parameter.name, parameter.default)
+        return compiled
 
-    def _chain_constants(self, pallet_class: type[Pallet], given_numbers: dict[str, Any]) -> dict[str, Any]:
-        full_names = {
-            attribute_name: f"{pallet_class.__name__}.{attribute_name}" for attribute_name in pallet_class.constants
-        }
-        return {
-            attribute_name: given_numbers[full_name]
-            for attribute_name, full_name in full_names.items()
-            if full_name in given_numbers
-        }
+    def _chain_constants(self, pallet: type[Pallet], given: dict[str, Any]) -> dict[str, Any]:
+        full_names = {name: f"{pallet.__name__}.{name}" for name in pallet.constants}
+        return {name: given[full_name] for name, full_name in full_names.items() if full_name in given}
 
-    def _linked(self, pallet_class: type[Pallet]) -> dict[str, type[Pallet]]:
+    def _linked(self, pallet: type[Pallet]) -> dict[str, type[Pallet]]:
         """Return the pallets that this one uses: annotations without a value, of pallets listed before it."""
-        earlier_pallets = self.pallets[: self.pallets.index(pallet_class)]
-        linked_pallets = {}
-        for attribute_name, annotation in pallet_class.hints().items():
+        earlier = self.pallets[: self.pallets.index(pallet)]
+        links = {}
+        for name, annotation in pallet.hints().items():
             if not isinstance(annotation, type) or not issubclass(annotation, Pallet):
                 continue
             # Hooks and genesis run in list order: a later pallet would be only half prepared.
-            if annotation not in earlier_pallets:
-                raise ValueError(f"{pallet_class.__name__}.{attribute_name}: list {annotation.__name__} before it")
-            linked_pallets[attribute_name] = annotation
-        return linked_pallets
+            if annotation not in earlier:
+                raise ValueError(f"{pallet.__name__}.{name}: list {annotation.__name__} before it")
+            links[name] = annotation
+        return links
 
 
 class Bound(ExecutionContext):
@@ -206,17 +187,17 @@ class Bound(ExecutionContext):
         super().__init__(reader, runtime.event_codec, runtime.base_filter)
         self.runtime = runtime
         self.parameters = ParameterBook(runtime.parameters, self.overlay)
-        for pallet_class in runtime.pallets:
-            bound_pallet = pallet_class(self, runtime.items[pallet_class], runtime.constants[pallet_class])
-            attributes = bound_pallet.__dict__
-            for attribute_name, linked_class in runtime.links[pallet_class].items():
+        for pallet in runtime.pallets:
+            bound = pallet(self, runtime.items[pallet], runtime.constants[pallet])
+            attributes = bound.__dict__
+            for name, linked in runtime.links[pallet].items():
                 # Bound in list order, so a used pallet exists already (`_linked`).
-                attributes[attribute_name] = self.members[linked_class]
-            self.members[pallet_class] = bound_pallet
+                attributes[name] = self.members[linked]
+            self.members[pallet] = bound
 
-    def __getitem__(self, pallet_class: type[P]) -> P:
+    def __getitem__(self, pallet: type[P]) -> P:
         """Return the pallet of this class."""
-        return self.members[pallet_class]  # type: ignore[no-any-return]
+        return self.members[pallet]  # type: ignore[no-any-return]
 
     @property
     def pallets(self) -> tuple[Pallet, ...]:
@@ -224,6 +205,6 @@ class Bound(ExecutionContext):
         return tuple(self.members.values())
 
 
-def constant_value(pallet_class: type[Pallet], declaration: Constant[Any], runtime: Runtime) -> Any:
+def constant_value(pallet: type[Pallet], declaration: Constant[Any], runtime: Runtime) -> Any:
     """Return the value of a constant on this chain."""
-    return runtime.constants[pallet_class].get(declaration.attribute, declaration.default)
+    return runtime.constants[pallet].get(declaration.attribute, declaration.default)

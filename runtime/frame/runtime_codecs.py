@@ -22,72 +22,69 @@ class RuntimeEvent:
 
 
 @lru_cache(maxsize=PALLET_LISTS_MAX)
-def runtime_codecs(pallet_classes: tuple[type[Pallet], ...]) -> tuple[Codecs, Codec[Call]]:
+def runtime_codecs(pallets: tuple[type[Pallet], ...]) -> tuple[Codecs, Codec[Call]]:
     """Return the codecs of all types and of calls. Chains that differ in numbers alone share them.
 
     There is one call codec for each level of nesting. The innermost level knows no calls inside calls. Raise ValueError
     for two events with one tag, an event of two pallets, or too many hold reasons.
     """
-    reason_codecs = {HoldReason: _reason_codec(pallet_classes)}
-    event_wire = _event_wire(pallet_classes, Codecs(reason_codecs))
+    reason_codecs = {HoldReason: _reason_codec(pallets)}
+    event_wire = _event_wire(pallets, Codecs(reason_codecs))
     event_codec = Codec(*event_wire, TypeInfo(info.ReferenceShape("RuntimeEvent")), "RuntimeEvent")
     call_info = TypeInfo(info.ReferenceShape("RuntimeCall"))
     call_codec = Codec(_refuse_encode, _refuse_decode, call_info, "RuntimeCall")
-    changes_codec = change_codec(pallet_classes)
-    origins_codec = origin_codec(pallet_classes, Codecs(reason_codecs))
-    given_codecs: dict[Any, Codec[Any]] = {
+    changes_codec = change_codec(pallets)
+    origins_codec = origin_codec(pallets, Codecs(reason_codecs))
+    given: dict[Any, Codec[Any]] = {
         RuntimeEvent: event_codec,
         ParameterChange: changes_codec,
         RuntimeOrigin: origins_codec,
     }
-    given_codecs.update(reason_codecs)
-    variant_classes = [variant_class for pallet_class in pallet_classes for variant_class in pallet_class.variants]
-    type_codecs = Codecs({**given_codecs, Call: call_codec}, variant_classes)
+    given.update(reason_codecs)
+    variants = [variant for pallet in pallets for variant in pallet.variants]
+    codecs = Codecs({**given, Call: call_codec}, variants)
     for _ in range(CALL_DEPTH_MAX):
-        call_codec = Codec(*_call_wire(pallet_classes, type_codecs), call_info, "RuntimeCall")
-        type_codecs = Codecs({**given_codecs, Call: call_codec}, variant_classes)
-    return type_codecs, call_codec
+        call_codec = Codec(*_call_wire(pallets, codecs), call_info, "RuntimeCall")
+        codecs = Codecs({**given, Call: call_codec}, variants)
+    return codecs, call_codec
 
 
-def _reason_codec(pallet_classes: Sequence[type[Pallet]]) -> Codec[HoldReason]:
-    hold_reasons = tuple(hold_reason for pallet_class in pallet_classes for hold_reason in pallet_class.hold_reasons)
-    if len(hold_reasons) > HOLD_REASONS_MAX:
+def _reason_codec(pallets: Sequence[type[Pallet]]) -> Codec[HoldReason]:
+    reasons = tuple(reason for pallet in pallets for reason in pallet.hold_reasons)
+    if len(reasons) > HOLD_REASONS_MAX:
         raise ValueError("more hold reasons than an account can list")
-    return reason_codec(hold_reasons)
+    return reason_codec(reasons)
 
 
-def _call_wire(pallet_classes: Sequence[type[Pallet]], type_codecs: Codecs) -> scale.Wire:
+def _call_wire(pallets: Sequence[type[Pallet]], codecs: Codecs) -> scale.Wire:
     wires_by_pallet = {}
-    for pallet_class in pallet_classes:
-        call_wires = {call_method.index: call_method.wire(type_codecs) for call_method in pallet_class.methods}
-        wires_by_pallet[pallet_class.index] = scale.tagged(call_wires, lambda runtime_call: runtime_call.method.index)
+    for pallet in pallets:
+        wires = {method.index: method.wire(codecs) for method in pallet.methods}
+        wires_by_pallet[pallet.index] = scale.tagged(wires, lambda runtime_call: runtime_call.method.index)
     return scale.tagged(wires_by_pallet, lambda runtime_call: runtime_call.method.pallet.index)
 
 
-def _event_wire(pallet_classes: Sequence[type[Pallet]], type_codecs: Codecs) -> scale.Wire:
+def _event_wire(pallets: Sequence[type[Pallet]], codecs: Codecs) -> scale.Wire:
     """Return the wire of events. It encodes by the event's class, a single look-up, and decodes by the two tags."""
     encoders = _Declared()
     decoders = {}
-    for pallet_class in pallet_classes:
-        wires_by_event = {
-            event_class: type_codecs.alternative(event_class, bytes((pallet_class.index,)))[0]
-            for event_class in pallet_class.events
-        }
-        wires_by_tag = {event_class.__variant__: event_wire for event_class, event_wire in wires_by_event.items()}
-        if len(wires_by_tag) != len(pallet_class.events) or encoders.keys() & wires_by_event.keys():
-            raise ValueError(f"{pallet_class.__name__}: two events share a tag, or one also belongs to another pallet")
+    for pallet in pallets:
+        wires_by_event = {event: codecs.alternative(event, bytes((pallet.index,)))[0] for event in pallet.events}
+        wires_by_tag = {event.__variant__: wire for event, wire in wires_by_event.items()}
+        if len(wires_by_tag) != len(pallet.events) or encoders.keys() & wires_by_event.keys():
+            raise ValueError(f"{pallet.__name__}: two events share a tag, or one also belongs to another pallet")
         # Two pallets may not share an event: its class alone selects the encoder.
-        encoders.update({event_class: encode_event for event_class, (encode_event, _) in wires_by_event.items()})
-        decoders[pallet_class.index] = scale.tagged(wires_by_tag, lambda event_record: event_record.__variant__)
+        encoders.update({event: encode for event, (encode, _) in wires_by_event.items()})
+        decoders[pallet.index] = scale.tagged(wires_by_tag, lambda record: record.__variant__)
     _, decode = scale.tagged(decoders, lambda _: 0)
-    return (lambda event_record: encoders[type(event_record)](event_record)), decode
+    return (lambda record: encoders[type(record)](record)), decode
 
 
 class _Declared(dict[type[Any], scale.Encode]):
     """Encoders of events by class. An event that no pallet lists raises a TypeError that names it."""
 
-    def __missing__(self, event_class: type[Any]) -> scale.Encode:
-        raise TypeError(f"{event_class.__name__} is in no pallet's events")
+    def __missing__(self, event: type[Any]) -> scale.Encode:
+        raise TypeError(f"{event.__name__} is in no pallet's events")
 
 
 def _refuse_encode(_value: Any) -> bytes:

@@ -53,21 +53,19 @@ class ScheduleItem(Generic[K]):
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.attribute = attribute
-        for item_name, storage_item in self.parts.items():
-            storage_item.__set_name__(owner, item_name)
+        for name, item in self.parts.items():
+            item.__set_name__(owner, name)
 
     def __get__(self, pallet: Any, owner: type) -> Self:
         """Return the declaration on the class, the schedule over its state on an instance, made once."""
         if pallet is None:
             return self
-        bound_schedule = object.__new__(
-            type(self)
-        )  # fast copy, as in `StorageItem.bound`: every block binds each schedule
-        bound_schedule.__dict__.update(self.__dict__)
-        waiting_item, places_item, cursor_item = (pallet.bound_item(item_name) for item_name in self.parts)
-        bound_schedule.waiting, bound_schedule.places, bound_schedule.cursor = waiting_item, places_item, cursor_item
-        pallet.__dict__[self.attribute] = bound_schedule
-        return bound_schedule
+        bound = object.__new__(type(self))  # fast copy, as in `StorageItem.bound`: every block binds each schedule
+        bound.__dict__.update(self.__dict__)
+        waiting_item, places_item, cursor_item = (pallet.bound_item(name) for name in self.parts)
+        bound.waiting, bound.places, bound.cursor = waiting_item, places_item, cursor_item
+        pallet.__dict__[self.attribute] = bound
+        return bound
 
     @property
     def parts(self) -> dict[str, StorageItem]:
@@ -87,20 +85,20 @@ class ScheduleItem(Generic[K]):
         """Schedule the item at `height`, which must be above the cursor, and at no other height."""
         # At or below the cursor the item would never be taken.
         assert height > self.cursor.get(), "an item is scheduled above the cursor"
-        previous_height = self.places[item]
-        if previous_height == height:
+        previous = self.places[item]
+        if previous == height:
             return
-        if previous_height:
-            del self.waiting[previous_height, item]
+        if previous:
+            del self.waiting[previous, item]
         self.waiting[height, item] = True
         self.places[item] = height
 
     def drop(self, item: K) -> None:
         """Remove the item from the schedule."""
-        previous_height = self.places[item]
+        previous = self.places[item]
         # An entry that outlived its case used up a step: units posted and cancelled for 29 oGPU jammed the market.
-        if previous_height:
-            del self.waiting[previous_height, item]
+        if previous:
+            del self.waiting[previous, item]
             del self.places[item]
 
     def take(self, limit: int, budget: "WeightMeter", each: Weight = NOTHING) -> Iterator[K]:
@@ -112,7 +110,7 @@ class ScheduleItem(Generic[K]):
         taken_height = self.cursor.get()
         assert taken_height <= limit, "the cursor never passes the current height"
         # Bounded, because walking over empty heights also takes time.
-        item_price, last_height = each + TAKE_WEIGHT, min(limit, taken_height + HEIGHTS_PER_BLOCK_MAX)
+        item_weight, last_height = each + TAKE_WEIGHT, min(limit, taken_height + HEIGHTS_PER_BLOCK_MAX)
         while taken_height < last_height:
             for item, is_there in self.waiting.under(taken_height + 1):
                 # A list of leftovers would be copied by every block: units posted and
@@ -121,7 +119,7 @@ class ScheduleItem(Generic[K]):
                     self.cursor.set(taken_height)
                     return
                 if is_there:  # the work on an earlier item may have dropped it
-                    budget.spend(item_price)
+                    budget.spend(item_weight)
                     del self.waiting[taken_height + 1, item]
                     del self.places[item]
                     yield item

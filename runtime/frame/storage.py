@@ -98,7 +98,7 @@ class StorageItem:
         """Set the overlay for reads and writes."""
         self._overlay = overlay
 
-    def compiled(self, annotation: Any, type_codecs: Codecs) -> Self:
+    def compiled(self, annotation: Any, codecs: Codecs) -> Self:
         """Return this declaration with the codecs of its annotation, such as `StorageMap[K, V]`.
 
         Raise TypeError unless it has either a default or None in its annotation.
@@ -106,15 +106,15 @@ class StorageItem:
         *key_types, value_type = get_args(annotation)
         # A copy, because several runtimes may compile one declaration with other codecs.
         compiled_copy = copy(self)
-        stored_types = [value_part for value_part in get_args(value_type) if value_part is not NoneType]
+        stored_types = [part for part in get_args(value_type) if part is not NoneType]
         compiled_copy.is_optional = NoneType in get_args(value_type)
         if compiled_copy.is_optional == (self.default is not _ABSENT):
             raise TypeError(f"{self.attribute}: needs either a default or None in the annotation")
         if compiled_copy.is_optional:
             value_type = stored_types[0]
             compiled_copy.default = None
-        compiled_copy.value_codec = type_codecs.of(value_type)
-        compiled_copy.key_codecs = tuple(type_codecs.of(key_type) for key_type in key_types)
+        compiled_copy.value_codec = codecs.of(value_type)
+        compiled_copy.key_codecs = tuple(codecs.of(key_type) for key_type in key_types)
         return compiled_copy
 
     def default_bytes(self) -> bytes:
@@ -130,35 +130,33 @@ class StorageItem:
 
     def put(self, storage_key: bytes, value: Any) -> None:
         """Write `value`, encoded at once unless `encode_late` is set, so that a value out of range fails here."""
-        encode_value = self.value_codec.encode
-        self._overlay.store(storage_key, encode_value if self.encode_late else encode_value(value), value)
+        encode = self.value_codec.encode
+        self._overlay.store(storage_key, encode if self.encode_late else encode(value), value)
 
     def _hashed(self, keys: tuple[Any, ...]) -> bytes:
         # Not strict: fewer keys than hashers give the prefix of a listing.
-        hashed_parts = zip(self.hashers, self.key_codecs, keys, strict=False)
-        return self.prefix + b"".join(
-            [key_hasher.function(key_codec.encode(key)) for key_hasher, key_codec, key in hashed_parts]
-        )
+        parts = zip(self.hashers, self.key_codecs, keys, strict=False)
+        return self.prefix + b"".join([hasher.function(codec.encode(key)) for hasher, codec, key in parts])
 
-    def _unhashed(self, storage_key: bytes, key_offset: int, key_index: int) -> tuple[Any, int]:
-        """Return the key number `key_index` at offset `key_offset` of a storage key, and its end."""
-        key_offset += self.hashers[key_index].prefix_bytes
-        key, key_end = self.key_codecs[key_index].decode_prefix(storage_key[key_offset:])
+    def _unhashed(self, storage_key: bytes, key_offset: int, index: int) -> tuple[Any, int]:
+        """Return the key number `index` at offset `key_offset` of a storage key, and its end."""
+        key_offset += self.hashers[index].prefix_bytes
+        key, key_end = self.key_codecs[index].decode_prefix(storage_key[key_offset:])
         return key, key_offset + key_end
 
     def _entries(self, first_keys: tuple[Any, ...], after_key: bytes = b"") -> Iterator[tuple[tuple[Any, ...], Any]]:
         """Yield the entries under `first_keys`: (remaining keys, value), in the order of the storage keys."""
-        listing_prefix = self._hashed(first_keys)
-        for storage_key in self._overlay.keys(listing_prefix, after_key):
-            keys, key_end = [], len(listing_prefix)
+        prefix = self._hashed(first_keys)
+        for storage_key in self._overlay.keys(prefix, after_key):
+            keys, key_end = [], len(prefix)
             for position in range(len(first_keys), len(self.hashers)):
                 key, key_end = self._unhashed(storage_key, key_end, position)
                 keys.append(key)
             yield tuple(keys), self._value(storage_key)
 
     def _value(self, storage_key: bytes) -> Any:
-        stored_value = self._overlay.load(storage_key, self.decode)
-        return self.default if stored_value is None else stored_value
+        value = self._overlay.load(storage_key, self.decode)
+        return self.default if value is None else value
 
 
 class StorageValue(StorageItem, Generic[T]):
@@ -174,8 +172,8 @@ class StorageValue(StorageItem, Generic[T]):
 
     def get(self) -> T:
         """Return the value, or the default."""
-        stored_value = self._overlay.load(self.prefix, self.decode)
-        return self.default if stored_value is None else stored_value  # type: ignore[no-any-return]
+        value = self._overlay.load(self.prefix, self.decode)
+        return self.default if value is None else value  # type: ignore[no-any-return]
 
     def set(self, value: T) -> None:
         """Store `value`."""
@@ -230,16 +228,14 @@ class StorageMap(StorageItem, Generic[K, V]):
     def __getitem__(self, key: K) -> V:
         """Return the value under `key`, or the default."""
         # Every transaction reads the same few accounts several times, so a cached key costs no method call.
-        stored_value = self._overlay.load(self._keys.get(key) or self._at(key), self.decode)
-        return self.default if stored_value is None else stored_value  # type: ignore[no-any-return]
+        value = self._overlay.load(self._keys.get(key) or self._at(key), self.decode)
+        return self.default if value is None else value  # type: ignore[no-any-return]
 
     def __setitem__(self, key: K, value: V) -> None:
         """Store `value` under `key`."""
         # `put` inlined for cached keys: a transfer writes three times.
-        encode_value = self.value_codec.encode
-        self._overlay.store(
-            self._keys.get(key) or self._at(key), encode_value if self.encode_late else encode_value(value), value
-        )
+        encode = self.value_codec.encode
+        self._overlay.store(self._keys.get(key) or self._at(key), encode if self.encode_late else encode(value), value)
 
     def __delitem__(self, key: K) -> None:
         """Remove the entry of `key`, if there is one."""
@@ -306,11 +302,11 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
         With `behind`, return only those after this second key, which need not exist.
         """
         after_key = b"" if behind is None else self.key((first, behind))
-        return ((second_key, entry_value) for (second_key,), entry_value in self._entries((first,), after_key))
+        return ((second_key, value) for (second_key,), value in self._entries((first,), after_key))
 
     def items(self) -> Iterator[tuple[tuple[K1, K2], V]]:
         """Return every entry."""
-        return (((first_key, second_key), entry_value) for (first_key, second_key), entry_value in self._entries(()))
+        return (((first_key, second_key), value) for (first_key, second_key), value in self._entries(()))
 
 
 class StorageTripleMap(StorageItem, Generic[K1, K2, K3, V]):
@@ -360,21 +356,21 @@ class StorageTripleMap(StorageItem, Generic[K1, K2, K3, V]):
         """Return the entries of a first key: ((second, third), value), or of a first and second key: (third, value)."""
         if len(known) == 1:
             return self._entries(known)
-        return ((third_key, entry_value) for (third_key,), entry_value in self._entries(known))
+        return ((third_key, value) for (third_key,), value in self._entries(known))
 
     def items(self) -> Iterator[tuple[tuple[K1, K2, K3], V]]:
         """Return every entry."""
         return (
-            ((first_key, second_key, third_key), entry_value)
-            for (first_key, second_key, third_key), entry_value in self._entries(())
+            ((first_key, second_key, third_key), value)
+            for (first_key, second_key, third_key), value in self._entries(())
         )
 
 
 def camel_case(attribute: str) -> str:
     """Return an attribute's name in the form of metadata and storage keys: `total_issuance` as `TotalIssuance`."""
-    return "".join(name_part.capitalize() for name_part in attribute.split("_"))  # deterministic: our own names
+    return "".join(part.capitalize() for part in attribute.split("_"))  # deterministic: our own names
 
 
-def storage_prefix(pallet_name: str, item_name: str) -> bytes:
+def storage_prefix(pallet_name: str, name: str) -> bytes:
     """Return the first 32 bytes of every storage key of an item."""
-    return twox_128(pallet_name.encode()) + twox_128(item_name.encode())
+    return twox_128(pallet_name.encode()) + twox_128(name.encode())

@@ -43,18 +43,18 @@ def migrate(pallets: Iterable[Versioned]) -> Weight | None:
 
     Raise StateCorrupted if a newer program has written the storage.
     """
-    migration_weight = None
+    weight = None
     for pallet in pallets:
-        declared_version = pallet.storage_version
+        declared = pallet.storage_version
         # Version 0 is never stored (`Runtime.genesis`).
-        if not declared_version:
+        if not declared:
             continue
-        storage_key = version_key(type(pallet).__name__)
-        stored_version = int.from_bytes(pallet.overlay.raw(storage_key) or b"", "little")
+        key = version_key(type(pallet).__name__)
+        stored = int.from_bytes(pallet.overlay.raw(key) or b"", "little")
         # An older program must not misread a newer form.
-        if stored_version > declared_version:
-            raise StateCorrupted(f"{type(pallet).__name__}: storage version {stored_version} needs a newer program")
-        if stored_version < declared_version:
-            migration_weight = (migration_weight or Weight()) + pallet.migrate(stored_version)
-            pallet.overlay.store_raw(storage_key, version_value(declared_version))
-    return migration_weight
+        if stored > declared:
+            raise StateCorrupted(f"{type(pallet).__name__}: storage version {stored} needs a newer program")
+        if stored < declared:
+            weight = (weight or Weight()) + pallet.migrate(stored)
+            pallet.overlay.store_raw(key, version_value(declared))
+    return weight

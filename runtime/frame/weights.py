@@ -42,8 +42,8 @@ EXTRINSICS_PER_BLOCK_MAX = 12_000
 
 def work(reads: int = 0, writes: int = 0, microseconds: int = 0) -> Weight:
     """Return the weight of a call with these reads and writes of entries, and this much other computation."""
-    reference_time = reads * DB_WEIGHT.read + writes * DB_WEIGHT.write + microseconds * MICROSECOND
-    return Weight(reference_time, 0)
+    time = reads * DB_WEIGHT.read + writes * DB_WEIGHT.write + microseconds * MICROSECOND
+    return Weight(time, 0)
 
 
 def class_limit(dispatch_class: DispatchClass) -> Weight | None:
@@ -55,8 +55,8 @@ def class_limit(dispatch_class: DispatchClass) -> Weight | None:
 def length_limit(dispatch_class: DispatchClass) -> int:
     """Return the total bytes of a block's extrinsics up to which one of this class may be added."""
     # Ordinary transactions leave a quarter of the bytes to other classes, attestations above all.
-    percent_share = NORMAL_LENGTH_PERCENT if dispatch_class is DispatchClass.Normal else 100
-    return BLOCK_LENGTH_MAX_BYTES * percent_share // 100
+    share = NORMAL_LENGTH_PERCENT if dispatch_class is DispatchClass.Normal else 100
+    return BLOCK_LENGTH_MAX_BYTES * share // 100
 
 
 @struct(path="sp_weights::RuntimeDbWeight")

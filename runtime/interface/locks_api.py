@@ -94,89 +94,79 @@ class LocksApi(RuntimeApi, version=1):
     @query
     def held(self, account: AccountId, behind: Hold | None) -> HeldLocks:
         """Return an account's own holds, in the order of the storage keys. A bond's unlocking parts are separate."""
-        held_cases = self.bound[Balances].held_cases.under(account, behind=behind)
-        page_entries = list(islice(held_cases, LOCKS_PER_PAGE))
-        found_locks: list[Lock] = []
-        for hold, held_grains in page_entries:
+        cases = self.bound[Balances].held_cases.under(account, behind=behind)
+        page = list(islice(cases, LOCKS_PER_PAGE))
+        locks: list[Lock] = []
+        for hold, held_grains in page:
             if hold.reason is STAKE:
-                found_locks += _own_stake(self.bound[TrustStake], account, hold.case, held_grains)
+                locks += _own_stake(self.bound[TrustStake], account, hold.case, held_grains)
             else:
-                found_locks.append(_whole(self.bound, hold, held_grains))
+                locks.append(_whole(self.bound, hold, held_grains))
         # A full page may be the last one. The next page is then empty.
-        return HeldLocks(tuple(found_locks), page_entries[-1][0] if len(page_entries) == LOCKS_PER_PAGE else None)
+        return HeldLocks(tuple(locks), page[-1][0] if len(page) == LOCKS_PER_PAGE else None)
 
     @query
     def entrusted(self, account: AccountId, behind: AccountId | None) -> EntrustedLocks:
         """Return an account's delegations, in the order of the storage keys. The first page adds unlocking ones."""
-        stake_ledger, found_locks = self.bound[TrustStake], list[Lock]()
-        for validator, _ in islice(stake_ledger.delegations.under(account, behind=behind), LOCKS_PER_PAGE):
-            found_locks.append(
-                _behind(stake_ledger, LockPart.DELEGATION, validator, stake_of(stake_ledger, account, validator))
-            )
-        next_start = found_locks[-1].case if len(found_locks) == LOCKS_PER_PAGE else None
+        stake, locks = self.bound[TrustStake], list[Lock]()
+        for validator, _ in islice(stake.delegations.under(account, behind=behind), LOCKS_PER_PAGE):
+            locks.append(_behind(stake, LockPart.DELEGATION, validator, stake_of(stake, account, validator)))
+        next_start = locks[-1].case if len(locks) == LOCKS_PER_PAGE else None
         # On the first page alone, because an account has at most `UNLOCKING_MAX` chunks.
         if behind is None:
-            unlocking_chunks = stake_ledger.unlocking[account]
-            found_locks += [
-                _leaving(stake_ledger, unlocking_chunk)
-                for unlocking_chunk in unlocking_chunks
-                if unlocking_chunk.validator != account
-            ]
-        return EntrustedLocks(tuple(found_locks), next_start)
+            chunks = stake.unlocking[account]
+            locks += [_leaving(stake, chunk) for chunk in chunks if chunk.validator != account]
+        return EntrustedLocks(tuple(locks), next_start)
 
 
-def _whole(bound_pallets: Bound, held_case: Hold, held_grains: int) -> Lock:
+def _whole(bound: Bound, hold: Hold, held_grains: int) -> Lock:
     """Return the whole hold for a case. Its pallet determines the end."""
-    owning_pallet = next(
-        owning_pallet for owning_pallet in bound_pallets.pallets if held_case.reason in owning_pallet.hold_reasons
-    )
-    hold_end = owning_pallet.hold_end(held_case)
+    owner = next(owner for owner in bound.pallets if hold.reason in owner.hold_reasons)
+    end = owner.hold_end(hold)
     return Lock(
-        reason=held_case.reason,
+        reason=hold.reason,
         part=LockPart.WHOLE,
-        case=held_case.case,
+        case=hold.case,
         amount=held_grains,
         # A deposit always comes back whole.
-        at_most=0 if held_case.reason.is_deposit else held_grains,
+        at_most=0 if hold.reason.is_deposit else held_grains,
         until_epoch=None,
-        until_block=hold_end.block,
+        until_block=end.block,
         stays_epochs=0,
-        stays_blocks=hold_end.stays,
+        stays_blocks=end.stays,
         kept_by=SlashWait.NONE,
     )
 
 
-def _own_stake(stake_ledger: TrustStake, owner_account: bytes, validator: bytes, held_grains: int) -> Iterator[Lock]:
+def _own_stake(stake: TrustStake, account: bytes, validator: bytes, held_grains: int) -> Iterator[Lock]:
     """Yield an owner's bond and its unlocking parts. For the chain's account, yield a validator's delegations."""
-    if validator != owner_account:
+    if validator != account:
         yield _staked(LockPart.POOLED, validator, held_grains)
         return
-    if stake_ledger.bonds[owner_account]:
-        yield _behind(stake_ledger, LockPart.BOND, owner_account, stake_ledger.bonds[owner_account])
-    for unlocking_chunk in stake_ledger.unlocking[owner_account]:
-        if unlocking_chunk.validator == owner_account:
-            yield _leaving(stake_ledger, unlocking_chunk)
+    if stake.bonds[account]:
+        yield _behind(stake, LockPart.BOND, account, stake.bonds[account])
+    for chunk in stake.unlocking[account]:
+        if chunk.validator == account:
+            yield _leaving(stake, chunk)
 
 
-def _behind(stake_ledger: TrustStake, lock_part: LockPart, validator: bytes, staked_grains: int) -> Lock:
+def _behind(stake: TrustStake, part: LockPart, validator: bytes, staked_grains: int) -> Lock:
     """Return the lock of stake behind a validator, until its owner unlocks it."""
-    slash_wait = SlashWait.UNDECIDED if stake_ledger.pending_slash_counts[validator] else SlashWait.NONE
-    return _staked(lock_part, validator, staked_grains, stays_epochs=stake_ledger.unbonding_epochs, kept_by=slash_wait)
+    slash_wait = SlashWait.UNDECIDED if stake.pending_slash_counts[validator] else SlashWait.NONE
+    return _staked(part, validator, staked_grains, stays_epochs=stake.unbonding_epochs, kept_by=slash_wait)
 
 
-def _leaving(stake_ledger: TrustStake, unlocking_chunk: Unlocking) -> Lock:
+def _leaving(stake: TrustStake, chunk: Unlocking) -> Lock:
     slash_wait = SlashWait.NONE
-    if is_kept(stake_ledger, unlocking_chunk):
-        is_frozen = any(stake_ledger.pending_slash_counts[liability.validator] for liability in unlocking_chunk.answers)
+    if is_kept(stake, chunk):
+        is_frozen = any(stake.pending_slash_counts[liability.validator] for liability in chunk.answers)
         slash_wait = SlashWait.UNDECIDED if is_frozen else SlashWait.RAISABLE
-    until_epoch, staked_grains = kept_until(stake_ledger, unlocking_chunk), value_now(stake_ledger, unlocking_chunk)
-    return _staked(
-        LockPart.LEAVING, unlocking_chunk.validator, staked_grains, until_epoch=until_epoch, kept_by=slash_wait
-    )
+    until_epoch, staked_grains = kept_until(stake, chunk), value_now(stake, chunk)
+    return _staked(LockPart.LEAVING, chunk.validator, staked_grains, until_epoch=until_epoch, kept_by=slash_wait)
 
 
 def _staked(
-    lock_part: LockPart,
+    part: LockPart,
     validator: bytes,
     staked_grains: int,
     *,
@@ -184,4 +174,4 @@ def _staked(
     stays_epochs: int = 0,
     kept_by: SlashWait = SlashWait.NONE,
 ) -> Lock:
-    return Lock(STAKE, lock_part, validator, staked_grains, staked_grains, until_epoch, None, stays_epochs, 0, kept_by)
+    return Lock(STAKE, part, validator, staked_grains, staked_grains, until_epoch, None, stays_epochs, 0, kept_by)

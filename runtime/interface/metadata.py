@@ -48,10 +48,8 @@ class PortableRegistry:
         type_number = self._ids[type_info] = len(self._entries)
         self._entries.append(None)  # reserved before descending, so that a type may contain itself
         type_parameters = []
-        for parameter_name, parameter in type_info.params:
-            type_parameters.append(
-                schema.TypeParameter(parameter_name, None if parameter is None else self.number(parameter))
-            )
+        for name, parameter in type_info.params:
+            type_parameters.append(schema.TypeParameter(name, None if parameter is None else self.number(parameter)))
         definition = self._definition(type_info.shape)
         self._entries[type_number] = schema.TypeEntry(
             type_number, type_info.path, tuple(type_parameters), definition, type_info.docs
@@ -60,20 +58,20 @@ class PortableRegistry:
 
     def entries(self) -> tuple[schema.TypeEntry, ...]:
         """Return every type, by number."""
-        return tuple(type_entry for type_entry in self._entries if type_entry is not None)
+        return tuple(entry for entry in self._entries if entry is not None)
 
     def _definition(self, type_shape: info.Shape) -> schema.TypeDef:
         match type_shape:
             case info.CompositeShape(fields):
                 return schema.CompositeDef(self._fields(fields))
             case info.VariantsShape(variants):
-                return schema.VariantDef(tuple(self._variant(variant_info) for variant_info in variants))
+                return schema.VariantDef(tuple(self._variant(variant) for variant in variants))
             case info.SequenceShape(of):
                 return schema.SequenceDef(self.number(of))
             case info.ArrayShape(length, of):
                 return schema.ArrayDef(length, self.number(of))
             case info.TupleShape(parts):
-                return schema.TupleDef(tuple(self.number(part_info) for part_info in parts))
+                return schema.TupleDef(tuple(self.number(part) for part in parts))
             case info.PrimitiveShape(name):
                 return schema.PrimitiveDef(schema.PrimitiveName[name])
             case info.CompactShape(of):
@@ -83,16 +81,12 @@ class PortableRegistry:
 
     def _fields(self, field_infos: tuple[info.FieldInfo, ...]) -> tuple[schema.FieldShape, ...]:
         return tuple(
-            schema.FieldShape(
-                field_info.name, self.number(field_info.type), field_info.type_name or None, field_info.docs
-            )
-            for field_info in field_infos
+            schema.FieldShape(field.name, self.number(field.type), field.type_name or None, field.docs)
+            for field in field_infos
         )
 
-    def _variant(self, variant_info: info.VariantInfo) -> schema.VariantShape:
-        return schema.VariantShape(
-            variant_info.name, self._fields(variant_info.fields), variant_info.index, variant_info.docs
-        )
+    def _variant(self, variant: info.VariantInfo) -> schema.VariantShape:
+        return schema.VariantShape(variant.name, self._fields(variant.fields), variant.index, variant.docs)
 
 
 @lru_cache(maxsize=16)
@@ -113,7 +107,7 @@ class _Description:
 
     def v14(self) -> bytes:
         """Return version 14: everything but runtime APIs."""
-        pallet_entries = tuple(self._pallet(pallet_class) for pallet_class in self.runtime.pallets)
+        pallet_entries = tuple(self._pallet(pallet) for pallet in self.runtime.pallets)
         extrinsic = schema.ExtrinsicV14(self._outer("UncheckedExtrinsic"), EXTRINSIC_VERSION, self._extensions)
         runtime_number = self._outer("Runtime")
         return schema.METADATA_V14.encode(
@@ -123,8 +117,7 @@ class _Description:
     def v15(self) -> bytes:
         """Return version 15: runtime APIs too."""
         pallet_entries = [
-            schema.PalletV15(self._pallet(pallet_class), sentences(pallet_class.__doc__))
-            for pallet_class in self.runtime.pallets
+            schema.PalletV15(self._pallet(pallet), sentences(pallet.__doc__)) for pallet in self.runtime.pallets
         ]
         # No field of version 15 names this type, but async-substrate-interface looks for it.
         self._outer("UncheckedExtrinsic")
@@ -142,91 +135,76 @@ class _Description:
             self._outer("RuntimeError"),
         )
         runtime_number = self._outer("Runtime")
-        api_entries = tuple(self._api(api_family) for api_family in self.apis.families)
+        api_entries = tuple(self._api(family) for family in self.apis.families)
         type_entries = self.registry.entries()
         description = schema.MetadataV15(
             type_entries, tuple(pallet_entries), extrinsic, runtime_number, api_entries, outer_enums, ()
         )
         return schema.METADATA_V15.encode(description)
 
-    def _outer(self, outer_name: str) -> int:
-        return self.registry.number(self.outer[outer_name])
+    def _outer(self, name: str) -> int:
+        return self.registry.number(self.outer[name])
 
     @cached_property
     def _extensions(self) -> tuple[schema.ExtensionEntry, ...]:
-        extension_entries = []
-        for extension_name, extension, additional in _EXTENSIONS:
+        entries = []
+        for name, extension, additional in _EXTENSIONS:
             sent_number = self.registry.number(extension)
-            extension_entries.append(
-                schema.ExtensionEntry(extension_name, sent_number, self.registry.number(additional))
-            )
-        return tuple(extension_entries)
+            entries.append(schema.ExtensionEntry(name, sent_number, self.registry.number(additional)))
+        return tuple(entries)
 
-    def _pallet(self, pallet_class: type[Pallet]) -> schema.PalletV14:
+    def _pallet(self, pallet: type[Pallet]) -> schema.PalletV14:
         storage = None
-        if self.runtime.items[pallet_class]:
-            storage_items = self.runtime.items[pallet_class].values()
-            storage = schema.PalletStorage(
-                pallet_class.__name__, tuple(self._entry(storage_item) for storage_item in storage_items)
-            )
-        calls_number = self._number(_call_type(self.runtime, pallet_class))
-        events_number = self._number(_event_type(self.runtime, pallet_class))
-        errors_number = self._number(_error_type(pallet_class))
-        constant_entries = self._constants(pallet_class)
+        if self.runtime.items[pallet]:
+            items = self.runtime.items[pallet].values()
+            storage = schema.PalletStorage(pallet.__name__, tuple(self._entry(item) for item in items))
+        calls_number = self._number(_call_type(self.runtime, pallet))
+        events_number = self._number(_event_type(self.runtime, pallet))
+        errors_number = self._number(_error_type(pallet))
+        constants = self._constants(pallet)
         return schema.PalletV14(
-            pallet_class.__name__,
+            pallet.__name__,
             storage,
             calls_number,
             events_number,
-            constant_entries,
+            constants,
             errors_number,
-            pallet_class.index,
+            pallet.index,
         )
 
     def _number(self, type_info: TypeInfo | None) -> int | None:
         return None if type_info is None else self.registry.number(type_info)
 
-    def _entry(self, storage_item: StorageItem) -> schema.StorageEntry:
-        value_number = self.registry.number(storage_item.value_codec.info)
-        entry_kind: schema.PlainEntry | schema.MapEntry = schema.PlainEntry(value_number)
-        if storage_item.hashers:
-            key_infos = [key_codec.info for key_codec in storage_item.key_codecs]
+    def _entry(self, item: StorageItem) -> schema.StorageEntry:
+        value_number = self.registry.number(item.value_codec.info)
+        kind: schema.PlainEntry | schema.MapEntry = schema.PlainEntry(value_number)
+        if item.hashers:
+            keys = [key_codec.info for key_codec in item.key_codecs]
             # The SDK describes several keys as one tuple with a hasher for each member.
-            key_info = key_infos[0] if len(key_infos) == 1 else TypeInfo(info.TupleShape(tuple(key_infos)))
-            hashers = tuple(hasher.number for hasher in storage_item.hashers)
-            entry_kind = schema.MapEntry(hashers, self.registry.number(key_info), value_number)
-        modifier = schema.Modifier.Optional if storage_item.is_optional else schema.Modifier.Default
-        return schema.StorageEntry(
-            storage_item.name, modifier, entry_kind, storage_item.default_bytes(), sentences(storage_item.doc)
-        )
+            key_info = keys[0] if len(keys) == 1 else TypeInfo(info.TupleShape(tuple(keys)))
+            hashers = tuple(hasher.number for hasher in item.hashers)
+            kind = schema.MapEntry(hashers, self.registry.number(key_info), value_number)
+        modifier = schema.Modifier.Optional if item.is_optional else schema.Modifier.Default
+        return schema.StorageEntry(item.name, modifier, kind, item.default_bytes(), sentences(item.doc))
 
-    def _constants(self, pallet_class: type[Pallet]) -> tuple[schema.ConstantEntry, ...]:
-        constant_entries = []
-        annotations = pallet_class.hints()
-        for attribute, constant in pallet_class.constants.items():
+    def _constants(self, pallet: type[Pallet]) -> tuple[schema.ConstantEntry, ...]:
+        constants = []
+        annotations = pallet.hints()
+        for attribute, constant in pallet.constants.items():
             (value_type,) = get_args(annotations[attribute])
             constant_codec = self.runtime.codecs.of(value_type)
-            encoded_value = constant_codec.encode(constant_value(pallet_class, constant, self.runtime))
-            type_number = self.registry.number(constant_codec.info)
-            constant_entries.append(
-                schema.ConstantEntry(constant.name, type_number, encoded_value, sentences(constant.doc))
-            )
-        return tuple(constant_entries)
+            encoded_value = constant_codec.encode(constant_value(pallet, constant, self.runtime))
+            number = self.registry.number(constant_codec.info)
+            constants.append(schema.ConstantEntry(constant.name, number, encoded_value, sentences(constant.doc)))
+        return tuple(constants)
 
-    def _api(self, api_family: type[Any]) -> schema.ApiEntry:
-        method_entries = tuple(
-            self._method(api_method) for api_method in self.apis.methods.values() if api_method.api is api_family
-        )
-        return schema.ApiEntry(api_family.__name__, method_entries, sentences(api_family.__doc__))
+    def _api(self, family: type[Any]) -> schema.ApiEntry:
+        methods = tuple(self._method(method) for method in self.apis.methods.values() if method.api is family)
+        return schema.ApiEntry(family.__name__, methods, sentences(family.__doc__))
 
-    def _method(self, api_method: ApiMethod) -> schema.ApiMethodEntry:
-        input_entries = tuple(
-            schema.ApiInput(input_name, self.registry.number(input_codec.info))
-            for input_name, input_codec in api_method.inputs
-        )
-        return schema.ApiMethodEntry(
-            api_method.name, input_entries, self.registry.number(api_method.output.info), api_method.docs
-        )
+    def _method(self, method: ApiMethod) -> schema.ApiMethodEntry:
+        inputs = tuple(schema.ApiInput(name, self.registry.number(codec.info)) for name, codec in method.inputs)
+        return schema.ApiMethodEntry(method.name, inputs, self.registry.number(method.output.info), method.docs)
 
 
 def _outer_types(runtime: Runtime) -> dict[str, TypeInfo]:
@@ -244,63 +222,55 @@ def _outer_types(runtime: Runtime) -> dict[str, TypeInfo]:
     )
     extrinsic_path = rust_path("sp_runtime::generic::unchecked_extrinsic::UncheckedExtrinsic")
     return {
-        "RuntimeCall": _union(
-            "RuntimeCall", {pallet_class: _call_type(runtime, pallet_class) for pallet_class in runtime.pallets}
-        ),
-        "RuntimeEvent": _union(
-            "RuntimeEvent", {pallet_class: _event_type(runtime, pallet_class) for pallet_class in runtime.pallets}
-        ),
-        "RuntimeError": _union(
-            "RuntimeError", {pallet_class: _error_type(pallet_class) for pallet_class in runtime.pallets}
-        ),
+        "RuntimeCall": _union("RuntimeCall", {pallet: _call_type(runtime, pallet) for pallet in runtime.pallets}),
+        "RuntimeEvent": _union("RuntimeEvent", {pallet: _event_type(runtime, pallet) for pallet in runtime.pallets}),
+        "RuntimeError": _union("RuntimeError", {pallet: _error_type(pallet) for pallet in runtime.pallets}),
         "Extra": extra_info,
         "UncheckedExtrinsic": TypeInfo(extrinsic_shape, extrinsic_path, type_parameters),
         "Runtime": TypeInfo(info.CompositeShape(()), (CRATE, "Runtime")),
     }
 
 
-def _union(enum_name: str, of_pallets: dict[type[Pallet], TypeInfo | None]) -> TypeInfo:
-    pallet_variants = []
-    for pallet_class, pallet_info in of_pallets.items():
+def _union(name: str, of_pallets: dict[type[Pallet], TypeInfo | None]) -> TypeInfo:
+    variants = []
+    for pallet, pallet_info in of_pallets.items():
         if pallet_info is None:
             continue
-        pallet_field = info.FieldInfo(None, pallet_info, f"{pallet_class.__name__}{enum_name}")
-        pallet_variants.append(info.VariantInfo(pallet_class.__name__, pallet_class.index, (pallet_field,)))
-    return TypeInfo(info.VariantsShape(tuple(pallet_variants)), (CRATE, enum_name))
+        pallet_field = info.FieldInfo(None, pallet_info, f"{pallet.__name__}{name}")
+        variants.append(info.VariantInfo(pallet.__name__, pallet.index, (pallet_field,)))
+    return TypeInfo(info.VariantsShape(tuple(variants)), (CRATE, name))
 
 
-def _call_type(runtime: Runtime, pallet_class: type[Pallet]) -> TypeInfo | None:
-    call_variants = tuple(call_method.variant(runtime.codecs) for call_method in pallet_class.methods)
-    return _enum_of(pallet_class, "Call", call_variants, sentences(pallet_class.__doc__))
+def _call_type(runtime: Runtime, pallet: type[Pallet]) -> TypeInfo | None:
+    variants = tuple(method.variant(runtime.codecs) for method in pallet.methods)
+    return _enum_of(pallet, "Call", variants, sentences(pallet.__doc__))
 
 
-def _event_type(runtime: Runtime, pallet_class: type[Pallet]) -> TypeInfo | None:
-    event_variants = tuple(runtime.codecs.alternative(event_class)[1] for event_class in pallet_class.events)
-    return _enum_of(pallet_class, "Event", event_variants)
+def _event_type(runtime: Runtime, pallet: type[Pallet]) -> TypeInfo | None:
+    variants = tuple(runtime.codecs.alternative(event)[1] for event in pallet.events)
+    return _enum_of(pallet, "Event", variants)
 
 
-def _error_type(pallet_class: type[Pallet]) -> TypeInfo | None:
-    error_variants = []
-    for error_class in pallet_class.errors:
+def _error_type(pallet: type[Pallet]) -> TypeInfo | None:
+    variants = []
+    for error in pallet.errors:
         # The number on chain, which may differ from the position in the list.
-        error_number = error_class.value.detail[1]
-        error_variants.append(info.VariantInfo(error_class.__name__, error_number, (), sentences(error_class.__doc__)))
-    return _enum_of(pallet_class, "Error", tuple(error_variants))
+        error_number = error.value.detail[1]
+        variants.append(info.VariantInfo(error.__name__, error_number, (), sentences(error.__doc__)))
+    return _enum_of(pallet, "Error", tuple(variants))
 
 
 def _enum_of(
-    pallet_class: type[Pallet], enum_name: str, variants: tuple[info.VariantInfo, ...], doc_lines: tuple[str, ...] = ()
+    pallet: type[Pallet], name: str, variants: tuple[info.VariantInfo, ...], doc_lines: tuple[str, ...] = ()
 ) -> TypeInfo | None:
     """Return a pallet's enum with the SDK's parameter T, None if it has no variants."""
     if not variants:
         return None
-    return TypeInfo(
-        info.VariantsShape(variants), pallet_path(pallet_class.__name__, enum_name), (("T", None),), doc_lines
-    )
+    return TypeInfo(info.VariantsShape(variants), pallet_path(pallet.__name__, name), (("T", None),), doc_lines)
 
 
-def _extension(type_path: str, *extension_fields: info.FieldInfo) -> TypeInfo:
-    return TypeInfo(info.CompositeShape(extension_fields), rust_path(type_path))
+def _extension(path: str, *extension_fields: info.FieldInfo) -> TypeInfo:
+    return TypeInfo(info.CompositeShape(extension_fields), rust_path(path))
 
 
 _U32 = TypeInfo(info.PrimitiveShape("u32"))

@@ -32,16 +32,16 @@ class ParametersApi(RuntimeApi, version=1):
     @query
     def parameters(self) -> Annotated[tuple[ParameterStatus, ...], Bounded(PARAMETERS_MAX)]:
         """Return every parameter with its value for the next block, in the order of the pallets."""
-        parameter_table = self.runtime.parameters.parameters
+        table = self.runtime.parameters.parameters
         return tuple(
             ParameterStatus(
-                name=parameter_name,
-                value=current_value,
-                least=parameter_table[parameter_name].least,
-                greatest=parameter_table[parameter_name].greatest,
-                unit=parameter_table[parameter_name].unit,
-                is_frozen=parameter_table[parameter_name].is_frozen,
-                reason=parameter_table[parameter_name].doc,
+                name=name,
+                value=value,
+                least=table[name].least,
+                greatest=table[name].greatest,
+                unit=table[name].unit,
+                is_frozen=table[name].is_frozen,
+                reason=table[name].doc,
             )
-            for parameter_name, current_value in self.bound.parameters.changed().items()
+            for name, value in self.bound.parameters.changed().items()
         )

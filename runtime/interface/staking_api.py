@@ -132,10 +132,8 @@ class OgpuApi(RuntimeApi, version=3):
     @query
     def candidates(self) -> Annotated[tuple[ValidatorSummary, ...], Bounded(CANDIDATES_MAX)]:
         """Return every candidate, by ascending stash."""
-        candidate_entries = sorted(
-            self.bound[TrustStake].candidates.items(), key=lambda candidate_entry: candidate_entry[0]
-        )
-        return tuple(self._summary(stash, candidate) for stash, candidate in candidate_entries if candidate is not None)
+        entries = sorted(self.bound[TrustStake].candidates.items(), key=lambda entry: entry[0])
+        return tuple(self._summary(stash, candidate) for stash, candidate in entries if candidate is not None)
 
     @query
     def election(self) -> Annotated[tuple[Chance, ...], Bounded(CANDIDATES_MAX + VALIDATORS_MAX)]:
@@ -149,31 +147,24 @@ class OgpuApi(RuntimeApi, version=3):
     @query
     def stakes(self, account: AccountId) -> StakeSummary:
         """Return an account's bond, delegations, unlocking stake and holds."""
-        stake_ledger = self.bound[TrustStake]
-        validators = [account] if stake_ledger.bonds[account] else []
+        stake = self.bound[TrustStake]
+        validators = [account] if stake.bonds[account] else []
         # An account may delegate to more validators than one answer may list.
-        validators += islice((validator for validator, _ in stake_ledger.delegations.under(account)), STAKES_MAX - 1)
-        chunks_and_values = [
-            (unlocking_chunk, value_now(stake_ledger, unlocking_chunk))
-            for unlocking_chunk in stake_ledger.unlocking[account]
-        ]
-        waiting_stakes = tuple(
+        validators += islice((validator for validator, _ in stake.delegations.under(account)), STAKES_MAX - 1)
+        chunks_and_values = [(chunk, value_now(stake, chunk)) for chunk in stake.unlocking[account]]
+        waiting = tuple(
             WaitingStake(
-                unlocking_chunk.validator,
+                chunk.validator,
                 remaining_grains,
-                kept_until(stake_ledger, unlocking_chunk),
-                is_kept(stake_ledger, unlocking_chunk),
+                kept_until(stake, chunk),
+                is_kept(stake, chunk),
             )
-            for unlocking_chunk, remaining_grains in chunks_and_values
+            for chunk, remaining_grains in chunks_and_values
         )
         return StakeSummary(
-            tuple(Stake(validator, stake_of(stake_ledger, account, validator)) for validator in sorted(validators)),
-            waiting_stakes,
-            sum(
-                remaining_grains
-                for unlocking_chunk, remaining_grains in chunks_and_values
-                if is_free(stake_ledger, unlocking_chunk)
-            ),
+            tuple(Stake(validator, stake_of(stake, account, validator)) for validator in sorted(validators)),
+            waiting,
+            sum(remaining_grains for chunk, remaining_grains in chunks_and_values if is_free(stake, chunk)),
             self.bound[Balances].holds[account],
         )
 
@@ -194,35 +185,35 @@ class OgpuApi(RuntimeApi, version=3):
         reserve_grains = self.bound[Balances].free_balance(RESERVE)
         return expected_returns(self.bound[TrustStake], reserve_grains, eras)
 
-    def _pending(self, account_id: bytes) -> Iterator[PendingReward]:
-        stake_ledger = self.bound[TrustStake]
+    def _pending(self, account: bytes) -> Iterator[PendingReward]:
+        stake = self.bound[TrustStake]
         validators = {
-            account_id,
-            *(validator for validator, _ in islice(stake_ledger.delegations.under(account_id), STAKES_MAX)),
+            account,
+            *(validator for validator, _ in islice(stake.delegations.under(account), STAKES_MAX)),
         }
         for validator in sorted(validators):
-            earned_grains = earned_by(stake_ledger, account_id, validator)
+            earned_grains = earned_by(stake, account, validator)
             if earned_grains:
                 yield PendingReward(validator, earned_grains)
 
     def _summary(self, stash: bytes, candidate: Candidate) -> ValidatorSummary:
-        stake_ledger = self.bound[TrustStake]
-        era_points = stake_ledger.eras_reward_points[stake_ledger.current_era.get()]
-        pool, profile = stake_ledger.pools[stash], stake_ledger.profiles[stash]
+        stake = self.bound[TrustStake]
+        era_points = stake.eras_reward_points[stake.current_era.get()]
+        pool, profile = stake.pools[stash], stake.profiles[stash]
         return ValidatorSummary(
             stash=stash,
             session_key=candidate.session_key,
             provider_key=candidate.provider_key,
-            commission_ppm=stake_ledger.commission_of(stash) or 0,
-            commission_change=stake_ledger.commission_changes[stash],
+            commission_ppm=stake.commission_of(stash) or 0,
+            commission_change=stake.commission_changes[stash],
             name=profile.name if profile else b"",
             web=profile.web if profile else b"",
-            own=stake_ledger.bonds[stash],
-            total=stake_ledger.behind(stash),
+            own=stake.bonds[stash],
+            total=stake.behind(stash),
             delegators=pool.delegators,
-            in_office=stake_ledger.seat_of(stash) is not None,
-            elected=any(standing.stash == stash for standing in stake_ledger.elected.get()),
-            tombstoned=stash in stake_ledger.tombstones,
-            slashes_held=stake_ledger.pending_slash_counts[stash],
-            points=sum(author_points.points for author_points in era_points if author_points.stash == stash),
+            in_office=stake.seat_of(stash) is not None,
+            elected=any(standing.stash == stash for standing in stake.elected.get()),
+            tombstoned=stash in stake.tombstones,
+            slashes_held=stake.pending_slash_counts[stash],
+            points=sum(entry.points for entry in era_points if entry.stash == stash),
         )

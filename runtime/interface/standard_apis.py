@@ -39,12 +39,12 @@ OpaqueMetadata = Annotated[bytes, Codec(_BYTES.encode, _BYTES.decode_from, _OPAQ
 _RAW = codec(RawExtrinsic)
 
 
-def _decode_asked(encoded: bytes, start_offset: int) -> tuple[bytes, int]:
-    extrinsic_bytes, end_offset = _RAW.decode_from(encoded, start_offset)
+def _decode_asked(encoded: bytes, start: int) -> tuple[bytes, int]:
+    extrinsic_bytes, end = _RAW.decode_from(encoded, start)
     # Inherents may be four times as long, but half a megabyte of nested calls took a second to decode.
     if len(extrinsic_bytes) > SIGNED_LENGTH_MAX_BYTES:
-        raise DecodeError("extrinsic longer than the limit", start_offset)
-    return extrinsic_bytes, end_offset
+        raise DecodeError("extrinsic longer than the limit", start)
+    return extrinsic_bytes, end
 
 
 EncodedExtrinsic = Annotated[
@@ -135,12 +135,12 @@ class TransactionPaymentApi(RuntimeApi, version=4):
         """Return the fee for a length."""
         return self.bound[TransactionPayment].fee(length, Weight()).len_fee
 
-    def _fee(self, extrinsic_bytes: bytes, byte_length: int) -> tuple[Extrinsic, InclusionFee | None]:
+    def _fee(self, extrinsic_bytes: bytes, length: int) -> tuple[Extrinsic, InclusionFee | None]:
         extrinsic = decode_extrinsic(self.runtime, extrinsic_bytes)
         # Inherents pay no fee.
         if extrinsic.authorization is None:
             return extrinsic, None
-        return extrinsic, self.bound[TransactionPayment].fee(byte_length, extrinsic.weight)
+        return extrinsic, self.bound[TransactionPayment].fee(length, extrinsic.weight)
 
 
 @named("sp_runtime::transaction_validity::TransactionSource")
@@ -174,26 +174,23 @@ def _encode_validity(validity: ValidTransaction | InvalidReason) -> bytes:
     return bytes((1, 0, validity)) if isinstance(validity, InvalidReason) else b"\0" + _VALID.encode(validity)
 
 
-def _decode_validity(encoded: bytes, start_offset: int) -> tuple[ValidTransaction | InvalidReason, int]:
-    if encoded[start_offset] == 0:
-        return _VALID.decode_from(encoded, start_offset + 1)
-    if encoded[start_offset : start_offset + 2] != b"\1\0" or encoded[start_offset + 2] not in list(InvalidReason):
-        raise DecodeError("unknown variant", start_offset)
-    return InvalidReason(encoded[start_offset + 2]), start_offset + 3
+def _decode_validity(encoded: bytes, start: int) -> tuple[ValidTransaction | InvalidReason, int]:
+    if encoded[start] == 0:
+        return _VALID.decode_from(encoded, start + 1)
+    if encoded[start : start + 2] != b"\1\0" or encoded[start + 2] not in list(InvalidReason):
+        raise DecodeError("unknown variant", start)
+    return InvalidReason(encoded[start + 2]), start + 3
 
 
 def _validity_info() -> TypeInfo:
-    error_names = (
+    names = (
         "Call Payment Future Stale BadProof AncientBirthBlock ExhaustsResources Custom BadMandatory "
         "MandatoryValidation BadSigner"
     ).split()
     fields_by_name = {"Custom": (FieldInfo(None, info.U8, "u8"),)}
-    base_path = "sp_runtime::transaction_validity"
+    base = "sp_runtime::transaction_validity"
     invalid_shape = VariantsShape(
-        tuple(
-            VariantInfo(error_name, variant_index, fields_by_name.get(error_name, ()))
-            for variant_index, error_name in enumerate(error_names)
-        )
+        tuple(VariantInfo(name, index, fields_by_name.get(name, ())) for index, name in enumerate(names))
     )
     unknown_shape = VariantsShape(
         (
@@ -202,17 +199,17 @@ def _validity_info() -> TypeInfo:
             VariantInfo("Custom", 2, fields_by_name["Custom"]),
         )
     )
-    error_variants = tuple(
+    variants = tuple(
         VariantInfo(
-            error_name,
-            variant_index,
-            (FieldInfo(None, TypeInfo(error_shape, rust_path(f"{base_path}::{variant_name}")), variant_name),),
+            name,
+            index,
+            (FieldInfo(None, TypeInfo(error_shape, rust_path(f"{base}::{kind}")), kind),),
         )
-        for variant_index, (error_name, variant_name, error_shape) in enumerate(
+        for index, (name, kind, error_shape) in enumerate(
             (("Invalid", "InvalidTransaction", invalid_shape), ("Unknown", "UnknownTransaction", unknown_shape))
         )
     )
-    error_info = TypeInfo(VariantsShape(error_variants), rust_path(f"{base_path}::TransactionValidityError"))
+    error_info = TypeInfo(VariantsShape(variants), rust_path(f"{base}::TransactionValidityError"))
     result_variants = (
         VariantInfo("Ok", 0, (FieldInfo(None, _VALID.info, ""),)),
         VariantInfo("Err", 1, (FieldInfo(None, error_info, ""),)),

@@ -243,24 +243,24 @@ class Balances(Pallet, index=2):
         self.retire(value)
         self.emit(Burned(origin.account, value))
 
-    def free_balance(self, account_id: bytes) -> int:
-        """Return the grains of `account_id` that are not reserved."""
-        return self.system.account[account_id].data.free
+    def free_balance(self, account: bytes) -> int:
+        """Return the grains of `account` that are not reserved."""
+        return self.system.account[account].data.free
 
-    def reserved_balance(self, account_id: bytes) -> int:
-        """Return the reserved grains of `account_id`."""
-        return self.system.account[account_id].data.reserved
+    def reserved_balance(self, account: bytes) -> int:
+        """Return the reserved grains of `account`."""
+        return self.system.account[account].data.reserved
 
-    def spendable_balance(self, account_id: bytes, keep_alive: bool = False) -> int:
-        """Return the grains that `account_id` can pay."""
-        account_info = self.system.account[account_id]
-        return self.spendable_of(account_info.data, keep_alive and not account_info.sufficients)
+    def spendable_balance(self, account: bytes, keep_alive: bool = False) -> int:
+        """Return the grains that `account` can pay."""
+        info = self.system.account[account]
+        return self.spendable_of(info.data, keep_alive and not info.sufficients)
 
-    def spendable_of(self, account_data: AccountData, keep_alive: bool = False) -> int:
+    def spendable_of(self, data: AccountData, keep_alive: bool = False) -> int:
         """Return the grains that an account with this balance can pay."""
-        spendable = _unfrozen(account_data)
+        spendable = _unfrozen(data)
         if keep_alive:
-            spendable = min(spendable, account_data.free + account_data.reserved - self.existential_deposit)
+            spendable = min(spendable, data.free + data.reserved - self.existential_deposit)
         return max(0, spendable)
 
     def transfer(self, source: bytes, target: bytes, amount: int, keep_alive: bool = False) -> None:
@@ -277,61 +277,59 @@ class Balances(Pallet, index=2):
             )
         self.emit(Transfer(source, target, amount))
 
-    def debit(self, account_id: bytes, amount_grains: int, keep_alive: bool = False) -> None:
+    def debit(self, account: bytes, amount: int, keep_alive: bool = False) -> None:
         """Take free grains out of an account. The caller must credit or retire them within the same call."""
-        account_info = self.system.account[account_id]
-        account_data = account_info.data
-        ensure(amount_grains <= _unfrozen(account_data), FundsUnavailable)
+        info = self.system.account[account]
+        data = info.data
+        ensure(amount <= _unfrozen(data), FundsUnavailable)
         # A sustained account lives without a deposit.
-        if keep_alive and not account_info.sufficients:
-            ensure(account_data.free + account_data.reserved - amount_grains >= self.existential_deposit, NotExpendable)
-        self._write(
-            account_id, account_info, account_data.free - amount_grains, account_data.reserved, account_data.frozen
-        )
+        if keep_alive and not info.sufficients:
+            ensure(data.free + data.reserved - amount >= self.existential_deposit, NotExpendable)
+        self._write(account, info, data.free - amount, data.reserved, data.frozen)
 
-    def credit(self, account_id: bytes, amount_grains: int) -> None:
+    def credit(self, account: bytes, amount: int) -> None:
         """Add debited grains to an account. Burn them if they are too few to create it."""
-        if amount_grains == 0:
+        if amount == 0:
             return
-        account_info = self.system.account[account_id]
+        info = self.system.account[account]
         # Unlike a transfer, a payout must not fail: that would block the payer's whole call.
-        if not self._can_receive(account_info, amount_grains):
-            self.retire(amount_grains)
-            self.emit(DustLost(account_id, amount_grains))
+        if not self._can_receive(info, amount):
+            self.retire(amount)
+            self.emit(DustLost(account, amount))
             return
         self._write(
-            account_id,
-            account_info,
-            account_info.data.free + amount_grains,
-            account_info.data.reserved,
-            account_info.data.frozen,
+            account,
+            info,
+            info.data.free + amount,
+            info.data.reserved,
+            info.data.frozen,
         )
 
-    def retire(self, amount_grains: int) -> None:
+    def retire(self, amount: int) -> None:
         """Burn debited grains: the issuance falls."""
-        self.total_issuance.set(self.total_issuance.get() - amount_grains)
-        self.burned.set(self.burned.get() + amount_grains)
+        self.total_issuance.set(self.total_issuance.get() - amount)
+        self.burned.set(self.burned.get() + amount)
 
-    def begin_transaction(self, account_id: bytes, fee_grains: int) -> None:
+    def begin_transaction(self, account: bytes, fee_grains: int) -> None:
         """Use the account's next nonce and take `fee_grains`, in one write, because every transaction does both."""
-        account_info = self.system.account[account_id]
-        account_data = account_info.data
-        ensure(fee_grains <= _unfrozen(account_data), FundsUnavailable)
+        info = self.system.account[account]
+        data = info.data
+        ensure(fee_grains <= _unfrozen(data), FundsUnavailable)
         self._write(
-            account_id,
-            account_info,
-            account_data.free - fee_grains,
-            account_data.reserved,
-            account_data.frozen,
+            account,
+            info,
+            data.free - fee_grains,
+            data.reserved,
+            data.frozen,
             uses_nonce=True,
         )
         # Explorers show the fee from this event.
-        self.emit(Withdraw(account_id, fee_grains))
+        self.emit(Withdraw(account, fee_grains))
 
-    def deposit(self, account_id: bytes, amount_grains: int) -> None:
+    def deposit(self, account: bytes, amount: int) -> None:
         """Call `credit` and emit its event, for fees and rewards."""
-        self.credit(account_id, amount_grains)
-        self.emit(Deposit(account_id, amount_grains))
+        self.credit(account, amount)
+        self.emit(Deposit(account, amount))
 
     # ------------------------------------------------------------------------------------------------------- holds
 
@@ -341,41 +339,41 @@ class Balances(Pallet, index=2):
 
     def hold(self, who: bytes, hold: Hold, amount: int) -> None:
         """Hold free grains for a case. Frozen grains may be held. Raise FundsUnavailable if there are too few."""
-        account_info = self.system.account[who]
-        ensure(amount <= account_info.data.free, FundsUnavailable)
+        info = self.system.account[who]
+        ensure(amount <= info.data.free, FundsUnavailable)
         if amount:
-            self._hold(who, account_info, hold, amount, free_grains=account_info.data.free - amount)
+            self._hold(who, info, hold, amount, free_grains=info.data.free - amount)
             self.emit(Reserved(who, amount))
 
-    def release(self, account_id: bytes, hold: Hold, amount_grains: int) -> None:
+    def release(self, account: bytes, hold: Hold, amount: int) -> None:
         """Return held grains of a case to their owner."""
-        self.pay_held(account_id, hold, ((account_id, amount_grains),))
+        self.pay_held(account, hold, ((account, amount),))
 
-    def pay_held(self, account_id: bytes, hold: Hold, shares: Sequence[tuple[bytes | None, int]]) -> None:
+    def pay_held(self, account: bytes, hold: Hold, shares: Sequence[tuple[bytes | None, int]]) -> None:
         """Pay (payee, amount) from an account's hold for a case. Its own share becomes free, a share of None burns."""
-        own_grains = sum(share_grains for payee_account, share_grains in shares if payee_account == account_id)
+        own_grains = sum(share_grains for payee, share_grains in shares if payee == account)
         paid_grains = sum(share_grains for _, share_grains in shares)
         if not paid_grains:
             return
-        account_info = self.system.account[account_id]
-        self._hold(account_id, account_info, hold, -paid_grains, free_grains=account_info.data.free + own_grains)
+        info = self.system.account[account]
+        self._hold(account, info, hold, -paid_grains, free_grains=info.data.free + own_grains)
         if own_grains:
-            self.emit(Unreserved(account_id, own_grains))
-        for payee_account, share_grains in shares:
-            if payee_account is None and share_grains:
+            self.emit(Unreserved(account, own_grains))
+        for payee, share_grains in shares:
+            if payee is None and share_grains:
                 self.retire(share_grains)
-                self.emit(Slashed(account_id, share_grains))
-            elif payee_account is not None and payee_account != account_id and share_grains:
-                self.emit(ReserveRepatriated(account_id, payee_account, share_grains, BalanceStatus.Free))
-                self.credit(payee_account, share_grains)
+                self.emit(Slashed(account, share_grains))
+            elif payee is not None and payee != account and share_grains:
+                self.emit(ReserveRepatriated(account, payee, share_grains, BalanceStatus.Free))
+                self.credit(payee, share_grains)
 
     def rededicate(self, who: bytes, source: Hold, target: Hold, amount: int) -> None:
         """Move `amount` of a hold from the case `source` to the case `target`."""
         if amount:
-            account_info = self.system.account[who]
+            info = self.system.account[who]
             self.book.change(who, source, -amount)
             held_grains = self.book.change(who, target, amount)
-            assert held_grains == account_info.data.reserved, "reserved grains equal the grains held for cases"
+            assert held_grains == info.data.reserved, "reserved grains equal the grains held for cases"
 
     def check_ended(self, hold: Hold) -> None:
         """Assert that no account holds anything for an ended case."""
@@ -386,96 +384,81 @@ class Balances(Pallet, index=2):
         """The record of holds."""
         return HoldBook(self.holds, self.held_cases, self.case_totals)
 
-    def _hold(
-        self, account_id: bytes, account_info: AccountInfo, hold: Hold, added_grains: int, *, free_grains: int
-    ) -> None:
-        reserved_grains = account_info.data.reserved + added_grains
-        held_grains = self.book.change(account_id, hold, added_grains)
+    def _hold(self, account: bytes, info: AccountInfo, hold: Hold, added_grains: int, *, free_grains: int) -> None:
+        reserved_grains = info.data.reserved + added_grains
+        held_grains = self.book.change(account, hold, added_grains)
         # Catches a grain that is reserved without a hold, or held and not reserved.
         assert held_grains == reserved_grains, "reserved grains equal the grains held for cases"
-        self._write(account_id, account_info, free_grains, reserved_grains, account_info.data.frozen)
+        self._write(account, info, free_grains, reserved_grains, info.data.frozen)
 
-    def entrust(self, account_id: bytes, keeper: bytes, hold: Hold, amount_grains: int) -> None:
+    def entrust(self, account: bytes, keeper: bytes, hold: Hold, amount: int) -> None:
         """Move free grains to an account of the chain, held there for a case. Raise FundsUnavailable if too few."""
-        self.debit(account_id, amount_grains)
-        self.credit(keeper, amount_grains)
-        self.emit(Transfer(account_id, keeper, amount_grains))
-        self.hold(keeper, hold, amount_grains)
+        self.debit(account, amount)
+        self.credit(keeper, amount)
+        self.emit(Transfer(account, keeper, amount))
+        self.hold(keeper, hold, amount)
 
-    def sustain(self, account_id: bytes, reasons: int) -> None:
+    def sustain(self, account: bytes, reasons: int) -> None:
         """Add or remove reasons for which an account lives without a deposit. After the last, dust is burned."""
-        account_info = self.system.account[account_id]
-        sufficients = account_info.sufficients + reasons
+        info = self.system.account[account]
+        sufficients = info.sufficients + reasons
         assert sufficients >= 0, "an account has at least 0 sufficients"
-        changed_info = AccountInfo(
-            account_info.nonce, account_info.consumers, account_info.providers, sufficients, account_info.data
-        )
-        self._write(
-            account_id, changed_info, account_info.data.free, account_info.data.reserved, account_info.data.frozen
-        )
+        changed_info = AccountInfo(info.nonce, info.consumers, info.providers, sufficients, info.data)
+        self._write(account, changed_info, info.data.free, info.data.reserved, info.data.frozen)
 
-    def set_frozen(self, account_id: bytes, frozen_grains: int) -> None:
-        """Freeze the last `frozen_grains` of `account_id`. Reserved grains count towards it."""
-        account_info = self.system.account[account_id]
-        self._write(account_id, account_info, account_info.data.free, account_info.data.reserved, frozen_grains)
+    def set_frozen(self, account: bytes, frozen_grains: int) -> None:
+        """Freeze the last `frozen_grains` of `account`. Reserved grains count towards it."""
+        info = self.system.account[account]
+        self._write(account, info, info.data.free, info.data.reserved, frozen_grains)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Allocate `{"balances": [[address or hex, grains], ...]}`, which is the whole issuance."""
-        for account_text, amount_grains in config.get("balances", []):
-            account_id = account_from_text(account_text)
+        for account_text, amount in config.get("balances", []):
+            account = account_from_text(account_text)
             # Twice named, an account would lose its first allocation, and the issuance would be wrong.
-            if account_id in self.system.account or amount_grains < self.existential_deposit:
+            if account in self.system.account or amount < self.existential_deposit:
                 raise ValueError(f"genesis balance of {account_text}: named twice, or below the existential deposit")
-            self.system.account[account_id] = AccountInfo(providers=1, data=AccountData(free=amount_grains))
-            self.total_issuance.set(self.total_issuance.get() + amount_grains)
+            self.system.account[account] = AccountInfo(providers=1, data=AccountData(free=amount))
+            self.total_issuance.set(self.total_issuance.get() + amount)
 
-    def _can_receive(self, account_info: AccountInfo, amount_grains: int) -> bool:
-        return (
-            account_info.sufficients > 0
-            or account_info.data.free + account_info.data.reserved + amount_grains >= self.existential_deposit
-        )
+    def _can_receive(self, info: AccountInfo, amount: int) -> bool:
+        return info.sufficients > 0 or info.data.free + info.data.reserved + amount >= self.existential_deposit
 
     def _write(
         self,
-        account_id: bytes,
-        account_info: AccountInfo,
+        account: bytes,
+        info: AccountInfo,
         free_grains: int,
         reserved_grains: int,
         frozen_grains: int,
         *,
         uses_nonce: bool = False,
     ) -> None:
-        """Replace the balance in `account_info`, and create or end the account. All balances are written here."""
-        dust_grains = (
+        """Replace the balance in `info`, and create or end the account. All balances are written here."""
+        dust = (
             free_grains
-            if not reserved_grains and free_grains < self.existential_deposit and not account_info.sufficients
+            if not reserved_grains and free_grains < self.existential_deposit and not info.sufficients
             else 0
         )
-        provider_count = 1 if free_grains - dust_grains or reserved_grains or account_info.sufficients else 0
-        account_data = AccountData(
-            free_grains - dust_grains, reserved_grains, frozen_grains if provider_count else 0, account_info.data.flags
-        )
+        provider_count = 1 if free_grains - dust or reserved_grains or info.sufficients else 0
+        data = AccountData(free_grains - dust, reserved_grains, frozen_grains if provider_count else 0, info.data.flags)
         # As in the SDK, a count above 0 tells clients that the account cannot end.
-        consumer_count = 1 if reserved_grains or account_data.frozen else 0
+        consumer_count = 1 if reserved_grains or data.frozen else 0
         # The record outlives the balance: without its nonce, old immortal transactions could be replayed (ADR 11).
-        self.system.account[account_id] = AccountInfo(
-            account_info.nonce + uses_nonce, consumer_count, provider_count, account_info.sufficients, account_data
+        self.system.account[account] = AccountInfo(
+            info.nonce + uses_nonce, consumer_count, provider_count, info.sufficients, data
         )
-        if provider_count > account_info.providers:
-            self.emit(NewAccount(account_id))
-            self.emit(Endowed(account_id, free_grains))
-        elif provider_count < account_info.providers:
-            self.emit(KilledAccount(account_id))
-        if dust_grains:
-            self.retire(dust_grains)
-            self.emit(DustLost(account_id, dust_grains))
+        if provider_count > info.providers:
+            self.emit(NewAccount(account))
+            self.emit(Endowed(account, free_grains))
+        elif provider_count < info.providers:
+            self.emit(KilledAccount(account))
+        if dust:
+            self.retire(dust)
+            self.emit(DustLost(account, dust))
 
 
-def _unfrozen(account_data: AccountData) -> int:
+def _unfrozen(data: AccountData) -> int:
     """Return the spendable part of a balance. Reserved grains count towards the frozen ones."""
     # Every transfer calls this several times: `max` would take longer than all the rest.
-    return (
-        account_data.free
-        if account_data.frozen <= account_data.reserved
-        else account_data.free - (account_data.frozen - account_data.reserved)
-    )
+    return data.free if data.frozen <= data.reserved else data.free - (data.frozen - data.reserved)

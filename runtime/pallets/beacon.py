@@ -114,9 +114,7 @@ class Beacon(Pallet, index=6):
         digest = self.system.digest.get()
         try:
             pre_digest = find_pre_digest(digest)
-            references = [
-                consensus_log for consensus_log in consensus_logs(digest) if isinstance(consensus_log, FinalRef)
-            ]
+            references = [log for log in consensus_logs(digest) if isinstance(log, FinalRef)]
         except DecodeError as error:
             raise InvalidBlock(f"malformed digest: {error}") from error
         if pre_digest is None:
@@ -138,12 +136,12 @@ class Beacon(Pallet, index=6):
         return self.epoch_blocks * 2 // 3
 
     def _turn_epoch(self) -> None:
-        epoch_number = self.epoch()
+        epoch = self.epoch()
         # Epoch 0 uses the seed of the specification.
-        if epoch_number == 0:
+        if epoch == 0:
             return
         # The seed draws the proposers of this epoch, so it must not depend on outputs that can still be reverted.
-        if self.final_height() < (epoch_number - 1) * self.epoch_blocks + self._seeding_blocks():
+        if self.final_height() < (epoch - 1) * self.epoch_blocks + self._seeding_blocks():
             raise InvalidBlock("epoch started before the outputs of its seed are final")
         self.epoch_seed.set(self.next_seed.get())
 

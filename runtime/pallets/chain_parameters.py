@@ -48,9 +48,9 @@ class ChainParameters(Pallet, index=13):
     @call(index=0, weight=WEIGHTS["ChainParameters.set_parameter"])
     def set_parameter(self, origin: Root, change: ParameterChange) -> None:
         """Set a parameter from the next block on. It does not affect work in progress."""
-        parameter, new_value, parameter_book = change.parameter, change.value, self.context.parameters
+        parameter, value, parameter_book = change.parameter, change.value, self.context.parameters
         ensure(not parameter.is_frozen, FrozenParameter)
-        ensure(parameter.holds(new_value), OutOfBounds)
+        ensure(parameter.holds(value), OutOfBounds)
         # Checked with the earlier changes of this block: two changes may break a relation together.
-        ensure(not parameter_book.broken_by(parameter, new_value), RelationBroken)
-        self.emit(ParameterSet(parameter.name, parameter_book.change(parameter, new_value), new_value))
+        ensure(not parameter_book.broken_by(parameter, value), RelationBroken)
+        self.emit(ParameterSet(parameter.name, parameter_book.change(parameter, value), value))

@@ -32,7 +32,7 @@ def cut(
     seat_count: int,
     tombstoned: Collection[bytes] = (),
     leaving_since: Mapping[bytes, int] = MappingProxyType({}),
-    waiting_since: Mapping[bytes, int] = MappingProxyType({}),
+    waiting: Mapping[bytes, int] = MappingProxyType({}),
 ) -> dict[bytes, int]:
     """Return the next set, from the active set and all candidates, best first, of which `seat_count` are elected.
 
@@ -41,57 +41,48 @@ def cut(
     in. Without a wait the heaviest goes first, because nobody does its work meanwhile. Then out-ranked members leave,
     the last-ranked first.
 
-    Joiners with the longest wait for room come first, counted from the epoch in `waiting_since`, then the best-ranked.
+    Joiners with the longest wait for room come first, counted from the epoch in `waiting`, then the best-ranked.
     """
-    base_weights = {stash: weight for stash, weight in old_weights.items() if stash not in tombstoned}
+    base = {stash: weight for stash, weight in old_weights.items() if stash not in tombstoned}
     # All members are tombstoned: without the old set the chain would stop.
-    if not base_weights:
+    if not base:
         return dict(old_weights)
-    candidate_stakes = {
-        stash: candidate_stake for stash, candidate_stake in ranked_stakes.items() if stash not in tombstoned
-    }
-    elected_stashes = list(candidate_stakes)[:seat_count]
-    leavers = _in_order_of_leaving(base_weights, list(candidate_stakes), set(elected_stashes), leaving_since)
-    leaver_count = _how_many((base_weights[stash] for stash in leavers), sum(base_weights.values()) // SHARE)
+    candidates = {stash: stake for stash, stake in ranked_stakes.items() if stash not in tombstoned}
+    elected = list(candidates)[:seat_count]
+    leavers = _in_order_of_leaving(base, list(candidates), set(elected), leaving_since)
+    leaver_count = _how_many((base[stash] for stash in leavers), sum(base.values()) // SHARE)
     while True:
         leaving_members = set(leavers[:leaver_count])
         next_weights = {
-            stash: _weight(weight, candidate_stakes[stash]) if stash in elected_stashes else weight
-            for stash, weight in base_weights.items()
+            stash: _weight(weight, candidates[stash]) if stash in elected else weight
+            for stash, weight in base.items()
             if stash not in leaving_members
         }
-        joiners = {
-            stash: candidate_stakes[stash]
-            for stash in _in_order_of_coming(base_weights, elected_stashes, waiting_since)
-        }
-        next_weights |= _come(joiners, next_weights, sum(base_weights.values()), seat_count)
-        if leaver_count == 0 or len(next_weights) >= min(SEATS_LEAST, len(base_weights)):
+        joiners = {stash: candidates[stash] for stash in _in_order_of_coming(base, elected, waiting)}
+        next_weights |= _come(joiners, next_weights, sum(base.values()), seat_count)
+        if leaver_count == 0 or len(next_weights) >= min(SEATS_LEAST, len(base)):
             return next_weights
         # Too few would remain. One leaver fewer, until enough do.
         leaver_count -= 1
 
 
 def _in_order_of_leaving(
-    base_weights: Weights,
+    base: Weights,
     ranked_stashes: Sequence[bytes],
-    elected_stashes: Collection[bytes],
+    elected: Collection[bytes],
     leaving_since: Mapping[bytes, int],
 ) -> list[bytes]:
     def turn(stash: bytes) -> tuple[bool, int, int, bytes]:
-        return stash not in leaving_since, leaving_since.get(stash, 0), -base_weights[stash], stash
+        return stash not in leaving_since, leaving_since.get(stash, 0), -base[stash], stash
 
-    absent = sorted((stash for stash in base_weights if stash not in ranked_stashes), key=turn)
-    return absent + [
-        stash for stash in reversed(ranked_stashes) if stash in base_weights and stash not in elected_stashes
-    ]
+    absent = sorted((stash for stash in base if stash not in ranked_stashes), key=turn)
+    return absent + [stash for stash in reversed(ranked_stashes) if stash in base and stash not in elected]
 
 
-def _in_order_of_coming(
-    base_weights: Weights, elected_stashes: Sequence[bytes], waiting_since: Mapping[bytes, int]
-) -> list[bytes]:
-    joiners = [stash for stash in elected_stashes if stash not in base_weights]
+def _in_order_of_coming(base: Weights, elected: Sequence[bytes], waiting: Mapping[bytes, int]) -> list[bytes]:
+    joiners = [stash for stash in elected if stash not in base]
     # The sort is stable, so equal waits keep their rank.
-    return sorted(joiners, key=lambda stash: (stash not in waiting_since, waiting_since.get(stash, 0)))
+    return sorted(joiners, key=lambda stash: (stash not in waiting, waiting.get(stash, 0)))
 
 
 def _how_many(weights: Iterable[int], room_weight: int) -> int:

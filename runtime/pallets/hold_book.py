@@ -33,26 +33,26 @@ class HoldBook:
     by_case: StorageDoubleMap[AccountId, Hold, Balance]
     totals: StorageMap[Hold, Balance]
 
-    def change(self, account_id: bytes, hold: Hold, added_grains: int) -> int:
+    def change(self, account: bytes, hold: Hold, added_grains: int) -> int:
         """Change an account's hold for a case by `added_grains` grains. Return the sum of all its holds."""
-        held_grains = self.by_case[account_id, hold] + added_grains
+        held_grains = self.by_case[account, hold] + added_grains
         # Not a DispatchError: the paying pallet knows what the case holds, so a shortage is a bug.
         assert held_grains >= 0, "a case pays only from its own hold"
         if held_grains:
-            self.by_case[account_id, hold] = held_grains
+            self.by_case[account, hold] = held_grains
         else:
             # A zero entry would stay in every node's state for ever.
-            del self.by_case[account_id, hold]
+            del self.by_case[account, hold]
         total_grains = self.totals[hold] + added_grains
         if total_grains:
             self.totals[hold] = total_grains
         else:
             del self.totals[hold]
-        return self._change_reason(account_id, hold.reason, added_grains)
+        return self._change_reason(account, hold.reason, added_grains)
 
-    def _change_reason(self, account_id: bytes, reason: HoldReason, added_grains: int) -> int:
+    def _change_reason(self, account: bytes, reason: HoldReason, added_grains: int) -> int:
         held_amounts, reason_grains = [], added_grains
-        for held_amount in self.by_reason[account_id]:
+        for held_amount in self.by_reason[account]:
             if held_amount.id is reason:
                 reason_grains += held_amount.amount
             else:
@@ -62,7 +62,7 @@ class HoldBook:
             held_amounts.append(HeldAmount(reason, reason_grains))
         if held_amounts:
             # Sorted, so that equal holds have one encoding after any order of changes.
-            self.by_reason[account_id] = tuple(sorted(held_amounts, key=lambda held_amount: held_amount.id.tag))
+            self.by_reason[account] = tuple(sorted(held_amounts, key=lambda held_amount: held_amount.id.tag))
         else:
-            del self.by_reason[account_id]
+            del self.by_reason[account]
         return sum(held_amount.amount for held_amount in held_amounts)

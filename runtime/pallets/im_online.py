@@ -48,9 +48,9 @@ class Heartbeat:
 Heartbeats = Annotated[tuple[Heartbeat, ...], Bounded(HEARTBEATS_MAX)]
 
 
-def heartbeat_payload(genesis_hash: bytes, seen_final: SeenFinal) -> bytes:
+def heartbeat_payload(genesis_hash: bytes, seen: SeenFinal) -> bytes:
     """Return the bytes to sign. `genesis_hash` is the hash of block 0 (32 bytes)."""
-    return domain(KIND, genesis_hash, codec(SeenFinal).encode(seen_final))
+    return domain(KIND, genesis_hash, codec(SeenFinal).encode(seen))
 
 
 def _attach_weight(heartbeats: tuple[Heartbeat, ...]) -> Weight:
@@ -79,10 +79,7 @@ class ImOnline(Pallet, index=17):
         if not heartbeats:
             raise InvalidBlock("no heartbeats")
         # One order, so that a set of heartbeats has exactly one encoding and no stash appears twice.
-        if any(
-            heartbeat_before.seen.stash >= next_heartbeat.seen.stash
-            for heartbeat_before, next_heartbeat in pairwise(heartbeats)
-        ):
+        if any(before.seen.stash >= after.seen.stash for before, after in pairwise(heartbeats)):
             raise InvalidBlock("heartbeats out of order or repeated")
         weight = _attach_weight(heartbeats)
         if not weight.fits(self.room()):
@@ -102,19 +99,16 @@ class ImOnline(Pallet, index=17):
 
     def problem(self, heartbeat: Heartbeat) -> str:
         """Return why a heartbeat may not be attached, empty if it may. Cheap checks come before the signature."""
-        seen_final = heartbeat.seen
-        candidate = self.stake.candidates[seen_final.stash]
+        seen = heartbeat.seen
+        candidate = self.stake.candidates[seen.stash]
         if candidate is None:
             return "not a candidate"
         # Block 0 is no sign of life: its hash was known before the chain began.
-        if self.beacon.epoch_of(seen_final.number + 1) != self.beacon.epoch() or seen_final.number == 0:
+        if self.beacon.epoch_of(seen.number + 1) != self.beacon.epoch() or seen.number == 0:
             return "block of another epoch"
-        if self.stake.was_on_line(seen_final.stash, self.beacon.epoch()):
+        if self.stake.was_on_line(seen.stash, self.beacon.epoch()):
             return "validator already online in this epoch"
-        if (
-            seen_final.number > self.beacon.final_height()
-            or self.system.block_hash[seen_final.number] != seen_final.block
-        ):
+        if seen.number > self.beacon.final_height() or self.system.block_hash[seen.number] != seen.block:
             return "block not final in this state"
-        payload = heartbeat_payload(self.system.block_hash[0], seen_final)
+        payload = heartbeat_payload(self.system.block_hash[0], seen)
         return "" if verify_ed25519(candidate.session_key, payload, heartbeat.signature) else "invalid signature"

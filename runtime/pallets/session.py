@@ -69,11 +69,11 @@ class Session(Pallet, index=5):
         """Start session 0 with the validators of the chain specification, which TrustStake has seated."""
         self._begin(0)
 
-    def _begin(self, epoch_number: int) -> None:
-        current_set, next_set = self.stake.validators(epoch_number), self.stake.validators(epoch_number + 1)
-        self.current_index.set(epoch_number)
-        self.validators.set(tuple(set_member.stash for set_member in current_set))
+    def _begin(self, epoch: int) -> None:
+        current_set, next_set = self.stake.validators(epoch), self.stake.validators(epoch + 1)
+        self.current_index.set(epoch)
+        self.validators.set(tuple(seat.stash for seat in current_set))
         # () means that the next set is not elected yet.
         self.queued_changed.set(next_set not in ((), current_set))
-        if epoch_number:
-            self.emit(NewSession(epoch_number))
+        if epoch:
+            self.emit(NewSession(epoch))

@@ -181,11 +181,11 @@ class System(Pallet, index=0):
         """Put bytes on the chain and emit their hash."""
         self.emit(Remarked(origin.account, blake2_256(remark)))
 
-    def initialize(self, block_number: int, parent_hash: bytes, header_digest: Digest) -> None:
-        """Begin block `block_number` on `parent_hash`. `header_digest` is the header's, without seal."""
+    def initialize(self, block_number: int, parent_hash: bytes, digest: Digest) -> None:
+        """Begin block `block_number` on `parent_hash`. `digest` is the header's, without seal."""
         self.number.set(block_number)
         self.parent_hash.set(parent_hash)
-        self.digest.set(header_digest)
+        self.digest.set(digest)
         # A block cannot contain its own hash, so its child stores it.
         self.block_hash[block_number - 1] = parent_hash
         expired_number = block_number - 1 - self.block_hash_count
@@ -199,11 +199,11 @@ class System(Pallet, index=0):
         self.extrinsic_count.remove()
         self.all_extrinsics_len.remove()
 
-    def note_extrinsics(self, extrinsic_count: int, byte_length: int, consumed_weight: ConsumedWeight) -> None:
+    def note_extrinsics(self, extrinsic_count: int, length: int, consumed: ConsumedWeight) -> None:
         """Store the number of extrinsics in the block, their bytes and their weight."""
         self.extrinsic_count.set(extrinsic_count)
-        self.all_extrinsics_len.set(byte_length)
-        self.block_weight.set(consumed_weight)
+        self.all_extrinsics_len.set(length)
+        self.block_weight.set(consumed)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Start with height 0. Block 0 has no configuration, no digest and no events."""
@@ -212,27 +212,27 @@ class System(Pallet, index=0):
 
     def _store_events(self) -> None:
         """Encode the events directly from the log: the same bytes as `EventRecords`, in a third of the time."""
-        event_log = self.overlay.events
-        self.event_count.set(len(event_log))
+        events = self.overlay.events
+        self.event_count.set(len(events))
         encode_event = self.context.event_codec.encode
         no_topics = b"\0"
-        encoded_parts = [encode_compact(len(event_log))]
+        parts = [encode_compact(len(events))]
         last_phase = last_success = None
         phase_bytes = success_bytes = b""
-        for phase, emitted_event in event_log:
+        for phase, emitted in events:
             # All events of an extrinsic share one phase object, which is encoded once.
             if phase is not last_phase:
                 last_phase = phase
                 phase_bytes = _PHASE.encode(phase)
-            if type(emitted_event) is not ExtrinsicSuccess:
-                encoded_parts.append(phase_bytes + encode_event(emitted_event) + no_topics)
+            if type(emitted) is not ExtrinsicSuccess:
+                parts.append(phase_bytes + encode_event(emitted) + no_topics)
                 continue
-            # Most extrinsics end with the same success event, which is also encoded once.
-            if emitted_event is not last_success:
-                last_success = emitted_event
-                success_bytes = encode_event(emitted_event) + no_topics
-            encoded_parts.append(phase_bytes + success_bytes)
-        self.overlay.store_raw(self.event_records.key(), b"".join(encoded_parts))
+            # Most extrinsics end with the same success emitted, which is also encoded once.
+            if emitted is not last_success:
+                last_success = emitted
+                success_bytes = encode_event(emitted) + no_topics
+            parts.append(phase_bytes + success_bytes)
+        self.overlay.store_raw(self.event_records.key(), b"".join(parts))
 
     def _note_upgrade(self) -> None:
         """Update `:code` with the rules, because clients watch it. This chain has no code there, only the version."""

@@ -83,27 +83,27 @@ class TransactionPayment(Pallet, index=3):
         """The prices of fees in this block."""
         return FeePrices(self.base_fee, self.byte_fee, self.weight_price)
 
-    def fee(self, byte_length: int, call_weight: Weight) -> InclusionFee:
+    def fee(self, length: int, weight: Weight) -> InclusionFee:
         """Return the fee of an extrinsic in this block, without tip."""
-        return inclusion_fee(self.prices, byte_length, call_weight, self.next_fee_multiplier.get())
+        return inclusion_fee(self.prices, length, weight, self.next_fee_multiplier.get())
 
     def total_fee(self, length: int, weight: Weight) -> int:
         """Return the sum of the parts of `fee`."""
         return total_fee(self.prices, length, weight, self.next_fee_multiplier.get())
 
     def least_fee(self, length: int) -> int:
-        """Return the least fee of an extrinsic of `byte_length` bytes, for any call."""
+        """Return the least fee of an extrinsic of `length` bytes, for any call."""
         return least_fee(self.prices, length)
 
-    def settle(self, account_id: bytes, withdrawn_grains: int, due: int, tip_grains: int) -> None:
+    def settle(self, account: bytes, withdrawn_grains: int, due: int, tip_grains: int) -> None:
         """Settle the fee after a call: refund the excess over `due`, which includes the tip, and pass on the rest."""
         if withdrawn_grains > due:
-            self.balances.deposit(account_id, withdrawn_grains - due)
+            self.balances.deposit(account, withdrawn_grains - due)
         block_author = find_author(self.system.digest.get()) if tip_grains else None
         if block_author is not None:
             self.balances.deposit(block_author, tip_grains)
         self.collected.set(self.collected.get() + due - (tip_grains if block_author is not None else 0))
-        self.emit(TransactionFeePaid(account_id, due, tip_grains))
+        self.emit(TransactionFeePaid(account, due, tip_grains))
 
     def on_finalize(self) -> None:
         """Burn the block's fees, and set the multiplier for the next block."""

@@ -25,11 +25,11 @@ BATCHED_CALLS_MAX = 1_000
 Calls = Annotated[tuple[Call, ...], Bounded(BATCHED_CALLS_MAX)]
 
 
-def batch_weight(call_name: str, inner_calls: tuple[Call, ...]) -> Weight:
+def batch_weight(call_name: str, calls: tuple[Call, ...]) -> Weight:
     """Return the weight of all calls, plus a little for each."""
-    total_weight = WEIGHTS[call_name] + times(len(inner_calls), WEIGHTS[f"{call_name} call"])
-    for inner_call in inner_calls:
-        total_weight += inner_call.weight
+    total_weight = WEIGHTS[call_name] + times(len(calls), WEIGHTS[f"{call_name} call"])
+    for inner in calls:
+        total_weight += inner.weight
     return total_weight
 
 
@@ -86,9 +86,9 @@ class Utility(Pallet, index=4):
     @call(index=0, weight=lambda calls: batch_weight("Utility.batch", calls))
     def batch(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> PostDispatch:
         """Make the calls until one fails. Earlier calls keep their effect."""
-        for position, inner_call in enumerate(calls):
+        for position, inner in enumerate(calls):
             try:
-                self.dispatch(inner_call, origin)
+                self.dispatch(inner, origin)
             except DispatchError as failure:
                 self.emit(BatchInterrupted(position, failure.value))
                 # Later calls were not made, so the sender does not pay for them.
@@ -102,8 +102,8 @@ class Utility(Pallet, index=4):
         """Make all calls, or none: the first failure fails the batch. It may contain no `batch_all`, at any depth."""
         # As in the SDK, where Root may nest them.
         inner_origin = origin.within(_OUTSIDE_BATCH_ALL) if isinstance(origin, Signed) else origin
-        for inner_call in calls:
-            self.dispatch(inner_call, inner_origin)
+        for inner in calls:
+            self.dispatch(inner, inner_origin)
             self.emit(ItemCompleted())
         self.emit(BatchCompleted())
 
@@ -111,9 +111,9 @@ class Utility(Pallet, index=4):
     def force_batch(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> None:
         """Make all calls, even if some fail."""
         has_failed = False
-        for inner_call in calls:
+        for inner in calls:
             try:
-                self.dispatch(inner_call, origin)
+                self.dispatch(inner, origin)
             except DispatchError as failure:
                 has_failed = True
                 self.emit(ItemFailed(failure.value))

@@ -59,8 +59,8 @@ class RecordedReads:
             self._note(key)
             yield key
 
-    def _note(self, storage_key: bytes) -> None:
-        self.noted[storage_key] = None
+    def _note(self, key: bytes) -> None:
+        self.noted[key] = None
         if len(self.noted) > self._keys_max:
             raise TooManyReads(f"more than {self._keys_max} keys")
 
@@ -90,18 +90,18 @@ class Memory:
 
     def updated(self, changes: Changes) -> "Memory":
         """Return the state after `changes`."""
-        new_values, added_keys, removed_keys = self.values.copy(), [], set()
+        values, added, removed = self.values.copy(), [], set()
         for key, value in changes.items():
             if value is not None:
-                if key not in new_values:
-                    added_keys.append(key)
-                new_values[key] = value
-            elif new_values.pop(key, None) is not None:
-                removed_keys.add(key)
-        next_memory = Memory(new_values)
+                if key not in values:
+                    added.append(key)
+                values[key] = value
+            elif values.pop(key, None) is not None:
+                removed.add(key)
+        next_memory = Memory(values)
         if self._sorted is not None:  # almost in order: Python's sort needs one pass
-            kept_keys = [key for key in self._sorted if key not in removed_keys] if removed_keys else self._sorted
-            next_memory._sorted = sorted([*kept_keys, *added_keys])
+            kept = [key for key in self._sorted if key not in removed] if removed else self._sorted
+            next_memory._sorted = sorted([*kept, *added])
         return next_memory
 
 
@@ -133,26 +133,26 @@ class Overlay:
         self._journal: list[tuple[bytes, Any, Any]] = []
         self._depth = 0
 
-    def load(self, storage_key: bytes, decode: Callable[[bytes], Any]) -> Any:
-        """Return the decoded value under `storage_key`, None if there is none."""
-        loaded_value = self._values.get(storage_key, _NOTHING)
-        if loaded_value is _NOTHING:
-            value_bytes = self.raw(storage_key)
-            loaded_value = self._values[storage_key] = None if value_bytes is None else decode(value_bytes)
-            if storage_key not in self._written:
+    def load(self, key: bytes, decode: Callable[[bytes], Any]) -> Any:
+        """Return the decoded value under `key`, None if there is none."""
+        value = self._values.get(key, _NOTHING)
+        if value is _NOTHING:
+            value_bytes = self.raw(key)
+            value = self._values[key] = None if value_bytes is None else decode(value_bytes)
+            if key not in self._written:
                 # Only an unwritten key still has its value from before the block.
-                self._before[storage_key] = loaded_value
-        return loaded_value
+                self._before[key] = value
+        return value
 
     def before(self, key: bytes, decode: Callable[[bytes], Any]) -> Any:
         """Return the decoded value under `key` in the state below, None if there is none."""
-        loaded_value = self._before.get(key, _NOTHING)
-        if loaded_value is _NOTHING:
+        value = self._before.get(key, _NOTHING)
+        if value is _NOTHING:
             value_bytes = self.reader.get(key)
-            loaded_value = self._before[key] = None if value_bytes is None else decode(value_bytes)
-        return loaded_value
+            value = self._before[key] = None if value_bytes is None else decode(value_bytes)
+        return value
 
-    def store(self, key: bytes, new_bytes: bytes | EncodeValue | None, new_value: Any) -> None:
+    def store(self, key: bytes, new_bytes: bytes | EncodeValue | None, value: Any) -> None:
         """Write a value with its encoding, or with the function that encodes it when the block ends. None removes."""
         if self._depth:
             # Outside of layers nothing is ever undone.
@@ -162,36 +162,32 @@ class Overlay:
         if self._listings:
             self._keep_for_listings(key)
         self._written[key] = new_bytes
-        self._values[key] = new_value
+        self._values[key] = value
 
-    def store_raw(self, storage_key: bytes, value_bytes: bytes) -> None:
+    def store_raw(self, key: bytes, value_bytes: bytes) -> None:
         """Write bytes that no code in this block reads as a cached value.
 
         They are not undone, so this is for the start and the end of a block only.
         """
         if self._depth:
             raise RuntimeError("raw write inside a transaction")
-        if storage_key not in self._written:
-            self._new.append(storage_key)
+        if key not in self._written:
+            self._new.append(key)
         if self._listings:
-            self._keep_for_listings(storage_key)
-        self._written[storage_key] = value_bytes
+            self._keep_for_listings(key)
+        self._written[key] = value_bytes
         # A cached value would hide the raw bytes from later reads.
-        self._values.pop(storage_key, None)
+        self._values.pop(key, None)
 
     def raw(self, key: bytes) -> bytes | None:
         """Return the bytes under `key`."""
-        written_entry = self._written.get(key, _NOTHING)
-        if written_entry is _NOTHING:
+        entry = self._written.get(key, _NOTHING)
+        if entry is _NOTHING:
             return self.reader.get(key)
-        return self._bytes(key, written_entry)
+        return self._bytes(key, entry)
 
-    def _bytes(self, storage_key: bytes, written_entry: bytes | EncodeValue | None) -> bytes | None:
-        return (
-            written_entry
-            if written_entry is None or isinstance(written_entry, bytes)
-            else written_entry(self._values[storage_key])
-        )
+    def _bytes(self, key: bytes, entry: bytes | EncodeValue | None) -> bytes | None:
+        return entry if entry is None or isinstance(entry, bytes) else entry(self._values[key])
 
     def keys(self, prefix: bytes, start: bytes = b"") -> Iterator[bytes]:
         """Yield the keys present now that begin with `prefix` and come after `start`, ascending.
@@ -201,38 +197,34 @@ class Overlay:
         """
         self._listed += 1
         listing_number = self._listed
-        replaced_entries = self._listings[listing_number] = {}
+        replaced = self._listings[listing_number] = {}
         try:
-            own_keys = self._own_keys(prefix, start, replaced_entries)
+            own_keys = self._own_keys(prefix, start, replaced)
             first_key = next(own_keys, None)
             if first_key is None:  # the usual case: the block wrote nothing there
                 yield from self.reader.keys(prefix, start)
                 return
             last_key = None
-            for listed_key in merge(self.reader.keys(prefix, start), chain((first_key,), own_keys)):
-                if listed_key != last_key and self._entry(listed_key, replaced_entries) is not None:
-                    yield listed_key
-                last_key = listed_key
+            for key in merge(self.reader.keys(prefix, start), chain((first_key,), own_keys)):
+                if key != last_key and self._entry(key, replaced) is not None:
+                    yield key
+                last_key = key
         finally:
             self._listings.pop(listing_number, None)
 
-    def _own_keys(self, prefix: bytes, start: bytes, replaced_entries: Mapping[bytes, Any]) -> Iterator[bytes]:
-        return (
-            written_key
-            for written_key in self._keys.under(prefix, start)
-            if self._entry(written_key, replaced_entries) is not _NOTHING
-        )
+    def _own_keys(self, prefix: bytes, start: bytes, replaced: Mapping[bytes, Any]) -> Iterator[bytes]:
+        return (key for key in self._keys.under(prefix, start) if self._entry(key, replaced) is not _NOTHING)
 
-    def _entry(self, written_key: bytes, replaced_entries: Mapping[bytes, Any]) -> Any:
+    def _entry(self, key: bytes, replaced: Mapping[bytes, Any]) -> Any:
         """Return the entry written under a key when a listing began, `_NOTHING` if there was none, or it was undone."""
-        if written_key in replaced_entries:
-            return replaced_entries[written_key]
-        return self._written.get(written_key, _NOTHING)
+        if key in replaced:
+            return replaced[key]
+        return self._written.get(key, _NOTHING)
 
-    def _keep_for_listings(self, written_key: bytes) -> None:
-        written_entry = self._written.get(written_key, _NOTHING)
-        for replaced_entries in self._listings.values():
-            replaced_entries.setdefault(written_key, written_entry)
+    def _keep_for_listings(self, key: bytes) -> None:
+        entry = self._written.get(key, _NOTHING)
+        for replaced in self._listings.values():
+            replaced.setdefault(key, entry)
 
     def transaction(self) -> "Transaction":
         """Return a context manager that undoes every write and event of its body if the body raises."""
@@ -247,33 +239,30 @@ class Overlay:
 
     def keys_in_layers(self) -> Iterator[bytes]:
         """Return the keys that the open layers have written, with repetitions, for the audit of a step."""
-        return (written_key for written_key, _, _ in self._journal)
+        return (key for key, _, _ in self._journal)
 
-    def leave_layer(self, layer_marks: tuple[int, int], *, undo: bool) -> None:
+    def leave_layer(self, marks: tuple[int, int], *, undo: bool) -> None:
         """End a layer. Undo its writes and events if `undo` is True."""
         if undo:
-            self._undo(layer_marks[0])
+            self._undo(marks[0])
             # A failed call must leave no events either.
-            del self.events[layer_marks[1] :]
+            del self.events[marks[1] :]
         self._depth -= 1
         if not self._depth:
             self._journal.clear()
 
-    def _undo(self, journal_mark: int) -> None:
-        while len(self._journal) > journal_mark:
-            written_key, previous_write, previous_value = self._journal.pop()
+    def _undo(self, mark: int) -> None:
+        while len(self._journal) > mark:
+            key, written, previous = self._journal.pop()
             if self._listings:
-                self._keep_for_listings(written_key)
-            _put_back(self._written, written_key, previous_write)
-            _put_back(self._values, written_key, previous_value)
+                self._keep_for_listings(key)
+            _put_back(self._written, key, written)
+            _put_back(self._values, key, previous)
 
     def changes(self) -> Changes:
         """Return the writes, by ascending key."""
-        written_entries = self._written
-        return {
-            written_key: self._bytes(written_key, written_entries[written_key])
-            for written_key in sorted(written_entries)
-        }
+        written = self._written
+        return {key: self._bytes(key, written[key]) for key in sorted(written)}
 
     def release(self) -> None:
         """Drop everything after the last use, because an execution and its pallets refer to each other.
@@ -289,9 +278,9 @@ class Overlay:
 
     def changed_values(self, prefix: bytes) -> Iterator[tuple[bytes, Any]]:
         """Yield the written keys with this prefix and their current values, in order of first writing."""
-        for written_key in self._written:
-            if written_key.startswith(prefix):
-                yield written_key, self._values[written_key]
+        for key in self._written:
+            if key.startswith(prefix):
+                yield key, self._values[key]
 
 
 class Transaction:
@@ -314,8 +303,8 @@ class Transaction:
         self._overlay.leave_layer(self._marks, undo=error_type is not None)
 
 
-def _put_back(entries: dict[bytes, Any], entry_key: bytes, previous: Any) -> None:
+def _put_back(entries: dict[bytes, Any], key: bytes, previous: Any) -> None:
     if previous is _NOTHING:
-        entries.pop(entry_key, None)
+        entries.pop(key, None)
     else:
-        entries[entry_key] = previous
+        entries[key] = previous

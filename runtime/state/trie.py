@@ -27,9 +27,9 @@ class Trie:
 
     __slots__ = ("_top", "root")
 
-    def __init__(self, contents: Changes | None = None, top_node: TrieNode | None = None) -> None:
-        """Create a trie from `contents`. Keys not in `contents` keep their values below the node `top_node`."""
-        self._top = _applied(top_node, contents or {})
+    def __init__(self, contents: Changes | None = None, top: TrieNode | None = None) -> None:
+        """Create a trie from `contents`. Keys not in `contents` keep their values below the node `top`."""
+        self._top = _applied(top, contents or {})
         self.root = blake2_256(EMPTY_NODE if self._top is None else encode(self._top))
 
     def updated(self, changes: Changes) -> "Trie":
@@ -44,20 +44,20 @@ class Trie:
         # Not by `_path`, for speed: a node reads every account that a block touches here, and a transfer touches two.
         nibbles = key.hex()
         nibble_count = len(nibbles)
-        nibble_depth = 0
-        trie_node = self._top
-        while trie_node is not None:
-            partial = trie_node.partial
-            if not nibbles.startswith(partial, nibble_depth):
+        depth = 0
+        node = self._top
+        while node is not None:
+            partial = node.partial
+            if not nibbles.startswith(partial, depth):
                 return None
-            nibble_depth += len(partial)
-            if nibble_depth == nibble_count:
-                return trie_node.value
-            children = trie_node.children
+            depth += len(partial)
+            if depth == nibble_count:
+                return node.value
+            children = node.children
             if children is None:
                 return None
-            trie_node = children[_NIBBLE[nibbles[nibble_depth]]]
-            nibble_depth += 1
+            node = children[_NIBBLE[nibbles[depth]]]
+            depth += 1
         return None
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
@@ -66,21 +66,19 @@ class Trie:
         It walks only as far as the caller takes keys.
         """
         prefix_path, after_path = prefix.hex(), start.hex()
-        waiting_nodes: list[tuple[str, TrieNode]] = [] if self._top is None else [("", self._top)]
-        while waiting_nodes:
-            node_path, trie_node = waiting_nodes.pop()
-            node_path += trie_node.partial
-            if not may_lead_to(node_path, prefix_path, after_path):
+        waiting: list[tuple[str, TrieNode]] = [] if self._top is None else [("", self._top)]
+        while waiting:
+            path, node = waiting.pop()
+            path += node.partial
+            if not may_lead_to(path, prefix_path, after_path):
                 continue
-            children_below = [
-                (f"{node_path}{child_nibble:x}", child_node)
-                for child_nibble, child_node in enumerate(trie_node.children or ())
-                if child_node is not None
+            below = [
+                (f"{path}{nibble:x}", child) for nibble, child in enumerate(node.children or ()) if child is not None
             ]
             # Reversed, because the stack takes the last one first.
-            waiting_nodes += reversed(children_below)
-            if trie_node.value is not None and node_path.startswith(prefix_path) and node_path > after_path:
-                yield bytes.fromhex(node_path)
+            waiting += reversed(below)
+            if node.value is not None and path.startswith(prefix_path) and path > after_path:
+                yield bytes.fromhex(path)
 
     def prove(self, keys: Iterable[bytes]) -> list[bytes]:
         """Return the encoded nodes that prove each key's value or its absence, as `state_getReadProof` does.
@@ -88,37 +86,35 @@ class Trie:
         Sorted, without repetition. Nodes inside their parent's bytes are not listed. A value that its node holds as a
         hash is.
         """
-        passed_nodes: dict[bytes, TrieNode] = {}  # by reference: the upper ones are on every path, and are encoded once
+        passed: dict[bytes, TrieNode] = {}  # by reference: the upper ones are on every path, and are encoded once
         long_values: dict[bytes, None] = {}
-        for proved_key in keys:
-            key_path = self._path(proved_key)
-            passed_nodes.update((trie_node.reference, trie_node) for trie_node in key_path[1:] if trie_node is not None)
+        for key in keys:
+            key_path = self._path(key)
+            passed.update((node.reference, node) for node in key_path[1:] if node is not None)
             leaf_value = key_path[-1].value if key_path[-1] is not None else None
             if leaf_value is not None and is_hashed(leaf_value):
                 long_values[leaf_value] = None
         top_bytes = EMPTY_NODE if self._top is None else encode(self._top)
         # A node of under 32 bytes is part of its parent's bytes and needs no entry.
-        nodes_below = (
-            encode(trie_node) for reference, trie_node in passed_nodes.items() if reference[0] == _HASH_PREFIX
-        )
-        return sorted({top_bytes, *nodes_below, *long_values})
+        below = (encode(node) for reference, node in passed.items() if reference[0] == _HASH_PREFIX)
+        return sorted({top_bytes, *below, *long_values})
 
-    def _path(self, storage_key: bytes) -> list[TrieNode | None]:
+    def _path(self, key: bytes) -> list[TrieNode | None]:
         """Return the nodes from the top towards a key. The last one is the key's node, or None if there is none."""
-        nibbles = storage_key.hex()
-        nibble_depth = 0
-        trie_node = self._top
-        passed_nodes: list[TrieNode | None] = []
-        while trie_node is not None:
-            passed_nodes.append(trie_node)
-            nibble_depth += len(trie_node.partial)
-            if not nibbles.startswith(trie_node.partial, nibble_depth - len(trie_node.partial)):
+        nibbles = key.hex()
+        depth = 0
+        node = self._top
+        passed: list[TrieNode | None] = []
+        while node is not None:
+            passed.append(node)
+            depth += len(node.partial)
+            if not nibbles.startswith(node.partial, depth - len(node.partial)):
                 break
-            if nibble_depth == len(nibbles):
-                return passed_nodes
-            trie_node = None if trie_node.children is None else trie_node.children[_NIBBLE[nibbles[nibble_depth]]]
-            nibble_depth += 1
-        return [*passed_nodes, None]
+            if depth == len(nibbles):
+                return passed
+            node = None if node.children is None else node.children[_NIBBLE[nibbles[depth]]]
+            depth += 1
+        return [*passed, None]
 
 
 _HASH_PREFIX = 32 << 2  # the first byte of a reference to a hash: its SCALE length
@@ -137,83 +133,77 @@ class _Batch:
         self.values = [value for _, value in ordered_changes]
 
 
-def _applied(top_node: TrieNode | None, changes: Changes) -> TrieNode | None:
+def _applied(top: TrieNode | None, changes: Changes) -> TrieNode | None:
     if not changes:
-        return top_node
-    change_batch = _Batch(changes)
-    return _update(top_node, change_batch, 0, len(change_batch.paths), 0)
+        return top
+    batch = _Batch(changes)
+    return _update(top, batch, 0, len(batch.paths), 0)
 
 
 def _update(  # deterministic: no deeper than two nibbles for each byte of the longest key
-    trie_node: TrieNode | None, change_batch: _Batch, batch_start: int, batch_end: int, nibble_depth: int
+    node: TrieNode | None, batch: _Batch, start: int, end: int, depth: int
 ) -> TrieNode | None:
-    """Return the subtree at `nibble_depth` after the changes `batch_start` to `batch_end`, one at least, all below it.
+    """Return the subtree at `depth` after the changes `start` to `end`, one at least, all below it.
 
     The recursion is as deep as the trie, at most two levels for each byte of the longest key.
     """
-    first_path, last_path = change_batch.paths[batch_start], change_batch.paths[batch_end - 1]
-    if batch_end - batch_start == 1 and (
-        trie_node is None or (trie_node.children is None and first_path[nibble_depth:] == trie_node.partial)
-    ):
-        value = change_batch.values[batch_start]
-        return None if value is None else TrieNode(first_path[nibble_depth:], value, None)
-    partial_key, value, children = _opened(trie_node, first_path, last_path, nibble_depth)
-    nibble_depth += len(partial_key)
-    if len(first_path) == nibble_depth:
-        value = change_batch.values[batch_start]
-        batch_start += 1
-    while batch_start < batch_end:
-        child_digit, group_end = change_batch.paths[batch_start][nibble_depth], batch_start + 1
-        while group_end < batch_end and change_batch.paths[group_end][nibble_depth] == child_digit:
+    first_path, last_path = batch.paths[start], batch.paths[end - 1]
+    if end - start == 1 and (node is None or (node.children is None and first_path[depth:] == node.partial)):
+        value = batch.values[start]
+        return None if value is None else TrieNode(first_path[depth:], value, None)
+    partial, value, children = _opened(node, first_path, last_path, depth)
+    depth += len(partial)
+    if len(first_path) == depth:
+        value = batch.values[start]
+        start += 1
+    while start < end:
+        child_digit, group_end = batch.paths[start][depth], start + 1
+        while group_end < end and batch.paths[group_end][depth] == child_digit:
             group_end += 1
-        child_nibble = _NIBBLE[child_digit]
-        children[child_nibble] = _update(children[child_nibble], change_batch, batch_start, group_end, nibble_depth + 1)
-        batch_start = group_end
-    return _closed(partial_key, value, children)
+        nibble = _NIBBLE[child_digit]
+        children[nibble] = _update(children[nibble], batch, start, group_end, depth + 1)
+        start = group_end
+    return _closed(partial, value, children)
 
 
 def _opened(
-    trie_node: TrieNode | None, first_path: str, last_path: str, nibble_depth: int
+    node: TrieNode | None, first_path: str, last_path: str, depth: int
 ) -> tuple[str, bytes | None, list[TrieNode | None]]:
     """Return partial key, value and children of a node above all changes from `first_path` to `last_path`.
 
     If the changes diverge from the node's partial key, that is a new branch with the shortened node as its only child.
     """
-    if trie_node is None:
+    if node is None:
         return (
-            first_path[nibble_depth : nibble_depth + _common(first_path, last_path, nibble_depth)],
+            first_path[depth : depth + _common(first_path, last_path, depth)],
             None,
             list(NO_CHILDREN),
         )
-    partial_key = trie_node.partial
-    if first_path.startswith(partial_key, nibble_depth) and last_path.startswith(partial_key, nibble_depth):
-        return partial_key, trie_node.value, list(trie_node.children or NO_CHILDREN)
-    padded_key = " " * nibble_depth + partial_key
-    shared_depth = min(_common(first_path, padded_key, nibble_depth), _common(last_path, padded_key, nibble_depth))
+    partial = node.partial
+    if first_path.startswith(partial, depth) and last_path.startswith(partial, depth):
+        return partial, node.value, list(node.children or NO_CHILDREN)
+    padded_key = " " * depth + partial
+    shared_depth = min(_common(first_path, padded_key, depth), _common(last_path, padded_key, depth))
     children = list(NO_CHILDREN)
-    children[_NIBBLE[partial_key[shared_depth]]] = TrieNode(
-        partial_key[shared_depth + 1 :], trie_node.value, trie_node.children
-    )
-    return partial_key[:shared_depth], None, children
+    children[_NIBBLE[partial[shared_depth]]] = TrieNode(partial[shared_depth + 1 :], node.value, node.children)
+    return partial[:shared_depth], None, children
 
 
-def _closed(partial_key: str, value: bytes | None, children: list[TrieNode | None]) -> TrieNode | None:
+def _closed(partial: str, value: bytes | None, children: list[TrieNode | None]) -> TrieNode | None:
     """Return the node in its only form: a leaf if it has no children, and no branch of one child and no value."""
-    child_count = len(children) - children.count(None)
-    if child_count == 0:
-        return None if value is None else TrieNode(partial_key, value, None)
-    if child_count == 1 and value is None:
-        child_nibble, only_child = next(
-            (child_nibble, only_child) for child_nibble, only_child in enumerate(children) if only_child is not None
-        )
-        return TrieNode(partial_key + f"{child_nibble:x}" + only_child.partial, only_child.value, only_child.children)
-    return TrieNode(partial_key, value, tuple(children))
+    count = len(children) - children.count(None)
+    if count == 0:
+        return None if value is None else TrieNode(partial, value, None)
+    if count == 1 and value is None:
+        nibble, child = next((nibble, child) for nibble, child in enumerate(children) if child is not None)
+        return TrieNode(partial + f"{nibble:x}" + child.partial, child.value, child.children)
+    return TrieNode(partial, value, tuple(children))
 
 
-def _common(left_path: str, right_path: str, start_position: int) -> int:
-    """Return the number of equal digits from `start_position` on."""
-    shorter_length = min(len(left_path), len(right_path))
-    position = start_position
-    while position < shorter_length and left_path[position] == right_path[position]:
+def _common(left: str, right: str, start: int) -> int:
+    """Return the number of equal digits from `start` on."""
+    shorter_length = min(len(left), len(right))
+    position = start
+    while position < shorter_length and left[position] == right[position]:
         position += 1
-    return position - start_position
+    return position - start

@@ -49,17 +49,17 @@ class TrieNode:
             self.reference = bytes((len(encoded) << 2,)) + encoded
 
 
-def encode(trie_node: TrieNode) -> bytes:
+def encode(node: TrieNode) -> bytes:
     """Return a node's bytes: header and partial key, bitmap of the children, value, references of the children."""
-    value = trie_node.value
-    partial_key = trie_node.partial
-    children = trie_node.children
-    even_nibbles = partial_key if len(partial_key) % 2 == 0 else "0" + partial_key
-    header_bytes = _HEADER_BYTES[_kind(value, children)][len(partial_key)] + bytes.fromhex(even_nibbles)
+    value = node.value
+    partial = node.partial
+    children = node.children
+    even_nibbles = partial if len(partial) % 2 == 0 else "0" + partial
+    header = _HEADER_BYTES[_kind(value, children)][len(partial)] + bytes.fromhex(even_nibbles)
     if children is None:
-        return header_bytes + _encode_value(value)
+        return header + _encode_value(value)
     child_bitmap = sum(compress(_BITS, children)).to_bytes(2, "little")
-    return b"".join((header_bytes, child_bitmap, _encode_value(value), *map(_REFERENCE, filter(None, children))))
+    return b"".join((header, child_bitmap, _encode_value(value), *map(_REFERENCE, filter(None, children))))
 
 
 def is_hashed(value: bytes) -> bool:
@@ -86,11 +86,11 @@ def _header(first_byte: int, length_bits: int, nibble_count: int) -> bytes:
 
     A longer one sets all these bits, and continues in bytes of 255 and a last smaller one.
     """
-    greatest_short = (1 << length_bits) - 1
-    if nibble_count < greatest_short:
+    greatest = (1 << length_bits) - 1
+    if nibble_count < greatest:
         return bytes((first_byte | nibble_count,))
-    full_bytes, remainder = divmod(nibble_count - greatest_short, 255)
-    return bytes((first_byte | greatest_short,)) + b"\xff" * full_bytes + bytes((remainder,))
+    full_bytes, remainder = divmod(nibble_count - greatest, 255)
+    return bytes((first_byte | greatest,)) + b"\xff" * full_bytes + bytes((remainder,))
 
 
 _HEADER_BYTES = tuple(
@@ -100,8 +100,6 @@ _BITS = tuple(1 << nibble for nibble in range(CHILDREN))
 _REFERENCE = attrgetter("reference")
 
 
-def may_lead_to(node_path: str, key_prefix: str, after_path: str) -> bool:
+def may_lead_to(path: str, key_prefix: str, after_path: str) -> bool:
     """Return True if a key below a path can have the prefix and come after `after_path`. All are hexadecimal digits."""
-    return (node_path.startswith(key_prefix) or key_prefix.startswith(node_path)) and node_path >= after_path[
-        : len(node_path)
-    ]
+    return (path.startswith(key_prefix) or key_prefix.startswith(path)) and path >= after_path[: len(path)]

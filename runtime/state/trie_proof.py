@@ -45,10 +45,10 @@ class ProvedState:
     Nodes are decoded when an answer needs them, so one proof may serve many queries.
     """
 
-    def __init__(self, state_root: bytes, proof_nodes: Iterable[bytes]) -> None:
+    def __init__(self, state_root: bytes, proof: Iterable[bytes]) -> None:
         """Index the proof's nodes. Raise InvalidProof if it is too long."""
         self._root = state_root
-        self._nodes = _by_hash(proof_nodes)
+        self._nodes = _by_hash(proof)
         self._known: dict[bytes, _Decoded] = {}
 
     def get(self, key: bytes, /) -> bytes | None:
@@ -62,61 +62,61 @@ class ProvedState:
         if encoded == EMPTY_NODE:
             return None
         nibbles = key.hex()
-        nibble_depth = 0
+        depth = 0
         while True:
-            decoded_node = self._node(encoded)
-            if not nibbles.startswith(decoded_node.partial, nibble_depth):
+            node = self._node(encoded)
+            if not nibbles.startswith(node.partial, depth):
                 return None
-            nibble_depth += len(decoded_node.partial)
-            if nibble_depth == len(nibbles):
-                return _value(self._nodes, decoded_node)
-            child_reference = decoded_node.children[int(nibbles[nibble_depth], 16)] if decoded_node.children else None
-            if child_reference is None:
+            depth += len(node.partial)
+            if depth == len(nibbles):
+                return _value(self._nodes, node)
+            reference = node.children[int(nibbles[depth], 16)] if node.children else None
+            if reference is None:
                 return None
-            encoded = self._encoding(child_reference)
-            nibble_depth += 1
+            encoded = self._encoding(reference)
+            depth += 1
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """Yield the keys that begin with `prefix` and come after `start`, ascending, none left out."""
         prefix_path, after_path = prefix.hex(), start.hex()
-        waiting_references: list[tuple[str, bytes]] = [("", self._root)]
-        while waiting_references:
-            node_path, reference = waiting_references.pop()
-            if not may_lead_to(node_path, prefix_path, after_path):
+        waiting: list[tuple[str, bytes]] = [("", self._root)]
+        while waiting:
+            path, reference = waiting.pop()
+            if not may_lead_to(path, prefix_path, after_path):
                 continue
             encoded = self._encoding(reference)
             if encoded == EMPTY_NODE:
                 return
-            decoded_node = self._node(encoded)
-            node_path += decoded_node.partial
-            if not may_lead_to(node_path, prefix_path, after_path):
+            node = self._node(encoded)
+            path += node.partial
+            if not may_lead_to(path, prefix_path, after_path):
                 continue
-            children_below = [
-                (f"{node_path}{child_nibble:x}", child_reference)
-                for child_nibble, child_reference in enumerate(decoded_node.children)
+            below = [
+                (f"{path}{nibble:x}", child_reference)
+                for nibble, child_reference in enumerate(node.children)
                 if child_reference is not None
             ]
             # Reversed, because the stack takes the last one first.
-            waiting_references += reversed(children_below)
-            if decoded_node.value is not None and node_path.startswith(prefix_path) and node_path > after_path:
-                yield _whole_bytes(node_path)
+            waiting += reversed(below)
+            if node.value is not None and path.startswith(prefix_path) and path > after_path:
+                yield _whole_bytes(path)
 
     def _encoding(self, reference: bytes) -> bytes:
         return reference if len(reference) < HASH_BYTES else _find_long(self._nodes, reference, self._root)
 
     def _node(self, encoded: bytes) -> _Decoded:
-        decoded_node = self._known.get(encoded)
-        if decoded_node is None:
-            decoded_node = self._known[encoded] = _decode(encoded)
-        return decoded_node
+        node = self._known.get(encoded)
+        if node is None:
+            node = self._known[encoded] = _decode(encoded)
+        return node
 
 
-def verify_proof(state_root: bytes, proof_nodes: Iterable[bytes], storage_key: bytes) -> bytes | None:
-    """Return the value of `storage_key` under the state root, None if the proof shows that there is none.
+def verify_proof(state_root: bytes, proof: Iterable[bytes], key: bytes) -> bytes | None:
+    """Return the value of `key` under the state root, None if the proof shows that there is none.
 
     Raise InvalidProof if it shows neither.
     """
-    return ProvedState(state_root, proof_nodes).get(storage_key)
+    return ProvedState(state_root, proof).get(key)
 
 
 def _whole_bytes(key_digits: str) -> bytes:
@@ -125,37 +125,37 @@ def _whole_bytes(key_digits: str) -> bytes:
     return bytes.fromhex(key_digits)
 
 
-def _by_hash(proof_nodes: Iterable[bytes]) -> dict[bytes, bytes]:
-    nodes_by_hash: dict[bytes, bytes] = {}
-    byte_count = 0
-    for node_count, node_bytes in enumerate(proof_nodes, start=1):
-        byte_count += len(node_bytes)
+def _by_hash(proof: Iterable[bytes]) -> dict[bytes, bytes]:
+    nodes: dict[bytes, bytes] = {}
+    count = 0
+    for node_count, node_bytes in enumerate(proof, start=1):
+        count += len(node_bytes)
         # Counted while reading, because an untrusted node chooses the size of the proof.
-        if node_count > MAX_PROOF_NODES or byte_count > MAX_PROOF_BYTES:
+        if node_count > MAX_PROOF_NODES or count > MAX_PROOF_BYTES:
             raise InvalidProof(f"proof above {MAX_PROOF_NODES} nodes or {MAX_PROOF_BYTES} bytes")
         # The hash is computed here and never taken from the sender.
-        nodes_by_hash[blake2_256(node_bytes)] = node_bytes
-    return nodes_by_hash
+        nodes[blake2_256(node_bytes)] = node_bytes
+    return nodes
 
 
-def _find(nodes_by_hash: dict[bytes, bytes], node_hash: bytes) -> bytes:
-    if node_hash not in nodes_by_hash:
+def _find(nodes: dict[bytes, bytes], node_hash: bytes) -> bytes:
+    if node_hash not in nodes:
         raise InvalidProof(f"incomplete proof: no entry with the hash {node_hash.hex()}")
-    return nodes_by_hash[node_hash]
+    return nodes[node_hash]
 
 
-def _find_long(nodes_by_hash: dict[bytes, bytes], node_hash: bytes, state_root: bytes) -> bytes:
-    found_node = _find(nodes_by_hash, node_hash)
+def _find_long(nodes: dict[bytes, bytes], node_hash: bytes, state_root: bytes) -> bytes:
+    found_node = _find(nodes, node_hash)
     # A small node stands inside its parent: outside it would be a second form of one trie.
     if len(found_node) < HASH_BYTES and node_hash != state_root:
         raise InvalidProof("node below 32 bytes outside its parent")
     return found_node
 
 
-def _value(nodes_by_hash: dict[bytes, bytes], decoded_node: _Decoded) -> bytes | None:
-    if decoded_node.value is None or not decoded_node.value_is_hash:
-        return decoded_node.value
-    hashed_value = _find(nodes_by_hash, decoded_node.value)
+def _value(nodes: dict[bytes, bytes], node: _Decoded) -> bytes | None:
+    if node.value is None or not node.value_is_hash:
+        return node.value
+    hashed_value = _find(nodes, node.value)
     if not is_hashed(hashed_value):
         raise InvalidProof("value of at most 32 bytes outside its node")
     return hashed_value
@@ -163,23 +163,21 @@ def _value(nodes_by_hash: dict[bytes, bytes], decoded_node: _Decoded) -> bytes |
 
 def _decode(node_bytes: bytes) -> _Decoded:
     """Return the parts of an encoded node. Raise InvalidProof unless it is the only encoding of a possible node."""
-    node_cursor = _Cursor(node_bytes)
-    node_kind, nibble_count = _read_header(node_cursor)
-    partial_key = _read_partial(node_cursor, nibble_count)
-    is_leaf = node_kind in (_LEAF_INLINE, _LEAF_HASHED)
-    child_bitmap = 0 if is_leaf else int.from_bytes(node_cursor.take(2), "little")
-    value = _read_value(node_cursor, node_kind)
+    cursor = _Cursor(node_bytes)
+    kind, nibble_count = _read_header(cursor)
+    partial = _read_partial(cursor, nibble_count)
+    is_leaf = kind in (_LEAF_INLINE, _LEAF_HASHED)
+    child_bitmap = 0 if is_leaf else int.from_bytes(cursor.take(2), "little")
+    value = _read_value(cursor, kind)
     children: list[bytes | None] = []
     if not is_leaf:
-        children = [
-            _read_child(node_cursor) if child_bitmap >> child_nibble & 1 else None for child_nibble in range(CHILDREN)
-        ]
-    node_cursor.finish()
+        children = [_read_child(cursor) if child_bitmap >> nibble & 1 else None for nibble in range(CHILDREN)]
+    cursor.finish()
     children_min = 1 if value is not None else 2
     # A trie has one form for its contents, which never contains a branch with a single child and no value.
     if not is_leaf and child_bitmap.bit_count() < children_min:
         raise InvalidProof("trie branch with too few children")
-    return _Decoded(partial_key, value, node_kind in (_LEAF_HASHED, _BRANCH_HASHED), children)
+    return _Decoded(partial, value, kind in (_LEAF_HASHED, _BRANCH_HASHED), children)
 
 
 class _Cursor:
@@ -191,11 +189,11 @@ class _Cursor:
         self.data = node_bytes
         self.position = 0
 
-    def take(self, byte_count: int) -> bytes:
-        taken_bytes = self.data[self.position : self.position + byte_count]
-        if len(taken_bytes) != byte_count:
+    def take(self, count: int) -> bytes:
+        taken_bytes = self.data[self.position : self.position + count]
+        if len(taken_bytes) != count:
             raise InvalidProof("truncated trie node")
-        self.position += byte_count
+        self.position += count
         return taken_bytes
 
     def finish(self) -> None:
@@ -203,21 +201,21 @@ class _Cursor:
             raise InvalidProof("bytes after the end of a trie node")
 
 
-def _read_header(node_cursor: _Cursor) -> tuple[int, int]:
+def _read_header(cursor: _Cursor) -> tuple[int, int]:
     """Return the kind of the node (an index of HEADERS) and the number of nibbles in its partial key."""
-    first_byte = node_cursor.take(1)[0]
-    for node_kind, (kind_marker, length_bits) in enumerate(HEADERS):
-        if first_byte >> length_bits == kind_marker >> length_bits:
-            return node_kind, _read_length(node_cursor, first_byte, length_bits)
+    first_byte = cursor.take(1)[0]
+    for kind, (marker, length_bits) in enumerate(HEADERS):
+        if first_byte >> length_bits == marker >> length_bits:
+            return kind, _read_length(cursor, first_byte, length_bits)
     raise InvalidProof("not a trie node")
 
 
-def _read_length(node_cursor: _Cursor, first_byte: int, length_bits: int) -> int:
-    greatest_short = (1 << length_bits) - 1
-    nibble_count = first_byte & greatest_short
-    next_byte = 255 if nibble_count == greatest_short else 0
+def _read_length(cursor: _Cursor, first_byte: int, length_bits: int) -> int:
+    greatest = (1 << length_bits) - 1
+    nibble_count = first_byte & greatest
+    next_byte = 255 if nibble_count == greatest else 0
     while next_byte == 255:
-        next_byte = node_cursor.take(1)[0]
+        next_byte = cursor.take(1)[0]
         nibble_count += next_byte
         # Inside the loop, so that a crafted length ends after a few bytes.
         if nibble_count > MAX_PARTIAL_NIBBLES:
@@ -225,8 +223,8 @@ def _read_length(node_cursor: _Cursor, first_byte: int, length_bits: int) -> int
     return nibble_count
 
 
-def _read_partial(node_cursor: _Cursor, nibble_count: int) -> str:
-    hex_digits = node_cursor.take((nibble_count + 1) // 2).hex()
+def _read_partial(cursor: _Cursor, nibble_count: int) -> str:
+    hex_digits = cursor.take((nibble_count + 1) // 2).hex()
     if nibble_count % 2 == 1:
         if hex_digits[0] != "0":
             raise InvalidProof("partial key with nonzero padding")
@@ -234,21 +232,21 @@ def _read_partial(node_cursor: _Cursor, nibble_count: int) -> str:
     return hex_digits
 
 
-def _read_value(node_cursor: _Cursor, node_kind: int) -> bytes | None:
-    if node_kind == _BRANCH_EMPTY:
+def _read_value(cursor: _Cursor, kind: int) -> bytes | None:
+    if kind == _BRANCH_EMPTY:
         return None
-    if node_kind in (_LEAF_HASHED, _BRANCH_HASHED):
-        return node_cursor.take(HASH_BYTES)
-    return node_cursor.take(_read_short_length(node_cursor, MAX_INLINE_VALUE_BYTES))
+    if kind in (_LEAF_HASHED, _BRANCH_HASHED):
+        return cursor.take(HASH_BYTES)
+    return cursor.take(_read_short_length(cursor, MAX_INLINE_VALUE_BYTES))
 
 
-def _read_child(node_cursor: _Cursor) -> bytes:
-    return node_cursor.take(_read_short_length(node_cursor, HASH_BYTES))
+def _read_child(cursor: _Cursor) -> bytes:
+    return cursor.take(_read_short_length(cursor, HASH_BYTES))
 
 
-def _read_short_length(node_cursor: _Cursor, length_limit: int) -> int:
+def _read_short_length(cursor: _Cursor, limit: int) -> int:
     """Read a SCALE compact integer of one byte."""
-    length_byte = node_cursor.take(1)[0]
-    if length_byte & 3 or length_byte >> 2 > length_limit:
+    length_byte = cursor.take(1)[0]
+    if length_byte & 3 or length_byte >> 2 > limit:
         raise InvalidProof("invalid length of a trie node's value or child")
     return length_byte >> 2

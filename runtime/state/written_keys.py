@@ -44,17 +44,15 @@ class WrittenKeys:
 
     def under(self, prefix: bytes, start: bytes) -> Iterator[bytes]:
         """Yield the keys that begin with `prefix` and come after `start`, ascending. Keys may be noted meanwhile."""
-        ordered_keys = self._ordered(prefix)
-        key_index = bisect_left(ordered_keys, max(prefix, start))
-        while key_index < len(ordered_keys):
-            written_key = ordered_keys[key_index]
-            if not written_key.startswith(prefix):
+        ordered = self._ordered(prefix)
+        index = bisect_left(ordered, max(prefix, start))
+        while index < len(ordered):
+            key = ordered[index]
+            if not key.startswith(prefix):
                 return
-            if written_key > start:
-                yield written_key
-            key_index = bisect_right(
-                ordered_keys, written_key, key_index
-            )  # skips repetitions, and keys inserted before it meanwhile
+            if key > start:
+                yield key
+            index = bisect_right(ordered, key, index)  # skips repetitions, and keys inserted before it meanwhile
 
     def clear(self) -> None:
         """Drop all keys."""
@@ -62,14 +60,14 @@ class WrittenKeys:
         self._by_item.clear()
 
     def _ordered(self, prefix: bytes) -> list[bytes]:
-        for written_key in self.noted:
-            item_prefix = written_key[:ITEM_PREFIX_BYTES]
-            item_keys = self._by_item.get(item_prefix)
-            if item_keys is None:
-                item_keys = self._by_item[item_prefix] = _ItemKeys()
-            item_keys.new.append(written_key)
+        for key in self.noted:
+            item_prefix = key[:ITEM_PREFIX_BYTES]
+            keys = self._by_item.get(item_prefix)
+            if keys is None:
+                keys = self._by_item[item_prefix] = _ItemKeys()
+            keys.new.append(key)
         self.noted.clear()
         if len(prefix) < ITEM_PREFIX_BYTES:  # of a pallet, or of all: no hook lists that
-            return sorted(written_key for item_keys in self._by_item.values() for written_key in item_keys.in_order())
-        listed_item = self._by_item.get(prefix[:ITEM_PREFIX_BYTES])
-        return listed_item.in_order() if listed_item is not None else []
+            return sorted(key for keys in self._by_item.values() for key in keys.in_order())
+        listed = self._by_item.get(prefix[:ITEM_PREFIX_BYTES])
+        return listed.in_order() if listed is not None else []

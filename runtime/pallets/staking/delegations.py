@@ -92,19 +92,19 @@ class Departed:
     dust: int
 
 
-def post(pool: Pool, reward_grains: int, era_number: int) -> tuple[Pool, EraPosting | None, int]:
+def post(pool: Pool, reward_grains: int, era: int) -> tuple[Pool, EraPosting | None, int]:
     """Pay an ended era's reward to a pool's shares.
 
     Return the pool, the posting to keep if there is one, and the reward that no share was there to earn.
     """
-    joined_shares = pool.joined if pool.joined_era == era_number else 0
+    joined_shares = pool.joined if pool.joined_era == era else 0
     earning_shares = pool.stake.shares - joined_shares
     if not earning_shares:
         # No share stood in the era from start to end: the caller keeps the reward in the reserve.
         return pool, None, reward_grains
     increment = reward_grains * INDEX_SCALE // earning_shares
-    rewarded_pool = replace(pool, index=pool.index + increment, owed=pool.owed + reward_grains)
-    return rewarded_pool, (EraPosting(increment, joined_shares) if joined_shares and increment else None), 0
+    posted = replace(pool, index=pool.index + increment, owed=pool.owed + reward_grains)
+    return posted, (EraPosting(increment, joined_shares) if joined_shares and increment else None), 0
 
 
 def earned(pool: Pool, position: Position, posting: EraPosting) -> int:
@@ -113,59 +113,59 @@ def earned(pool: Pool, position: Position, posting: EraPosting) -> int:
     return (full_earnings - position.joined * posting.increment) // INDEX_SCALE
 
 
-def touched(pool: Pool, position: Position, posting: EraPosting, era_number: int) -> tuple[Position, EraPosting]:
+def touched(pool: Pool, position: Position, posting: EraPosting, era: int) -> tuple[Position, EraPosting]:
     """Bring a position up to date, before any other change."""
     owed_grains = position.owed + earned(pool, position, posting)
-    joined_shares = position.joined if position.era == era_number else 0
+    joined_shares = position.joined if position.era == era else 0
     # A posting is for an ended era: shares that joined in the current one wait for its own posting.
     settled_shares = position.joined - joined_shares if posting.shares else 0
     return (
-        replace(position, joined=joined_shares, era=era_number, index=pool.index, owed=owed_grains),
+        replace(position, joined=joined_shares, era=era, index=pool.index, owed=owed_grains),
         replace(posting, shares=posting.shares - settled_shares),
     )
 
 
 def enter(
-    pool: Pool, position: Position, amount_grains: int, era_number: int, new_answer: Liability | None = None
+    pool: Pool, position: Position, amount: int, era: int, new_answer: Liability | None = None
 ) -> tuple[PoolStep, int]:
-    """Add `amount_grains` to an up-to-date position, marked if `new_answer` is given. Also return the dust.
+    """Add `amount` to an up-to-date position, marked if `new_answer` is given. Also return the dust.
 
     `new_answer` is the answer of stake that comes from another validator.
     """
-    joining = share_pool.join(pool.stake, amount_grains)
+    joining = share_pool.join(pool.stake, amount)
     # Newcomers of an earlier era earn like all others by now: they are no longer counted apart.
     new_pool = replace(
         pool,
         stake=joining.pool,
-        joined=joining.shares + (pool.joined if pool.joined_era == era_number else 0),
-        joined_era=era_number,
+        joined=joining.shares + (pool.joined if pool.joined_era == era else 0),
+        joined_era=era,
         delegators=pool.delegators + (position.shares == 0 < joining.shares),
     )
-    moved_parts = (
+    moved = (
         position.moved if new_answer is None else _with_moved(position.moved, MovedShares(joining.shares, new_answer))
     )
     new_position = replace(
         position,
         shares=position.shares + joining.shares,
         joined=position.joined + joining.shares,
-        era=era_number,
-        moved=moved_parts,
+        era=era,
+        moved=moved,
     )
     return PoolStep(new_pool, new_position), joining.dust
 
 
 def free_shares(position: Position) -> int:
     """Return the number of shares that answer for no other validator."""
-    return position.shares - sum(moved_part.shares for moved_part in position.moved)
+    return position.shares - sum(part.shares for part in position.moved)
 
 
-def depart(pool: Pool, position: Position, leaving_shares: int, era_number: int) -> Departed:
+def depart(pool: Pool, position: Position, leaving_shares: int, era: int) -> Departed:
     """Take shares out of an up-to-date position: those without an answer first, then the oldest moves."""
     departure = share_pool.leave(pool.stake, leaving_shares)
     remaining_shares, taken_parts, still_moved = leaving_shares, [], []
     for share_count, answered in (
         (free_shares(position), None),
-        *((moved_part.shares, moved_part.answer) for moved_part in position.moved),
+        *((part.shares, part.answer) for part in position.moved),
     ):
         taken_shares = min(remaining_shares, share_count)
         remaining_shares -= taken_shares
@@ -176,30 +176,30 @@ def depart(pool: Pool, position: Position, leaving_shares: int, era_number: int)
     assert not remaining_shares, "a position has the shares that leave it"
     # Each part is rounded down on its own: stake with an answer gets no more than its own shares are worth.
     part_amounts = tuple((answered, share_pool.worth(pool.stake, part_shares)) for answered, part_shares in taken_parts)
-    dust_grains = departure.dust + departure.amount - sum(part_amount for _, part_amount in part_amounts)
+    dust = departure.dust + departure.amount - sum(amount for _, amount in part_amounts)
     standing = _without(
-        replace(pool, stake=departure.pool), replace(position, moved=tuple(still_moved)), leaving_shares, era_number
+        replace(pool, stake=departure.pool), replace(position, moved=tuple(still_moved)), leaving_shares, era
     )
-    return Departed(standing.pool, standing.position, part_amounts, dust_grains)
+    return Departed(standing.pool, standing.position, part_amounts, dust)
 
 
-def charge(pool: Pool, position: Position, move_index: int, factors: Factors, era_number: int) -> Departed:
+def charge(pool: Pool, position: Position, move_index: int, factors: Factors, era: int) -> Departed:
     """Charge the shares of one move with the slashes of its old validator since they were last charged."""
-    moved_part = position.moved[move_index]
-    kept_shares = left_of(moved_part.shares, moved_part.answer, factors)
-    departure = share_pool.leave(pool.stake, moved_part.shares - kept_shares)
-    charged_part = (MovedShares(kept_shares, replace(moved_part.answer, borne=factors)),) if kept_shares else ()
-    moved_parts = (*position.moved[:move_index], *charged_part, *position.moved[move_index + 1 :])
+    part = position.moved[move_index]
+    kept_shares = left_of(part.shares, part.answer, factors)
+    departure = share_pool.leave(pool.stake, part.shares - kept_shares)
+    charged_part = (MovedShares(kept_shares, replace(part.answer, borne=factors)),) if kept_shares else ()
+    moved = (*position.moved[:move_index], *charged_part, *position.moved[move_index + 1 :])
     standing = _without(
         replace(pool, stake=departure.pool),
-        replace(position, moved=moved_parts),
-        moved_part.shares - kept_shares,
-        era_number,
+        replace(position, moved=moved),
+        part.shares - kept_shares,
+        era,
     )
     return Departed(
         standing.pool,
         standing.position,
-        ((moved_part.answer, departure.amount),) if departure.amount else (),
+        ((part.answer, departure.amount),) if departure.amount else (),
         departure.dust,
     )
 
@@ -211,22 +211,22 @@ def pay(pool: Pool, position: Position) -> tuple[PoolStep, int]:
     return PoolStep(replace(pool, owed=pool.owed - paid_grains), replace(position, owed=0)), paid_grains
 
 
-def _with_moved(moved_parts: tuple[MovedShares, ...], added_part: MovedShares) -> tuple[MovedShares, ...]:
-    same_answer = [moved_part for moved_part in moved_parts if moved_part.answer == added_part.answer]
-    other_parts = tuple(moved_part for moved_part in moved_parts if moved_part.answer != added_part.answer)
+def _with_moved(moved: tuple[MovedShares, ...], added_part: MovedShares) -> tuple[MovedShares, ...]:
+    same_answer = [part for part in moved if part.answer == added_part.answer]
+    other_parts = tuple(part for part in moved if part.answer != added_part.answer)
     assert len(other_parts) < MOVED_MAX, "the caller checks the limit of moved shares"
     return (
         *other_parts,
-        MovedShares(added_part.shares + sum(moved_part.shares for moved_part in same_answer), added_part.answer),
+        MovedShares(added_part.shares + sum(part.shares for part in same_answer), added_part.answer),
     )
 
 
-def _without(pool: Pool, position: Position, left_shares: int, era_number: int) -> PoolStep:
+def _without(pool: Pool, position: Position, left_shares: int, era: int) -> PoolStep:
     """Remove shares that have left the pool's stake. The newest go first, because they earn nothing yet."""
     # The newest shares first, because older ones already earn in this era.
     unearned = min(left_shares, position.joined)
     remaining = position.shares - left_shares
-    unearned_in_era = unearned if pool.joined_era == era_number else 0
+    unearned_in_era = unearned if pool.joined_era == era else 0
     new_pool = replace(
         pool,
         joined=pool.joined - unearned_in_era,

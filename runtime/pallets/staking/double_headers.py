@@ -41,36 +41,29 @@ def double_proposal(
     `session_key` returns the key of an author's stash in an epoch, None if it had no seat. The headers may belong to
     two epochs, at their edge, and carry two keys of one validator.
     """
-    first_statement = _read(first_header)
-    second_statement = _read(second_header)
-    if first_statement is None or second_statement is None:
+    first = _read(first_header)
+    second = _read(second_header)
+    if first is None or second is None:
         return None
     # The same header twice is no offence.
-    if first_statement.id == second_statement.id or (first_statement.author, first_statement.slot) != (
-        second_statement.author,
-        second_statement.slot,
+    if first.id == second.id or (first.author, first.slot) != (
+        second.author,
+        second.slot,
     ):
         return None
     # Each header by the key of its own epoch, because keys change between epochs.
-    seal_keys = [
-        session_key(signed_statement.author, signed_statement.epoch)
-        for signed_statement in (first_statement, second_statement)
-    ]
-    for known_key, statement in zip(seal_keys, (first_statement, second_statement), strict=True):
+    seal_keys = [session_key(signed_statement.author, signed_statement.epoch) for signed_statement in (first, second)]
+    for known_key, statement in zip(seal_keys, (first, second), strict=True):
         if known_key is None or not _is_sealed_by(known_key, statement, genesis_hash):
             return None
-    return ProvenDoubleHeader(
-        first_statement.author, first_statement.slot, max(first_statement.epoch, second_statement.epoch)
-    )
+    return ProvenDoubleHeader(first.author, first.slot, max(first.epoch, second.epoch))
 
 
 def named_epochs(first_header: bytes, second_header: bytes) -> tuple[int, ...]:
     """Return the epochs of two encoded headers, () if one of them is malformed or without a slot."""
-    first_statement = _read(first_header)
-    second_statement = _read(second_header)
-    return (
-        () if first_statement is None or second_statement is None else (first_statement.epoch, second_statement.epoch)
-    )
+    first = _read(first_header)
+    second = _read(second_header)
+    return () if first is None or second is None else (first.epoch, second.epoch)
 
 
 def _read(header_bytes: bytes) -> _Statement | None:
@@ -84,9 +77,9 @@ def _read(header_bytes: bytes) -> _Statement | None:
     return _Statement(block_id(header), author, pre_digest.slot, pre_digest.epoch, header)
 
 
-def _is_sealed_by(public_key: bytes, statement: _Statement, genesis_hash: bytes) -> bool:
+def _is_sealed_by(key: bytes, statement: _Statement, genesis_hash: bytes) -> bool:
     try:
         _, signature = split_seal(statement.header.digest)
     except DecodeError:
         return False
-    return verify_ed25519(public_key, seal_payload(genesis_hash, statement.header), signature)
+    return verify_ed25519(key, seal_payload(genesis_hash, statement.header), signature)

@@ -61,14 +61,14 @@ def proven(
     """Return the offence that evidence proves, None if it proves none. `validators` returns the set of an epoch."""
     if isinstance(evidence, DoubleHeader):
         return _two_headers(evidence, genesis_hash, validators)
-    epoch_number = evidence.first.epoch
+    epoch = evidence.first.epoch
     offender = next(
-        (set_member.stash for set_member in validators(epoch_number) if set_member.session_key == evidence.accused),
+        (seat.stash for seat in validators(epoch) if seat.session_key == evidence.accused),
         None,
     )
     if offender is None or not are_signed(evidence, genesis_hash, verify_ed25519):
         return None
-    return ProvenOffence(offender, _kind_of(evidence), evidence.first.round, epoch_number)
+    return ProvenOffence(offender, _kind_of(evidence), evidence.first.round, epoch)
 
 
 def judging_epochs(evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> tuple[int, ...]:
@@ -81,9 +81,9 @@ def judging_epochs(evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> tu
 def _two_headers(
     evidence: DoubleHeader, genesis_hash: bytes, validators: Callable[[int], Seats]
 ) -> ProvenOffence | None:
-    def session_key(author_stash: bytes, epoch_number: int) -> bytes | None:
+    def session_key(stash: bytes, epoch: int) -> bytes | None:
         return next(
-            (set_member.session_key for set_member in validators(epoch_number) if set_member.stash == author_stash),
+            (seat.session_key for seat in validators(epoch) if seat.stash == stash),
             None,
         )
 
@@ -96,8 +96,8 @@ def _two_headers(
 
 
 def _kind_of(evidence: DoubleProposal | DoubleBallot) -> Offence:
-    first_statement, second_statement = evidence.first, evidence.second
-    if not isinstance(first_statement, Ballot) or not isinstance(second_statement, Ballot):
+    first, second = evidence.first, evidence.second
+    if not isinstance(first, Ballot) or not isinstance(second, Ballot):
         return Offence.TWO_PROPOSALS
     # Exclusive ballots of different kinds are always a finalise and a skip.
-    return Offence.TWO_BALLOTS if first_statement.kind == second_statement.kind else Offence.FINALISED_AND_SKIPPED
+    return Offence.TWO_BALLOTS if first.kind == second.kind else Offence.FINALISED_AND_SKIPPED

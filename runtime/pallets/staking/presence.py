@@ -26,42 +26,42 @@ class CertificateHead:
 _HEAD = codec(CertificateHead)
 
 
-def note(seat_ledger: SeatLedger) -> None:
+def note(stake: SeatLedger) -> None:
     """Record the author of the block, and the voters in its certificate."""
-    current_epoch = seat_ledger.beacon.epoch()
-    author_stash = find_author(seat_ledger.system.digest.get())
-    if author_stash is not None:
-        seat_ledger.note_heard(author_stash, current_epoch)
-    _note_votes(seat_ledger, current_epoch)
+    current_epoch = stake.beacon.epoch()
+    stash = find_author(stake.system.digest.get())
+    if stash is not None:
+        stake.note_heard(stash, current_epoch)
+    _note_votes(stake, current_epoch)
 
 
-def settle(seat_ledger: SeatLedger) -> None:
+def settle(stake: SeatLedger) -> None:
     """Record the presence of the last epoch's set, in an epoch's first block, before its own set is active.
 
     If finality lags, all certificates of an epoch may arrive with this very block. They count before any absence is
     judged. Votes that arrive even later belong to the previous set, and are recorded an epoch late.
     """
-    ended_epoch = seat_ledger.epoch_voters.get().epoch
-    _note_votes(seat_ledger, ended_epoch)
-    _write_down(seat_ledger, ended_epoch, seat_ledger.epoch_voters.get().bits)
+    ended_epoch = stake.epoch_voters.get().epoch
+    _note_votes(stake, ended_epoch)
+    _write_down(stake, ended_epoch, stake.epoch_voters.get().bits)
     if ended_epoch:
-        _write_down(seat_ledger, ended_epoch - 1, seat_ledger.late_voters.get())
-    seat_ledger.late_voters.set(b"")
-    seat_ledger.epoch_voters.set(Presence(seat_ledger.beacon.epoch()))
+        _write_down(stake, ended_epoch - 1, stake.late_voters.get())
+    stake.late_voters.set(b"")
+    stake.epoch_voters.set(Presence(stake.beacon.epoch()))
 
 
-def _note_votes(seat_ledger: SeatLedger, epoch_number: int) -> None:
+def _note_votes(stake: SeatLedger, epoch: int) -> None:
     """Add the votes of the block's certificate to those of its own epoch: this one, or the previous one."""
-    presence = seat_ledger.epoch_voters.get()
-    for consensus_log in consensus_logs(seat_ledger.system.digest.get()):
-        certificate_head = _head_of(consensus_log.certificate) if isinstance(consensus_log, FinalRef) else None
-        if certificate_head is None or presence.epoch != epoch_number:
+    presence = stake.epoch_voters.get()
+    for log in consensus_logs(stake.system.digest.get()):
+        head = _head_of(log.certificate) if isinstance(log, FinalRef) else None
+        if head is None or presence.epoch != epoch:
             continue
-        if certificate_head.epoch == epoch_number:
-            seat_ledger.epoch_voters.set(Presence(epoch_number, _union(presence.bits, certificate_head.signers)))
+        if head.epoch == epoch:
+            stake.epoch_voters.set(Presence(epoch, _union(presence.bits, head.signers)))
         # Bits count places in the set of the certificate's own epoch.
-        elif certificate_head.epoch + 1 == epoch_number:
-            seat_ledger.late_voters.set(_union(seat_ledger.late_voters.get(), certificate_head.signers))
+        elif head.epoch + 1 == epoch:
+            stake.late_voters.set(_union(stake.late_voters.get(), head.signers))
 
 
 def _head_of(certificate: bytes) -> CertificateHead | None:
@@ -70,24 +70,22 @@ def _head_of(certificate: bytes) -> CertificateHead | None:
     Chains without consensus, in tests and tools, have no certificates.
     """
     try:
-        certificate_head, _ = _HEAD.decode_from(certificate, 0)
+        head, _ = _HEAD.decode_from(certificate, 0)
     except DecodeError:
         return None
-    return certificate_head
+    return head
 
 
-def _write_down(seat_ledger: SeatLedger, epoch_number: int, voter_bits: bytes) -> None:
-    for seat_index, set_member in enumerate(seat_ledger.validators(epoch_number) if voter_bits else ()):
-        if _has(voter_bits, seat_index):
-            seat_ledger.note_heard(set_member.stash, epoch_number)
+def _write_down(stake: SeatLedger, epoch: int, bits: bytes) -> None:
+    for index, seat in enumerate(stake.validators(epoch) if bits else ()):
+        if _has(bits, index):
+            stake.note_heard(seat.stash, epoch)
 
 
-def _has(voter_bits: bytes, seat_index: int) -> bool:
-    return seat_index // 8 < len(voter_bits) and bool(voter_bits[seat_index // 8] >> seat_index % 8 & 1)
+def _has(bits: bytes, index: int) -> bool:
+    return index // 8 < len(bits) and bool(bits[index // 8] >> index % 8 & 1)
 
 
-def _union(first_bits: bytes, second_bits: bytes) -> bytes:
-    byte_length = max(len(first_bits), len(second_bits))
-    return (int.from_bytes(first_bits, "little") | int.from_bytes(second_bits, "little")).to_bytes(
-        byte_length, "little"
-    )
+def _union(left: bytes, right: bytes) -> bytes:
+    length = max(len(left), len(right))
+    return (int.from_bytes(left, "little") | int.from_bytes(right, "little")).to_bytes(length, "little")

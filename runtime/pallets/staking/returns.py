@@ -36,28 +36,24 @@ def emitted_at_least(reserve_grains: int, divisor: int, era_count: int) -> int:
     return max(0, reserve_grains * (SCALE - remaining_part) // SCALE - divisor)
 
 
-def expected_returns(stake_ledger: StakeLedger, reserve_grains: int, era_count: int) -> tuple[ExpectedReturn, ...]:
+def expected_returns(stake: StakeLedger, reserve_grains: int, era_count: int) -> tuple[ExpectedReturn, ...]:
     """Return the expected return of each elected validator, by ascending stash, from this era on. () in the first era.
 
     Each keeps its current stake and makes the same share of all blocks as in the last era: a validator without blocks
     gets nothing.
     """
-    last_era = stake_ledger.current_era.get() - 1
+    last_era = stake.current_era.get() - 1
     if last_era < 0:
         return ()
-    points_by_stash = {
-        points_entry.stash: points_entry.points for points_entry in stake_ledger.eras_reward_points[last_era]
-    }
-    emitted_grains = emitted_at_least(reserve_grains, stake_ledger.emission_divisor, era_count)
-    for_validators = part(emitted_grains, stake_ledger.emission_validators)
+    points_by_stash = {entry.stash: entry.points for entry in stake.eras_reward_points[last_era]}
+    emitted_grains = emitted_at_least(reserve_grains, stake.emission_divisor, era_count)
+    for_validators = part(emitted_grains, stake.emission_validators)
     total_points = sum(points_by_stash.values())
     expected = []
-    for stash, exposure in sorted(
-        stake_ledger.eras_exposure.under(last_era + 1), key=lambda points_entry: points_entry[0]
-    ):
+    for stash, exposure in sorted(stake.eras_exposure.under(last_era + 1), key=lambda entry: entry[0]):
         if exposure is None:
             continue
-        commission_change = stake_ledger.commission_changes[stash]
+        commission_change = stake.commission_changes[stash]
         # The higher one, because the announced one may apply within these eras.
         commission_ppm = max(exposure.commission_ppm, commission_change.commission_ppm if commission_change else 0)
         reward_grains = for_validators * points_by_stash.get(stash, 0) // total_points if total_points else 0

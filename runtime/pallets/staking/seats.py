@@ -124,13 +124,9 @@ class SeatLedger(Pallet):
         set_starts = self.validator_set_starts.get()
         if not set_starts:  # a state of an older program, before this program's first block
             return self.active_set.get()
-        set_index = bisect_right(set_starts, epoch)
+        index = bisect_right(set_starts, epoch)
         # An epoch after the last election has no set yet, even though an earlier set exists.
-        return (
-            self.validator_sets[set_starts[set_index - 1]]
-            if set_index and epoch <= self.last_elected_epoch.get()
-            else ()
-        )
+        return self.validator_sets[set_starts[index - 1]] if index and epoch <= self.last_elected_epoch.get() else ()
 
     def next_validators(self, height: int) -> NextValidators | None:
         """Return the header's statement about the next epoch's set, given the parent's state. None if it makes none.
@@ -143,42 +139,42 @@ class SeatLedger(Pallet):
         next_set = self.validators(self.beacon.epoch_of(height) + 1)
         return NextValidators(blake2_256(codec(Seats).encode(next_set)))
 
-    def seat_in(self, stash: bytes, epoch_number: int) -> Seat | None:
+    def seat_in(self, stash: bytes, epoch: int) -> Seat | None:
         """Return the stash's seat in an epoch, None if it has none."""
-        return next((set_member for set_member in self.validators(epoch_number) if set_member.stash == stash), None)
+        return next((seat for seat in self.validators(epoch) if seat.stash == stash), None)
 
     def seat_of(self, stash: bytes) -> Seat | None:
         """Return the stash's seat in the active set, None if it has none."""
-        return next((set_member for set_member in self.active_set.get() if set_member.stash == stash), None)
+        return next((seat for seat in self.active_set.get() if seat.stash == stash), None)
 
     def known_since(self, stash: bytes) -> int:
         """Return the height since which the state names the stash for its current seat, 0 for the genesis."""
         first_epoch = self.active_since[stash]
         return (first_epoch - 1) * self.beacon.epoch_blocks + 1 if first_epoch else 0
 
-    def was_on_line(self, stash: bytes, epoch_number: int) -> bool:
+    def was_on_line(self, stash: bytes, epoch: int) -> bool:
         """Return True if there was a sign of life in an epoch, or in a later one."""
-        return self.last_online[stash] > epoch_number
+        return self.last_online[stash] > epoch
 
-    def answering_era(self, stash: bytes, era_number: int) -> int:
-        """Return the first era whose leaving stake answers for the stash's seat of `era_number`.
+    def answering_era(self, stash: bytes, era: int) -> int:
+        """Return the first era whose leaving stake answers for the stash's seat of `era`.
 
         That set was elected in the previous era.
         """
         for overhang in self.excess_weights[stash]:
-            if overhang.first <= era_number <= overhang.last:
+            if overhang.first <= era <= overhang.last:
                 return overhang.since
-        return max(0, era_number - 1)
+        return max(0, era - 1)
 
-    def last_answerable(self, stash: bytes, era_number: int) -> int:
-        """Return the last era for whose offences stake answers that left the stash in `era_number`."""
-        overhang_ends = [overhang.last for overhang in self.excess_weights[stash] if overhang.since <= era_number]
-        return max(era_number + 1, *overhang_ends, 0)
+    def last_answerable(self, stash: bytes, era: int) -> int:
+        """Return the last era for whose offences stake answers that left the stash in `era`."""
+        overhang_ends = [overhang.last for overhang in self.excess_weights[stash] if overhang.since <= era]
+        return max(era + 1, *overhang_ends, 0)
 
     # --------------------------------------------------------------------------------------------------------- methods
 
-    def note_heard(self, stash: bytes, epoch_number: int) -> None:
+    def note_heard(self, stash: bytes, epoch: int) -> None:
         """Record a sign of life."""
         # Late votes of an earlier epoch must not move it back.
-        if self.last_online[stash] <= epoch_number:
-            self.last_online[stash] = epoch_number + 1
+        if self.last_online[stash] <= epoch:
+            self.last_online[stash] = epoch + 1

@@ -56,54 +56,54 @@ class StruckPool:
     amount: int
 
 
-def is_spent(share_pool: SharePool) -> bool:
+def is_spent(pool: SharePool) -> bool:
     """Return True if slashes left too little for others to join."""
-    return share_pool.value * SHARES_PER_GRAIN * SPENT_BELOW < share_pool.shares
+    return pool.value * SHARES_PER_GRAIN * SPENT_BELOW < pool.shares
 
 
-def worth(share_pool: SharePool, share_count: int) -> int:
+def worth(pool: SharePool, share_count: int) -> int:
     """Return the worth of this many shares in grains, rounded down."""
-    return share_pool.value * share_count // share_pool.shares if share_pool.shares else 0
+    return pool.value * share_count // pool.shares if pool.shares else 0
 
 
-def join(share_pool: SharePool, amount_grains: int) -> Joined:
-    """Put `amount_grains` into a pool that is not spent, for shares at the pool's price, rounded down."""
+def join(pool: SharePool, amount: int) -> Joined:
+    """Put `amount` into a pool that is not spent, for shares at the pool's price, rounded down."""
     # With a value near 0 a grain would buy shares without bound.
-    assert not is_spent(share_pool), "a spent pool accepts no stake"
-    if not share_pool.shares:
-        bought_shares = amount_grains * SHARES_PER_GRAIN
-        return Joined(SharePool(amount_grains, bought_shares), bought_shares, 0)
-    bought_shares = amount_grains * share_pool.shares // share_pool.value
+    assert not is_spent(pool), "a spent pool accepts no stake"
+    if not pool.shares:
+        bought_shares = amount * SHARES_PER_GRAIN
+        return Joined(SharePool(amount, bought_shares), bought_shares, 0)
+    bought_shares = amount * pool.shares // pool.value
     # The pool grows by the worth of the new shares: otherwise rounding would favour the existing owners.
-    grown_grains = bought_shares * share_pool.value // share_pool.shares
+    grown_grains = bought_shares * pool.value // pool.shares
     return Joined(
-        SharePool(share_pool.value + grown_grains, share_pool.shares + bought_shares),
+        SharePool(pool.value + grown_grains, pool.shares + bought_shares),
         bought_shares,
-        amount_grains - grown_grains,
+        amount - grown_grains,
     )
 
 
-def shares_for(share_pool: SharePool, amount_grains: int, owned_shares: int) -> int:
-    """Return the fewest of the owned shares that are worth `amount_grains`, all if the rest would be worth nothing."""
-    assert 0 <= amount_grains <= worth(share_pool, owned_shares), "an owner withdraws at most the worth of its shares"
-    needed_shares = -(-amount_grains * share_pool.shares // share_pool.value) if share_pool.value else owned_shares
-    return needed_shares if worth(share_pool, owned_shares - needed_shares) else owned_shares
+def shares_for(pool: SharePool, amount: int, owned_shares: int) -> int:
+    """Return the fewest of the owned shares that are worth `amount`, all if the rest would be worth nothing."""
+    assert 0 <= amount <= worth(pool, owned_shares), "an owner withdraws at most the worth of its shares"
+    needed_shares = -(-amount * pool.shares // pool.value) if pool.value else owned_shares
+    return needed_shares if worth(pool, owned_shares - needed_shares) else owned_shares
 
 
-def leave(share_pool: SharePool, leaving_shares: int) -> Left:
+def leave(pool: SharePool, leaving_shares: int) -> Left:
     """Take shares out with their worth, rounded down."""
-    assert leaving_shares <= share_pool.shares, "leaving shares belong to the pool"
-    amount_grains = worth(share_pool, leaving_shares)
+    assert leaving_shares <= pool.shares, "leaving shares belong to the pool"
+    amount = worth(pool, leaving_shares)
     # Rounded down too, so that leavers do not pay the remaining owners.
-    kept_grains = worth(share_pool, share_pool.shares - leaving_shares)
+    kept_grains = worth(pool, pool.shares - leaving_shares)
     return Left(
-        SharePool(kept_grains, share_pool.shares - leaving_shares),
-        amount_grains,
-        share_pool.value - kept_grains - amount_grains,
+        SharePool(kept_grains, pool.shares - leaving_shares),
+        amount,
+        pool.value - kept_grains - amount,
     )
 
 
-def strike(share_pool: SharePool, slash_step: SlashStep) -> StruckPool:
+def strike(pool: SharePool, step: SlashStep) -> StruckPool:
     """Slash a pool. The loss is rounded up, so that no owner keeps more than outside a pool."""
-    taken_grains = lost(share_pool.value, slash_step)
-    return StruckPool(SharePool(share_pool.value - taken_grains, share_pool.shares), taken_grains)
+    taken_grains = lost(pool.value, step)
+    return StruckPool(SharePool(pool.value - taken_grains, pool.shares), taken_grains)

@@ -55,32 +55,32 @@ class Liability:
     """The factors known at that time, which the stake bore in its pool."""
 
 
-def lost(staked_grains: int, slash_step: SlashStep) -> int:
+def lost(staked_grains: int, step: SlashStep) -> int:
     """Return the loss of an amount by a step, rounded up. The amount has borne the earlier steps."""
-    remaining_ppm = PPM - slash_step.taken
-    return -(-staked_grains * (slash_step.wanted - slash_step.taken) // remaining_ppm) if remaining_ppm else 0
+    remaining_ppm = PPM - step.taken
+    return -(-staked_grains * (step.wanted - step.taken) // remaining_ppm) if remaining_ppm else 0
 
 
-def remembered(factors: Factors, era_number: int, slash_step: SlashStep) -> Factors:
-    """Return the factors after a step that reaches stake which left in `era_number` or later.
+def remembered(factors: Factors, era: int, step: SlashStep) -> Factors:
+    """Return the factors after a step that reaches stake which left in `era` or later.
 
     Above `FACTORS_MAX` the oldest is dropped.
     """
-    previous_keep = next((known_factor.keep for known_factor in factors if known_factor.era == era_number), WHOLE)
-    other_factors = [known_factor for known_factor in factors if known_factor.era != era_number]
-    ordered_factors = sorted(
-        [*other_factors, OffenceFactor(era_number, previous_keep - lost(previous_keep, slash_step))],
-        key=lambda known_factor: known_factor.era,
+    previous = next((factor.keep for factor in factors if factor.era == era), WHOLE)
+    others = [factor for factor in factors if factor.era != era]
+    ordered = sorted(
+        [*others, OffenceFactor(era, previous - lost(previous, step))],
+        key=lambda factor: factor.era,
     )
-    return tuple(ordered_factors[-FACTORS_MAX:])
+    return tuple(ordered[-FACTORS_MAX:])
 
 
 def left_of(staked_grains: int, liability: Liability, factors: Factors) -> int:
     """Return the rest of an amount with an answer after these factors, rounded down."""
-    borne_by_era = {known_factor.era: known_factor.keep for known_factor in liability.borne}
-    for known_factor in factors:
-        borne_keep = borne_by_era.get(known_factor.era, WHOLE)
+    borne = {factor.era: factor.keep for factor in liability.borne}
+    for factor in factors:
+        borne_keep = borne.get(factor.era, WHOLE)
         # Stake that left before the factor's era was not behind the offending seat.
-        if known_factor.era <= liability.era and known_factor.keep < borne_keep:
-            staked_grains = staked_grains * known_factor.keep // borne_keep
+        if factor.era <= liability.era and factor.keep < borne_keep:
+            staked_grains = staked_grains * factor.keep // borne_keep
     return staked_grains

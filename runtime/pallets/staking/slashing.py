@@ -97,8 +97,8 @@ def shared(total_grains: int, payees: tuple[bytes, ...]) -> tuple[Share, ...]:
     """Return equal shares of `total_grains`. The remainder of the division is burned, and all of it without payees."""
     equal_part = total_grains // len(payees) if payees else 0
     remainder = total_grains - equal_part * len(payees)
-    paid_shares = tuple(Share(payee_account, equal_part) for payee_account in payees if equal_part)
-    return (*paid_shares, Share(None, remainder)) if remainder else paid_shares
+    shares = tuple(Share(payee, equal_part) for payee in payees if equal_part)
+    return (*shares, Share(None, remainder)) if remainder else shares
 
 
 def slash_shares(
@@ -125,4 +125,4 @@ def slash_shares(
         Share(victim or treasury, to_victim),
         *shared(to_rewarded, rewarded or (treasury,)),
     )
-    return tuple(paid_share for paid_share in all_shares if paid_share.amount)
+    return tuple(share for share in all_shares if share.amount)

@@ -228,8 +228,8 @@ class StakeLedger(SeatLedger):
 
     def owners(self, session_keys: Iterable[bytes]) -> tuple[bytes, ...]:
         """Return the stashes that own these session keys, each once."""
-        owner_stashes = dict.fromkeys(self.key_owner[session_key] for session_key in session_keys)
-        return tuple(owner_stash for owner_stash in owner_stashes if owner_stash is not None)
+        owner_stashes = dict.fromkeys(self.key_owner[key] for key in session_keys)
+        return tuple(stash for stash in owner_stashes if stash is not None)
 
     def commission_of(self, validator: bytes) -> int | None:
         """Return a candidate's current commission in millionths, None without a candidacy."""
@@ -276,64 +276,60 @@ class StakeLedger(SeatLedger):
         """
         # Checks one holder only: 32 validators may have 32 chunks each of their own delegations.
         if staker == validator:
-            unlocking_chunks = self.unlocking[validator]
+            chunks = self.unlocking[validator]
             recorded_grains = self.bonds[validator] + sum(
-                unlocking_chunk.value for unlocking_chunk in unlocking_chunks if unlocking_chunk.validator == validator
+                chunk.value for chunk in chunks if chunk.validator == validator
             )
         else:
             recorded_grains = self.pools[validator].stake.value + self.unbonding_delegations[validator]
         held_grains = self.balances.held(self.holder(staker, validator), Hold(STAKE, validator))
         assert recorded_grains == held_grains, "stake equals the grains held for it"
 
-    def burn(self, holder: bytes, validator: bytes, dust_grains: int) -> None:
+    def burn(self, holder: bytes, validator: bytes, dust: int) -> None:
         """Burn grains that no share owns."""
-        self.balances.pay_held(holder, Hold(STAKE, validator), ((None, dust_grains),))
+        self.balances.pay_held(holder, Hold(STAKE, validator), ((None, dust),))
 
     def pay_slash(
         self,
         holder: bytes,
         validator: bytes,
         staker: bytes,
-        amount_grains: int,
+        amount: int,
         reporter: bytes | None,
         reward_max: int | None = None,
     ) -> None:
         """Distribute a slash of `staker`, held for `validator`. Without a reporter the treasury gets its part."""
-        if not amount_grains:
+        if not amount:
             return
         slash_split = SlashSplit(self.slash_treasury, self.slash_reporter)
         rewarded = () if reporter is None else (reporter,)
-        slash_parts = slash_shares(
-            amount_grains, slash_split, treasury=TREASURY, rewarded=rewarded, reward_max=reward_max
-        )
-        self.balances.pay_held(
-            holder, Hold(STAKE, validator), [(paid_share.payee, paid_share.amount) for paid_share in slash_parts]
-        )
-        self.emit(StakeSlashed(validator, staker, amount_grains))
+        shares = slash_shares(amount, slash_split, treasury=TREASURY, rewarded=rewarded, reward_max=reward_max)
+        self.balances.pay_held(holder, Hold(STAKE, validator), [(share.payee, share.amount) for share in shares])
+        self.emit(StakeSlashed(validator, staker, amount))
 
-    def pay_from(self, pot_account: bytes, payee: bytes, amount_grains: int) -> int:
+    def pay_from(self, pot: bytes, payee: bytes, amount: int) -> int:
         """Pay out of a pot as far as it can, and return the amount paid.
 
         Dust that cannot create the payee's account is burned.
         """
         # A pot that fell below the existential deposit burned its dust, and may lack that much for its last payee.
-        amount_grains = min(amount_grains, self.balances.free_balance(pot_account))
-        if amount_grains:
-            self.balances.debit(pot_account, amount_grains)
-            self.balances.credit(payee, amount_grains)
-            self.balances.emit(Transfer(pot_account, payee, amount_grains))
-        return amount_grains
+        amount = min(amount, self.balances.free_balance(pot))
+        if amount:
+            self.balances.debit(pot, amount)
+            self.balances.credit(payee, amount)
+            self.balances.emit(Transfer(pot, payee, amount))
+        return amount
 
-    def set_unlocking(self, staker: bytes, unlocking_chunks: tuple[Unlocking, ...]) -> None:
+    def set_unlocking(self, staker: bytes, chunks: tuple[Unlocking, ...]) -> None:
         """Set a staker's unlocking chunks. Any chunk sustains its account."""
         had_chunks = bool(self.unlocking[staker])
-        if unlocking_chunks:
-            self.unlocking[staker] = unlocking_chunks
+        if chunks:
+            self.unlocking[staker] = chunks
         else:
             del self.unlocking[staker]
-        if had_chunks != bool(unlocking_chunks):
+        if had_chunks != bool(chunks):
             # Stake held elsewhere is not in the staker's balance, which alone may be dust.
-            self.balances.sustain(staker, 1 if unlocking_chunks else -1)
+            self.balances.sustain(staker, 1 if chunks else -1)
 
     def check_keys(self, stash: bytes, new_keys: SessionKeys, proof: KeysProof) -> None:
         """Raise UnsafeKey for a key that anyone can sign for, InvalidKeysProof for an invalid proof."""
@@ -344,15 +340,12 @@ class StakeLedger(SeatLedger):
     def set_candidate(self, stash: bytes, candidate: Candidate) -> None:
         """Add or replace a candidate after checking its keys."""
         was_candidate = self.is_candidate(stash)
-        public_keys = (candidate.session_key, candidate.vrf_key, candidate.provider_key)
+        keys = (candidate.session_key, candidate.vrf_key, candidate.provider_key)
         # One signature of a key of small order fits many messages, so evidence against it would prove nothing (ADR 6).
-        ensure(all(is_safe_public_key(public_key) for public_key in public_keys), UnsafeKey)
-        ensure(len(frozenset(public_keys)) == len(public_keys), KeyTaken)
+        ensure(all(is_safe_public_key(key) for key in keys), UnsafeKey)
+        ensure(len(frozenset(keys)) == len(keys), KeyTaken)
         ensure(
-            not any(
-                self._is_taken(public_key, stash, is_proven=public_key != candidate.provider_key)
-                for public_key in public_keys
-            ),
+            not any(self._is_taken(key, stash, is_proven=key != candidate.provider_key) for key in keys),
             KeyTaken,
         )
         previous = self.candidates[stash]
@@ -364,11 +357,11 @@ class StakeLedger(SeatLedger):
             ensure(self.candidate_count.get() < CANDIDATES_MAX, TooManyCandidates)
             self.candidate_count.set(self.candidate_count.get() + 1)
         self._forget_keys(stash)
-        for public_key in public_keys:
-            self.key_owner[public_key] = stash
+        for key in keys:
+            self.key_owner[key] = stash
         self.candidates[stash] = candidate
         self.note_newcomer(stash, was_candidate=was_candidate)
-        self.emit(CandidateSet(stash, *public_keys, candidate.commission_ppm))
+        self.emit(CandidateSet(stash, *keys, candidate.commission_ppm))
 
     def forget_newcomer(self, stash: bytes) -> None:
         """Mark a new candidate as known to the pallets that draw candidates."""
@@ -385,22 +378,22 @@ class StakeLedger(SeatLedger):
             self.candidate_since[stash] = current_height
             self.new_candidates[stash] = True
 
-    def _is_taken(self, public_key: bytes, stash: bytes, *, is_proven: bool) -> bool:
+    def _is_taken(self, key: bytes, stash: bytes, *, is_proven: bool) -> bool:
         """Return True if another stash has the key.
 
         A stash that only named it, as a provider key, gives way to the owner of its secret.
         """
-        owner = self.key_owner[public_key]
+        owner = self.key_owner[key]
         if owner in (None, stash):
             return False
-        return not is_proven or self.past_session_keys[public_key] or self.stash_of(public_key) is None
+        return not is_proven or self.past_session_keys[key] or self.stash_of(key) is None
 
     def _forget_keys(self, stash: bytes) -> None:
         previous = self.candidates[stash]
         if previous is not None:
-            for public_key in (previous.session_key, previous.vrf_key, previous.provider_key):
-                if self.key_owner[public_key] == stash and not self.past_session_keys[public_key]:
-                    del self.key_owner[public_key]
+            for key in (previous.session_key, previous.vrf_key, previous.provider_key):
+                if self.key_owner[key] == stash and not self.past_session_keys[key]:
+                    del self.key_owner[key]
 
     def remove_candidate(self, stash: bytes) -> None:
         """End a candidacy. Keys that were in no set become free for others."""

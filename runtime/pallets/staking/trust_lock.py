@@ -177,11 +177,8 @@ class TrustLock(Pallet, index=8):
         ensure(held_slashes.cancel(self.stake, offender) > 0, NoSlashHeld)
         window = self.offenders.get()
         # As if slashed whole, so that no later offence can raise it.
-        excused_offenders = [
-            replace(past_offender, slashed_ppm=PPM) if past_offender.stash == offender else past_offender
-            for past_offender in window
-        ]
-        self.offenders.set(tuple(excused_offenders))
+        excused = [replace(earlier, slashed_ppm=PPM) if earlier.stash == offender else earlier for earlier in window]
+        self.offenders.set(tuple(excused))
 
     @call(index=2, weight=_attach_weight)
     def attach_evidence(self, origin: Unsigned, proofs: Proofs) -> PostDispatch:
@@ -203,19 +200,19 @@ class TrustLock(Pallet, index=8):
 
     def judge(self, evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> ProvenOffence:
         """Return the proven offence. Raise NotAnOffence, EvidenceTooOld or AlreadyPunished."""
-        proven_offence = known(proven(evidence, self.system.block_hash[0], self.stake.validators), NotAnOffence)
+        offence = known(proven(evidence, self.system.block_hash[0], self.stake.validators), NotAnOffence)
         current_epoch = self.beacon.epoch()
-        counted_epoch = self._counted_epoch(proven_offence)
+        counted_epoch = self._counted_epoch(offence)
         ensure(counted_epoch + self.stake.evidence_epochs >= current_epoch, EvidenceTooOld)
         # One slash and tombstone cover all its offences, so repeated reports must not pay again.
-        ensure(not self.is_punished(proven_offence.offender), AlreadyPunished)
-        pardoned = self.stake.lifted_tombstones[proven_offence.offender]
+        ensure(not self.is_punished(offence.offender), AlreadyPunished)
+        pardoned = self.stake.lifted_tombstones[offence.offender]
         ensure(pardoned is None or counted_epoch > pardoned, AlreadyPunished)
-        return proven_offence
+        return offence
 
     def is_punished(self, offender: bytes) -> bool:
         """Return True if an offence of the validator is in the window: one punishment covers all its offences."""
-        return any(past_offender.stash == offender for past_offender in self._window())
+        return any(earlier.stash == offender for earlier in self._window())
 
     def room(self) -> Weight:
         """Return the weight left for evidence in the block under construction."""
@@ -229,12 +226,8 @@ class TrustLock(Pallet, index=8):
         raised_ppm = self.raised.get()
         if not raised_ppm:
             return WEIGHTS["TrustLock.on_initialize strike"] if is_taken else None
-        window = [
-            past_offender for past_offender in self.offenders.get() if past_offender.stash in self.stake.tombstones
-        ]
-        raisable = [
-            window_index for window_index, past_offender in enumerate(window) if past_offender.slashed_ppm < raised_ppm
-        ]
+        window = [earlier for earlier in self.offenders.get() if earlier.stash in self.stake.tombstones]
+        raisable = [index for index, earlier in enumerate(window) if earlier.slashed_ppm < raised_ppm]
         # The last one is raised below.
         if len(raisable) <= 1:
             self.raised.remove()
@@ -245,35 +238,35 @@ class TrustLock(Pallet, index=8):
 
     # ---------------------------------------------------------------------------------------- methods for other pallets
 
-    def locked(self, account_id: bytes, hold: Hold) -> int:
+    def locked(self, account: bytes, hold: Hold) -> int:
         """Return the account's locked money for a case."""
-        return self.balances.held(account_id, hold)
+        return self.balances.held(account, hold)
 
-    def lock(self, account_id: bytes, hold: Hold, amount_grains: int) -> None:
-        """Lock `amount_grains` of the account's free money for a case. Raise FundsUnavailable if it has less."""
-        if amount_grains:
-            self.balances.hold(account_id, hold, amount_grains)
-            self.emit(Locked(account_id, hold.reason, hold.case, amount_grains))
+    def lock(self, account: bytes, hold: Hold, amount: int) -> None:
+        """Lock `amount` of the account's free money for a case. Raise FundsUnavailable if it has less."""
+        if amount:
+            self.balances.hold(account, hold, amount)
+            self.emit(Locked(account, hold.reason, hold.case, amount))
 
-    def unlock(self, account_id: bytes, hold: Hold, amount_grains: int) -> None:
-        """Return `amount_grains` to its owner."""
-        self.pay_out(account_id, hold, (Share(account_id, amount_grains),))
+    def unlock(self, account: bytes, hold: Hold, amount: int) -> None:
+        """Return `amount` to its owner."""
+        self.pay_out(account, hold, (Share(account, amount),))
 
     def rededicate(self, who: bytes, source: Hold, target: Hold, amount: int) -> None:
         """Move `amount` of a lock from the case `source` to the case `target`."""
         self.balances.rededicate(who, source, target, amount)
 
-    def pay_out(self, account_id: bytes, hold: Hold, shares: Sequence[Share]) -> None:
+    def pay_out(self, account: bytes, hold: Hold, shares: Sequence[Share]) -> None:
         """Pay the payees of `shares` out of the account's lock under `hold`."""
-        locked_before = self.locked(account_id, hold)
-        self._pay_held(account_id, hold, shares)
-        for paid_share in shares:
-            if paid_share.payee == account_id and paid_share.amount:
-                self.emit(Unlocked(account_id, hold.reason, hold.case, paid_share.amount))
-            elif paid_share.amount:
-                self.emit(Paid(account_id, hold.reason, hold.case, paid_share.payee, paid_share.amount))
-        paid_grains = sum(paid_share.amount for paid_share in shares)
-        assert self.locked(account_id, hold) == locked_before - paid_grains, "a lock falls by exactly the paid amount"
+        locked_before = self.locked(account, hold)
+        self._pay_held(account, hold, shares)
+        for share in shares:
+            if share.payee == account and share.amount:
+                self.emit(Unlocked(account, hold.reason, hold.case, share.amount))
+            elif share.amount:
+                self.emit(Paid(account, hold.reason, hold.case, share.payee, share.amount))
+        paid_grains = sum(share.amount for share in shares)
+        assert self.locked(account, hold) == locked_before - paid_grains, "a lock falls by exactly the paid amount"
 
     def end(self, hold: Hold) -> None:
         """Assert that no account has locked money for an ended case."""
@@ -281,22 +274,22 @@ class TrustLock(Pallet, index=8):
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
-    def _punish(self, proven_offence: ProvenOffence, reporter: bytes) -> None:
+    def _punish(self, offence: ProvenOffence, reporter: bytes) -> None:
         """Hold the offender's slash, schedule the raise of earlier ones, and tombstone the offender."""
-        counted_epoch = self._counted_epoch(proven_offence)
-        window = [*self._window(), self._offender(proven_offence, counted_epoch)]
+        counted_epoch = self._counted_epoch(offence)
+        window = [*self._window(), self._offender(offence, counted_epoch)]
         deserved_ppm = self._deserved(window)
         slash_grains = self._raise_to(window, len(window) - 1, deserved_ppm, reporter)
         # The others follow one by one in later blocks: 127 slashes in one call would take a block. Nobody is paid for
         # those: otherwise a validator with little stake would offend after another, and profit from that one's slash.
-        if any(past_offender.slashed_ppm < deserved_ppm for past_offender in window):
+        if any(earlier.slashed_ppm < deserved_ppm for earlier in window):
             self.raised.set(deserved_ppm)
-        self.stake.tombstone(proven_offence.offender)
+        self.stake.tombstone(offence.offender)
         self.emit(
             OffenceProven(
-                proven_offence.offender,
-                proven_offence.kind,
-                proven_offence.at,
+                offence.offender,
+                offence.kind,
+                offence.at,
                 counted_epoch,
                 deserved_ppm,
                 slash_grains,
@@ -304,22 +297,20 @@ class TrustLock(Pallet, index=8):
             )
         )
 
-    def _counted_epoch(self, proven_offence: ProvenOffence) -> int:
+    def _counted_epoch(self, offence: ProvenOffence) -> int:
         """Return the epoch of an offence, at most the current one: the offender wrote it, and it may lie ahead."""
-        return min(proven_offence.epoch, self.beacon.epoch())
+        return min(offence.epoch, self.beacon.epoch())
 
-    def _offender(self, proven_offence: ProvenOffence, counted_epoch: int) -> Offender:
+    def _offender(self, offence: ProvenOffence, counted_epoch: int) -> Offender:
         """Return the offender with its weight in the set.
 
         Its exposure would miss stake that left after the election and still votes.
         """
-        set_members = self.stake.validators(proven_offence.epoch)
-        offender_weight = sum(
-            set_member.weight for set_member in set_members if set_member.stash == proven_offence.offender
-        )
-        total_weight = sum(set_member.weight for set_member in set_members)
+        set_members = self.stake.validators(offence.epoch)
+        offender_weight = sum(seat.weight for seat in set_members if seat.stash == offence.offender)
+        total_weight = sum(seat.weight for seat in set_members)
         return Offender(
-            proven_offence.offender,
+            offence.offender,
             counted_epoch,
             counted_epoch // self.stake.era_epochs,
             offender_weight,
@@ -331,31 +322,30 @@ class TrustLock(Pallet, index=8):
         """Return the offenders whose former stake is still unlocking, without those that Root pardoned."""
         current_epoch = self.beacon.epoch()
         return [
-            past_offender
-            for past_offender in self.offenders.get()
-            if past_offender.epoch + self.stake.unbonding_epochs >= current_epoch
-            and past_offender.stash in self.stake.tombstones
+            earlier
+            for earlier in self.offenders.get()
+            if earlier.epoch + self.stake.unbonding_epochs >= current_epoch and earlier.stash in self.stake.tombstones
         ]
 
     def _deserved(self, window: list[Offender]) -> int:
         """Return the slash of each offender of the window, in ppm of its stake. No less than a raise in progress."""
         offending_weight, total_weight = (
-            sum(past_offender.weight for past_offender in window),
-            max(past_offender.total for past_offender in window),
+            sum(earlier.weight for earlier in window),
+            max(earlier.total for earlier in window),
         )
         deserved_ppm = equivocation_ppm(offending_weight, total_weight, SlashCurve(self.slash_floor, self.slash_slope))
         # A raise in progress must not end below its target, even when the window shrinks meanwhile.
         return max(deserved_ppm, self.raised.get())
 
-    def _raise_to(self, window: list[Offender], window_index: int, deserved_ppm: int, reporter: bytes | None) -> int:
+    def _raise_to(self, window: list[Offender], index: int, deserved_ppm: int, reporter: bytes | None) -> int:
         """Raise one offender's slash, and store the window. Return the grains that this step would take now."""
-        offender = window[window_index]
+        offender = window[index]
         # Raised, not added: each loses the same part, which all of them together deserve, in any order of
         # reports.
-        slash_step = SlashStep(offender.slashed_ppm, max(deserved_ppm, offender.slashed_ppm))
-        window[window_index] = replace(offender, slashed_ppm=slash_step.wanted)
+        step = SlashStep(offender.slashed_ppm, max(deserved_ppm, offender.slashed_ppm))
+        window[index] = replace(offender, slashed_ppm=step.wanted)
         self.offenders.set(tuple(window))
-        return held_slashes.hold_back(self.stake, offender.stash, offender.era, slash_step, reporter)
+        return held_slashes.hold_back(self.stake, offender.stash, offender.era, step, reporter)
 
-    def _pay_held(self, account_id: bytes, hold: Hold, shares: Sequence[Share]) -> None:
-        self.balances.pay_held(account_id, hold, [(paid_share.payee, paid_share.amount) for paid_share in shares])
+    def _pay_held(self, account: bytes, hold: Hold, shares: Sequence[Share]) -> None:
+        self.balances.pay_held(account, hold, [(share.payee, share.amount) for share in shares])

@@ -152,30 +152,24 @@ class TrustStake(StakeLedger, index=7):
     def withdraw_unbonded(self, origin: Signed) -> PostDispatch:
         """Withdraw the signer's unlocked stake, less its slashes."""
         staker = origin.account
-        unlocking_chunks = self.unlocking[staker]
-        free_chunks = [
-            unlocking_chunk for unlocking_chunk in unlocking_chunks if holdings.is_free(self, unlocking_chunk)
-        ]
-        ensure(bool(free_chunks), NothingToWithdraw)
+        chunks = self.unlocking[staker]
+        free = [chunk for chunk in chunks if holdings.is_free(self, chunk)]
+        ensure(bool(free), NothingToWithdraw)
         withdrawn_grains = 0
-        for validator in dict.fromkeys(unlocking_chunk.validator for unlocking_chunk in free_chunks):
-            own_chunks = [unlocking_chunk for unlocking_chunk in free_chunks if unlocking_chunk.validator == validator]
-            withdrawn_part = sum(
-                unlocking_chunk.value for unlocking_chunk in holdings.reckon(self, staker, validator, own_chunks)
-            )
+        for validator in dict.fromkeys(chunk.validator for chunk in free):
+            own = [chunk for chunk in free if chunk.validator == validator]
+            withdrawn_part = sum(chunk.value for chunk in holdings.reckon(self, staker, validator, own))
             holder, stake_hold = self.holder(staker, validator), Hold(STAKE, validator)
             self.balances.pay_held(holder, stake_hold, ((staker, withdrawn_part),))
             if holder != staker:
                 self.change_leaving(validator, -withdrawn_part)
             withdrawn_grains += withdrawn_part
-        self.set_unlocking(
-            staker, tuple(unlocking_chunk for unlocking_chunk in unlocking_chunks if unlocking_chunk not in free_chunks)
-        )
-        for validator in dict.fromkeys(unlocking_chunk.validator for unlocking_chunk in free_chunks):
+        self.set_unlocking(staker, tuple(chunk for chunk in chunks if chunk not in free))
+        for validator in dict.fromkeys(chunk.validator for chunk in free):
             self.check_covered(staker, validator)
         self.emit(Withdrawn(staker, withdrawn_grains))
         # Refunds the weight of chunks that were not free.
-        return PostDispatch(actual_weight=withdraw_weight(len(free_chunks)))
+        return PostDispatch(actual_weight=withdraw_weight(len(free)))
 
     @call(index=4, weight=WEIGHTS["TrustStake.validate"])
     def validate(
@@ -269,7 +263,7 @@ class TrustStake(StakeLedger, index=7):
         answered = holdings.answer_now(self, source)
         with self._living(delegator):
             departed = holdings.take(self, delegator, source, value, is_moving=True)
-            moved_grains = sum(part_amount for _, part_amount in departed.amounts)
+            moved_grains = sum(amount for _, amount in departed.amounts)
             self.balances.rededicate(STAKES, Hold(STAKE, source), Hold(STAKE, target), moved_grains)
             holdings.add(self, delegator, target, moved_grains, answered)
         self.check_covered(delegator, source)
@@ -302,13 +296,11 @@ class TrustStake(StakeLedger, index=7):
         )
         if (staker, validator) in self.delegations:
             holdings.write(self, staker, validator, holdings.up_to_date(self, staker, validator))
-        unlocking_chunks = self.unlocking[staker]
-        own_chunks = [any_chunk for any_chunk in unlocking_chunks if any_chunk.validator == validator]
-        charged_chunks = iter(holdings.reckon(self, staker, validator, own_chunks))
-        kept_chunks = [
-            next(charged_chunks) if any_chunk.validator == validator else any_chunk for any_chunk in unlocking_chunks
-        ]
-        self.set_unlocking(staker, tuple(kept_chunk for kept_chunk in kept_chunks if kept_chunk.value))
+        chunks = self.unlocking[staker]
+        own = [chunk for chunk in chunks if chunk.validator == validator]
+        charged = iter(holdings.reckon(self, staker, validator, own))
+        kept = [next(charged) if chunk.validator == validator else chunk for chunk in chunks]
+        self.set_unlocking(staker, tuple(kept_chunk for kept_chunk in kept if kept_chunk.value))
         self.check_covered(staker, validator)
 
     # ---------------------------------------------------------------------------------------------------- Root's calls
