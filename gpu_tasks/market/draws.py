@@ -107,31 +107,31 @@ class Given:
         self.secured[device_id] = self.secured.get(device_id, 0) + collateral
 
 
-def depth_at(free_slot: FreeSlot, recorded_at: int) -> int:
+def depth_at(slot: FreeSlot, recorded_at: int) -> int:
     """Return the number of units ahead of one recorded at `recorded_at`.
 
     A unit that ended after that block still counts.
     """
-    return free_slot.depth + sum(freed_height > recorded_at for freed_height in free_slot.freed)
+    return slot.depth + sum(freed_height > recorded_at for freed_height in slot.freed)
 
 
-def is_eligible(candidate: FreeSlot, slot_conditions: Wanted, secured_grains: int = 0) -> bool:
+def is_eligible(candidate: FreeSlot, wanted: Wanted, secured_grains: int = 0) -> bool:
     """Return True if the slot may race: by class, ask, bond, seal key, last change and owner.
 
     `secured_grains` is the part of its bond that secures units of this block.
     """
     return (
-        candidate.kind in slot_conditions.classes
-        and candidate.ask <= slot_conditions.rate
-        and candidate.free_bond - secured_grains >= slot_conditions.collateral
-        and candidate.key_since <= slot_conditions.sealed_at
+        candidate.kind in wanted.classes
+        and candidate.ask <= wanted.rate
+        and candidate.free_bond - secured_grains >= wanted.collateral
+        and candidate.key_since <= wanted.sealed_at
         # A slot that changes after the recording may know the beacon: it could steer the draw.
-        and candidate.changed_at <= slot_conditions.recorded_at
-        and candidate.owner not in slot_conditions.excluded
+        and candidate.changed_at <= wanted.recorded_at
+        and candidate.owner not in wanted.excluded
     )
 
 
-def spare_of_stake(stakes: Mapping[bytes, int], barred_stashes: Mapping[bytes, None], place_count: int) -> Spare:
+def spare_of_stake(stakes: Mapping[bytes, int], barred: Mapping[bytes, None], place_count: int) -> Spare:
     """Return the number and the greatest stake of validators that may race, so that any draw stays within a third.
 
     The third is that of the active set's stake. The function tries each number of places from `place_count` downward.
@@ -141,23 +141,17 @@ def spare_of_stake(stakes: Mapping[bytes, int], barred_stashes: Mapping[bytes, N
     The result depends on the active set alone. A check during the draw, racer by racer, would be open to an attack: an
     owner that knows the beacon withdraws a slot and so pushes a rival out of the race.
     """
-    stake_room = sum(stakes.values()) // RACING_PART - sum(
-        validator_stake for validator_stash, validator_stake in stakes.items() if validator_stash in barred_stashes
-    )
+    room = sum(stakes.values()) // RACING_PART - sum(stake for stash, stake in stakes.items() if stash in barred)
     heaviest_first = sorted(
-        (
-            validator_stake
-            for validator_stash, validator_stake in stakes.items()
-            if validator_stash not in barred_stashes
-        ),
+        (stake for stash, stake in stakes.items() if stash not in barred),
         reverse=True,
     )
-    stake_sums = list(accumulate(heaviest_first, initial=0))
+    sums = list(accumulate(heaviest_first, initial=0))
     for racing_count in range(min(place_count, len(heaviest_first)), 0, -1):
         for first_index in range(len(heaviest_first) - racing_count + 1):
             # `Spare` names a stake, not a validator. A limit equal to a left-out validator's stake would admit it.
             is_tied = first_index > 0 and heaviest_first[first_index] == heaviest_first[first_index - 1]
-            if not is_tied and stake_sums[first_index + racing_count] - stake_sums[first_index] <= stake_room:
+            if not is_tied and sums[first_index + racing_count] - sums[first_index] <= room:
                 return Spare(racing_count, heaviest_first[first_index])
     return Spare(0, 0)
 
@@ -172,13 +166,13 @@ class DrawOrder:
 
         The order of `candidates` does not matter.
         """
-        entrants = [(free_slot.device, free_slot.bond) for free_slot in candidates]
+        entrants = [(slot.device, slot.bond) for slot in candidates]
         self._given = given_units
-        shuffled = [candidates[beacon_place] for beacon_place in lottery(seed, label, entrants, len(entrants))]
+        shuffled = [candidates[position] for position in lottery(seed, label, entrants, len(entrants))]
         self._slots = sorted(
-            (depth_before + given_units.units.get(free_slot.device, 0), beacon_place, depth_before, free_slot)
-            for beacon_place, free_slot in enumerate(shuffled)
-            for depth_before in (depth_at(free_slot, recorded_at),)
+            (depth_before + given_units.units.get(slot.device, 0), position, depth_before, slot)
+            for position, slot in enumerate(shuffled)
+            for depth_before in (depth_at(slot, recorded_at),)
         )
         """Depth, place in the beacon's order, depth before this block, and slot.
 
@@ -197,36 +191,34 @@ class DrawOrder:
         spare_count = wanted.spare.count
         if spare_count < 0:
             return []
-        drawn_by_owner: dict[bytes, FreeSlot] = {}
+        drawn: dict[bytes, FreeSlot] = {}
         secured_grains = self._given.secured
         for candidate in self._in_order():
-            if candidate.owner in drawn_by_owner or not is_eligible(
-                candidate, wanted, secured_grains.get(candidate.device, 0)
-            ):
+            if candidate.owner in drawn or not is_eligible(candidate, wanted, secured_grains.get(candidate.device, 0)):
                 continue
             owner_stake = wanted.judges.get(candidate.owner)
             if owner_stake is not None:
                 if not spare_count or owner_stake > wanted.spare.heaviest:
                     continue
                 spare_count -= 1
-            drawn_by_owner[candidate.owner] = candidate
-            if len(drawn_by_owner) == racers:
-                return list(drawn_by_owner.values())
+            drawn[candidate.owner] = candidate
+            if len(drawn) == racers:
+                return list(drawn.values())
         return []
 
     def _in_order(self) -> Iterator[FreeSlot]:
         """Yield every slot with a free place, fewest units first."""
-        slot_index, ordered_slots, given_counts = 0, self._slots, self._given.units
-        while slot_index < len(ordered_slots):
+        slot_index, slots, given = 0, self._slots, self._given.units
+        while slot_index < len(slots):
             self.looks += 1
-            noted_depth, beacon_place, depth_before, free_slot = ordered_slots[slot_index]
-            current_depth = depth_before + given_counts.get(free_slot.device, 0)
-            if current_depth >= free_slot.places:
+            noted_depth, position, depth_before, slot = slots[slot_index]
+            current_depth = depth_before + given.get(slot.device, 0)
+            if current_depth >= slot.places:
                 # Nothing takes units from a slot within a block: a full slot can leave the order for good.
-                del ordered_slots[slot_index]
+                del slots[slot_index]
             elif current_depth > noted_depth:
-                del ordered_slots[slot_index]
-                insort(ordered_slots, (current_depth, beacon_place, depth_before, free_slot), lo=slot_index)
+                del slots[slot_index]
+                insort(slots, (current_depth, position, depth_before, slot), lo=slot_index)
             else:
                 slot_index += 1
-                yield free_slot
+                yield slot

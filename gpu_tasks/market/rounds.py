@@ -45,100 +45,98 @@ class Round:
     """The block of a later draw that filled a place."""
 
 
-def newest_draw(current_round: Round) -> int:
+def newest_draw(current: Round) -> int:
     """Return the block of the newest draw, whose finality starts the commit window."""
-    return max(current_round.drawn_at, current_round.refilled_at)
+    return max(current.drawn_at, current.refilled_at)
 
 
-def commit_deadline(current_round: Round, round_windows: Windows) -> int | None:
+def commit_deadline(current: Round, windows: Windows) -> int | None:
     """Return the last block in which a commit counts, or None while neither clock runs."""
-    end_heights = []
-    if current_round.commits_from:
-        end_heights.append(current_round.commits_from + round_windows.commit_window)
-    if current_round.first_commit:
-        end_heights.append(current_round.first_commit + round_windows.close)
-    return min(end_heights, default=None)
+    ends = []
+    if current.commits_from:
+        ends.append(current.commits_from + windows.commit_window)
+    if current.first_commit:
+        ends.append(current.first_commit + windows.close)
+    return min(ends, default=None)
 
 
-def reveal_deadline(current_round: Round, round_windows: Windows) -> int | None:
+def reveal_deadline(current: Round, windows: Windows) -> int | None:
     """Return the last block in which a reveal counts, or None before reveals may begin."""
-    return current_round.reveals_from + round_windows.reveal if current_round.reveals_from else None
+    return current.reveals_from + windows.reveal if current.reveals_from else None
 
 
-def next_change(current_round: Round, round_windows: Windows) -> tuple[int | None, int]:
+def next_change(current: Round, windows: Windows) -> tuple[int | None, int]:
     """Return the two heights at which a round can next change without a call.
 
     The first is the last block of the open window, or None if no clock runs. The second is the height whose finality
     starts the next clock, or 0 if there is none.
     """
-    if current_round.closed_at:
-        return reveal_deadline(current_round, round_windows), current_round.closed_at
-    return commit_deadline(current_round, round_windows), 0 if current_round.commits_from else newest_draw(
-        current_round
-    )
+    if current.closed_at:
+        return reveal_deadline(current, windows), current.closed_at
+    return commit_deadline(current, windows), 0 if current.commits_from else newest_draw(current)
 
 
-def can_commit(current_round: Round, round_windows: Windows, height: int) -> bool:
+def can_commit(current: Round, windows: Windows, height: int) -> bool:
     """Return True if block `height` may hold a commit: after the draw's block, before the close."""
-    deadline = commit_deadline(current_round, round_windows)
+    deadline = commit_deadline(current, windows)
     # A close is permanent: reveals may follow it, and a commit after a reveal could copy the result.
-    if current_round.closed_at or height <= current_round.drawn_at:
+    if current.closed_at or height <= current.drawn_at:
         return False
     return deadline is None or height <= deadline
 
 
-def can_reveal(current_round: Round, round_windows: Windows, height: int) -> bool:
+def can_reveal(current: Round, windows: Windows, height: int) -> bool:
     """Return True if block `height` may hold a reveal."""
-    deadline = reveal_deadline(current_round, round_windows)
+    deadline = reveal_deadline(current, windows)
     return deadline is not None and height <= deadline
 
 
-def advanced(current_round: Round, round_windows: Windows, height: int, final_height: int) -> Round:
+def advanced(current: Round, windows: Windows, height: int, final_height: int) -> Round:
     """Return the round before the extrinsics of block `height`, given that block's newest final height."""
-    current_round = with_commit_window(current_round, height, final_height)
-    deadline = commit_deadline(current_round, round_windows)
-    if not current_round.closed_at and deadline is not None and height > deadline:
-        current_round = replace(current_round, closed_at=deadline)
-    return opened(current_round, height, final_height)
+    current = with_commit_window(current, height, final_height)
+    deadline = commit_deadline(current, windows)
+    if not current.closed_at and deadline is not None and height > deadline:
+        current = replace(current, closed_at=deadline)
+    return opened(current, height, final_height)
 
 
-def with_commit_window(current_round: Round, height: int, final_height: int) -> Round:
+def with_commit_window(current: Round, height: int, final_height: int) -> Round:
     """Return the round with its commit window opened, if the newest draw is final."""
-    if current_round.commits_from or final_height < newest_draw(current_round):
-        return current_round
-    return replace(current_round, commits_from=height)
+    if current.commits_from or final_height < newest_draw(current):
+        return current
+    return replace(current, commits_from=height)
 
 
-def opened(current_round: Round, height: int, final_height: int) -> Round:
+def opened(current: Round, height: int, final_height: int) -> Round:
     """Return the round with reveals opened, if it is closed and the close is final."""
-    if not current_round.closed_at or current_round.reveals_from or final_height < current_round.closed_at:
-        return current_round
-    return replace(current_round, reveals_from=height)
+    if not current.closed_at or current.reveals_from or final_height < current.closed_at:
+        return current
+    return replace(current, reveals_from=height)
 
 
-def committed(current_round: Round, height: int, *, is_last: bool) -> Round:
+def committed(current: Round, height: int, *, is_last: bool) -> Round:
     """Return the round after a commit in block `height`. `is_last` means that every member has committed."""
-    first_commit = current_round.first_commit or height
+    first_commit = current.first_commit or height
     # The first commit starts the close clock. The last one closes at once, because no further commit can come.
-    return replace(current_round, first_commit=first_commit, closed_at=height if is_last else 0)
+    return replace(current, first_commit=first_commit, closed_at=height if is_last else 0)
 
 
-def refilled(current_round: Round, height: int) -> Round:
+def refilled(current: Round, height: int) -> Round:
     """Return the round after a draw in block `height` that filled a place. The commit window restarts for all members.
 
     Members of the earlier draw may commit in every block of this time, including the block of the draw.
     """
-    assert not current_round.first_commit, "a race with a commit is not refilled"
+    assert not current.first_commit, "a race with a commit is not refilled"
     # The first commit starts the close clock, which a restarted commit window would undo.
-    return replace(current_round, refilled_at=height, commits_from=0)
+    return replace(current, refilled_at=height, commits_from=0)
 
 
-def is_void(current_round: Round) -> bool:
+def is_void(current: Round) -> bool:
     """Return True if commits are closed and no member committed."""
-    return bool(current_round.closed_at) and not current_round.first_commit
+    return bool(current.closed_at) and not current.first_commit
 
 
-def is_over(current_round: Round, round_windows: Windows, height: int) -> bool:
+def is_over(current: Round, windows: Windows, height: int) -> bool:
     """Return True if the reveal window has passed."""
-    deadline = reveal_deadline(current_round, round_windows)
+    deadline = reveal_deadline(current, windows)
     return deadline is not None and height > deadline

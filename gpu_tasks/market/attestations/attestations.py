@@ -94,8 +94,8 @@ class Attestations(Pallet, index=11):
         if sum(size(attestation) for attestation in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
             raise InvalidBlock("attestations above the limit of bytes")
         # Strict order excludes duplicates, and leaves an author no choice of order.
-        order_keys = [order_key(attestation) for attestation in attestations]
-        if any(key_before >= next_key for key_before, next_key in pairwise(order_keys)):
+        keys = [order_key(attestation) for attestation in attestations]
+        if any(before >= after for before, after in pairwise(keys)):
             raise InvalidBlock("attestations out of order, or a duplicate")
         spent_weight, room_weight = WEIGHTS["Attestations.attach"], self.room()
         for attestation in attestations:

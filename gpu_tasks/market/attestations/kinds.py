@@ -60,8 +60,8 @@ AttestationList = Annotated[tuple[AttestationWire, ...], Bounded(ATTESTATIONS_PE
 
 
 @lru_cache(maxsize=16)
-def _codec(attestation_class: type[AnyAttestation]) -> Codec[AnyAttestation]:
-    return codec(Annotated[attestation_class, Tagged()])
+def _codec(kind: type[AnyAttestation]) -> Codec[AnyAttestation]:
+    return codec(Annotated[kind, Tagged()])
 
 
 def encode_attestation(attestation: AnyAttestation) -> bytes:

@@ -35,7 +35,7 @@ class Usage:
 def impossible_usage(usage: Usage, blocks: int) -> str:
     """Return the reason why no machine can consume this within `blocks` blocks, or "" if one can."""
     metered_ms = usage.wall_ms + METER_SLACK_MS
-    resource_bounds = (
+    bounds = (
         # One block more: work that begins and ends in the same block still takes time.
         ("time", usage.wall_ms, (blocks + 1) * MS_PER_BLOCK_MAX),
         ("GPU time", usage.gpu_ms, metered_ms),
@@ -45,10 +45,6 @@ def impossible_usage(usage: Usage, blocks: int) -> str:
         ("work", usage.work_units, metered_ms * WORK_PER_MS_MAX),
     )
     return next(
-        (
-            f"impossible {resource_name}"
-            for resource_name, stated_figure, greatest_figure in resource_bounds
-            if stated_figure > greatest_figure
-        ),
+        (f"impossible {name}" for name, stated_figure, greatest_figure in bounds if stated_figure > greatest_figure),
         "",
     )

@@ -56,14 +56,12 @@ class WorkSource(Protocol):
 
 def source_of(attestation: AnyAttestation, pallets: Iterable[Pallet]) -> WorkSource:
     """Return the market of an attestation, among the pallets of an execution."""
-    work_source = next(
-        (market_pallet for market_pallet in pallets if type(attestation) in market_pallet.variants), None
-    )
+    work_source = next((pallet for pallet in pallets if type(attestation) in pallet.variants), None)
     assert isinstance(work_source, WorkSource), "a pallet that lists an attestation kind is a work source"
     return work_source
 
 
 def open_work(pallets: Iterable[type[Pallet]]) -> list[OpenWork]:
     """Return the counts of all markets of a chain, in the order of its pallets."""
-    listed_counts = (getattr(pallet_class, "open_work", None) for pallet_class in pallets)
-    return [open_count for open_count in listed_counts if isinstance(open_count, OpenWork)]
+    listed = (getattr(pallet, "open_work", None) for pallet in pallets)
+    return [open_count for open_count in listed if isinstance(open_count, OpenWork)]

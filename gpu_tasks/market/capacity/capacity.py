@@ -218,22 +218,20 @@ class Capacity(Pallet, index=16):
         enrolment = self._enrolled(device, self.devices.operator(origin.account))
         roll_call = self._called(enrolment)
         ensure(times.can_open(roll_call, self.system.number.get()), WrongTime)
-        capacity_proof = self.proofs[device, roll_call.number]
-        ensure(capacity_proof is not None and not capacity_proof.is_open, NothingCommitted)
-        assert capacity_proof is not None, "just looked"
-        drawn_places = drawn_rows(roll_call.rows_seed, device, capacity_proof.shape.rows)
-        ensure(len(rows) == len(drawn_places), WrongRows)
+        proof = self.proofs[device, roll_call.number]
+        ensure(proof is not None and not proof.is_open, NothingCommitted)
+        assert proof is not None, "just looked"
+        places = drawn_rows(roll_call.rows_seed, device, proof.shape.rows)
+        ensure(len(rows) == len(places), WrongRows)
         # Paths alone: to compute one row costs up to size^2 x rounds products, too much for a block (ADR 20).
-        for shown_row, drawn_row in zip(rows, drawn_places, strict=True):
-            is_row_proven = is_member(
-                ROW_DOMAIN, capacity_proof.root, capacity_proof.shape.rows, drawn_row, shown_row.digest, shown_row.path
-            )
+        for row, place in zip(rows, places, strict=True):
+            is_row_proven = is_member(ROW_DOMAIN, proof.root, proof.shape.rows, place, row.digest, row.path)
             ensure(is_row_proven, WrongRows)
-        self.proofs[device, roll_call.number] = replace(capacity_proof, is_open=True)
-        self.opened_rows[device] = tuple(shown_row.digest for shown_row in rows)
-        device_record = self.devices.devices[device]
+        self.proofs[device, roll_call.number] = replace(proof, is_open=True)
+        self.opened_rows[device] = tuple(row.digest for row in rows)
+        record = self.devices.devices[device]
         # An earlier proof below the class's minimum gives no work either, so it must not silence this report.
-        if self.roll_calls_enabled and device_record is not None and not self.has_proven(device, device_record.kind):
+        if self.roll_calls_enabled and record is not None and not self.has_proven(device, record.kind):
             self.returning.put(times.over_at(roll_call), device)
         self.emit(RowsOpened(device, roll_call.number))
 
@@ -247,14 +245,12 @@ class Capacity(Pallet, index=16):
         enrolment = known(self.enrolments[device], NotEnrolled)
         roll_call = self._called(enrolment)
         ensure(times.can_object(roll_call, self.system.number.get()), WrongTime)
-        capacity_proof = self.proofs[device, roll_call.number]
-        ensure(capacity_proof is not None and capacity_proof.is_open, NothingCommitted)
-        assert capacity_proof is not None, "just looked"
+        proof = self.proofs[device, roll_call.number]
+        ensure(proof is not None and proof.is_open, NothingCommitted)
+        assert proof is not None, "just looked"
         ensure(inspector in self.inspectors(roll_call, device, enrolment.owner), NotInspector)
-        ensure(inspector not in capacity_proof.objections, NotInspector)
-        self.proofs[device, roll_call.number] = replace(
-            capacity_proof, objections=(*capacity_proof.objections, inspector)
-        )
+        ensure(inspector not in proof.objections, NotInspector)
+        self.proofs[device, roll_call.number] = replace(proof, objections=(*proof.objections, inspector))
         self.emit(RowsObjected(device, roll_call.number, inspector))
         return FREE
 
@@ -278,9 +274,9 @@ class Capacity(Pallet, index=16):
 
     # ------------------------------------------------------------------------------------------------ for the markets
 
-    def rate_min(self, device_class: DeviceClass) -> int:
+    def rate_min(self, kind: DeviceClass) -> int:
         """Return the least throughput of a class, in 10^9 operations a slot."""
-        return (self.cpu_rate_min, self.consumer_rate_min, self.datacenter_rate_min)[device_class]
+        return (self.cpu_rate_min, self.consumer_rate_min, self.datacenter_rate_min)[kind]
 
     def proven(self, device: DeviceId) -> int:
         """Return the proven throughput of a device, in 10^9 operations a slot, or 0 without a proof."""
@@ -288,10 +284,8 @@ class Capacity(Pallet, index=16):
         if newest_call is None:
             return 0
         # A withdrawn device has no proofs, so this also tells whether the device is enrolled.
-        capacity_proof = self.proofs[
-            device, newest_call.number if self._is_over(newest_call) else newest_call.number - 1
-        ]
-        return capacity_proof.rate if capacity_proof is not None and stands(capacity_proof) else 0
+        proof = self.proofs[device, newest_call.number if self._is_over(newest_call) else newest_call.number - 1]
+        return proof.rate if proof is not None and stands(proof) else 0
 
     def has_proven(self, device: DeviceId, kind: DeviceClass) -> bool:
         """Return True if a device has proven its class's minimum, or need not.
@@ -300,21 +294,21 @@ class Capacity(Pallet, index=16):
         """
         return not self.is_enforced.get() or self.proven(device) >= self.rate_min(kind)
 
-    def can_work(self, device: DeviceId, device_record: Device) -> bool:
+    def can_work(self, device: DeviceId, record: Device) -> bool:
         """Return True if a device may get a unit now: it has a place, is in service, and has proven enough."""
-        return self.devices.can_work(device_record) and self.has_proven(device, device_record.kind)
+        return self.devices.can_work(record) and self.has_proven(device, record.kind)
 
-    def is_free(self, device: DeviceId, device_record: Device) -> bool:
+    def is_free(self, device: DeviceId, record: Device) -> bool:
         """Return True if a device may get a task now: it has no work, is in service, and has proven enough."""
-        return self.devices.is_free(device_record) and self.has_proven(device, device_record.kind)
+        return self.devices.is_free(record) and self.has_proven(device, record.kind)
 
-    def inspectors(self, roll_call: RollCall, device: DeviceId, owner_stash: bytes) -> list[bytes]:
+    def inspectors(self, roll_call: RollCall, device: DeviceId, owner: bytes) -> list[bytes]:
         """Return the inspectors of a device's rows, drawn from the active set at the time of the draw."""
         # The epoch of the draw, not the current one: a later active set must not change the drawn inspectors.
-        office_seats = in_office_at(self.devices, self.beacon.epoch_of(times.inspectors_at(roll_call)))
+        seats = in_office_at(self.devices, self.beacon.epoch_of(times.inspectors_at(roll_call)))
         # An owner would never object to its own rows.
-        other_seats = [office_seat for office_seat in office_seats if office_seat[0] != owner_stash]
-        return drawn_inspectors(roll_call.inspectors_seed, device, other_seats)
+        others = [seat for seat in seats if seat[0] != owner]
+        return drawn_inspectors(roll_call.inspectors_seed, device, others)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
@@ -328,22 +322,22 @@ class Capacity(Pallet, index=16):
 
     def _go_on(self, current_height: int, newest_call: RollCall | None) -> None:
         """Begin the planned roll call, or make the draw that is due in the current one."""
-        beacon_value = self.beacon.current.get()
+        beacon = self.beacon.current.get()
         if self.next_roll_call.get() == current_height:
-            self._begin(newest_call, current_height, beacon_value)
+            self._begin(newest_call, current_height, beacon)
         elif newest_call is not None and current_height == times.rows_at(newest_call):
-            self.current.set(replace(newest_call, rows_seed=beacon_value))
-            self.emit(RowsDrawn(newest_call.number, beacon_value))
+            self.current.set(replace(newest_call, rows_seed=beacon))
+            self.emit(RowsDrawn(newest_call.number, beacon))
         elif newest_call is not None and current_height == times.inspectors_at(newest_call):
-            self.current.set(replace(newest_call, inspectors_seed=beacon_value))
-            self.emit(InspectorsDrawn(newest_call.number, beacon_value))
+            self.current.set(replace(newest_call, inspectors_seed=beacon))
+            self.emit(InspectorsDrawn(newest_call.number, beacon))
 
     def _return_devices(self, current_height: int) -> Weight:
         """Tell the market of devices that may work again, within the budget. The rest waits for the next block."""
-        weight_meter = WeightMeter(RETURN_BUDGET)
-        for device_id in self.returning.take(current_height, weight_meter, RETURN_WEIGHT):
+        meter = WeightMeter(RETURN_BUDGET)
+        for device_id in self.returning.take(current_height, meter, RETURN_WEIGHT):
             self.devices.stir(device_id)
-        return weight_meter.spent
+        return meter.spent
 
     def _begin(self, newest_call: RollCall | None, current_height: int, call_seed: bytes) -> None:
         call_number = 1 if newest_call is None else newest_call.number + 1
@@ -354,10 +348,10 @@ class Capacity(Pallet, index=16):
     def _is_over(self, roll_call: RollCall) -> bool:
         return times.is_over(roll_call, self.system.number.get())
 
-    def _enrolled(self, device_id: bytes, owner_stash: bytes) -> Enrolment:
+    def _enrolled(self, device_id: bytes, owner: bytes) -> Enrolment:
         """Return the enrolment. It may outlive its device's registration, because its bond must always come back."""
         enrolment = known(self.enrolments[device_id], NotEnrolled)
-        ensure(enrolment.owner == owner_stash, NotOwner)
+        ensure(enrolment.owner == owner, NotOwner)
         return enrolment
 
     def _called(self, enrolment: Enrolment) -> RollCall:
@@ -370,17 +364,17 @@ class Capacity(Pallet, index=16):
         """Return the enrolment after all finished roll calls. Burn the bond if the device was silent or wrong."""
         newest_call = self.current.get()
         finished_number = 0 if newest_call is None else newest_call.number - (not self._is_over(newest_call))
-        first_unchecked = enrolment.checked + 1
-        if finished_number < first_unchecked:
+        first = enrolment.checked + 1
+        if finished_number < first:
             return enrolment
         # Only the newest two proofs are kept. An answered roll call further back was settled by its own commit, so a
         # larger gap means silence.
-        missed_calls = [
+        missed = [
             call_number
-            for call_number in range(max(first_unchecked, finished_number - 1), finished_number + 1)
+            for call_number in range(max(first, finished_number - 1), finished_number + 1)
             if not self._answered(device_id, call_number)
         ]
-        if (missed_calls or finished_number - first_unchecked > 1) and enrolment.bond:
+        if (missed or finished_number - first > 1) and enrolment.bond:
             self.lock.pay_out(enrolment.owner, roll_call_hold(device_id), (Share(None, enrolment.bond),))
             self.emit(RollCallBondLost(device_id, finished_number, enrolment.bond))
             return replace(enrolment, bond=0, checked=finished_number)
@@ -394,8 +388,8 @@ class Capacity(Pallet, index=16):
         return replace(enrolment, bond=self.bond)
 
     def _answered(self, device_id: bytes, call_number: int) -> bool:
-        capacity_proof = self.proofs[device_id, call_number]
-        return capacity_proof is not None and stands(capacity_proof)
+        proof = self.proofs[device_id, call_number]
+        return proof is not None and stands(proof)
 
     def _forget(self, device_id: bytes, kept_from: int) -> None:
         """Drop the device's proofs of roll calls before number `kept_from`."""

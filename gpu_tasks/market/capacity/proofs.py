@@ -76,21 +76,17 @@ def roll_call_hold(device_id: DeviceId) -> Hold:
     return Hold(ROLL_CALL_BOND, device_id)
 
 
-def is_sound(work_shape: WorkShape) -> bool:
+def is_sound(shape: WorkShape) -> bool:
     """Return True if the work has enough rows for 16 drawn ones to show a lie, and few enough to check."""
-    return (
-        SIZE_MIN <= work_shape.size <= SIZE_MAX
-        and ROWS_MIN <= work_shape.rows <= ROWS_MAX
-        and 1 <= work_shape.rounds <= ROUNDS_MAX
-    )
+    return SIZE_MIN <= shape.size <= SIZE_MAX and ROWS_MIN <= shape.rows <= ROWS_MAX and 1 <= shape.rounds <= ROUNDS_MAX
 
 
-def operations(work_shape: WorkShape) -> int:
+def operations(shape: WorkShape) -> int:
     """Return the multiplications and additions of the work: 2 n^2 m T.
 
     n is the size, m the number of rows, T the number of rounds.
     """
-    return 2 * work_shape.size**2 * work_shape.rows * work_shape.rounds
+    return 2 * shape.size**2 * shape.rows * shape.rounds
 
 
 def device_seed(call_seed: bytes, device_id: DeviceId) -> bytes:
@@ -100,21 +96,16 @@ def device_seed(call_seed: bytes, device_id: DeviceId) -> bytes:
 
 def drawn_rows(call_seed: bytes, device_id: DeviceId, row_count: int) -> list[int]:
     """Return the rows that a device shows. A row may be drawn twice."""
-    row_hashes = (
-        blake2_256(b"ogpu/roll-call/row" + call_seed + device_id + bytes([draw_index]))
-        for draw_index in range(ROWS_DRAWN)
-    )
+    hashes = (blake2_256(b"ogpu/roll-call/row" + call_seed + device_id + bytes([index])) for index in range(ROWS_DRAWN))
     # A remainder of 256 bits by at most 2^20 rows: its bias is negligible.
-    return [int.from_bytes(row_hash, "little") % row_count for row_hash in row_hashes]
+    return [int.from_bytes(drawn, "little") % row_count for drawn in hashes]
 
 
 def drawn_inspectors(call_seed: bytes, device_id: DeviceId, entrants: list[tuple[bytes, int]]) -> list[bytes]:
     """Return the drawn inspectors of a device's rows: validators of the active set, drawn by weight."""
-    return [
-        entrants[entrant_index][0] for entrant_index in lottery(call_seed, b"inspect" + device_id, entrants, INSPECTORS)
-    ]
+    return [entrants[index][0] for index in lottery(call_seed, b"inspect" + device_id, entrants, INSPECTORS)]
 
 
-def stands(capacity_proof: CapacityProof) -> bool:
+def stands(proof: CapacityProof) -> bool:
     """Return True if the proof counts: its rows were shown, and fewer than two inspectors objected."""
-    return capacity_proof.is_open and len(capacity_proof.objections) < OBJECTIONS_TO_END
+    return proof.is_open and len(proof.objections) < OBJECTIONS_TO_END

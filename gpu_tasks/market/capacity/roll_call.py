@@ -37,15 +37,15 @@ class RollCall:
     inspectors_seed: Hash = bytes(32)
 
 
-def next_at(period_start: int, period_blocks: int, beacon_value: bytes) -> int:
+def next_at(period_start: int, period_blocks: int, beacon: bytes) -> int:
     """Return the block of the roll call in the period of `period_blocks` blocks that begins at `period_start`.
 
     The beacon of the period's first block decides, so the block is unknown before that.
     """
     # The roll call must end within its period, so that periods never overlap.
-    block_room = period_blocks - CALL_BLOCKS
-    assert block_room > 0, "a roll call fits in its period"
-    return period_start + 1 + int.from_bytes(beacon_value, "little") % block_room
+    room = period_blocks - CALL_BLOCKS
+    assert room > 0, "a roll call fits in its period"
+    return period_start + 1 + int.from_bytes(beacon, "little") % room
 
 
 def can_commit(roll_call: RollCall, height: int) -> bool:

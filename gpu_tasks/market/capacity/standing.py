@@ -35,5 +35,5 @@ def standing_at(
     newest_call: RollCall, height: int, proofs: Mapping[tuple[bytes, int], CapacityProof | None], device_id: bytes
 ) -> int:
     """Return the proven throughput of a device after block `height`, in 10^9 operations a slot."""
-    capacity_proof = proofs.get((device_id, standing_number(newest_call, height)))
-    return capacity_proof.rate if capacity_proof is not None and stands(capacity_proof) else 0
+    proof = proofs.get((device_id, standing_number(newest_call, height)))
+    return proof.rate if proof is not None and stands(proof) else 0

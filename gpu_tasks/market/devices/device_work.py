@@ -54,9 +54,9 @@ class DeviceWork(Pallet):
 
     def assign(self, device_id: bytes, task_id: UnitId) -> None:
         """Assign a free device to a task, to the exclusion of all other work."""
-        device_record = self._registered(device_id)
-        assert device_record.assignment is None, "a device has one active assignment"
-        self.devices[device_id] = replace(device_record, assignment=task_id, is_dedicated=True)
+        record = self._registered(device_id)
+        assert record.assignment is None, "a device has one active assignment"
+        self.devices[device_id] = replace(record, assignment=task_id, is_dedicated=True)
         self.emit(DeviceAssigned(device_id, task_id))
 
     def engage(self, device_id: bytes, unit_id: UnitId, collateral: int) -> bool:
@@ -64,11 +64,9 @@ class DeviceWork(Pallet):
 
         Return True if the device works on it at once, False if the unit waits behind others.
         """
-        device_record = self._registered(device_id)
-        self.lock.rededicate(device_record.owner, Hold(FREE_BOND, device_id), Hold(COLLATERAL, unit_id), collateral)
-        engaged_device = replace(
-            run_queue.with_unit(device_record, unit_id), secured=device_record.secured + collateral
-        )
+        record = self._registered(device_id)
+        self.lock.rededicate(record.owner, Hold(FREE_BOND, device_id), Hold(COLLATERAL, unit_id), collateral)
+        engaged_device = replace(run_queue.with_unit(record, unit_id), secured=record.secured + collateral)
         self.devices[device_id] = engaged_device
         self.emit(DeviceAssigned(device_id, unit_id))
         return engaged_device.assignment == unit_id
@@ -80,13 +78,13 @@ class DeviceWork(Pallet):
         and must not enter a draw whose beacon it may know. A device that lost all collateral of the unit may have left
         the market.
         """
-        device_record = self.devices[device_id]
-        if device_record is None or unit_id not in run_queue.units_of(device_record):
+        record = self.devices[device_id]
+        if record is None or unit_id not in run_queue.units_of(record):
             return None
-        freed_device = run_queue.without_unit(device_record, unit_id, self.system.number.get())
+        freed_device = run_queue.without_unit(record, unit_id, self.system.number.get())
         self.devices[device_id] = freed_device
         self.stir(device_id)
-        return freed_device.assignment if freed_device.assignment != device_record.assignment else None
+        return freed_device.assignment if freed_device.assignment != record.assignment else None
 
     def unsecure(self, device_id: bytes, unit_id: UnitId) -> UnitId | None:
         """End everything that binds a device to a unit, and free the rest of its collateral.
@@ -94,18 +92,16 @@ class DeviceWork(Pallet):
         Return the device's next unit, as `free` does. A device that has left the market holds no collateral: it could
         not leave while it held any, and a race that is over holds none (`end_collateral`).
         """
-        next_unit = self.free(device_id, unit_id)
-        device_record = self.devices[device_id]
-        if device_record is None:
+        following = self.free(device_id, unit_id)
+        record = self.devices[device_id]
+        if record is None:
             return None
-        remaining_grains = self.lock.locked(device_record.owner, Hold(COLLATERAL, unit_id))
-        assert device_record.secured >= remaining_grains, "a device secures each unit once"
-        self.lock.rededicate(
-            device_record.owner, Hold(COLLATERAL, unit_id), Hold(FREE_BOND, device_id), remaining_grains
-        )
-        self.devices[device_id] = replace(device_record, secured=device_record.secured - remaining_grains)
+        remaining_grains = self.lock.locked(record.owner, Hold(COLLATERAL, unit_id))
+        assert record.secured >= remaining_grains, "a device secures each unit once"
+        self.lock.rededicate(record.owner, Hold(COLLATERAL, unit_id), Hold(FREE_BOND, device_id), remaining_grains)
+        self.devices[device_id] = replace(record, secured=record.secured - remaining_grains)
         self.stir(device_id)
-        return next_unit
+        return following
 
     def end_collateral(self, unit_id: UnitId) -> None:
         """End the collateral of a unit whose race is over."""
@@ -126,15 +122,15 @@ class DeviceWork(Pallet):
             self.devices[device_id] = replace(self._registered(device_id), queue=0, changed_at=self.system.number.get())
             self.emit(DeviceQueueSet(device_id, 0))
 
-    def recalled_units(self, weight_meter: WeightMeter) -> Iterator[tuple[DeviceId, UnitId]]:
+    def recalled_units(self, meter: WeightMeter) -> Iterator[tuple[DeviceId, UnitId]]:
         """Yield each device with a unit to recall from it, while the budget lasts. Each pair is yielded once."""
         device_ids = self.requeued_units.keys()
         for device_id in device_ids:
-            if weight_meter.is_spent:
+            if meter.is_spent:
                 return
             units = self.requeued_units[device_id]
             del self.requeued_units[device_id]
-            weight_meter.spend(times(len(units), RECALL_WEIGHT))
+            meter.spend(times(len(units), RECALL_WEIGHT))
             yield from ((device_id, unit_id) for unit_id in units)
 
     def collateral_of(self, owner: bytes, unit_id: UnitId) -> int:
@@ -143,30 +139,28 @@ class DeviceWork(Pallet):
 
     def charge(self, device_id: bytes, unit: UnitId, shares: Sequence[Share]) -> None:
         """Pay the shares from a device's collateral of one unit. The collateral of other units is not touched."""
-        device_record = self._registered(device_id)
-        self._check_bond(device_id, device_record)
-        paid_grains = sum(paid_share.amount for paid_share in shares)
-        self.lock.pay_out(device_record.owner, Hold(COLLATERAL, unit), shares)
-        self.devices[device_id] = replace(
-            device_record, bond=device_record.bond - paid_grains, secured=device_record.secured - paid_grains
-        )
+        record = self._registered(device_id)
+        self._check_bond(device_id, record)
+        paid_grains = sum(share.amount for share in shares)
+        self.lock.pay_out(record.owner, Hold(COLLATERAL, unit), shares)
+        self.devices[device_id] = replace(record, bond=record.bond - paid_grains, secured=record.secured - paid_grains)
 
     def _recall_behind(self, device_id: bytes) -> bool:
         """Note the units behind a device's current one for recall. Return True if there are any."""
-        device_record = self._registered(device_id)
-        if not device_record.behind:
+        record = self._registered(device_id)
+        if not record.behind:
             return False
         # A device with units to recall can neither resume nor take units, so it has no unit behind its current one.
         assert device_id not in self.requeued_units, "recalled units are reassigned before their device takes others"
-        self.devices[device_id] = replace(device_record, behind=())
-        self.requeued_units[device_id] = device_record.behind
+        self.devices[device_id] = replace(record, behind=())
+        self.requeued_units[device_id] = record.behind
         return True
 
     def _registered(self, device_id: bytes) -> Device:
-        device_record = self.devices[device_id]
-        assert device_record is not None, "a device that secures a unit or offers a service is registered"
-        return device_record
+        record = self.devices[device_id]
+        assert record is not None, "a device that secures a unit or offers a service is registered"
+        return record
 
-    def _check_bond(self, device_id: bytes, device_record: Device) -> None:
-        held_grains = self.lock.locked(device_record.owner, Hold(FREE_BOND, device_id))
-        assert held_grains == device_record.bond - device_record.secured, "a device's unsecured bond is held"
+    def _check_bond(self, device_id: bytes, record: Device) -> None:
+        held_grains = self.lock.locked(record.owner, Hold(FREE_BOND, device_id))
+        assert held_grains == record.bond - record.secured, "a device's unsecured bond is held"

@@ -106,78 +106,73 @@ def is_store_address(endpoint: bytes) -> bool:
     if authority.startswith(b"["):
         ipv6_literal, closing_bracket, port_part = authority[1:].partition(b"]")
         return bool(closing_bracket) and _is_six(ipv6_literal) and _is_port_part(port_part)
-    host_name, port_colon, port_digits = authority.partition(b":")
-    return _is_host(host_name) and _is_port_part(port_colon + port_digits)
+    host, port_colon, port_digits = authority.partition(b":")
+    return _is_host(host) and _is_port_part(port_colon + port_digits)
 
 
-def _is_port_part(port_text: bytes) -> bool:
+def _is_port_part(port: bytes) -> bool:
     """Return True for an empty text, or a colon and a port."""
-    if not port_text:
+    if not port:
         return True
-    port_digits = port_text[1:]
-    is_port_like = port_text[:1] == b":" and 1 <= len(port_digits) <= PORT_DIGITS_MAX
+    port_digits = port[1:]
+    is_port_like = port[:1] == b":" and 1 <= len(port_digits) <= PORT_DIGITS_MAX
     return is_port_like and DIGITS.issuperset(port_digits) and 1 <= int(port_digits) <= PORT_MAX
 
 
-def _is_host(host_name: bytes) -> bool:
-    if len(host_name) > NAME_BYTES_MAX:
+def _is_host(host: bytes) -> bool:
+    if len(host) > NAME_BYTES_MAX:
         return False
-    name_labels = host_name.split(b".")
+    labels = host.split(b".")
     # Resolvers read 0x7f000001, 2130706433 and 127.1 as addresses, so only the dotted decimal form is accepted.
-    if _is_number(name_labels[-1]):
-        return _is_four(host_name)
-    return all(_is_label(name_label) for name_label in name_labels)
+    if _is_number(labels[-1]):
+        return _is_four(host)
+    return all(_is_label(label) for label in labels)
 
 
-def _is_label(name_label: bytes) -> bool:
-    has_valid_ends = 1 <= len(name_label) <= LABEL_BYTES_MAX and name_label[0] in LETTERS and name_label[-1] in LETTERS
-    return has_valid_ends and all(label_byte in LETTERS or label_byte == ord("-") for label_byte in name_label)
+def _is_label(label: bytes) -> bool:
+    has_valid_ends = 1 <= len(label) <= LABEL_BYTES_MAX and label[0] in LETTERS and label[-1] in LETTERS
+    return has_valid_ends and all(byte in LETTERS or byte == ord("-") for byte in label)
 
 
-def _is_number(name_label: bytes) -> bool:
-    return bool(name_label) and (
-        DIGITS.issuperset(name_label) or (name_label.startswith(b"0x") and HEX.issuperset(name_label[2:]))
-    )
+def _is_number(label: bytes) -> bool:
+    return bool(label) and (DIGITS.issuperset(label) or (label.startswith(b"0x") and HEX.issuperset(label[2:])))
 
 
-def _is_four(host_text: bytes) -> bool:
+def _is_four(host: bytes) -> bool:
     """Return True for four decimal numbers without leading zeros."""
-    decimal_parts = host_text.split(b".")
+    parts = host.split(b".")
     # Without leading zeros, which some resolvers read as octal.
-    return len(decimal_parts) == 4 and all(
-        1 <= len(decimal_part) <= 3
-        and DIGITS.issuperset(decimal_part)
-        and int(decimal_part) <= 255
-        and (decimal_part[:1] != b"0" or len(decimal_part) == 1)
-        for decimal_part in decimal_parts
+    return len(parts) == 4 and all(
+        1 <= len(part) <= 3 and DIGITS.issuperset(part) and int(part) <= 255 and (part[:1] != b"0" or len(part) == 1)
+        for part in parts
     )
 
 
-def _is_six(host_text: bytes) -> bool:
+def _is_six(host: bytes) -> bool:
     """Return True for an IPv6 address: eight groups of hexadecimal digits, with at most one gap (`::`).
 
     The last two groups may be written as an IPv4 address.
     """
-    text_before, gap_mark, text_after = host_text.partition(b"::")
-    groups_before, groups_after = _groups(text_before, may_end=not gap_mark), _groups(text_after, may_end=True)
+    before, gap, after = host.partition(b"::")
+    groups_before, groups_after = _groups(before, may_end=not gap), _groups(after, may_end=True)
     if groups_before is None or groups_after is None:
         return False
-    return groups_before + groups_after < GROUPS_OF_SIX if gap_mark else groups_before == GROUPS_OF_SIX
+    return groups_before + groups_after < GROUPS_OF_SIX if gap else groups_before == GROUPS_OF_SIX
 
 
-def _groups(groups_text: bytes, *, may_end: bool) -> int | None:
+def _groups(text: bytes, *, may_end: bool) -> int | None:
     """Return the number of groups in a part of an IPv6 address, or None if it is malformed.
 
     `may_end` means that the part ends the address, so it may end in an IPv4 address.
     """
-    if not groups_text:
+    if not text:
         return 0
-    text_groups = groups_text.split(b":")
+    text_groups = text.split(b":")
     is_wrapped = may_end and _is_four(text_groups[-1])
-    hex_groups = text_groups[:-1] if is_wrapped else text_groups
-    if not all(1 <= len(hex_group) <= 4 and HEX.issuperset(hex_group) for hex_group in hex_groups):
+    groups = text_groups[:-1] if is_wrapped else text_groups
+    if not all(1 <= len(group) <= 4 and HEX.issuperset(group) for group in groups):
         return None
-    return len(hex_groups) + 2 * is_wrapped
+    return len(groups) + 2 * is_wrapped
 
 
 class Devices(DeviceWork, index=9):
@@ -238,9 +233,9 @@ class Devices(DeviceWork, index=9):
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
         if expelled_until:
             del self.expelled_until[stash]
-        standing_record = self.providers[stash]
-        deposit_grains = self.provider_deposit if standing_record is None else standing_record.deposit
-        if standing_record is None:
+        standing = self.providers[stash]
+        deposit_grains = self.provider_deposit if standing is None else standing.deposit
+        if standing is None:
             self.lock.lock(stash, provider_hold(stash), deposit_grains)
         self._set_provider(stash, seal_key, endpoint, deposit_grains)
 
@@ -253,39 +248,35 @@ class Devices(DeviceWork, index=9):
     @call(index=2, weight=WEIGHTS["Devices.unregister_device"])
     def unregister_device(self, origin: Signed, device: DeviceId) -> None:
         """Remove your device from the market and take its bond back. It must offer no service and have no open unit."""
-        leaving_device = self.owned(device, origin.account)
-        ensure(
-            leaving_device.assignment is None and leaving_device.secured == 0 and leaving_device.offers == 0, DeviceBusy
-        )
-        self._check_bond(device, leaving_device)
+        leaving = self.owned(device, origin.account)
+        ensure(leaving.assignment is None and leaving.secured == 0 and leaving.offers == 0, DeviceBusy)
+        self._check_bond(device, leaving)
         del self.devices[device]
-        del self.device_of_uuid[leaving_device.uuid_hash]
-        if self.device_count[leaving_device.owner] > 1:
-            self.device_count[leaving_device.owner] -= 1
+        del self.device_of_uuid[leaving.uuid_hash]
+        if self.device_count[leaving.owner] > 1:
+            self.device_count[leaving.owner] -= 1
         else:
-            del self.device_count[leaving_device.owner]
-        del self.devices_of[leaving_device.owner, device]
-        self.lock.unlock(leaving_device.owner, Hold(FREE_BOND, device), leaving_device.bond)
+            del self.device_count[leaving.owner]
+        del self.devices_of[leaving.owner, device]
+        self.lock.unlock(leaving.owner, Hold(FREE_BOND, device), leaving.bond)
         self.lock.end(Hold(FREE_BOND, device))
-        self.emit(DeviceUnregistered(device, leaving_device.owner))
+        self.emit(DeviceUnregistered(device, leaving.owner))
 
     @call(index=3, weight=WEIGHTS["Devices.bond_device_extra"])
     def bond_device_extra(self, origin: Signed, device: DeviceId, value: CompactBalance) -> None:
         """Add to your device's bond. It secures more units at once, and weighs more in draws of later units."""
-        device_record = self.owned(device, origin.account)
-        self.lock.lock(device_record.owner, Hold(FREE_BOND, device), value)
+        record = self.owned(device, origin.account)
+        self.lock.lock(record.owner, Hold(FREE_BOND, device), value)
         # Sets `changed_at`: more bond after the beacon is known must not weigh in that draw.
-        self.devices[device] = replace(
-            device_record, bond=device_record.bond + value, changed_at=self.system.number.get()
-        )
+        self.devices[device] = replace(record, bond=record.bond + value, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceBonded(device, value))
 
     @call(index=4, weight=WEIGHTS["Devices.pause"])
     def pause(self, origin: Signed, device: DeviceId) -> None:
         """Stop new work of a device. Assigned work continues. The signer is the stash or its provider key."""
-        device_record = self.owned(device, self.operator(origin.account))
-        self.devices[device] = replace(device_record, is_paused=True)
+        record = self.owned(device, self.operator(origin.account))
+        self.devices[device] = replace(record, is_paused=True)
         self.emit(DevicePaused(device, None))
 
     @call(index=5, weight=WEIGHTS["Devices.resume"])
@@ -322,10 +313,10 @@ class Devices(DeviceWork, index=9):
         The signer is the stash or its provider key. The units that it already has stay.
         """
         ensure(queue <= QUEUE_MAX, QueueTooLong)
-        device_record = self.owned(device, self.operator(origin.account))
+        record = self.owned(device, self.operator(origin.account))
         ensure(device not in self.requeued_units, DeviceBusy)
         # Sets `changed_at`: places added after the beacon is known must not bring the device into that draw.
-        self.devices[device] = replace(device_record, queue=queue, changed_at=self.system.number.get())
+        self.devices[device] = replace(record, queue=queue, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceQueueSet(device, queue))
 
@@ -335,21 +326,21 @@ class Devices(DeviceWork, index=9):
         `{"providers": [{"stash", "seal_key", "endpoint"}], "devices": [{"owner", "kind", "uuid_hash", "bond", ...}]}`;
         a device's `queue_length` is 0 by default. Raise ValueError for a bad entry.
         """
-        for entry_config in config.get("providers", []):
-            stash, endpoint = account_from_text(entry_config["stash"]), str(entry_config["endpoint"]).encode()
+        for entry in config.get("providers", []):
+            stash, endpoint = account_from_text(entry["stash"]), str(entry["endpoint"]).encode()
             if not is_store_address(endpoint) or not self.stake.is_candidate(stash):
-                raise ValueError(f"genesis provider {entry_config['stash']}: not a candidate, or no web address")
-            with genesis_entry(f"genesis provider {entry_config['stash']}"):
-                self._set_provider(stash, account_from_text(entry_config["seal_key"]), endpoint, deposit_grains=0)
-        for entry_config in config.get("devices", []):
-            device_class = CLASS_NAMES[str(entry_config["kind"])]
-            owner_stash = account_from_text(entry_config["owner"])
-            uuid_hash = account_from_text(entry_config["uuid_hash"])
-            with genesis_entry(f"genesis device of {entry_config['owner']}"):
-                device_id = self._add_device(owner_stash, device_class, uuid_hash, int(entry_config["bond"]))
-            queue_length = int(entry_config.get("queue", 0))
+                raise ValueError(f"genesis provider {entry['stash']}: not a candidate, or no web address")
+            with genesis_entry(f"genesis provider {entry['stash']}"):
+                self._set_provider(stash, account_from_text(entry["seal_key"]), endpoint, deposit_grains=0)
+        for entry in config.get("devices", []):
+            kind = CLASS_NAMES[str(entry["kind"])]
+            owner = account_from_text(entry["owner"])
+            uuid_hash = account_from_text(entry["uuid_hash"])
+            with genesis_entry(f"genesis device of {entry['owner']}"):
+                device_id = self._add_device(owner, kind, uuid_hash, int(entry["bond"]))
+            queue_length = int(entry.get("queue", 0))
             if not 0 <= queue_length <= QUEUE_MAX:
-                raise ValueError(f"genesis device of {entry_config['owner']}: queue length outside 0 to {QUEUE_MAX}")
+                raise ValueError(f"genesis device of {entry['owner']}: queue length outside 0 to {QUEUE_MAX}")
             self.devices[device_id] = replace(self._registered(device_id), queue=queue_length)
 
     # ------------------------------------------------------------------------------------------------ for the markets
@@ -364,18 +355,18 @@ class Devices(DeviceWork, index=9):
             return account_id
         return self.stake.stash_of(account_id) or account_id
 
-    def owned(self, device_id: bytes, owner_stash: bytes) -> Device:
+    def owned(self, device_id: bytes, owner: bytes) -> Device:
         """Return the device of this owner.
 
         Raise UnknownDevice if there is none, and NotOwner if it belongs to another owner.
         """
-        device_record = known(self.devices[device_id], UnknownDevice)
-        ensure(device_record.owner == owner_stash, NotOwner)
-        return device_record
+        record = known(self.devices[device_id], UnknownDevice)
+        ensure(record.owner == owner, NotOwner)
+        return record
 
-    def bond_min(self, device_class: DeviceClass) -> int:
+    def bond_min(self, kind: DeviceClass) -> int:
         """Return the least bond of a device of one class, in grains."""
-        return (self.cpu_bond_min, self.consumer_bond_min, self.datacenter_bond_min)[device_class]
+        return (self.cpu_bond_min, self.consumer_bond_min, self.datacenter_bond_min)[kind]
 
     def can_work(self, device: Device) -> bool:
         """Return True if the device may get a unit: it has a free place and is in service."""
@@ -391,9 +382,9 @@ class Devices(DeviceWork, index=9):
 
     def count_offer(self, device: bytes, added_offers: int) -> None:
         """Add `added_offers` (1 or -1) to the number of services that a device offers."""
-        device_record = self._registered(device)
-        assert device_record.offers + added_offers >= 0, "a device has no more withdrawals than offers"
-        self.devices[device] = replace(device_record, offers=device_record.offers + added_offers)
+        record = self._registered(device)
+        assert record.offers + added_offers >= 0, "a device has no more withdrawals than offers"
+        self.devices[device] = replace(record, offers=record.offers + added_offers)
 
     def welcome(self, weight_meter: WeightMeter, slot_weight: Weight) -> None:
         """Report the slots of owners that became candidates again, while the budget lasts. Each costs `slot_weight`."""
@@ -421,34 +412,32 @@ class Devices(DeviceWork, index=9):
 
     def _forget_provider(self, stash: bytes) -> None:
         """Drop a provider's record, and return its deposit."""
-        provider_record = known(self.providers[stash], NotProvider)
+        record = known(self.providers[stash], NotProvider)
         del self.providers[stash]
-        self.lock.unlock(stash, provider_hold(stash), provider_record.deposit)
+        self.lock.unlock(stash, provider_hold(stash), record.deposit)
         self.lock.end(provider_hold(stash))
         self.emit(ProviderUnregistered(stash))
 
     def _set_provider(self, stash: bytes, seal_key: bytes, endpoint: bytes, deposit_grains: int) -> None:
-        previous_record = self.providers[stash]
+        previous = self.providers[stash]
         # The same key keeps its age: a registration that only changes the address must not shut the owner out of draws.
-        is_same_key = previous_record is not None and previous_record.seal_key == seal_key
-        key_since = (
-            previous_record.key_since if previous_record is not None and is_same_key else self.system.number.get()
-        )
+        is_same_key = previous is not None and previous.seal_key == seal_key
+        key_since = previous.key_since if previous is not None and is_same_key else self.system.number.get()
         self.providers[stash] = Provider(seal_key, endpoint, key_since, deposit_grains)
         self.emit(ProviderRegistered(stash, seal_key, endpoint))
 
-    def _add_device(self, owner_stash: bytes, kind: DeviceClass, uuid_hash: bytes, bond_grains: int) -> DeviceId:
+    def _add_device(self, owner: bytes, kind: DeviceClass, uuid_hash: bytes, bond_grains: int) -> DeviceId:
         # Otherwise one GPU could take bonds and work under several owners.
         ensure(uuid_hash not in self.device_of_uuid, DeviceKnown)
-        ensure(self.device_count[owner_stash] < DEVICES_PER_PROVIDER_MAX, TooManyDevices)
+        ensure(self.device_count[owner] < DEVICES_PER_PROVIDER_MAX, TooManyDevices)
         ensure(bond_grains >= self.bond_min(kind), DeviceBondTooSmall)
-        device_id, current_height = device_id_of(owner_stash, uuid_hash), self.system.number.get()
-        self.lock.lock(owner_stash, Hold(FREE_BOND, device_id), bond_grains)
+        device_id, current_height = device_id_of(owner, uuid_hash), self.system.number.get()
+        self.lock.lock(owner, Hold(FREE_BOND, device_id), bond_grains)
         self.devices[device_id] = Device(
-            owner_stash, kind, uuid_hash, bond_grains, registered_at=current_height, changed_at=current_height
+            owner, kind, uuid_hash, bond_grains, registered_at=current_height, changed_at=current_height
         )
         self.device_of_uuid[uuid_hash] = device_id
-        self.device_count[owner_stash] += 1
-        self.devices_of[owner_stash, device_id] = True
-        self.emit(DeviceRegistered(device_id, owner_stash, kind, uuid_hash, bond_grains))
+        self.device_count[owner] += 1
+        self.devices_of[owner, device_id] = True
+        self.emit(DeviceRegistered(device_id, owner, kind, uuid_hash, bond_grains))
         return device_id

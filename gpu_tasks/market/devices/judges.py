@@ -7,33 +7,33 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 
 
-def in_office(devices_pallet: Devices) -> list[tuple[bytes, int]]:
+def in_office(devices: Devices) -> list[tuple[bytes, int]]:
     """Return the active set by ascending stash, each with its weight. Judges are drawn from it."""
-    return in_office_at(devices_pallet, devices_pallet.stake.beacon.epoch())
+    return in_office_at(devices, devices.stake.beacon.epoch())
 
 
-def in_office_at(devices_pallet: Devices, epoch_number: int) -> list[tuple[bytes, int]]:
+def in_office_at(devices: Devices, epoch: int) -> list[tuple[bytes, int]]:
     """Return the active set of an epoch. A judge that was drawn in it stays drawn when the set changes."""
-    return [(set_member.stash, set_member.weight) for set_member in devices_pallet.stake.validators(epoch_number)]
+    return [(seat.stash, seat.weight) for seat in devices.stake.validators(epoch)]
 
 
-def to_seal_to(devices_pallet: Devices) -> list[bytes]:
+def to_seal_to(devices: Devices) -> list[bytes]:
     """Return the possible judges of an input that is sealed now: the active sets of this and of the next epoch."""
-    epoch_number = devices_pallet.stake.beacon.epoch()
-    both_sets = in_office_at(devices_pallet, epoch_number) + in_office_at(devices_pallet, epoch_number + 1)
+    epoch = devices.stake.beacon.epoch()
+    both_sets = in_office_at(devices, epoch) + in_office_at(devices, epoch + 1)
     return list(dict.fromkeys(stash for stash, _ in both_sets))
 
 
-def judge_of(devices_pallet: Devices, stash: bytes) -> Provider | None:
+def judge_of(devices: Devices, stash: bytes) -> Provider | None:
     """Return the provider record of a judge, or None if the stash is no provider or no candidate and may not judge."""
-    provider_record = devices_pallet.providers[stash]
-    return provider_record if provider_record is not None and devices_pallet.stake.is_candidate(stash) else None
+    record = devices.providers[stash]
+    return record if record is not None and devices.stake.is_candidate(stash) else None
 
 
-def reads_since(devices_pallet: Devices, stash: bytes) -> int | None:
+def reads_since(devices: Devices, stash: bytes) -> int | None:
     """Return the height from which inputs are sealed to this judge too, or None if it may not judge.
 
     An input is sealed to the active sets known at that time. A validator elected later could not open it.
     """
-    judge_record = judge_of(devices_pallet, stash)
-    return None if judge_record is None else max(judge_record.key_since, devices_pallet.stake.known_since(stash))
+    judge = judge_of(devices, stash)
+    return None if judge is None else max(judge.key_since, devices.stake.known_since(stash))

@@ -36,11 +36,11 @@ def with_unit(device: Device, unit_id: UnitId) -> Device:
 
 def without_unit(device: Device, unit_id: UnitId, height: int) -> Device:
     """Return the device after block `height` ended its work on a unit. The units behind that one move up."""
-    remaining_units = tuple(other_unit for other_unit in units_of(device) if other_unit != unit_id)
+    remaining = tuple(other for other in units_of(device) if other != unit_id)
     return replace(
         device,
-        assignment=remaining_units[0] if remaining_units else None,
-        behind=remaining_units[1:],
+        assignment=remaining[0] if remaining else None,
+        behind=remaining[1:],
         is_dedicated=False,
         # `draws.depth_at` counts these units, so finishing one after a beacon is known brings the device into no draw.
         freed_at=(height, *device.freed_at)[: places(device)],

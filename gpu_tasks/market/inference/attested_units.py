@@ -32,21 +32,21 @@ NOT_RACER = "not the racer's key or device"
 def problem(market: InferenceStorage, attestation: SignedAttestation) -> str:
     """Return the reason why this attestation may not be attached now, or "" if it may."""
     statement = attestation.statement
-    unit_record = _raced(market, statement)
-    if unit_record is None:
+    record = _raced(market, statement)
+    if record is None:
         return _NO_RACE
-    unit_racer = unit_record.racers[statement.replica]
-    owner_stash = market.devices.stake.stash_of(statement.provider_key)
+    racer = record.racers[statement.replica]
+    owner = market.devices.stake.stash_of(statement.provider_key)
     # Two comparisons first: hashing the commitment and verifying the signature cost far more.
-    if (owner_stash, statement.device) != (unit_racer.owner, unit_racer.device):
+    if (owner, statement.device) != (racer.owner, racer.device):
         return NOT_RACER
     try:
-        race.ensure_may_reveal(market, unit_record, unit_racer)
+        race.ensure_may_reveal(market, record, racer)
     except DispatchError as refusal:
         return f"not now: {type(refusal).__name__}"
     return (
-        _contents_problem(market, statement, unit_record)
-        or _opening_problem(market, statement, unit_racer)
+        _contents_problem(market, statement, record)
+        or _opening_problem(market, statement, racer)
         or _signature_problem(market, attestation)
     )
 
@@ -54,35 +54,33 @@ def problem(market: InferenceStorage, attestation: SignedAttestation) -> str:
 def lasting_problem(market: InferenceStorage, attestation: SignedAttestation) -> str:
     """Return the reason why this branch will never take this attestation, or "" if it may."""
     statement = attestation.statement
-    owner_stash = market.devices.stake.stash_of(statement.provider_key)
-    if owner_stash is None:
+    owner = market.devices.stake.stash_of(statement.provider_key)
+    if owner is None:
         return "no provider's key"
-    unit_record = _raced(market, statement)
-    if unit_record is None:
+    record = _raced(market, statement)
+    if record is None:
         return _NO_RACE
     # Before the signature: a statement by another provider's key must not take the right one's place in the pool.
-    if unit_record.racers[statement.replica].owner != owner_stash:
+    if record.racers[statement.replica].owner != owner:
         return "not the racer's key"
     return _signature_problem(market, attestation)
 
 
 def weight(market: InferenceStorage, attestation: SignedAttestation) -> Weight:
     """Return the weight of attaching an admissible attestation. The last one of a race settles it."""
-    unit_racers = _known(market, attestation).racers
-    if sum(unit_racer.commitment is not None and unit_racer.reveal is None for unit_racer in unit_racers) > 1:
+    racers = _known(market, attestation).racers
+    if sum(racer.commitment is not None and racer.reveal is None for racer in racers) > 1:
         return ATTACH_WEIGHT
-    settling_weight = WEIGHTS["Attestations.attach settled"] + times(
-        len(unit_racers), WEIGHTS["Attestations.attach racer"]
-    )
+    settling_weight = WEIGHTS["Attestations.attach settled"] + times(len(racers), WEIGHTS["Attestations.attach racer"])
     return ATTACH_WEIGHT + settling_weight
 
 
 def attach(market: InferenceStorage, attestation: SignedAttestation) -> None:
     """Reveal the result of an admissible attestation."""
     statement = attestation.statement
-    open_unit = OpenUnit(statement.unit, _known(market, attestation))
-    unit_racer = open_unit.record.racers[statement.replica]
-    opened_result = Reveal(
+    unit = OpenUnit(statement.unit, _known(market, attestation))
+    racer = unit.record.racers[statement.replica]
+    opened = Reveal(
         output_root=statement.output_root,
         output_blob=statement.output_blob,
         output_tokens=statement.totals.tokens_out,
@@ -90,54 +88,52 @@ def attach(market: InferenceStorage, attestation: SignedAttestation) -> None:
         input_tokens=statement.totals.tokens_in,
     )
     market.emit(
-        Attested(
-            statement.unit, unit_racer.owner, statement.device, statement.output_root, attestation_hash(attestation)
-        )
+        Attested(statement.unit, racer.owner, statement.device, statement.output_root, attestation_hash(attestation))
     )
-    race.reveal(market, open_unit, unit_racer, opened_result, statement.salt)
+    race.reveal(market, unit, racer, opened, statement.salt)
 
 
 def _raced(market: InferenceStorage, statement: Attestation) -> Unit | None:
     """Return the unit if the statement is about its current race, else None."""
-    unit_record = market.units[statement.unit]
-    if unit_record is None or unit_record.attempt != statement.attempt or statement.replica >= len(unit_record.racers):
+    record = market.units[statement.unit]
+    if record is None or record.attempt != statement.attempt or statement.replica >= len(record.racers):
         return None
-    return unit_record
+    return record
 
 
 def _known(market: InferenceStorage, attestation: SignedAttestation) -> Unit:
-    unit_record = market.units[attestation.statement.unit]
-    assert unit_record is not None, "an admissible attestation has a unit"
-    return unit_record
+    record = market.units[attestation.statement.unit]
+    assert record is not None, "an admissible attestation has a unit"
+    return record
 
 
-def _contents_problem(market: InferenceStorage, statement: Attestation, unit_record: Unit) -> str:
-    service_terms = market.service(unit_record.service).terms
-    if (statement.workload, statement.model) != (service_terms.workload, service_terms.model):
+def _contents_problem(market: InferenceStorage, statement: Attestation, record: Unit) -> str:
+    terms = market.service(record.service).terms
+    if (statement.workload, statement.model) != (terms.workload, terms.model):
         return "workload or model differs from the service's"
-    if statement.version != VERSION or statement.input_root != unit_record.terms.input_root:
+    if statement.version != VERSION or statement.input_root != record.terms.input_root:
         return "version or input differs from the unit's"
     # Workloads have exact results, so the output's hash is the whole proof.
     if statement.proof_kind is not ProofKind.EXACT_HASH or statement.proof_inline:
         return "kind of proof not permitted"
     if statement.proof_hash != statement.output_root:
         return "proof of an exact workload differs from the output root"
-    drawn_at = unit_record.round.drawn_at if unit_record.round else 0
+    drawn_at = record.round.drawn_at if record.round else 0
     current_height = market.height
-    return _totals_problem(statement, unit_record) or usage_problem(statement, drawn_at=drawn_at, height=current_height)
+    return _totals_problem(statement, record) or usage_problem(statement, drawn_at=drawn_at, height=current_height)
 
 
-def _opening_problem(market: InferenceStorage, statement: Attestation, unit_racer: Racer) -> str:
+def _opening_problem(market: InferenceStorage, statement: Attestation, racer: Racer) -> str:
     # It binds unit, attempt and owner, so a copied commitment cannot be opened.
     opened_commitment = result_commitment(
         market.system.block_hash[0],
         statement.unit,
         statement.attempt,
-        unit_racer.owner,
+        racer.owner,
         statement.output_root,
         statement.salt,
     )
-    return "" if opened_commitment == unit_racer.commitment else "wrong opening of the commitment"
+    return "" if opened_commitment == racer.commitment else "wrong opening of the commitment"
 
 
 def _signature_problem(market: InferenceStorage, attestation: SignedAttestation) -> str:
@@ -145,12 +141,12 @@ def _signature_problem(market: InferenceStorage, attestation: SignedAttestation)
     return "" if verify_ed25519(attestation.statement.provider_key, payload, attestation.signature) else BAD_SIGNATURE
 
 
-def _totals_problem(statement: Attestation, unit_record: Unit) -> str:
+def _totals_problem(statement: Attestation, record: Unit) -> str:
     """Return the reason why these cannot be the totals of the unit's result, or "" if they can."""
-    stated_totals, unit_terms = statement.totals, unit_record.terms
-    if stated_totals.requests != unit_terms.requests:
+    totals, terms = statement.totals, record.terms
+    if totals.requests != terms.requests:
         return "number of requests differs from the unit's"
-    if stated_totals.tokens_in > unit_terms.tokens_in or stated_totals.tokens_out > unit_terms.tokens_max:
+    if totals.tokens_in > terms.tokens_in or totals.tokens_out > terms.tokens_max:
         return "tokens above the unit's limits"
     # The payment goes by these totals, so the root must commit to them.
-    return "" if batch_root(stated_totals) == statement.output_root else "root does not commit to these totals"
+    return "" if batch_root(totals) == statement.output_root else "root does not commit to these totals"

@@ -18,47 +18,45 @@ QUEUE_PART = 2
 Otherwise a unit could expire because the owners of its class have left, while devices of other classes are idle."""
 
 
-def classes_at(named_class: DeviceClass | None, age_blocks: int, ramp_blocks: int) -> tuple[DeviceClass, ...]:
+def classes_at(named: DeviceClass | None, age_blocks: int, ramp_blocks: int) -> tuple[DeviceClass, ...]:
     """Return the classes that may race for a unit that has waited for `age_blocks`.
 
     They widen by one step in each equal part of the ramp, so from its end on they are all classes.
     """
-    if named_class is None or age_blocks >= ramp_blocks:
+    if named is None or age_blocks >= ramp_blocks:
         return ALL_CLASSES
     classes_reached = age_blocks * STEPS // ramp_blocks
-    return tuple(device_class for device_class in ALL_CLASSES if abs(device_class - named_class) <= classes_reached)
+    return tuple(device_class for device_class in ALL_CLASSES if abs(device_class - named) <= classes_reached)
 
 
-def age_of_widening(named_class: DeviceClass | None, age_blocks: int, ramp_blocks: int) -> int | None:
+def age_of_widening(named: DeviceClass | None, age_blocks: int, ramp_blocks: int) -> int | None:
     """Return the age at which more classes may race for a unit of this age, or None if all may."""
-    classes_now = classes_at(named_class, age_blocks, ramp_blocks)
+    classes_now = classes_at(named, age_blocks, ramp_blocks)
     # One step may admit all classes beside a middle one: later steps then change nothing.
-    widening_ages = (-(-ramp_blocks * step_number // STEPS) for step_number in range(1, STEPS + 1))
+    widening_ages = (-(-ramp_blocks * step // STEPS) for step in range(1, STEPS + 1))
     return next(
         (
             widening_age
             for widening_age in widening_ages
-            if widening_age > age_blocks and classes_at(named_class, widening_age, ramp_blocks) != classes_now
+            if widening_age > age_blocks and classes_at(named, widening_age, ramp_blocks) != classes_now
         ),
         None,
     )
 
 
-def ramp_of_classes(unit_record: Unit, ramp_blocks: int) -> int:
+def ramp_of_classes(record: Unit, ramp_blocks: int) -> int:
     """Return the blocks in which a unit's classes widen to all: `ramp_blocks`, or fewer if its wait is short."""
-    return min(ramp_blocks, unit_record.rules.queue_blocks // QUEUE_PART)
+    return min(ramp_blocks, record.rules.queue_blocks // QUEUE_PART)
 
 
-def classes_of(unit_record: Unit, ramp_blocks: int) -> tuple[DeviceClass, ...]:
+def classes_of(record: Unit, ramp_blocks: int) -> tuple[DeviceClass, ...]:
     """Return the classes that may race for a unit, by its age at its recording or at that of its current race."""
     # The block of the draw must not decide: a proposer can delay it by referring to an older final block.
-    recorded_at = unit_record.recorded_at if unit_record.round is None else unit_record.race_recorded_at
-    return classes_at(
-        unit_record.terms.device_class, recorded_at - unit_record.posted_at, ramp_of_classes(unit_record, ramp_blocks)
-    )
+    recorded_at = record.recorded_at if record.round is None else record.race_recorded_at
+    return classes_at(record.terms.device_class, recorded_at - record.posted_at, ramp_of_classes(record, ramp_blocks))
 
 
-def next_widening(unit_record: Unit, ramp_blocks: int) -> int | None:
+def next_widening(record: Unit, ramp_blocks: int) -> int | None:
     """Return the age at which more classes may race for a queued unit than at its recording, or None if all may."""
-    age_blocks = unit_record.recorded_at - unit_record.posted_at
-    return age_of_widening(unit_record.terms.device_class, age_blocks, ramp_of_classes(unit_record, ramp_blocks))
+    age_blocks = record.recorded_at - record.posted_at
+    return age_of_widening(record.terms.device_class, age_blocks, ramp_of_classes(record, ramp_blocks))

@@ -115,8 +115,8 @@ class GpuTasksApi(RuntimeApi, version=1):
     @query
     def unit(self, unit: UnitId) -> UnitStatus | None:
         """Return a unit that is open or ended recently, or None."""
-        unit_record = self.bound[InferenceMarket].units[unit]
-        return None if unit_record is None else self._status(unit, unit_record)
+        record = self.bound[InferenceMarket].units[unit]
+        return None if record is None else self._status(unit, record)
 
     @query
     def duties(self, stash: AccountId) -> Annotated[tuple[DutyStatus, ...], Bounded(UNITS_OPEN_MAX)]:
@@ -127,26 +127,22 @@ class GpuTasksApi(RuntimeApi, version=1):
         market = self.bound[InferenceMarket]
         statuses = []
         for unit_id, _ in sorted(market.duties.under(stash)):
-            unit_record = market.units[unit_id]
-            if unit_record is not None:
-                statuses.append(self._duty(stash, unit_id, unit_record))
+            record = market.units[unit_id]
+            if record is not None:
+                statuses.append(self._duty(stash, unit_id, record))
         return tuple(statuses[:UNITS_OPEN_MAX])
 
     @query
     def services(self) -> Annotated[tuple[tuple[ServiceId, Service], ...], Bounded(SERVICES_LISTED_MAX)]:
         """Return every service, by number."""
         numbered_services = sorted(self.bound[InferenceMarket].services.items())
-        return tuple(
-            (service_number, service_record)
-            for service_number, service_record in numbered_services
-            if service_record is not None
-        )
+        return tuple((service_number, service) for service_number, service in numbered_services if service is not None)
 
     @query
     def devices(self) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_MAX)]:
         """Return the devices by ascending owner and device, cut off at the limits of devices and offers."""
         first_devices = self._table()[:DEVICES_MAX]
-        offer_totals = accumulate(device_record.offers for _, device_record in first_devices)
+        offer_totals = accumulate(record.offers for _, record in first_devices)
         devices_and_totals = zip(first_devices, offer_totals, strict=True)
         return self._shown(
             [device_row for device_row, offer_total in devices_and_totals if offer_total <= OFFERS_SHOWN_MAX]
@@ -155,30 +151,26 @@ class GpuTasksApi(RuntimeApi, version=1):
     @query
     def devices_of(self, owner: AccountId) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_PER_PROVIDER_MAX)]:
         """Return the devices of one provider, including those that the `devices` answer cuts off."""
-        return self._shown(
-            [(device_id, device_record) for device_id, device_record in self._table() if device_record.owner == owner]
-        )
+        return self._shown([(device_id, record) for device_id, record in self._table() if record.owner == owner])
 
     @query
     def capacity(self, device: DeviceId) -> CapacityStatus | None:
         """Return a device's proof at roll calls, or None for an unknown device."""
-        device_record, capacity_pallet = self.bound[Devices].devices[device], self.bound[Capacity]
-        if device_record is None:
+        record, capacity_pallet = self.bound[Devices].devices[device], self.bound[Capacity]
+        if record is None:
             return None
         roll_call, enrolment = capacity_pallet.current.get(), capacity_pallet.enrolments[device]
-        capacity_proof = None if roll_call is None else capacity_pallet.proofs[device, roll_call.number]
+        proof = None if roll_call is None else capacity_pallet.proofs[device, roll_call.number]
         drawn_places: tuple[int, ...] = ()
         inspectors: tuple[bytes, ...] = ()
         # A seed of zeros is one that the beacon has not set yet.
-        if roll_call is not None and capacity_proof is not None and roll_call.rows_seed != bytes(32):
-            drawn_places = tuple(drawn_rows(roll_call.rows_seed, device, capacity_proof.shape.rows))
+        if roll_call is not None and proof is not None and roll_call.rows_seed != bytes(32):
+            drawn_places = tuple(drawn_rows(roll_call.rows_seed, device, proof.shape.rows))
         if roll_call is not None and enrolment is not None and roll_call.inspectors_seed != bytes(32):
             inspectors = tuple(capacity_pallet.inspectors(roll_call, device, enrolment.owner))
-        proven_rate, has_proven = capacity_pallet.proven(device), capacity_pallet.has_proven(device, device_record.kind)
-        rate_min = capacity_pallet.rate_min(device_record.kind)
-        return CapacityStatus(
-            enrolment, proven_rate, rate_min, has_proven, roll_call, capacity_proof, drawn_places, inspectors
-        )
+        proven_rate, has_proven = capacity_pallet.proven(device), capacity_pallet.has_proven(device, record.kind)
+        rate_min = capacity_pallet.rate_min(record.kind)
+        return CapacityStatus(enrolment, proven_rate, rate_min, has_proven, roll_call, proof, drawn_places, inspectors)
 
     @query
     def provider(self, stash: AccountId) -> Provider | None:
@@ -196,10 +188,10 @@ class GpuTasksApi(RuntimeApi, version=1):
 
         Possible judges are eligible members of the current and of the next active set.
         """
-        market, devices_pallet = self.bound[InferenceMarket], self.bound[Devices]
-        judge_stashes = to_seal_to(devices_pallet)
-        offering_devices = (devices_pallet.devices[device_id] for device_id, _ in market.offers.under(service))
-        racer_stashes = sorted(device_record.owner for device_record in offering_devices if device_record is not None)
+        market, devices = self.bound[InferenceMarket], self.bound[Devices]
+        judge_stashes = to_seal_to(devices)
+        offering = (devices.devices[device_id] for device_id, _ in market.offers.under(service))
+        racer_stashes = sorted(record.owner for record in offering if record is not None)
         input_readers: list[InputReader] = []
         for stash in dict.fromkeys((*judge_stashes, *racer_stashes)):
             # Reads end at the limit, because a proof of the answer covers every value that was read.
@@ -215,15 +207,13 @@ class GpuTasksApi(RuntimeApi, version=1):
         An input needs no box for a judge that joined after its sealing. So no later arrival turns an honest input into
         a bad one. If `readers` has no room for both active sets, the next one is left out.
         """
-        stake_ledger, devices_pallet = self.bound[TrustStake], self.bound[Devices]
-        judge_stashes = to_seal_to(devices_pallet)
+        stake, devices = self.bound[TrustStake], self.bound[Devices]
+        judge_stashes = to_seal_to(devices)
         if len(judge_stashes) > READERS_MAX:
-            judge_stashes = [stash for stash, _ in in_office(devices_pallet)]
+            judge_stashes = [stash for stash, _ in in_office(devices)]
         judge_readers = (input_reader for stash in judge_stashes for input_reader in self._reader(stash))
         return tuple(
-            replace(
-                judge_reader, key_since=max(judge_reader.key_since, _judges_since(stake_ledger, judge_reader.stash))
-            )
+            replace(judge_reader, key_since=max(judge_reader.key_since, _judges_since(stake, judge_reader.stash)))
             for judge_reader in judge_readers
         )
 
@@ -243,24 +233,18 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     def _reader(self, stash: bytes) -> Iterator[InputReader]:
         """Yield the reader, or nothing if the stash has no provider record or is no candidate."""
-        judge_record = judge_of(self.bound[Devices], stash)
-        if judge_record is not None:
-            yield InputReader(stash, judge_record.seal_key, judge_record.key_since)
+        judge = judge_of(self.bound[Devices], stash)
+        if judge is not None:
+            yield InputReader(stash, judge.seal_key, judge.key_since)
 
     def _table(self) -> list[tuple[bytes, Device]]:
         """Return every device, by ascending owner and device."""
-        device_rows = [
-            (device_id, device_record)
-            for device_id, device_record in self.bound[Devices].devices.items()
-            if device_record
-        ]
+        device_rows = [(device_id, record) for device_id, record in self.bound[Devices].devices.items() if record]
         return sorted(device_rows, key=lambda device_row: (device_row[1].owner, device_row[0]))
 
     def _shown(self, device_rows: list[tuple[bytes, Device]]) -> tuple[DeviceStatus, ...]:
         # Only the offers of these devices are read: reading all of a market with 16,000 took 170 ms for any query.
-        return tuple(
-            DeviceStatus(device_id, device_record, self._offers(device_id)) for device_id, device_record in device_rows
-        )
+        return tuple(DeviceStatus(device_id, record, self._offers(device_id)) for device_id, record in device_rows)
 
     def _offers(self, device_id: bytes) -> tuple[tuple[int, Offer], ...]:
         """Return a device's offers, by service."""
@@ -269,44 +253,40 @@ class GpuTasksApi(RuntimeApi, version=1):
             (service_number, market.offers[service_number, device_id])
             for service_number in sorted(market.device_offers[device_id])
         )
-        return tuple(
-            (service_number, stored_offer) for service_number, stored_offer in stored_offers if stored_offer is not None
-        )
+        return tuple((service_number, offer) for service_number, offer in stored_offers if offer is not None)
 
-    def _duty(self, stash: bytes, unit_id: bytes, unit_record: Unit) -> DutyStatus:
-        unit_status, own_racer = self._status(unit_id, unit_record), racer_of(unit_record, stash)
+    def _duty(self, stash: bytes, unit_id: bytes, record: Unit) -> DutyStatus:
+        unit_status, own_racer = self._status(unit_id, record), racer_of(record, stash)
         device_record = None if own_racer is None else self.bound[Devices].devices[own_racer.device]
-        if own_racer is None or device_record is None or unit_record.round is None:
+        if own_racer is None or device_record is None or record.round is None:
             return DutyStatus(unit_id, unit_status, 0, 0)
         market, queued_units = self.bound[InferenceMarket], run_queue.units_of(device_record)
         # A provider acts in the next block at the earliest, so its clocks are those of that block.
         next_height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
-        current_round = rounds.with_commit_window(unit_record.round, next_height, final_height)
-        commits_until = race_clocks.commit_deadline(own_racer, current_round, market.windows_of(unit_record))
+        current_round = rounds.with_commit_window(record.round, next_height, final_height)
+        commits_until = race_clocks.commit_deadline(own_racer, current_round, market.windows_of(record))
         return DutyStatus(
             unit_id, unit_status, queued_units.index(unit_id) if unit_id in queued_units else 0, commits_until or 0
         )
 
-    def _status(self, unit_id: bytes, unit_record: Unit) -> UnitStatus:
+    def _status(self, unit_id: bytes, record: Unit) -> UnitStatus:
         """Return the unit with its clocks, as the next block finds them if it refers to no newer final block."""
         market, open_case = self.bound[InferenceMarket], self.bound[Courts].cases[unit_id]
-        if unit_record.state is not UnitState.RACING or unit_record.round is None:
-            return UnitStatus(unit_record, open_case, 0, 0, 0)
-        race_windows = market.windows_of(unit_record)
+        if record.state is not UnitState.RACING or record.round is None:
+            return UnitStatus(record, open_case, 0, 0, 0)
+        windows = market.windows_of(record)
         next_height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
-        current_round = race_clocks.as_found(
-            unit_record.round, unit_record.racers, race_windows, next_height, final_height
-        )
+        current_round = race_clocks.as_found(record.round, record.racers, windows, next_height, final_height)
         return UnitStatus(
-            unit_record,
+            record,
             open_case,
             commits_until=current_round.closed_at
-            or race_clocks.latest_deadline(unit_record.racers, current_round, race_windows)
+            or race_clocks.latest_deadline(record.racers, current_round, windows)
             or 0,
             reveals_from=current_round.reveals_from,
-            reveals_until=rounds.reveal_deadline(current_round, race_windows) or 0,
+            reveals_until=rounds.reveal_deadline(current_round, windows) or 0,
         )
 
 
-def _judges_since(stake_ledger: TrustStake, stash: bytes) -> int:
-    return max(stake_ledger.candidate_since[stash], stake_ledger.known_since(stash))
+def _judges_since(stake: TrustStake, stash: bytes) -> int:
+    return max(stake.candidate_since[stash], stake.known_since(stash))

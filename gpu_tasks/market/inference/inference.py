@@ -270,7 +270,7 @@ class InferenceMarket(InferenceStorage, index=10):
         spent_weight = Weight(woken_units * DRAW_WEIGHT.ref_time, 0) + times(
             self.begun.count - begun_before, BEGIN_WEIGHT
         )
-        for weight_meter in (
+        for meter in (
             recall_meter,
             height_meter,
             final_meter,
@@ -280,7 +280,7 @@ class InferenceMarket(InferenceStorage, index=10):
             offer_end_meter,
             expiry_meter,
         ):
-            spent_weight += weight_meter.spent
+            spent_weight += meter.spent
         return spent_weight
 
     def _for_draws(self) -> Weight:
@@ -289,22 +289,22 @@ class InferenceMarket(InferenceStorage, index=10):
         return Weight(min(DRAW_BUDGET.ref_time, max(0, self.context.mandatory_left - reserved)), 0)
 
     def _step(self, unit_id: bytes) -> None:
-        unit_record = self.units[unit_id]
-        assert unit_record is not None, "every unit on an agenda has a record"
-        open_unit = OpenUnit(unit_id, unit_record)
+        record = self.units[unit_id]
+        assert record is not None, "every unit on an agenda has a record"
+        unit = OpenUnit(unit_id, record)
         # A unit in judgement is not stepped here: the courts have its deadlines.
-        if unit_record.state is UnitState.QUEUED:
-            queue.step(self, open_unit)
-        elif unit_record.state is UnitState.RACING:
-            race.step(self, open_unit)
+        if record.state is UnitState.QUEUED:
+            queue.step(self, unit)
+        elif record.state is UnitState.RACING:
+            race.step(self, unit)
 
     def hold_end(self, hold: Hold) -> HoldEnd:
         """Return the end of a deposit hold: its scheduled block, or a number of blocks after the racers' release."""
-        unit_record = self.units[hold.case] if hold.reason is UNIT_DEPOSIT else None
-        if unit_record is None:
+        record = self.units[hold.case] if hold.reason is UNIT_DEPOSIT else None
+        if record is None:
             return HoldEnd()
         drop_height = self.expiring.places[hold.case]
-        return HoldEnd(block=drop_height) if drop_height else HoldEnd(stays=unit_record.rules.keep_blocks)
+        return HoldEnd(block=drop_height) if drop_height else HoldEnd(stays=record.rules.keep_blocks)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Create the first services and offers.

@@ -43,15 +43,15 @@ ADMITTED_MAX = work(microseconds=80_000)
 """The most weight of the draws of all units that one block admits: half of `DRAW_BUDGET`."""
 
 
-def post_weight(posted_units: tuple[UnitTerms, ...], look_count: int) -> Weight:
+def post_weight(units: tuple[UnitTerms, ...], look_count: int) -> Weight:
     """Return the weight of a post that reads `look_count` validators, with the draws that its units will cause.
 
     It excludes the search for slots, which `ADMITTED_MAX` bounds.
     """
-    weight = WEIGHTS["InferenceMarket.post"] + times(len(posted_units), WEIGHTS["InferenceMarket.post unit"])
+    weight = WEIGHTS["InferenceMarket.post"] + times(len(units), WEIGHTS["InferenceMarket.post unit"])
     weight += times(look_count, LOOK_WEIGHT)
-    for unit_terms in posted_units:
-        weight += draw_weight(0, unit_terms.racers)
+    for terms in units:
+        weight += draw_weight(0, terms.racers)
     return weight
 
 
@@ -72,37 +72,37 @@ def post(market: InferenceStorage, customer: bytes, service: int, units: tuple[U
     ensure(bool(units), UnsoundTerms)
     service_terms = market.open_service(service).terms
     ensure(market.open_unit_count.get() + len(units) <= UNITS_OPEN_MAX, TooManyOpen)
-    for unit_terms in units:
-        _check(market, service_terms, unit_terms)
+    for terms in units:
+        _check(market, service_terms, terms)
     # A judge of the earliest sealed input can judge all of them: its key is old enough for each.
-    sealed_at = min(unit_terms.sealed_at for unit_terms in units)
+    sealed_at = min(terms.sealed_at for terms in units)
     # One search serves all units of the post, by the hardest condition of any of them.
-    price_max = max(unit_terms.price_max for unit_terms in units)
+    price_max = max(terms.price_max for terms in units)
     seat_grains = money.judge_seat(market.rules(), price_max) + market.balances.existential_deposit
     judges_found = find_judges(market.devices, customer, sealed_at, seat_grains)
     ensure(judges_found.is_enough, TooFewJudges)
     _admit(market, service, units)
-    for unit_terms in units:
-        _post(market, customer, service, unit_terms)
+    for terms in units:
+        _post(market, customer, service, terms)
     catalogue.count_units(market, service, len(units))
     return judges_found.looks
 
 
 def costs(market: InferenceStorage, price_max: int, racer_count: int, requests: int) -> UnitCosts:
     """Return the rules of a unit that is posted now, with the amounts that its customer locks and prepays."""
-    unit_rules, audit_rate, duty_call_count = market.rules(), 0, money.duty_calls(racer_count)
-    escrow_grains = money.escrow(unit_rules, price_max, racer_count)
+    rules, audit_rate, duty_call_count = market.rules(), 0, money.duty_calls(racer_count)
+    escrow_grains = money.escrow(rules, price_max, racer_count)
     if _is_leaf_checked(market, requests):
-        unit_rules, audit_rate, duty_call_count = (
-            money.batch_rules(unit_rules),
-            unit_rules.audit_rate_ppm,
+        rules, audit_rate, duty_call_count = (
+            money.batch_rules(rules),
+            rules.audit_rate_ppm,
             duty_call_count + money.CHECK_CALLS,
         )
-        escrow_grains = money.batch_escrow(unit_rules, audit_rate, price_max, racer_count, requests)
-    return UnitCosts(unit_rules, audit_rate, escrow_grains, market.duty_fee * duty_call_count)
+        escrow_grains = money.batch_escrow(rules, audit_rate, price_max, racer_count, requests)
+    return UnitCosts(rules, audit_rate, escrow_grains, market.duty_fee * duty_call_count)
 
 
-def _admit(market: InferenceStorage, service_number: int, posted_units: tuple[UnitTerms, ...]) -> None:
+def _admit(market: InferenceStorage, service_number: int, units: tuple[UnitTerms, ...]) -> None:
     """Raise MarketBusy unless the most weight of these draws fits beside the earlier posts of this block."""
     current_height, offer_count, admitted_before = (
         market.height,
@@ -114,38 +114,38 @@ def _admit(market: InferenceStorage, service_number: int, posted_units: tuple[Un
     if market.service(service_number).last_post != current_height:
         catalogue.note_post(market, service_number, current_height)
         admitted_weight += reading_weight(offer_count)
-    for unit_terms in posted_units:
-        admitted_weight += draw_weight(offer_count, unit_terms.racers)
+    for terms in units:
+        admitted_weight += draw_weight(offer_count, terms.racers)
     # The limit applies at admission: a backlog of draws that outgrows the blocks would stop all draws.
     ensure(admitted_weight.fits(ADMITTED_MAX), MarketBusy)
     market.admitted_draws.set(AdmittedDraws(current_height, admitted_weight))
 
 
-def _check(market: InferenceStorage, service_terms: ServiceTerms, unit_terms: UnitTerms) -> None:
+def _check(market: InferenceStorage, terms: ServiceTerms, unit_terms: UnitTerms) -> None:
     """Raise UnsoundTerms or StaleSealing unless the service sells such units now."""
     ensure(1 <= unit_terms.racers <= RACERS_MAX and 1 <= unit_terms.requests <= REQUESTS_MAX, UnsoundTerms)
     # At least one token a request: the floor of leaf weights depends on it, and without it lies would pay
     # (docs/batches.md).
-    ensure(unit_terms.requests <= unit_terms.tokens_max <= unit_terms.requests * service_terms.tokens_max, UnsoundTerms)
-    unit_work = work_of(service_terms.input_share, unit_terms.tokens_in, unit_terms.tokens_max)
-    least_price = price_of(service_terms.price_min, unit_work)
-    greatest_price = min(price_of(service_terms.price_max, unit_work), PRICE_MAX)
+    ensure(unit_terms.requests <= unit_terms.tokens_max <= unit_terms.requests * terms.tokens_max, UnsoundTerms)
+    unit_work = work_of(terms.input_share, unit_terms.tokens_in, unit_terms.tokens_max)
+    least_price = price_of(terms.price_min, unit_work)
+    greatest_price = min(price_of(terms.price_max, unit_work), PRICE_MAX)
     ensure(least_price <= unit_terms.price_max <= greatest_price, UnsoundTerms)
-    ensure(commit_window_of(service_terms, unit_work) <= UNIT_COMMIT_WINDOW_MAX, UnsoundTerms)
+    ensure(commit_window_of(terms, unit_work) <= UNIT_COMMIT_WINDOW_MAX, UnsoundTerms)
     # With an old height, few current validators could read the input: a judge's key must not be younger.
     final_height = market.beacon.final_height()
     ensure(final_height - market.sealed_age_max <= unit_terms.sealed_at <= final_height, StaleSealing)
 
 
-def _post(market: InferenceStorage, customer: bytes, service_number: int, unit_terms: UnitTerms) -> None:
+def _post(market: InferenceStorage, customer: bytes, service_number: int, terms: UnitTerms) -> None:
     current_height, post_number = market.height, market.post_counts[customer]
-    unit_costs = costs(market, unit_terms.price_max, unit_terms.racers, unit_terms.requests)
-    unit_record = Unit(
+    unit_costs = costs(market, terms.price_max, terms.racers, terms.requests)
+    record = Unit(
         service=service_number,
         customer=customer,
-        terms=unit_terms,
+        terms=terms,
         escrow=unit_costs.escrow,
-        bond=money.customer_bond(unit_terms.price_max, market.customer_bond),
+        bond=money.customer_bond(terms.price_max, market.customer_bond),
         deposit=market.unit_deposit,
         posted_at=current_height,
         recorded_at=current_height,
@@ -153,18 +153,14 @@ def _post(market: InferenceStorage, customer: bytes, service_number: int, unit_t
         rules=unit_costs.rules,
         leaf_audit_ppm=unit_costs.leaf_audit_ppm,
     )
-    open_unit = OpenUnit(unit_id_of(market.system.block_hash[0], customer, post_number), unit_record)
+    unit = OpenUnit(unit_id_of(market.system.block_hash[0], customer, post_number), record)
     _prepay(market, customer, unit_costs.prepaid)
-    market.lock.lock(customer, Hold(UNIT_MONEY, open_unit.id), unit_record.escrow + unit_record.bond)
-    market.lock.lock(customer, Hold(UNIT_DEPOSIT, open_unit.id), unit_record.deposit)
+    market.lock.lock(customer, Hold(UNIT_MONEY, unit.id), record.escrow + record.bond)
+    market.lock.lock(customer, Hold(UNIT_DEPOSIT, unit.id), record.deposit)
     # Ids count all posts of a customer and never repeat, so no hold or case is named twice.
     market.post_counts[customer] = post_number + 1
-    queue.enqueue(market, open_unit)
-    market.emit(
-        UnitPosted(
-            open_unit.id, service_number, customer, unit_terms.input_root, unit_terms.price_max, unit_terms.racers
-        )
-    )
+    queue.enqueue(market, unit)
+    market.emit(UnitPosted(unit.id, service_number, customer, terms.input_root, terms.price_max, terms.racers))
 
 
 def _is_leaf_checked(market: InferenceStorage, requests: int) -> bool:

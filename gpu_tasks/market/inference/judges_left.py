@@ -51,36 +51,28 @@ class JudgesLeft:
     def spare(self, sealed_at: int, barred: Iterable[bytes], place_count: int) -> Spare:
         """Return the limits for validators that race for an input sealed at `sealed_at`, without the barred ones."""
         barred_stashes = dict.fromkeys(barred)
-        able_stashes = (
-            stash
-            for stash, reads_since in self.since.items()
-            if reads_since <= sealed_at and stash not in barred_stashes
-        )
-        spare_count = sum(1 for _ in able_stashes) - self.needed
+        able = (stash for stash, since in self.since.items() if since <= sealed_at and stash not in barred_stashes)
+        spare_count = sum(1 for _ in able) - self.needed
         # A small set has no court, so the number of its judges is the only limit.
         if self.needed < LEFT_MIN:
             return Spare(spare_count, sum(self.stakes.values()))
         by_stake = spare_of_stake(self.stakes, barred_stashes, place_count)
         return replace(by_stake, count=min(spare_count, by_stake.count))
 
-    def can_pay(self, sealed_at: int, barred_stashes: Collection[bytes], seat_grains: int) -> bool:
+    def can_pay(self, sealed_at: int, barred: Collection[bytes], seat_grains: int) -> bool:
         """Return True if enough eligible judges of an input sealed at `sealed_at` can pay for a seat.
 
         The barred do not count.
         """
-        able_stashes = [
-            stash
-            for stash, reads_since in self.since.items()
-            if reads_since <= sealed_at and stash not in barred_stashes
-        ]
-        paying_stake = sum(self.stakes[stash] for stash in able_stashes if self.free[stash] >= seat_grains)
-        return is_covered(paying_stake, sum(self.stakes[stash] for stash in able_stashes))
+        able = [stash for stash, since in self.since.items() if since <= sealed_at and stash not in barred]
+        paying = sum(self.stakes[stash] for stash in able if self.free[stash] >= seat_grains)
+        return is_covered(paying, sum(self.stakes[stash] for stash in able))
 
     def racing(self, owners: Collection[bytes], spare: Spare) -> int:
         """Return the number of these owners that may race for one unit, within the limits of `spare`."""
-        office_stakes = [self.stakes[owner_stash] for owner_stash in owners if owner_stash in self.stakes]
-        fitting_count = sum(owner_stake <= spare.heaviest for owner_stake in office_stakes)
-        return len(owners) - len(office_stakes) + min(fitting_count, max(0, spare.count))
+        stakes = [self.stakes[owner] for owner in owners if owner in self.stakes]
+        fitting_count = sum(owner_stake <= spare.heaviest for owner_stake in stakes)
+        return len(owners) - len(stakes) + min(fitting_count, max(0, spare.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,46 +90,46 @@ def judges_needed(seat_count: int) -> int:
     return LEFT_MIN_SMALL if seat_count < SMALL_SET else LEFT_MIN
 
 
-def is_covered(paying_stake: int, eligible_stake: int) -> bool:
-    """Return True if `paying_stake` is enough of the eligible `eligible_stake`."""
-    return COVERED * paying_stake >= COVERING * eligible_stake
+def is_covered(paying: int, eligible_stake: int) -> bool:
+    """Return True if `paying` is enough of the eligible `eligible_stake`."""
+    return COVERED * paying >= COVERING * eligible_stake
 
 
-def read_judges(devices_pallet: Devices) -> tuple[JudgesLeft, Weight]:
+def read_judges(devices: Devices) -> tuple[JudgesLeft, Weight]:
     """Return the eligible judges, and the weight of reading them."""
-    stakes = dict(in_office(devices_pallet))
+    stakes = dict(in_office(devices))
     needed_judges = judges_needed(len(stakes))
     if not needed_judges:
         return JudgesLeft(0, {}, {}), Weight(0, 0)
-    since_blocks, free_grains, balances = dict[bytes, int](), dict[bytes, int](), devices_pallet.stake.balances
+    since_blocks, free_grains, balances = dict[bytes, int](), dict[bytes, int](), devices.stake.balances
     for stash in stakes:
-        since_block = reads_since(devices_pallet, stash)
+        since_block = reads_since(devices, stash)
         if since_block is not None:
             since_blocks[stash] = since_block
             free_grains[stash] = balances.free_balance(stash)
     return JudgesLeft(needed_judges, since_blocks, stakes, free_grains), Weight(len(stakes) * LOOK_WEIGHT.ref_time, 0)
 
 
-def find_judges(devices_pallet: Devices, customer: bytes, sealed_at: int, seat_grains: int) -> JudgesFound:
+def find_judges(devices: Devices, customer: bytes, sealed_at: int, seat_grains: int) -> JudgesFound:
     """Search for enough judges of an input sealed at `sealed_at` that can pay for a seat, before any racer is drawn.
 
     The search stops as soon as the answer is known. If all can pay, it reads validators with two thirds of the stake.
     """
-    office_seats, balances = in_office(devices_pallet), devices_pallet.stake.balances
+    seats, balances = in_office(devices), devices.stake.balances
     # A customer that is a stash's provider key is the same party as the stash.
-    customer_stashes, needed_judges = (customer, devices_pallet.operator(customer)), judges_needed(len(office_seats))
-    eligible_stake = sum(seat_stake for _, seat_stake in office_seats)
-    able_count = paying_stake = look_count = 0
+    customer_stashes, needed_judges = (customer, devices.operator(customer)), judges_needed(len(seats))
+    eligible_stake = sum(seat_stake for _, seat_stake in seats)
+    able_count = paying = look_count = 0
     is_enough = not needed_judges
-    while not is_enough and look_count < len(office_seats):
-        stash, seat_stake = office_seats[look_count]
+    while not is_enough and look_count < len(seats):
+        stash, seat_stake = seats[look_count]
         look_count += 1
-        since_block = None if stash in customer_stashes else reads_since(devices_pallet, stash)
+        since_block = None if stash in customer_stashes else reads_since(devices, stash)
         # Ineligible stake is taken off when it is found, so the answer may be known before the last validator.
         if since_block is None or since_block > sealed_at:
             eligible_stake -= seat_stake
         else:
             able_count += 1
-            paying_stake += seat_stake if balances.free_balance(stash) >= seat_grains else 0
-        is_enough = able_count >= needed_judges and is_covered(paying_stake, eligible_stake)
+            paying += seat_stake if balances.free_balance(stash) >= seat_grains else 0
+        is_enough = able_count >= needed_judges and is_covered(paying, eligible_stake)
     return JudgesFound(is_enough, look_count)

@@ -36,178 +36,166 @@ from gpu_tasks.market.rounds import Windows
 from runtime.frame.pallet import ensure, known
 
 
-def step(market: InferenceStorage, open_unit: OpenUnit) -> None:
+def step(market: InferenceStorage, unit: OpenUnit) -> None:
     """Do what is due in a race: start the commit window, end racers' time, open reveals, read the outcome."""
-    race_windows, current_height = market.windows_of(open_unit.record), market.height
+    windows, current_height = market.windows_of(unit.record), market.height
     final_height = market.beacon.final_height()
-    current_round = rounds.with_commit_window(round_of(open_unit.record), current_height, final_height)
-    open_unit = OpenUnit(open_unit.id, replace(open_unit.record, round=current_round))
-    if not current_round.closed_at:
-        open_unit = _end_time(market, open_unit, race_windows)
-    current_round = rounds.opened(round_of(open_unit.record), current_height, final_height)
-    open_unit = OpenUnit(open_unit.id, replace(open_unit.record, round=current_round))
+    current = rounds.with_commit_window(round_of(unit.record), current_height, final_height)
+    unit = OpenUnit(unit.id, replace(unit.record, round=current))
+    if not current.closed_at:
+        unit = _end_time(market, unit, windows)
+    current = rounds.opened(round_of(unit.record), current_height, final_height)
+    unit = OpenUnit(unit.id, replace(unit.record, round=current))
     # All racers of a race may have been recalled.
-    if rounds.is_void(current_round) or not open_unit.record.racers:
-        _end_without_answer(market, redraws.call_off(market, open_unit))
-    elif rounds.is_over(current_round, race_windows, current_height):
-        _read_outcome(market, open_unit)
+    if rounds.is_void(current) or not unit.record.racers:
+        _end_without_answer(market, redraws.call_off(market, unit))
+    elif rounds.is_over(current, windows, current_height):
+        _read_outcome(market, unit)
     else:
-        _go_on(market, open_unit, race_windows)
+        _go_on(market, unit, windows)
 
 
-def commit(market: InferenceStorage, open_unit: OpenUnit, owner_stash: bytes, commitment: bytes) -> None:
+def commit(market: InferenceStorage, unit: OpenUnit, owner: bytes, commitment: bytes) -> None:
     """Record a racer's commitment. Its device is free for other work from here on."""
-    unit_record, current_height = open_unit.record, market.height
-    acting_racer = _acting_racer(market, unit_record, owner_stash)
-    is_last = race_results.is_last_to_commit(unit_record.racers, owner_stash)
-    current_round = rounds.committed(round_of(unit_record), current_height, is_last=is_last)
-    updated_racers = race_results.with_racer(
-        unit_record.racers, race_results.with_commitment(acting_racer, commitment, current_height)
-    )
+    record, current_height = unit.record, market.height
+    racer = _acting_racer(market, record, owner)
+    is_last = race_results.is_last_to_commit(record.racers, owner)
+    current = rounds.committed(round_of(record), current_height, is_last=is_last)
+    racers = race_results.with_racer(record.racers, race_results.with_commitment(racer, commitment, current_height))
     # The device is free at the commit, not at the payment: finality and reveals would idle it for a dozen blocks.
-    turns.free(market, acting_racer.device, open_unit.id)
-    market.emit(ResultCommitted(open_unit.id, unit_record.attempt, owner_stash))
-    open_unit = OpenUnit(open_unit.id, replace(unit_record, racers=updated_racers, round=current_round))
+    turns.free(market, racer.device, unit.id)
+    market.emit(ResultCommitted(unit.id, record.attempt, owner))
+    unit = OpenUnit(unit.id, replace(record, racers=racers, round=current))
     # A new racer would restart the commit window, and this commit has started the close: no draw may follow.
-    _go_on(market, redraws.call_off(market, open_unit), market.windows_of(unit_record))
+    _go_on(market, redraws.call_off(market, unit), market.windows_of(record))
 
 
-def decline(market: InferenceStorage, unit: OpenUnit, owner_stash: bytes) -> None:
+def decline(market: InferenceStorage, unit: OpenUnit, owner: bytes) -> None:
     """Record that a racer cannot open its input. It stays liable for that, and its device is free.
 
     If this is the first decline and no racer has committed, a draw fills the place. The others continue.
     """
-    unit_record = unit.record
-    acting_racer = _acting_racer(market, unit_record, owner_stash)
-    updated_racers = race_results.with_racer(unit_record.racers, replace(acting_racer, has_declined=True))
-    unit_record = replace(unit_record, racers=updated_racers, declined_by=(*unit_record.declined_by, owner_stash))
-    turns.free(market, acting_racer.device, unit.id)
-    market.emit(RaceDeclined(unit.id, owner_stash))
+    record = unit.record
+    racer = _acting_racer(market, record, owner)
+    racers = race_results.with_racer(record.racers, replace(racer, has_declined=True))
+    record = replace(record, racers=racers, declined_by=(*record.declined_by, owner))
+    turns.free(market, racer.device, unit.id)
+    market.emit(RaceDeclined(unit.id, owner))
     # No other racer may still commit, so there is nothing left to wait for.
-    if race_results.is_last_to_commit(updated_racers, owner_stash):
-        closed_round = race_clocks.closed_by(round_of(unit_record), updated_racers, market.height)
-        unit_record = replace(unit_record, round=closed_round)
-    _go_on(market, redraws.ask(market, OpenUnit(unit.id, unit_record)), market.windows_of(unit_record))
+    if race_results.is_last_to_commit(racers, owner):
+        closed_round = race_clocks.closed_by(round_of(record), racers, market.height)
+        record = replace(record, round=closed_round)
+    _go_on(market, redraws.ask(market, OpenUnit(unit.id, record)), market.windows_of(record))
 
 
-def ensure_may_reveal(market: InferenceStorage, unit_record: Unit, racer: Racer) -> None:
+def ensure_may_reveal(market: InferenceStorage, record: Unit, racer: Racer) -> None:
     """Raise NotAssigned, AlreadyDone or WindowClosed unless this racer of the unit may reveal now."""
-    is_late = unit_record.state is UnitState.JUDGING
-    ensure((unit_record.state is UnitState.RACING or is_late) and racer.commitment is not None, NotAssigned)
+    is_late = record.state is UnitState.JUDGING
+    ensure((record.state is UnitState.RACING or is_late) and racer.commitment is not None, NotAssigned)
     ensure(racer.reveal is None, AlreadyDone)
     # The courts check that the case still takes late openings.
     if is_late:
         return
     current_height = market.height
-    ensure(rounds.can_reveal(round_of(unit_record), market.windows_of(unit_record), current_height), WindowClosed)
+    ensure(rounds.can_reveal(round_of(record), market.windows_of(record), current_height), WindowClosed)
 
 
-def reveal(
-    market: InferenceStorage, open_unit: OpenUnit, racer: Racer, opened_result: Reveal, result_salt: bytes
-) -> None:
+def reveal(market: InferenceStorage, unit: OpenUnit, racer: Racer, opened: Reveal, salt: bytes) -> None:
     """Record a racer's opening. The last one settles the race at once, and a late one goes to the courts."""
-    unit_record, genesis_hash = open_unit.record, market.system.block_hash[0]
-    expected = result_commitment(
-        genesis_hash, open_unit.id, unit_record.attempt, racer.owner, opened_result.output_root, result_salt
-    )
+    record, genesis_hash = unit.record, market.system.block_hash[0]
+    expected = result_commitment(genesis_hash, unit.id, record.attempt, racer.owner, opened.output_root, salt)
     ensure(expected == racer.commitment, WrongOpening)
-    is_late = unit_record.state is not UnitState.RACING
+    is_late = record.state is not UnitState.RACING
     if is_late:
-        judging.open_late(market, open_unit.id, racer.owner, opened_result.output_root)
-    revealed_racer = replace(race_results.with_reveal(racer, opened_result), is_late=is_late)
-    updated_racers = race_results.with_racer(unit_record.racers, revealed_racer)
-    open_unit = OpenUnit(open_unit.id, replace(unit_record, racers=updated_racers))
-    market.emit(
-        ResultRevealed(
-            open_unit.id, unit_record.attempt, racer.owner, opened_result.output_root, opened_result.output_blob
-        )
-    )
-    if not is_late and race_results.is_last_to_reveal(updated_racers):
-        _read_outcome(market, open_unit)
+        judging.open_late(market, unit.id, racer.owner, opened.output_root)
+    revealed_racer = replace(race_results.with_reveal(racer, opened), is_late=is_late)
+    racers = race_results.with_racer(record.racers, revealed_racer)
+    unit = OpenUnit(unit.id, replace(record, racers=racers))
+    market.emit(ResultRevealed(unit.id, record.attempt, racer.owner, opened.output_root, opened.output_blob))
+    if not is_late and race_results.is_last_to_reveal(racers):
+        _read_outcome(market, unit)
     else:
-        market.units[open_unit.id] = open_unit.record
+        market.units[unit.id] = unit.record
 
 
-def _read_outcome(market: InferenceStorage, open_unit: OpenUnit) -> None:
-    updated_racers = open_unit.record.racers
-    reveals_read = race_results.read_reveals(updated_racers, open_unit.record.terms.racers)
+def _read_outcome(market: InferenceStorage, unit: OpenUnit) -> None:
+    racers = unit.record.racers
+    reveals_read = race_results.read_reveals(racers, unit.record.terms.racers)
     if reveals_read is RevealsRead.NOTHING:
-        _end_without_answer(market, _punish_withheld(market, open_unit))
+        _end_without_answer(market, _punish_withheld(market, unit))
     elif reveals_read is RevealsRead.DISPUTED:
-        judging.dispute(market, open_unit)
+        judging.dispute(market, unit)
     elif reveals_read is RevealsRead.LONE:
-        judging.confirm(market, open_unit, race_results.agreed_result(updated_racers).output_root)
+        judging.confirm(market, unit, race_results.agreed_result(racers).output_root)
     else:
-        judging.settle(market, _punish_withheld(market, open_unit), race_results.agreed_result(updated_racers))
+        judging.settle(market, _punish_withheld(market, unit), race_results.agreed_result(racers))
 
 
-def _end_without_answer(market: InferenceStorage, open_unit: OpenUnit) -> None:
+def _end_without_answer(market: InferenceStorage, unit: OpenUnit) -> None:
     """Draw the unit again, or open a case if enough owners declined its input."""
-    if declines_of(open_unit.record) >= DECLINES_TO_JUDGE:
-        judging.dispute(market, open_unit)
+    if declines_of(unit.record) >= DECLINES_TO_JUDGE:
+        judging.dispute(market, unit)
     else:
-        queue.requeue(market, open_unit)
+        queue.requeue(market, unit)
 
 
-def _punish_withheld(market: InferenceStorage, open_unit: OpenUnit) -> OpenUnit:
+def _punish_withheld(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
     """Punish withheld results if no dispute follows. In a dispute, the case decides about them."""
-    for silent_racer in race_results.silent(open_unit.record.racers):
-        open_unit = settlement.withheld(market, open_unit, silent_racer)
-    return open_unit
+    for silent_racer in race_results.silent(unit.record.racers):
+        unit = settlement.withheld(market, unit, silent_racer)
+    return unit
 
 
-def _end_time(market: InferenceStorage, open_unit: OpenUnit, race_windows: Windows) -> OpenUnit:
+def _end_time(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> OpenUnit:
     """End the time of racers whose window is over, and close commits if no racer may still commit."""
-    current_round, current_height = round_of(open_unit.record), market.height
-    for unit_racer in race_clocks.overdue(open_unit.record.racers, current_round, race_windows, current_height):
+    current_round, current_height = round_of(unit.record), market.height
+    for racer in race_clocks.overdue(unit.record.racers, current_round, windows, current_height):
         # Its waiting units are recalled in the next block.
-        market.devices.close_queue(unit_racer.device)
-    expired_racers = race_clocks.out_of_time(open_unit.record.racers, current_round, race_windows, current_height)
-    for unit_racer in open_unit.record.racers:
-        if unit_racer.owner in expired_racers:
-            open_unit = _let_out(market, open_unit, unit_racer, expired_racers[unit_racer.owner], race_windows)
-    updated_racers = open_unit.record.racers
-    if updated_racers and not any(race_clocks.is_open(unit_racer) for unit_racer in updated_racers):
+        market.devices.close_queue(racer.device)
+    expired_racers = race_clocks.out_of_time(unit.record.racers, current_round, windows, current_height)
+    for racer in unit.record.racers:
+        if racer.owner in expired_racers:
+            unit = _let_out(market, unit, racer, expired_racers[racer.owner], windows)
+    racers = unit.record.racers
+    if racers and not any(race_clocks.is_open(racer) for racer in racers):
         last_block = max(expired_racers.values(), default=current_height)
-        open_unit = OpenUnit(
-            open_unit.id,
-            replace(open_unit.record, round=race_clocks.closed_by(current_round, updated_racers, last_block)),
+        unit = OpenUnit(
+            unit.id,
+            replace(unit.record, round=race_clocks.closed_by(current_round, racers, last_block)),
         )
-        return redraws.call_off(market, open_unit)
+        return redraws.call_off(market, unit)
     # A recall leaves a free place without any call that would ask for a draw.
-    needs_draw = updated_racers and redraws.is_short(open_unit.record) and not open_unit.record.is_refilling
-    return redraws.ask(market, open_unit) if needs_draw else open_unit
+    needs_draw = racers and redraws.is_short(unit.record) and not unit.record.is_refilling
+    return redraws.ask(market, unit) if needs_draw else unit
 
 
-def _let_out(
-    market: InferenceStorage, open_unit: OpenUnit, racer: Racer, last_block: int, race_windows: Windows
-) -> OpenUnit:
+def _let_out(market: InferenceStorage, unit: OpenUnit, racer: Racer, last_block: int, windows: Windows) -> OpenUnit:
     """End a racer's time, which ran out at block `last`. With a whole commit window behind it, this is a miss."""
-    window_end = race_clocks.commit_end(racer, round_of(open_unit.record), race_windows)
+    window_end = race_clocks.commit_end(racer, round_of(unit.record), windows)
     # A racer that a faster racer's commit shut out has not missed.
     if window_end is not None and last_block >= window_end:
         # The pause comes before the device is freed, so that it begins no other unit.
-        open_unit = settlement.idle(market, open_unit, racer)
-    turns.free(market, racer.device, open_unit.id)
+        unit = settlement.idle(market, unit, racer)
+    turns.free(market, racer.device, unit.id)
     updated_racers = tuple(
         replace(unit_racer, is_out=True) if unit_racer.owner == racer.owner else unit_racer
-        for unit_racer in open_unit.record.racers
+        for unit_racer in unit.record.racers
     )
-    return OpenUnit(open_unit.id, replace(open_unit.record, racers=updated_racers))
+    return OpenUnit(unit.id, replace(unit.record, racers=updated_racers))
 
 
-def _acting_racer(market: InferenceStorage, unit_record: Unit, owner_stash: bytes) -> Racer:
+def _acting_racer(market: InferenceStorage, record: Unit, owner: bytes) -> Racer:
     """Return the racer that may commit or decline now."""
-    ensure(unit_record.state is UnitState.RACING, NotAssigned)
-    acting_racer = known(racer_of(unit_record, owner_stash), NotAssigned)
-    ensure(acting_racer.commitment is None and not acting_racer.has_declined, AlreadyDone)
-    current_round, race_windows, current_height = round_of(unit_record), market.windows_of(unit_record), market.height
-    ensure(race_clocks.can_commit(acting_racer, current_round, race_windows, current_height), WindowClosed)
-    return acting_racer
+    ensure(record.state is UnitState.RACING, NotAssigned)
+    racer = known(racer_of(record, owner), NotAssigned)
+    ensure(racer.commitment is None and not racer.has_declined, AlreadyDone)
+    current_round, windows, current_height = round_of(record), market.windows_of(record), market.height
+    ensure(race_clocks.can_commit(racer, current_round, windows, current_height), WindowClosed)
+    return racer
 
 
-def _go_on(market: InferenceStorage, open_unit: OpenUnit, race_windows: Windows) -> None:
+def _go_on(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> None:
     """Store a race whose round continues, and schedule its next change."""
-    market.units[open_unit.id] = open_unit.record
-    next_change = race_clocks.next_change(open_unit.record.racers, round_of(open_unit.record), race_windows)
-    schedules.follow(market, open_unit.id, next_change)
+    market.units[unit.id] = unit.record
+    next_change = race_clocks.next_change(unit.record.racers, round_of(unit.record), windows)
+    schedules.follow(market, unit.id, next_change)

@@ -38,9 +38,9 @@ def with_racer(racers: tuple[Racer, ...], changed_racer: Racer) -> tuple[Racer, 
     return tuple(changed_racer if racer.owner == changed_racer.owner else racer for racer in racers)
 
 
-def is_last_to_commit(racers: tuple[Racer, ...], owner_stash: bytes) -> bool:
+def is_last_to_commit(racers: tuple[Racer, ...], owner: bytes) -> bool:
     """Return True if all others have committed, declined or run out of time."""
-    return all(not race_clocks.is_open(racer) or racer.owner == owner_stash for racer in racers)
+    return all(not race_clocks.is_open(racer) or racer.owner == owner for racer in racers)
 
 
 def is_last_to_reveal(racers: tuple[Racer, ...]) -> bool:
@@ -74,32 +74,32 @@ def read_reveals(racers: tuple[Racer, ...], place_count: int) -> RevealsRead:
 
 def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
     """Return winner and witness of a race whose reveals agree."""
-    revealed_root = next(racer.reveal.output_root for racer in racers if racer.reveal)
-    agreed_race = result(racers, revealed_root)
+    root = next(racer.reveal.output_root for racer in racers if racer.reveal)
+    agreed_race = result(racers, root)
     assert agreed_race is not None, "a root comes from a reveal"
     return agreed_race
 
 
 def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
     """Return the racers that revealed `output_root` in time: earliest commit first, then in draw order."""
-    right_racers = [
+    right = [
         racer for racer in racers if racer.reveal and racer.reveal.output_root == output_root and not racer.is_late
     ]
-    earliest_commit = min((racer.committed_at for racer in right_racers), default=0)
+    earliest_commit = min((racer.committed_at for racer in right), default=0)
 
     def lateness(racer: Racer) -> int:
         late_blocks = racer.committed_at - earliest_commit
         return 0 if late_blocks <= SIMULTANEOUS_BLOCKS else late_blocks
 
-    return sorted(right_racers, key=lateness)  # A stable sort: racers are in draw order.
+    return sorted(right, key=lateness)  # A stable sort: racers are in draw order.
 
 
 def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:
     """Return winner and witness for a root that counts as right, or None if no racer revealed it in time."""
-    right_racers = ranked(racers, output_root)
-    if not right_racers:
+    right = ranked(racers, output_root)
+    if not right:
         return None
-    return RaceResult(output_root, right_racers[0], right_racers[1] if len(right_racers) > 1 else None)
+    return RaceResult(output_root, right[0], right[1] if len(right) > 1 else None)
 
 
 def silent(racers: tuple[Racer, ...]) -> list[Racer]:

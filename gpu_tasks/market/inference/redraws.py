@@ -19,95 +19,86 @@ from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.inference.units import OpenUnit, Racer, Unit, declines_of, round_of
 
 
-def ask(market: InferenceStorage, open_unit: OpenUnit) -> OpenUnit:
+def ask(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
     """Schedule a draw if a place may be filled. Otherwise call off a scheduled one."""
-    if not _may_refill(open_unit.record):
-        return call_off(market, open_unit)
+    if not _may_refill(unit.record):
+        return call_off(market, unit)
     current_height = market.height
-    schedules.draw_at(market, current_height + BEACON_DELAY, open_unit.record.posted_at, open_unit.id)
+    schedules.draw_at(market, current_height + BEACON_DELAY, unit.record.posted_at, unit.id)
     # The new recording keeps slots that change after this block out of the draw.
-    return OpenUnit(open_unit.id, replace(open_unit.record, recorded_at=current_height, is_refilling=True))
+    return OpenUnit(unit.id, replace(unit.record, recorded_at=current_height, is_refilling=True))
 
 
-def call_off(market: InferenceStorage, open_unit: OpenUnit) -> OpenUnit:
+def call_off(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
     """Cancel a scheduled draw: a racer has committed, another one has declined, or commits are closed."""
-    if not open_unit.record.is_refilling:
-        return open_unit
-    schedules.drop_draw(market, open_unit.record.posted_at, open_unit.id)
-    return OpenUnit(open_unit.id, replace(open_unit.record, is_refilling=False))
+    if not unit.record.is_refilling:
+        return unit
+    schedules.drop_draw(market, unit.record.posted_at, unit.id)
+    return OpenUnit(unit.id, replace(unit.record, is_refilling=False))
 
 
-def fill(market: InferenceStorage, open_unit: OpenUnit, block_slots: Slots) -> None:
+def fill(market: InferenceStorage, unit: OpenUnit, slots: Slots) -> None:
     """Draw a slot for the place, now that the beacon is final. Without a slot, the race continues unchanged."""
-    unit_record, current_height = replace(open_unit.record, is_refilling=False), market.height
-    slot_conditions = block_slots.wanted(unit_record, unit_record.price)
-    drawn_slots = _draw(market, unit_record, slot_conditions, block_slots, current_height)
-    if drawn_slots:
-        unit_record = _with_substitute(
+    record, current_height = replace(unit.record, is_refilling=False), market.height
+    wanted = slots.wanted(record, record.price)
+    drawn = _draw(market, record, wanted, slots, current_height)
+    if drawn:
+        record = _with_substitute(
             market,
-            open_unit.id,
-            unit_record,
-            block_slots.engage(drawn_slots[0], open_unit.id, slot_conditions.collateral),
+            unit.id,
+            record,
+            slots.engage(drawn[0], unit.id, wanted.collateral),
             current_height,
         )
         # The commit window restarts once this draw is final.
-        market.final_agenda.put(current_height, open_unit.id)
+        market.final_agenda.put(current_height, unit.id)
         # Several racers may have been recalled.
-        unit_record = ask(market, OpenUnit(open_unit.id, unit_record)).record
-    market.units[open_unit.id] = unit_record
+        record = ask(market, OpenUnit(unit.id, record)).record
+    market.units[unit.id] = record
 
 
-def _draw(
-    market: InferenceStorage, unit_record: Unit, slot_conditions: Wanted, block_slots: Slots, height: int
-) -> list[FreeSlot]:
-    beacon_value = market.beacon.value_at(unit_record.recorded_at + BEACON_DELAY)
-    race_windows = market.windows_of(unit_record)
-    last_deadline = race_clocks.latest_deadline(unit_record.racers, round_of(unit_record), race_windows)
+def _draw(market: InferenceStorage, record: Unit, wanted: Wanted, slots: Slots, height: int) -> list[FreeSlot]:
+    beacon = market.beacon.value_at(record.recorded_at + BEACON_DELAY)
+    windows = market.windows_of(record)
+    last_deadline = race_clocks.latest_deadline(record.racers, round_of(record), windows)
     # Two reasons to skip the draw. Finality halted for longer than the beacon remembers. Or all windows are over, and
     # the block that should have ended the race was full: a new racer would restart it.
-    if beacon_value is None or (last_deadline is not None and height > last_deadline):
+    if beacon is None or (last_deadline is not None and height > last_deadline):
         return []
-    return block_slots.draw(unit_record.service, slot_conditions, 1, beacon_value)
+    return slots.draw(record.service, wanted, 1, beacon)
 
 
-def _with_substitute(
-    market: InferenceStorage, unit_id: bytes, unit_record: Unit, substitute: Racer, height: int
-) -> Unit:
+def _with_substitute(market: InferenceStorage, unit_id: bytes, record: Unit, substitute: Racer, height: int) -> Unit:
     """Return the race with a substitute in the place of the racer that declined, or in an empty place.
 
     The racer that declined stays liable for that.
     """
-    declined_racer = next((racer for racer in unit_record.racers if racer.has_declined), None)
+    declined_racer = next((racer for racer in record.racers if racer.has_declined), None)
     if declined_racer is not None:
         del market.duties[declined_racer.owner, unit_id]
     market.emit(
         PlaceRefilled(
-            unit_id, unit_record.attempt, substitute.owner, None if declined_racer is None else declined_racer.owner
+            unit_id, record.attempt, substitute.owner, None if declined_racer is None else declined_racer.owner
         )
     )
-    other_racers = tuple(substitute if racer == declined_racer else racer for racer in unit_record.racers)
+    others = tuple(substitute if racer == declined_racer else racer for racer in record.racers)
     return replace(
-        unit_record,
-        racers=other_racers if declined_racer is not None else (*other_racers, substitute),
-        decliners=(*unit_record.decliners, *([declined_racer] if declined_racer is not None else ())),
-        round=rounds.refilled(round_of(unit_record), height),
+        record,
+        racers=others if declined_racer is not None else (*others, substitute),
+        decliners=(*record.decliners, *([declined_racer] if declined_racer is not None else ())),
+        round=rounds.refilled(round_of(record), height),
     )
 
 
-def is_short(unit_record: Unit) -> bool:
+def is_short(record: Unit) -> bool:
     """Return True if the race has fewer racers than the customer wanted."""
-    return len(unit_record.racers) < unit_record.terms.racers
+    return len(record.racers) < record.terms.racers
 
 
-def _may_refill(unit_record: Unit) -> bool:
+def _may_refill(record: Unit) -> bool:
     """Return True if a place is free, no racer has committed, and at most one owner has declined."""
-    current_round = round_of(unit_record)
-    has_declined = sum(racer.has_declined for racer in unit_record.racers)
-    is_place_free = is_short(unit_record) or has_declined == 1
+    current = round_of(record)
+    has_declined = sum(racer.has_declined for racer in record.racers)
+    is_place_free = is_short(record) or has_declined == 1
     # After two declines a committee looks at the input anyway.
-    return (
-        not current_round.first_commit
-        and not current_round.closed_at
-        and is_place_free
-        and declines_of(unit_record) <= 1
-    )
+    return not current.first_commit and not current.closed_at and is_place_free and declines_of(record) <= 1

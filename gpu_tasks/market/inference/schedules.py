@@ -24,9 +24,9 @@ EXPIRY_BUDGET = work(microseconds=16_000)
 """The weight for dropping records. A record that waits longer keeps its deposit until it is dropped."""
 
 
-def follow(market: InferenceStorage, unit_id: bytes, next_change: tuple[int | None, int]) -> None:
+def follow(market: InferenceStorage, unit_id: bytes, change: tuple[int | None, int]) -> None:
     """Schedule the unit for the next change of its race that needs no call (`race_clocks.next_change`)."""
-    deadline, awaited_final = next_change
+    deadline, awaited_final = change
     # The deadline's own block may still hold a commit or a reveal, so the step comes after it.
     if deadline is not None:
         market.agenda.put(max(deadline, market.height) + 1, unit_id)
@@ -62,11 +62,11 @@ def due(market: InferenceStorage, height_budget: WeightMeter, final_budget: Weig
     return tuple(dict.fromkeys((*due_by_finality, *due_by_height)))
 
 
-def drawable(market: InferenceStorage, weight_meter: WeightMeter) -> Iterator[bytes]:
+def drawable(market: InferenceStorage, meter: WeightMeter) -> Iterator[bytes]:
     """Yield the units whose beacon is final, while the budget lasts."""
-    return (unit_of(aged_unit) for aged_unit in market.draws.take(market.beacon.final_height(), weight_meter))
+    return (unit_of(aged_unit) for aged_unit in market.draws.take(market.beacon.final_height(), meter))
 
 
-def expired(market: InferenceStorage, weight_meter: WeightMeter) -> Iterator[bytes]:
+def expired(market: InferenceStorage, meter: WeightMeter) -> Iterator[bytes]:
     """Yield the ended units whose records are dropped in this block, while the budget lasts."""
-    return market.expiring.take(market.height, weight_meter, EXPIRY_WEIGHT)
+    return market.expiring.take(market.height, meter, EXPIRY_WEIGHT)

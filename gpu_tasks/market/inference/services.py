@@ -100,61 +100,59 @@ def offer_hold(service_number: int, device_id: DeviceId) -> Hold:
     return Hold(OFFER_DEPOSIT, blake2_256(b"ogpu/offer" + service_number.to_bytes(4, "little") + device_id))
 
 
-def pace_of(service_terms: ServiceTerms, slowest_class: DeviceClass) -> int:
+def pace_of(terms: ServiceTerms, slowest_class: DeviceClass) -> int:
     """Return the output tokens that the slowest device of this class or a faster one computes in a block.
 
     0 means that the service states no pace.
     """
     if slowest_class is DeviceClass.CPU:
-        return service_terms.pace
-    consumer_pace = service_terms.consumer_pace or service_terms.pace
-    return consumer_pace if slowest_class is DeviceClass.CONSUMER else service_terms.datacenter_pace or consumer_pace
+        return terms.pace
+    consumer_pace = terms.consumer_pace or terms.pace
+    return consumer_pace if slowest_class is DeviceClass.CONSUMER else terms.datacenter_pace or consumer_pace
 
 
-def commit_window_of(service_terms: ServiceTerms, unit_work: int, slowest_class: DeviceClass = DeviceClass.CPU) -> int:
+def commit_window_of(terms: ServiceTerms, work: int, slowest_class: DeviceClass = DeviceClass.CPU) -> int:
     """Return the commit window in blocks: the service's window, and three times the slowest racer's time to work."""
-    slowest_pace = pace_of(service_terms, slowest_class)
-    return service_terms.commit_window + (
-        -(-COMMIT_WINDOW_SLACK * unit_work // (slowest_pace * TOKEN)) if slowest_pace else 0
-    )
+    slowest_pace = pace_of(terms, slowest_class)
+    return terms.commit_window + (-(-COMMIT_WINDOW_SLACK * work // (slowest_pace * TOKEN)) if slowest_pace else 0)
 
 
-def is_sound(service_terms: ServiceTerms) -> bool:
+def is_sound(terms: ServiceTerms) -> bool:
     """Return True if the terms keep to all limits."""
     return (
-        0 < service_terms.price_min <= service_terms.price_max <= PRICE_MAX
-        and service_terms.ramp <= RAMP_BLOCKS_MAX
-        and 0 < service_terms.commit_window <= COMMIT_WINDOW_MAX
-        and service_terms.tokens_max > 0
-        and service_terms.input_share <= TOKEN
-        and has_sound_paces(service_terms)
+        0 < terms.price_min <= terms.price_max <= PRICE_MAX
+        and terms.ramp <= RAMP_BLOCKS_MAX
+        and 0 < terms.commit_window <= COMMIT_WINDOW_MAX
+        and terms.tokens_max > 0
+        and terms.input_share <= TOKEN
+        and has_sound_paces(terms)
     )
 
 
-def has_sound_paces(service_terms: ServiceTerms) -> bool:
+def has_sound_paces(terms: ServiceTerms) -> bool:
     """Return True if no class is slower than the one below it, so that commit windows only shorten with the class."""
-    class_paces = [pace_of(service_terms, device_class) for device_class in DeviceClass]
+    paces = [pace_of(terms, kind) for kind in DeviceClass]
     # Without a pace of its own, the slowest class would have the shortest commit window.
-    has_first = service_terms.pace > 0 or not any(class_paces)
-    return has_first and class_paces == sorted(class_paces) and class_paces[-1] <= PACE_MAX
+    has_first = terms.pace > 0 or not any(paces)
+    return has_first and paces == sorted(paces) and paces[-1] <= PACE_MAX
 
 
-def terms_from_json(entry_config: dict[str, Any]) -> ServiceTerms:
+def terms_from_json(entry: dict[str, Any]) -> ServiceTerms:
     """Return the terms of a service in a chain specification.
 
     The keys are the names in `ServiceTerms`. Hashes are 0x and hex digits.
     """
     return ServiceTerms(
-        name=str(entry_config["name"]).encode(),
-        workload=account_from_text(entry_config["workload"]),
-        model=account_from_text(entry_config["model"]),
-        price_min=int(entry_config["price_min"]),
-        price_max=int(entry_config["price_max"]),
-        ramp=int(entry_config["ramp"]),
-        commit_window=int(entry_config["commit_window"]),
-        tokens_max=int(entry_config["tokens_max"]),
-        input_share=int(entry_config.get("input_share", 0)),
-        pace=int(entry_config.get("pace", 0)),
-        consumer_pace=int(entry_config.get("consumer_pace", 0)),
-        datacenter_pace=int(entry_config.get("datacenter_pace", 0)),
+        name=str(entry["name"]).encode(),
+        workload=account_from_text(entry["workload"]),
+        model=account_from_text(entry["model"]),
+        price_min=int(entry["price_min"]),
+        price_max=int(entry["price_max"]),
+        ramp=int(entry["ramp"]),
+        commit_window=int(entry["commit_window"]),
+        tokens_max=int(entry["tokens_max"]),
+        input_share=int(entry.get("input_share", 0)),
+        pace=int(entry.get("pace", 0)),
+        consumer_pace=int(entry.get("consumer_pace", 0)),
+        datacenter_pace=int(entry.get("datacenter_pace", 0)),
     )

@@ -48,33 +48,31 @@ def draw_weight(offer_count: int, racer_count: int) -> Weight:
 class ServiceSlots:
     """The slots of one service that had a free place at the start of a block's draws."""
 
-    def __init__(self, free_slots: list[FreeSlot]) -> None:
-        self.slots = free_slots
+    def __init__(self, slots: list[FreeSlot]) -> None:
+        self.slots = slots
         # A unit recorded earlier may have missed this change: `queue.draw` then stirs the service.
-        self.changed_at = max(
-            (max((free_slot.changed_at, *free_slot.freed[:1])) for free_slot in free_slots), default=0
-        )
+        self.changed_at = max((max((slot.changed_at, *slot.freed[:1])) for slot in slots), default=0)
         self._asks: dict[tuple[DeviceClass, ...], list[int]] = {}
         self.orders: dict[bytes, DrawOrder] = {}
 
-    def is_affordable(self, slot_conditions: Wanted, racer_count: int) -> bool:
+    def is_affordable(self, wanted: Wanted, racer_count: int) -> bool:
         """Return True if at least `racer_count` owners of the admitted classes ask at most the rate."""
-        owner_asks = self._asks_of(slot_conditions.classes)
-        return len(owner_asks) >= racer_count and owner_asks[racer_count - 1] <= slot_conditions.rate
+        asks = self._asks_of(wanted.classes)
+        return len(asks) >= racer_count and asks[racer_count - 1] <= wanted.rate
 
-    def next_ask(self, slot_conditions: Wanted, racer_count: int) -> int | None:
+    def next_ask(self, wanted: Wanted, racer_count: int) -> int | None:
         """Return the next ask above the rate that may bring enough owners, or None if only freed slots can."""
-        owner_asks = self._asks_of(slot_conditions.classes)
-        ask_index = max(racer_count - 1, bisect_right(owner_asks, slot_conditions.rate))
-        return owner_asks[ask_index] if ask_index < len(owner_asks) else None
+        asks = self._asks_of(wanted.classes)
+        ask_index = max(racer_count - 1, bisect_right(asks, wanted.rate))
+        return asks[ask_index] if ask_index < len(asks) else None
 
     def _asks_of(self, classes: tuple[DeviceClass, ...]) -> list[int]:
         """Return the lowest ask of each owner with devices of these classes, ascending."""
         if classes not in self._asks:
             lowest_asks: dict[bytes, int] = {}
-            for free_slot in self.slots:
-                if free_slot.kind in classes:
-                    lowest_asks[free_slot.owner] = min(free_slot.ask, lowest_asks.get(free_slot.owner, free_slot.ask))
+            for slot in self.slots:
+                if slot.kind in classes:
+                    lowest_asks[slot.owner] = min(slot.ask, lowest_asks.get(slot.owner, slot.ask))
             self._asks[classes] = sorted(lowest_asks.values())
         return self._asks[classes]
 
@@ -82,10 +80,10 @@ class ServiceSlots:
 class Slots:
     """The slots that can be drawn in this block. Each service is read once, and assigned units are noted."""
 
-    def __init__(self, market: InferenceStorage, weight_meter: WeightMeter) -> None:
+    def __init__(self, market: InferenceStorage, meter: WeightMeter) -> None:
         """Start with all free places before the block's draws. Reads and looks are charged to the budget."""
         self._market = market
-        self._budget = weight_meter
+        self._budget = meter
         self._of_service: dict[int, ServiceSlots] = {}
         self._given = Given()
         self._judges: JudgesLeft | None = None
@@ -96,43 +94,43 @@ class Slots:
             self._of_service[service_number] = ServiceSlots(self._with_places(service_number))
         return self._of_service[service_number]
 
-    def wanted(self, unit_record: Unit, price_grains: int) -> Wanted:
+    def wanted(self, record: Unit, price_grains: int) -> Wanted:
         """Return a unit's conditions for slots, at a price for all its work.
 
         They exclude the customer, decliners, current racers, and validators that must stay to judge.
         """
         # A customer that is a stash's provider key is the same party as the stash.
-        customer_stashes = (self._market.devices.operator(unit_record.customer), unit_record.customer)
+        customer_stashes = (self._market.devices.operator(record.customer), record.customer)
         excluded = (
             *customer_stashes,
-            *unit_record.declined_by,
-            *(unit_racer.owner for unit_racer in unit_record.racers),
+            *record.declined_by,
+            *(racer.owner for racer in record.racers),
         )
-        judges_left, sealed_at = self._in_office(), unit_record.terms.sealed_at
+        judges_left, sealed_at = self._in_office(), record.terms.sealed_at
         # The hold must leave a judge's account above the existential deposit.
         seat_grains = (
-            money.judge_seat(unit_record.rules, price_grains) + self._market.devices.stake.balances.existential_deposit
+            money.judge_seat(record.rules, price_grains) + self._market.devices.stake.balances.existential_deposit
         )
         can_pay = judges_left.can_pay(sealed_at, excluded, seat_grains)
         # A unit with racers is drawn for one free place of its race.
-        place_count = 1 if unit_record.racers else unit_record.terms.racers
+        place_count = 1 if record.racers else record.terms.racers
         return Wanted(
-            rate=rate_of(price_grains, money.work_allowed(unit_record)),
-            collateral=money.collateral(unit_record.rules, price_grains),
+            rate=rate_of(price_grains, money.work_allowed(record)),
+            collateral=money.collateral(record.rules, price_grains),
             sealed_at=sealed_at,
-            recorded_at=unit_record.recorded_at,
+            recorded_at=record.recorded_at,
             excluded=excluded,
             judges=judges_left.stakes,
             # A negative number of spare judges makes the draw return no racers, so the unit sleeps.
             spare=judges_left.spare(sealed_at, excluded, place_count) if can_pay else Spare(-1, 0),
-            classes=self._market.classes_of(unit_record),
+            classes=self._market.classes_of(record),
         )
 
-    def engage(self, free_slot: FreeSlot, unit_id: bytes, collateral: int) -> Racer:
+    def engage(self, slot: FreeSlot, unit_id: bytes, collateral: int) -> Racer:
         """Assign a drawn slot to a unit, and record its owner's duty. Work begins after the slot's earlier units."""
-        begins = self._market.devices.engage(free_slot.device, unit_id, collateral)
-        self._market.duties[free_slot.owner, unit_id] = True
-        return Racer(free_slot.owner, free_slot.device, collateral, started_at=self._market.height if begins else 0)
+        begins = self._market.devices.engage(slot.device, unit_id, collateral)
+        self._market.duties[slot.owner, unit_id] = True
+        return Racer(slot.owner, slot.device, collateral, started_at=self._market.height if begins else 0)
 
     def draw(self, service_number: int, wanted: Wanted, racers: int, seed: bytes) -> list[FreeSlot]:
         """Draw racers for a unit and assign it to each, or return an empty list if there are too few."""
@@ -150,17 +148,15 @@ class Slots:
                 recorded_at=wanted.recorded_at,
                 given_units=self._given,
             )
-        draw_order = service_slots.orders[seed]
-        looks_before = draw_order.looks
-        drawn_slots = draw_order.draw(wanted, racers)
+        order = service_slots.orders[seed]
+        looks_before = order.looks
+        drawn = order.draw(wanted, racers)
         self._budget.spend(
-            Weight(
-                (draw_order.looks - looks_before) * LOOK_WEIGHT.ref_time + len(drawn_slots) * RACER_WEIGHT.ref_time, 0
-            )
+            Weight((order.looks - looks_before) * LOOK_WEIGHT.ref_time + len(drawn) * RACER_WEIGHT.ref_time, 0)
         )
-        for free_slot in drawn_slots:
-            self._given.give(free_slot.device, wanted.collateral)
-        return drawn_slots
+        for slot in drawn:
+            self._given.give(slot.device, wanted.collateral)
+        return drawn
 
     def _in_office(self) -> JudgesLeft:
         """Return the eligible judges, read once a block. The draw budget has room for them: they are at most 128."""
@@ -171,35 +167,33 @@ class Slots:
 
     def _with_places(self, service_number: int) -> list[FreeSlot]:
         slots_found = []
-        for device_id, stored_offer in self._market.offers.under(service_number):
+        for device_id, offer in self._market.offers.under(service_number):
             # Charged for devices that cannot be drawn as well: to read them costs the same.
             self._budget.spend(SCAN_WEIGHT)
-            free_slot = self._slot(device_id, stored_offer) if stored_offer is not None else None
-            if free_slot is not None:
-                slots_found.append(free_slot)
+            slot = self._slot(device_id, offer) if offer is not None else None
+            if slot is not None:
+                slots_found.append(slot)
         return slots_found
 
-    def _slot(self, device_id: bytes, stored_offer: Offer) -> FreeSlot | None:
+    def _slot(self, device_id: bytes, offer: Offer) -> FreeSlot | None:
         """Return the device as a slot, or None if it cannot be drawn now."""
-        devices_pallet = self._market.devices
-        device_record = devices_pallet.devices[device_id]
-        if device_record is None or not self._market.capacity.can_work(device_id, device_record):
+        devices = self._market.devices
+        record = devices.devices[device_id]
+        if record is None or not self._market.capacity.can_work(device_id, record):
             return None
-        provider = devices_pallet.providers[device_record.owner]
+        provider = devices.providers[record.owner]
         return FreeSlot(
             device=device_id,
-            owner=device_record.owner,
-            bond=device_record.bond,
+            owner=record.owner,
+            bond=record.bond,
             # State before this block's draws: `_given` adds later assignments, for all services alike.
-            free_bond=device_record.bond - device_record.secured + self._given.secured.get(device_id, 0),
-            ask=stored_offer.ask,
-            key_since=max(device_record.registered_at, provider.key_since if provider else 0),
+            free_bond=record.bond - record.secured + self._given.secured.get(device_id, 0),
+            ask=offer.ask,
+            key_since=max(record.registered_at, provider.key_since if provider else 0),
             # An owner that becomes a candidate after a recording could steer that draw like a changed slot.
-            changed_at=max(
-                device_record.changed_at, stored_offer.since, devices_pallet.stake.candidate_since[device_record.owner]
-            ),
-            depth=len(run_queue.units_of(device_record)) - self._given.units.get(device_id, 0),
-            places=run_queue.places(device_record),
-            freed=device_record.freed_at,
-            kind=device_record.kind,
+            changed_at=max(record.changed_at, offer.since, devices.stake.candidate_since[record.owner]),
+            depth=len(run_queue.units_of(record)) - self._given.units.get(device_id, 0),
+            places=run_queue.places(record),
+            freed=record.freed_at,
+            kind=record.kind,
         )

@@ -164,9 +164,9 @@ class InferenceStorage(MarketNumbers):
 
     def open_unit(self, unit_id: bytes) -> OpenUnit:
         """Return an open unit. Raise UnknownUnit if there is none."""
-        unit_record = known(self.units[unit_id], UnknownUnit)
-        ensure(is_open(unit_record), UnknownUnit)
-        return OpenUnit(unit_id, unit_record)
+        record = known(self.units[unit_id], UnknownUnit)
+        ensure(is_open(record), UnknownUnit)
+        return OpenUnit(unit_id, record)
 
     def service(self, number: int) -> Service:
         """Return a service. Raise UnknownService if there is none."""
@@ -182,17 +182,15 @@ class InferenceStorage(MarketNumbers):
         """Return the classes of devices that may race for a unit, in its next or in its current race."""
         return classes.classes_of(unit_record, self.service(unit_record.service).terms.ramp)
 
-    def commit_window_of(self, unit_record: Unit) -> int:
+    def commit_window_of(self, record: Unit) -> int:
         """Return the commit window of a unit in blocks, by the slowest class that may race."""
-        slowest_class = min(self.classes_of(unit_record))
-        return services.commit_window_of(
-            self.service(unit_record.service).terms, money.work_allowed(unit_record), slowest_class
-        )
+        slowest_class = min(self.classes_of(record))
+        return services.commit_window_of(self.service(record.service).terms, money.work_allowed(record), slowest_class)
 
-    def longest_commit_window(self, unit_record: Unit) -> int:
+    def longest_commit_window(self, record: Unit) -> int:
         """Return the commit window of a unit in blocks for a device of any class, such as a judge's."""
-        return services.commit_window_of(self.service(unit_record.service).terms, money.work_allowed(unit_record))
+        return services.commit_window_of(self.service(record.service).terms, money.work_allowed(record))
 
-    def windows_of(self, unit_record: Unit) -> Windows:
+    def windows_of(self, record: Unit) -> Windows:
         """Return the windows of a unit's race. Its service and its work decide the commit window."""
-        return unit_record.rules.race_windows(self.commit_window_of(unit_record))
+        return record.rules.race_windows(self.commit_window_of(record))

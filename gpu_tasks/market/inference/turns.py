@@ -28,9 +28,9 @@ def unsecure(market: InferenceStorage, device_id: bytes, unit_id: bytes) -> None
     _begin(market, market.devices.unsecure(device_id, unit_id), device_id)
 
 
-def recall(market: InferenceStorage, weight_meter: WeightMeter) -> None:
+def recall(market: InferenceStorage, meter: WeightMeter) -> None:
     """Recall units from devices that failed an earlier one, while the budget lasts."""
-    for device_id, unit_id in market.devices.recalled_units(weight_meter):
+    for device_id, unit_id in market.devices.recalled_units(meter):
         _recall(market, device_id, unit_id)
 
 
@@ -40,29 +40,28 @@ def _begin(market: InferenceStorage, unit_id: bytes | None, device_id: bytes) ->
         return
     # The hook charges for these at its end: their number is unknown before the earlier units end.
     market.begun.count += 1
-    unit_record, current_height = market.units[unit_id], market.height
-    assert unit_record is not None, "a device's unit is open"
+    record, current_height = market.units[unit_id], market.height
+    assert record is not None, "a device's unit is open"
     started_racers = tuple(
-        replace(unit_racer, started_at=current_height) if unit_racer.device == device_id else unit_racer
-        for unit_racer in unit_record.racers
+        replace(racer, started_at=current_height) if racer.device == device_id else racer for racer in record.racers
     )
-    market.units[unit_id] = replace(unit_record, racers=started_racers)
-    race_windows = market.windows_of(unit_record)
-    next_change = race_clocks.next_change(started_racers, round_of(unit_record), race_windows)
-    schedules.follow(market, unit_id, next_change)
+    market.units[unit_id] = replace(record, racers=started_racers)
+    windows = market.windows_of(record)
+    change = race_clocks.next_change(started_racers, round_of(record), windows)
+    schedules.follow(market, unit_id, change)
 
 
 def _recall(market: InferenceStorage, device_id: bytes, unit_id: bytes) -> None:
-    unit_record = market.units[unit_id]
-    if unit_record is None or unit_record.state is not UnitState.RACING:
+    record = market.units[unit_id]
+    if record is None or record.state is not UnitState.RACING:
         return
-    recalled_racer = next((unit_racer for unit_racer in unit_record.racers if unit_racer.device == device_id), None)
+    recalled_racer = next((racer for racer in record.racers if racer.device == device_id), None)
     # Recalls wait for their budget: the race may have ended or replaced this racer meanwhile.
     if recalled_racer is None or not race_clocks.is_open(recalled_racer):
         return
     market.devices.unsecure(device_id, unit_id)
     del market.duties[recalled_racer.owner, unit_id]
-    remaining_racers = tuple(unit_racer for unit_racer in unit_record.racers if unit_racer is not recalled_racer)
-    market.units[unit_id] = replace(unit_record, racers=remaining_racers)
+    remaining_racers = tuple(racer for racer in record.racers if racer is not recalled_racer)
+    market.units[unit_id] = replace(record, racers=remaining_racers)
     market.agenda.put(market.height + 1, unit_id)
-    market.emit(RacerRecalled(unit_id, unit_record.attempt, recalled_racer.owner))
+    market.emit(RacerRecalled(unit_id, record.attempt, recalled_racer.owner))

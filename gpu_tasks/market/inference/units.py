@@ -61,11 +61,11 @@ _RESULT = codec(_ResultBody)
 
 
 def result_commitment(
-    genesis_hash: bytes, unit_id: bytes, attempt: int, provider: bytes, output_root: bytes, result_salt: bytes
+    genesis_hash: bytes, unit_id: bytes, attempt: int, provider: bytes, output_root: bytes, salt: bytes
 ) -> bytes:
     """Return the 32 bytes that racer `provider` (its stash) commits for an output root."""
-    result_body = _RESULT.encode(_ResultBody(unit_id, attempt, provider, output_root, result_salt))
-    return blake2_256(domain(b"result", genesis_hash, result_body))
+    body = _RESULT.encode(_ResultBody(unit_id, attempt, provider, output_root, salt))
+    return blake2_256(domain(b"result", genesis_hash, body))
 
 
 class UnitState(IntEnum):
@@ -217,27 +217,27 @@ def unit_id_of(genesis_hash: bytes, customer: bytes, unit_number: int) -> UnitId
     return blake2_256(domain(b"unit", genesis_hash, _UNIT_BODY.encode(_UnitBody(customer, unit_number))))
 
 
-def is_open(unit_record: Unit) -> bool:
+def is_open(record: Unit) -> bool:
     """Return True if the unit still holds money and may change."""
-    return unit_record.state not in (UnitState.SETTLED, UnitState.REFUNDED)
+    return record.state not in (UnitState.SETTLED, UnitState.REFUNDED)
 
 
-def holds_collateral(unit_record: Unit) -> tuple[Racer, ...]:
+def holds_collateral(record: Unit) -> tuple[Racer, ...]:
     """Return the racers and decliners that hold collateral for the unit."""
-    return (*unit_record.racers, *unit_record.decliners) if is_open(unit_record) or unit_record.is_watched else ()
+    return (*record.racers, *record.decliners) if is_open(record) or record.is_watched else ()
 
 
-def declines_of(unit_record: Unit) -> int:
+def declines_of(record: Unit) -> int:
     """Return the number of owners that are liable for a decline of the unit."""
-    return sum(racer.has_declined for racer in unit_record.racers) + len(unit_record.decliners)
+    return sum(racer.has_declined for racer in record.racers) + len(record.decliners)
 
 
-def racer_of(unit_record: Unit, owner_stash: bytes) -> Racer | None:
+def racer_of(record: Unit, owner: bytes) -> Racer | None:
     """Return the owner's place in the current race, or None."""
-    return next((racer for racer in unit_record.racers if racer.owner == owner_stash), None)
+    return next((racer for racer in record.racers if racer.owner == owner), None)
 
 
-def round_of(unit_record: Unit) -> Round:
+def round_of(record: Unit) -> Round:
     """Return the round of a unit in a race."""
-    assert unit_record.round is not None, "a unit in a race has a round"
-    return unit_record.round
+    assert record.round is not None, "a unit in a race has a round"
+    return record.round

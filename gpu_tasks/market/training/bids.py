@@ -72,20 +72,20 @@ def auction_id(task_id: bytes, auction_number: int) -> AuctionId:
 
 
 def bid_commitment(
-    genesis_hash: bytes, auction_key: bytes, provider: bytes, device_id: bytes, bid_offer: BidOffer, salt: bytes
+    genesis_hash: bytes, auction: bytes, provider: bytes, device_id: bytes, offer: BidOffer, salt: bytes
 ) -> bytes:
     """Return the 32 bytes that `provider` (its stash) commits for a device. `salt` is its own random value."""
     # With auction, provider and device inside, nobody can commit to a copy of another's bid.
-    encoded_body = _BID_BODY.encode(_BidBody(auction_key, provider, device_id, bid_offer, salt))
-    return blake2_256(domain(b"bid", genesis_hash, encoded_body))
+    body = _BID_BODY.encode(_BidBody(auction, provider, device_id, offer, salt))
+    return blake2_256(domain(b"bid", genesis_hash, body))
 
 
-def bid_case(auction_key: bytes, device_id: bytes) -> bytes:
+def bid_case(auction: bytes, device_id: bytes) -> bytes:
     """Return the case of a bid: of its bond, and of its collateral from the reveal to the end of its work."""
-    return blake2_256(b"ogpu/bid" + auction_key + device_id)
+    return blake2_256(b"ogpu/bid" + auction + device_id)
 
 
-def tie_seed(auction_key: bytes, beacon_value: bytes) -> bytes:
+def tie_seed(auction: bytes, beacon: bytes) -> bytes:
     """Return the seed that breaks the ties of one auction, from the beacon of two blocks after its last reveal."""
     # The auction's id keeps auctions of one beacon from sharing their ties.
-    return blake2_256(b"ogpu/award" + auction_key + beacon_value)
+    return blake2_256(b"ogpu/award" + auction + beacon)

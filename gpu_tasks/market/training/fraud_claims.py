@@ -43,12 +43,12 @@ _CLAIM_BODY = codec(_ClaimBody)
 
 
 def claim_commitment(
-    genesis_hash: bytes, task_id: bytes, challenger: bytes, slot_place: int, fraud_proof: TraceFraudProof, salt: bytes
+    genesis_hash: bytes, task_id: bytes, challenger: bytes, place: int, proof: TraceFraudProof, salt: bytes
 ) -> bytes:
     """Return the 32 bytes that `challenger` (its stash) commits. `salt` is its own random value."""
     # With the challenger inside, an author that copies the commitment cannot open it.
-    encoded_body = _CLAIM_BODY.encode(_ClaimBody(task_id, challenger, slot_place, fraud_proof, salt))
-    return blake2_256(domain(b"fraud", genesis_hash, encoded_body))
+    body = _CLAIM_BODY.encode(_ClaimBody(task_id, challenger, place, proof, salt))
+    return blake2_256(domain(b"fraud", genesis_hash, body))
 
 
 def claim_bond(task: Task) -> int:
@@ -61,18 +61,18 @@ def reward_of(task: Task, slot: Slot) -> int:
     return min(REWARD_TIMES * claim_bond(task), slot.collateral // REWARD_PART)
 
 
-def is_overdue(task: Task, fraud_claim: FraudClaim, block_height: int) -> bool:
+def is_overdue(task: Task, claim: FraudClaim, height: int) -> bool:
     """Return True if a challenger has had its full window to open.
 
     The window starts again after another proof was judged.
     """
-    return block_height >= max(fraud_claim.made_at, task.finished_at) + CLAIM_BLOCKS
+    return height >= max(claim.made_at, task.finished_at) + CLAIM_BLOCKS
 
 
 def drop_overdue(market: TrainingStorage, task_id: bytes, task: Task) -> bool:
     """Burn the bond of one overdue claim to free its place. Return True if there was one."""
-    for challenger, fraud_claim in market.claims.under(task_id):
-        if fraud_claim is not None and is_overdue(task, fraud_claim, market.height):
+    for challenger, claim in market.claims.under(task_id):
+        if claim is not None and is_overdue(task, claim, market.height):
             _burn_claim(market, task_id, task, challenger)
             return True
     return False
@@ -87,15 +87,15 @@ def _burn_claim(market: TrainingStorage, task_id: bytes, task: Task, challenger:
 
 def burn_bond(market: TrainingStorage, task_id: bytes, challenge: Challenge) -> None:
     """Burn the rest of a wrong proof's bond, after payments to judges."""
-    bond_hold = Hold(TASK_CHALLENGE, task_id)
-    remaining_bond = market.lock.locked(challenge.challenger, bond_hold)
-    market.lock.pay_out(challenge.challenger, bond_hold, (Share(None, remaining_bond),))
+    hold = Hold(TASK_CHALLENGE, task_id)
+    remaining_bond = market.lock.locked(challenge.challenger, hold)
+    market.lock.pay_out(challenge.challenger, hold, (Share(None, remaining_bond),))
 
 
 def return_bond(market: TrainingStorage, task_id: bytes, challenger: bytes) -> None:
     """Return a challenger's bond."""
-    bond_hold = Hold(TASK_CHALLENGE, task_id)
-    market.lock.unlock(challenger, bond_hold, market.lock.locked(challenger, bond_hold))
+    hold = Hold(TASK_CHALLENGE, task_id)
+    market.lock.unlock(challenger, hold, market.lock.locked(challenger, hold))
 
 
 def end_claims(market: TrainingStorage, task_id: bytes, task: Task) -> None:
@@ -105,9 +105,9 @@ def end_claims(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """
     # No proof can be opened after the window of acceptance, so later blocks do not age a claim.
     last_height = min(market.height, task.finished_at + task.windows.accept)
-    for challenger, fraud_claim in list(market.claims.under(task_id)):
-        assert fraud_claim is not None, "every listed claim has a record"
-        if task.accepted is Acceptance.BY_SILENCE and is_overdue(task, fraud_claim, last_height):
+    for challenger, claim in list(market.claims.under(task_id)):
+        assert claim is not None, "every listed claim has a record"
+        if task.accepted is Acceptance.BY_SILENCE and is_overdue(task, claim, last_height):
             _burn_claim(market, task_id, task, challenger)
         else:
             return_bond(market, task_id, challenger)

@@ -275,105 +275,105 @@ class TaskFlow:
     amount: int
 
 
-def settle(outcome: TaskOutcome, slot_money: TaskMoney) -> tuple[TaskFlow, ...]:
+def settle(outcome: TaskOutcome, money: TaskMoney) -> tuple[TaskFlow, ...]:
     """Return all payments of a slot that ends with this outcome. Any other money stays with its owner."""
-    remaining_by_purse = {purse: slot_money.held.get(purse, 0) for purse in TaskPurse}
+    remaining_by_purse = {purse: money.held.get(purse, 0) for purse in TaskPurse}
     payments: list[TaskFlow] = []
-    for table_line in TABLE[outcome].lines:
-        wanted_grains = _grains_of_sum(table_line.amount, slot_money, remaining_by_purse[table_line.purse])
-        assert wanted_grains <= remaining_by_purse[table_line.purse] or table_line.purse is not TaskPurse.ESCROW, (
+    for line in TABLE[outcome].lines:
+        wanted_grains = _grains_of_sum(line.amount, money, remaining_by_purse[line.purse])
+        assert wanted_grains <= remaining_by_purse[line.purse] or line.purse is not TaskPurse.ESCROW, (
             "the escrow covers the payments of a row"
         )
         # A collateral may fall short, because judges are paid from it before. The escrow never does.
-        gross_grains = min(wanted_grains, remaining_by_purse[table_line.purse])
-        remaining_by_purse[table_line.purse] -= gross_grains
-        settlement_fee = part(gross_grains, slot_money.rules.settlement_fee) if table_line.is_earned else 0
+        gross = min(wanted_grains, remaining_by_purse[line.purse])
+        remaining_by_purse[line.purse] -= gross
+        settlement_fee = part(gross, money.rules.settlement_fee) if line.is_earned else 0
         payments += [
-            TaskFlow(table_line.purse, table_line.payee, gross_grains - settlement_fee),
-            TaskFlow(table_line.purse, TaskPayee.FEE, settlement_fee),
+            TaskFlow(line.purse, line.payee, gross - settlement_fee),
+            TaskFlow(line.purse, TaskPayee.FEE, settlement_fee),
         ]
     return tuple(payment for payment in payments if payment.amount)
 
 
-def shares(outcome: TaskOutcome, slot_money: TaskMoney) -> dict[TaskPayee, int]:
+def shares(outcome: TaskOutcome, money: TaskMoney) -> dict[TaskPayee, int]:
     """Return each payee's share of all locked money in this outcome. Money left in a purse is its owner's."""
     grains_by_payee = dict.fromkeys(TaskPayee, 0)
-    for purse, held_grains in slot_money.held.items():
+    for purse, held_grains in money.held.items():
         grains_by_payee[OWNERS[purse]] += held_grains
-    for payment in settle(outcome, slot_money):
+    for payment in settle(outcome, money):
         grains_by_payee[OWNERS[payment.purse]] -= payment.amount
         grains_by_payee[payment.payee] += payment.amount
-    assert sum(grains_by_payee.values()) == sum(slot_money.held.values()), "every grain is paid or burned"
+    assert sum(grains_by_payee.values()) == sum(money.held.values()), "every grain is paid or burned"
     assert min(grains_by_payee.values()) >= 0, "a payer pays no more than its lock"
     return grains_by_payee
 
 
-def escrow(task_rules: TaskRules, price_max: int) -> int:
+def escrow(rules: TaskRules, price_max: int) -> int:
     """Return the most that a slot costs its customer: greatest price, the standby's share of it, and premium."""
     # All three, so that a task awarded at its greatest price can still be settled.
-    return price_max + standby_max(task_rules, price_max) + premium(task_rules, price_max)
+    return price_max + standby_max(rules, price_max) + premium(rules, price_max)
 
 
-def standby_max(task_rules: TaskRules, price_max: int) -> int:
+def standby_max(rules: TaskRules, price_max: int) -> int:
     """Return the most pay for standing by for a slot. Judges of an input are paid earlier and leave that much."""
-    return part(price_max, task_rules.standby_share)
+    return part(price_max, rules.standby_share)
 
 
-def affordable(task_rules: TaskRules, escrow_left: int) -> int:
+def affordable(rules: TaskRules, escrow_left: int) -> int:
     """Return a greatest price with an escrow of at most `escrow_left`, for a second auction of a task's rest."""
-    return max(0, escrow_left - part(escrow_left, task_rules.standby_share) - premium(task_rules, escrow_left))
+    return max(0, escrow_left - part(escrow_left, rules.standby_share) - premium(rules, escrow_left))
 
 
-def premium(task_rules: TaskRules, price: int) -> int:
+def premium(rules: TaskRules, price: int) -> int:
     """Return the amount that a settlement pays into the audit pot, by the price paid.
 
     The escrow holds it for the greatest price. The part that the auction saves returns to the customer at the end.
     """
-    return audit_premium(task_rules.audit_rate_ppm, fee_of_judge(task_rules, price))
+    return audit_premium(rules.audit_rate_ppm, fee_of_judge(rules, price))
 
 
-def fee_of_judge(task_rules: TaskRules, price: int) -> int:
+def fee_of_judge(rules: TaskRules, price: int) -> int:
     """Return the fee of a judge.
 
     In an audit, `price` is the price paid, which also sets the premium. Any other case uses the greatest price: bidders
     of one owner could set the price paid, and so the fee.
     """
-    return judge_fee(price, task_rules.judge_fee_ppm, task_rules.judge_fee_min)
+    return judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
 
 
-def pot_max(task_rules: TaskRules, price: int) -> int:
+def pot_max(rules: TaskRules, price: int) -> int:
     """Return the most that the audit pot pays for a case of a slot, by the price paid, as premiums are."""
-    return FIRST_JUDGES * fee_of_judge(task_rules, price)
+    return FIRST_JUDGES * fee_of_judge(rules, price)
 
 
-def customer_bond(task_rules: TaskRules, price_max: int) -> int:
+def customer_bond(rules: TaskRules, price_max: int) -> int:
     """Return the customer's bond for a slot."""
-    return _rounded_up(price_max, task_rules.customer_bond)
+    return _rounded_up(price_max, rules.customer_bond)
 
 
-def bid_bond(task_rules: TaskRules, price_max: int) -> int:
+def bid_bond(rules: TaskRules, price_max: int) -> int:
     """Return the bond that a bid holds until its reveal. Then it counts as a part of the collateral."""
     # Of the greatest price: a bidder accepts the bond before any price is known.
-    return _rounded_up(price_max, task_rules.bid_bond)
+    return _rounded_up(price_max, rules.bid_bond)
 
 
-def dispute_bond(task_rules: TaskRules, price_max: int, price: int) -> int:
+def dispute_bond(rules: TaskRules, price_max: int, price: int) -> int:
     """Return the bond of a customer's dispute: a part of the price, and the fees of the committee that it calls."""
-    return _rounded_up(price, task_rules.dispute_bond) + COMMITTEE * fee_of_judge(task_rules, price_max)
+    return _rounded_up(price, rules.dispute_bond) + COMMITTEE * fee_of_judge(rules, price_max)
 
 
-def collateral_min(task_rules: TaskRules, price_max: int, customer_minimum: int = 0) -> int:
+def collateral_min(rules: TaskRules, price_max: int, customer_minimum: int = 0) -> int:
     """Return the least collateral of a bid: the amount at which a lie does not pay, or the customer's own if more.
 
     Against lies it is M (1 - q) / q, where q is the chance to find a lie: a found liar is not paid. As in the courts,
     it is at least the price and five judges' fees. A fourth of it must also pay those judges. For bought time, without
     lies, it is at least a part of the price with the fees of an input's judges.
     """
-    lie_deterrent = -(-price_max * (PPM - task_rules.found_ppm) // task_rules.found_ppm)
-    judges_fees = FIRST_JUDGES * fee_of_judge(task_rules, price_max)
+    lie_deterrent = -(-price_max * (PPM - rules.found_ppm) // rules.found_ppm)
+    judges_fees = FIRST_JUDGES * fee_of_judge(rules, price_max)
     return max(
         lie_deterrent,
-        _rounded_up(price_max, task_rules.collateral_ppm) + judges_fees,
+        _rounded_up(price_max, rules.collateral_ppm) + judges_fees,
         CHALLENGED_PARTS * judges_fees,
         customer_minimum,
     )
@@ -396,39 +396,39 @@ def fee_parts(settlement_fee: int) -> tuple[int, int]:
     return to_treasury, settlement_fee - to_treasury
 
 
-def _grains_of_sum(wanted_sum: TaskSum, slot_money: TaskMoney, purse_grains: int) -> int:
+def _grains_of_sum(wanted_sum: TaskSum, money: TaskMoney, purse_grains: int) -> int:
     """Return the grains of a sum. `purse_grains` is the rest of its purse."""
-    rules, terms, price = slot_money.rules, slot_money.terms, slot_money.price
-    earned_grains = price * slot_money.done // slot_money.milestones
+    rules, terms, price = money.rules, money.terms, money.price
+    earned_grains = price * money.done // money.milestones
     # Of the greatest price: a bidder accepts this penalty before any price is known.
     no_start_penalty = _rounded_up(terms.price_max, rules.no_start_penalty)
     failure_penalty = _rounded_up(price - earned_grains, rules.failure_penalty)
-    promised_at_first = slot_money.promised - slot_money.added
+    promised_at_first = money.promised - money.added
     customer_forfeit = customer_bond(rules, price)
     grains_by_sum = {
         TaskSum.PRICE: price,
         TaskSum.MILESTONES: earned_grains,
         # The customer keeps all stated checkpoints, so a stopped task pays at least for them.
         TaskSum.ELAPSED: max(
-            price * min(slot_money.elapsed, promised_at_first) // promised_at_first,
-            price * slot_money.stated // slot_money.milestones,
+            price * min(money.elapsed, promised_at_first) // promised_at_first,
+            price * money.stated // money.milestones,
         ),
-        TaskSum.TIME: max(0, price * min(slot_money.due, slot_money.promised) // slot_money.promised - earned_grains),
+        TaskSum.TIME: max(0, price * min(money.due, money.promised) // money.promised - earned_grains),
         TaskSum.STANDBY: part(price, rules.standby_share),
         TaskSum.PREMIUM: premium(rules, price),
         # `taken` leaves out waits for partners, which are not the provider's delay.
-        TaskSum.LATE: rules.late_penalty_factor * terms.time_value * max(0, slot_money.taken - slot_money.promised),
+        TaskSum.LATE: rules.late_penalty_factor * terms.time_value * max(0, money.taken - money.promised),
         TaskSum.NO_START: no_start_penalty // 2,
         TaskSum.NO_START_REST: no_start_penalty - no_start_penalty // 2,
         TaskSum.FAILURE: min(failure_penalty, terms.loss),
         TaskSum.FAILURE_REST: max(0, failure_penalty - terms.loss),
-        TaskSum.COVER: covered(terms.price_max, slot_money.collateral),
+        TaskSum.COVER: covered(terms.price_max, money.collateral),
         TaskSum.FORFEIT: customer_forfeit // 2,
         TaskSum.FORFEIT_REST: customer_forfeit - customer_forfeit // 2,
         TaskSum.CANCEL: part(purse_grains, rules.cancel_burn),
         TaskSum.HALF: purse_grains // 2,
-        TaskSum.AGREED_PAY: slot_money.agreed_pay,
-        TaskSum.AGREED_BACK: slot_money.agreed_back,
+        TaskSum.AGREED_PAY: money.agreed_pay,
+        TaskSum.AGREED_BACK: money.agreed_back,
         TaskSum.ALL: purse_grains,
     }
     return grains_by_sum[wanted_sum]

@@ -30,9 +30,7 @@ AUCTION_BLOCKS_LEAST = 4
 times."""
 
 
-def task_rules(
-    read_number: Callable[[str], int], *, has_trace: bool, checked_by: CheckedBy = CheckedBy.EXECUTED
-) -> TaskRules:
+def task_rules(read: Callable[[str], int], *, has_trace: bool, checked_by: CheckedBy = CheckedBy.EXECUTED) -> TaskRules:
     """Return the rules of a task from `number(name)`. Each rule is the parameter of its name, with four exceptions.
 
     * With a trace, judges compute a part: they look more often, for a smaller fee.
@@ -41,21 +39,17 @@ def task_rules(
     * Bought time cannot be computed again: there is no audit and no lie, and judges at most fetch an input.
     * No judge computes the agreed result of replicas. Jurors do, which are replicas too.
     """
-    named_numbers = {
-        rule_field.name: read_number(rule_field.name)
-        for rule_field in fields(TaskRules)
-        if rule_field.name not in _RECKONED
-    }
+    named_numbers = {field.name: read(field.name) for field in fields(TaskRules) if field.name not in _RECKONED}
     if checked_by in (CheckedBy.METERED, CheckedBy.LEASED):
-        named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = read_number("input_fee_ppm"), 0
-        return TaskRules(**named_numbers, found_ppm=ALL, collateral_ppm=read_number("time_collateral"))
+        named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = read("input_fee_ppm"), 0
+        return TaskRules(**named_numbers, found_ppm=ALL, collateral_ppm=read("time_collateral"))
     if checked_by is CheckedBy.REPLICATED:
-        named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = read_number("input_fee_ppm"), 0
+        named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = read("input_fee_ppm"), 0
         return TaskRules(**named_numbers, found_ppm=REPLICAS_FOUND, collateral_ppm=ALL)
     if has_trace:
         named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = (
-            read_number("trace_fee_ppm"),
-            read_number("trace_audit_ppm"),
+            read("trace_fee_ppm"),
+            read("trace_audit_ppm"),
         )
     # A result is audited before it is paid, so the chance counts for the whole price.
     found_ppm, whole_ppm = chance_found(named_numbers["audit_rate_ppm"])
@@ -186,12 +180,12 @@ class TrainingNumbers(Pallet):
         doc="Deposit for a task's record, until the record is dropped. Records are large, so few may be open.",
     )  # fmt: skip
 
-    def rules(self, task_order: TaskOrder) -> TaskRules:
+    def rules(self, order: TaskOrder) -> TaskRules:
         """Return the rules of a task that is submitted now."""
         return task_rules(
-            lambda number_name: int(getattr(self, number_name)),
-            has_trace=bool(task_order.segments),
-            checked_by=task_order.checked_by,
+            lambda name: int(getattr(self, name)),
+            has_trace=bool(order.segments),
+            checked_by=order.checked_by,
         )
 
     def windows(self) -> TaskWindows:

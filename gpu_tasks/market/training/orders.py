@@ -72,21 +72,21 @@ class TaskOrder:
     """
 
 
-def is_by_time(task_order: TaskOrder) -> bool:
+def is_by_time(order: TaskOrder) -> bool:
     """Return True if the order buys time and not a result."""
-    return task_order.checked_by in (CheckedBy.METERED, CheckedBy.LEASED)
+    return order.checked_by in (CheckedBy.METERED, CheckedBy.LEASED)
 
 
-def is_replicated(task_order: TaskOrder) -> bool:
+def is_replicated(order: TaskOrder) -> bool:
     """Return True if several providers compute the same."""
-    return task_order.checked_by is CheckedBy.REPLICATED
+    return order.checked_by is CheckedBy.REPLICATED
 
 
-def runs_program(task_order: TaskOrder) -> bool:
+def runs_program(order: TaskOrder) -> bool:
     """Return True if the computation is a customer's program, of which judges compute nothing."""
-    return task_order.checked_by is not CheckedBy.EXECUTED
+    return order.checked_by is not CheckedBy.EXECUTED
 
 
-def interval_of(task_order: TaskOrder) -> int:
+def interval_of(order: TaskOrder) -> int:
     """Return the blocks of an interval of a task that is paid by time."""
-    return task_order.blocks_max // task_order.milestones
+    return order.blocks_max // order.milestones

@@ -53,16 +53,16 @@ def slot_hold(task_id: bytes, task: Task, slot: Slot) -> Hold:
     return collateral_hold(task_id, task, slot.device, slot.draw)
 
 
-def customer_holds(task_id: bytes, slot_place: int) -> dict[TaskPurse, Hold]:
+def customer_holds(task_id: bytes, place: int) -> dict[TaskPurse, Hold]:
     """Return the customer's holds for a slot."""
-    return {purse: Hold(reason, slot_case(task_id, slot_place)) for purse, reason in _CUSTOMERS.items()}
+    return {purse: Hold(reason, slot_case(task_id, place)) for purse, reason in _CUSTOMERS.items()}
 
 
 def settle(
     market: TrainingStorage,
     task_id: bytes,
     task: Task,
-    slot_place: int,
+    place: int,
     outcome: TaskOutcome,
     *,
     agreed_pay: int = 0,
@@ -74,25 +74,21 @@ def settle(
     `agreed_pay` and `agreed_back` are the amounts that both have signed. `due` is the number of blocks to be paid by
     now, for bought time.
     """
-    slot = task.slots[slot_place]
+    slot = task.slots[place]
     provider_purse = (
         TaskPurse.STANDBY_COLLATERAL if outcome is TaskOutcome.STANDBY_NOT_STARTED else TaskPurse.COLLATERAL
     )
-    hold_by_purse = customer_holds(task_id, slot_place)
-    hold_by_purse[provider_purse] = slot_hold(task_id, task, slot)
-    owner_by_purse = {purse: slot.provider if purse is provider_purse else task.customer for purse in hold_by_purse}
-    held_by_purse = {
-        purse: market.lock.locked(owner_by_purse[purse], purse_hold) for purse, purse_hold in hold_by_purse.items()
-    }
-    slot_money = replace(
-        _money(market, task, slot, held_by_purse), agreed_pay=agreed_pay, agreed_back=agreed_back, due=due
-    )
+    holds = customer_holds(task_id, place)
+    holds[provider_purse] = slot_hold(task_id, task, slot)
+    owner_by_purse = {purse: slot.provider if purse is provider_purse else task.customer for purse in holds}
+    held = {purse: market.lock.locked(owner_by_purse[purse], hold) for purse, hold in holds.items()}
+    slot_money = replace(_money(market, task, slot, held), agreed_pay=agreed_pay, agreed_back=agreed_back, due=due)
     payments = money.settle(outcome, slot_money)
     _pay_out(
         market,
         task,
         slot.provider,
-        {purse: (owner_by_purse[purse], purse_hold) for purse, purse_hold in hold_by_purse.items()},
+        {purse: (owner_by_purse[purse], hold) for purse, hold in holds.items()},
         payments,
     )
     earned_grains = sum(payment.amount for payment in payments if payment.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
@@ -100,7 +96,7 @@ def settle(
         market, task, slot, outcome, _grains_paid_to(payments, TaskPurse.ESCROW, TaskPayee.PROVIDER, TaskPayee.FEE)
     )
     lost_grains = sum(payment.amount for payment in payments if payment.purse is provider_purse)
-    market.emit(SlotSettled(task_id, slot_place, slot.provider, outcome, earned_grains, lost_grains))
+    market.emit(SlotSettled(task_id, place, slot.provider, outcome, earned_grains, lost_grains))
 
 
 def unpaid(task: Task, slot: Slot) -> int:
@@ -109,45 +105,37 @@ def unpaid(task: Task, slot: Slot) -> int:
     return slot.price - paid_grains
 
 
-def pay_standby(
-    market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, provider: bytes, price: int
-) -> None:
-    """Pay a standby, bound or taking over, its share of the price of the slot at `slot_place`."""
-    escrow_hold = Hold(TASK_ESCROW, slot_case(task_id, slot_place))
-    held_by_purse = {TaskPurse.ESCROW: market.lock.locked(task.customer, escrow_hold)}
-    payments = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held_by_purse, price))
-    _pay_out(market, task, provider, {TaskPurse.ESCROW: (task.customer, escrow_hold)}, payments)
+def pay_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int, provider: bytes, price: int) -> None:
+    """Pay a standby, bound or taking over, its share of the price of the slot at `place`."""
+    hold = Hold(TASK_ESCROW, slot_case(task_id, place))
+    held = {TaskPurse.ESCROW: market.lock.locked(task.customer, hold)}
+    payments = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held, price))
+    _pay_out(market, task, provider, {TaskPurse.ESCROW: (task.customer, hold)}, payments)
 
 
-def burn_for_cancelling(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int) -> None:
+def burn_for_cancelling(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
     """Burn a part of the customer's bond for an unawarded slot, because the customer cancelled the task."""
-    hold_by_purse = {
-        purse: (task.customer, purse_hold) for purse, purse_hold in customer_holds(task_id, slot_place).items()
-    }
-    held_by_purse = {
-        purse: market.lock.locked(purse_owner, purse_hold) for purse, (purse_owner, purse_hold) in hold_by_purse.items()
-    }
-    payments = money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(task.rules, task.terms, held_by_purse))
-    _pay_out(market, task, task.customer, hold_by_purse, payments)
+    holds = {purse: (task.customer, hold) for purse, hold in customer_holds(task_id, place).items()}
+    held = {purse: market.lock.locked(owner, hold) for purse, (owner, hold) in holds.items()}
+    payments = money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(task.rules, task.terms, held))
+    _pay_out(market, task, task.customer, holds, payments)
 
 
-def note_lie(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int) -> None:
+def note_lie(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
     """Record a lie that a court has found in a slot's result. The court has already charged the collateral."""
-    slot = task.slots[slot_place]
+    slot = task.slots[place]
     remaining_collateral = market.lock.locked(slot.provider, slot_hold(task_id, task, slot))
     _record_outcome(market, task, slot, TaskOutcome.LIED, 0)
-    market.emit(
-        SlotSettled(task_id, slot_place, slot.provider, TaskOutcome.LIED, 0, slot.collateral - remaining_collateral)
-    )
+    market.emit(SlotSettled(task_id, place, slot.provider, TaskOutcome.LIED, 0, slot.collateral - remaining_collateral))
 
 
-def _money(market: TrainingStorage, task: Task, slot: Slot, held_by_purse: dict[TaskPurse, int]) -> TaskMoney:
+def _money(market: TrainingStorage, task: Task, slot: Slot, held: dict[TaskPurse, int]) -> TaskMoney:
     end_height = slot.finished_at or market.height
     # `owed`, not `done`: a winner may own the runner-up, so its confirmations earn no pay.
     return TaskMoney(
         rules=task.rules,
         terms=task.terms,
-        held=held_by_purse,
+        held=held,
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
@@ -164,21 +152,21 @@ def _pay_out(
     market: TrainingStorage,
     task: Task,
     provider: bytes,
-    hold_by_purse: dict[TaskPurse, tuple[bytes, Hold]],
+    holds: dict[TaskPurse, tuple[bytes, Hold]],
     payments: tuple[TaskFlow, ...],
 ) -> None:
     """Pay each purse's flows out of its hold. `provider` is the account that worked, stood by, or bid."""
     shares_by_purse: dict[TaskPurse, list[Share]] = {}
     for payment in payments:
-        purse_shares = shares_by_purse.setdefault(payment.purse, [])
+        shares = shares_by_purse.setdefault(payment.purse, [])
         if payment.payee is TaskPayee.FEE:
-            to_treasury, burned_grains = money.fee_parts(payment.amount)
-            purse_shares += [Share(TREASURY, to_treasury), Share(None, burned_grains)]
+            to_treasury, burned = money.fee_parts(payment.amount)
+            shares += [Share(TREASURY, to_treasury), Share(None, burned)]
         else:
-            purse_shares.append(Share(_account_of(task, provider, payment.payee), payment.amount))
-    for purse, purse_shares in shares_by_purse.items():
-        purse_owner, purse_hold = hold_by_purse[purse]
-        market.lock.pay_out(purse_owner, purse_hold, purse_shares)
+            shares.append(Share(_account_of(task, provider, payment.payee), payment.amount))
+    for purse, shares in shares_by_purse.items():
+        owner, hold = holds[purse]
+        market.lock.pay_out(owner, hold, shares)
 
 
 def _account_of(task: Task, provider: bytes, payee: TaskPayee) -> bytes | None:

@@ -37,14 +37,14 @@ _RESULT_BODY = codec(_ResultBody)
 
 
 def replica_commitment(
-    genesis_hash: bytes, task_id: bytes, slot_place: int, provider: bytes, result: TaskResult, salt: bytes
+    genesis_hash: bytes, task_id: bytes, place: int, provider: bytes, result: TaskResult, salt: bytes
 ) -> bytes:
     """Return the 32 bytes that a replica commits. `salt` is its own random value."""
-    encoded_body = _ResultBody(task_id, slot_place, provider, result.root, result.blob, result.metric, salt)
-    return blake2_256(domain(b"replica", genesis_hash, _RESULT_BODY.encode(encoded_body)))
+    body = _ResultBody(task_id, place, provider, result.root, result.blob, result.metric, salt)
+    return blake2_256(domain(b"replica", genesis_hash, _RESULT_BODY.encode(body)))
 
 
-def drawn(offers: Mapping[bytes, TaskBid], draw_seed: bytes, place_count: int) -> list[bytes]:
+def drawn(offers: Mapping[bytes, TaskBid], seed: bytes, place_count: int) -> list[bytes]:
     """Return the devices that a seed draws, one of each owner, in the order of their places.
 
     There are fewer than `count` if too few owners offer devices.
@@ -52,7 +52,7 @@ def drawn(offers: Mapping[bytes, TaskBid], draw_seed: bytes, place_count: int) -
     # Sorted, so that the draw does not depend on the order of keys in the storage.
     entrants = [(device_id, offer.bond) for device_id, offer in sorted(offers.items())]
     drawn_devices: dict[bytes, bytes] = {}
-    for position in lottery(draw_seed, b"ogpu/replicas", entrants, len(entrants)):
+    for position in lottery(seed, b"ogpu/replicas", entrants, len(entrants)):
         device_id = entrants[position][0]
         # The first device of an owner comes as early as one device with the sum of its bonds would.
         drawn_devices.setdefault(offers[device_id].provider, device_id)
@@ -61,21 +61,21 @@ def drawn(offers: Mapping[bytes, TaskBid], draw_seed: bytes, place_count: int) -
 
 def agreed(findings: Iterable[ReplicaFinding], place_count: int) -> tuple[ReplicaFinding, int] | None:
     """Return the finding of more than half of all places with its votes, or None."""
-    finding_counts: dict[ReplicaFinding, int] = {}
+    counts: dict[ReplicaFinding, int] = {}
     for finding in findings:
-        finding_counts[finding] = finding_counts.get(finding, 0) + 1
-    most_common = max(finding_counts.items(), key=lambda counted: counted[1], default=None)
+        counts[finding] = counts.get(finding, 0) + 1
+    most_common = max(counts.items(), key=lambda entry: entry[1], default=None)
     # A majority of all places: a coalition gains nothing by keeping others silent.
     return most_common if most_common is not None and 2 * most_common[1] > place_count else None
 
 
-def findings_of(task: Task, slot_places: Sequence[int]) -> dict[int, ReplicaFinding]:
+def findings_of(task: Task, places: Sequence[int]) -> dict[int, ReplicaFinding]:
     """Return the opened results at these places."""
-    results = ((slot_place, task.slots[slot_place].result) for slot_place in slot_places)
-    return {slot_place: (result.root, result.metric) for slot_place, result in results if result is not None}
+    results = ((place, task.slots[place].result) for place in places)
+    return {place: (result.root, result.metric) for place, result in results if result is not None}
 
 
 def finding_of_panel(task: Task) -> tuple[ReplicaFinding, int] | None:
     """Return the finding that the working replicas agree on with its votes, or None."""
-    panel_places = panel(task)
-    return agreed(findings_of(task, panel_places).values(), len(panel_places))
+    places = panel(task)
+    return agreed(findings_of(task, places).values(), len(places))

@@ -61,7 +61,7 @@ class Patrons:
     era: U32 = 0
 
 
-def failure_ppm(track_record: TrackRecord, loss_grains: int) -> int:
+def failure_ppm(record: TrackRecord, loss_grains: int) -> int:
     """Return the expected probability of failure of a task with this loss, in millionths, rounded up.
 
     (failed + L) / (settled + failed + 5 L): a fifth without a record, for any size of task; 0 if L is 0.
@@ -72,32 +72,30 @@ def failure_ppm(track_record: TrackRecord, loss_grains: int) -> int:
     return -(
         -PPM
         # The task's own loss is added, or a provider without any record would beat one with years of work.
-        * (track_record.failed + loss_grains)
-        // (track_record.settled + track_record.failed + PRIOR_TIMES * loss_grains)
+        * (record.failed + loss_grains)
+        // (record.settled + record.failed + PRIOR_TIMES * loss_grains)
     )
 
 
-def record_at(track_record: TrackRecord, current_era: int) -> TrackRecord:
+def record_at(record: TrackRecord, current_era: int) -> TrackRecord:
     """Return a record, decayed to a later era."""
-    eras_passed = current_era - track_record.era
-    return TrackRecord(
-        decayed(track_record.settled, eras_passed), decayed(track_record.failed, eras_passed), current_era
-    )
+    eras_passed = current_era - record.era
+    return TrackRecord(decayed(record.settled, eras_passed), decayed(record.failed, eras_passed), current_era)
 
 
 def record_after_settling(
-    track_record: TrackRecord, patrons: Patrons, *, customer: bytes, paid_grains: int, current_era: int
+    record: TrackRecord, patrons: Patrons, *, customer: bytes, paid_grains: int, current_era: int
 ) -> tuple[TrackRecord, Patrons]:
     """Return record and patrons after a customer has paid for a result."""
     patrons = patrons_after(patrons_at(patrons, current_era), customer, paid_grains)
-    return replace(record_at(track_record, current_era), settled=trusted(patrons)), patrons
+    return replace(record_at(record, current_era), settled=trusted(patrons)), patrons
 
 
-def record_after_failing(track_record: TrackRecord, unpaid_grains: int, current_era: int) -> TrackRecord:
+def record_after_failing(record: TrackRecord, unpaid_grains: int, current_era: int) -> TrackRecord:
     """Return a record after a failure. `unpaid_grains` is the unearned part of the price: all of it for a lie."""
     # The decay comes first: a failure of today counts in full.
-    track_record = record_at(track_record, current_era)
-    return replace(track_record, failed=track_record.failed + FAILURE_TIMES * unpaid_grains)
+    record = record_at(record, current_era)
+    return replace(record, failed=record.failed + FAILURE_TIMES * unpaid_grains)
 
 
 def trusted(patrons: Patrons) -> int:
@@ -129,15 +127,11 @@ def patrons_after(patrons: Patrons, customer: bytes, paid_grains: int) -> Patron
         unnamed_value += subtracted * (PATRONS_MAX + 1)
         paid_grains -= subtracted
         settled_by_customer = {
-            customer_name: settled_value - subtracted
-            for customer_name, settled_value in settled_by_customer.items()
-            if settled_value > subtracted
+            name: value - subtracted for name, value in settled_by_customer.items() if value > subtracted
         }
     if paid_grains:
         settled_by_customer[customer] = settled_by_customer.get(customer, 0) + paid_grains
-    return replace(
-        patrons, known=tuple(Patron(*named_value) for named_value in settled_by_customer.items()), rest=unnamed_value
-    )
+    return replace(patrons, known=tuple(Patron(*entry) for entry in settled_by_customer.items()), rest=unnamed_value)
 
 
 def decayed(grains: int, eras_passed: int) -> int:

@@ -93,12 +93,12 @@ class Selection:
     @property
     def winners(self) -> tuple[Placed, ...]:
         """The bids that win slots: none, or as many as the task has."""
-        return tuple(placed_bid for placed_bid in self.places if placed_bid.fate is BidFate.WON)
+        return tuple(placed for placed in self.places if placed.fate is BidFate.WON)
 
     @property
     def standby(self) -> Placed | None:
         """The bid that takes over if a winner does not start or dies, or None."""
-        return next((placed_bid for placed_bid in self.places if placed_bid.fate is BidFate.STANDBY), None)
+        return next((placed for placed in self.places if placed.fate is BidFate.STANDBY), None)
 
 
 @record
@@ -114,18 +114,18 @@ def select(terms: TaskTerms, bids: Sequence[Bid], tie_seed: bytes) -> Selection:
     """Award a task. `tie_seed` comes from a beacon that was unknown when the last bid was committed."""
     assert len(bids) <= BIDS_MAX, "the number of bids is bounded"
     assert len({(bid.provider, bid.device) for bid in bids}) == len(bids), "each device has one bid"
-    ordered_entries, refused_bids = _in_order(terms, bids, tie_seed)
-    bid_fields = _competing_fields(terms, ordered_entries)
-    able_fields = [field for field in bid_fields if len(field) >= terms.slots]
-    if not able_fields:
-        unplaced = (Placed(entry.bid, entry.score, BidFate.TOO_FEW) for entry in ordered_entries)
-        return Selection((*unplaced, *refused_bids), None)
+    ordered, refused = _in_order(terms, bids, tie_seed)
+    fields = _competing_fields(terms, ordered)
+    able = [field for field in fields if len(field) >= terms.slots]
+    if not able:
+        unplaced = (Placed(entry.bid, entry.score, BidFate.TOO_FEW) for entry in ordered)
+        return Selection((*unplaced, *refused), None)
     # A class is worth the score of its last winner: at that score it fills all slots.
-    chosen_field = min(able_fields, key=lambda field: field[terms.slots - 1].key)
-    clearing = _clearing(terms, chosen_field, [field for field in able_fields if field is not chosen_field])
-    placed_bids = [*_places(terms, chosen_field, clearing), *_in_other_classes(terms, chosen_field, bid_fields)]
-    placed_bids.sort(key=lambda placed_bid: (placed_bid.fate is not BidFate.WON, placed_bid.score.total))
-    return Selection((*placed_bids, *refused_bids), clearing)
+    chosen = min(able, key=lambda field: field[terms.slots - 1].key)
+    clearing = _clearing(terms, chosen, [field for field in able if field is not chosen])
+    placed_bids = [*_places(terms, chosen, clearing), *_in_other_classes(terms, chosen, fields)]
+    placed_bids.sort(key=lambda placed: (placed.fate is not BidFate.WON, placed.score.total))
+    return Selection((*placed_bids, *refused), clearing)
 
 
 def score(terms: TaskTerms, bid: Bid) -> Score:
@@ -153,7 +153,7 @@ def tie(tie_seed: bytes, provider: bytes) -> bytes:
 
 def _in_order(terms: TaskTerms, bids: Iterable[Bid], tie_seed: bytes) -> tuple[list[_Entry], list[Placed]]:
     """Return the bids that can win, lowest score first, and the refused ones, by provider and device."""
-    entries, refused_bids = [], []
+    entries, refused = [], []
     for bid in bids:
         bid_score = score(terms, bid)
         refusal_fate = refusal(terms, bid)
@@ -161,79 +161,77 @@ def _in_order(terms: TaskTerms, bids: Iterable[Bid], tie_seed: bytes) -> tuple[l
             # The beacon breaks ties: the last bidder to reveal could choose its salt.
             entries.append(_Entry(bid, bid_score, (bid_score.total, tie(tie_seed, bid.provider), bid.device)))
         else:
-            refused_bids.append(Placed(bid, bid_score, refusal_fate))
+            refused.append(Placed(bid, bid_score, refusal_fate))
     entries.sort(key=lambda entry: entry.key)
-    refused_bids.sort(key=lambda placed_bid: (placed_bid.bid.provider, placed_bid.bid.device))
-    return entries, refused_bids
+    refused.sort(key=lambda placed: (placed.bid.provider, placed.bid.device))
+    return entries, refused
 
 
-def _competing_fields(terms: TaskTerms, ordered_entries: list[_Entry]) -> list[list[_Entry]]:
+def _competing_fields(terms: TaskTerms, ordered: list[_Entry]) -> list[list[_Entry]]:
     """Return the groups of bids that compete for the slots: all bids together, or those of each class."""
     # A single slot is of one class anyway.
     if not terms.is_homogeneous or terms.slots == 1:
-        return [ordered_entries]
+        return [ordered]
     entries_by_class: dict[int, list[_Entry]] = {}
-    for entry in ordered_entries:
+    for entry in ordered:
         entries_by_class.setdefault(entry.bid.device_class, []).append(entry)
     return list(entries_by_class.values())
 
 
-def _clearing(terms: TaskTerms, chosen_field: list[_Entry], rival_fields: list[list[_Entry]]) -> int | None:
+def _clearing(terms: TaskTerms, chosen: list[_Entry], rivals: list[list[_Entry]]) -> int | None:
     """Return the score at which the last rival drops out: in the chosen field, or in another able field."""
     # The first loser and not the last winner: paid by their own bids, bidders would shade their prices.
-    last_scores = [entry.score.total for entry in chosen_field[terms.slots : terms.slots + 1]]
-    last_scores += [field[terms.slots - 1].score.total for field in rival_fields]
+    last_scores = [entry.score.total for entry in chosen[terms.slots : terms.slots + 1]]
+    last_scores += [field[terms.slots - 1].score.total for field in rivals]
     return min(last_scores, default=None)
 
 
-def _pay(terms: TaskTerms, entry: _Entry, clearing_score: int | None) -> int:
+def _pay(terms: TaskTerms, entry: _Entry, clearing: int | None) -> int:
     """Return the rest of the clearing score after a bid's time and risk, at most the greatest price."""
     # Without a rival, no score sets the price.
-    if clearing_score is None:
+    if clearing is None:
         return terms.price_max
-    slot_pay = min(terms.price_max, clearing_score - entry.score.time - entry.score.risk)
+    slot_pay = min(terms.price_max, clearing - entry.score.time - entry.score.risk)
     assert slot_pay >= entry.bid.price, "a winner's score is at most the clearing score"
     return slot_pay
 
 
-def _places(terms: TaskTerms, chosen_field: list[_Entry], clearing_score: int | None) -> list[Placed]:
+def _places(terms: TaskTerms, chosen: list[_Entry], clearing: int | None) -> list[Placed]:
     """Return the fates of the field that fills the slots."""
-    winning_entries, losing_entries = chosen_field[: terms.slots], chosen_field[terms.slots :]
-    last_winning_score = winning_entries[-1].score.total
-    placed_bids = [
-        Placed(entry.bid, entry.score, BidFate.WON, _pay(terms, entry, clearing_score)) for entry in winning_entries
-    ]
-    standby_index = _standby_index(winning_entries, losing_entries)
-    for loser_index, entry in enumerate(losing_entries):
+    winning, losing = chosen[: terms.slots], chosen[terms.slots :]
+    last_winning_score = winning[-1].score.total
+    placed = [Placed(entry.bid, entry.score, BidFate.WON, _pay(terms, entry, clearing)) for entry in winning]
+    standby = _standby_index(winning, losing)
+    for index, entry in enumerate(losing):
         grains_behind = entry.score.total - last_winning_score
-        if loser_index == standby_index:
+        if index == standby:
             # The standby's price follows the winners' rule: the next score after its own sets it.
-            next_score = next((later_entry.score.total for later_entry in losing_entries[loser_index + 1 :]), None)
+            next_score = next((later.score.total for later in losing[index + 1 :]), None)
             slot_pay = _pay(terms, entry, next_score)
-            placed_bids.append(Placed(entry.bid, entry.score, BidFate.STANDBY, slot_pay, grains_behind))
+            placed.append(Placed(entry.bid, entry.score, BidFate.STANDBY, slot_pay, grains_behind))
         else:
-            placed_bids.append(Placed(entry.bid, entry.score, BidFate.OUTBID, behind=grains_behind))
-    return placed_bids
+            placed.append(Placed(entry.bid, entry.score, BidFate.OUTBID, behind=grains_behind))
+    return placed
 
 
-def _standby_index(winning_entries: list[_Entry], losing_entries: list[_Entry]) -> int | None:
+def _standby_index(winning: list[_Entry], losing: list[_Entry]) -> int | None:
     """Return the index of the first loser that no winner owns: a failed machine cannot stand by for itself."""
-    winning_owners = [entry.bid.provider for entry in winning_entries]
+    winning_owners = [entry.bid.provider for entry in winning]
     return next(
-        (loser_index for loser_index, entry in enumerate(losing_entries) if entry.bid.provider not in winning_owners),
+        (index for index, entry in enumerate(losing) if entry.bid.provider not in winning_owners),
         None,
     )
 
 
-def _in_other_classes(terms: TaskTerms, chosen_field: list[_Entry], bid_fields: list[list[_Entry]]) -> list[Placed]:
+def _in_other_classes(terms: TaskTerms, chosen: list[_Entry], fields: list[list[_Entry]]) -> list[Placed]:
     """Return the fates of the bids in classes that were not chosen."""
-    last_winning_score = chosen_field[terms.slots - 1].score.total
-    placed_bids = []
-    for bid_field in bid_fields:
-        if bid_field is not chosen_field:
+    last_winning_score = chosen[terms.slots - 1].score.total
+    placed = []
+    for bid_field in fields:
+        if bid_field is not chosen:
             class_fate = BidFate.OTHER_CLASS if len(bid_field) >= terms.slots else BidFate.TOO_FEW
-            placed_bids += [
+            placed += [
                 Placed(entry.bid, entry.score, class_fate, behind=max(0, entry.score.total - last_winning_score))
                 for entry in bid_field
             ]
-    return placed_bids
+    return placed

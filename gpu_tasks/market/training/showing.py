@@ -58,44 +58,38 @@ def own_segments(task: Task) -> range:
     return leg_segments(task.order.segments, task.behind, task.order.milestones)
 
 
-def judged_stretches(task_id: bytes, task: Task, slot_place: int) -> tuple[TraceStretch, ...]:
+def judged_stretches(task_id: bytes, task: Task, place: int) -> tuple[TraceStretch, ...]:
     """Return the stretches that the judges of a slot compute: none before the beacon draws them, or without a trace."""
     if task.challenge is not None:
         return (TraceStretch(task.challenge.segment, task.challenge.segment + 1),)
     if task.drawn is None:
         return ()
-    return looked_at(task.drawn, slot_case(task_id, slot_place), own_segments(task), task.named)
+    return looked_at(task.drawn, slot_case(task_id, place), own_segments(task), task.named)
 
 
-def parts(leg_range: range) -> tuple[TraceStretch, ...]:
+def parts(leg: range) -> tuple[TraceStretch, ...]:
     """Return a leg as at most `PARTS_MAX` parts. Their lengths differ by at most one segment."""
     # A short leg has one part for each segment.
-    part_count = min(PARTS_MAX, len(leg_range))
-    part_ends = (
-        [leg_range.start + len(leg_range) * part_number // part_count for part_number in range(part_count + 1)]
-        if part_count
-        else []
-    )
-    return tuple(TraceStretch(first_segment, end_segment) for first_segment, end_segment in pairwise(part_ends))
+    part_count = min(PARTS_MAX, len(leg))
+    ends = [leg.start + len(leg) * number // part_count for number in range(part_count + 1)] if part_count else []
+    return tuple(TraceStretch(first_segment, end_segment) for first_segment, end_segment in pairwise(ends))
 
 
-def drawn_parts(draw_seed: bytes, slot_case_id: bytes, leg_range: range) -> tuple[TraceStretch, ...]:
+def drawn_parts(seed: bytes, slot_case_id: bytes, leg: range) -> tuple[TraceStretch, ...]:
     """Return up to `PARTS_DRAWN` different parts of a leg, ascending."""
-    parts_left, drawn_stretches = list(parts(leg_range)), []
+    parts_left, drawn_stretches = list(parts(leg)), []
     for draw_number in range(min(PARTS_DRAWN, len(parts_left))):
         # With the slot's id, so that each slot of a gang has parts of its own.
-        draw_ticket = blake2_256(b"ogpu/segment" + draw_seed + slot_case_id + bytes((draw_number,)))
+        draw_ticket = blake2_256(b"ogpu/segment" + seed + slot_case_id + bytes((draw_number,)))
         drawn_stretches.append(parts_left.pop(int.from_bytes(draw_ticket, "big") % len(parts_left)))
-    return tuple(sorted(drawn_stretches, key=lambda trace_part: trace_part.first))
+    return tuple(sorted(drawn_stretches, key=lambda part: part.first))
 
 
-def looked_at(
-    draw_seed: bytes, slot_case_id: bytes, leg_range: range, named_segment: int | None
-) -> tuple[TraceStretch, ...]:
+def looked_at(seed: bytes, slot_case_id: bytes, leg: range, named: int | None) -> tuple[TraceStretch, ...]:
     """Return the stretches that judges compute: the drawn parts, then the named segment, if any."""
-    drawn_stretches = drawn_parts(draw_seed, slot_case_id, leg_range)
+    drawn_stretches = drawn_parts(seed, slot_case_id, leg)
     # A party that has computed the run must win surely, for any draw of parts (ADR 19).
-    named_stretch = () if named_segment is None else (TraceStretch(named_segment, named_segment + 1),)
+    named_stretch = () if named is None else (TraceStretch(named, named + 1),)
     return (
         drawn_stretches if named_stretch and named_stretch[0] in drawn_stretches else (*drawn_stretches, *named_stretch)
     )
@@ -103,19 +97,17 @@ def looked_at(
 
 def looked_at_most(segments: int) -> int:
     """Return the most segments that judges compute of a run with this many."""
-    lengths = sorted((trace_part.end - trace_part.first for trace_part in parts(range(segments))), reverse=True)
+    lengths = sorted((part.end - part.first for part in parts(range(segments))), reverse=True)
     return min(segments, sum(lengths[:PARTS_DRAWN]) + 1)
 
 
-def is_shown(
-    trace_root: bytes, segments: int, wanted_stretches: Sequence[TraceStretch], shown_stretches: Sequence[ShownStretch]
-) -> bool:
+def is_shown(root: bytes, segments: int, wanted: Sequence[TraceStretch], shown: Sequence[ShownStretch]) -> bool:
     """Return True if these are the wanted stretches, in order, with all their states in the trace under `root`."""
     # The length comes first: a strict zip would raise for a call with too few states.
-    return len(shown_stretches) == len(wanted_stretches) and all(
-        is_in_trace(trace_root, segments, stretch.first, shown_stretch.before)
-        and is_in_trace(trace_root, segments, stretch.end, shown_stretch.after)
-        for stretch, shown_stretch in zip(wanted_stretches, shown_stretches, strict=True)
+    return len(shown) == len(wanted) and all(
+        is_in_trace(root, segments, stretch.first, shown_stretch.before)
+        and is_in_trace(root, segments, stretch.end, shown_stretch.after)
+        for stretch, shown_stretch in zip(wanted, shown, strict=True)
     )
 
 

@@ -86,26 +86,26 @@ class TrainingStorage(TrainingNumbers):
         ensure(is_open(task), UnknownTask)
         return task
 
-    def customers(self, task_id: bytes, signing_account: bytes) -> Task:
+    def customers(self, task_id: bytes, account: bytes) -> Task:
         """Return an open task of this customer. Raise NotTaskCustomer for another customer's."""
         task = self.open_task(task_id)
-        ensure(task.customer == signing_account, NotTaskCustomer)
+        ensure(task.customer == account, NotTaskCustomer)
         return task
 
-    def worked(self, task_id: bytes, slot_place: int, signing_account: bytes) -> tuple[Task, Slot]:
-        """Return an open task and its slot at `slot_place`.
+    def worked(self, task_id: bytes, place: int, account: bytes) -> tuple[Task, Slot]:
+        """Return an open task and its slot at `place`.
 
         Raise NotSlotOwner unless the account is the slot's stash or that stash's provider key.
         """
         task = self.open_task(task_id)
-        ensure(slot_place < len(task.slots), NotSlotOwner)
-        slot = task.slots[slot_place]
-        ensure(slot.provider == self.devices.operator(signing_account), NotSlotOwner)
+        ensure(place < len(task.slots), NotSlotOwner)
+        slot = task.slots[place]
+        ensure(slot.provider == self.devices.operator(account), NotSlotOwner)
         return task, slot
 
-    def ensure_in(self, task: Task, *allowed_states: TaskState) -> None:
+    def ensure_in(self, task: Task, *states: TaskState) -> None:
         """Raise WrongTaskState unless the task is in one of these states, and its window is open."""
-        ensure(task.state in allowed_states, WrongTaskState)
+        ensure(task.state in states, WrongTaskState)
         # A step can wait for room in a later block, so the state alone does not prove an open window.
         ensure(not task.deadline or self.height <= task.deadline, WrongTaskState)
 

@@ -70,10 +70,10 @@ class TaskDuty:
     stretches: Stretches = ()
 
 
-def slot_duty(task_id: bytes, task: Task, slot_place: int, next_height: int) -> TaskDuty:
+def slot_duty(task_id: bytes, task: Task, place: int, next_height: int) -> TaskDuty:
     """Return the next call of a slot's provider. `next_height` is the next block's."""
-    slot = task.slots[slot_place]
-    deed, milestone_number, stretches = _slot_deed(task_id, task, slot_place, slot)
+    slot = task.slots[place]
+    deed, milestone_number, stretches = _slot_deed(task_id, task, place, slot)
     opens_at = max(next_height, _opens_at(task, deed))
     return _duty_in_window(
         task_id,
@@ -82,7 +82,7 @@ def slot_duty(task_id: bytes, task: Task, slot_place: int, next_height: int) -> 
         slot.device,
         deed,
         opens_at,
-        slot_place=slot_place,
+        place=place,
         milestone_number=milestone_number,
         stretches=stretches,
     )
@@ -124,10 +124,8 @@ def bid_duty(
     )
 
 
-def _slot_deed(
-    task_id: bytes, task: Task, slot_place: int, slot: Slot
-) -> tuple[TaskDeed, int, tuple[TraceStretch, ...]]:
-    if slot.outcome is not None or slot_place not in panel(task):
+def _slot_deed(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDeed, int, tuple[TraceStretch, ...]]:
+    if slot.outcome is not None or place not in panel(task):
         return TaskDeed.WAIT, 0, ()
     if task.state is TaskState.STARTING and not slot.started_at:
         return TaskDeed.START, 0, ()
@@ -140,7 +138,7 @@ def _slot_deed(
         deed = TaskDeed.CHECKPOINT if next_milestone < task.milestones else final_deed
         return deed, task.behind + next_milestone, ()
     if task.state is TaskState.SHOWING and task.drawn is not None and not slot.is_shown:
-        return TaskDeed.SHOW, 0, judged_stretches(task_id, task, slot_place)
+        return TaskDeed.SHOW, 0, judged_stretches(task_id, task, place)
     return TaskDeed.WAIT, 0, ()
 
 
@@ -169,7 +167,7 @@ def _duty_in_window(
     deed: TaskDeed,
     opening_height: int,
     *,
-    slot_place: int = 0,
+    place: int = 0,
     auction_number: int = 0,
     milestone_number: int = 0,
     stretches: tuple[TraceStretch, ...] = (),
@@ -178,12 +176,12 @@ def _duty_in_window(
     auction_number = auction_number or task.auction
     # A step can wait for room in a later block, and the task then shows a state without an open window.
     if deed is TaskDeed.WAIT or task.deadline < opening_height:
-        return TaskDuty(task_id, task.state, role, slot_place, auction_number, device_id, TaskDeed.WAIT, 0, 0)
+        return TaskDuty(task_id, task.state, role, place, auction_number, device_id, TaskDeed.WAIT, 0, 0)
     return TaskDuty(
         task_id,
         task.state,
         role,
-        slot_place,
+        place,
         auction_number,
         device_id,
         deed,

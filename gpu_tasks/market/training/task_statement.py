@@ -84,13 +84,13 @@ def task_signing_payload(genesis_hash: bytes, statement: TaskAttestation) -> byt
     return domain(b"t-attest", genesis_hash, _STATEMENT.encode(statement))
 
 
-def step_of(stated_step: Stated) -> int:
+def step_of(stated: Stated) -> int:
     """Return the number of the stated milestone, or `RESULT_STEP` for a result."""
-    return stated_step.milestone.number if isinstance(stated_step, StatedMilestone) else RESULT_STEP
+    return stated.milestone.number if isinstance(stated, StatedMilestone) else RESULT_STEP
 
 
-def heights_problem(statement: TaskAttestation, *, slot_started_at: int, block_height: int) -> str:
+def heights_problem(statement: TaskAttestation, *, slot_started_at: int, height: int) -> str:
     """Return the reason why no provider can have stated heights or usage, or "" if they are possible."""
-    if not slot_started_at <= statement.started_at <= statement.finished_at <= block_height:
+    if not slot_started_at <= statement.started_at <= statement.finished_at <= height:
         return "times out of order, before the slot's start, or in the future"
     return impossible_usage(statement.usage, statement.finished_at - statement.started_at)

@@ -313,9 +313,9 @@ def task_id_of(genesis_hash: bytes, customer: bytes, submission_number: int) -> 
     return blake2_256(domain(b"task", genesis_hash, _TASK_BODY.encode(_TaskBody(customer, submission_number))))
 
 
-def slot_case(task: bytes, slot_place: int) -> bytes:
+def slot_case(task: bytes, place: int) -> bytes:
     """Return the case of a slot, which names its customer's holds and its case before the courts."""
-    return blake2_256(b"ogpu/slot" + task + bytes((slot_place,)))
+    return blake2_256(b"ogpu/slot" + task + bytes((place,)))
 
 
 def is_open(task: Task) -> bool:
@@ -328,9 +328,9 @@ def has_bidding(task: Task) -> bool:
     return task.state in (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
 
 
-def with_slot(task: Task, slot_place: int, slot: Slot) -> Task:
+def with_slot(task: Task, place: int, slot: Slot) -> Task:
     """Return the task with another slot at a place."""
-    return replace(task, slots=(*task.slots[:slot_place], slot, *task.slots[slot_place + 1 :]))
+    return replace(task, slots=(*task.slots[:place], slot, *task.slots[place + 1 :]))
 
 
 def auctioned_terms(task: Task) -> TaskTerms:
@@ -355,15 +355,15 @@ def panel(task: Task) -> range:
 
 def kept_step(task: Task) -> int:
     """Return the number of milestones of this leg that all working slots have stated."""
-    working_slots = [task.slots[slot_place] for slot_place in panel(task)]
-    return min((slot.reported for slot in working_slots if slot.outcome is None), default=0)
+    working = [task.slots[place] for place in panel(task)]
+    return min((slot.reported for slot in working if slot.outcome is None), default=0)
 
 
-def taken_by(task: Task, slot: Slot, block_height: int) -> int:
+def taken_by(task: Task, slot: Slot, height: int) -> int:
     """Return the blocks that a slot has taken since all had started, without waits for its partners."""
     is_stated = slot.result is not None or slot.commitment is not None
     is_awaited = task.started_at and not is_stated and slot.reported == kept_step(task)
-    return slot.taken + (block_height - task.reported_at if is_awaited else 0)
+    return slot.taken + (height - task.reported_at if is_awaited else 0)
 
 
 def agreed_milestone(task: Task) -> Milestone | None:
@@ -375,9 +375,8 @@ def agreed_milestone(task: Task) -> Milestone | None:
     return (
         newest_milestone
         if all(
-            stated_milestone
-            and (stated_milestone.number, stated_milestone.root) == (newest_milestone.number, newest_milestone.root)
-            for stated_milestone in stated_milestones
+            stated and (stated.number, stated.root) == (newest_milestone.number, newest_milestone.root)
+            for stated in stated_milestones
         )
         else None
     )

@@ -13,38 +13,34 @@ from gpu_tasks.market.training.tasks import Slot, Task, paid_blocks
 
 def interval_flows(task: Task, slot: Slot) -> tuple[TaskFlow, ...]:
     """Return all payments for the paid intervals of this leg."""
-    held_by_purse = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max)}
+    held = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max)}
     payments: list[TaskFlow] = []
     for intervals_done in range(task.owed):
         due_blocks = paid_blocks(task, intervals_done + 1)
         payments += money.settle(
             TaskOutcome.INTERVAL_PAID,
-            _slot_money(task, slot, held_by_purse, intervals_done=intervals_done, due_blocks=due_blocks),
+            _slot_money(task, slot, held, intervals_done=intervals_done, due_blocks=due_blocks),
         )
     return tuple(payments)
 
 
-def end_flows(
-    task: Task, slot: Slot, outcome: TaskOutcome, held_by_purse: Mapping[TaskPurse, int]
-) -> tuple[TaskFlow, ...]:
-    """Return the payments of a leg that ends with this outcome. `held_by_purse`: the money locked at its begin."""
+def end_flows(task: Task, slot: Slot, outcome: TaskOutcome, held: Mapping[TaskPurse, int]) -> tuple[TaskFlow, ...]:
+    """Return the payments of a leg that ends with this outcome. `held`: the money locked at its begin."""
     whole_blocks = paid_blocks(task, task.owed + 1)
     # A program that ends is paid by the block, a customer that leaves pays the whole current interval.
     due_blocks = (
         min(slot.finished_at - task.started_at, whole_blocks) if outcome is TaskOutcome.TIME_OVER else whole_blocks
     )
-    return money.settle(
-        outcome, _slot_money(task, slot, held_by_purse, intervals_done=task.owed, due_blocks=due_blocks)
-    )
+    return money.settle(outcome, _slot_money(task, slot, held, intervals_done=task.owed, due_blocks=due_blocks))
 
 
 def _slot_money(
-    task: Task, slot: Slot, held_by_purse: Mapping[TaskPurse, int], *, intervals_done: int, due_blocks: int
+    task: Task, slot: Slot, held: Mapping[TaskPurse, int], *, intervals_done: int, due_blocks: int
 ) -> TaskMoney:
     return TaskMoney(
         rules=task.rules,
         terms=task.terms,
-        held=held_by_purse,
+        held=held,
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,

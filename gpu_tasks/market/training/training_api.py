@@ -76,8 +76,8 @@ class TrainingApi(RuntimeApi, version=1):
     @query
     def task(self, task: TaskId) -> TaskStatus | None:
         """Return a task that is open or ended recently, or None."""
-        task_record = self._market.tasks[task]
-        return None if task_record is None else self._status(task, task_record)
+        record = self._market.tasks[task]
+        return None if record is None else self._status(task, record)
 
     @query
     def tasks_of(self, customer: AccountId) -> Annotated[tuple[TaskStatus, ...], Bounded(TASKS_SHOWN_MAX)]:
@@ -109,11 +109,11 @@ class TrainingApi(RuntimeApi, version=1):
     @query
     def bids(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(AUCTIONS_MAX)]:
         """Return all auctions of a task with all their bids, at most 128 each, as long as its record is kept."""
-        task_record = self._market.tasks[task]
+        record = self._market.tasks[task]
         return (
             ()
-            if task_record is None
-            else tuple(self._auction(task, auction_number) for auction_number in range(1, task_record.auction + 1))
+            if record is None
+            else tuple(self._auction(task, auction_number) for auction_number in range(1, record.auction + 1))
         )
 
     @query
@@ -122,9 +122,9 @@ class TrainingApi(RuntimeApi, version=1):
 
         With the seed, any party can repeat a draw (`replicas.drawn`). Draws are numbered from 129 on.
         """
-        task_record = self._market.tasks[task]
-        draw_numbers = () if task_record is None else range(DRAWS_FROM + 1, DRAWS_FROM + task_record.draws + 1)
-        return tuple(self._auction(task, draw_number) for draw_number in draw_numbers)
+        record = self._market.tasks[task]
+        numbers = () if record is None else range(DRAWS_FROM + 1, DRAWS_FROM + record.draws + 1)
+        return tuple(self._auction(task, draw_number) for draw_number in numbers)
 
     @query
     def task_duties(self, stash: AccountId) -> Annotated[tuple[TaskDuty, ...], Bounded(TASK_DUTIES_MAX)]:
@@ -132,7 +132,7 @@ class TrainingApi(RuntimeApi, version=1):
 
         Tasks that bind its devices come first, then tasks that it may be asked to take over.
         """
-        market, duties_found = self._market, list[TaskDuty]()
+        market, duties = self._market, list[TaskDuty]()
         bound_devices = self._bound_devices(stash)
         # Tasks that bind devices come first: a missed duty costs money, and the bound may cut off the last tasks.
         task_ids = dict.fromkeys(chain(bound_devices.values(), (task_id for task_id, _ in market.duties.under(stash))))
@@ -140,8 +140,8 @@ class TrainingApi(RuntimeApi, version=1):
             task = market.tasks[task_id]
             if task is not None:
                 free_devices = [device_id for device_id, bound_task in bound_devices.items() if bound_task == task_id]
-                duties_found += self._duties(stash, task_id, task, free_devices)
-        return tuple(duties_found[:TASK_DUTIES_MAX])
+                duties += self._duties(stash, task_id, task, free_devices)
+        return tuple(duties[:TASK_DUTIES_MAX])
 
     @property
     def _market(self) -> TrainingMarket:
@@ -156,63 +156,51 @@ class TrainingApi(RuntimeApi, version=1):
         market = self._market
         agreed_checkpoint = agreed_milestone(task) if task.state is TaskState.RUNNING else None
         is_countable = agreed_checkpoint is not None and agreed_checkpoint.number > task.behind + task.owed
-        slot_cases = [
-            (slot_place, slot_case(task_id, slot_place)) for slot_place in range(len(task.slots) if task.cases else 0)
-        ]
+        cases = [(place, slot_case(task_id, place)) for place in range(len(task.slots) if task.cases else 0)]
         return TaskStatus(
             id=task_id,
             task=task,
             until=task.deadline,
             awaits=market.final_agenda.places[task_id],
             countable=agreed_checkpoint.number if agreed_checkpoint is not None and is_countable else 0,
-            cases=tuple(
-                (slot_place, case_id) for slot_place, case_id in slot_cases if market.task_of_case[case_id] is not None
-            ),
+            cases=tuple((place, case_id) for place, case_id in cases if market.task_of_case[case_id] is not None),
         )
 
     def _auction(self, task_id: bytes, auction_number: int) -> TaskAuction:
-        market, auction_key = self._market, auction_id(task_id, auction_number)
-        auction_bids = ((device_id, bid) for device_id, bid in market.bids.under(auction_key) if bid is not None)
-        shown_bids = (
-            ShownBid(device_id, bid, market.held_bids[auction_key, device_id]) for device_id, bid in auction_bids
-        )
+        market, auction = self._market, auction_id(task_id, auction_number)
+        auction_bids = ((device_id, bid) for device_id, bid in market.bids.under(auction) if bid is not None)
+        shown_bids = (ShownBid(device_id, bid, market.held_bids[auction, device_id]) for device_id, bid in auction_bids)
         return TaskAuction(
             auction_number,
-            auction_key,
-            market.awards[auction_key],
-            tuple(sorted(shown_bids, key=lambda shown_bid: shown_bid.device)),
+            auction,
+            market.awards[auction],
+            tuple(sorted(shown_bids, key=lambda shown: shown.device)),
         )
 
     def _bound_devices(self, stash: bytes) -> dict[bytes, bytes]:
         """Return the assignment of each of a provider's devices, unit or task, by ascending device."""
-        devices_pallet = self.bound[Devices]
-        own_devices = sorted(
-            islice((device_key for device_key, _ in devices_pallet.devices_of.under(stash)), DEVICES_PER_PROVIDER_MAX)
-        )
-        device_records = ((device_key, devices_pallet.devices[device_key]) for device_key in own_devices)
-        return {
-            device_key: device_record.assignment
-            for device_key, device_record in device_records
-            if device_record is not None and device_record.assignment
-        }
+        devices = self.bound[Devices]
+        own_devices = sorted(islice((key for key, _ in devices.devices_of.under(stash)), DEVICES_PER_PROVIDER_MAX))
+        records = ((key, devices.devices[key]) for key in own_devices)
+        return {key: record.assignment for key, record in records if record is not None and record.assignment}
 
     def _duties(self, stash: bytes, task_id: bytes, task: Task, own_devices: list[bytes]) -> list[TaskDuty]:
         height = self._next
-        slot_places = [slot_place for slot_place, slot in enumerate(task.slots) if slot.provider == stash]
-        task_duties = [slot_duty(task_id, task, slot_place, height) for slot_place in slot_places]
+        places = [place for place, slot in enumerate(task.slots) if slot.provider == stash]
+        duties = [slot_duty(task_id, task, place, height) for place in places]
         if task.standby is not None and task.standby.provider == stash:
-            task_duties.append(standby_duty(task_id, task, height))
+            duties.append(standby_duty(task_id, task, height))
         for device_id in own_devices:
-            task_duties += self._bid_duties(task_id, task, device_id)
-        return task_duties
+            duties += self._bid_duties(task_id, task, device_id)
+        return duties
 
     def _bid_duties(self, task_id: bytes, task: Task, device_id: bytes) -> list[TaskDuty]:
         """Return the duty of the bid that binds a device to a task, from any of its auctions; none for a slot."""
         market = self._market
         # A device may still be held by an earlier auction: bids are released only a few in each block.
         for auction_number in (*range(DRAWS_FROM + task.draws, DRAWS_FROM, -1), *range(task.auction, 0, -1)):
-            auction_key = auction_id(task_id, auction_number)
-            bid = market.bids[auction_key, device_id] if market.held_bids[auction_key, device_id] else None
+            auction = auction_id(task_id, auction_number)
+            bid = market.bids[auction, device_id] if market.held_bids[auction, device_id] else None
             if bid is not None:
                 is_opened = bid.opened is not None
                 return [bid_duty(task_id, task, auction_number, device_id, self._next, is_opened=is_opened)]

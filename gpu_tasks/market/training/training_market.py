@@ -78,9 +78,9 @@ FINAL_BUDGET = work(microseconds=16_000)
 CLEARING_BUDGET = work(microseconds=8_000)
 
 
-def _weight_of_slots(call_name: str, slot_count: int) -> Weight:
+def _weight_of_slots(name: str, slot_count: int) -> Weight:
     """Return the weight of a call that touches up to `slots` slots of a task."""
-    return WEIGHTS[f"TrainingMarket.{call_name}"] + times(slot_count, WEIGHTS[f"TrainingMarket.{call_name} slot"])
+    return WEIGHTS[f"TrainingMarket.{name}"] + times(slot_count, WEIGHTS[f"TrainingMarket.{name} slot"])
 
 
 def step_weight(slot_count: int, bid_count: int = 0) -> Weight:
@@ -299,14 +299,14 @@ class TrainingMarket(TrainingStorage, index=15):
         call_weight = (
             _weight_of_slots("finish", task.terms.slots) if is_result else WEIGHTS["TrainingMarket.report_milestone"]
         )
-        call_name = "finish" if is_result else "report_milestone"
-        return call_weight + WEIGHTS[f"TrainingMarket.{call_name} time"] if is_by_time(task.order) else call_weight
+        name = "finish" if is_result else "report_milestone"
+        return call_weight + WEIGHTS[f"TrainingMarket.{name} time"] if is_by_time(task.order) else call_weight
 
-    def _weight(self, call_name: str, task: bytes) -> PostDispatch:
+    def _weight(self, name: str, task: bytes) -> PostDispatch:
         """Return the actual weight of a call that may touch every slot of a task. Its declared weight is the most."""
-        task_record = self.open_task(task)
-        juror_count = JURORS if is_replicated(task_record.order) else 0
-        return PostDispatch(actual_weight=_weight_of_slots(call_name, max(task_record.terms.slots, juror_count)))
+        record = self.open_task(task)
+        juror_count = JURORS if is_replicated(record.order) else 0
+        return PostDispatch(actual_weight=_weight_of_slots(name, max(record.terms.slots, juror_count)))
 
     # ------------------------------------------------------------------------------------------------------- hooks
 
@@ -323,9 +323,9 @@ class TrainingMarket(TrainingStorage, index=15):
         At an era's turn with many candidates, tasks may wait a block.
         """
         # The hook of units runs later in the block, and its deadlines cannot wait for a later one.
-        block_room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
+        room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
         height_budget, final_budget, cleared_budget = (
-            block_room.budget(budget_kind) for budget_kind in (HEIGHT_BUDGET, FINAL_BUDGET, CLEARING_BUDGET)
+            room.budget(kind) for kind in (HEIGHT_BUDGET, FINAL_BUDGET, CLEARING_BUDGET)
         )
         for task_id in self.agenda.take(self.height, height_budget):
             height_budget.spend(self._step_due(task_id))

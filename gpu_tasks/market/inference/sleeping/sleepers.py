@@ -29,22 +29,22 @@ EASE_WEIGHT: Weight = work(reads=2, writes=1)
 """The weight of one service: a look, and a stir if units sleep there."""
 
 
-def step(market: InferenceStorage, weight_meter: WeightMeter) -> None:
+def step(market: InferenceStorage, meter: WeightMeter) -> None:
     """Notice a lowered parameter, and stir more services while the budget lasts."""
     state_before, bond_min = market.lowered_bond_min.get(), market.stake.validator_bond_min
     new_state = replace(state_before, bond_min=bond_min)
     if bond_min < state_before.bond_min:
         new_state = Eased(bond_min, market.height, 0)
     if new_state.before:
-        new_state = _stirred(market, new_state, weight_meter)
+        new_state = _stirred(market, new_state, meter)
     if new_state != state_before:
         market.lowered_bond_min.set(new_state)
 
 
-def _stirred(market: InferenceStorage, waking_state: Eased, weight_meter: WeightMeter) -> Eased:
+def _stirred(market: InferenceStorage, waking_state: Eased, meter: WeightMeter) -> Eased:
     service_number, service_end, changed_slots = waking_state.next_service, market.next_service.get(), dict[int, int]()
-    while service_number < service_end and not weight_meter.is_spent:
-        weight_meter.spend(EASE_WEIGHT)
+    while service_number < service_end and not meter.is_spent:
+        meter.spend(EASE_WEIGHT)
         changed_slots[service_number] = 1
         service_number += 1
     stir(market, changed_slots, waking_state.before)
@@ -72,42 +72,38 @@ def rouse(market: InferenceStorage, service_number: int, asleep_since: int, unit
         del market.waiting_unit_count[service_number]
 
 
-def stir(market: InferenceStorage, changed_by_service: dict[int, int], before_block: int) -> None:
-    """Queue services to wake units that have slept since before block `before_block`.
+def stir(market: InferenceStorage, changed_by_service: dict[int, int], before: int) -> None:
+    """Queue services to wake units that have slept since before block `before`.
 
     `changed_by_service` has the number of changed slots for each service.
     """
     turns_by_service = {stirred.service: stirred for stirred in market.services_to_retry.get()}
     for service_number, changed_slots in changed_by_service.items():
         if market.waiting_unit_count[service_number]:
-            stirred_before = turns_by_service.get(service_number, Stirred(service_number, before_block, 0))
+            stirred_before = turns_by_service.get(service_number, Stirred(service_number, before, 0))
             allowed_slots = min(max(changed_slots, stirred_before.slots), SLOTS_STIRRED_MAX)
             turns_by_service[service_number] = Stirred(
-                service_number, max(before_block, stirred_before.before), allowed_slots
+                service_number, max(before, stirred_before.before), allowed_slots
             )
     keep_stirred(market, tuple(turns_by_service.values()))
 
 
-def keep_stirred(market: InferenceStorage, service_turns: StirredServices) -> None:
+def keep_stirred(market: InferenceStorage, turns: StirredServices) -> None:
     """Set the services to wake, in this order."""
     # An idle market must cost no write.
-    if service_turns != market.services_to_retry.get():
-        market.services_to_retry.set(service_turns[:UNITS_OPEN_MAX])
+    if turns != market.services_to_retry.get():
+        market.services_to_retry.set(turns[:UNITS_OPEN_MAX])
 
 
-def of_turn(market: InferenceStorage, service_turn: Stirred) -> tuple[list[bytes], bool]:
+def of_turn(market: InferenceStorage, turn: Stirred) -> tuple[list[bytes], bool]:
     """Return the units to wake in a service's turn, and True if more are left for its next turn."""
-    wakes_allowed = WAKES_PER_SLOT * service_turn.slots
-    waiting_keys = (waiting_key for waiting_key, _ in market.waiting_units.under(service_turn.service))
-    keys_to_wake = list(
-        islice(
-            takewhile(lambda waiting_key: since_of(waiting_key) < service_turn.before, waiting_keys), wakes_allowed + 1
-        )
-    )
-    return [unit_of(waiting_key) for waiting_key in keys_to_wake[:wakes_allowed]], len(keys_to_wake) > wakes_allowed
+    wakes_allowed = WAKES_PER_SLOT * turn.slots
+    waiting_keys = (key for key, _ in market.waiting_units.under(turn.service))
+    keys_to_wake = list(islice(takewhile(lambda key: since_of(key) < turn.before, waiting_keys), wakes_allowed + 1))
+    return [unit_of(key) for key in keys_to_wake[:wakes_allowed]], len(keys_to_wake) > wakes_allowed
 
 
-def grown(service_turn: Stirred) -> Stirred:
+def grown(turn: Stirred) -> Stirred:
     """Return the next turn of an unfinished service. Its wakes are limited by their cost, not by this number."""
     # With four in each turn, 2,400 unserviceable units were still being tried when the units behind them expired.
-    return replace(service_turn, slots=min(2 * service_turn.slots, SLOTS_STIRRED_MAX))
+    return replace(turn, slots=min(2 * turn.slots, SLOTS_STIRRED_MAX))

@@ -35,10 +35,10 @@ NOT_SLOT_OWNER = "not the slot's key or device"
 """The problem of a statement by another key or device than the slot's."""
 
 
-def problem(market: TrainingStorage, signed_attestation: SignedTaskAttestation) -> str:
+def problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
     """Return the reason why this attestation may not be attached now, or "" if it may."""
-    statement = signed_attestation.statement
-    unsigned = _signing_problem(market, signed_attestation)
+    statement = signed.statement
+    unsigned = _signing_problem(market, signed)
     if unsigned:
         return unsigned
     task = market.tasks[statement.task]
@@ -54,14 +54,12 @@ def problem(market: TrainingStorage, signed_attestation: SignedTaskAttestation) 
             running.ensure_may_finish(market, task, slot)
     except DispatchError as call_error:
         return f"not now: {type(call_error).__name__}"
-    return heights_problem(statement, slot_started_at=slot.started_at, block_height=market.height)
+    return heights_problem(statement, slot_started_at=slot.started_at, height=market.height)
 
 
-def lasting_problem(market: TrainingStorage, signed_attestation: SignedTaskAttestation) -> str:
+def lasting_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
     """Return the reason why this branch will not take this attestation now or soon, or "" if it may."""
-    return _signing_problem(market, signed_attestation) or record_problem(
-        market.tasks[signed_attestation.statement.task], signed_attestation.statement
-    )
+    return _signing_problem(market, signed) or record_problem(market.tasks[signed.statement.task], signed.statement)
 
 
 def record_problem(task: Task | None, statement: TaskAttestation) -> str:
@@ -85,39 +83,33 @@ def record_problem(task: Task | None, statement: TaskAttestation) -> str:
     return "" if attested_step <= newest_stated + AHEAD_MAX else "too far ahead"
 
 
-def attach(market: TrainingStorage, signed_attestation: SignedTaskAttestation) -> None:
+def attach(market: TrainingStorage, signed: SignedTaskAttestation) -> None:
     """Record the statement of an admissible attestation."""
-    statement = signed_attestation.statement
+    statement = signed.statement
     task = market.open_task(statement.task)
     provider = task.slots[statement.place].provider
-    market.emit(
-        TaskAttested(statement.task, statement.place, provider, statement.device, attestation_hash(signed_attestation))
-    )
+    market.emit(TaskAttested(statement.task, statement.place, provider, statement.device, attestation_hash(signed)))
     if isinstance(statement.stated, StatedMilestone):
         running.report(market, statement.task, task, statement.place, statement.stated.milestone)
     else:
         running.take_result(market, statement.task, task, statement.place, statement.stated.result)
 
 
-def _signing_problem(market: TrainingStorage, signed_attestation: SignedTaskAttestation) -> str:
+def _signing_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
     """Return the problem of key, device and signature, or "" if they belong to a provider that works on the task."""
-    statement = signed_attestation.statement
+    statement = signed.statement
     if statement.version != TASK_VERSION:
         return "another version"
     # Another provider could sign a statement of its own, and take the right one's place in the pool.
     key_owner = market.stake.stash_of(statement.provider_key)
-    device_record = market.devices.devices[statement.device]
-    if (
-        key_owner is None
-        or device_record is None
-        or (device_record.owner, device_record.assignment) != (key_owner, statement.task)
-    ):
+    record = market.devices.devices[statement.device]
+    if key_owner is None or record is None or (record.owner, record.assignment) != (key_owner, statement.task):
         return NOT_SLOT_OWNER
     # With this chain's genesis hash: a statement of another chain with the same task proves nothing here.
     signing_payload = task_signing_payload(market.system.block_hash[0], statement)
     return (
         # Without the check, anyone could state a wrong result for a provider, and burn its collateral.
-        "" if verify_ed25519(statement.provider_key, signing_payload, signed_attestation.signature) else BAD_SIGNATURE
+        "" if verify_ed25519(statement.provider_key, signing_payload, signed.signature) else BAD_SIGNATURE
     )
 
 

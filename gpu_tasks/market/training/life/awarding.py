@@ -42,62 +42,56 @@ def close_reveals(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 def award(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Give the slots to the selected bids. The other bids are released from the next block on."""
-    beacon_value = market.beacon.value_at(task.beacon_at)
+    beacon = market.beacon.value_at(task.beacon_at)
     # Finality halted for longer than the beacon remembers.
-    if beacon_value is None:
+    if beacon is None:
         market.await_beacon(task_id, task)
         return
-    auction_key = auction_id(task_id, task.auction)
-    award_seed = tie_seed(auction_key, beacon_value)
-    market.awards[auction_key] = Award(auctioned_terms(task), award_seed)
-    auction_result = selection_of(market, task, auction_key, award_seed)
-    if not auction_result.winners:
+    auction = auction_id(task_id, task.auction)
+    seed = tie_seed(auction, beacon)
+    market.awards[auction] = Award(auctioned_terms(task), seed)
+    result = selection_of(market, task, auction, seed)
+    if not result.winners:
         ending.end(market, task_id, task, TaskOutcome.NO_AWARD)
         return
     last_block = market.height + task.windows.start
-    won_slots = tuple(_slot_of_winner(task, placed_bid) for placed_bid in auction_result.winners)
-    for slot_place, slot in enumerate(won_slots):
+    won_slots = tuple(_slot_of_winner(task, placed) for placed in result.winners)
+    for place, slot in enumerate(won_slots):
         market.duties[slot.provider, task_id] = True
         # A winner's holds belong to its slot from here on: `clear_bids` must not release them.
-        del market.held_bids[auction_key, slot.device]
-        market.emit(TaskAwarded(task_id, slot_place, slot.provider, slot.device, slot.price, last_block))
+        del market.held_bids[auction, slot.device]
+        market.emit(TaskAwarded(task_id, place, slot.provider, slot.device, slot.price, last_block))
     task = replace(task, state=TaskState.STARTING, deadline=last_block, beacon_at=0, slots=won_slots)
     market.clear(task_id)
     if is_replicated(task.order):
         replicating.seek(market, task_id, task)
     else:
-        market.put(task_id, replace(task, standby=_standby_of(market, task_id, task, auction_result.standby)))
+        market.put(task_id, replace(task, standby=_standby_of(market, task_id, task, result.standby)))
 
 
-def selection_of(market: TrainingStorage, task: Task, auction_key: bytes, award_seed: bytes) -> Selection:
+def selection_of(market: TrainingStorage, task: Task, auction: bytes, seed: bytes) -> Selection:
     """Return the selection among an auction's opened bids."""
-    opened_bids = [
-        sealed_bid.opened
-        for _, sealed_bid in market.bids.under(auction_key)
-        if sealed_bid is not None and sealed_bid.opened is not None
-    ]
-    return select(auctioned_terms(task), opened_bids, award_seed)
+    opened = [bid.opened for _, bid in market.bids.under(auction) if bid is not None and bid.opened is not None]
+    return select(auctioned_terms(task), opened, seed)
 
 
-def _slot_of_winner(task: Task, placed_bid: Placed) -> Slot:
-    winning_bid = placed_bid.bid
-    return Slot(
-        winning_bid.provider, winning_bid.device, placed_bid.pay, _promised(task, placed_bid), winning_bid.collateral
-    )
+def _slot_of_winner(task: Task, placed: Placed) -> Slot:
+    bid = placed.bid
+    return Slot(bid.provider, bid.device, placed.pay, _promised(task, placed), bid.collateral)
 
 
-def _standby_of(market: TrainingStorage, task_id: bytes, task: Task, placed_bid: Placed | None) -> Standby | None:
-    if placed_bid is None:
+def _standby_of(market: TrainingStorage, task_id: bytes, task: Task, placed: Placed | None) -> Standby | None:
+    if placed is None:
         return None
-    standby_bid = placed_bid.bid
+    standby_bid = placed.bid
     market.duties[standby_bid.provider, task_id] = True
     del market.held_bids[auction_id(task_id, task.auction), standby_bid.device]
-    market.emit(StandbyNamed(task_id, standby_bid.provider, standby_bid.device, placed_bid.pay))
+    market.emit(StandbyNamed(task_id, standby_bid.provider, standby_bid.device, placed.pay))
     return Standby(
-        standby_bid.provider, standby_bid.device, placed_bid.pay, _promised(task, placed_bid), standby_bid.collateral
+        standby_bid.provider, standby_bid.device, placed.pay, _promised(task, placed), standby_bid.collateral
     )
 
 
-def _promised(task: Task, placed_bid: Placed) -> int:
+def _promised(task: Task, placed: Placed) -> int:
     """Return a bid's blocks. For bought time, every bid promises all of it."""
-    return task.terms.blocks_max if is_by_time(task.order) else placed_bid.bid.blocks
+    return task.terms.blocks_max if is_by_time(task.order) else placed.bid.blocks

@@ -52,12 +52,12 @@ def free_slots(market: TrainingStorage, task_id: bytes, task: Task) -> None:
         del market.duties[slot.provider, task_id]
 
 
-def release_standby(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int = 0) -> Task:
+def release_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int = 0) -> Task:
     """Pay the runner-up for standing by if it is bound, and release it. It is still asked first."""
     standby = task.standby
     if standby is None or not standby.is_bound:
         return task
-    pay_standby(market, task_id, task, slot_place, standby.provider, task.slots[slot_place].price)
+    pay_standby(market, task_id, task, place, standby.provider, task.slots[place].price)
     set_free(market, task_id, task, standby.provider, standby.device)
     market.emit(StandbyReleased(task_id, standby.provider))
     return replace(task, standby=replace(standby, is_bound=False))
@@ -66,10 +66,10 @@ def release_standby(market: TrainingStorage, task_id: bytes, task: Task, slot_pl
 def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome) -> None:
     """End a task with settled slots: return the customer's remaining holds, and keep the record for a while."""
     assert task.standby is None or not task.standby.is_bound, "a standby is released before the end"
-    for slot_place in range(places_held(task)):
-        for customer_hold in customer_holds(task_id, slot_place).values():
-            market.lock.unlock(task.customer, customer_hold, market.lock.locked(task.customer, customer_hold))
-            market.lock.end(customer_hold)
+    for place in range(places_held(task)):
+        for hold in customer_holds(task_id, place).values():
+            market.lock.unlock(task.customer, hold, market.lock.locked(task.customer, hold))
+            market.lock.end(hold)
     if task.standby is not None:
         del market.duties[task.standby.provider, task_id]
     end_claims(market, task_id, task)
@@ -139,9 +139,9 @@ def clear_bids(market: TrainingStorage, task_id: bytes) -> int:
     assert task is not None, "a task's record outlives its bids"
     cleared_count = 0
     for auction_number in _auction_numbers(task, is_current_open=has_bidding(task) or has_volunteers(task)):
-        auction_key = auction_id(task_id, auction_number)
-        for device_id in _first_held_bids(market, auction_key, CLEARED_MAX - cleared_count):
-            clear_bid(market, task_id, auction_key, device_id)
+        auction = auction_id(task_id, auction_number)
+        for device_id in _first_held_bids(market, auction, CLEARED_MAX - cleared_count):
+            clear_bid(market, task_id, auction, device_id)
             cleared_count += 1
     # The limit of a block was reached, so the next block continues.
     if cleared_count == CLEARED_MAX:
@@ -153,18 +153,18 @@ def drop(market: TrainingStorage, task_id: bytes, task: Task) -> int:
     """Drop the record of a task that ended long ago, some bids in each block. Return their number."""
     dropped_count = 0
     for auction_number in _auction_numbers(task):
-        auction_key = auction_id(task_id, auction_number)
+        auction = auction_id(task_id, auction_number)
         # Its bids still wait for their release: a bid without a record could not return its bond.
-        if _first_held_bids(market, auction_key, 1):
+        if _first_held_bids(market, auction, 1):
             market.put(task_id, replace(task, deadline=market.height))
             return dropped_count
-        for device_id, _ in list(islice(market.bids.under(auction_key), DROPPED_MAX - dropped_count)):
-            del market.bids[auction_key, device_id]
+        for device_id, _ in list(islice(market.bids.under(auction), DROPPED_MAX - dropped_count)):
+            del market.bids[auction, device_id]
             dropped_count += 1
         if dropped_count == DROPPED_MAX:
             market.put(task_id, replace(task, deadline=market.height))
             return dropped_count
-        del market.awards[auction_key]
+        del market.awards[auction]
     deposit_hold = Hold(TASK_DEPOSIT, task_id)
     market.lock.unlock(task.customer, deposit_hold, task.deposit)
     market.lock.end(deposit_hold)
@@ -176,9 +176,9 @@ def drop(market: TrainingStorage, task_id: bytes, task: Task) -> int:
 
 def _rest_price_max(market: TrainingStorage, task_id: bytes, task: Task) -> int:
     """Return the greatest price of a slot that every slot's escrow can still pay."""
-    escrow_holds = [Hold(TASK_ESCROW, slot_case(task_id, slot_place)) for slot_place in range(task.terms.slots)]
+    holds = [Hold(TASK_ESCROW, slot_case(task_id, place)) for place in range(task.terms.slots)]
     # All slots of a gang share one greatest price, so the escrow with the least left decides.
-    least_escrow = min(market.lock.locked(task.customer, escrow_hold) for escrow_hold in escrow_holds)
+    least_escrow = min(market.lock.locked(task.customer, hold) for hold in holds)
     price_before = task.terms.price_max
     if money.escrow(task.rules, price_before) <= least_escrow:
         return price_before
@@ -189,30 +189,30 @@ def _rest_price_max(market: TrainingStorage, task_id: bytes, task: Task) -> int:
 def _auction_numbers(task: Task, *, is_current_open: bool = False) -> list[int]:
     """Return the numbers of a task's auctions and draws. `is_open` leaves out the current one."""
     auction_numbers = range(1, task.auction + (0 if is_current_open and has_bidding(task) else 1))
-    draw_numbers = range(1, task.draws + (0 if is_current_open and has_volunteers(task) else 1))
-    return [*auction_numbers, *(DRAWS_FROM + draw_number for draw_number in draw_numbers)]
+    numbers = range(1, task.draws + (0 if is_current_open and has_volunteers(task) else 1))
+    return [*auction_numbers, *(DRAWS_FROM + draw_number for draw_number in numbers)]
 
 
-def _first_held_bids(market: TrainingStorage, auction_key: bytes, most_bids: int) -> list[bytes]:
-    return [device_id for device_id, _ in islice(market.held_bids.under(auction_key), most_bids)]
+def _first_held_bids(market: TrainingStorage, auction: bytes, most_bids: int) -> list[bytes]:
+    return [device_id for device_id, _ in islice(market.held_bids.under(auction), most_bids)]
 
 
-def clear_bid(market: TrainingStorage, task_id: bytes, auction_key: bytes, device_id: bytes) -> None:
+def clear_bid(market: TrainingStorage, task_id: bytes, auction: bytes, device_id: bytes) -> None:
     """Release a bid without a slot: return its collateral, or burn a bond that was not opened in time."""
-    sealed_bid = market.bids[auction_key, device_id]
-    assert sealed_bid is not None, "a bid with a hold has a record"
-    case_id = bid_case(auction_key, device_id)
-    burned_grains = 0
-    if sealed_bid.opened is not None:
-        market.lock.unlock(sealed_bid.provider, Hold(TASK_COLLATERAL, case_id), sealed_bid.opened.collateral)
+    bid = market.bids[auction, device_id]
+    assert bid is not None, "a bid with a hold has a record"
+    case_id = bid_case(auction, device_id)
+    burned = 0
+    if bid.opened is not None:
+        market.lock.unlock(bid.provider, Hold(TASK_COLLATERAL, case_id), bid.opened.collateral)
     # The auction has an award, so its reveals are over and the bond is lost.
-    elif auction_key in market.awards:
-        burned_grains = sealed_bid.bond
-        market.lock.pay_out(sealed_bid.provider, Hold(BID_BOND, case_id), (Share(None, burned_grains),))
+    elif auction in market.awards:
+        burned = bid.bond
+        market.lock.pay_out(bid.provider, Hold(BID_BOND, case_id), (Share(None, burned),))
     else:
-        market.lock.unlock(sealed_bid.provider, Hold(BID_BOND, case_id), sealed_bid.bond)
+        market.lock.unlock(bid.provider, Hold(BID_BOND, case_id), bid.bond)
     market.lock.end(Hold(BID_BOND, case_id))
     market.lock.end(Hold(TASK_COLLATERAL, case_id))
-    del market.held_bids[auction_key, device_id]
+    del market.held_bids[auction, device_id]
     market.devices.free(device_id, task_id)
-    market.emit(BidEnded(task_id, sealed_bid.provider, device_id, burned_grains))
+    market.emit(BidEnded(task_id, bid.provider, device_id, burned))

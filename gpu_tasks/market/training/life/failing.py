@@ -18,12 +18,12 @@ from gpu_tasks.market.training.tasks import Task, TaskState, kept_step, slot_of,
 
 def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """End the time to start: late providers lose a part of their collateral, and the runner-up may take one place."""
-    late_places = [slot_place for slot_place, slot in enumerate(task.slots) if not slot.started_at]
+    late_places = [place for place, slot in enumerate(task.slots) if not slot.started_at]
     assert late_places, "a task with all slots started is running"
-    for slot_place in late_places:
-        was_standby = task.slots[slot_place].was_standby
-        slot_outcome = TaskOutcome.STANDBY_NOT_STARTED if was_standby else TaskOutcome.NOT_STARTED
-        purses.settle(market, task_id, task, slot_place, slot_outcome)
+    for place in late_places:
+        was_standby = task.slots[place].was_standby
+        outcome = TaskOutcome.STANDBY_NOT_STARTED if was_standby else TaskOutcome.NOT_STARTED
+        purses.settle(market, task_id, task, place, outcome)
     # There is one runner-up: it cannot complete a gang that lacks two.
     if len(late_places) == 1 and task.standby is not None and task.standby.is_bound:
         replace_slot(market, task_id, task, late_places[0])
@@ -34,10 +34,10 @@ def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 def provider_died(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """End the leg of a task whose next milestone or interval was not stated in time: its provider has died or left."""
     slowest_step, failure_outcome = kept_step(task), TaskOutcome.LEFT if is_by_time(task.order) else TaskOutcome.DIED
-    for slot_place, slot in enumerate(task.slots):
+    for place, slot in enumerate(task.slots):
         # A provider that is ahead of the slowest has kept its promise.
         has_died = slot.reported == slowest_step and slot.result is None
-        purses.settle(market, task_id, task, slot_place, failure_outcome if has_died else TaskOutcome.PARTNER_DIED)
+        purses.settle(market, task_id, task, place, failure_outcome if has_died else TaskOutcome.PARTNER_DIED)
     hand_over(market, task_id, task)
 
 
@@ -62,24 +62,22 @@ def hand_over(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     market.emit(StandbyAsked(task_id, standby.provider, last_block))
 
 
-def replace_slot(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int) -> None:
+def replace_slot(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
     """Give the place of a failed provider to the bound runner-up, with a full window to start."""
-    failed_slot, standby = task.slots[slot_place], task.standby
+    failed_slot, standby = task.slots[place], task.standby
     assert standby is not None, "a replaced slot has a standby"
     ending.set_free(market, task_id, task, failed_slot.provider, failed_slot.device)
     # The provider may have another slot of the gang, and keeps its duty then.
     if all(
-        slot.provider != failed_slot.provider
-        for other_place, slot in enumerate(task.slots)
-        if other_place != slot_place
+        slot.provider != failed_slot.provider for other_place, slot in enumerate(task.slots) if other_place != place
     ):
         del market.duties[failed_slot.provider, task_id]
     last_block = market.height + task.windows.start
-    task = with_slot(task, slot_place, slot_of(standby, was_standby=True))
+    task = with_slot(task, place, slot_of(standby, was_standby=True))
     # The failed provider may have signed a different end. Its successor has not.
     task = replace(task, standby=None, close=None)
     market.put(task_id, replace(task, state=TaskState.STARTING, deadline=last_block))
-    market.emit(TaskAwarded(task_id, slot_place, standby.provider, standby.device, standby.price, last_block))
+    market.emit(TaskAwarded(task_id, place, standby.provider, standby.device, standby.price, last_block))
 
 
 def auction_again(market: TrainingStorage, task_id: bytes, task: Task) -> None:

@@ -27,9 +27,9 @@ from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure, known
 
 
-def claim(market: TrainingStorage, task_id: bytes, signing_account: bytes, commitment: bytes) -> None:
+def claim(market: TrainingStorage, task_id: bytes, account: bytes, commitment: bytes) -> None:
     """Commit to a fraud proof, as a bonded candidate without a part in the task."""
-    task, challenger = _challenged(market, task_id), market.devices.operator(signing_account)
+    task, challenger = _challenged(market, task_id), market.devices.operator(account)
     ensure(market.stake.is_candidate(challenger), NotEligible)
     # A customer disputes with its own bonds. By a fraud proof it would earn twice from a wrong result.
     ensure(all(slot.provider != challenger for slot in task.slots) and challenger != task.customer, NotEligible)
@@ -46,31 +46,29 @@ def claim(market: TrainingStorage, task_id: bytes, signing_account: bytes, commi
 def show(
     market: TrainingStorage,
     task_id: bytes,
-    slot_place: int,
-    signing_account: bytes,
-    fraud_proof: TraceFraudProof,
+    place: int,
+    account: bytes,
+    proof: TraceFraudProof,
     salt: bytes,
 ) -> None:
     """Open a fraud proof: judges compute its segment in a case."""
-    task, challenger = _challenged(market, task_id), market.devices.operator(signing_account)
-    fraud_claim = known(market.claims[task_id, challenger], NoSuchClaim)
+    task, challenger = _challenged(market, task_id), market.devices.operator(account)
+    claim = known(market.claims[task_id, challenger], NoSuchClaim)
     # An opening in the block of its commitment could be copied by the block's author.
-    ensure(fraud_claim.made_at < market.height, NoSuchClaim)
-    ensure(slot_place < len(task.slots), NotSlotOwner)
-    genesis_hash, accused_result = market.system.block_hash[0], known(task.slots[slot_place].result, WrongTaskState)
+    ensure(claim.made_at < market.height, NoSuchClaim)
+    ensure(place < len(task.slots), NotSlotOwner)
+    genesis_hash, accused_result = market.system.block_hash[0], known(task.slots[place].result, WrongTaskState)
     ensure(
-        fraud_claim.commitment == claim_commitment(genesis_hash, task_id, challenger, slot_place, fraud_proof, salt),
+        claim.commitment == claim_commitment(genesis_hash, task_id, challenger, place, proof, salt),
         ProvesNothing,
     )
     ensure(
-        fraud_proof.index in own_segments(task) and has_form(accused_result.root, task.order.segments, fraud_proof),
+        proof.index in own_segments(task) and has_form(accused_result.root, task.order.segments, proof),
         ProvesNothing,
     )
     del market.claims[task_id, challenger]
-    challenge = Challenge(
-        challenger, slot_place, fraud_proof.index, claim_bond(task), reward_of(task, task.slots[slot_place])
-    )
-    market.emit(FraudShown(task_id, slot_place, challenger, fraud_proof))
+    challenge = Challenge(challenger, place, proof.index, claim_bond(task), reward_of(task, task.slots[place]))
+    market.emit(FraudShown(task_id, place, challenger, proof))
     judging.judge_challenge(market, task_id, replace(task, challenge=challenge))
 
 

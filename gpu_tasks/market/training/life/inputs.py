@@ -20,14 +20,14 @@ from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure
 
 
-def report(market: TrainingStorage, task_id: bytes, slot_place: int, signing_account: bytes) -> None:
+def report(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -> None:
     """Report a missing input: a committee decides, and everybody else waits for it."""
-    task, slot = market.worked(task_id, slot_place, signing_account)
+    task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.STARTING)
     ensure(not slot.started_at and slot.outcome is None, DoneAlready)
     # A juror has the input when it offers its device, so it cannot report it as missing.
     ensure(not task.jury_from, WrongTaskState)
-    case_id = slot_case(task_id, slot_place)
+    case_id = slot_case(task_id, place)
     market.task_of_case[case_id] = task_id
     market.put(
         task_id,
@@ -35,7 +35,7 @@ def report(market: TrainingStorage, task_id: bytes, slot_place: int, signing_acc
     )
     judge_fee = money.fee_of_judge(task.rules, task.terms.price_max)
     promised = PromisedNumbers(judge_fee, task.rules.audit_rate_ppm)
-    market.courts.open(market.index, case_id, _terms(market, task_id, task, slot_place, judge_fee), promised)
+    market.courts.open(market.index, case_id, _terms(market, task_id, task, place, judge_fee), promised)
     market.emit(TaskJudged(task_id, JudgedFor.INPUT))
 
 
@@ -43,31 +43,29 @@ def end_of_report(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """End a report with its ruling: the task ends without its input, or the runner-up takes the reporter's place."""
     task = replace(task, judged_for=None)
     if any(slot.outcome is TaskOutcome.INPUT_MISSING for slot in task.slots):
-        for slot_place in range(len(task.slots)):
-            purses.settle(market, task_id, task, slot_place, TaskOutcome.INPUT_MISSING)
+        for place in range(len(task.slots)):
+            purses.settle(market, task_id, task, place, TaskOutcome.INPUT_MISSING)
         task = ending.release_standby(market, task_id, task)
         ending.free_slots(market, task_id, task)
         ending.end(market, task_id, task, TaskOutcome.INPUT_MISSING)
         return
-    slot_place = next(
-        slot_place for slot_place, slot in enumerate(task.slots) if slot.outcome is TaskOutcome.PARTNER_DIED
-    )
+    place = next(place for place, slot in enumerate(task.slots) if slot.outcome is TaskOutcome.PARTNER_DIED)
     # The courts have already charged a false report.
-    purses.settle(market, task_id, task, slot_place, TaskOutcome.PARTNER_DIED)
-    task = with_slot(task, slot_place, replace(task.slots[slot_place], outcome=None))
+    purses.settle(market, task_id, task, place, TaskOutcome.PARTNER_DIED)
+    task = with_slot(task, place, replace(task.slots[place], outcome=None))
     if task.standby is not None and task.standby.is_bound:
-        failing.replace_slot(market, task_id, task, slot_place)
+        failing.replace_slot(market, task_id, task, place)
     else:
         failing.auction_again(market, task_id, task)
 
 
-def _terms(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, judge_fee: int) -> CaseTerms:
+def _terms(market: TrainingStorage, task_id: bytes, task: Task, place: int, judge_fee: int) -> CaseTerms:
     """Return the terms of a case with one right answer, the input's own root, if the input is available."""
-    slot, escrow_hold = task.slots[slot_place], Hold(TASK_ESCROW, slot_case(task_id, slot_place))
-    other_slots: list[Slot] = [other_slot for other_slot in task.slots if other_slot.provider != slot.provider]
+    slot, hold = task.slots[place], Hold(TASK_ESCROW, slot_case(task_id, place))
+    others: list[Slot] = [other for other in task.slots if other.provider != slot.provider]
     standby_account = [task.standby.provider] if task.standby is not None else []
-    escrow_left = market.lock.locked(task.customer, escrow_hold) - money.standby_max(task.rules, task.terms.price_max)
-    held_collateral = market.lock.locked(slot.provider, purses.slot_hold(task_id, task, slot))
+    escrow_left = market.lock.locked(task.customer, hold) - money.standby_max(task.rules, task.terms.price_max)
+    held = market.lock.locked(slot.provider, purses.slot_hold(task_id, task, slot))
     return CaseTerms(
         customer=task.customer,
         price=covered(task.terms.price_max, slot.collateral),
@@ -78,6 +76,6 @@ def _terms(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int,
         pot_max=money.pot_max(task.rules, slot.price),
         sealed_at=task.order.sealed_at,
         run_blocks=0,
-        excluded=tuple(dict.fromkeys((*standby_account, *(other_slot.provider for other_slot in other_slots)))),
-        claims=(PartyClaim(slot.provider, ClaimKind.DECLINED, None, held_collateral),),
+        excluded=tuple(dict.fromkeys((*standby_account, *(other.provider for other in others)))),
+        claims=(PartyClaim(slot.provider, ClaimKind.DECLINED, None, held),),
     )

@@ -75,7 +75,7 @@ def accept(market: TrainingStorage, task_id: bytes, customer: bytes) -> None:
     market.put(task_id, replace(task, accepted=Acceptance.ACCEPTED, deadline=market.height))
 
 
-def dispute(market: TrainingStorage, task_id: bytes, customer: bytes, named_segment: int | None) -> None:
+def dispute(market: TrainingStorage, task_id: bytes, customer: bytes, named: int | None) -> None:
     """Dispute the result, with a bond for each slot that pays the judges if the result is right.
 
     Judges look at a named segment in addition to the drawn parts. So a customer that knows the wrong segment does not
@@ -85,33 +85,33 @@ def dispute(market: TrainingStorage, task_id: bytes, customer: bytes, named_segm
     market.ensure_in(task, TaskState.SUBMITTED)
     ensure(task.accepted is None and market.height <= task.finished_at + task.windows.dispute, WrongTaskState)
     if is_replicated(task.order):
-        replicating.dispute(market, task_id, task, named_segment)
+        replicating.dispute(market, task_id, task, named)
         return
-    ensure(named_segment is None or named_segment in own_segments(task), NoSuchSegment)
-    for slot_place, slot in enumerate(task.slots):
+    ensure(named is None or named in own_segments(task), NoSuchSegment)
+    for place, slot in enumerate(task.slots):
         bond_grains = money.dispute_bond(task.rules, task.terms.price_max, slot.price)
-        market.lock.lock(customer, Hold(TASK_DISPUTE, slot_case(task_id, slot_place)), bond_grains)
-    _have_judged(market, task_id, replace(task, named=named_segment), JudgedFor.DISPUTE)
+        market.lock.lock(customer, Hold(TASK_DISPUTE, slot_case(task_id, place)), bond_grains)
+    _have_judged(market, task_id, replace(task, named=named), JudgedFor.DISPUTE)
 
 
 def show(
     market: TrainingStorage,
     task_id: bytes,
-    slot_place: int,
-    signing_account: bytes,
+    place: int,
+    account: bytes,
     stretches: tuple[ShownStretch, ...],
 ) -> None:
     """Show the states before and after the drawn stretches of a slot's trace."""
-    task, slot = market.worked(task_id, slot_place, signing_account)
+    task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.SHOWING)
     ensure(not slot.is_shown, DoneAlready)
-    stated_result = known(slot.result, WrongTaskState)
+    result = known(slot.result, WrongTaskState)
     ensure(task.drawn is not None, WrongTaskState)
-    wanted_stretches = judged_stretches(task_id, task, slot_place)
-    ensure(is_shown(stated_result.root, task.order.segments, wanted_stretches, stretches), NotShown)
-    market.emit(StatesShown(task_id, slot_place))
-    task = with_slot(task, slot_place, replace(slot, is_shown=True))
-    is_last = all(other_slot.is_shown for other_slot in task.slots)
+    wanted = judged_stretches(task_id, task, place)
+    ensure(is_shown(result.root, task.order.segments, wanted, stretches), NotShown)
+    market.emit(StatesShown(task_id, place))
+    task = with_slot(task, place, replace(slot, is_shown=True))
+    is_last = all(other.is_shown for other in task.slots)
     # The next block's hook opens the cases.
     market.put(task_id, replace(task, deadline=market.height) if is_last else task)
 
@@ -136,14 +136,14 @@ def judge_challenge(market: TrainingStorage, task_id: bytes, task: Task) -> None
 def take_chance(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Decide about an audit by the beacon's four values, which are final. Without one, a payment may follow."""
     first_height = _chance_from(task)
-    beacon_values = [market.beacon.value_at(first_height + audit_delay) for audit_delay in AUDIT_DELAYS]
-    known_values = [beacon_value for beacon_value in beacon_values if beacon_value is not None]
+    values = [market.beacon.value_at(first_height + delay) for delay in AUDIT_DELAYS]
+    known = [beacon for beacon in values if beacon is not None]
     # Finality halted for longer than the beacon remembers.
-    if len(known_values) < len(beacon_values):
+    if len(known) < len(values):
         market.put(task_id, replace(task, beacon_at=market.height))
         _await_chance(market, task_id, market.height)
         return
-    is_audit_drawn = is_audited(known_values, task_id, task.rules.audit_rate_ppm)
+    is_audit_drawn = is_audited(known, task_id, task.rules.audit_rate_ppm)
     if task.challenge is not None:
         market.put(task_id, replace(task, is_checked=True, is_due=is_audit_drawn))
     elif is_audit_drawn:
@@ -171,31 +171,31 @@ def end_of_acceptance(market: TrainingStorage, task_id: bytes, task: Task) -> No
 
 def draw_segments(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Draw the states to show, by the final beacon."""
-    draw_seed = market.beacon.value_at(task.beacon_at)
-    if draw_seed is None:
+    seed = market.beacon.value_at(task.beacon_at)
+    if seed is None:
         _await_draw(market, task_id, task)
         return
     last_block = market.height + task.windows.show
-    market.put(task_id, replace(task, drawn=draw_seed, deadline=last_block))
+    market.put(task_id, replace(task, drawn=seed, deadline=last_block))
     market.emit(SegmentsDrawn(task_id, _cause_of(task), last_block))
 
 
 def end_of_showing(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """End the window of showing: providers that have not shown the drawn states count as liars. Judge the others."""
-    for slot_place, slot in enumerate(task.slots):
+    for place, slot in enumerate(task.slots):
         if not slot.is_shown:
-            purses.settle(market, task_id, task, slot_place, TaskOutcome.LIED)
-            task = with_slot(task, slot_place, replace(slot, outcome=TaskOutcome.LIED))
+            purses.settle(market, task_id, task, place, TaskOutcome.LIED)
+            task = with_slot(task, place, replace(slot, outcome=TaskOutcome.LIED))
     _open_cases(market, task_id, task)
 
 
 def conclude(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Settle every slot by its outcome, and end the task."""
     outcomes = [slot.outcome or _unrefuted_outcome(task, slot) for slot in task.slots]
-    for slot_place, (slot, outcome) in enumerate(zip(task.slots, outcomes, strict=True)):
+    for place, (slot, outcome) in enumerate(zip(task.slots, outcomes, strict=True)):
         # A lie was settled when it was found.
         if slot.outcome is not TaskOutcome.LIED:
-            purses.settle(market, task_id, task, slot_place, outcome)
+            purses.settle(market, task_id, task, place, outcome)
     ending.free_slots(market, task_id, task)
     settled_slots = tuple(replace(slot, outcome=outcome) for slot, outcome in zip(task.slots, outcomes, strict=True))
     ending.end(market, task_id, replace(task, slots=settled_slots), outcomes[0])
@@ -204,45 +204,45 @@ def conclude(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 # -------------------------------------------------------------------------------------- the interface to the courts
 
 
-def charge_party(market: TrainingStorage, case_id: bytes, party_account: bytes, paid_shares: Sequence[Share]) -> None:
+def charge_party(market: TrainingStorage, case_id: bytes, party: bytes, shares: Sequence[Share]) -> None:
     """Pay the shares out of the collateral of the case's slot."""
-    task_id, task, slot_place = _slot_of_case(market, case_id)
-    slot = task.slots[slot_place]
-    assert slot.provider == party_account, "a slot's case has one party, its provider"
-    market.lock.pay_out(party_account, purses.slot_hold(task_id, task, slot), paid_shares)
+    task_id, task, place = _slot_of_case(market, case_id)
+    slot = task.slots[place]
+    assert slot.provider == party, "a slot's case has one party, its provider"
+    market.lock.pay_out(party, purses.slot_hold(task_id, task, slot), shares)
 
 
-def charge_customer(market: TrainingStorage, case_id: bytes, paid_shares: Sequence[Share]) -> None:
+def charge_customer(market: TrainingStorage, case_id: bytes, shares: Sequence[Share]) -> None:
     """Pay the shares out of the customer's dispute bond, and the rest out of the escrow."""
     task_id, task, _ = _slot_of_case(market, case_id)
     # The challenger pays the judges of its fraud proof.
     if task.challenge is not None:
-        market.lock.pay_out(task.challenge.challenger, Hold(TASK_CHALLENGE, task_id), paid_shares)
+        market.lock.pay_out(task.challenge.challenger, Hold(TASK_CHALLENGE, task_id), shares)
         return
-    bond_hold = Hold(TASK_DISPUTE, case_id)
-    bond_left, from_bond, from_escrow = market.lock.locked(task.customer, bond_hold), [], []
-    for paid_share in paid_shares:
-        part_from_bond = min(paid_share.amount, bond_left)
+    hold = Hold(TASK_DISPUTE, case_id)
+    bond_left, from_bond, from_escrow = market.lock.locked(task.customer, hold), [], []
+    for share in shares:
+        part_from_bond = min(share.amount, bond_left)
         bond_left -= part_from_bond
-        from_bond.append(replace(paid_share, amount=part_from_bond))
-        from_escrow.append(replace(paid_share, amount=paid_share.amount - part_from_bond))
-    market.lock.pay_out(task.customer, bond_hold, from_bond)
+        from_bond.append(replace(share, amount=part_from_bond))
+        from_escrow.append(replace(share, amount=share.amount - part_from_bond))
+    market.lock.pay_out(task.customer, hold, from_bond)
     market.lock.pay_out(task.customer, Hold(TASK_ESCROW, case_id), from_escrow)
 
 
-def carry_out(market: TrainingStorage, case_id: bytes, case_ruling: CaseRuling) -> None:
+def carry_out(market: TrainingStorage, case_id: bytes, ruling: CaseRuling) -> None:
     """Carry out a slot's ruling, after its payments. After the last case, the task ends in the next block."""
-    task_id, task, slot_place = _slot_of_case(market, case_id)
-    slot = task.slots[slot_place]
-    slot_outcome = _outcome_of_ruling(task, case_ruling)
-    if slot_outcome is TaskOutcome.LIED:
-        purses.note_lie(market, task_id, task, slot_place)
+    task_id, task, place = _slot_of_case(market, case_id)
+    slot = task.slots[place]
+    outcome = _outcome_of_ruling(task, ruling)
+    if outcome is TaskOutcome.LIED:
+        purses.note_lie(market, task_id, task, place)
     if task.challenge is not None:
-        _settle_challenge(market, task_id, task, task.challenge, case_ruling)
-    for expelled_account in case_ruling.expelled:
-        market.devices.expel(expelled_account, case_ruling.expelled_until)
+        _settle_challenge(market, task_id, task, task.challenge, ruling)
+    for expelled_account in ruling.expelled:
+        market.devices.expel(expelled_account, ruling.expelled_until)
     del market.task_of_case[case_id]
-    task = replace(with_slot(task, slot_place, replace(slot, outcome=slot_outcome)), cases=task.cases - 1)
+    task = replace(with_slot(task, place, replace(slot, outcome=outcome)), cases=task.cases - 1)
     market.put(task_id, task if task.cases else replace(task, deadline=market.height))
 
 
@@ -262,34 +262,34 @@ def end_of_case(market: TrainingStorage, task_id: bytes, task: Task) -> None:
         market.put(task_id, replace(task, deadline=market.height + task.windows.accept))
         return
     # All slots of a gang have stated this one root, so a lie in it is a lie of each of them.
-    for slot_place, slot in enumerate(task.slots):
+    for place, slot in enumerate(task.slots):
         if slot.outcome is None:
             if challenged.outcome is TaskOutcome.LIED:
-                purses.settle(market, task_id, task, slot_place, TaskOutcome.LIED)
-            task = with_slot(task, slot_place, replace(slot, outcome=challenged.outcome))
+                purses.settle(market, task_id, task, place, TaskOutcome.LIED)
+            task = with_slot(task, place, replace(slot, outcome=challenged.outcome))
     conclude(market, task_id, task)
 
 
 def _settle_challenge(
-    market: TrainingStorage, task_id: bytes, task: Task, challenge: Challenge, case_ruling: CaseRuling
+    market: TrainingStorage, task_id: bytes, task: Task, challenge: Challenge, ruling: CaseRuling
 ) -> None:
     """Pay the challenger, burn its bond, or return the bond if there was no decision."""
     slot = task.slots[challenge.place]
-    if any(party_fault is PartyFault.LIED for _, party_fault in case_ruling.faults):
-        collateral_hold = purses.slot_hold(task_id, task, slot)
-        reward_grains = min(challenge.reward, market.lock.locked(slot.provider, collateral_hold))
-        market.lock.pay_out(slot.provider, collateral_hold, (Share(challenge.challenger, reward_grains),))
+    if any(fault is PartyFault.LIED for _, fault in ruling.faults):
+        hold = purses.slot_hold(task_id, task, slot)
+        reward_grains = min(challenge.reward, market.lock.locked(slot.provider, hold))
+        market.lock.pay_out(slot.provider, hold, (Share(challenge.challenger, reward_grains),))
         market.emit(FraudProven(task_id, challenge.place, challenge.challenger, reward_grains))
-    elif isinstance(case_ruling.verdict, Answered):
+    elif isinstance(ruling.verdict, Answered):
         burn_bond(market, task_id, challenge)
     return_bond(market, task_id, challenge.challenger)
 
 
-def _outcome_of_ruling(task: Task, case_ruling: CaseRuling) -> TaskOutcome | None:
+def _outcome_of_ruling(task: Task, ruling: CaseRuling) -> TaskOutcome | None:
     """Return the outcome of a slot after a ruling, or None if it is paid as without a case."""
-    if any(party_fault is PartyFault.LIED for _, party_fault in case_ruling.faults):
+    if any(fault is PartyFault.LIED for _, fault in ruling.faults):
         return TaskOutcome.LIED
-    if isinstance(case_ruling.verdict, Unanswerable):
+    if isinstance(ruling.verdict, Unanswerable):
         return TaskOutcome.INPUT_MISSING
     if task.judged_for is JudgedFor.INPUT:
         # It does not work on. The courts have already charged a false report.
@@ -297,7 +297,7 @@ def _outcome_of_ruling(task: Task, case_ruling: CaseRuling) -> TaskOutcome | Non
     if task.judged_for is not JudgedFor.DISPUTE:
         return None
     # A disputing customer must give the judges something to look at, or it could hide its input and not pay.
-    is_right = isinstance(case_ruling.verdict, Answered) or case_ruling.outcome is CaseOutcome.UNHEARD
+    is_right = isinstance(ruling.verdict, Answered) or ruling.outcome is CaseOutcome.UNHEARD
     return TaskOutcome.DISPUTED_FALSELY if is_right else TaskOutcome.UNDECIDED
 
 
@@ -334,41 +334,41 @@ def _await_chance(market: TrainingStorage, task_id: bytes, first_height: int) ->
 
 def _open_cases(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Open a case for each slot without an outcome, or for the slot of a fraud proof."""
-    judged_places = [slot_place for slot_place, slot in enumerate(task.slots) if slot.outcome is None]
+    judged_places = [place for place, slot in enumerate(task.slots) if slot.outcome is None]
     if task.challenge is not None:
         judged_places = [task.challenge.place]
     if not judged_places:
         conclude(market, task_id, task)
         return
     market.put(task_id, replace(task, state=TaskState.JUDGED, deadline=0, cases=len(judged_places)))
-    for slot_place in judged_places:
-        case_id, slot = slot_case(task_id, slot_place), task.slots[slot_place]
+    for place in judged_places:
+        case_id, slot = slot_case(task_id, place), task.slots[place]
         promised = PromisedNumbers(fee_of_case(task, slot), task.rules.audit_rate_ppm)
         assert slot.result is not None, "a judged slot has a result"
         # The courts know a case by its id alone.
         market.task_of_case[case_id] = task_id
-        terms = _case_terms(market, task_id, task, slot_place, promised.fee)
+        terms = _case_terms(market, task_id, task, place, promised.fee)
         market.courts.confirm(market.index, case_id, terms, promised, slot.result.root)
     market.emit(TaskJudged(task_id, _cause_of(task)))
 
 
-def _case_terms(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, judge_fee: int) -> CaseTerms:
-    slot, case_id = task.slots[slot_place], slot_case(task_id, slot_place)
+def _case_terms(market: TrainingStorage, task_id: bytes, task: Task, place: int, judge_fee: int) -> CaseTerms:
+    slot, case_id = task.slots[place], slot_case(task_id, place)
     assert slot.result is not None
-    held_collateral = market.lock.locked(slot.provider, purses.slot_hold(task_id, task, slot))
+    held = market.lock.locked(slot.provider, purses.slot_hold(task_id, task, slot))
     customer_price = min(FIRST_JUDGES * judge_fee, market.lock.locked(task.customer, Hold(TASK_ESCROW, case_id)))
     spare_grains = market.lock.locked(task.customer, Hold(TASK_DISPUTE, case_id))
     pot_grains = money.pot_max(task.rules, slot.price)
     # The challenger or the liar pays these judges. Otherwise a challenger could accuse itself to let the pot pay its
     # own judges.
     if task.challenge is not None:
-        held_collateral, customer_price, spare_grains, pot_grains = (
-            held_collateral - task.challenge.reward,
+        held, customer_price, spare_grains, pot_grains = (
+            held - task.challenge.reward,
             0,
             task.challenge.bond,
             0,
         )
-    other_providers = [other_slot.provider for other_slot in task.slots if other_slot.provider != slot.provider]
+    other_providers = [other.provider for other in task.slots if other.provider != slot.provider]
     challenger = [task.challenge.challenger] if task.challenge is not None else []
     return CaseTerms(
         customer=task.customer,
@@ -381,7 +381,7 @@ def _case_terms(market: TrainingStorage, task_id: bytes, task: Task, slot_place:
         sealed_at=task.order.sealed_at,
         run_blocks=task.order.run_blocks,
         excluded=tuple(dict.fromkeys((*challenger, *other_providers)))[:EXCLUDED_MAX],
-        claims=(PartyClaim(slot.provider, ClaimKind.ANSWERED, slot.result.root, held_collateral),),
+        claims=(PartyClaim(slot.provider, ClaimKind.ANSWERED, slot.result.root, held),),
     )
 
 
@@ -396,5 +396,5 @@ def _slot_of_case(market: TrainingStorage, case_id: bytes) -> tuple[bytes, Task,
     assert task_id is not None, "an open case has a task"
     task = market.tasks[task_id]
     assert task is not None, "a task's record outlives its cases"
-    slot_place = next(slot_place for slot_place in range(len(task.slots)) if slot_case(task_id, slot_place) == case_id)
-    return task_id, task, slot_place
+    place = next(place for place in range(len(task.slots)) if slot_case(task_id, place) == case_id)
+    return task_id, task, place

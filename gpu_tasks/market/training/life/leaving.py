@@ -100,7 +100,7 @@ def amend(market: TrainingStorage, task_id: bytes, customer: bytes, amendment: R
     market.emit(TaskAmended(task_id, task.terms.price_max, amendment.blocks))
 
 
-def close(market: TrainingStorage, task_id: bytes, signing_account: bytes, agreed_pay: int, agreed_back: int) -> None:
+def close(market: TrainingStorage, task_id: bytes, account: bytes, agreed_pay: int, agreed_back: int) -> None:
     """Offer a different end as the customer, or sign the offered one as a slot's stash.
 
     The last signature ends the task.
@@ -108,17 +108,17 @@ def close(market: TrainingStorage, task_id: bytes, signing_account: bytes, agree
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
     ensure(task.accepted is None and not is_replicated(task.order), WrongTaskState)
-    if signing_account == task.customer:
+    if account == task.customer:
         ensure(agreed_pay <= min(purses.unpaid(task, slot) for slot in task.slots), UnsoundAmendment)
         ensure(agreed_back <= min(slot.collateral for slot in task.slots), UnsoundAmendment)
         market.put(task_id, replace(task, close=CloseOffer(agreed_pay, agreed_back)))
         market.emit(CloseOffered(task_id, agreed_pay, agreed_back))
         return
-    signer_places = [slot_place for slot_place, slot in enumerate(task.slots) if slot.provider == signing_account]
-    ensure(bool(signer_places), NotSlotOwner)
+    places = [place for place, slot in enumerate(task.slots) if slot.provider == account]
+    ensure(bool(places), NotSlotOwner)
     close_offer = known(task.close, NoCloseOffer)
     ensure((close_offer.pay, close_offer.back) == (agreed_pay, agreed_back), NoCloseOffer)
-    signer_bits = sum(1 << slot_place for slot_place in signer_places)
+    signer_bits = sum(1 << place for place in places)
     ensure(close_offer.signed & signer_bits == 0, DoneAlready)
     close_offer = replace(close_offer, signed=close_offer.signed | signer_bits)
     if close_offer.signed == (1 << len(task.slots)) - 1:
@@ -139,18 +139,18 @@ def _settle_all_slots(
 ) -> None:
     """End every slot with the same outcome, and the task."""
     if not task.slots:
-        for slot_place in range(task.terms.slots):
-            purses.burn_for_cancelling(market, task_id, task, slot_place)
-    for slot_place, slot in enumerate(task.slots):
+        for place in range(task.terms.slots):
+            purses.burn_for_cancelling(market, task_id, task, place)
+    for place, slot in enumerate(task.slots):
         # A replica that failed earlier was settled then.
         if slot.outcome is not None:
             continue
         purses.settle(
-            market, task_id, task, slot_place, outcome, agreed_pay=agreed_pay, agreed_back=agreed_back, due=due_blocks
+            market, task_id, task, place, outcome, agreed_pay=agreed_pay, agreed_back=agreed_back, due=due_blocks
         )
         # It took over and has not started, so its pay for standing by is still due.
         if slot.was_standby:
-            purses.pay_standby(market, task_id, task, slot_place, slot.provider, slot.price)
+            purses.pay_standby(market, task_id, task, place, slot.provider, slot.price)
     task = ending.release_standby(market, task_id, task)
     ending.free_slots(market, task_id, task)
     ending.end(market, task_id, task, outcome)

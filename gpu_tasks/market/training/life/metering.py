@@ -20,10 +20,10 @@ PLACE = 0
 """The only place: time is bought from one device."""
 
 
-def ensure_interval_over(task: Task, block_height: int) -> None:
+def ensure_interval_over(task: Task, height: int) -> None:
     """Raise NotDueYet while the interval to be paid still runs."""
     # Or a provider would be paid for all of its time in the first blocks, and leave.
-    ensure(block_height >= interval_end(task), NotDueYet)
+    ensure(height >= interval_end(task), NotDueYet)
 
 
 def pay_interval(market: TrainingStorage, task_id: bytes, task: Task, milestone: Milestone) -> None:
@@ -39,9 +39,9 @@ def pay_interval(market: TrainingStorage, task_id: bytes, task: Task, milestone:
     market.put(task_id, replace(task, deadline=interval_end(task) + task.windows.grace))
 
 
-def ensure_may_end(task: Task, block_height: int) -> None:
+def ensure_may_end(task: Task, height: int) -> None:
     """Raise NotDueYet for a lease whose time is not up: the customer has bought it, even after its program ends."""
-    is_time_up = block_height >= task.started_at + task.slots[PLACE].promised
+    is_time_up = height >= task.started_at + task.slots[PLACE].promised
     ensure(is_time_up or task.order.checked_by is not CheckedBy.LEASED, NotDueYet)
 
 
@@ -55,9 +55,9 @@ def end_time(market: TrainingStorage, task_id: bytes, task: Task, final_result: 
     ending.end(market, task_id, task, TaskOutcome.TIME_OVER)
 
 
-def leave(market: TrainingStorage, task_id: bytes, signing_account: bytes) -> None:
+def leave(market: TrainingStorage, task_id: bytes, account: bytes) -> None:
     """Leave as the provider: lose the unpaid rest and a part of the collateral. Others may take over the rest."""
-    task, _ = market.worked(task_id, PLACE, signing_account)
+    task, _ = market.worked(task_id, PLACE, account)
     ensure(is_by_time(task.order), WrongTaskState)
     market.ensure_in(task, TaskState.RUNNING)
     purses.settle(market, task_id, task, PLACE, TaskOutcome.LEFT)

@@ -53,7 +53,7 @@ from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure
 
 
-def volunteer(market: TrainingStorage, task_id: bytes, signing_account: bytes, device_id: bytes) -> None:
+def volunteer(market: TrainingStorage, task_id: bytes, account: bytes, device_id: bytes) -> None:
     """Offer a device as a replica, at the price of the award, with its collateral locked. Nothing else draws it.
 
     When the draw is full, the offer with the least bond yields to a larger one.
@@ -62,38 +62,34 @@ def volunteer(market: TrainingStorage, task_id: bytes, signing_account: bytes, d
     market.ensure_in(task, TaskState.VOLUNTEERING)
     # Without a deadline, the beacon that draws may already be known.
     ensure(task.deadline > 0, WrongTaskState)
-    provider, draw_key = market.devices.operator(signing_account), _draw_key(task_id, task)
-    device_record = market.devices.owned(device_id, provider)
-    ensure(market.bids[draw_key, device_id] is None, DeviceHasBid)
-    ensure(is_eligible(market, task, device_id, device_record), NotEligible)
+    provider, draw = market.devices.operator(account), _draw_key(task_id, task)
+    record = market.devices.owned(device_id, provider)
+    ensure(market.bids[draw, device_id] is None, DeviceHasBid)
+    ensure(is_eligible(market, task, device_id, record), NotEligible)
     # An owner with two places would be closer to a majority of its own.
     ensure(all(slot.provider != provider for slot in task.slots), NotEligible)
     if task.volunteers >= BIDS_MAX:
-        task = _with_room(market, task_id, task, draw_key, device_record.bond)
+        task = _with_room(market, task_id, task, draw, record.bond)
     first_slot, collateral = task.slots[0], task.terms.collateral_min
-    collateral_hold = purses.collateral_hold(task_id, task, device_id, task.draws)
-    market.lock.lock(provider, collateral_hold, collateral)
+    hold = purses.collateral_hold(task_id, task, device_id, task.draws)
+    market.lock.lock(provider, hold, collateral)
     market.devices.assign(device_id, task_id)
     past_record = record_at(market.provider_records[provider], market.stake.current_era.get())
-    opened_offer = Bid(
-        provider, device_id, device_record.kind, first_slot.price, first_slot.promised, collateral, past_record
-    )
+    opened_offer = Bid(provider, device_id, record.kind, first_slot.price, first_slot.promised, collateral, past_record)
     # Stored as a bid of the draw's number, so the code of bids holds, clears and drops it.
-    market.bids[draw_key, device_id] = TaskBid(
-        provider, device_record.kind, bytes(32), device_record.bond, opened_offer
-    )
-    market.held_bids[draw_key, device_id] = True
+    market.bids[draw, device_id] = TaskBid(provider, record.kind, bytes(32), record.bond, opened_offer)
+    market.held_bids[draw, device_id] = True
     market.put(task_id, replace(task, volunteers=task.volunteers + 1))
     market.emit(Volunteered(task_id, provider, device_id))
 
 
-def bind(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, commitment: bytes) -> None:
+def bind(market: TrainingStorage, task_id: bytes, task: Task, place: int, commitment: bytes) -> None:
     """Commit to a result (`replicas.replica_commitment`). When all working replicas have, they open their results."""
-    slot = task.slots[slot_place]
+    slot = task.slots[place]
     blocks_taken = taken_by(task, slot, market.height)
     slot = replace(slot, reported=task.milestones, finished_at=market.height, taken=blocks_taken, commitment=commitment)
-    task = with_slot(task, slot_place, slot)
-    market.emit(ResultBound(task_id, slot_place, commitment))
+    task = with_slot(task, place, slot)
+    market.emit(ResultBound(task_id, place, commitment))
     # Nobody opens before: the last replica could copy what the first one has found.
     if all(working_slot.commitment is not None for working_slot in _working_slots(task)):
         task = _to_opening(market, task)
@@ -101,30 +97,30 @@ def bind(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, c
 
 
 def open_result(
-    market: TrainingStorage, task_id: bytes, slot_place: int, signing_account: bytes, result: TaskResult, salt: bytes
+    market: TrainingStorage, task_id: bytes, place: int, account: bytes, result: TaskResult, salt: bytes
 ) -> None:
     """Open a committed result. The hook of the block after the last opening compares them."""
-    task, slot = market.worked(task_id, slot_place, signing_account)
+    task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.OPENING)
-    ensure(slot_place in panel(task) and slot.commitment is not None and slot.result is None, WrongTaskState)
+    ensure(place in panel(task) and slot.commitment is not None and slot.result is None, WrongTaskState)
     genesis_hash = market.system.block_hash[0]
-    commitment = replicas.replica_commitment(genesis_hash, task_id, slot_place, slot.provider, result, salt)
+    commitment = replicas.replica_commitment(genesis_hash, task_id, place, slot.provider, result, salt)
     ensure(slot.commitment == commitment, WrongResultOpening)
-    task = with_slot(task, slot_place, replace(slot, result=result))
-    market.emit(ResultStated(task_id, slot_place, result))
+    task = with_slot(task, place, replace(slot, result=result))
+    market.emit(ResultStated(task_id, place, result))
     is_last = all(working_slot.result is not None for working_slot in _working_slots(task))
     market.put(task_id, replace(task, deadline=market.height) if is_last else task)
 
 
-def dispute(market: TrainingStorage, task_id: bytes, task: Task, named_segment: int | None) -> None:
+def dispute(market: TrainingStorage, task_id: bytes, task: Task, named: int | None) -> None:
     """Seek a jury: replicas that get the disputed replicas' price, which is locked now.
 
     Replicas are not audited, so no premium is due.
     """
-    ensure(named_segment is None, NoSuchSegment)
+    ensure(named is None, NoSuchSegment)
     jury_from = len(task.slots)
-    for slot_place in range(jury_from, jury_from + JURORS):
-        market.lock.lock(task.customer, Hold(TASK_ESCROW, slot_case(task_id, slot_place)), task.slots[0].price)
+    for place in range(jury_from, jury_from + JURORS):
+        market.lock.lock(task.customer, Hold(TASK_ESCROW, slot_case(task_id, place)), task.slots[0].price)
     seek(market, task_id, replace(task, jury_from=jury_from))
 
 
@@ -151,23 +147,23 @@ def end_of_offers(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 def draw(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Draw the other places by the final beacon, and release the devices that were not drawn."""
-    beacon_value = market.beacon.value_at(task.beacon_at)
+    beacon = market.beacon.value_at(task.beacon_at)
     # Finality halted for longer than the beacon remembers.
-    if beacon_value is None:
+    if beacon is None:
         market.await_beacon(task_id, task)
         return
     draw_key = _draw_key(task_id, task)
-    draw_seed = tie_seed(draw_key, beacon_value)
-    market.awards[draw_key] = Award(task.terms, draw_seed)
+    seed = tie_seed(draw_key, beacon)
+    market.awards[draw_key] = Award(task.terms, seed)
     offers = {
         device_id: opened_offer for device_id, opened_offer in market.bids.under(draw_key) if opened_offer is not None
     }
-    drawn_devices = replicas.drawn(offers, draw_seed, _missing_places(task))
-    if len(drawn_devices) < _missing_places(task):
+    drawn = replicas.drawn(offers, seed, _missing_places(task))
+    if len(drawn) < _missing_places(task):
         _end_undermanned(market, task_id, task)
         return
     last_block = market.height + task.windows.start
-    for device_id in drawn_devices:
+    for device_id in drawn:
         opened_offer = offers[device_id].opened
         assert opened_offer is not None, "a replica's bid is open"
         slot = Slot(
@@ -224,14 +220,14 @@ def compare(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     task = _settle_dropouts(market, task_id, task, TaskOutcome.DIED, [slot.result is not None for slot in task.slots])
     agreement = replicas.finding_of_panel(task)
     agreed_finding, vote_count = agreement if agreement is not None else (None, 0)
-    agreed_root = None if agreed_finding is None else agreed_finding[0]
-    market.emit(ReplicasCompared(task_id, task.jury_from, len(panel(task)), vote_count, agreed_root))
+    agreed = None if agreed_finding is None else agreed_finding[0]
+    market.emit(ReplicasCompared(task_id, task.jury_from, len(panel(task)), vote_count, agreed))
     # A third of the bonds is the majority of three in 56 of 100 draws, so only a jury convicts (ADR 21).
     is_convicting = vote_count >= len(panel(task)) - replicas.CONVICTING_SPARE and task.jury_from > 0
-    for slot_place, slot_finding in replicas.findings_of(task, range(len(task.slots))).items():
-        is_first = slot_place < task.jury_from
-        slot_outcome = _replica_outcome(agreed_finding, slot_finding, is_convicting=is_convicting and is_first)
-        task = with_slot(task, slot_place, replace(task.slots[slot_place], outcome=slot_outcome))
+    for place, finding in replicas.findings_of(task, range(len(task.slots))).items():
+        is_first = place < task.jury_from
+        outcome = _replica_outcome(agreed_finding, finding, is_convicting=is_convicting and is_first)
+        task = with_slot(task, place, replace(task.slots[place], outcome=outcome))
     # Without a majority there is nothing to accept, and the customer may dispute only once.
     if agreed_finding is None or task.jury_from:
         conclude(market, task_id, task)
@@ -242,17 +238,15 @@ def compare(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 def conclude(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Settle all remaining replicas, and end the task with the outcome of the paid ones."""
-    for slot_place, slot in enumerate(task.slots):
+    for place, slot in enumerate(task.slots):
         if slot.outcome not in _SETTLED:
             is_late = slot.taken > slot.promised
             final_outcome = slot.outcome or (TaskOutcome.LATE if is_late else TaskOutcome.ON_TIME)
-            purses.settle(market, task_id, task, slot_place, final_outcome)
-            task = with_slot(task, slot_place, replace(slot, outcome=final_outcome))
+            purses.settle(market, task_id, task, place, final_outcome)
+            task = with_slot(task, place, replace(slot, outcome=final_outcome))
     ending.free_slots(market, task_id, task)
     outcomes = [slot.outcome for slot in task.slots]
-    paid_outcomes = [
-        slot_outcome for slot_outcome in outcomes if slot_outcome in (TaskOutcome.ON_TIME, TaskOutcome.LATE)
-    ]
+    paid_outcomes = [outcome for outcome in outcomes if outcome in (TaskOutcome.ON_TIME, TaskOutcome.LATE)]
     ending.end(market, task_id, task, paid_outcomes[0] if paid_outcomes else TaskOutcome.UNDECIDED)
 
 
@@ -260,12 +254,12 @@ _SETTLED = (TaskOutcome.NOT_STARTED, TaskOutcome.DIED)
 
 
 def _replica_outcome(
-    agreed_finding: replicas.ReplicaFinding | None, slot_finding: replicas.ReplicaFinding, *, is_convicting: bool
+    agreed_finding: replicas.ReplicaFinding | None, finding: replicas.ReplicaFinding, *, is_convicting: bool
 ) -> TaskOutcome | None:
     """Return the outcome of a replica with an opened result, or None if it is paid."""
     if agreed_finding is None:
         return TaskOutcome.UNDECIDED
-    if slot_finding == agreed_finding:
+    if finding == agreed_finding:
         return None
     return TaskOutcome.LIED if is_convicting else TaskOutcome.OUTVOTED
 
@@ -274,10 +268,10 @@ def _settle_dropouts(
     market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome, has_done_duty: list[bool]
 ) -> Task:
     """Settle working replicas that missed their duty with `outcome`, and return the task."""
-    for slot_place in panel(task):
-        if not has_done_duty[slot_place] and task.slots[slot_place].outcome is None:
-            purses.settle(market, task_id, task, slot_place, outcome)
-            task = with_slot(task, slot_place, replace(task.slots[slot_place], outcome=outcome))
+    for place in panel(task):
+        if not has_done_duty[place] and task.slots[place].outcome is None:
+            purses.settle(market, task_id, task, place, outcome)
+            task = with_slot(task, place, replace(task.slots[place], outcome=outcome))
     return task
 
 
@@ -287,32 +281,32 @@ def _end_undermanned(market: TrainingStorage, task_id: bytes, task: Task) -> Non
     if task.jury_from:
         conclude(market, task_id, _with_undecided_jurors(task))
         return
-    for slot_place, slot in enumerate(task.slots):
+    for place, slot in enumerate(task.slots):
         # These providers did nothing wrong. Their work is lost without penalty.
         if slot.outcome is None:
-            purses.settle(market, task_id, task, slot_place, TaskOutcome.PARTNER_DIED)
+            purses.settle(market, task_id, task, place, TaskOutcome.PARTNER_DIED)
     ending.free_slots(market, task_id, task)
     ending.reopen(market, task_id, task)
 
 
 def _with_undecided_jurors(task: Task) -> Task:
     """Return the task with all remaining jurors undecided: neither paid nor charged."""
-    for slot_place in panel(task):
-        if task.slots[slot_place].outcome is None:
-            task = with_slot(task, slot_place, replace(task.slots[slot_place], outcome=TaskOutcome.UNDECIDED))
+    for place in panel(task):
+        if task.slots[place].outcome is None:
+            task = with_slot(task, place, replace(task.slots[place], outcome=TaskOutcome.UNDECIDED))
     return task
 
 
-def _with_room(market: TrainingStorage, task_id: bytes, task: Task, draw_key: bytes, bond_grains: int) -> Task:
+def _with_room(market: TrainingStorage, task_id: bytes, task: Task, draw: bytes, bond_grains: int) -> Task:
     """Return the task without the offer of the least bond.
 
     So a provider that fills a draw early, under many names, does not keep larger bonds out.
     """
-    bond_by_device = {device_id: offer.bond for device_id, offer in market.bids.under(draw_key) if offer is not None}
+    bond_by_device = {device_id: offer.bond for device_id, offer in market.bids.under(draw) if offer is not None}
     weakest_device = min(bond_by_device, key=lambda device_id: (bond_by_device[device_id], device_id))
     ensure(bond_by_device[weakest_device] < bond_grains, TooManyBids)
-    ending.clear_bid(market, task_id, draw_key, weakest_device)
-    del market.bids[draw_key, weakest_device]
+    ending.clear_bid(market, task_id, draw, weakest_device)
+    del market.bids[draw, weakest_device]
     return replace(task, volunteers=task.volunteers - 1)
 
 
@@ -321,7 +315,7 @@ def _to_opening(market: TrainingStorage, task: Task) -> Task:
 
 
 def _working_slots(task: Task) -> list[Slot]:
-    return [task.slots[slot_place] for slot_place in panel(task) if task.slots[slot_place].outcome is None]
+    return [task.slots[place] for place in panel(task) if task.slots[place].outcome is None]
 
 
 def _is_lost(task: Task) -> bool:

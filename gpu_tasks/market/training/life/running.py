@@ -46,38 +46,36 @@ SILENT_TIMES = 2
 """
 
 
-def start(market: TrainingStorage, task_id: bytes, slot_place: int, signing_account: bytes) -> None:
+def start(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -> None:
     """Start the work on a slot. When all have started, the promised blocks count."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.STARTING, TaskState.ASKING)
     if task.state is TaskState.ASKING:
-        task = _take_over(market, task_id, task, slot_place, signing_account)
-    _, slot = _running_slot(market, task, slot_place, signing_account)
+        task = _take_over(market, task_id, task, place, account)
+    _, slot = _running_slot(market, task, place, account)
     ensure(not slot.started_at and slot.outcome is None, DoneAlready)
     if slot.was_standby:
-        purses.pay_standby(market, task_id, task, slot_place, slot.provider, slot.price)
-    task = with_slot(task, slot_place, replace(slot, started_at=market.height, was_standby=False))
-    market.emit(SlotStarted(task_id, slot_place, slot.provider))
+        purses.pay_standby(market, task_id, task, place, slot.provider, slot.price)
+    task = with_slot(task, place, replace(slot, started_at=market.height, was_standby=False))
+    market.emit(SlotStarted(task_id, place, slot.provider))
     if is_replicated(task.order):
-        if all(task.slots[other_slot].started_at for other_slot in panel(task)):
+        if all(task.slots[other].started_at for other in panel(task)):
             replicating.run(market, task_id, task)
         else:
             market.put(task_id, task)
         return
-    if all(other_slot.started_at for other_slot in task.slots):
+    if all(other.started_at for other in task.slots):
         task = replace(task, state=TaskState.RUNNING, started_at=market.height, reported_at=market.height)
         task = replace(task, deadline=silent_until(task))
         market.emit(TaskRunning(task_id))
     market.put(task_id, task)
 
 
-def report_milestone(
-    market: TrainingStorage, task_id: bytes, slot_place: int, signing_account: bytes, milestone: Milestone
-) -> None:
+def report_milestone(market: TrainingStorage, task_id: bytes, place: int, account: bytes, milestone: Milestone) -> None:
     """State the next milestone of a slot. The last one is the result."""
-    task, slot = market.worked(task_id, slot_place, signing_account)
+    task, slot = market.worked(task_id, place, account)
     ensure_may_report(market, task, slot, milestone)
-    report(market, task_id, task, slot_place, milestone)
+    report(market, task_id, task, place, milestone)
 
 
 def ensure_may_report(market: TrainingStorage, task: Task, slot: Slot, milestone: Milestone) -> None:
@@ -90,50 +88,46 @@ def ensure_may_report(market: TrainingStorage, task: Task, slot: Slot, milestone
         metering.ensure_interval_over(task, market.height)
 
 
-def report(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, milestone: Milestone) -> None:
+def report(market: TrainingStorage, task_id: bytes, task: Task, place: int, milestone: Milestone) -> None:
     """Record a milestone that may be stated."""
-    market.emit(MilestoneReported(task_id, slot_place, milestone))
+    market.emit(MilestoneReported(task_id, place, milestone))
     if is_by_time(task.order):
         metering.pay_interval(market, task_id, task, milestone)
         return
-    slot = task.slots[slot_place]
+    slot = task.slots[place]
     blocks_taken = taken_by(task, slot, market.height)
     slot = replace(slot, reported=milestone.number - task.behind, milestone=milestone, taken=blocks_taken)
-    market.put(task_id, _is_in_step(market, task, with_slot(task, slot_place, slot)))
+    market.put(task_id, _is_in_step(market, task, with_slot(task, place, slot)))
 
 
 def confirm_checkpoint(
-    market: TrainingStorage, task_id: bytes, signing_account: bytes, milestone_number: int, state_root: bytes
+    market: TrainingStorage, task_id: bytes, account: bytes, milestone_number: int, state_root: bytes
 ) -> None:
     """Confirm, as the customer or the runner-up, that the signer holds a milestone's checkpoint. It then counts."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.RUNNING)
     standby = task.standby
-    is_standby = standby is not None and standby.provider == market.devices.operator(signing_account)
-    is_customer = signing_account == task.customer
+    is_standby = standby is not None and standby.provider == market.devices.operator(account)
+    is_customer = account == task.customer
     # A winner could otherwise count its own milestones, and vanish with their blobs.
     ensure(is_customer or is_standby, MayNotConfirm)
     # The customer may confirm a milestone that already counts by the runner-up: only then is it owed.
     ensure(milestone_number > task.behind + (task.owed if is_customer else task.done), NothingToConfirm)
     newest_milestone = known(agreed_milestone(task), NothingToConfirm)
     ensure((milestone_number, state_root) == (newest_milestone.number, newest_milestone.root), NothingToConfirm)
-    task = replace(
-        task, done=milestone_number - task.behind, checkpoint=HeldCheckpoint(newest_milestone, signing_account)
-    )
+    task = replace(task, done=milestone_number - task.behind, checkpoint=HeldCheckpoint(newest_milestone, account))
     # A winner may own the runner-up too. So its confirmation gives a place to continue from, and no claim on money.
     if is_customer:
         task = replace(task, owed=task.done)
     market.put(task_id, ending.release_standby(market, task_id, task))
-    market.emit(MilestoneCounted(task_id, milestone_number, signing_account))
+    market.emit(MilestoneCounted(task_id, milestone_number, account))
 
 
-def finish(
-    market: TrainingStorage, task_id: bytes, slot_place: int, signing_account: bytes, result: TaskResult
-) -> None:
+def finish(market: TrainingStorage, task_id: bytes, place: int, account: bytes, result: TaskResult) -> None:
     """State the result of a slot. When all have, the customer may accept or dispute, or the beacon order an audit."""
-    task, slot = market.worked(task_id, slot_place, signing_account)
+    task, slot = market.worked(task_id, place, account)
     ensure_may_finish(market, task, slot)
-    take_result(market, task_id, task, slot_place, result)
+    take_result(market, task_id, task, place, result)
 
 
 def ensure_may_finish(market: TrainingStorage, task: Task, slot: Slot) -> None:
@@ -144,22 +138,20 @@ def ensure_may_finish(market: TrainingStorage, task: Task, slot: Slot) -> None:
         metering.ensure_may_end(task, market.height)
 
 
-def take_result(
-    market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, stated_result: TaskResult
-) -> None:
+def take_result(market: TrainingStorage, task_id: bytes, task: Task, place: int, result: TaskResult) -> None:
     """Record a result that may be stated. A replica's root is its commitment, and nothing else of it counts."""
     if is_replicated(task.order):
-        replicating.bind(market, task_id, task, slot_place, stated_result.root)
+        replicating.bind(market, task_id, task, place, result.root)
         return
-    market.emit(ResultStated(task_id, slot_place, stated_result))
+    market.emit(ResultStated(task_id, place, result))
     if is_by_time(task.order):
-        metering.end_time(market, task_id, task, stated_result)
+        metering.end_time(market, task_id, task, result)
         return
-    slot = task.slots[slot_place]
+    slot = task.slots[place]
     blocks_taken = taken_by(task, slot, market.height)
-    slot = replace(slot, reported=task.milestones, finished_at=market.height, result=stated_result, taken=blocks_taken)
-    task_after = with_slot(task, slot_place, slot)
-    if any(other_slot.result is None for other_slot in task_after.slots):
+    slot = replace(slot, reported=task.milestones, finished_at=market.height, result=result, taken=blocks_taken)
+    task_after = with_slot(task, place, slot)
+    if any(other.result is None for other in task_after.slots):
         market.put(task_id, _is_in_step(market, task, task_after))
     else:
         judging.take_results(market, task_id, ending.release_standby(market, task_id, task_after))
@@ -173,10 +165,10 @@ def silent_until(task: Task) -> int:
     return task.reported_at + SILENT_TIMES * longest_share + task.windows.grace
 
 
-def _running_slot(market: TrainingStorage, task: Task, slot_place: int, signing_account: bytes) -> tuple[Task, Slot]:
-    ensure(slot_place < len(task.slots), NotSlotOwner)
-    slot = task.slots[slot_place]
-    ensure(slot.provider == market.devices.operator(signing_account), NotSlotOwner)
+def _running_slot(market: TrainingStorage, task: Task, place: int, account: bytes) -> tuple[Task, Slot]:
+    ensure(place < len(task.slots), NotSlotOwner)
+    slot = task.slots[place]
+    ensure(slot.provider == market.devices.operator(account), NotSlotOwner)
     return task, slot
 
 
@@ -194,15 +186,15 @@ def _is_in_step(market: TrainingStorage, task_before: Task, task: Task) -> Task:
     return replace(task, deadline=silent_until(task))
 
 
-def _take_over(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, signing_account: bytes) -> Task:
+def _take_over(market: TrainingStorage, task_id: bytes, task: Task, place: int, account: bytes) -> Task:
     """Give the rest of a task of one slot to the released runner-up, and lock its collateral again.
 
     Its device must be eligible to bid: the owner may have registered it again under another class.
     """
     standby = known(task.standby, NotSlotOwner)
-    ensure(slot_place == 0 and standby.provider == market.devices.operator(signing_account), NotSlotOwner)
-    device_record = known(market.devices.devices[standby.device], NotEligible)
-    ensure(bidding.is_eligible(market, task, standby.device, device_record), NotEligible)
+    ensure(place == 0 and standby.provider == market.devices.operator(account), NotSlotOwner)
+    record = known(market.devices.devices[standby.device], NotEligible)
+    ensure(bidding.is_eligible(market, task, standby.device, record), NotEligible)
     market.lock.lock(standby.provider, purses.collateral_hold(task_id, task, standby.device), standby.collateral)
     market.devices.assign(standby.device, task_id)
     return replace(task, state=TaskState.STARTING, slots=(slot_of(standby),), standby=None)

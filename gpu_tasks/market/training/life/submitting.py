@@ -54,41 +54,39 @@ LOOKS_AT_THE_END = 20
 """For released bids and dropped records, in addition to each bid's own payment."""
 
 
-def submit(market: TrainingStorage, customer: bytes, task_order: TaskOrder, sealed_age_max: int) -> None:
+def submit(market: TrainingStorage, customer: bytes, order: TaskOrder, sealed_age_max: int) -> None:
     """Put a task to auction: lock its greatest cost, and prepay its steps."""
     ensure(market.open_task_count.get() < TASKS_OPEN_MAX, TooManyTasks)
-    ensure(_is_sound(task_order, market.interval_blocks_max), UnsoundOrder)
+    ensure(_is_sound(order, market.interval_blocks_max), UnsoundOrder)
     final_height = market.beacon.final_height()
-    ensure(final_height - sealed_age_max <= task_order.sealed_at <= final_height, StaleOrder)
+    ensure(final_height - sealed_age_max <= order.sealed_at <= final_height, StaleOrder)
     submission_number, genesis_hash = market.submission_counts[customer], market.system.block_hash[0]
-    task_id, rules, task_windows = (
+    task_id, rules, windows = (
         task_id_of(genesis_hash, customer, submission_number),
-        market.rules(task_order),
+        market.rules(order),
         market.windows(),
     )
-    locked_grains = _lock_greatest_cost(market, customer, task_id, task_order)
-    intervals = task_order.milestones if is_by_time(task_order) else 0
-    juror_count = JURORS if is_replicated(task_order) else 0
-    _prepay(market, customer, market.step_fee * looks(task_order.auctions, task_order.slots + juror_count, intervals))
+    locked_grains = _lock_greatest_cost(market, customer, task_id, order)
+    intervals = order.milestones if is_by_time(order) else 0
+    juror_count = JURORS if is_replicated(order) else 0
+    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots + juror_count, intervals))
     market.submission_counts[customer] = submission_number + 1
     market.open_task_count.set(market.open_task_count.get() + 1)
     market.open_auctions[task_id] = True
     task = Task(
         customer=customer,
-        order=task_order,
+        order=order,
         rules=rules,
-        windows=task_windows,
+        windows=windows,
         state=TaskState.COMMITTING,
         submitted_at=market.height,
-        deadline=market.height + task_windows.commit,
-        terms=_terms(market, task_order),
-        milestones=task_order.milestones,
+        deadline=market.height + windows.commit,
+        terms=_terms(market, order),
+        milestones=order.milestones,
         deposit=market.task_deposit,
     )
     market.put(task_id, task)
-    market.emit(
-        TaskSubmitted(task_id, customer, task_order.workload, task_order.price_max, task_order.slots, locked_grains)
-    )
+    market.emit(TaskSubmitted(task_id, customer, order.workload, order.price_max, order.slots, locked_grains))
 
 
 def looks(auctions: int, slot_count: int, intervals: int = 0) -> int:
@@ -106,88 +104,82 @@ def run_blocks_max(blocks_max: int) -> int:
 
 def raise_price(market: TrainingStorage, task_id: bytes, task: Task, price_max: int) -> Task:
     """Offer a higher price for each slot, and lock the difference."""
-    for slot_place in range(task.terms.slots):
-        case_id = slot_case(task_id, slot_place)
+    for place in range(task.terms.slots):
+        case_id = slot_case(task_id, place)
         escrow_hold, bond_hold = Hold(TASK_ESCROW, case_id), Hold(TASK_BOND, case_id)
-        for customer_hold, wanted_grains in (
+        for hold, wanted_grains in (
             (escrow_hold, money.escrow(task.rules, price_max)),
             (bond_hold, money.customer_bond(task.rules, price_max)),
         ):
-            market.lock.lock(
-                task.customer, customer_hold, max(0, wanted_grains - market.lock.locked(task.customer, customer_hold))
-            )
+            market.lock.lock(task.customer, hold, max(0, wanted_grains - market.lock.locked(task.customer, hold)))
     collateral = money.collateral_min(task.rules, price_max, task.order.collateral_min)
     return replace(task, terms=replace(task.terms, price_max=price_max, collateral_min=collateral))
 
 
-def _is_sound(task_order: TaskOrder, interval_max: int) -> bool:
+def _is_sound(order: TaskOrder, interval_max: int) -> bool:
     """Return True if every number is within its range."""
-    if is_by_time(task_order) and not _is_of_time(task_order, interval_max):
+    if is_by_time(order) and not _is_of_time(order, interval_max):
         return False
-    if is_replicated(task_order) and not _is_of_replicas(task_order):
+    if is_replicated(order) and not _is_of_replicas(order):
         return False
     number_ranges = (
-        (task_order.price_max, PRICE_LEAST, CAP_GRAINS),
-        (task_order.time_value or 0, 0, task_order.price_max),
-        (task_order.loss or 0, 0, CAP_GRAINS),
-        (task_order.collateral_min, 0, CAP_GRAINS),
-        (task_order.blocks_max, 1, BLOCKS_MAX),
-        (task_order.run_blocks, 0, run_blocks_max(task_order.blocks_max)),
-        (task_order.slots, 1, SLOTS_MAX),
-        (task_order.milestones, 1, INTERVALS_MAX if is_by_time(task_order) else MILESTONES_MAX),
-        (task_order.segments, 0, SEGMENTS_MAX),
-        (task_order.auctions, 1, AUCTIONS_MAX),
-        (task_order.classes, 1, CLASSES_ALL),
+        (order.price_max, PRICE_LEAST, CAP_GRAINS),
+        (order.time_value or 0, 0, order.price_max),
+        (order.loss or 0, 0, CAP_GRAINS),
+        (order.collateral_min, 0, CAP_GRAINS),
+        (order.blocks_max, 1, BLOCKS_MAX),
+        (order.run_blocks, 0, run_blocks_max(order.blocks_max)),
+        (order.slots, 1, SLOTS_MAX),
+        (order.milestones, 1, INTERVALS_MAX if is_by_time(order) else MILESTONES_MAX),
+        (order.segments, 0, SEGMENTS_MAX),
+        (order.auctions, 1, AUCTIONS_MAX),
+        (order.classes, 1, CLASSES_ALL),
     )
-    return all(
-        least_number <= order_number <= greatest_number for order_number, least_number, greatest_number in number_ranges
-    )
+    return all(least_number <= number <= greatest_number for number, least_number, greatest_number in number_ranges)
 
 
-def _is_of_replicas(task_order: TaskOrder) -> bool:
+def _is_of_replicas(order: TaskOrder) -> bool:
     """Return True if the order suits replicas: one result, of which judges compute nothing."""
-    return task_order.slots in REPLICAS and (task_order.milestones, task_order.segments, task_order.run_blocks) == (
+    return order.slots in REPLICAS and (order.milestones, order.segments, order.run_blocks) == (
         1,
         0,
         0,
     )
 
 
-def _is_of_time(task_order: TaskOrder, interval_max: int) -> bool:
+def _is_of_time(order: TaskOrder, interval_max: int) -> bool:
     """Return True if the order can be paid by time: one slot, whole intervals, nothing to judge, no value of time."""
     return (
-        (task_order.slots, task_order.segments, task_order.run_blocks, task_order.time_value) == (1, 0, 0, 0)
-        and task_order.milestones > 0
-        and task_order.blocks_max % task_order.milestones == 0
-        and interval_of(task_order) <= interval_max
+        (order.slots, order.segments, order.run_blocks, order.time_value) == (1, 0, 0, 0)
+        and order.milestones > 0
+        and order.blocks_max % order.milestones == 0
+        and interval_of(order) <= interval_max
     )
 
 
-def _terms(market: TrainingStorage, task_order: TaskOrder) -> TaskTerms:
-    rules, price_max = market.rules(task_order), task_order.price_max
-    time_value = (
-        default_time_value(price_max, task_order.blocks_max) if task_order.time_value is None else task_order.time_value
-    )
+def _terms(market: TrainingStorage, order: TaskOrder) -> TaskTerms:
+    rules, price_max = market.rules(order), order.price_max
+    time_value = default_time_value(price_max, order.blocks_max) if order.time_value is None else order.time_value
     return TaskTerms(
         price_max=price_max,
         time_value=time_value,
-        loss=default_loss(price_max) if task_order.loss is None else task_order.loss,
-        blocks_max=task_order.blocks_max,
-        collateral_min=money.collateral_min(rules, price_max, task_order.collateral_min),
-        slots=task_order.slots,
-        is_homogeneous=task_order.is_homogeneous,
+        loss=default_loss(price_max) if order.loss is None else order.loss,
+        blocks_max=order.blocks_max,
+        collateral_min=money.collateral_min(rules, price_max, order.collateral_min),
+        slots=order.slots,
+        is_homogeneous=order.is_homogeneous,
     )
 
 
-def _lock_greatest_cost(market: TrainingStorage, customer: bytes, task_id: bytes, task_order: TaskOrder) -> int:
+def _lock_greatest_cost(market: TrainingStorage, customer: bytes, task_id: bytes, order: TaskOrder) -> int:
     """Lock the greatest cost of each slot, and the deposit. Return the sum."""
-    rules, locked_grains = market.rules(task_order), market.task_deposit
+    rules, locked_grains = market.rules(order), market.task_deposit
     escrow_grains, bond_grains = (
-        money.escrow(rules, task_order.price_max),
-        money.customer_bond(rules, task_order.price_max),
+        money.escrow(rules, order.price_max),
+        money.customer_bond(rules, order.price_max),
     )
-    for slot_place in range(task_order.slots):
-        case_id = slot_case(task_id, slot_place)
+    for place in range(order.slots):
+        case_id = slot_case(task_id, place)
         market.lock.lock(customer, Hold(TASK_ESCROW, case_id), escrow_grains)
         market.lock.lock(customer, Hold(TASK_BOND, case_id), bond_grains)
         locked_grains += escrow_grains + bond_grains

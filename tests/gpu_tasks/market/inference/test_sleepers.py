@@ -237,7 +237,7 @@ def test_who_sleeps_since_the_block_of_the_change_was_tried_with_it() -> None:
     market = MarketChain(named_keys(1)).now()[InferenceMarket]
     for number, since in enumerate((4, 5, 6)):
         lay_down(market, 7, since, unit_named(number))
-    stir(market, {7: 1}, before_block=5)
+    stir(market, {7: 1}, before=5)
     (turn,) = market.services_to_retry.get()
     assert of_turn(market, turn) == ([unit_named(0)], False)
 
@@ -246,7 +246,7 @@ def test_one_turn_is_for_a_bounded_number_of_slots() -> None:
     market, most = MarketChain(named_keys(1)).now()[InferenceMarket], WAKES_PER_SLOT * SLOTS_STIRRED_MAX
     for number in range(most + 10):
         lay_down(market, 7, 1, unit_named(number))
-    stir(market, {7: 10 * SLOTS_STIRRED_MAX}, before_block=2)
+    stir(market, {7: 10 * SLOTS_STIRRED_MAX}, before=2)
     (turn,) = market.services_to_retry.get()
     assert of_turn(market, turn) == ([unit_named(number) for number in range(most)], True)
 

@@ -101,4 +101,4 @@ def test_work_begins_after_the_start_and_ends_before_the_block(
     started_at: int, finished_at: int, is_possible: bool
 ) -> None:
     statement = replace(STATEMENT, started_at=started_at, finished_at=finished_at)
-    assert (heights_problem(statement, slot_started_at=10, block_height=20) == "") is is_possible
+    assert (heights_problem(statement, slot_started_at=10, height=20) == "") is is_possible
