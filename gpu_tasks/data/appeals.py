@@ -26,24 +26,22 @@ from wallet.trial import TrialError, attempt
 # The payments at the end of a case, computed by the chain's own rules over the state before the block of the end.
 #
 # Invariant: the end is the one in the block's event. If the state allows no such end, the result is None.
-def flows_at_end(
-    bound_runtime: Bound, case_id: bytes, ended_case: CaseEnded
-) -> tuple[CourtCase, tuple[Flow, ...]] | None:
+def flows_at_end(bound: Bound, case_id: bytes, ended_case: CaseEnded) -> tuple[CourtCase, tuple[Flow, ...]] | None:
     """Return the payments at the end of a case, from the one of its three possible ends that the event names."""
-    courts_pallet = bound_runtime[Courts]
-    open_case = courts_pallet.cases[case_id]
+    courts = bound[Courts]
+    open_case = courts.cases[case_id]
     if open_case is None:
         return None
     # Without a court no appeal is possible: the case is decided and ends in one block, so the record before has no
     # verdict
     decided_now = replace(open_case, verdict=ended_case.verdict, has_court=False)
-    possible_ends = [(open_case, ended_case.verdict), (open_case, None)] + (
+    ends = [(open_case, ended_case.verdict), (open_case, None)] + (
         [(decided_now, None)] if open_case.verdict is None else []
     )
-    for case_record, decided_verdict in possible_ends:
-        case_outcome, verdict, payment_flows = closing.reckoned(courts_pallet, case_id, case_record, decided_verdict)
-        if (case_outcome, verdict) == (ended_case.outcome, ended_case.verdict):
-            return case_record, payment_flows
+    for record, decided in ends:
+        outcome, verdict, flows = closing.reckoned(courts, case_id, record, decided)
+        if (outcome, verdict) == (ended_case.outcome, ended_case.verdict):
+            return record, flows
     return None
 
 
@@ -62,24 +60,24 @@ class Appeal:
 
 async def appeal_against(client: ChainClient, unit_id: bytes, appellant: bytes) -> Appeal:
     """Return this account's appeal against the verdict about a unit. Raise AppealError if there is no verdict."""
-    case_status = await market_reads.case(client, unit_id)
-    if case_status is None:
+    status = await market_reads.case(client, unit_id)
+    if status is None:
         raise AppealError("this unit has no open case. None was brought, or it is over", code="no_case")
-    open_case = case_status.case
+    open_case = status.case
     if open_case.stage is not CaseStage.APPEALABLE:
         raise AppealError(
             f"the case has no verdict to appeal now. It is at {open_case.stage.name.lower()}", code="no_verdict"
         )
     appeal_call = Courts.appeal(case_id=unit_id)
-    appeal_bond = await _bond_of_appeal(client, appeal_call, appellant)
-    review_facts = {
+    bond = await _bond_of_appeal(client, appeal_call, appellant)
+    facts = {
         "unit": unit_id,
         "verdict": _in_words(open_case.verdict),
         "stands_after_block": open_case.appealable_until,
-        "bond": Grains(appeal_bond),
+        "bond": Grains(bond),
         "brings_if_won": Grains(2 * open_case.terms.price),
     }
-    return Appeal(appeal_call, review_facts, appeal_bond)
+    return Appeal(appeal_call, facts, bond)
 
 
 async def _bond_of_appeal(client: ChainClient, appeal_call: Call, appellant: bytes) -> int:

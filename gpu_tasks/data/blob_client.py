@@ -96,20 +96,18 @@ class TransferRates:
         """The fastest upload, up to the other side's answer."""
         return max(self._up, default=0)
 
-    def note(self, transfer_seconds: float, *, sent: int, received: int) -> None:
+    def note(self, seconds: float, *, sent: int, received: int) -> None:
         """Record a transfer of `sent` and `received` bytes with its time, question and answer together."""
-        size_bytes, measured_rates = (sent, self._up) if sent > received else (received, self._down)
+        size_bytes, rates = (sent, self._up) if sent > received else (received, self._down)
         # A small transfer measures the round trip and not the line.
-        if size_bytes >= BYTES_MIN and transfer_seconds > 0:
-            measured_rates.append(int(size_bytes * BITS / transfer_seconds / 1_000))
+        if size_bytes >= BYTES_MIN and seconds > 0:
+            rates.append(int(size_bytes * BITS / seconds / 1_000))
 
 
-def stores_for(blob_address: bytes, endpoints: Iterable[str]) -> list[str]:
-    """Return the endpoints to try for the blob `blob_address`, best first."""
-    ranked_endpoints = sorted(
-        set(endpoints), key=lambda endpoint: (blake2_256(blob_address + endpoint.encode()), endpoint)
-    )
-    return ranked_endpoints[:STORES_ASKED_MAX]
+def stores_for(address: bytes, endpoints: Iterable[str]) -> list[str]:
+    """Return the endpoints to try for the blob `address`, best first."""
+    ranked = sorted(set(endpoints), key=lambda endpoint: (blake2_256(address + endpoint.encode()), endpoint))
+    return ranked[:STORES_ASKED_MAX]
 
 
 class SlowStores:
@@ -119,10 +117,10 @@ class SlowStores:
         """Start without a slow store."""
         self._slow_until: dict[str, float] = {}
 
-    def note_slow(self, endpoint: str, current_time: float) -> None:
+    def note_slow(self, endpoint: str, now: float) -> None:
         """Record that a store kept a client waiting."""
         self._slow_until.pop(endpoint, None)
-        self._slow_until[endpoint] = current_time + SLOW_FOR_SECONDS
+        self._slow_until[endpoint] = now + SLOW_FOR_SECONDS
         # Providers choose their endpoints, so the list needs a bound.
         while len(self._slow_until) > STORES_KEPT:
             del self._slow_until[next(iter(self._slow_until))]
@@ -131,10 +129,10 @@ class SlowStores:
         """Record that a store answered in time."""
         self._slow_until.pop(endpoint, None)
 
-    def last(self, endpoints: Iterable[str], current_time: float) -> list[str]:
+    def last(self, endpoints: Iterable[str], now: float) -> list[str]:
         """Return the endpoints in their order, once each, with the slow ones last."""
-        distinct_endpoints = list(dict.fromkeys(endpoints))
-        return sorted(distinct_endpoints, key=lambda endpoint: self._slow_until.get(endpoint, 0.0) > current_time)
+        distinct = list(dict.fromkeys(endpoints))
+        return sorted(distinct, key=lambda endpoint: self._slow_until.get(endpoint, 0.0) > now)
 
 
 ANSWERED = ("store_refused", "not_stored", "answer_too_long")
@@ -162,9 +160,7 @@ class _Refusals:
 
     def __str__(self) -> str:
         """Return the answers in the order of arrival."""
-        return (
-            "; ".join(f"{endpoint}: {refusal_text}" for endpoint, refusal_text in self.told.items()) or "no store given"
-        )
+        return "; ".join(f"{endpoint}: {text}" for endpoint, text in self.told.items()) or "no store given"
 
 
 class BlobClient:
@@ -190,8 +186,8 @@ class BlobClient:
             limit=TRANSFERS_MAX + INVENTORIES_MAX,
         )
         # A total limit would cut long transfers off; `_read_limited` requires progress instead.
-        client_timeout = aiohttp.ClientTimeout(total=None, sock_connect=GRACE_SECONDS)
-        self._session = aiohttp.ClientSession(connector=connector, timeout=client_timeout)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=GRACE_SECONDS)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
         return self
 
     async def __aexit__(
@@ -207,12 +203,12 @@ class BlobClient:
         Raise `BlobError` if none does in time.
         """
         refusals = _Refusals()
-        found_blobs = await self._try_stores(
-            partial(self.get_from, address=address), endpoints, refusals, wanted_count=1, seconds=deadline_seconds
+        blobs = await self._try_stores(
+            partial(self.get_from, address=address), endpoints, refusals, wanted=1, seconds=deadline_seconds
         )
-        if not found_blobs:
+        if not blobs:
             raise BlobError(f"blob 0x{address.hex()} was not found ({refusals})", code="blob_not_found")
-        return found_blobs[0]
+        return blobs[0]
 
     async def get_from(self, endpoint: str, address: bytes) -> bytes:
         """Return the blob of an address from one store. Raise `BlobError` if it does not serve it."""
@@ -229,18 +225,16 @@ class BlobClient:
         """
 
         async def store(endpoint: str) -> str:
-            stored_address = await self._request("PUT", endpoint, "/blobs", blob)
-            if stored_address != address_of(blob).hex().encode():
+            answer = await self._request("PUT", endpoint, "/blobs", blob)
+            if answer != address_of(blob).hex().encode():
                 raise BlobError("returned another address than that of the blob", code="wrong_bytes")
             return endpoint
 
         refusals = _Refusals()
-        storing_endpoints = await self._try_stores(
-            store, endpoints, refusals, wanted_count=copies, seconds=STORE_SECONDS
-        )
-        if not storing_endpoints:
+        stored = await self._try_stores(store, endpoints, refusals, wanted=copies, seconds=STORE_SECONDS)
+        if not stored:
             raise BlobError(f"no store took the blob ({refusals})", code="blob_not_stored")
-        return storing_endpoints
+        return stored
 
     async def ask(self, endpoint: str, path: str, question: bytes) -> bytes:
         """Return a provider's answer to a question: at most a blob."""
@@ -254,32 +248,30 @@ class BlobClient:
     async def inventory_of(self, endpoint: str) -> bytes:
         """Return a provider's claimed inventory, unverified. Raise BlobError on failure, or if it is too long."""
         # A search asks every provider, so one of them must not fill the memory of all who search.
-        byte_limit, transfer_slots = INVENTORY_BYTES_MAX, self._inventory_slots
-        return await self._request(
-            "GET", endpoint, INVENTORY_PATH, None, byte_limit=byte_limit, transfer_slots=transfer_slots
-        )
+        byte_limit, slots = INVENTORY_BYTES_MAX, self._inventory_slots
+        return await self._request("GET", endpoint, INVENTORY_PATH, None, byte_limit=byte_limit, slots=slots)
 
-    async def presence_of(self, endpoint: str, nonce_bytes: bytes) -> bytes:
+    async def presence_of(self, endpoint: str, nonce: bytes) -> bytes:
         """Return a daemon's answer to a nonce, unverified. Raise BlobError on failure."""
-        presence_path = PRESENCE_PATH.format(nonce=nonce_bytes.hex())
+        presence_path = PRESENCE_PATH.format(nonce=nonce.hex())
         return await self._request("GET", endpoint, presence_path, None, byte_limit=PRESENCE_BYTES)
 
     async def _try_stores(
         self,
-        attempt_work: Callable[[str], Awaitable[T]],
+        work: Callable[[str], Awaitable[T]],
         endpoints: Iterable[str],
         refusals: _Refusals,
         *,
-        wanted_count: int,
+        wanted: int,
         seconds: float,
     ) -> list[T]:
-        """Return the first `wanted_count` results of `attempt_work`, side by side. Recently slow stores come last."""
+        """Return the first `wanted` results of `work`, side by side. Recently slow stores come last."""
         clock_time = asyncio.get_running_loop().time
 
         async def attempt(endpoint: str) -> T | None:
             began_at = clock_time()
             try:
-                attempt_result = await attempt_work(endpoint)
+                result = await work(endpoint)
             except BlobError as refusal:
                 refusals.told[endpoint] = str(refusal)
                 return None
@@ -290,89 +282,77 @@ class BlobClient:
                     self._slow_stores.note_slow(endpoint, clock_time())
                 raise
             self._slow_stores.note_quick(endpoint)
-            return attempt_result
+            return result
 
-        endpoint_attempts = [partial(attempt, endpoint) for endpoint in self._slow_stores.last(endpoints, clock_time())]
-        return await side_by_side(
-            endpoint_attempts, wanted_count=wanted_count, patience_seconds=PATIENCE_SECONDS, deadline_seconds=seconds
-        )
+        attempts = [partial(attempt, endpoint) for endpoint in self._slow_stores.last(endpoints, clock_time())]
+        return await side_by_side(attempts, wanted=wanted, patience_seconds=PATIENCE_SECONDS, deadline_seconds=seconds)
 
     async def _request(
-        self, http_method: str, endpoint: str, url_path: str,
-        body_bytes: bytes | None, grace_seconds: float | None = None,
-        byte_limit: int = BLOB_BYTES_MAX, transfer_slots: asyncio.Semaphore | None = None,
+        self, method: str, endpoint: str, path: str,
+        body: bytes | None, grace_seconds: float | None = None,
+        byte_limit: int = BLOB_BYTES_MAX, slots: asyncio.Semaphore | None = None,
     ) -> bytes:  # fmt: skip
         """Return the body of a good answer. Raise `BlobError` for every other end."""
         if self._session is None:
             raise RuntimeError("use `async with BlobClient()`")
         # An upload gets more time in proportion to its length, since the answer follows only after all of it.
-        event_loop, timeout_seconds = (
+        loop, timeout_seconds = (
             asyncio.get_running_loop(),
-            (grace_seconds or GRACE_SECONDS) + len(body_bytes or b"") / BYTES_PER_SECOND_MIN,
+            (grace_seconds or GRACE_SECONDS) + len(body or b"") / BYTES_PER_SECOND_MIN,
         )
         try:
-            url = reachable_endpoint(endpoint, is_private_allowed=self._is_private).url + url_path
+            url = reachable_endpoint(endpoint, is_private_allowed=self._is_private).url + path
             async with (
-                self._transfer_slot(endpoint, transfer_slots or self._transfer_slots),
+                self._transfer_slot(endpoint, slots or self._transfer_slots),
                 asyncio.timeout(timeout_seconds) as time_limit,
             ):
-                body_stream, began_at = None if body_bytes is None else BytesIO(body_bytes), event_loop.time()
-                async with self._session.request(
-                    http_method, url, data=body_stream, allow_redirects=False
-                ) as http_answer:
-                    if http_answer.status not in (200, 201):
-                        error_text = (
-                            (await http_answer.content.read(ERROR_TEXT_BYTES_MAX)).decode(errors="replace").strip()
-                        )
-                        refusal_text = f"answered {http_answer.status} {harmless(error_text)}".strip()
-                        is_missing = http_answer.status == HTTPStatus.NOT_FOUND
-                        raise BlobError(refusal_text, code="not_stored" if is_missing else "store_refused")
-                    answer_body = await _read_limited(http_answer, time_limit, event_loop.time(), byte_limit)
-                    self.rates.note(
-                        event_loop.time() - began_at, sent=len(body_bytes or b""), received=len(answer_body)
-                    )
-                    return answer_body
+                stream, began_at = None if body is None else BytesIO(body), loop.time()
+                async with self._session.request(method, url, data=stream, allow_redirects=False) as answer:
+                    if answer.status not in (200, 201):
+                        error_text = (await answer.content.read(ERROR_TEXT_BYTES_MAX)).decode(errors="replace").strip()
+                        text = f"answered {answer.status} {harmless(error_text)}".strip()
+                        is_missing = answer.status == HTTPStatus.NOT_FOUND
+                        raise BlobError(text, code="not_stored" if is_missing else "store_refused")
+                    content = await _read_limited(answer, time_limit, loop.time(), byte_limit)
+                    self.rates.note(loop.time() - began_at, sent=len(body or b""), received=len(content))
+                    return content
         except TimeoutError:
-            self._slow_stores.note_slow(endpoint, event_loop.time())
+            self._slow_stores.note_slow(endpoint, loop.time())
             raise BlobError("was too slow", code="store_slow") from None
-        except (aiohttp.ClientError, ValueError, OSError) as connection_error:
-            raise BlobError(
-                f"cannot be reached ({_in_words(connection_error)})", code="store_unreachable"
-            ) from connection_error
+        except (aiohttp.ClientError, ValueError, OSError) as error:
+            raise BlobError(f"cannot be reached ({_in_words(error)})", code="store_unreachable") from error
 
     @contextlib.asynccontextmanager
-    async def _transfer_slot(self, endpoint: str, transfer_slots: asyncio.Semaphore) -> AsyncIterator[None]:
+    async def _transfer_slot(self, endpoint: str, slots: asyncio.Semaphore) -> AsyncIterator[None]:
         """Take a part of the transfers at once. A slow store can hold up a few of them, never all."""
         store_slots = self._slots_of.get(endpoint)
         if store_slots is None:
             store_slots = self._slots_of[endpoint] = asyncio.Semaphore(TRANSFERS_OF_STORE_MAX)
         # The store's own slots first: waiting for a slow store must not hold a slot of all.
-        async with store_slots, transfer_slots:
+        async with store_slots, slots:
             yield
 
 
-def _in_words(connection_error: Exception) -> str:
+def _in_words(error: Exception) -> str:
     """Return the reason why a store cannot be reached, without the tuples and classes of Python's errors."""
-    root_cause = (
-        connection_error.os_error if isinstance(connection_error, aiohttp.ClientConnectorError) else connection_error
-    )
-    if isinstance(root_cause, OSError) and root_cause.strerror:
-        return harmless(root_cause.strerror)
-    if isinstance(root_cause, aiohttp.ClientError):
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, OSError) and cause.strerror:
+        return harmless(cause.strerror)
+    if isinstance(cause, aiohttp.ClientError):
         return "the connection broke off"
-    return harmless(str(root_cause)) or "no connection"
+    return harmless(str(cause)) or "no connection"
 
 
 async def _read_limited(
-    http_answer: aiohttp.ClientResponse, time_limit: asyncio.Timeout, began_at: float, byte_limit: int
+    answer: aiohttp.ClientResponse, time_limit: asyncio.Timeout, began_at: float, byte_limit: int
 ) -> bytes:
     """Return the whole body, at most `byte_limit` bytes. Each part extends the time limit."""
-    body_parts, received_bytes = [], 0
-    async for body_part in http_answer.content.iter_chunked(PART_BYTES):
-        received_bytes += len(body_part)
+    parts, received = [], 0
+    async for part in answer.content.iter_chunked(PART_BYTES):
+        received += len(part)
         # Before the part is kept, since a store can send without end.
-        if received_bytes > byte_limit:
+        if received > byte_limit:
             raise BlobError(f"sent more than {byte_limit:,} bytes", code="answer_too_long")
-        body_parts.append(body_part)
-        time_limit.reschedule(began_at + GRACE_SECONDS + received_bytes / BYTES_PER_SECOND_MIN)
-    return b"".join(body_parts)
+        parts.append(part)
+        time_limit.reschedule(began_at + GRACE_SECONDS + received / BYTES_PER_SECOND_MIN)
+    return b"".join(parts)

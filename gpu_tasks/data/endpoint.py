@@ -50,10 +50,8 @@ class StoreAddress:
     @property
     def url(self) -> str:
         """The address as text, the same for every way to write it."""
-        bracketed_host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{bracketed_host}" + (
-            f":{self.port}" if self.port != DEFAULT_PORTS[self.scheme] else ""
-        )
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}" + (f":{self.port}" if self.port != DEFAULT_PORTS[self.scheme] else "")
 
     @property
     def literal(self) -> str | None:
@@ -62,32 +60,30 @@ class StoreAddress:
 
 
 @functools.lru_cache(maxsize=PARSED_KEPT)
-def parse_endpoint(endpoint_text: str) -> StoreAddress:
+def parse_endpoint(text: str) -> StoreAddress:
     """Return the address of a text. Raise EndpointError for any other text."""
-    address_match = _FORM.fullmatch(endpoint_text)
-    if address_match is None:
+    match = _FORM.fullmatch(text)
+    if match is None:
         raise EndpointError(
-            f"{endpoint_text!r} is not http(s)://HOST:PORT; remove any user, path, query or fragment",
+            f"{text!r} is not http(s)://HOST:PORT; remove any user, path, query or fragment",
             code="invalid_url",
         )
-    url_scheme, address_literal, host_name, port_text = address_match.groups()
-    port_number = int(port_text) if port_text else DEFAULT_PORTS[url_scheme]
-    if not 1 <= port_number <= PORT_MAX:
-        raise EndpointError(f"{endpoint_text!r} has a port outside 1 to {PORT_MAX:,}", code="invalid_port")
-    return StoreAddress(
-        url_scheme, _checked_ipv6(address_literal) if address_literal else _checked_host(host_name.lower()), port_number
-    )
+    scheme, literal, name, port_text = match.groups()
+    port = int(port_text) if port_text else DEFAULT_PORTS[scheme]
+    if not 1 <= port <= PORT_MAX:
+        raise EndpointError(f"{text!r} has a port outside 1 to {PORT_MAX:,}", code="invalid_port")
+    return StoreAddress(scheme, _checked_ipv6(literal) if literal else _checked_host(name.lower()), port)
 
 
-def reachable_endpoint(endpoint_text: str, *, is_private_allowed: bool) -> StoreAddress:
+def reachable_endpoint(text: str, *, is_private_allowed: bool) -> StoreAddress:
     """Parse an address as `parse_endpoint` does.
 
     Without `is_private_allowed`, also refuse literal addresses of private networks.
     """
-    endpoint = parse_endpoint(endpoint_text)
-    ip_literal = endpoint.literal
+    endpoint = parse_endpoint(text)
+    literal = endpoint.literal
     is_local = endpoint.host == "localhost" or endpoint.host.endswith(".localhost")
-    if not is_private_allowed and (is_local or (ip_literal is not None and not is_public(ip_literal))):
+    if not is_private_allowed and (is_local or (literal is not None and not is_public(literal))):
         raise EndpointError(f"{endpoint.host} is not a public address, so others cannot reach it", code="not_public")
     return endpoint
 
@@ -95,27 +91,27 @@ def reachable_endpoint(endpoint_text: str, *, is_private_allowed: bool) -> Store
 def is_public(ip_text: str) -> bool:
     """Return True if an IP address belongs to the public network, also if it wraps an IPv4 address."""
     # A zone such as `%eth0` is no part of the address.
-    ip_address = ipaddress.ip_address(ip_text.partition("%")[0])
-    if isinstance(ip_address, IPv6Address):
-        wrapped_address = _wrapped_ipv4(ip_address)
-        if wrapped_address is not None:
-            return is_public(str(wrapped_address))
+    address = ipaddress.ip_address(ip_text.partition("%")[0])
+    if isinstance(address, IPv6Address):
+        wrapped = _wrapped_ipv4(address)
+        if wrapped is not None:
+            return is_public(str(wrapped))
         # Such addresses can lead into a private network: Teredo (RFC 4380), site-local (RFC 3879), RFC 8215.
-        if ip_address.teredo is not None or ip_address.is_site_local or ip_address in _TRANSLATED_LOCALLY:
+        if address.teredo is not None or address.is_site_local or address in _TRANSLATED_LOCALLY:
             return False
     # `ipaddress` counts some multicast addresses as global.
-    return ip_address.is_global and not ip_address.is_multicast
+    return address.is_global and not address.is_multicast
 
 
-def public_socket(address_info: AddressInfo) -> socket.socket:
-    """Return a socket to the address of `address_info`. Raise OSError unless that address is public.
+def public_socket(info: AddressInfo) -> socket.socket:
+    """Return a socket to the address of `info`. Raise OSError unless that address is public.
 
     The caller passes the resolved address of the connection, so a name that resolves differently later gains nothing.
     """
-    address_family, socket_kind, protocol, _, socket_address = address_info
-    if not is_public(str(socket_address[0])):
-        raise OSError(f"{socket_address[0]} is not a public address")
-    return socket.socket(address_family, socket_kind, protocol)
+    family, kind, protocol, _, address = info
+    if not is_public(str(address[0])):
+        raise OSError(f"{address[0]} is not a public address")
+    return socket.socket(family, kind, protocol)
 
 
 def _wrapped_ipv4(ipv6_address: IPv6Address) -> IPv4Address | None:
@@ -134,16 +130,16 @@ def _checked_ipv6(ipv6_text: str) -> str:
         raise EndpointError(f"[{ipv6_text}] is not an IPv6 address", code="invalid_address") from None
 
 
-def _checked_host(host_name: str) -> str:
-    host_labels = host_name.split(".")
+def _checked_host(name: str) -> str:
+    labels = name.split(".")
     # Resolvers take 0x7f000001, 2130706433 and 127.1 for addresses, so only four decimal numbers are accepted
-    if _NUMBER.fullmatch(host_labels[-1]):
+    if _NUMBER.fullmatch(labels[-1]):
         try:
-            return str(IPv4Address(host_name))
+            return str(IPv4Address(name))
         except ValueError:
             raise EndpointError(
-                f"{host_name} is not an IPv4 address of four decimal numbers", code="invalid_address"
+                f"{name} is not an IPv4 address of four decimal numbers", code="invalid_address"
             ) from None
-    if not all(_LABEL.fullmatch(host_label) for host_label in host_labels):
-        raise EndpointError(f"{host_name} is not a host name", code="invalid_host")
-    return host_name
+    if not all(_LABEL.fullmatch(label) for label in labels):
+        raise EndpointError(f"{name} is not a host name", code="invalid_host")
+    return name

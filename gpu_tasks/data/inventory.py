@@ -133,38 +133,36 @@ def image_mark(image_name: str) -> bytes:
     return blake2_256(b"ogpu/image" + image_name.encode())
 
 
-def claim_text(claimed_text: str) -> str:
+def claim_text(text: str) -> str:
     """Return the part of a text that fits a claim, without unprintable letters."""
-    printable_text = "".join(character if character.isprintable() else " " for character in claimed_text).strip()
+    printable = "".join(character if character.isprintable() else " " for character in text).strip()
     # The cut can fall inside a letter.
-    return printable_text.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
+    return printable.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
 
 
-def sign_inventory(inventory: MachineInventory, genesis_hash: bytes, sign_message: Callable[[bytes], bytes]) -> bytes:
-    """Return the bytes to serve. `sign_message` signs with the provider key."""
-    return _SIGNED.encode(
-        SignedInventory(inventory, sign_message(domain(KIND, genesis_hash, _INVENTORY.encode(inventory))))
-    )
+def sign_inventory(inventory: MachineInventory, genesis_hash: bytes, sign: Callable[[bytes], bytes]) -> bytes:
+    """Return the bytes to serve. `sign` signs with the provider key."""
+    return _SIGNED.encode(SignedInventory(inventory, sign(domain(KIND, genesis_hash, _INVENTORY.encode(inventory)))))
 
 
-def read_inventory(raw_inventory: bytes, genesis_hash: bytes, now_ms: int) -> MachineInventory:
+def read_inventory(raw: bytes, genesis_hash: bytes, now_ms: int) -> MachineInventory:
     """Return the inventory of an answer. Raise InventoryError with the problem.
 
     The caller still has to look up the stash of its key.
     """
-    if len(raw_inventory) > INVENTORY_BYTES_MAX:
-        raise InventoryError(f"sent {len(raw_inventory):,} bytes, more than {INVENTORY_BYTES_MAX:,}", code="too_large")
+    if len(raw) > INVENTORY_BYTES_MAX:
+        raise InventoryError(f"sent {len(raw):,} bytes, more than {INVENTORY_BYTES_MAX:,}", code="too_large")
     try:
-        signed_inventory = _SIGNED.decode(raw_inventory)
+        signed = _SIGNED.decode(raw)
     except DecodeError:
         raise InventoryError("sent bytes that are not an inventory", code="unreadable") from None
-    inventory = signed_inventory.inventory
+    inventory = signed.inventory
     if inventory.version != VERSION:
         raise InventoryError(
             f"has an inventory of version {inventory.version}, unknown to this program", code="unknown_version"
         )
     if not verify_ed25519(
-        inventory.provider_key, domain(KIND, genesis_hash, _INVENTORY.encode(inventory)), signed_inventory.signature
+        inventory.provider_key, domain(KIND, genesis_hash, _INVENTORY.encode(inventory)), signed.signature
     ):
         raise InventoryError("sent an inventory with a wrong signature", code="wrong_signature")
     if now_ms - inventory.made_at_ms > OLD_MS:

@@ -36,8 +36,7 @@ from wallet.proved.keys import map_keys
 async def services(chain: ChainClient, at: bytes | None = None) -> dict[int, Service]:
     """Return all services by number."""
     return {
-        service_number: offered_service
-        for (service_number,), offered_service in await entries(chain, InferenceMarket.services, at=at)
+        service_number: service for (service_number,), service in await entries(chain, InferenceMarket.services, at=at)
     }
 
 
@@ -50,58 +49,46 @@ async def service(chain: ChainClient, service_number: int, at: bytes | None = No
 async def devices(chain: ChainClient, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
     """Return the device table, by ascending owner."""
     at = await chain.finalized() if at is None else at
-    stored_devices = await entries(chain, Devices.devices, at=at)
-    stored_offers = await entries(chain, InferenceMarket.offers, at=at)
-    return _device_table({device_id: device_record for (device_id,), device_record in stored_devices}, stored_offers)
+    stored = await entries(chain, Devices.devices, at=at)
+    offers = await entries(chain, InferenceMarket.offers, at=at)
+    return _device_table({device_id: device for (device_id,), device in stored}, offers)
 
 
-async def devices_of(chain: ChainClient, owner_account: bytes, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
+async def devices_of(chain: ChainClient, owner: bytes, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
     """Return one provider's devices, which other providers' devices cannot displace."""
     at = await chain.finalized() if at is None else at
-    stored_devices = await entries(chain, Devices.devices, at=at)
+    stored = await entries(chain, Devices.devices, at=at)
     return await with_offers(
         chain,
-        {
-            device_id: device_record
-            for (device_id,), device_record in stored_devices
-            if device_record.owner == owner_account
-        },
+        {device_id: device for (device_id,), device in stored if device.owner == owner},
         at,
     )
 
 
-async def with_offers(chain: ChainClient, device_records: dict[bytes, Device], at: bytes) -> tuple[DeviceStatus, ...]:
+async def with_offers(chain: ChainClient, devices: dict[bytes, Device], at: bytes) -> tuple[DeviceStatus, ...]:
     """Return some devices with their offers, read by the keys that each device lists."""
-    offered_numbers = await chain.read_many(InferenceMarket.device_offers, list(device_records), at=at)
-    offer_keys = [
+    offered = await chain.read_many(InferenceMarket.device_offers, list(devices), at=at)
+    keys = [
         (service_number, device_id)
-        for device_id, service_numbers in zip(device_records, offered_numbers, strict=True)
-        for service_number in sorted(service_numbers)
+        for device_id, numbers in zip(devices, offered, strict=True)
+        for service_number in sorted(numbers)
     ]
-    stored_offers = await chain.read_many(InferenceMarket.offers, offer_keys, at=at)
+    offers = await chain.read_many(InferenceMarket.offers, keys, at=at)
     return _device_table(
-        device_records,
-        [
-            (offer_key, stored_offer)
-            for offer_key, stored_offer in zip(offer_keys, stored_offers, strict=True)
-            if stored_offer is not None
-        ],
+        devices,
+        [(key, offer) for key, offer in zip(keys, offers, strict=True) if offer is not None],
     )
 
 
 async def devices_for(chain: ChainClient, service_number: int, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
     """Return the devices that offer a service, with that offer alone. The chain bounds their number."""
     at = await chain.finalized() if at is None else at
-    stored_offers = await entries(chain, InferenceMarket.offers, service_number, at=at)
-    device_ids = [device_record for (_, device_record), _ in stored_offers]
-    device_records = await chain.read_many(Devices.devices, device_ids, at=at)
+    offers = await entries(chain, InferenceMarket.offers, service_number, at=at)
+    device_ids = [device for (_, device), _ in offers]
+    devices = await chain.read_many(Devices.devices, device_ids, at=at)
     return _device_table(
-        {
-            device_id: device_record
-            for device_id, device_record in zip(device_ids, device_records, strict=True)
-            if device_record is not None
-        },
-        stored_offers,
+        {device_id: device for device_id, device in zip(device_ids, devices, strict=True) if device is not None},
+        offers,
     )
 
 
@@ -111,51 +98,41 @@ async def readers(chain: ChainClient, service_number: int, at: bytes | None = No
     return input_readers
 
 
-def keys_at(input_readers: Iterable[InputReader], block_height: int) -> list[bytes]:
+def keys_at(readers: Iterable[InputReader], height: int) -> list[bytes]:
     """Return the seal keys for an input of that height: usable keys that their readers had by then."""
-    return [
-        input_reader.seal_key
-        for input_reader in input_readers
-        if input_reader.key_since <= block_height and is_usable(input_reader.seal_key)
-    ]
+    return [reader.seal_key for reader in readers if reader.key_since <= height and is_usable(reader.seal_key)]
 
 
 async def judging_readers(chain: ChainClient, at: bytes | None = None) -> tuple[InputReader, ...]:
     """Return the possible judges of the current and next active set, each with the block from which it must read."""
-    input_readers: tuple[InputReader, ...] = await chain.query("GpuTasksApi_judging_readers", at=at)
-    return input_readers
+    readers: tuple[InputReader, ...] = await chain.query("GpuTasksApi_judging_readers", at=at)
+    return readers
 
 
-async def judges_left(chain: ChainClient, input_readers: Iterable[InputReader], at: bytes | None = None) -> JudgesLeft:
+async def judges_left(chain: ChainClient, readers: Iterable[InputReader], at: bytes | None = None) -> JudgesLeft:
     """Return a service's readers in the active set who may judge, and the number of them that a race must leave."""
-    weight_by_stash = {
-        active_seat.stash: active_seat.weight for active_seat in await chain.read(TrustStake.active_set, at=at)
-    }
-    least_judges = judges_needed(len(weight_by_stash))
-    key_since_by_stash = {
-        input_reader.stash: input_reader.key_since
-        for input_reader in input_readers
-        if input_reader.stash in weight_by_stash
-    }
-    return JudgesLeft(least_judges, key_since_by_stash, weight_by_stash if least_judges else {})
+    weights = {seat.stash: seat.weight for seat in await chain.read(TrustStake.active_set, at=at)}
+    least_judges = judges_needed(len(weights))
+    key_since_by_stash = {reader.stash: reader.key_since for reader in readers if reader.stash in weights}
+    return JudgesLeft(least_judges, key_since_by_stash, weights if least_judges else {})
 
 
-async def duties(chain: ChainClient, stash_account: bytes, at: bytes | None = None) -> tuple[DutyStatus, ...]:
+async def duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DutyStatus, ...]:
     """Return the races that a provider was drawn for."""
-    race_duties: tuple[DutyStatus, ...] = await chain.query("GpuTasksApi_duties", stash_account, at=at)
+    race_duties: tuple[DutyStatus, ...] = await chain.query("GpuTasksApi_duties", stash, at=at)
     return race_duties
 
 
-async def seats(chain: ChainClient, stash_account: bytes, at: bytes | None = None) -> tuple[SeatStatus, ...]:
+async def seats(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[SeatStatus, ...]:
     """Return the cases that a provider judges."""
-    judge_seats: tuple[SeatStatus, ...] = await chain.query("CourtsApi_seats", stash_account, at=at)
+    judge_seats: tuple[SeatStatus, ...] = await chain.query("CourtsApi_seats", stash, at=at)
     return judge_seats
 
 
 async def case(chain: ChainClient, case_id: bytes, at: bytes | None = None) -> CaseStatus | None:
     """Return a case, or None after its end."""
-    case_status: CaseStatus | None = await chain.query("CourtsApi_case", case_id, at=at)
-    return case_status
+    status: CaseStatus | None = await chain.query("CourtsApi_case", case_id, at=at)
+    return status
 
 
 async def judges(chain: ChainClient, case_id: bytes, at: bytes | None = None) -> tuple[tuple[bytes, JudgeSeat], ...]:
@@ -164,10 +141,10 @@ async def judges(chain: ChainClient, case_id: bytes, at: bytes | None = None) ->
     return judges_of_case
 
 
-async def checks(chain: ChainClient, stash_account: bytes, at: bytes | None = None) -> tuple[CheckStatus, ...]:
+async def checks(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[CheckStatus, ...]:
     """Return the checks of batches in which a provider must show or compute leaves."""
-    check_duties: tuple[CheckStatus, ...] = await chain.query("LeafChecksApi_duties", stash_account, at=at)
-    return check_duties
+    duties: tuple[CheckStatus, ...] = await chain.query("LeafChecksApi_duties", stash, at=at)
+    return duties
 
 
 async def check(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> LeafCheck | None:
@@ -182,10 +159,10 @@ async def check_of_case(chain: ChainClient, case_id: bytes, at: bytes | None = N
     return check_status
 
 
-async def disputes(chain: ChainClient, stash_account: bytes, at: bytes | None = None) -> tuple[DisputeStatus, ...]:
+async def disputes(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DisputeStatus, ...]:
     """Return the disputes about batches in which a provider must show nodes of its tree."""
-    dispute_duties: tuple[DisputeStatus, ...] = await chain.query("LeafDisputesApi_duties", stash_account, at=at)
-    return dispute_duties
+    duties: tuple[DisputeStatus, ...] = await chain.query("LeafDisputesApi_duties", stash, at=at)
+    return duties
 
 
 async def dispute(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> LeafDispute | None:
@@ -207,14 +184,14 @@ async def units(chain: ChainClient, unit_ids: Sequence[bytes], at: bytes | None 
 
 async def stash_of(chain: ChainClient, provider_key: bytes, at: bytes | None = None) -> bytes | None:
     """Return the stash of a provider key."""
-    stash_account: bytes | None = await chain.query("GpuTasksApi_provider_stash", provider_key, at=at)
-    return stash_account
+    stash: bytes | None = await chain.query("GpuTasksApi_provider_stash", provider_key, at=at)
+    return stash
 
 
-async def provider_key_of(chain: ChainClient, stash_account: bytes, at: bytes | None = None) -> bytes | None:
+async def provider_key_of(chain: ChainClient, stash: bytes, at: bytes | None = None) -> bytes | None:
     """Return the provider key of a stash."""
     # At a final block by default: a retracted one may have named another key.
-    candidate = await chain.read(TrustStake.candidates, stash_account, at=await chain.finalized() if at is None else at)
+    candidate = await chain.read(TrustStake.candidates, stash, at=await chain.finalized() if at is None else at)
     return None if candidate is None else bytes(candidate.provider_key)
 
 
@@ -235,12 +212,12 @@ async def quote(
 
 async def providers(chain: ChainClient, at: bytes | None = None) -> dict[bytes, Provider]:
     """Return all providers by stash, with their endpoints and keys."""
-    return {stash_account: provider for (stash_account,), provider in await entries(chain, Devices.providers, at=at)}
+    return {stash: provider for (stash,), provider in await entries(chain, Devices.providers, at=at)}
 
 
-async def provider(chain: ChainClient, stash_account: bytes, at: bytes | None = None) -> Provider | None:
+async def provider(chain: ChainClient, stash: bytes, at: bytes | None = None) -> Provider | None:
     """Return one provider's record, or None if the stash is no provider."""
-    provider_record: Provider | None = await chain.read(Devices.providers, stash_account, at=at)
+    provider_record: Provider | None = await chain.read(Devices.providers, stash, at=at)
     return provider_record
 
 
@@ -264,28 +241,23 @@ def is_development(chain: ChainClient) -> bool:
 
 
 async def entries(
-    chain: ChainClient, storage_item: StorageItem, *key_prefix: Any, at: bytes | None
+    chain: ChainClient, item: StorageItem, *prefix: Any, at: bytes | None
 ) -> list[tuple[tuple[Any, ...], Any]]:
     """Return the entries of a map, by ascending keys."""
-    stored_entries, item_type = await chain.entries(storage_item, *key_prefix, at=at), chain.runtime.item(storage_item)
+    stored, item_type = await chain.entries(item, *prefix, at=at), chain.runtime.item(item)
     with chain.rpc.understanding("state_getKeysPaged"):
-        keyed_entries = [
-            (map_keys(item_type, storage_key), stored_value) for storage_key, stored_value in stored_entries.items()
-        ]
-    return sorted(keyed_entries, key=lambda keyed_entry: keyed_entry[0])
+        keyed = [(map_keys(item_type, storage_key), value) for storage_key, value in stored.items()]
+    return sorted(keyed, key=lambda entry: entry[0])
 
 
 def _device_table(
-    device_records: dict[bytes, Device], stored_offers: Sequence[tuple[tuple[Any, ...], Offer]]
+    devices: dict[bytes, Device], offers: Sequence[tuple[tuple[Any, ...], Offer]]
 ) -> tuple[DeviceStatus, ...]:
     """Return devices with their offers, as `GpuTasksApi_devices` shows them."""
-    offers_by_device: dict[bytes, list[tuple[int, Offer]]] = {device_record: [] for device_record in device_records}
-    for (service_number, device_record), stored_offer in stored_offers:
-        if device_record in offers_by_device:
-            offers_by_device[device_record].append((service_number, stored_offer))
+    offers_by_device: dict[bytes, list[tuple[int, Offer]]] = {device: [] for device in devices}
+    for (service_number, device), offer in offers:
+        if device in offers_by_device:
+            offers_by_device[device].append((service_number, offer))
     # As the runtime API orders them, so that both ways of reading show one table.
-    ordered_devices = sorted(device_records.items(), key=lambda device_entry: (device_entry[1].owner, device_entry[0]))
-    return tuple(
-        DeviceStatus(device_id, device_record, tuple(offers_by_device[device_id]))
-        for device_id, device_record in ordered_devices
-    )
+    ordered = sorted(devices.items(), key=lambda entry: (entry[1].owner, entry[0]))
+    return tuple(DeviceStatus(device_id, device, tuple(offers_by_device[device_id])) for device_id, device in ordered)

@@ -31,16 +31,14 @@ class NameResolver(AbstractResolver):
         # Refused instead of queued: slow name servers could fill any queue.
         if not self._free_lookups.acquire(blocking=False):
             raise OSError(f"{LOOKUPS_MAX} other lookups of names are pending")
-        event_loop = asyncio.get_running_loop()
-        future_answer: asyncio.Future[list[Any]] = event_loop.create_future()
-        threading.Thread(
-            target=self._look_up, args=(event_loop, future_answer, host, port, family), daemon=True
-        ).start()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Any]] = loop.create_future()
+        threading.Thread(target=self._look_up, args=(loop, future, host, port, family), daemon=True).start()
         return [
-            ResolveResult(hostname=host, host=str(socket_address[0]), port=port, family=address_family, proto=protocol,
+            ResolveResult(hostname=host, host=str(address[0]), port=port, family=address_family, proto=protocol,
                           flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
-            for address_family, _, protocol, _, socket_address in await future_answer
-            if "%" not in str(socket_address[0])  # A link-local address has no meaning on the network
+            for address_family, _, protocol, _, address in await future
+            if "%" not in str(address[0])  # A link-local address has no meaning on the network
         ]  # fmt: skip
 
     async def close(self) -> None:
@@ -48,30 +46,28 @@ class NameResolver(AbstractResolver):
 
     def _look_up(
         self,
-        event_loop: asyncio.AbstractEventLoop,
-        future_answer: asyncio.Future[list[Any]],
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[list[Any]],
         host: str,
         port: int,
         family: socket.AddressFamily,
     ) -> None:
-        found_addresses: list[Any] | None = None
-        lookup_problem: Exception | None = None
+        addresses: list[Any] | None = None
+        problem: Exception | None = None
         try:
-            found_addresses = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-        except (OSError, ValueError) as lookup_error:  # An invalid label is a UnicodeError
-            lookup_problem = OSError(str(lookup_error)) if isinstance(lookup_error, ValueError) else lookup_error
+            addresses = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+        except (OSError, ValueError) as error:  # An invalid label is a UnicodeError
+            problem = OSError(str(error)) if isinstance(error, ValueError) else error
         finally:
             self._free_lookups.release()
         with contextlib.suppress(RuntimeError):  # The loop has ended
-            event_loop.call_soon_threadsafe(_set_answer, future_answer, found_addresses, lookup_problem)
+            loop.call_soon_threadsafe(_set_answer, future, addresses, problem)
 
 
-def _set_answer(
-    future_answer: asyncio.Future[list[Any]], found_addresses: list[Any] | None, lookup_problem: Exception | None
-) -> None:
-    if future_answer.done():  # The caller was cancelled
+def _set_answer(future: asyncio.Future[list[Any]], addresses: list[Any] | None, problem: Exception | None) -> None:
+    if future.done():  # The caller was cancelled
         return
-    if lookup_problem is not None:
-        future_answer.set_exception(lookup_problem)
+    if problem is not None:
+        future.set_exception(problem)
     else:
-        future_answer.set_result(found_addresses or [])
+        future.set_result(addresses or [])

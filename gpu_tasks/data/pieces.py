@@ -36,52 +36,50 @@ class _Manifest:
 _MANIFEST = codec(_Manifest)
 
 
-def in_pieces(sealed_blob: bytes) -> list[bytes]:
+def in_pieces(sealed: bytes) -> list[bytes]:
     """Return the blobs to store for a sealed blob: itself, or its pieces. The last one's address is the whole's."""
-    if len(sealed_blob) <= BLOB_BYTES_MAX:
-        return [sealed_blob]
-    if len(sealed_blob) > WHOLE_BYTES_MAX:
-        raise ValueError(f"pieces hold at most {WHOLE_BYTES_MAX:,} bytes, not {len(sealed_blob):,}")
-    blob_pieces = [
-        sealed_blob[piece_start : piece_start + PIECE_BYTES] for piece_start in range(0, len(sealed_blob), PIECE_BYTES)
-    ]
-    manifest = _Manifest(MANIFEST_VERSION, len(sealed_blob), tuple(map(address_of, blob_pieces)))
-    return [*blob_pieces, _MANIFEST.encode(manifest)]
+    if len(sealed) <= BLOB_BYTES_MAX:
+        return [sealed]
+    if len(sealed) > WHOLE_BYTES_MAX:
+        raise ValueError(f"pieces hold at most {WHOLE_BYTES_MAX:,} bytes, not {len(sealed):,}")
+    pieces = [sealed[start : start + PIECE_BYTES] for start in range(0, len(sealed), PIECE_BYTES)]
+    manifest = _Manifest(MANIFEST_VERSION, len(sealed), tuple(map(address_of, pieces)))
+    return [*pieces, _MANIFEST.encode(manifest)]
 
 
-async def gathered(blob_bytes: bytes, fetch_blob: Callable[[bytes], Awaitable[bytes]], content_max: int) -> bytes:
+async def gathered(blob: bytes, fetch: Callable[[bytes], Awaitable[bytes]], content_max: int) -> bytes:
     """Return a fetched blob, or the whole of the pieces that it lists, with at most `content_max` of content.
 
-    `fetch_blob` returns the blob of an address; its errors pass through. Pieces are fetched in turn, each from
+    `fetch` returns the blob of an address; its errors pass through. Pieces are fetched in turn, each from
     several stores. Raise PiecesError for a wrong manifest.
     """
-    if blob_bytes[:1] != bytes([MANIFEST_VERSION]):
-        return blob_bytes
-    manifest = _manifest_of(blob_bytes)
+    if blob[:1] != bytes([MANIFEST_VERSION]):
+        return blob
+    manifest = _manifest_of(blob)
     if manifest.length > content_max + SEALING_BYTES_MAX:
         raise PiecesError(f"{manifest.length:,} bytes in pieces, of at most {content_max:,}")
-    fetched_pieces: list[bytes] = []
-    for piece_address in manifest.pieces:
-        fetched_pieces.append(await fetch_blob(piece_address))
+    pieces: list[bytes] = []
+    for address in manifest.pieces:
+        pieces.append(await fetch(address))
         # Other lengths would give one whole several manifests.
-        if len(fetched_pieces[-1]) != min(PIECE_BYTES, manifest.length - (len(fetched_pieces) - 1) * PIECE_BYTES):
+        if len(pieces[-1]) != min(PIECE_BYTES, manifest.length - (len(pieces) - 1) * PIECE_BYTES):
             raise PiecesError("a piece with another length than in its manifest")
-    return b"".join(fetched_pieces)
+    return b"".join(pieces)
 
 
-def pieces_of(blob_bytes: bytes) -> tuple[bytes, ...]:
+def pieces_of(blob: bytes) -> tuple[bytes, ...]:
     """Return the addresses of the pieces in a manifest, none for any other blob."""
     try:
-        return _manifest_of(blob_bytes).pieces if blob_bytes[:1] == bytes([MANIFEST_VERSION]) else ()
+        return _manifest_of(blob).pieces if blob[:1] == bytes([MANIFEST_VERSION]) else ()
     except PiecesError:
         return ()
 
 
-def _manifest_of(blob_bytes: bytes) -> _Manifest:
+def _manifest_of(blob: bytes) -> _Manifest:
     try:
-        manifest = _MANIFEST.decode(blob_bytes)
-    except DecodeError as decoding_error:
-        raise PiecesError(f"not a manifest of pieces: {decoding_error}") from None
+        manifest = _MANIFEST.decode(blob)
+    except DecodeError as error:
+        raise PiecesError(f"not a manifest of pieces: {error}") from None
     piece_count = -(-manifest.length // PIECE_BYTES)
     if not BLOB_BYTES_MAX < manifest.length <= WHOLE_BYTES_MAX or len(manifest.pieces) != piece_count:
         raise PiecesError(f"{len(manifest.pieces)} pieces for {manifest.length:,} bytes in a manifest")

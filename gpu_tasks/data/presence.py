@@ -31,15 +31,15 @@ class PresenceProof:
 _PRESENCE = codec(PresenceProof)
 
 
-def prove_presence(nonce: bytes, instance: bytes, genesis_hash: bytes, sign_message: Callable[[bytes], bytes]) -> bytes:
-    """Return the answer to a nonce of `NONCE_BYTES`. `sign_message` is the provider key's."""
-    return _PRESENCE.encode(PresenceProof(instance, sign_message(domain(KIND, genesis_hash, nonce + instance))))
+def prove_presence(nonce: bytes, instance: bytes, genesis_hash: bytes, sign: Callable[[bytes], bytes]) -> bytes:
+    """Return the answer to a nonce of `NONCE_BYTES`. `sign` is the provider key's."""
+    return _PRESENCE.encode(PresenceProof(instance, sign(domain(KIND, genesis_hash, nonce + instance))))
 
 
-def proven_instance(raw_answer: bytes, nonce: bytes, genesis_hash: bytes, provider_key: bytes) -> bytes | None:
+def proven_instance(raw: bytes, nonce: bytes, genesis_hash: bytes, provider_key: bytes) -> bytes | None:
     """Return the instance that an answer proves, or None if the key did not sign this nonce."""
     try:
-        presence = _PRESENCE.decode(raw_answer)
+        presence = _PRESENCE.decode(raw)
     except DecodeError:
         return None
     is_signed = verify_ed25519(provider_key, domain(KIND, genesis_hash, nonce + presence.instance), presence.signature)

@@ -48,30 +48,30 @@ _LEFT = codec(ProgramLeft)
 _LINE = codec(LogLine)
 
 
-def encode_left(output_archive: bytes, log_lines: Sequence[LogLine], lines_seen: int) -> bytes:
+def encode_left(archive: bytes, lines: Sequence[LogLine], lines_seen: int) -> bytes:
     """Return the content of a blob, with the last lines that fit. Raise ValueError for too many outputs."""
-    check_size(output_archive)
-    kept_lines = _last_lines(log_lines, min(LINES_BYTES_MAX, OUTPUTS_BYTES_MAX - len(output_archive)))
-    return _LEFT.encode(ProgramLeft(output_archive, kept_lines, lines_seen - len(kept_lines)))
+    check_size(archive)
+    kept = _last_lines(lines, min(LINES_BYTES_MAX, OUTPUTS_BYTES_MAX - len(archive)))
+    return _LEFT.encode(ProgramLeft(archive, kept, lines_seen - len(kept)))
 
 
-def check_size(output_archive: bytes) -> None:
+def check_size(archive: bytes) -> None:
     """Raise ValueError for outputs that do not fit a blob."""
-    if len(output_archive) > OUTPUTS_BYTES_MAX:
-        raise ValueError(f"the outputs have {len(output_archive)} bytes, of at most {OUTPUTS_BYTES_MAX}")
+    if len(archive) > OUTPUTS_BYTES_MAX:
+        raise ValueError(f"the outputs have {len(archive)} bytes, of at most {OUTPUTS_BYTES_MAX}")
 
 
-def decode_left(blob_content: bytes) -> ProgramLeft:
+def decode_left(content: bytes) -> ProgramLeft:
     """Return the content of a blob. Raise DecodeError (runtime.encoding.codec) for anything else."""
-    return _LEFT.decode(blob_content)
+    return _LEFT.decode(content)
 
 
-def _last_lines(log_lines: Sequence[LogLine], room_bytes: int) -> tuple[LogLine, ...]:
+def _last_lines(lines: Sequence[LogLine], room_bytes: int) -> tuple[LogLine, ...]:
     """Return the last lines that fit."""
-    first_kept = len(log_lines)
-    while first_kept and len(log_lines) - first_kept < LINES_MAX:
-        room_bytes -= len(_LINE.encode(log_lines[first_kept - 1]))
+    first_kept = len(lines)
+    while first_kept and len(lines) - first_kept < LINES_MAX:
+        room_bytes -= len(_LINE.encode(lines[first_kept - 1]))
         if room_bytes < 0:
             break
         first_kept -= 1
-    return tuple(log_lines[first_kept:])
+    return tuple(lines[first_kept:])

@@ -21,27 +21,27 @@ async def proven_rates(chain: ChainClient, device_ids: Sequence[bytes], at: byte
     last_call: RollCall | None = await chain.read(Capacity.current, at=at)
     if last_call is None or not await chain.read(Capacity.is_enforced, at=at):
         return ProvenRates(False, rates_min, {})
-    block_height = await chain.height(at)
-    proof_keys = [(device_id, standing_number(last_call, block_height)) for device_id in device_ids]
-    proof_by_number = dict(zip(proof_keys, await chain.read_many(Capacity.proofs, proof_keys, at=at), strict=True))
+    height = await chain.height(at)
+    keys = [(device_id, standing_number(last_call, height)) for device_id in device_ids]
+    proof_by_number = dict(zip(keys, await chain.read_many(Capacity.proofs, keys, at=at), strict=True))
     return ProvenRates(
         True,
         rates_min,
-        {device_id: standing_at(last_call, block_height, proof_by_number, device_id) for device_id in device_ids},
+        {device_id: standing_at(last_call, height, proof_by_number, device_id) for device_id in device_ids},
     )
 
 
-def why_no_work(proven_rates: ProvenRates, device_id: bytes, device_class: DeviceClass) -> str:
+def why_no_work(rates: ProvenRates, device_id: bytes, device_class: DeviceClass) -> str:
     """Return the reason why the chain gives a device no work, or "" if it may get work."""
-    if proven_rates.has_proven(device_id, device_class):
+    if rates.has_proven(device_id, device_class):
         return ""
-    proven_rate, required_rate, class_name = (
-        proven_rates.proven.get(device_id, 0),
-        proven_rates.rates_min[device_class],
+    proven, required, class_name = (
+        rates.proven.get(device_id, 0),
+        rates.rates_min[device_class],
         tuple(CLASS_NAMES)[device_class],
     )
     return (
-        f"it has proven {proven_rate:,} of the {required_rate:,} thousand million operations per slot "
+        f"it has proven {proven:,} of the {required:,} thousand million operations per slot "
         f"that class {class_name} needs"
     )
 
@@ -51,13 +51,11 @@ async def unproven(chain: ChainClient, device_ids: Sequence[bytes], at: bytes) -
     rates = await proven_rates(chain, device_ids, at)
     if not rates.in_force:
         return {}
-    device_records = zip(device_ids, await chain.read_many(Devices.devices, device_ids, at=at), strict=True)
-    idle_reasons = {
-        device_id: why_no_work(rates, device_id, device_record.kind)
-        for device_id, device_record in device_records
-        if device_record is not None
+    devices = zip(device_ids, await chain.read_many(Devices.devices, device_ids, at=at), strict=True)
+    reasons = {
+        device_id: why_no_work(rates, device_id, device.kind) for device_id, device in devices if device is not None
     }
-    return {device_id: idle_reason for device_id, idle_reason in idle_reasons.items() if idle_reason}
+    return {device_id: reason for device_id, reason in reasons.items() if reason}
 
 
 async def least_rates(chain: ChainClient, at: bytes | None = None) -> tuple[int, ...]:

@@ -40,56 +40,53 @@ class WrongRunStateError(CodedError, ValueError):
     """The blob differs from the statement on the chain. The text says how."""
 
 
-def encode_run_state(state_digests: tuple[bytes, ...], last_state: bytes) -> bytes:
+def encode_run_state(digests: tuple[bytes, ...], last_state: bytes) -> bytes:
     """Return the content of a checkpoint's or a result's blob."""
-    return _RUN_STATE.encode(RunState(VERSION, state_digests, last_state))
+    return _RUN_STATE.encode(RunState(VERSION, digests, last_state))
 
 
-def root_of(state_digests: tuple[bytes, ...]) -> bytes:
+def root_of(digests: tuple[bytes, ...]) -> bytes:
     """Return the root that the provider states on the chain for a milestone or a result."""
-    return trace_root(state_digests)
+    return trace_root(digests)
 
 
-def state_index(task_order: TaskOrder, milestone: int) -> int:
+def state_index(order: TaskOrder, milestone: int) -> int:
     """Return the state's index i of s(i) for a milestone, counted from 1 over all legs."""
-    return leg_segments(task_order.segments, milestone, task_order.milestones).start
+    return leg_segments(order.segments, milestone, order.milestones).start
 
 
-def read_run_state(blob_content: bytes, task_order: TaskOrder, milestone: int, stated_root: bytes) -> RunState:
+def read_run_state(content: bytes, order: TaskOrder, milestone: int, root: bytes) -> RunState:
     """Return the stated run up to a milestone. Raise WrongRunStateError for any other content."""
     try:
-        run_state = _RUN_STATE.decode(blob_content)
-    except DecodeError as decoding_error:
-        raise WrongRunStateError(f"it is not a state of a run ({decoding_error})", code="not_a_state") from None
+        run_state = _RUN_STATE.decode(content)
+    except DecodeError as error:
+        raise WrongRunStateError(f"it is not a state of a run ({error})", code="not_a_state") from None
     if run_state.version != VERSION:
-        problem_text = f"its format has version {run_state.version}; this program reads version {VERSION}"
-        raise WrongRunStateError(problem_text, code="unknown_version")
-    needed_count = state_index(task_order, milestone) + 1
+        text = f"its format has version {run_state.version}; this program reads version {VERSION}"
+        raise WrongRunStateError(text, code="unknown_version")
+    needed_count = state_index(order, milestone) + 1
     if len(run_state.digests) != needed_count:
         hash_count = len(run_state.digests)
-        problem_text = f"it has the hashes of {hash_count} states; milestone {milestone} has {needed_count}"
-        raise WrongRunStateError(problem_text, code="other_length")
+        text = f"it has the hashes of {hash_count} states; milestone {milestone} has {needed_count}"
+        raise WrongRunStateError(text, code="other_length")
     if state_hash(run_state.state) != run_state.digests[-1]:
         raise WrongRunStateError("its state does not match its last hash", code="other_state")
-    if trace_root(run_state.digests) != stated_root:
+    if trace_root(run_state.digests) != root:
         raise WrongRunStateError("its hashes do not match the root on the chain", code="other_root")
     return run_state
 
 
-def begins_as_stated(state_digests: tuple[bytes, ...], task: Task) -> bool:
+def begins_as_stated(digests: tuple[bytes, ...], task: Task) -> bool:
     """Return True if a result continues from the start of its leg, and from its own newest milestone that counts."""
-    task_order, held_checkpoint = task.order, task.checkpoint
-    stated_milestones = (
-        [] if held_checkpoint is None else [(held_checkpoint.milestone.number, held_checkpoint.milestone.root)]
-    )
+    order, held = task.order, task.checkpoint
+    stated = [] if held is None else [(held.milestone.number, held.milestone.root)]
     if task.begun_from is not None:
-        stated_milestones.append((task.behind, task.begun_from))
+        stated.append((task.behind, task.begun_from))
     return all(
-        trace_root(state_digests[: state_index(task_order, milestone_number) + 1]) == stated_root
-        for milestone_number, stated_root in stated_milestones
+        trace_root(digests[: state_index(order, milestone_number) + 1]) == root for milestone_number, root in stated
     )
 
 
-def goes_on_from(state_digests: tuple[bytes, ...], task_order: TaskOrder, counted_milestone: Milestone) -> bool:
+def goes_on_from(digests: tuple[bytes, ...], order: TaskOrder, counted: Milestone) -> bool:
     """Return True if a run begins with the hashes of an earlier milestone, from which a takeover started."""
-    return trace_root(state_digests[: state_index(task_order, counted_milestone.number) + 1]) == counted_milestone.root
+    return trace_root(digests[: state_index(order, counted.number) + 1]) == counted.root

@@ -82,18 +82,18 @@ class Opened:
 
     def left_out(self, reader_keys: Iterable[bytes]) -> list[bytes]:
         """Return the readers without a box or with a wrong one, at about 0.1 ms for each."""
-        known_boxes = dict.fromkeys(self.boxes)
+        boxes = dict.fromkeys(self.boxes)
         # The whole box: one with the right ephemeral key may still hold another content key.
-        return [reader_key for reader_key in reader_keys if _key_box(self.key, reader_key) not in known_boxes]
+        return [reader for reader in reader_keys if _key_box(self.key, reader) not in boxes]
 
 
 class SealKey:
     """An X25519 key pair. Only `lent` gives out the secret half."""
 
-    def __init__(self, secret_bytes: bytes) -> None:
+    def __init__(self, secret: bytes) -> None:
         """Take a secret of 32 bytes."""
-        self._secret = secret_bytes
-        self.public: bytes = crypto_scalarmult_base(secret_bytes)
+        self._secret = secret
+        self.public: bytes = crypto_scalarmult_base(secret)
 
     @classmethod
     def from_seed(cls, seed: bytes) -> SealKey:
@@ -113,97 +113,95 @@ class SealKey:
         """Return the secret half, for the handshake of a tunnel and nothing else."""
         return self._secret
 
-    def open(self, sealed_blob: bytes) -> bytes:
+    def open(self, sealed: bytes) -> bytes:
         """Return the content of a blob that was sealed to this key. Raise `SealError` if it cannot be opened."""
-        return self.opened(sealed_blob).content
+        return self.opened(sealed).content
 
-    def opened(self, blob_bytes: bytes) -> Opened:
+    def opened(self, blob: bytes) -> Opened:
         """Open as `open`, and return also the key and the boxes, which show the other readers."""
         try:
-            sealed_blob = _BLOB.decode(blob_bytes)
-        except DecodeError as decoding_error:
-            raise SealError(f"not a sealed blob: {decoding_error}", code="not_a_blob") from None
-        if sealed_blob.version != VERSION:
-            problem_text = f"sealed blob of version {sealed_blob.version}; this program reads version {VERSION}"
-            raise SealError(problem_text, code="unknown_version")
-        content_key = self._content_key(sealed_blob.boxes, sealed_blob.nonce)
-        associated = _BOXES.encode(sealed_blob.boxes)
+            sealed = _BLOB.decode(blob)
+        except DecodeError as error:
+            raise SealError(f"not a sealed blob: {error}", code="not_a_blob") from None
+        if sealed.version != VERSION:
+            text = f"sealed blob of version {sealed.version}; this program reads version {VERSION}"
+            raise SealError(text, code="unknown_version")
+        content_key = self._content_key(sealed.boxes, sealed.nonce)
+        associated = _BOXES.encode(sealed.boxes)
         try:
-            blob_content = crypto_aead_xchacha20poly1305_ietf_decrypt(
-                sealed_blob.ciphertext, associated, sealed_blob.nonce, content_key
+            content = crypto_aead_xchacha20poly1305_ietf_decrypt(
+                sealed.ciphertext, associated, sealed.nonce, content_key
             )
-        except (CryptoError, ValueError, TypeError) as decoding_error:
-            raise SealError("the blob is damaged", code="damaged") from decoding_error
-        return Opened(blob_content, content_key, sealed_blob.boxes)
+        except (CryptoError, ValueError, TypeError) as error:
+            raise SealError("the blob is damaged", code="damaged") from error
+        return Opened(content, content_key, sealed.boxes)
 
-    def open_note(self, sealed_note: bytes) -> bytes:
+    def open_note(self, sealed: bytes) -> bytes:
         """Return the text that `seal_note` sealed to this key. Raise `SealError` for any other."""
         try:
-            plain_note: bytes = crypto_box_seal_open(sealed_note, self.public, self._secret)
+            plain: bytes = crypto_box_seal_open(sealed, self.public, self._secret)
         except (CryptoError, ValueError, TypeError):
             raise SealError("the note is not sealed to this key", code="other_key") from None
-        return plain_note
+        return plain
 
-    def _content_key(self, key_boxes: Iterable[bytes], nonce_bytes: bytes) -> bytes:
-        for key_box in key_boxes:
+    def _content_key(self, boxes: Iterable[bytes], nonce: bytes) -> bytes:
+        for box in boxes:
             try:
-                opened_key: bytes = crypto_box_seal_open(key_box, self.public, self._secret)
+                opened: bytes = crypto_box_seal_open(box, self.public, self._secret)
             except CryptoError:
                 continue
             # A sender could put different keys into the boxes, and show each reader other content.
-            if _nonce_of(opened_key) == nonce_bytes:
-                return opened_key
+            if _nonce_of(opened) == nonce:
+                return opened
         raise SealError("the blob is not sealed to this key", code="other_key")
 
 
-def readers_of(blob_bytes: bytes) -> int:
+def readers_of(blob: bytes) -> int:
     """Return the number of boxes in a blob, 0 for no sealed blob."""
     try:
-        return len(_BLOB.decode(blob_bytes).boxes)
+        return len(_BLOB.decode(blob).boxes)
     except DecodeError:
         return 0
 
 
-def seal(blob_content: bytes, readers: Iterable[bytes], bytes_max: int = CONTENT_BYTES_MAX) -> bytes:
-    """Return a blob of `blob_content` that exactly `readers` (X25519 public keys) can open.
+def seal(content: bytes, readers: Iterable[bytes], bytes_max: int = CONTENT_BYTES_MAX) -> bytes:
+    """Return a blob of `content` that exactly `readers` (X25519 public keys) can open.
 
     `pieces` stores a blob that is too long. Raise ValueError for too much content, no reader or too many, or an
     unusable key (`is_usable`).
     """
     # Sorted and distinct, so that the boxes show neither who was named first nor who was named twice.
-    reader_keys = sorted({bytes(reader_key) for reader_key in readers})
-    if len(blob_content) > bytes_max:
-        raise ValueError(f"a blob holds at most {bytes_max:,} bytes, not {len(blob_content):,}")
+    reader_keys = sorted({bytes(reader) for reader in readers})
+    if len(content) > bytes_max:
+        raise ValueError(f"a blob holds at most {bytes_max:,} bytes, not {len(content):,}")
     if not 1 <= len(reader_keys) <= READERS_MAX:
         raise ValueError(f"a blob has 1 to {READERS_MAX} readers, not {len(reader_keys)}")
     content_key = os.urandom(KEY_BYTES)
-    content_nonce = _nonce_of(content_key)  # Used once, as the key is
+    nonce = _nonce_of(content_key)  # Used once, as the key is
     try:
-        key_boxes = tuple(_key_box(content_key, reader_key) for reader_key in reader_keys)
+        boxes = tuple(_key_box(content_key, reader) for reader in reader_keys)
     except CryptoError:
         raise ValueError("a reader's key is not an X25519 key") from None
-    ciphertext = crypto_aead_xchacha20poly1305_ietf_encrypt(
-        blob_content, _BOXES.encode(key_boxes), content_nonce, content_key
-    )
-    return _BLOB.encode(_Blob(VERSION, key_boxes, content_nonce, ciphertext))
+    ciphertext = crypto_aead_xchacha20poly1305_ietf_encrypt(content, _BOXES.encode(boxes), nonce, content_key)
+    return _BLOB.encode(_Blob(VERSION, boxes, nonce, ciphertext))
 
 
-def seal_note(plain_note: bytes, reader_key: bytes) -> bytes:
+def seal_note(plain: bytes, reader: bytes) -> bytes:
     """Return a few bytes sealed to one reader, in a libsodium sealed box. Raise ValueError for an unusable key."""
     try:
-        sealed_note: bytes = crypto_box_seal(plain_note, reader_key)
+        sealed: bytes = crypto_box_seal(plain, reader)
     except (CryptoError, TypeError):
         raise ValueError("the reader's key is not an X25519 key") from None
-    return sealed_note
+    return sealed
 
 
-def _key_box(content_key: bytes, reader_key: bytes) -> bytes:
+def _key_box(content_key: bytes, reader: bytes) -> bytes:
     """Return the one box of a content key for a reader: that of `crypto_box_seal`, with a derived ephemeral secret."""
     # Derived and not random: a holder of the content key can make the box again, and so see whether a reader got it.
-    ephemeral_secret = blake2b(reader_key, key=content_key, person=b"ogpu box", digest_size=KEY_BYTES).digest()
+    ephemeral_secret = blake2b(reader, key=content_key, person=b"ogpu box", digest_size=KEY_BYTES).digest()
     ephemeral_public: bytes = crypto_scalarmult_base(ephemeral_secret)
-    box_nonce = blake2b(ephemeral_public + reader_key, digest_size=crypto_box_NONCEBYTES).digest()
-    return ephemeral_public + crypto_box(content_key, box_nonce, reader_key, ephemeral_secret)
+    box_nonce = blake2b(ephemeral_public + reader, digest_size=crypto_box_NONCEBYTES).digest()
+    return ephemeral_public + crypto_box(content_key, box_nonce, reader, ephemeral_secret)
 
 
 def _nonce_of(content_key: bytes) -> bytes:
@@ -211,18 +209,18 @@ def _nonce_of(content_key: bytes) -> bytes:
     return blake2b(content_key, digest_size=NONCE_BYTES, person=b"ogpu nonce").digest()
 
 
-def is_usable(reader_key: bytes) -> bool:
+def is_usable(reader: bytes) -> bool:
     """Return True if blobs can be sealed to this key.
 
     libsodium refuses points of small order, which anyone may register.
     """
     try:
-        crypto_box_seal(bytes(KEY_BYTES), reader_key)
+        crypto_box_seal(bytes(KEY_BYTES), reader)
     except (CryptoError, ValueError, TypeError):
         return False
     return True
 
 
-def address_of(blob_bytes: bytes) -> bytes:
+def address_of(blob: bytes) -> bytes:
     """Return the 32-byte address of a blob."""
-    return blake2_256(blob_bytes)
+    return blake2_256(blob)

@@ -16,44 +16,42 @@ Job = Callable[[], Coroutine[Any, Any, T]]
 
 
 async def side_by_side(
-    pending_tries: Iterable[Trying[T]], *, wanted_count: int, patience_seconds: float, deadline_seconds: float
+    tries: Iterable[Trying[T]], *, wanted: int, patience_seconds: float, deadline_seconds: float
 ) -> list[T]:
-    """Return the first `wanted_count` results that are not None, or fewer after all attempts or the deadline.
+    """Return the first `wanted` results that are not None, or fewer after all attempts or the deadline.
 
-    `wanted_count` attempts begin at once. One more begins after each failure, and whenever nothing has happened for
+    `wanted` attempts begin at once. One more begins after each failure, and whenever nothing has happened for
     `patience_seconds`. Attempts that still run at the end are cancelled.
     """
     clock_time = asyncio.get_running_loop().time
-    end_time, waiting_tries, running_tries, results = (
+    end_time, waiting, running, results = (
         clock_time() + deadline_seconds,
-        deque(pending_tries),
+        deque(tries),
         set[asyncio.Task[T | None]](),
         list[T](),
     )
     overtaking = 0
     try:
-        while len(results) < wanted_count and (time_left := end_time - clock_time()) > 0:
-            while waiting_tries and len(running_tries) < min(AT_ONCE_MAX, wanted_count - len(results) + overtaking):
-                running_tries.add(asyncio.create_task(waiting_tries.popleft()()))
-            if not running_tries:
+        while len(results) < wanted and (time_left := end_time - clock_time()) > 0:
+            while waiting and len(running) < min(AT_ONCE_MAX, wanted - len(results) + overtaking):
+                running.add(asyncio.create_task(waiting.popleft()()))
+            if not running:
                 break
-            finished_tries, running_tries = await asyncio.wait(
-                running_tries, timeout=min(patience_seconds, time_left), return_when=asyncio.FIRST_COMPLETED
+            done, running = await asyncio.wait(
+                running, timeout=min(patience_seconds, time_left), return_when=asyncio.FIRST_COMPLETED
             )
             # After a timeout one more attempt may run beside the slow ones.
-            overtaking += not finished_tries
-            results += [
-                try_result for finished_try in finished_tries if (try_result := finished_try.result()) is not None
-            ]
-        return results[:wanted_count]
+            overtaking += not done
+            results += [result for finished in done if (result := finished.result()) is not None]
+        return results[:wanted]
     finally:
-        for finished_try in running_tries:
-            finished_try.cancel()
+        for finished in running:
+            finished.cancel()
         # A cancelled attempt may still hold a connection, so the search ends only after all have.
-        await asyncio.gather(*running_tries, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
 
 
-async def all_side_by_side(pending_jobs: Iterable[Job[T]], *, at_once: int) -> list[T]:
+async def all_side_by_side(jobs: Iterable[Job[T]], *, at_once: int) -> list[T]:
     """Return all results in the order of the jobs, at most `at_once` at once.
 
     If one fails, the others are cancelled.
@@ -64,10 +62,10 @@ async def all_side_by_side(pending_jobs: Iterable[Job[T]], *, at_once: int) -> l
         async with running_slots:
             return await job()
 
-    running_tasks = [asyncio.create_task(in_turn(job)) for job in pending_jobs]
+    running = [asyncio.create_task(in_turn(job)) for job in jobs]
     try:
-        return await asyncio.gather(*running_tasks)
+        return await asyncio.gather(*running)
     finally:
-        for job_task in running_tasks:
-            job_task.cancel()
-        await asyncio.gather(*running_tasks, return_exceptions=True)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

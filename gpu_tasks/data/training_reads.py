@@ -27,11 +27,11 @@ async def task(chain: ChainClient, task_id: bytes, at: bytes | None = None) -> T
 async def tasks_of(chain: ChainClient, customer: bytes, at: bytes | None = None) -> list[NamedTask]:
     """Return the newest tasks of a customer that the chain still has, in the order of submission."""
     at = await chain.finalized() if at is None else at
-    submission_count: int = await chain.read(TrainingMarket.submission_counts, customer, at=at)
-    submission_numbers = range(max(0, submission_count - TASKS_LISTED_MAX), submission_count)
+    count: int = await chain.read(TrainingMarket.submission_counts, customer, at=at)
+    numbers = range(max(0, count - TASKS_LISTED_MAX), count)
     return await _existing_tasks(
         chain,
-        [task_id_of(chain.genesis_hash, customer, submission_number) for submission_number in submission_numbers],
+        [task_id_of(chain.genesis_hash, customer, submission_number) for submission_number in numbers],
         at,
     )
 
@@ -39,10 +39,10 @@ async def tasks_of(chain: ChainClient, customer: bytes, at: bytes | None = None)
 async def auctions(chain: ChainClient, at: bytes | None = None) -> list[NamedTask]:
     """Return the tasks with an open auction, the earliest end first."""
     at = await chain.finalized() if at is None else at
-    task_names = [task_name for (task_name,), _ in await entries(chain, TrainingMarket.open_auctions, at=at)]
+    names = [name for (name,), _ in await entries(chain, TrainingMarket.open_auctions, at=at)]
     return sorted(
-        await _existing_tasks(chain, task_names, at),
-        key=lambda tasks_by_name: (tasks_by_name[1].deadline, tasks_by_name[0]),
+        await _existing_tasks(chain, names, at),
+        key=lambda tasks: (tasks[1].deadline, tasks[0]),
     )
 
 
@@ -55,12 +55,12 @@ async def bids(
     """
     at = await chain.finalized() if at is None else at
     if auction is None:
-        known_task = await task(chain, task_id, at)
-        if known_task is None:
+        known = await task(chain, task_id, at)
+        if known is None:
             return {}
-        auction = known_task.auction
+        auction = known.auction
     auction_bids = await entries(chain, TrainingMarket.bids, auction_id(task_id, auction), at=at)
-    return {device_id: auction_bid for (_, device_id), auction_bid in auction_bids}
+    return {device_id: bid for (_, device_id), bid in auction_bids}
 
 
 async def award(chain: ChainClient, task_id: bytes, auction_number: int, at: bytes | None = None) -> Award | None:
@@ -69,17 +69,13 @@ async def award(chain: ChainClient, task_id: bytes, auction_number: int, at: byt
     return auction_award
 
 
-async def task_duties(chain: ChainClient, stash_account: bytes, at: bytes | None = None) -> list[NamedTask]:
+async def task_duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> list[NamedTask]:
     """Return the tasks in which a provider has a slot or is the standby."""
     at = await chain.finalized() if at is None else at
-    named_tasks = [task_name for (_, task_name), _ in await entries(chain, TrainingMarket.duties, stash_account, at=at)]
-    return await _existing_tasks(chain, named_tasks, at)
+    named = [name for (_, name), _ in await entries(chain, TrainingMarket.duties, stash, at=at)]
+    return await _existing_tasks(chain, named, at)
 
 
-async def _existing_tasks(chain: ChainClient, task_names: list[bytes], at: bytes) -> list[NamedTask]:
-    task_records = await chain.read_many(TrainingMarket.tasks, task_names, at=at) if task_names else []
-    return [
-        (task_name, task_record)
-        for task_name, task_record in zip(task_names, task_records, strict=True)
-        if task_record is not None
-    ]
+async def _existing_tasks(chain: ChainClient, names: list[bytes], at: bytes) -> list[NamedTask]:
+    tasks = await chain.read_many(TrainingMarket.tasks, names, at=at) if names else []
+    return [(name, task) for name, task in zip(names, tasks, strict=True) if task is not None]

@@ -48,19 +48,19 @@ def content_max(requests: int) -> int:
     return min(BATCH_BYTES_MAX, requests * (BATCHED_BYTES_MAX + 4)) + _FRAME_BYTES
 
 
-def encode_input(salt: bytes, reply_key: bytes, request_bytes: bytes) -> bytes:
+def encode_input(salt: bytes, reply_key: bytes, request: bytes) -> bytes:
     """Return the content of an input blob."""
-    return _INPUT.encode(UnitInput(VERSION, salt, reply_key, request_bytes))
+    return _INPUT.encode(UnitInput(VERSION, salt, reply_key, request))
 
 
-def decode_input(input_bytes: bytes) -> UnitInput:
+def decode_input(content: bytes) -> UnitInput:
     """Return the salted request. Raise DecodeError for anything else."""
-    unit_input = _INPUT.decode(input_bytes)
+    unit_input = _INPUT.decode(content)
     if unit_input.version != VERSION:
         raise DecodeError(f"unit input of unknown version {unit_input.version}")
     return unit_input
 
 
-def commitment_of(input_bytes: bytes) -> bytes:
+def commitment_of(content: bytes) -> bytes:
     """Return the chain's commitment to an input, before it is sealed."""
-    return blake2_256(input_bytes)
+    return blake2_256(content)

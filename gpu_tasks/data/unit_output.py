@@ -34,25 +34,25 @@ class UnitOutput:
         return batch_root(self.totals)
 
 
-def requests_of(unit_input: UnitInput, request_count: int) -> tuple[bytes, ...]:
-    """Return the requests of a unit with `request_count` of them on the chain.
+def requests_of(unit_input: UnitInput, count: int) -> tuple[bytes, ...]:
+    """Return the requests of a unit with `count` of them on the chain.
 
     Raise DecodeError if the input differs.
     """
     # A single request is not encoded as a batch.
-    if request_count == 1:
+    if count == 1:
         if len(unit_input.request) > REQUEST_BYTES_MAX:
             raise DecodeError("a request with too many bytes")
         return (unit_input.request,)
     requests = decode_requests(unit_input.request)
-    if len(requests) != request_count:
-        raise DecodeError(f"the input has {len(requests)} requests, the unit {request_count}")
+    if len(requests) != count:
+        raise DecodeError(f"the input has {len(requests)} requests, the unit {count}")
     return requests
 
 
 def answers_bytes(outputs: Iterable[int]) -> int:
     """Return the greatest length of encoded outcomes with outputs of at most these lengths."""
-    return FRAME_BYTES + sum(answer_bytes + FRAME_BYTES for answer_bytes in outputs)
+    return FRAME_BYTES + sum(answer + FRAME_BYTES for answer in outputs)
 
 
 def output_of(genesis_hash: bytes, unit: bytes, salt: bytes, outcomes: Sequence[BatchOutcome]) -> UnitOutput:
@@ -60,12 +60,10 @@ def output_of(genesis_hash: bytes, unit: bytes, salt: bytes, outcomes: Sequence[
     return UnitOutput(tuple(outcomes), totals_of(leaves_of(genesis_hash, unit, salt, outcomes)))
 
 
-def read_output(
-    genesis_hash: bytes, unit: bytes, salt: bytes, blob_content: bytes, request_count: int
-) -> UnitOutput | None:
-    """Return the output in the content of a blob, or None if it is no output of `request_count` requests."""
+def read_output(genesis_hash: bytes, unit: bytes, salt: bytes, content: bytes, count: int) -> UnitOutput | None:
+    """Return the output in the content of a blob, or None if it is no output of `count` requests."""
     try:
-        outcomes = decode_outcomes(blob_content)
+        outcomes = decode_outcomes(content)
     except DecodeError:
         return None
-    return output_of(genesis_hash, unit, salt, outcomes) if len(outcomes) == request_count else None
+    return output_of(genesis_hash, unit, salt, outcomes) if len(outcomes) == count else None

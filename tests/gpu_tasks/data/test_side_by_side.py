@@ -38,7 +38,7 @@ class Scene:
 def test_a_slow_one_is_overtaken_and_then_stopped() -> None:
     scene = Scene()
     tries = [scene.hanging("slow"), scene.quick("second"), scene.quick("third")]
-    found = asyncio.run(side_by_side(tries, wanted_count=1, patience_seconds=0.01, deadline_seconds=60))
+    found = asyncio.run(side_by_side(tries, wanted=1, patience_seconds=0.01, deadline_seconds=60))
     assert found == ["second"]
     assert scene.begun == ["slow", "second"]
     assert scene.ended == ["slow"]
@@ -47,7 +47,7 @@ def test_a_slow_one_is_overtaken_and_then_stopped() -> None:
 def test_so_many_as_are_wanted_begin_at_once_and_a_failure_is_replaced() -> None:
     scene = Scene()
     tries = [scene.quick("a"), scene.quick("b", None), scene.quick("c"), scene.quick("d")]
-    found = asyncio.run(side_by_side(tries, wanted_count=2, patience_seconds=60, deadline_seconds=60))
+    found = asyncio.run(side_by_side(tries, wanted=2, patience_seconds=60, deadline_seconds=60))
     assert found == ["a", "c"]
     assert scene.begun == ["a", "b", "c"]
 
@@ -55,25 +55,25 @@ def test_so_many_as_are_wanted_begin_at_once_and_a_failure_is_replaced() -> None
 def test_the_deadline_ends_it_with_what_there_is() -> None:
     scene = Scene()
     tries = [scene.quick("a"), *(scene.hanging(str(number)) for number in range(20))]
-    found = asyncio.run(side_by_side(tries, wanted_count=2, patience_seconds=0.001, deadline_seconds=0.3))
+    found = asyncio.run(side_by_side(tries, wanted=2, patience_seconds=0.001, deadline_seconds=0.3))
     assert found == ["a"]
     assert len(scene.begun) == 1 + AT_ONCE_MAX
     assert sorted(scene.ended) == sorted(scene.begun[1:])
 
 
 def test_nothing_to_try_gives_nothing() -> None:
-    assert asyncio.run(side_by_side([], wanted_count=1, patience_seconds=1, deadline_seconds=1)) == []
+    assert asyncio.run(side_by_side([], wanted=1, patience_seconds=1, deadline_seconds=1)) == []
 
 
 def test_a_slow_store_is_asked_last_for_a_while() -> None:
     stores = SlowStores()
-    stores.note_slow("a", current_time=10.0)
-    assert stores.last(["a", "b", "a", "c"], current_time=10.0) == ["b", "c", "a"]
-    assert stores.last(["a", "b"], current_time=10.0 + SLOW_FOR_SECONDS) == ["a", "b"]
+    stores.note_slow("a", now=10.0)
+    assert stores.last(["a", "b", "a", "c"], now=10.0) == ["b", "c", "a"]
+    assert stores.last(["a", "b"], now=10.0 + SLOW_FOR_SECONDS) == ["a", "b"]
     stores.note_quick("a")
-    assert stores.last(["a", "b"], current_time=11.0) == ["a", "b"]
+    assert stores.last(["a", "b"], now=11.0) == ["a", "b"]
     for number in range(STORES_KEPT + 5):
-        stores.note_slow(str(number), current_time=1.0)
+        stores.note_slow(str(number), now=1.0)
     assert len(stores._slow_until) == STORES_KEPT
 
 
