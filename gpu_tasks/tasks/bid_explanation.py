@@ -42,28 +42,24 @@ class ExplainedBid:
     why: str
 
 
-def explain(task_terms: TaskTerms, selection: Selection, sealed_bids: Sequence[SealedBid] = ()) -> list[ExplainedBid]:
+def explain(terms: TaskTerms, selection: Selection, sealed: Sequence[SealedBid] = ()) -> list[ExplainedBid]:
     """Return every bid, in the order of places."""
     last_winning_score = selection.winners[-1].score if selection.winners else None
-    too_few_by_class = Counter(
-        placed_bid.bid.device_class for placed_bid in selection.places if placed_bid.fate is BidFate.TOO_FEW
-    )
-    explained_bids = []
-    for bid_place, placed_bid in enumerate(selection.places, 1):
-        opened_bid = placed_bid.bid
-        explanation = _fate_text(task_terms, selection, placed_bid, last_winning_score, too_few_by_class)
-        opened_terms = (placed_bid.score, opened_bid.blocks, opened_bid.collateral, placed_bid.fate, placed_bid.pay)
-        explained_bids.append(
-            ExplainedBid(
-                bid_place, opened_bid.provider, opened_bid.device, opened_bid.device_class, *opened_terms, explanation
-            )
+    too_few_by_class = Counter(placed.bid.device_class for placed in selection.places if placed.fate is BidFate.TOO_FEW)
+    explained = []
+    for bid_place, placed in enumerate(selection.places, 1):
+        bid = placed.bid
+        explanation = _fate_text(terms, selection, placed, last_winning_score, too_few_by_class)
+        opened_terms = (placed.score, bid.blocks, bid.collateral, placed.fate, placed.pay)
+        explained.append(
+            ExplainedBid(bid_place, bid.provider, bid.device, bid.device_class, *opened_terms, explanation)
         )
     # Sealed bids have no score, so their ids give a reproducible order.
     for bid_place, sealed_bid in enumerate(
-        sorted(sealed_bids, key=lambda opened_bid: (opened_bid.provider, opened_bid.device)), len(explained_bids) + 1
+        sorted(sealed, key=lambda bid: (bid.provider, bid.device)), len(explained) + 1
     ):
         explanation = f"not opened: its bond of {_amount_text(sealed_bid.bond)} burns"
-        explained_bids.append(
+        explained.append(
             ExplainedBid(
                 bid_place,
                 sealed_bid.provider,
@@ -77,90 +73,88 @@ def explain(task_terms: TaskTerms, selection: Selection, sealed_bids: Sequence[S
                 explanation,
             )
         )
-    return explained_bids
+    return explained
 
 
 def _fate_text(
-    task_terms: TaskTerms,
+    terms: TaskTerms,
     selection: Selection,
-    placed_bid: Placed,
+    placed: Placed,
     last_winning_score: Score | None,
     too_few_by_class: Counter[DeviceClass],
 ) -> str:
-    opened_bid = placed_bid.bid
-    match placed_bid.fate:
+    bid = placed.bid
+    match placed.fate:
         case BidFate.WON:
-            return _pay_text(task_terms, selection.clearing, placed_bid)
+            return _pay_text(terms, selection.clearing, placed)
         case BidFate.STANDBY:
-            return f"standby: {_distance_text(placed_bid, last_winning_score)}"
+            return f"standby: {_distance_text(placed, last_winning_score)}"
         case BidFate.OUTBID:
-            return f"{_distance_text(placed_bid, last_winning_score)}; {_advice_text(placed_bid)}"
+            return f"{_distance_text(placed, last_winning_score)}; {_advice_text(placed)}"
         case BidFate.OTHER_CLASS:
-            distance = _distance_text(placed_bid, last_winning_score)
-            return f"another class fills the {task_terms.slots} slots at a lower score: {distance}"
+            distance = _distance_text(placed, last_winning_score)
+            return f"another class fills the {terms.slots} slots at a lower score: {distance}"
         case BidFate.TOO_FEW:
             # A single slot is of one class anyway.
-            is_of_class = task_terms.is_homogeneous and task_terms.slots > 1
-            bid_count = too_few_by_class[opened_bid.device_class] if is_of_class else too_few_by_class.total()
+            is_of_class = terms.is_homogeneous and terms.slots > 1
+            bid_count = too_few_by_class[bid.device_class] if is_of_class else too_few_by_class.total()
             bids_text = "1 bid" if bid_count == 1 else f"{bid_count} bids"
-            return f"{bids_text}{' of its class' * is_of_class} for {task_terms.slots} slots, which only fill together"
+            return f"{bids_text}{' of its class' * is_of_class} for {terms.slots} slots, which only fill together"
         case BidFate.PRICE:
-            highest_price = _amount_text(task_terms.price_max)
-            return f"its price of {_amount_text(opened_bid.price)} is outside 1 grain to {highest_price}"
+            highest_price = _amount_text(terms.price_max)
+            return f"its price of {_amount_text(bid.price)} is outside 1 grain to {highest_price}"
         case BidFate.TIME:
-            return f"its promise of {opened_bid.blocks} blocks is outside 1 to {task_terms.blocks_max}"
+            return f"its promise of {bid.blocks} blocks is outside 1 to {terms.blocks_max}"
         case BidFate.COLLATERAL:
-            least_collateral = _amount_text(task_terms.collateral_min)
-            return f"its collateral of {_amount_text(opened_bid.collateral)} is below {least_collateral}"
+            least_collateral = _amount_text(terms.collateral_min)
+            return f"its collateral of {_amount_text(bid.collateral)} is below {least_collateral}"
 
 
-def _pay_text(task_terms: TaskTerms, clearing: int | None, placed_bid: Placed) -> str:
+def _pay_text(terms: TaskTerms, clearing: int | None, placed: Placed) -> str:
     """Explain a winner's pay."""
     if clearing is None:
-        return f"won: paid {_amount_text(placed_bid.pay)}, the greatest price, because no losing bid sets one"
+        return f"won: paid {_amount_text(placed.pay)}, the greatest price, because no losing bid sets one"
     # The greatest price caps the pay, even if the best loser's score would allow more.
-    if placed_bid.pay == task_terms.price_max:
-        return (
-            f"won: paid {_amount_text(placed_bid.pay)}, the greatest price, because the best losing score allows more"
-        )
+    if placed.pay == terms.price_max:
+        return f"won: paid {_amount_text(placed.pay)}, the greatest price, because the best losing score allows more"
     subtracted_text = (
-        f"{_amount_text(placed_bid.score.time)} for its time and {_amount_text(placed_bid.score.risk)} for its risk"
+        f"{_amount_text(placed.score.time)} for its time and {_amount_text(placed.score.risk)} for its risk"
     )
     clearing_text = _amount_text(clearing)
-    return f"won: paid {_amount_text(placed_bid.pay)}, the best losing score of {clearing_text} minus {subtracted_text}"
+    return f"won: paid {_amount_text(placed.pay)}, the best losing score of {clearing_text} minus {subtracted_text}"
 
 
-def _distance_text(placed_bid: Placed, last_winning_score: Score | None) -> str:
+def _distance_text(placed: Placed, last_winning_score: Score | None) -> str:
     """Return the difference of a bid to the last winner, in total and by parts of the score."""
     assert last_winning_score is not None, "a losing bid has a last winner before it"
-    bid_score = placed_bid.score
-    if bid_score.total == last_winning_score.total:
+    score = placed.score
+    if score.total == last_winning_score.total:
         return "tied with the last winner; the beacon decided"
-    score_differences = {
-        "price": bid_score.price - last_winning_score.price,
-        "time": bid_score.time - last_winning_score.time,
-        "risk": bid_score.risk - last_winning_score.risk,
+    differences = {
+        "price": score.price - last_winning_score.price,
+        "time": score.time - last_winning_score.time,
+        "risk": score.risk - last_winning_score.risk,
     }
-    differences_text = ", ".join(
-        f"{part_name} {'+' * (difference > 0)}{format_amount(difference)}"
-        for part_name, difference in score_differences.items()
+    text = ", ".join(
+        f"{part} {'+' * (difference > 0)}{format_amount(difference)}"
+        for part, difference in differences.items()
         if difference
     )
-    distance_text = _amount_text(abs(bid_score.total - last_winning_score.total))
-    return f"{distance_text} {_side_of_winner(bid_score, last_winning_score)} the last winner ({differences_text})"
+    distance_text = _amount_text(abs(score.total - last_winning_score.total))
+    return f"{distance_text} {_side_of_winner(score, last_winning_score)} the last winner ({text})"
 
 
-def _side_of_winner(bid_score: Score, last_winning_score: Score) -> str:
+def _side_of_winner(score: Score, last_winning_score: Score) -> str:
     """Return the side of the last winner. A bid of a class that was not chosen may have a lower score than a winner."""
-    return "behind" if bid_score.total > last_winning_score.total else "before"
+    return "behind" if score.total > last_winning_score.total else "before"
 
 
-def _advice_text(placed_bid: Placed) -> str:
-    if placed_bid.behind == 0:
+def _advice_text(placed: Placed) -> str:
+    if placed.behind == 0:
         return "any lower price would have won"
     # No price is below zero, so a lower price makes up only for a smaller gap.
-    if placed_bid.behind < placed_bid.score.price:
-        return f"a price lower by {_amount_text(placed_bid.behind)} would have tied"
+    if placed.behind < placed.score.price:
+        return f"a price lower by {_amount_text(placed.behind)} would have tied"
     return "only less time or more collateral could have won"
 
 

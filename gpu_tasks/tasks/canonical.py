@@ -44,10 +44,10 @@ class CanonicalTask:
 CANONICAL = codec(CanonicalTask)
 
 
-def task_hash_of(canonical_task: CanonicalTask) -> bytes:
+def task_hash_of(task: CanonicalTask) -> bytes:
     """Return the hash of a canonical task, which names it on a chain."""
     # The prefix separates these hashes from those of other structures.
-    return blake2_256(b"ogpu/task/1" + CANONICAL.encode(canonical_task))
+    return blake2_256(b"ogpu/task/1" + CANONICAL.encode(task))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,83 +70,77 @@ class PreparedTask:
         return task_hash_of(self.canonical)
 
 
-def prepare(task_file: TaskFile, input_bytes: bytes, random_seed: bytes) -> PreparedTask:
+def prepare(file: TaskFile, content: bytes, seed: bytes) -> PreparedTask:
     """Return the request for an input's bytes, with its canonical task. Raise TaskFileError for an unsuitable input.
 
-    `random_seed` is 32 random bytes; the file's own seed, if it has one, takes precedence.
+    `seed` is 32 random bytes; the file's own seed, if it has one, takes precedence.
     """
-    declared_task = task_file.task
-    workload_form = stepwise_forms()[declared_task.workload]
-    if len(input_bytes) > INPUT_BYTES_MAX:
-        raise task_file.refused(
+    task = file.task
+    form = stepwise_forms()[task.workload]
+    if len(content) > INPUT_BYTES_MAX:
+        raise file.refused(
             "spec.run.input",
-            f"{declared_task.input} has more than {INPUT_BYTES_MAX:,} bytes; shorten it",
+            f"{task.input} has more than {INPUT_BYTES_MAX:,} bytes; shorten it",
             "input_too_large",
         )
     try:
-        encoded_request = workload_form.encode(
-            input_bytes.decode("utf-8"), declared_task.length, declared_task.options, declared_task.seed or random_seed
-        )
+        request = form.encode(content.decode("utf-8"), task.length, task.options, task.seed or seed)
     except UnicodeDecodeError as unicode_error:
-        raise task_file.refused(
+        raise file.refused(
             "spec.run.input",
-            f"{declared_task.input} is not UTF-8 at byte {unicode_error.start}; save it as UTF-8",
+            f"{task.input} is not UTF-8 at byte {unicode_error.start}; save it as UTF-8",
             "not_utf8",
         ) from None
     except RequestError as unicode_error:
-        raise task_file.refused(
-            "spec.run", f"{declared_task.workload} cannot run this: {unicode_error}", "invalid_request"
-        ) from None
-    segments = workload_form.segments(encoded_request)
+        raise file.refused("spec.run", f"{task.workload} cannot run this: {unicode_error}", "invalid_request") from None
+    segments = form.segments(request)
     # A default number of milestones adapts to the run; only a number that the file gives can be wrong.
-    if declared_task.milestones > segments and task_file.names("spec.run.milestones"):
-        problem_text = (
-            f"{declared_task.milestones} milestones, but the run has only {segments} segments; lower the number"
-        )
+    if task.milestones > segments and file.names("spec.run.milestones"):
+        text = f"{task.milestones} milestones, but the run has only {segments} segments; lower the number"
         advice = ", or shorten the segments if the workload has an option for it"
-        raise task_file.refused("spec.run.milestones", f"{problem_text}{advice}", "too_many_milestones")
+        raise file.refused("spec.run.milestones", f"{text}{advice}", "too_many_milestones")
     canonical = CanonicalTask(
-        workload=workload_form.workload_id,
-        model=workload_form.model_id,
+        workload=form.workload_id,
+        model=form.model_id,
         # Of bytes with 32 random ones inside, so that nobody finds a private input by trial.
-        request=blake2_256(encoded_request),
-        request_bytes=len(encoded_request),
-        cost=workload_form.cost_asked(encoded_request),
-        milestones=min(declared_task.milestones, segments),
-        slots=declared_task.devices,
-        is_homogeneous=declared_task.is_homogeneous,
-        classes=declared_task.classes,
+        request=blake2_256(request),
+        request_bytes=len(request),
+        cost=form.cost_asked(request),
+        milestones=min(task.milestones, segments),
+        slots=task.devices,
+        is_homogeneous=task.is_homogeneous,
+        classes=task.classes,
     )
-    return PreparedTask(encoded_request, segments, canonical)
+    return PreparedTask(request, segments, canonical)
 
 
-def terms_of(task_file: TaskFile, task_rules: TaskRules, slot_length_ms: int) -> TaskTerms:
+def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
     """Return the task's terms for bids, with these rules and slots.
 
     Raise TaskFileError if a chain would refuse them.
     """
-    declared_task = task_file.task
-    blocks_max = declared_task.deadline.in_blocks(slot_length_ms)
+    task = file.task
+    blocks_max = task.deadline.in_blocks(slot_ms)
     if blocks_max < 1:
-        raise task_file.refused("spec.limits.deadline", "is shorter than a block; lengthen it", "time_too_short")
+        raise file.refused("spec.limits.deadline", "is shorter than a block; lengthen it", "time_too_short")
     return TaskTerms(
-        price_max=declared_task.price_max,
-        time_value=_time_value(task_file, blocks_max, slot_length_ms),
-        loss=default_loss(declared_task.price_max) if declared_task.loss is None else declared_task.loss,
+        price_max=task.price_max,
+        time_value=_time_value(file, blocks_max, slot_ms),
+        loss=default_loss(task.price_max) if task.loss is None else task.loss,
         blocks_max=blocks_max,
-        collateral_min=collateral_min(task_rules, declared_task.price_max, declared_task.collateral),
-        slots=declared_task.devices,
-        is_homogeneous=declared_task.is_homogeneous,
+        collateral_min=collateral_min(rules, task.price_max, task.collateral),
+        slots=task.devices,
+        is_homogeneous=task.is_homogeneous,
     )
 
 
-def _time_value(task_file: TaskFile, blocks_max: int, slot_length_ms: int) -> int:
+def _time_value(file: TaskFile, blocks_max: int, slot_ms: int) -> int:
     """Return the value of a block. Raise TaskFileError above the price of the whole task, which no chain accepts."""
-    declared_task = task_file.task
-    if declared_task.time_value is None:
-        return default_time_value(declared_task.price_max, blocks_max)
-    block_value = declared_task.time_value.per_block(slot_length_ms)
-    if block_value > declared_task.price_max:
-        problem_text = "makes a block worth more than maxPrice; lower it"
-        raise task_file.refused("spec.market.valueOfTime", problem_text, "time_too_dear")
+    task = file.task
+    if task.time_value is None:
+        return default_time_value(task.price_max, blocks_max)
+    block_value = task.time_value.per_block(slot_ms)
+    if block_value > task.price_max:
+        text = "makes a block worth more than maxPrice; lower it"
+        raise file.refused("spec.market.valueOfTime", text, "time_too_dear")
     return block_value

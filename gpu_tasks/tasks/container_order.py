@@ -43,12 +43,12 @@ class PreparedContainer:
         """The suitable classes of devices."""
         return self.file.task.classes
 
-    def with_parts(self, size_bytes: int, image_parts: Sequence[container_request.ImagePart]) -> "PreparedContainer":
-        """Return the task with the parts of its archive, once they are stored. `size_bytes` is uncompressed."""
-        decoded_request = container_request.REQUEST.decode(self.request)
-        assert isinstance(decoded_request.image, container_request.ArchivedImage), "the image is an archive"
-        resized_image = replace(decoded_request.image, size=size_bytes, parts=tuple(image_parts))
-        return replace(self, request=container_request.REQUEST.encode(replace(decoded_request, image=resized_image)))
+    def with_parts(self, size: int, parts: Sequence[container_request.ImagePart]) -> "PreparedContainer":
+        """Return the task with the parts of its archive, once they are stored. `size` is uncompressed."""
+        request = container_request.REQUEST.decode(self.request)
+        assert isinstance(request.image, container_request.ArchivedImage), "the image is an archive"
+        image = replace(request.image, size=size, parts=tuple(parts))
+        return replace(self, request=container_request.REQUEST.encode(replace(request, image=image)))
 
     @property
     def checked_by(self) -> CheckedBy:
@@ -57,52 +57,50 @@ class PreparedContainer:
             return CheckedBy.REPLICATED
         return CheckedBy.LEASED if self.file.task.is_lease else CheckedBy.METERED
 
-    def intervals(self, slot_length_ms: int) -> int:
+    def intervals(self, slot_ms: int) -> int:
         """Return the number of paid intervals, 0 if a result is paid. Raise TaskFileError as `terms`."""
-        return 0 if self.file.task.copies > 1 else intervals_of(self.file, slot_length_ms)[1]
+        return 0 if self.file.task.copies > 1 else intervals_of(self.file, slot_ms)[1]
 
     def terms(self, task_rules: TaskRules, slot_length_ms: int) -> TaskTerms:
         """Return its terms for bids. Raise TaskFileError if a chain would refuse them."""
-        container_task, (run_blocks, _) = self.file.task, intervals_of(self.file, slot_length_ms)
+        task, (blocks, _) = self.file.task, intervals_of(self.file, slot_length_ms)
         return TaskTerms(
-            price_max=container_task.price_max,
+            price_max=task.price_max,
             time_value=0,
-            loss=default_loss(container_task.price_max) if container_task.loss is None else container_task.loss,
-            blocks_max=run_blocks,
-            collateral_min=collateral_min(task_rules, container_task.price_max, container_task.collateral),
-            slots=container_task.copies,
+            loss=default_loss(task.price_max) if task.loss is None else task.loss,
+            blocks_max=blocks,
+            collateral_min=collateral_min(task_rules, task.price_max, task.collateral),
+            slots=task.copies,
             is_homogeneous=False,
         )
 
     def order(self, stored: StoredInput, task_rules: TaskRules, slot_length_ms: int) -> TaskOrder:
         """Return the order to submit. Raise TaskFileError if a chain with these slots would refuse its terms."""
-        container_task, task_terms = self.file.task, self.terms(task_rules, slot_length_ms)
+        task, terms = self.file.task, self.terms(task_rules, slot_length_ms)
         interval_count = max(1, self.intervals(slot_length_ms))
         return TaskOrder(
-            task_hash=container_hash(self.request, interval_count, container_task.classes, container_task.copies),
+            task_hash=container_hash(self.request, interval_count, task.classes, task.copies),
             workload=container_request.CONTAINER_WORKLOAD,
             input_root=stored.root,
             input_blob=stored.blob,
             sealed_at=stored.sealed_at,
-            classes=sum(1 << device_class for device_class in container_task.classes),
+            classes=sum(1 << kind for kind in task.classes),
             milestones=interval_count,
             segments=0,
             run_blocks=0,
-            price_max=task_terms.price_max,
+            price_max=terms.price_max,
             time_value=0,
-            loss=container_task.loss,
-            blocks_max=task_terms.blocks_max,
-            collateral_min=container_task.collateral,
-            slots=container_task.copies,
+            loss=task.loss,
+            blocks_max=terms.blocks_max,
+            collateral_min=task.collateral,
+            slots=task.copies,
             is_homogeneous=False,
             auctions=AUCTIONS,
             checked_by=self.checked_by,
         )
 
 
-def container_hash(
-    request: bytes, intervals: int, device_classes: tuple[DeviceClass, ...], copy_count: int = 1
-) -> bytes:
+def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, ...], copy_count: int = 1) -> bytes:
     """Return the hash that names a job or a lease on a chain. A replicated job has one part."""
     return task_hash_of(
         CanonicalTask(
@@ -114,44 +112,42 @@ def container_hash(
             milestones=intervals,
             slots=copy_count,
             is_homogeneous=False,
-            classes=device_classes,
+            classes=classes,
         )
     )
 
 
-def prepare_container(
-    container_file: ContainerFile, input_files: Mapping[str, bytes], slot_length_ms: int
-) -> PreparedContainer:
-    """Return the request with `input_files`, files by name in /in. Raise TaskFileError if they are too large."""
-    container_task = container_file.task
-    if sum(map(len, input_files.values())) > container_request.INPUT_BYTES_MAX:
+def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms: int) -> PreparedContainer:
+    """Return the request with `inputs`, files by name in /in. Raise TaskFileError if they are too large."""
+    task = file.task
+    if sum(map(len, inputs.values())) > container_request.INPUT_BYTES_MAX:
         most_bytes = f"{container_request.INPUT_BYTES_MAX:,}"
-        problem_text = f"have more than {most_bytes} bytes together; put data into the image, or copy it with `ogpu cp`"
-        raise container_file.refused("spec.run.inputs", problem_text, "inputs_too_large")
-    kept_blocks = 0 if container_task.keep is None else container_task.keep.in_blocks(slot_length_ms)
-    asked_request = container_request.ContainerRequest(
+        text = f"have more than {most_bytes} bytes together; put data into the image, or copy it with `ogpu cp`"
+        raise file.refused("spec.run.inputs", text, "inputs_too_large")
+    kept = 0 if task.keep is None else task.keep.in_blocks(slot_ms)
+    request = container_request.ContainerRequest(
         version=container_request.CONTAINER_VERSION,
-        image=_asked_image(container_task.image),
-        command=container_task.command,
+        image=_asked_image(task.image),
+        command=task.command,
         # Sorted, like all lists here, so that the same request has the same bytes.
         environment=tuple(
-            container_request.EnvironmentVariable(*variable) for variable in sorted(container_task.environment.items())
+            container_request.EnvironmentVariable(*variable) for variable in sorted(task.environment.items())
         ),
-        secrets=tuple(sorted(container_task.secrets)),
-        inputs=tuple(container_request.RequestFile(*input_file) for input_file in sorted(input_files.items())),
-        ports=tuple(sorted(container_task.ports)),
-        network=container_task.network,
+        secrets=tuple(sorted(task.secrets)),
+        inputs=tuple(container_request.RequestFile(*input_file) for input_file in sorted(inputs.items())),
+        ports=tuple(sorted(task.ports)),
+        network=task.network,
         limits=container_request.AskedLimits(
-            cpu_thousandths=container_task.cpu_thousandths,
-            memory_bytes=container_task.memory_bytes,
-            processes=container_task.processes,
-            workspace_bytes=container_task.disk_bytes,
+            cpu_thousandths=task.cpu_thousandths,
+            memory_bytes=task.memory_bytes,
+            processes=task.processes,
+            workspace_bytes=task.disk_bytes,
         ),
-        gpus=container_task.gpus,
-        is_lease=container_task.is_lease,
-        keep_blocks=kept_blocks,
+        gpus=task.gpus,
+        is_lease=task.is_lease,
+        keep_blocks=kept,
     )
-    return PreparedContainer(container_file, container_request.REQUEST.encode(asked_request))
+    return PreparedContainer(file, container_request.REQUEST.encode(request))
 
 
 def _asked_image(image: container_request.RegistryImage | SavedImage) -> container_request.AskedImage:
@@ -159,25 +155,25 @@ def _asked_image(image: container_request.RegistryImage | SavedImage) -> contain
     return container_request.ArchivedImage(image.sha256, 0, ()) if isinstance(image, SavedImage) else image
 
 
-def intervals_of(container_file: ContainerFile, slot_length_ms: int) -> tuple[int, int]:
+def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:
     """Return the paid blocks and the number of intervals. Raise TaskFileError if these are too many or too long."""
-    container_task = container_file.task
+    task = file.task
     # Copies are paid by their result, so their whole time is one interval.
-    if container_task.copies > 1:
-        return max(1, container_task.time.in_blocks(slot_length_ms)), 1
-    time_blocks = max(1, container_task.time.in_blocks(slot_length_ms))
-    if container_task.interval is None:
+    if task.copies > 1:
+        return max(1, task.time.in_blocks(slot_ms)), 1
+    time_blocks = max(1, task.time.in_blocks(slot_ms))
+    if task.interval is None:
         # The usual interval, or the shortest that needs no more intervals than a task can have.
-        interval_blocks = max(1, INTERVAL_MS_USUAL // slot_length_ms, -(-time_blocks // INTERVALS_MAX))
-        if interval_blocks * slot_length_ms > INTERVAL_MS_MAX:
-            raise container_file.refused(
+        interval_blocks = max(1, INTERVAL_MS_USUAL // slot_ms, -(-time_blocks // INTERVALS_MAX))
+        if interval_blocks * slot_ms > INTERVAL_MS_MAX:
+            raise file.refused(
                 "spec.limits.time", f"is longer than {LONGEST}, the most that a task can pay for; shorten it",
                 "time_too_long",
             )  # fmt: skip
     else:
-        interval_blocks = max(1, container_task.interval.in_blocks(slot_length_ms))
-    if interval_blocks * slot_length_ms > INTERVAL_MS_MAX:
-        raise container_file.refused(
+        interval_blocks = max(1, task.interval.in_blocks(slot_ms))
+    if interval_blocks * slot_ms > INTERVAL_MS_MAX:
+        raise file.refused(
             "spec.limits.interval",
             "is longer than five minutes, the most that one side may lose; shorten it",
             "interval_too_long",
@@ -186,10 +182,10 @@ def intervals_of(container_file: ContainerFile, slot_length_ms: int) -> tuple[in
     interval_blocks = min(interval_blocks, time_blocks)
     interval_count = -(-time_blocks // interval_blocks)
     if interval_count > INTERVALS_MAX:
-        longest_minutes = INTERVALS_MAX * interval_blocks * slot_length_ms // 60_000
-        problem_text = (
+        longest_minutes = INTERVALS_MAX * interval_blocks * slot_ms // 60_000
+        text = (
             f"has {interval_count} intervals, and at most {INTERVALS_MAX} are allowed; "
             f"give {longest_minutes} minutes or less"
         )
-        raise container_file.refused("spec.limits.time", f"{problem_text}, or longer intervals", "too_many_intervals")
+        raise file.refused("spec.limits.time", f"{text}, or longer intervals", "too_many_intervals")
     return interval_count * interval_blocks, interval_count

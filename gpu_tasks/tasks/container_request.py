@@ -149,6 +149,6 @@ class ContainerRequest:
 REQUEST = codec(ContainerRequest)
 
 
-def is_loader_variable(variable_name: str) -> bool:
+def is_loader_variable(name: str) -> bool:
     """Return True if a variable makes other code run before, or instead of, the program."""
-    return variable_name.upper().startswith(LOADER_PREFIXES) or variable_name.upper() in LOADER_NAMES
+    return name.upper().startswith(LOADER_PREFIXES) or name.upper() in LOADER_NAMES

@@ -68,36 +68,36 @@ class SavedImage:
         return f"sha256:{self.sha256.hex()}, from {self.path}"
 
 
-def image_of(image_text: str) -> RegistryImage:
+def image_of(text: str) -> RegistryImage:
     """Return the registry image of a text with a digest. Without a repository, the digest is an archive's id."""
-    image_match = _IMAGE.fullmatch(image_text)
-    if image_match is None:
+    match = _IMAGE.fullmatch(text)
+    if match is None:
         # A tag can point to another image tomorrow.
         how_to_find = "run `docker inspect --format '{{.RepoDigests}}'` to see the digest"
         raise QuantityError(
             f"has no digest; write it like ghcr.io/acme/lora@sha256:<64 digits>; {how_to_find}", code="no_digest"
         )
-    return RegistryImage(image_match["repository"] or "", bytes.fromhex(image_match["sha256"]))
+    return RegistryImage(match["repository"] or "", bytes.fromhex(match["sha256"]))
 
 
-def one_replica(number_text: str) -> int:
+def one_replica(text: str) -> int:
     """Return 1, the only number of replicas in containers."""
-    if quantities.whole(number_text) != 1:
+    if quantities.whole(text) != 1:
         raise QuantityError(f"is not 1: {REPLICAS_REFUSED}", code="several_replicas")
     return 1
 
 
-def gpus_of(number_text: str) -> int:
+def gpus_of(text: str) -> int:
     """Return 0 or 1: a device has one GPU."""
-    gpu_count = quantities.whole(number_text)
+    gpu_count = quantities.whole(text)
     if gpu_count not in (0, 1):
         raise QuantityError(f"is not 0 or 1: {GPUS_REFUSED}", code="several_gpus")
     return gpu_count
 
 
-def copies_of(number_text: str) -> int:
+def copies_of(text: str) -> int:
     """Return 1, or a number of copies that can have a majority."""
-    copy_count = quantities.whole(number_text)
+    copy_count = quantities.whole(text)
     if copy_count not in (1, *REPLICAS):
         raise QuantityError(
             f"is not allowed; give 1, or {', '.join(map(str, REPLICAS))} for results that a majority decides",
@@ -106,15 +106,13 @@ def copies_of(number_text: str) -> int:
     return copy_count
 
 
-def _read_free_text(free_text: str) -> str:
-    has_surrogates = any(
-        "\ud800" <= character <= "\udfff" for character in free_text
-    )  # A surrogate has no UTF-8 encoding
-    if has_surrogates or "\x00" in free_text or len(free_text.encode()) > WORD_BYTES_MAX:
+def _read_free_text(text: str) -> str:
+    has_surrogates = any("\ud800" <= character <= "\udfff" for character in text)  # A surrogate has no UTF-8 encoding
+    if has_surrogates or "\x00" in text or len(text.encode()) > WORD_BYTES_MAX:
         raise QuantityError(
             f"is not a text of at most {WORD_BYTES_MAX:,} bytes without zero bytes", code="wrong_letters"
         )
-    return free_text
+    return text
 
 
 Image = RegistryImage | SavedImage
@@ -268,62 +266,56 @@ RESOURCE_DEFAULTS = {
 }
 
 
-def read_container_task(file_tree: FileNode, task_kind: str, file_name: str) -> ContainerFile:
+def read_container_task(tree: FileNode, kind: str, name: str) -> ContainerFile:
     """Return the job or lease of a file's tree. Raise TaskFileError with all its problems."""
-    file_form = read_section(FILES[task_kind], file_tree, file_name)
-    program_spec = file_form.spec
-    sections = (file_form.metadata, program_spec.run, program_spec.resources, program_spec.market, program_spec.limits)
+    form = read_section(FILES[kind], tree, name)
+    spec = form.spec
+    sections = (form.metadata, spec.run, spec.resources, spec.market, spec.limits)
     task = ContainerTask.joined(
         *sections,
-        *([program_spec.verify] if isinstance(program_spec, JobSpec) else []),
-        is_lease=task_kind == LEASE,
-        image=SavedImage(program_spec.run.archive, program_spec.run.image.sha256)
-        if program_spec.run.archive
-        else program_spec.run.image,
-        classes=_classes(program_spec.resources),
+        *([spec.verify] if isinstance(spec, JobSpec) else []),
+        is_lease=kind == LEASE,
+        image=SavedImage(spec.run.archive, spec.run.image.sha256) if spec.run.archive else spec.run.image,
+        classes=_classes(spec.resources),
     )
-    read_file = ReadFile(file_name, task, file_tree)
-    if problems := list(_problems(program_spec, read_file)):
-        raise TaskFileError(file_name, problems)
-    return read_file
+    read = ReadFile(name, task, tree)
+    if problems := list(_problems(spec, read)):
+        raise TaskFileError(name, problems)
+    return read
 
 
-def _problems(program_spec: ProgramSpec, file: ContainerFile) -> Iterator[Problem]:
+def _problems(spec: ProgramSpec, file: ContainerFile) -> Iterator[Problem]:
     """Yield the problems that involve several keys."""
-    container_task, image_reference = file.task, program_spec.run.image
+    task, image = file.task, spec.run.image
     # An id alone needs an archive, and a repository excludes one.
-    if isinstance(image_reference, RegistryImage) and bool(container_task.archive) is bool(image_reference.repository):
+    if isinstance(image, RegistryImage) and bool(task.archive) is bool(image.repository):
         of_archive = "is an id without an archive; name the file of `docker save` in `archive`, or give a repository"
         of_registry = "names a registry besides `archive`; remove one of the two, or give only the archive's id"
-        problem_code = "two_images" if container_task.archive else "no_archive"
-        yield file.problem("spec.run.image", of_registry if container_task.archive else of_archive, problem_code)
-    for input_name in filter(is_loader_variable, container_task.environment):
-        problem_text = "changes how programs are loaded, so no provider sets it; set it in the program itself"
+        code = "two_images" if task.archive else "no_archive"
+        yield file.problem("spec.run.image", of_registry if task.archive else of_archive, code)
+    for name in filter(is_loader_variable, task.environment):
+        text = "changes how programs are loaded, so no provider sets it; set it in the program itself"
         # The file chooses this name, so the message repeats only its beginning.
         yield replace(
-            file.problem(f"spec.run.env.{input_name}", problem_text, "loader_variable"),
-            where=f"spec.run.env.{input_name[:20]}",
+            file.problem(f"spec.run.env.{name}", text, "loader_variable"),
+            where=f"spec.run.env.{name[:20]}",
         )
-    if not container_task.classes:
-        problem_text = f"have no GPU, and `gpus` asks for one; give {' or '.join(GPU_CLASSES)}"
-        yield file.problem("spec.resources.classes", problem_text, "no_gpu_class")
-    input_names = [input_path.rpartition("/")[2] for input_path in container_task.inputs]
-    for input_name in input_names:
-        if _INPUT.fullmatch(input_name) is None:
-            problem_text = (
-                f"has {input_name!r:.60}, a name that /in cannot have; rename it with letters, digits, _ . and -"
-            )
-            yield file.problem("spec.run.inputs", problem_text, "wrong_letters")
-    if container_task.copies != 1:
-        for excluded_key, obstacle in (("spec.run.secrets", "has secrets"), ("spec.limits.interval", "pays for time")):
-            if file.names(excluded_key):
-                problem_text = f"{obstacle}, but copies are paid by their results; remove it, or `verify`"
-                yield file.problem(excluded_key, problem_text, "not_for_copies")
+    if not task.classes:
+        text = f"have no GPU, and `gpus` asks for one; give {' or '.join(GPU_CLASSES)}"
+        yield file.problem("spec.resources.classes", text, "no_gpu_class")
+    names = [path.rpartition("/")[2] for path in task.inputs]
+    for name in names:
+        if _INPUT.fullmatch(name) is None:
+            text = f"has {name!r:.60}, a name that /in cannot have; rename it with letters, digits, _ . and -"
+            yield file.problem("spec.run.inputs", text, "wrong_letters")
+    if task.copies != 1:
+        for excluded, obstacle in (("spec.run.secrets", "has secrets"), ("spec.limits.interval", "pays for time")):
+            if file.names(excluded):
+                text = f"{obstacle}, but copies are paid by their results; remove it, or `verify`"
+                yield file.problem(excluded, text, "not_for_copies")
     # Files of different folders share /in, so their last names must differ.
-    for input_name in {input_name for input_name in input_names if input_names.count(input_name) > 1}:
-        yield file.problem(
-            "spec.run.inputs", f"has two files with the name {input_name} in /in; rename one", "same_name"
-        )
+    for name in {name for name in names if names.count(name) > 1}:
+        yield file.problem("spec.run.inputs", f"has two files with the name {name} in /in; rename one", "same_name")
 
 
 def _classes(resources: ProgramResources) -> tuple[DeviceClass, ...]:
@@ -331,9 +323,5 @@ def _classes(resources: ProgramResources) -> tuple[DeviceClass, ...]:
 
     A task with a GPU excludes the class without one, which would never bid.
     """
-    suitable_names = GPU_CLASSES if resources.gpus else CLASS_NAMES
-    return tuple(
-        sorted(
-            {CLASS_NAMES[class_name] for class_name in suitable_names} & set(resources.classes or CLASS_NAMES.values())
-        )
-    )
+    suitable = GPU_CLASSES if resources.gpus else CLASS_NAMES
+    return tuple(sorted({CLASS_NAMES[name] for name in suitable} & set(resources.classes or CLASS_NAMES.values())))

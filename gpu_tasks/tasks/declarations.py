@@ -47,25 +47,25 @@ class Word:
     def __get_pydantic_json_schema__(self, _core: CoreSchema, _handler: GetJsonSchemaHandler) -> JsonSchema:
         return dict(self.schema)
 
-    def _read_value(self, file_node: object) -> Any:
-        if file_node is None or isinstance(file_node, int):  # A default is a value already; files contain only texts
-            return file_node
-        if not isinstance(file_node, str):
+    def _read_value(self, node: object) -> Any:
+        if node is None or isinstance(node, int):  # A default is a value already; files contain only texts
+            return node
+        if not isinstance(node, str):
             raise FormError("takes a single value; write it after the colon", code="not_single")
-        is_plain = isinstance(file_node, Scalar) and file_node.is_plain
+        is_plain = isinstance(node, Scalar) and node.is_plain
         # The null values of YAML.
-        if is_plain and file_node in {"", "~", "null"}:
+        if is_plain and node in {"", "~", "null"}:
             raise FormError("has no value; give one, or remove the line", code="no_value")
         # Before the parser, which may look at each letter more than once.
-        if len(file_node) > self.letters_max:
+        if len(node) > self.letters_max:
             raise FormError(f"is longer than {self.letters_max:,} letters; {self.too_long}", code="too_long")
         if self.needs_no_quotes and not is_plain:
             # Every other YAML reader takes a quoted number for a text, so the published schema refuses it too.
-            raise FormError(f"is not a text; write {file_node[:20]} without quotes", code="in_quotes")
+            raise FormError(f"is not a text; write {node[:20]} without quotes", code="in_quotes")
         try:
-            return self.read(str(file_node))
-        except QuantityError as word_error:
-            raise FormError(f"{shown(file_node)} {word_error}", code=word_error.code) from None
+            return self.read(str(node))
+        except QuantityError as error:
+            raise FormError(f"{shown(node)} {error}", code=error.code) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +76,24 @@ class WordList:
     may_repeat: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        list_schema = core_schema.no_info_after_validator_function(self._require_distinct, handler(source))
-        return core_schema.no_info_before_validator_function(self._require_list, list_schema)
+        schema = core_schema.no_info_after_validator_function(self._require_distinct, handler(source))
+        return core_schema.no_info_before_validator_function(self._require_list, schema)
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
         return {**handler(core), "minItems": 1, "maxItems": self.most, "uniqueItems": not self.may_repeat}
 
-    def _require_list(self, file_node: object) -> object:
+    def _require_list(self, node: object) -> object:
         # An empty tuple is a default. A file cannot give an empty list.
-        if file_node != () and (not isinstance(file_node, list) or not 1 <= len(file_node) <= self.most):
+        if node != () and (not isinstance(node, list) or not 1 <= len(node) <= self.most):
             raise FormError(
                 f"takes a list of 1 to {self.most} values; write it as [first, second]", code="list_expected"
             )
-        return file_node
+        return node
 
-    def _require_distinct(self, read_values: tuple[Any, ...]) -> tuple[Any, ...]:
-        if not self.may_repeat and len(set(read_values)) < len(read_values):
+    def _require_distinct(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self.may_repeat and len(set(values)) < len(values):
             raise FormError("has a value twice; remove one of them", code="repeated_value")
-        return read_values
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,25 +108,25 @@ class NamedWords:
         return core_schema.no_info_before_validator_function(self._require_names, handler(source))
 
     def __get_pydantic_json_schema__(self, _core: CoreSchema, _handler: GetJsonSchemaHandler) -> JsonSchema:
-        name_schema, value_schema = dict(self.name.schema), dict(self.value.schema)
+        names, values = dict(self.name.schema), dict(self.value.schema)
         return {
-            "type": "object", "propertyNames": name_schema,
-            "additionalProperties": value_schema, "maxProperties": self.most,
+            "type": "object", "propertyNames": names,
+            "additionalProperties": values, "maxProperties": self.most,
         }  # fmt: skip
 
-    def _require_names(self, file_node: object) -> object:
-        if not isinstance(file_node, dict):
+    def _require_names(self, node: object) -> object:
+        if not isinstance(node, dict):
             raise FormError(
                 "takes names with values; write `name: value` on indented lines below it", code="names_expected"
             )
-        if len(file_node) > self.most:
-            raise FormError(f"has {len(file_node)} names, and at most {self.most} are allowed", code="too_many_names")
-        return file_node
+        if len(node) > self.most:
+            raise FormError(f"has {len(node)} names, and at most {self.most} are allowed", code="too_many_names")
+        return node
 
 
-def written(default_text: str) -> Any:
+def written(text: str) -> Any:
     """Return a default in the form of the file, so that it is parsed like the file's own texts."""
-    return default_text
+    return text
 
 
 class Section(BaseModel):
@@ -148,97 +148,84 @@ class Section(BaseModel):
     @classmethod
     def keys(cls) -> dict[str, FieldInfo]:
         """Return the fields by the keys of the file."""
-        return {model_field.alias or field_name: model_field for field_name, model_field in cls.model_fields.items()}
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
 
     @classmethod
-    def joined(cls, *sections: "Section", **other_values: Any) -> Self:
-        """Return the fields of several sections in one, with `other_values` in place of theirs."""
-        joined_values = {field_name: field_value for section in sections for field_name, field_value in section}
+    def joined(cls, *sections: "Section", **others: Any) -> Self:
+        """Return the fields of several sections in one, with `others` in place of theirs."""
+        joined_values = {name: value for section in sections for name, value in section}
         # Without a second validation: the values are parsed, and a parser takes only texts.
-        return cls.model_construct(**joined_values | other_values)
+        return cls.model_construct(**joined_values | others)
 
 
 SectionT = TypeVar("SectionT", bound=Section)
 
 
-def read_section(section_type: type[SectionT], file_tree: FileNode, file_name: str) -> SectionT:
+def read_section(section: type[SectionT], tree: FileNode, name: str) -> SectionT:
     """Parse a file's tree. Raise TaskFileError with all its problems."""
     try:
-        return section_type.model_validate(file_tree)
-    except ValidationError as validation_error:
+        return section.model_validate(tree)
+    except ValidationError as error:
         # On the same line, a missing key comes after the unknown key that was probably meant for it
-        sorted_errors = sorted(
-            validation_error.errors(include_url=False), key=lambda error_details: error_details["type"] == "missing"
-        )
-        raise TaskFileError(
-            file_name, [_problem(section_type, file_tree, error_details) for error_details in sorted_errors]
-        ) from None
+        errors = sorted(error.errors(include_url=False), key=lambda details: details["type"] == "missing")
+        raise TaskFileError(name, [_problem(section, tree, details) for details in errors]) from None
 
 
-def schema_of(section_type: type[Section]) -> JsonSchema:
+def schema_of(section: type[Section]) -> JsonSchema:
     """Return the JSON Schema of a section, with the sections below it in place."""
-    model_schema = section_type.model_json_schema()
-    definitions = model_schema.pop("$defs", {})
+    model = section.model_json_schema()
+    definitions = model.pop("$defs", {})
 
-    def plain(schema_part: JsonSchema, description: str | None) -> JsonSchema:
-        resolved_part = {**definitions.get(schema_part.pop("$ref", "").rpartition("/")[2], {}), **schema_part}
+    def plain(part: JsonSchema, description: str | None) -> JsonSchema:
+        resolved = {**definitions.get(part.pop("$ref", "").rpartition("/")[2], {}), **part}
         titles = {"description": description} if description else {}
-        kept_schema = {
-            property_name: property_schema
-            for property_name, property_schema in resolved_part.items()
-            if property_name not in {"title", "description"}
-        }
-        if kept_schema.get("default", 0) in (None, [], {}):
-            del kept_schema["default"]
-        if "properties" in kept_schema:
-            kept_schema["properties"] = {
-                property_name: plain(property_schema, property_schema.get("description"))
-                for property_name, property_schema in kept_schema["properties"].items()
+        kept = {name: value for name, value in resolved.items() if name not in {"title", "description"}}
+        if kept.get("default", 0) in (None, [], {}):
+            del kept["default"]
+        if "properties" in kept:
+            kept["properties"] = {
+                name: plain(value, value.get("description")) for name, value in kept["properties"].items()
             }
-        return titles | kept_schema
+        return titles | kept
 
-    return plain(model_schema, None)
+    return plain(model, None)
 
 
-def _problem(section_type: type[Section], file_tree: FileNode, error_details: ErrorDetails) -> Problem:
+def _problem(section: type[Section], tree: FileNode, details: ErrorDetails) -> Problem:
     """Return an error as a problem of the file. Errors of our own validators have their texts already."""
     # pydantic's path also has indices of lists, and a mark for a dictionary's key.
-    key_path = [
-        location_part
-        for location_part in error_details["loc"]
-        if isinstance(location_part, str) and location_part != "[key]"
-    ]
-    line_number, error_kind = getattr(error_details["input"], "line", 0), error_details["type"]
-    if error_kind in {"missing", "extra_forbidden"}:
-        key_name = key_path.pop()
-        known_keys = _known_keys_at(section_type, key_path)
-        if error_kind == "missing":
-            problem_text, problem_code = (
-                f"the key {key_name} is missing: {known_keys[key_name].description}; add it",
+    path = [part for part in details["loc"] if isinstance(part, str) and part != "[key]"]
+    line, kind = getattr(details["input"], "line", 0), details["type"]
+    if kind in {"missing", "extra_forbidden"}:
+        name = path.pop()
+        known = _known_keys_at(section, path)
+        if kind == "missing":
+            text, code = (
+                f"the key {name} is missing: {known[name].description}; add it",
                 "missing_key",
             )
         else:
-            line_number, problem_text = (
-                line_at(file_tree, [*key_path, key_name]),
-                unknown("key", key_name, list(known_keys)),
+            line, text = (
+                line_at(tree, [*path, name]),
+                unknown("key", name, list(known)),
             )
-            problem_code = "unknown_key"
+            code = "unknown_key"
     else:
-        word_error = error_details["ctx"]["error"]
-        problem_text, problem_code = str(word_error), code_of(word_error)
+        error = details["ctx"]["error"]
+        text, code = str(error), code_of(error)
     return Problem(
-        line_number or line_at(file_tree, key_path),
+        line or line_at(tree, path),
         # Cut, because the file chooses these names, and messages repeat them.
-        ".".join(location_part[:PLACE_LETTERS_MAX] for location_part in key_path),
-        problem_text,
-        problem_code,
+        ".".join(part[:PLACE_LETTERS_MAX] for part in path),
+        text,
+        code,
     )
 
 
-def _known_keys_at(section_type: type[Section], key_path: list[str]) -> dict[str, FieldInfo]:
+def _known_keys_at(section: type[Section], path: list[str]) -> dict[str, FieldInfo]:
     """Return the keys of the section that a path leads to."""
-    known_keys = section_type.keys()
-    for key_name in key_path:
-        current_section: Any = known_keys[key_name].annotation
-        known_keys = current_section.keys()
-    return known_keys
+    known = section.keys()
+    for name in path:
+        current: Any = known[name].annotation
+        known = current.keys()
+    return known

@@ -39,87 +39,85 @@ class ReadFile(Generic[TaskT_co]):
     task: TaskT_co
     tree: FileNode
 
-    def names(self, key_path: str) -> bool:
+    def names(self, path: str) -> bool:
         """Return True if the file gives a key of a section."""
-        tree_node: Any = self.tree
-        for key_name in key_path.split("."):
-            if key_name not in tree_node:
+        node: Any = self.tree
+        for name in path.split("."):
+            if name not in node:
                 return False
-            tree_node = tree_node[key_name]
+            node = node[name]
         return True
 
-    def problem(self, key_path: str, problem_text: str, problem_code: str) -> Problem:
+    def problem(self, path: str, text: str, code: str) -> Problem:
         """Return a problem of a key, on the line of the section if the file leaves the key out."""
-        return Problem(line_at(self.tree, key_path.split(".")), key_path, problem_text, problem_code)
+        return Problem(line_at(self.tree, path.split(".")), path, text, code)
 
-    def refused(self, key_path: str, text: str, problem_code: str) -> TaskFileError:
+    def refused(self, path: str, text: str, code: str) -> TaskFileError:
         """Return the error of one problem."""
-        return TaskFileError(self.file, [self.problem(key_path, text, problem_code)])
+        return TaskFileError(self.file, [self.problem(path, text, code)])
 
 
-def text_word(pattern: str, longest_length: int, expectation: str) -> Word:
+def text_word(pattern: str, longest: int, expectation: str) -> Word:
     """Return the word for texts of a pattern, which `expectation` describes."""
 
-    def read(word_text: str) -> str:
-        if not 1 <= len(word_text) <= longest_length or re.fullmatch(pattern, word_text) is None:
+    def read(text: str) -> str:
+        if not 1 <= len(text) <= longest or re.fullmatch(pattern, text) is None:
             raise QuantityError(f"is not {expectation}", code="wrong_letters")
-        return word_text
+        return text
 
-    return Word(read, {"type": "string", "pattern": f"^{pattern}$", "maxLength": longest_length})
+    return Word(read, {"type": "string", "pattern": f"^{pattern}$", "maxLength": longest})
 
 
-def whole_word(least_value: int, greatest_value: int) -> Word:
+def whole_word(least: int, greatest: int) -> Word:
     """Return the word for a whole number between two."""
 
-    def read(word_text: str) -> int:
-        whole_number = quantities.whole(word_text)
-        if not least_value <= whole_number <= greatest_value:
-            raise QuantityError(f"is out of range; give {least_value:,} to {greatest_value:,}", code="out_of_range")
-        return whole_number
+    def read(text: str) -> int:
+        value = quantities.whole(text)
+        if not least <= value <= greatest:
+            raise QuantityError(f"is out of range; give {least:,} to {greatest:,}", code="out_of_range")
+        return value
 
-    return Word(read, {"type": "integer", "minimum": least_value, "maximum": greatest_value}, needs_no_quotes=True)
+    return Word(read, {"type": "integer", "minimum": least, "maximum": greatest}, needs_no_quotes=True)
 
 
-def choice_word(choice_kind: str, values_by_name: Mapping[str, Any]) -> Word:
+def choice_word(kind: str, values: Mapping[str, Any]) -> Word:
     """Return the word for one of some names, with its value."""
 
-    def read(word_text: str) -> Any:
-        if word_text not in values_by_name:
-            raise QuantityError(
-                f"is not a {choice_kind}; {choices(word_text, list(values_by_name))}", code="unknown_name"
-            )
-        return values_by_name[word_text]
+    def read(text: str) -> Any:
+        if text not in values:
+            raise QuantityError(f"is not a {kind}; {choices(text, list(values))}", code="unknown_name")
+        return values[text]
 
-    return Word(read, {"type": "string", "enum": list(values_by_name)})
+    return Word(read, {"type": "string", "enum": list(values)})
 
 
-def quantity_word(read_quantity: Callable[[str], Any], text_pattern: str) -> Word:
+def quantity_word(read: Callable[[str], Any], pattern: str) -> Word:
     """Return the word for a quantity, with its pattern for the schema."""
-    return Word(read_quantity, {"type": "string", "pattern": text_pattern})
+    return Word(read, {"type": "string", "pattern": pattern})
 
 
-def amount_word(read_amount: Callable[[str], Any]) -> Word:
+def amount_word(read: Callable[[str], Any]) -> Word:
     """Return the word for an amount, which a file may write as a bare number."""
-    return Word(read_amount, {"type": ["string", "number"], "pattern": AMOUNT_PATTERN, "minimum": 0})
+    return Word(read, {"type": ["string", "number"], "pattern": AMOUNT_PATTERN, "minimum": 0})
 
 
-def path_of(path_text: str) -> str:
+def path_of(text: str) -> str:
     """Parse a path beside the task file, or below it."""
-    if path_text.startswith("/") or ".." in path_text.split("/"):
+    if text.startswith("/") or ".." in text.split("/"):
         raise QuantityError(
             "is outside of the task file's folder; copy the file there and give its relative path", code="path_outside"
         )
-    if len(path_text) > PATH_MAX or CONTROL.search(path_text):
+    if len(text) > PATH_MAX or CONTROL.search(text):
         raise QuantityError(
             f"is not a path of at most {PATH_MAX} letters; give it relative to the task file's folder",
             code="invalid_path",
         )
-    return path_text
+    return text
 
 
-def price_of(price_text: str) -> int:
+def price_of(text: str) -> int:
     """Parse the price of a slot, in grains."""
-    grains = quantities.amount(price_text)
+    grains = quantities.amount(text)
     # The shares of a lower price would round to nothing.
     if grains < PRICE_LEAST:
         raise QuantityError(
@@ -129,16 +127,16 @@ def price_of(price_text: str) -> int:
     return grains
 
 
-def deadline_of(deadline_text: str) -> TimeSpan:
+def deadline_of(text: str) -> TimeSpan:
     """Parse a time limit."""
-    time_span = quantities.span(deadline_text)
+    span = quantities.span(text)
     # Without a chain the length of a slot is unknown, so each unit has a limit of its own.
-    if time_span.milliseconds > DEADLINE_MAX.milliseconds or time_span.blocks > DEADLINE_BLOCKS_MAX:
+    if span.milliseconds > DEADLINE_MAX.milliseconds or span.blocks > DEADLINE_BLOCKS_MAX:
         raise QuantityError(
             f"is longer than {DEADLINE_DAYS_MAX} days, or {DEADLINE_BLOCKS_MAX:,} blocks; shorten it",
             code="time_too_long",
         )
-    return time_span
+    return span
 
 
 LABEL = text_word(

@@ -53,40 +53,35 @@ class QueryCondition:
     sign: str
     values: tuple[Value, ...]
 
-    def holds(self, offer_row: OfferRow) -> bool:
+    def holds(self, row: OfferRow) -> bool:
         """Return True for a row that meets the condition. Bytes are compared up to the given length."""
-        field_value = self.field.of(offer_row)
-        if isinstance(field_value, int):
-            comparisons = [
-                _COMPARED[self.sign](field_value, wanted_value)
-                for wanted_value in self.values
-                if isinstance(wanted_value, int)
-            ]
+        value = self.field.of(row)
+        if isinstance(value, int):
+            comparisons = [_COMPARED[self.sign](value, wanted) for wanted in self.values if isinstance(wanted, int)]
             # `!=` with several values means that none of them matches.
             return all(comparisons) if self.sign == "!=" else any(comparisons)
-        if field_value is None and self.field.is_claimed:
+        if value is None and self.field.is_claimed:
             return False  # A provider that claims nothing never matches, not even `!=`
         is_met = any(
-            _is_part_of(field_value, wanted_value) if self.field.is_part else _begins_with(field_value, wanted_value)
-            for wanted_value in self.values
+            _is_part_of(value, wanted) if self.field.is_part else _begins_with(value, wanted) for wanted in self.values
         )
         return is_met != (self.sign == "!=")
 
 
-def parse_query(query_text: str) -> tuple[QueryCondition, ...]:
+def parse_query(text: str) -> tuple[QueryCondition, ...]:
     """Return the conditions of a query, none of an empty one. Raise QueryError for an invalid query."""
-    if len(query_text) > QUERY_LETTERS_MAX:
+    if len(text) > QUERY_LETTERS_MAX:
         raise QueryError(
-            f"the query has {len(query_text)} letters; at most {QUERY_LETTERS_MAX} are allowed", code="query_too_long"
+            f"the query has {len(text)} letters; at most {QUERY_LETTERS_MAX} are allowed", code="query_too_long"
         )
     # `price < 0.5` is `price<0.5`: blanks round a sign belong to the condition
-    condition_texts = re.sub(r"\s*(<=|>=|!=|==|=|<|>|,)\s*", r"\1", query_text).split()
-    if len(condition_texts) > CONDITIONS_MAX:
+    conditions = re.sub(r"\s*(<=|>=|!=|==|=|<|>|,)\s*", r"\1", text).split()
+    if len(conditions) > CONDITIONS_MAX:
         raise QueryError(
-            f"the query has {len(condition_texts)} conditions; at most {CONDITIONS_MAX} are allowed",
+            f"the query has {len(conditions)} conditions; at most {CONDITIONS_MAX} are allowed",
             code="too_many_conditions",
         )
-    return tuple(_condition(condition_text) for condition_text in condition_texts)
+    return tuple(_condition(condition) for condition in conditions)
 
 
 def asks_for_claims(conditions: Iterable[QueryCondition]) -> bool:
@@ -94,174 +89,168 @@ def asks_for_claims(conditions: Iterable[QueryCondition]) -> bool:
     return any(condition.field.is_claimed for condition in conditions)
 
 
-def matching(conditions: Sequence[QueryCondition], offer_rows: Iterable[OfferRow]) -> list[OfferRow]:
+def matching(conditions: Sequence[QueryCondition], rows: Iterable[OfferRow]) -> list[OfferRow]:
     """Return the rows for which all conditions hold, in their order."""
-    return [offer_row for offer_row in offer_rows if all(condition.holds(offer_row) for condition in conditions)]
+    return [row for row in rows if all(condition.holds(row) for condition in conditions)]
 
 
-def _condition(condition_text: str) -> QueryCondition:
-    condition_match = _CONDITION.fullmatch(condition_text)
-    if condition_match is None:
+def _condition(condition: str) -> QueryCondition:
+    match = _CONDITION.fullmatch(condition)
+    if match is None:
         raise QueryError(
-            f"{shown(condition_text)} is not a condition; write a field, a sign and a value: `price<0.5`",
+            f"{shown(condition)} is not a condition; write a field, a sign and a value: `price<0.5`",
             code="no_condition",
         )
-    field_name, compared_sign, values_text = condition_match.groups()
-    query_field = FIELDS.get(field_name)
-    if query_field is None:
-        raise QueryError(unknown("field", field_name, list(FIELDS)), code="unknown_field")
-    compared_sign = "=" if compared_sign == "==" else compared_sign
-    if compared_sign not in {"=", "!="} and not query_field.has_order:
-        raise QueryError(
-            f"{field_name} has no order, so {compared_sign} cannot compare it; use = or !=", code="no_order"
-        )
-    value_texts = values_text.split(",")
+    name, sign, values_text = match.groups()
+    field = FIELDS.get(name)
+    if field is None:
+        raise QueryError(unknown("field", name, list(FIELDS)), code="unknown_field")
+    sign = "=" if sign == "==" else sign
+    if sign not in {"=", "!="} and not field.has_order:
+        raise QueryError(f"{name} has no order, so {sign} cannot compare it; use = or !=", code="no_order")
+    texts = values_text.split(",")
     # An inequality has one bound. Only equality takes a list.
-    if len(value_texts) > (VALUES_MAX if compared_sign in {"=", "!="} else 1):
+    if len(texts) > (VALUES_MAX if sign in {"=", "!="} else 1):
         raise QueryError(
-            f"{field_name}{compared_sign} has {len(value_texts)} values; give 1, or up to {VALUES_MAX} with = and !=",
+            f"{name}{sign} has {len(texts)} values; give 1, or up to {VALUES_MAX} with = and !=",
             code="too_many_values",
         )
     try:
-        return QueryCondition(
-            query_field, compared_sign, tuple(query_field.read(value_text) for value_text in value_texts)
-        )
+        return QueryCondition(field, sign, tuple(field.read(text) for text in texts))
     except QueryError as error:
-        raise QueryError(f"{field_name}: {error}", code=error.code) from None
+        raise QueryError(f"{name}: {error}", code=error.code) from None
 
 
-def _begins_with(field_value: Value | None, wanted_value: Value) -> bool:
-    if isinstance(field_value, bytes) and isinstance(wanted_value, bytes):
-        return field_value.startswith(wanted_value)
-    return field_value == wanted_value
+def _begins_with(value: Value | None, wanted: Value) -> bool:
+    if isinstance(value, bytes) and isinstance(wanted, bytes):
+        return value.startswith(wanted)
+    return value == wanted
 
 
-def _is_part_of(field_value: Value | None, wanted_value: Value) -> bool:
+def _is_part_of(value: Value | None, wanted: Value) -> bool:
     return (
-        isinstance(field_value, str)
-        and isinstance(wanted_value, str)
-        and _letters_and_digits(wanted_value) in _letters_and_digits(field_value)
+        isinstance(value, str) and isinstance(wanted, str) and _letters_and_digits(wanted) in _letters_and_digits(value)
     )
 
 
-def _letters_and_digits(shown_text: str) -> str:
+def _letters_and_digits(text: str) -> str:
     """Return the letters and digits alone, because a condition has no room for blanks."""
-    return "".join(character for character in shown_text.lower() if character.isalnum())
+    return "".join(character for character in text.lower() if character.isalnum())
 
 
-def _read_amount(amount_text: str) -> int:
+def _read_amount(text: str) -> int:
     try:
-        return parse_amount(amount_text.removesuffix(SYMBOL))
+        return parse_amount(text.removesuffix(SYMBOL))
     except AmountError as error:
         raise QueryError(f"{error}, in {SYMBOL}", code=error.code) from None
 
 
-def _read_whole(number_text: str) -> int:
-    if re.fullmatch(rf"[0-9]{{1,{DIGITS_MAX}}}", number_text, re.ASCII) is None:
-        raise QueryError(f"{shown(number_text)} is not a whole number", code="not_whole")
-    return int(number_text)
+def _read_whole(text: str) -> int:
+    if re.fullmatch(rf"[0-9]{{1,{DIGITS_MAX}}}", text, re.ASCII) is None:
+        raise QueryError(f"{shown(text)} is not a whole number", code="not_whole")
+    return int(text)
 
 
-def _read_name(name_text: str) -> str:
-    if not _letters_and_digits(name_text):
+def _read_name(text: str) -> str:
+    if not _letters_and_digits(text):
         raise QueryError(
-            f"{shown(name_text)} has no letter or digit; write a part of the name, such as 4090", code="no_name"
+            f"{shown(text)} has no letter or digit; write a part of the name, such as 4090", code="no_name"
         )
-    return name_text
+    return text
 
 
-def _read_mebibytes(size_text: str) -> int:
-    size_match = re.fullmatch(r"([0-9]{1,7})(?:\.([0-9]{1,3}))?(Mi|Gi|Ti)", size_text, re.ASCII)
-    if size_match is None:
-        raise QueryError(f"{shown(size_text)} is not a size; write it like 24Gi or 512Mi", code="invalid_size")
-    thousandths = int(size_match[1]) * 1_000 + int((size_match[2] or "0").ljust(3, "0"))
-    return -(-thousandths * {"Mi": 1, "Gi": 1_024, "Ti": 1_024**2}[size_match[3]] // 1_000)
+def _read_mebibytes(text: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,7})(?:\.([0-9]{1,3}))?(Mi|Gi|Ti)", text, re.ASCII)
+    if match is None:
+        raise QueryError(f"{shown(text)} is not a size; write it like 24Gi or 512Mi", code="invalid_size")
+    thousandths = int(match[1]) * 1_000 + int((match[2] or "0").ljust(3, "0"))
+    return -(-thousandths * {"Mi": 1, "Gi": 1_024, "Ti": 1_024**2}[match[3]] // 1_000)
 
 
-def _read_kilobits(rate_text: str) -> int:
-    rate_match = re.fullmatch(r"([0-9]{1,6})(M|G)bit", rate_text, re.ASCII)
-    if rate_match is None:
-        raise QueryError(f"{shown(rate_text)} is not a rate; write it like 100Mbit or 1Gbit", code="invalid_rate")
-    return int(rate_match[1]) * {"M": 1_000, "G": 1_000_000}[rate_match[2]]
+def _read_kilobits(text: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,6})(M|G)bit", text, re.ASCII)
+    if match is None:
+        raise QueryError(f"{shown(text)} is not a rate; write it like 100Mbit or 1Gbit", code="invalid_rate")
+    return int(match[1]) * {"M": 1_000, "G": 1_000_000}[match[2]]
 
 
-def _read_version(version_text: str) -> int:
+def _read_version(text: str) -> int:
     """Return a whole number that grows as versions do: up to four parts of at most five digits."""
-    if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}", version_text, re.ASCII) is None:
-        raise QueryError(f"{shown(version_text)} is not a version; write it like 535.104", code="invalid_version")
-    version_parts = [int(version_part) for version_part in version_text.split(".")]
-    version_number = 1  # Version 0 then has a value too, and only a missing claim is 0
-    for version_part in (*version_parts, 0, 0, 0)[:4]:
+    if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}", text, re.ASCII) is None:
+        raise QueryError(f"{shown(text)} is not a version; write it like 535.104", code="invalid_version")
+    parts = [int(part) for part in text.split(".")]
+    number = 1  # Version 0 then has a value too, and only a missing claim is 0
+    for part in (*parts, 0, 0, 0)[:4]:
         # A part has at most five digits, so the numbers keep the order of the versions.
-        version_number = version_number * 100_000 + version_part
-    return version_number
+        number = number * 100_000 + part
+    return number
 
 
-def _read_share(share_text: str) -> int:
+def _read_share(text: str) -> int:
     """Return `0.9` or `90%` in millionths."""
-    share_match = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?(%?)", share_text, re.ASCII)
+    match = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?(%?)", text, re.ASCII)
     millionths = -1
-    if share_match is not None:
-        digits_in_millionths = int(share_match[1]) * 1_000_000 + int((share_match[2] or "0").ljust(6, "0"))
-        millionths = digits_in_millionths // 100 if share_match[3] else digits_in_millionths
+    if match is not None:
+        digits_in_millionths = int(match[1]) * 1_000_000 + int((match[2] or "0").ljust(6, "0"))
+        millionths = digits_in_millionths // 100 if match[3] else digits_in_millionths
     if not 0 <= millionths <= 1_000_000:
-        raise QueryError(f"{shown(share_text)} is not a share; write it like 0.9 or 90%", code="invalid_share")
+        raise QueryError(f"{shown(text)} is not a share; write it like 0.9 or 90%", code="invalid_share")
     return millionths
 
 
-def _claimed(read_claim: Callable[[DeviceClaims], Value | None]) -> Callable[[OfferRow], Value | None]:
+def _claimed(read: Callable[[DeviceClaims], Value | None]) -> Callable[[OfferRow], Value | None]:
     """Return the reader of a claim, which gives None for a provider without it."""
     # 0 and the empty text mean that the provider claims nothing.
-    return lambda offer_row: None if offer_row.claims is None else read_claim(offer_row.claims) or None
+    return lambda row: None if row.claims is None else read(row.claims) or None
 
 
-def _claimed_version(claim_text: str) -> int | None:
+def _claimed_version(text: str) -> int | None:
     """Return the version at the beginning of a provider's text, or None."""
     # A longer number would not fit `_read_version`, so it counts as no claim.
-    version_match = re.match(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}(?![0-9])", claim_text, re.ASCII)
-    return None if version_match is None else _read_version(version_match[0])
+    match = re.match(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}(?![0-9])", text, re.ASCII)
+    return None if match is None else _read_version(match[0])
 
 
-def _reader_of_choice(choice_kind: str, choice_names: Iterable[str]) -> Callable[[str], str]:
-    known_names = list(choice_names)
+def _reader_of_choice(kind: str, names: Iterable[str]) -> Callable[[str], str]:
+    known = list(names)
 
-    def read(choice_text: str) -> str:
-        if choice_text not in known_names:
-            raise QueryError(unknown(choice_kind, choice_text, known_names), code="unknown_name")
-        return choice_text
+    def read(text: str) -> str:
+        if text not in known:
+            raise QueryError(unknown(kind, text, known), code="unknown_name")
+        return text
 
     return read
 
 
-def _read_account(account_text: str) -> bytes:
+def _read_account(text: str) -> bytes:
     try:
-        return ss58.account_from_text(account_text)
+        return ss58.account_from_text(text)
     except ValueError as error:
         raise QueryError(
-            f"{shown(account_text)} is not an account ({error}); give an address, or 0x and 64 hex digits",
+            f"{shown(text)} is not an account ({error}); give an address, or 0x and 64 hex digits",
             code="invalid_account",
         ) from None
 
 
-def _read_device_id(device_text: str) -> bytes:
+def _read_device_id(text: str) -> bytes:
     # Whole bytes, because ids are compared as bytes.
-    if re.fullmatch("0x([0-9a-fA-F]{2}){1,32}", device_text, re.ASCII) is None:
+    if re.fullmatch("0x([0-9a-fA-F]{2}){1,32}", text, re.ASCII) is None:
         raise QueryError(
-            f"{shown(device_text)} is not a device; give 0x and its first hex digits, two per byte",
+            f"{shown(text)} is not a device; give 0x and its first hex digits, two per byte",
             code="invalid_device",
         )
-    return bytes.fromhex(device_text[2:])
+    return bytes.fromhex(text[2:])
 
 
 def _claim_field(
     description: str,
-    read_value: Callable[[str], Value],
+    read: Callable[[str], Value],
     claim_reader: Callable[[DeviceClaims], Value | None],
     *,
     has_order: bool = True,
 ) -> QueryField:
     """Return the field of a number that a provider claims."""
-    return QueryField(description, read_value, _claimed(claim_reader), has_order=has_order, is_claimed=True)
+    return QueryField(description, read, _claimed(claim_reader), has_order=has_order, is_claimed=True)
 
 
 def _claimed_name_field(description: str, claim_reader: Callable[[DeviceClaims], str]) -> QueryField:

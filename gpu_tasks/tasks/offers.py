@@ -70,43 +70,41 @@ class OfferRow:
 
 
 def rows_of(
-    device_statuses: Iterable[DeviceStatus], services: Mapping[int, Service], proven_rates: ProvenRates = NOT_ASKED
+    statuses: Iterable[DeviceStatus], services: Mapping[int, Service], rates: ProvenRates = NOT_ASKED
 ) -> list[OfferRow]:
     """Return all offers for open services, the cheapest first."""
-    offer_rows = []
-    for device_status in device_statuses:
-        device_record = device_status.device
-        for service_number, offer in device_status.offers:
-            offered_service = services.get(service_number)
+    rows = []
+    for status in statuses:
+        device = status.device
+        for service_number, offer in status.offers:
+            service = services.get(service_number)
             # A closed service takes no more units, so its offers are none.
-            if offered_service is None or not offered_service.is_open:
+            if service is None or not service.is_open:
                 continue
-            workload_form = registry.form_of(offered_service.terms.workload)
-            offer_rows.append(
+            form = registry.form_of(service.terms.workload)
+            rows.append(
                 OfferRow(
                     service=service_number,
-                    workload=None if workload_form is None else workload_form.name,
-                    provider=device_record.owner,
-                    device=device_status.id,
-                    kind=device_record.kind,
+                    workload=None if form is None else form.name,
+                    provider=device.owner,
+                    device=status.id,
+                    kind=device.kind,
                     price=offer.ask,
-                    bond=device_record.bond,
+                    bond=device.bond,
                     # A slash can leave less bond than the units of a device need.
-                    free_bond=max(0, device_record.bond - device_record.secured),
-                    state=state_of(
-                        device_record, has_proven=proven_rates.has_proven(device_status.id, device_record.kind)
-                    ),
+                    free_bond=max(0, device.bond - device.secured),
+                    state=state_of(device, has_proven=rates.has_proven(status.id, device.kind)),
                     since=offer.since,
-                    proven=proven_rates.proven.get(device_status.id, 0) if proven_rates.in_force else None,
+                    proven=rates.proven.get(status.id, 0) if rates.in_force else None,
                 )
             )
-    return sorted(offer_rows, key=lambda offer_row: (offer_row.price, offer_row.service, offer_row.device))
+    return sorted(rows, key=lambda row: (row.price, row.service, row.device))
 
 
-def state_of(device_record: Device, *, has_proven: bool) -> DeviceState:
+def state_of(device: Device, *, has_proven: bool) -> DeviceState:
     """Return the readiness of a device for work."""
-    if device_record.is_paused:
+    if device.is_paused:
         return DeviceState.PAUSED
     if not has_proven:
         return DeviceState.UNPROVEN
-    return DeviceState.FREE if device_record.assignment is None else DeviceState.WORKING
+    return DeviceState.FREE if device.assignment is None else DeviceState.WORKING

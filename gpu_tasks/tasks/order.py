@@ -30,35 +30,33 @@ class StoredInput:
     """The height at which the input was sealed. Every key holder at that height can read it."""
 
 
-def order_of(
-    task_file: TaskFile, prepared: PreparedTask, stored_input: StoredInput, task_rules: TaskRules, slot_length_ms: int
-) -> TaskOrder:
+def order_of(file: TaskFile, prepared: PreparedTask, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
     """Return the order. Raise TaskFileError if a chain with these slots would refuse its terms."""
-    declared_task, canonical = task_file.task, prepared.canonical
-    task_terms = terms_of(task_file, task_rules, slot_length_ms)
+    task, canonical = file.task, prepared.canonical
+    terms = terms_of(file, rules, slot_ms)
     return TaskOrder(
         task_hash=prepared.task_hash,
         workload=canonical.workload,
-        input_root=stored_input.root,
-        input_blob=stored_input.blob,
-        sealed_at=stored_input.sealed_at,
-        classes=sum(1 << device_class for device_class in canonical.classes),
+        input_root=stored.root,
+        input_blob=stored.blob,
+        sealed_at=stored.sealed_at,
+        classes=sum(1 << kind for kind in canonical.classes),
         milestones=canonical.milestones,
         segments=prepared.segments,
-        run_blocks=run_blocks(task_terms.blocks_max, prepared.segments),
-        price_max=task_terms.price_max,
-        time_value=None if declared_task.time_value is None else task_terms.time_value,
-        loss=declared_task.loss,
-        blocks_max=task_terms.blocks_max,
-        collateral_min=declared_task.collateral,
-        slots=task_terms.slots,
-        is_homogeneous=task_terms.is_homogeneous,
+        run_blocks=run_blocks(terms.blocks_max, prepared.segments),
+        price_max=terms.price_max,
+        time_value=None if task.time_value is None else terms.time_value,
+        loss=task.loss,
+        blocks_max=terms.blocks_max,
+        collateral_min=task.collateral,
+        slots=terms.slots,
+        is_homogeneous=terms.is_homogeneous,
         auctions=AUCTIONS,
     )
 
 
 def run_blocks(blocks_max: int, segments: int) -> int:
     """Return a judge's time in blocks: that of the slowest possible winner for the segments that judges compute."""
-    judged_share = -(-blocks_max * looked_at_most(segments) // segments)
+    share = -(-blocks_max * looked_at_most(segments) // segments)
     # The chain refuses an order with more than `run_blocks_max`.
-    return min(max(judged_share, RUN_BLOCKS_LEAST), run_blocks_max(blocks_max))
+    return min(max(share, RUN_BLOCKS_LEAST), run_blocks_max(blocks_max))

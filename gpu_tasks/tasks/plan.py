@@ -112,86 +112,80 @@ class TaskPlan:
         of_a_class = " of one class" if self.terms.is_homogeneous and slot_count > 1 else ""
         needed_text = "1 device" if slot_count == 1 else f"{slot_count} devices{of_a_class}"
         count_by_hindrance = Counter(planned.hindrance for planned in self.devices)
-        hindrance_texts = [
+        texts = [
             f"{count_by_hindrance[hindrance]} {hindrance.value}"
             for hindrance in Hindrance
             if count_by_hindrance[hindrance]
         ]
-        known_text = f"the chain has {len(self.devices)}" + (
-            f": {', '.join(hindrance_texts)}" if hindrance_texts else ""
-        )
-        return f"the task needs {needed_text}, and {self.able} could bid; {known_text}"
+        known = f"the chain has {len(self.devices)}" + (f": {', '.join(texts)}" if texts else "")
+        return f"the task needs {needed_text}, and {self.able} could bid; {known}"
 
 
 def plan_of(
-    task_terms: TaskTerms,
-    device_classes: Sequence[DeviceClass],
-    auction_numbers: AuctionNumbers,
+    terms: TaskTerms,
+    classes: Sequence[DeviceClass],
+    numbers: AuctionNumbers,
     devices: Sequence[BiddingDevice],
-    own_accounts: frozenset[bytes] = frozenset(),
+    own: frozenset[bytes] = frozenset(),
     intervals: int = 0,
     checked_by: CheckedBy = CheckedBy.EXECUTED,
 ) -> TaskPlan:
-    """Return the plan of a task that takes `device_classes`; `own_accounts` are the accounts of its customer.
+    """Return the plan of a task that takes `classes`; `own` are the accounts of its customer.
 
     `intervals` is 0 unless the task pays for time. For replicas one place is sold, and the others are drawn among other
     owners.
     """
     planned_devices = _with_funds(
-        task_terms, [PlannedDevice(device, _hindrance(device, device_classes, own_accounts)) for device in devices]
+        terms, [PlannedDevice(device, _hindrance(device, classes, own)) for device in devices]
     )
-    free_devices = [planned_device.device for planned_device in planned_devices if planned_device.hindrance is None]
-    device_fields = _competing_fields(task_terms, free_devices)
-    able_count = max((len(serving_field) for serving_field in device_fields), default=0)
-    serving_fields = [serving_field for serving_field in device_fields if len(serving_field) >= task_terms.slots]
-    award_blocks = auction_numbers.commit + auction_numbers.reveal + BEACON_DELAY
-    escrow_grains = escrow(auction_numbers.rules, task_terms.price_max) * task_terms.slots
-    price_grains, slots = task_terms.price_max, task_terms.slots
+    free = [planned.device for planned in planned_devices if planned.hindrance is None]
+    fields = _competing_fields(terms, free)
+    able = max((len(field) for field in fields), default=0)
+    serving = [field for field in fields if len(field) >= terms.slots]
+    award_blocks = numbers.commit + numbers.reveal + BEACON_DELAY
+    escrow_grains = escrow(numbers.rules, terms.price_max) * terms.slots
+    price_grains, slots = terms.price_max, terms.slots
     locks = (
         ("price", price_grains * slots),
-        ("standby", standby_max(auction_numbers.rules, price_grains) * slots),
-        ("premium", premium(auction_numbers.rules, price_grains) * slots),
-        ("bond", customer_bond(auction_numbers.rules, price_grains) * slots),
-        ("deposit", auction_numbers.deposit),
+        ("standby", standby_max(numbers.rules, price_grains) * slots),
+        ("premium", premium(numbers.rules, price_grains) * slots),
+        ("bond", customer_bond(numbers.rules, price_grains) * slots),
+        ("deposit", numbers.deposit),
     )
     is_of_replicas = checked_by is CheckedBy.REPLICATED
     if is_of_replicas:
         # The results of replicas are compared, so each replica needs another owner.
-        serving_fields = [
-            serving_field for serving_field in serving_fields if _owner_count(serving_field) >= task_terms.slots
-        ]
-        award_blocks += auction_numbers.start + auction_numbers.commit + BEACON_DELAY
-    sold_slots = 1 if is_of_replicas else task_terms.slots
+        serving = [field for field in serving if _owner_count(field) >= terms.slots]
+        award_blocks += numbers.start + numbers.commit + BEACON_DELAY
+    sold = 1 if is_of_replicas else terms.slots
     # A dispute adds jurors, and the looks at them are prepaid too.
-    prepaid_grains = auction_numbers.step_fee * looks(AUCTIONS, task_terms.slots + JURORS * is_of_replicas, intervals)
+    prepaid_grains = numbers.step_fee * looks(AUCTIONS, terms.slots + JURORS * is_of_replicas, intervals)
     return TaskPlan(
-        terms=task_terms,
+        terms=terms,
         devices=planned_devices,
-        able=able_count,
-        is_served=bool(serving_fields),
+        able=able,
+        is_served=bool(serving),
         # Each field could win alone, so a second one is a rival too.
-        has_rival=len(serving_fields) > 1 or any(len(serving_field) > sold_slots for serving_field in serving_fields),
-        has_standby=bool(serving_fields)
+        has_rival=len(serving) > 1 or any(len(field) > sold for field in serving),
+        has_standby=bool(serving)
         and not is_of_replicas
-        and all(_owner_count(serving_field) > task_terms.slots for serving_field in serving_fields),
+        and all(_owner_count(field) > terms.slots for field in serving),
         is_of_replicas=is_of_replicas,
         locked=sum(part_grains for _, part_grains in locks),
         locks=locks,
         prepaid=prepaid_grains,
         most=escrow_grains + prepaid_grains,
         starts_from=award_blocks,
-        starts_by=award_blocks + auction_numbers.start,
-        ends_by=award_blocks + auction_numbers.start + task_terms.blocks_max,
+        starts_by=award_blocks + numbers.start,
+        ends_by=award_blocks + numbers.start + terms.blocks_max,
     )
 
 
-def _hindrance(
-    device: BiddingDevice, device_classes: Sequence[DeviceClass], own_accounts: frozenset[bytes]
-) -> Hindrance | None:
+def _hindrance(device: BiddingDevice, classes: Sequence[DeviceClass], own: frozenset[bytes]) -> Hindrance | None:
     """Return the first obstacle that applies, funds apart."""
     is_hindered_by: Mapping[Hindrance, bool] = {
-        Hindrance.OWN: device.owner in own_accounts,
-        Hindrance.CLASS: device.kind not in device_classes,
+        Hindrance.OWN: device.owner in own,
+        Hindrance.CLASS: device.kind not in classes,
         Hindrance.NO_PROVIDER: not device.is_provider,
         Hindrance.NO_CANDIDATE: not device.is_candidate,
         Hindrance.BOND: device.bond < device.bond_min,
@@ -202,32 +196,30 @@ def _hindrance(
     return next((hindrance for hindrance in Hindrance if is_hindered_by.get(hindrance)), None)
 
 
-def _with_funds(task_terms: TaskTerms, planned_devices: Sequence[PlannedDevice]) -> tuple[PlannedDevice, ...]:
+def _with_funds(terms: TaskTerms, planned: Sequence[PlannedDevice]) -> tuple[PlannedDevice, ...]:
     """Mark each owner's devices beyond its funds for collateral. The order stays."""
     # One owner's money has to cover the collateral of all its devices together.
-    funds_by_owner = {
-        planned_device.device.owner: planned_device.device.spendable for planned_device in planned_devices
-    }
-    funded_devices = []
-    for planned_device in planned_devices:
+    funds_by_owner = {planned_device.device.owner: planned_device.device.spendable for planned_device in planned}
+    funded = []
+    for planned_device in planned:
         if planned_device.hindrance is None:
-            funds_by_owner[planned_device.device.owner] -= task_terms.collateral_min
+            funds_by_owner[planned_device.device.owner] -= terms.collateral_min
             is_short = funds_by_owner[planned_device.device.owner] < 0
-            funded_devices.append(PlannedDevice(planned_device.device, Hindrance.FUNDS) if is_short else planned_device)
+            funded.append(PlannedDevice(planned_device.device, Hindrance.FUNDS) if is_short else planned_device)
         else:
-            funded_devices.append(planned_device)
-    return tuple(funded_devices)
+            funded.append(planned_device)
+    return tuple(funded)
 
 
-def _competing_fields(task_terms: TaskTerms, devices: Sequence[BiddingDevice]) -> list[list[BiddingDevice]]:
+def _competing_fields(terms: TaskTerms, devices: Sequence[BiddingDevice]) -> list[list[BiddingDevice]]:
     """Return the groups of devices that compete with each other: all, or those of each class."""
     # A single slot takes any suitable class.
-    if not task_terms.is_homogeneous or task_terms.slots == 1:
+    if not terms.is_homogeneous or terms.slots == 1:
         return [list(devices)]
-    present_classes = sorted({device.kind for device in devices})
-    return [[device for device in devices if device.kind == device_class] for device_class in present_classes]
+    classes = sorted({device.kind for device in devices})
+    return [[device for device in devices if device.kind == kind] for kind in classes]
 
 
-def _owner_count(device_field: Sequence[BiddingDevice]) -> int:
+def _owner_count(field: Sequence[BiddingDevice]) -> int:
     # By owner: a failed owner cannot stand by for itself, and replicas of one owner prove nothing.
-    return len({device.owner for device in device_field})
+    return len({device.owner for device in field})

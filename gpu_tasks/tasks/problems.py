@@ -29,31 +29,31 @@ class Problem:
 class TaskFileError(WalletError):
     """The task file cannot be used."""
 
-    def __init__(self, file_name: str, problems: Sequence[Problem]) -> None:
+    def __init__(self, name: str, problems: Sequence[Problem]) -> None:
         """Take the user's name of the file, and its problems."""
-        self.file, self.problems = file_name, tuple(sorted(problems, key=lambda problem: problem.line))
+        self.file, self.problems = name, tuple(sorted(problems, key=lambda problem: problem.line))
         super().__init__("\n".join(self._message_lines()))
 
     def _message_lines(self) -> Iterable[str]:
         for problem in self.problems[:PROBLEMS_SHOWN_MAX]:
-            place_text = f"{problem.where}: " if problem.where else ""
-            yield f"{self.file}:{problem.line}: {place_text}{problem.text}"
+            place = f"{problem.where}: " if problem.where else ""
+            yield f"{self.file}:{problem.line}: {place}{problem.text}"
         if len(self.problems) > PROBLEMS_SHOWN_MAX:
             yield f"{self.file}: and {len(self.problems) - PROBLEMS_SHOWN_MAX} more"
 
 
-def unknown(name_kind: str, unknown_name: str, known_names: Sequence[str]) -> str:
+def unknown(kind: str, name: str, known: Sequence[str]) -> str:
     """Return a sentence for an unknown name, with a similar name, if any, and all valid ones."""
-    return f"there is no {name_kind} {shown(unknown_name)}; {choices(unknown_name, known_names)}"
+    return f"there is no {kind} {shown(name)}; {choices(name, known)}"
 
 
-def choices(unknown_name: str, known_names: Sequence[str]) -> str:
+def choices(name: str, known: Sequence[str]) -> str:
     """Return a similar name, if any, and all valid ones."""
-    similar_name = suggestion(unknown_name, known_names)
-    advice = f"did you mean {similar_name}? " if similar_name else ""
-    return f"{advice}there are: {', '.join(known_names)}"
+    similar = suggestion(name, known)
+    advice = f"did you mean {similar}? " if similar else ""
+    return f"{advice}there are: {', '.join(known)}"
 
 
-def shown(shown_text: str) -> str:
+def shown(text: str) -> str:
     """Return a text of a file for a message: quoted, and cut if it is long."""
-    return repr(shown_text if len(shown_text) <= SHOWN_MAX else shown_text[:SHOWN_MAX] + "…")
+    return repr(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "…")

@@ -38,13 +38,13 @@ class TimeSpan:
     milliseconds: int = 0
     blocks: int = 0
 
-    def in_blocks(self, slot_length_ms: int) -> int:
+    def in_blocks(self, slot_ms: int) -> int:
         """Return the number of whole blocks in it, one for each slot."""
-        return self.blocks or self.milliseconds // slot_length_ms
+        return self.blocks or self.milliseconds // slot_ms
 
-    def blocks_for(self, slot_length_ms: int) -> int:
+    def blocks_for(self, slot_ms: int) -> int:
         """Return the number of blocks that last at least as long."""
-        return self.blocks or -(-self.milliseconds // slot_length_ms)
+        return self.blocks or -(-self.milliseconds // slot_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +54,25 @@ class Rate:
     grains: int
     span: TimeSpan
 
-    def per_block(self, slot_length_ms: int) -> int:
+    def per_block(self, slot_ms: int) -> int:
         """Return the grains for a block of one slot, rounded down."""
-        return self.grains if self.span.blocks else self.grains * slot_length_ms // self.span.milliseconds
+        return self.grains if self.span.blocks else self.grains * slot_ms // self.span.milliseconds
 
-    def price_with_fee(self, blocks: int, slot_length_ms: int, fee_ppm: int) -> int:
+    def price_with_fee(self, blocks: int, slot_ms: int, fee_ppm: int) -> int:
         """Return the price of `blocks` blocks that leaves this rate after the fee: rounded up, at least a grain."""
-        run_time, price_period = (
-            (blocks, self.span.blocks) if self.span.blocks else (blocks * slot_length_ms, self.span.milliseconds)
-        )
+        time, period = (blocks, self.span.blocks) if self.span.blocks else (blocks * slot_ms, self.span.milliseconds)
         # The fee is a share of the price itself: price * (1 - fee) is at least rate * time.
-        return max(1, -(-self.grains * run_time * PPM // (price_period * (PPM - fee_ppm))))
+        return max(1, -(-self.grains * time * PPM // (period * (PPM - fee_ppm))))
 
 
-def amount(amount_text: str) -> int:
+def amount(text: str) -> int:
     """Return the grains of `2.5 oGPU`, `2.5` or `250000000 grains`."""
-    if re.fullmatch(_AMOUNT, amount_text, re.ASCII) is None:
+    if re.fullmatch(_AMOUNT, text, re.ASCII) is None:
         raise QuantityError(
             f"is not an amount; write it like `2.5 {SYMBOL}`, with at most 8 decimals, or `1000 grains`",
             code="invalid_amount",
         )
-    number_text, is_grains = re.split(r" ?[a-zA-Z]", amount_text, maxsplit=1)[0], "grain" in amount_text
+    number_text, is_grains = re.split(r" ?[a-zA-Z]", text, maxsplit=1)[0], "grain" in text
     try:
         amount_grains = int(number_text) if is_grains else parse_amount(number_text)
     except AmountError as error:
@@ -84,65 +82,65 @@ def amount(amount_text: str) -> int:
     return amount_grains
 
 
-def span(span_text: str) -> TimeSpan:
+def span(text: str) -> TimeSpan:
     """Parse `90m`, `1h 30m`, `1.5h`, `2d`, or `5400 blocks`: at least a millisecond or a block."""
-    if re.fullmatch(_SPAN, span_text, re.ASCII) is None:
+    if re.fullmatch(_SPAN, text, re.ASCII) is None:
         raise QuantityError(
             "is not a time; write it like `90m`, `1h 30m`, `1.5h`, `2d` or `5400 blocks`", code="invalid_time"
         )
-    if "block" in span_text:
-        time_span = TimeSpan(blocks=int(re.split(r" ?b", span_text, maxsplit=1)[0]))
+    if "block" in text:
+        time_span = TimeSpan(blocks=int(re.split(r" ?b", text, maxsplit=1)[0]))
     else:
-        span_parts = _PARTS.findall(span_text)
-        unit_names = [unit_name for _, _, unit_name in span_parts]
-        if unit_names != sorted(set(unit_names), key=list(UNITS_MS).index):
+        parts = _PARTS.findall(text)
+        units = [unit for _, _, unit in parts]
+        if units != sorted(set(units), key=list(UNITS_MS).index):
             raise QuantityError(
                 "repeats a unit or has them out of order; write d, h, m and s in this order: `1h 30m`",
                 code="invalid_time",
             )
-        time_span = TimeSpan(sum(_milliseconds(*span_part) for span_part in span_parts))
+        time_span = TimeSpan(sum(_milliseconds(*part) for part in parts))
     if time_span == TimeSpan():
         raise QuantityError("is zero; give a positive time", code="zero_time")
     return time_span
 
 
-def rate(rate_text: str) -> Rate:
+def rate(text: str) -> Rate:
     """Parse `0.5 oGPU/h` or `200 grains/block`, for d, h, m, s or block."""
-    value_text, slash_sign, unit_name = rate_text.partition("/")
-    unit_name, value_text = unit_name.strip(), value_text.strip()
+    value_text, slash, unit = text.partition("/")
+    unit, value_text = unit.strip(), value_text.strip()
     is_amount = re.fullmatch(_AMOUNT, value_text, re.ASCII) is not None
-    if not slash_sign or unit_name not in (*UNITS_MS, "block") or not is_amount:
+    if not slash or unit not in (*UNITS_MS, "block") or not is_amount:
         raise QuantityError(
             f"is not an amount per time; write it like `0.5 {SYMBOL}/h`, per d, h, m, s or block", code="invalid_rate"
         )
-    return Rate(amount(value_text), TimeSpan(blocks=1) if unit_name == "block" else TimeSpan(UNITS_MS[unit_name]))
+    return Rate(amount(value_text), TimeSpan(blocks=1) if unit == "block" else TimeSpan(UNITS_MS[unit]))
 
 
-def whole(number_text: str) -> int:
+def whole(text: str) -> int:
     """Parse a whole number in decimal digits."""
-    if re.fullmatch(rf"[0-9]{{1,{WHOLE_DIGITS_MAX}}}", number_text, re.ASCII) is None:
+    if re.fullmatch(rf"[0-9]{{1,{WHOLE_DIGITS_MAX}}}", text, re.ASCII) is None:
         raise QuantityError("is not a whole number; write only digits", code="not_whole")
-    return int(number_text)
+    return int(text)
 
 
-def bytes_of(size_text: str) -> int:
+def bytes_of(text: str) -> int:
     """Return the bytes of `512Mi` or `16Gi`."""
-    if re.fullmatch(BYTES_PATTERN, size_text, re.ASCII) is None:
+    if re.fullmatch(BYTES_PATTERN, text, re.ASCII) is None:
         raise QuantityError(
             f"is not a size; write it like `512Mi` or `16Gi`, in {', '.join(BYTES_UNITS)}", code="invalid_size"
         )
-    size_bytes = int(size_text[:-2]) * BYTES_UNITS[size_text[-2:]]
-    if not 1 << 20 <= size_bytes <= 4_096 << 30:
+    size = int(text[:-2]) * BYTES_UNITS[text[-2:]]
+    if not 1 << 20 <= size <= 4_096 << 30:
         raise QuantityError("is out of range; give 1Mi to 4096Gi", code="out_of_range")
-    return size_bytes
+    return size
 
 
-def cpu_of(cpu_text: str) -> int:
+def cpu_of(text: str) -> int:
     """Return `1` or `0.5` cores in thousandths."""
-    if re.fullmatch(CPU_PATTERN, cpu_text, re.ASCII) is None:
+    if re.fullmatch(CPU_PATTERN, text, re.ASCII) is None:
         raise QuantityError("is not a number of cores; write it like `1`, `0.5` or `16`", code="invalid_cores")
-    whole_text, _, fraction_text = cpu_text.partition(".")
-    cpu_thousandths = int(whole_text) * 1_000 + int(fraction_text.ljust(3, "0") or 0)
+    whole, _, fraction = text.partition(".")
+    cpu_thousandths = int(whole) * 1_000 + int(fraction.ljust(3, "0") or 0)
     if not 10 <= cpu_thousandths <= CPU_THOUSANDTHS_MAX:
         raise QuantityError("is out of range; give 0.01 to 512 cores", code="out_of_range")
     return cpu_thousandths
@@ -150,15 +148,15 @@ def cpu_of(cpu_text: str) -> int:
 
 def written_span(milliseconds: int) -> str:
     """Return whole seconds as a file writes them: `1h 30m`. Raise QuantityError below a second."""
-    written_parts, remaining_ms = [], milliseconds
-    for unit_name, unit_ms in UNITS_MS.items():
-        unit_count, remaining_ms = divmod(remaining_ms, unit_ms)
-        written_parts += [f"{unit_count}{unit_name}"] if unit_count else []
-    if not written_parts:
+    written, remaining_ms = [], milliseconds
+    for unit, unit_ms in UNITS_MS.items():
+        count, remaining_ms = divmod(remaining_ms, unit_ms)
+        written += [f"{count}{unit}"] if count else []
+    if not written:
         raise QuantityError("is shorter than a second", code="zero_time")
-    return " ".join(written_parts)
+    return " ".join(written)
 
 
-def _milliseconds(number_text: str, decimals: str, unit_name: str) -> int:
+def _milliseconds(text: str, decimals: str, unit: str) -> int:
     """Return exact milliseconds: a unit is a multiple of 1,000 ms, and there are at most three decimals."""
-    return (int(number_text) * 1_000 + int(decimals.ljust(3, "0"))) * (UNITS_MS[unit_name] // 1_000)
+    return (int(text) * 1_000 + int(decimals.ljust(3, "0"))) * (UNITS_MS[unit] // 1_000)

@@ -15,9 +15,9 @@ PAID = (TaskOutcome.ON_TIME, TaskOutcome.LATE)
 UNPAID = (TaskOutcome.OUTVOTED, TaskOutcome.LIED)
 
 
-def check_replicas(task: Task, draw_records: Sequence[AuctionRecords]) -> list[TaskCheck]:
+def check_replicas(task: Task, draws: Sequence[AuctionRecords]) -> list[TaskCheck]:
     """Return checks of the draws of a task's places, in their order, and of the agreement of its replicas."""
-    checks = [_check_draw(task, draw_number, records) for draw_number, records in enumerate(draw_records, 1)]
+    checks = [_check_draw(task, draw_number, records) for draw_number, records in enumerate(draws, 1)]
     return [*checks, *_check_findings(task)]
 
 
@@ -25,33 +25,31 @@ def agreed_results(task: Task) -> list[tuple[int, TaskResult]]:
     """Return the places and results that count, or that would be paid without a dispute."""
     if task.state is TaskState.OPENING:
         return []
-    stated_slots = ((slot_place, slot) for slot_place, slot in enumerate(task.slots) if slot.outcome in (None, *PAID))
-    return [(slot_place, slot.result) for slot_place, slot in stated_slots if slot.result is not None]
+    stated = ((place, slot) for place, slot in enumerate(task.slots) if slot.outcome in (None, *PAID))
+    return [(place, slot.result) for place, slot in stated if slot.result is not None]
 
 
-def _check_draw(task: Task, draw_number: int, auction_records: AuctionRecords) -> TaskCheck:
-    draw_name, draw_award = f"draw {draw_number}", auction_records.award
-    drawn_devices = [slot.device for slot in task.slots if slot.draw == draw_number]
-    if draw_award is None or draw_award.seed is None:
+def _check_draw(task: Task, draw_number: int, records: AuctionRecords) -> TaskCheck:
+    name, award = f"draw {draw_number}", records.award
+    drawn = [slot.device for slot in task.slots if slot.draw == draw_number]
+    if award is None or award.seed is None:
         is_open = task.state is TaskState.VOLUNTEERING and draw_number == task.draws
-        check_text = f"{len(auction_records.bids)} devices were offered, and none was drawn"
-        return TaskCheck(draw_name, is_right=None if is_open else not drawn_devices, says=check_text)
+        text = f"{len(records.bids)} devices were offered, and none was drawn"
+        return TaskCheck(name, is_right=None if is_open else not drawn, says=text)
     # One place is sold by auction, and only the others are drawn.
     places_to_draw = JURORS if _is_of_jury(task, draw_number) else task.order.slots - 1
-    due_devices = replicas.drawn(auction_records.bids, draw_award.seed, places_to_draw)
-    if not drawn_devices:  # Too few were offered, or the place was sold again since
-        too_few = len(due_devices) < places_to_draw
+    due = replicas.drawn(records.bids, award.seed, places_to_draw)
+    if not drawn:  # Too few were offered, or the place was sold again since
+        too_few = len(due) < places_to_draw
         return TaskCheck(
-            draw_name,
+            name,
             is_right=True if too_few else None,
-            says=f"{len(due_devices)} owners of {places_to_draw} were offered",
+            says=f"{len(due)} owners of {places_to_draw} were offered",
         )
-    problems = (
-        [] if drawn_devices == due_devices else [Difference("draw", "the places differ from the draw with this seed")]
-    )
+    problems = [] if drawn == due else [Difference("draw", "the places differ from the draw with this seed")]
     problems += _price_differences(task, draw_number)
-    check_text = f"{len(due_devices)} of {len(auction_records.bids)} devices, as drawn with this seed"
-    return compared(draw_name, problems, check_text)
+    text = f"{len(due)} of {len(records.bids)} devices, as drawn with this seed"
+    return compared(name, problems, text)
 
 
 def _is_of_jury(task: Task, draw_number: int) -> bool:
@@ -61,48 +59,39 @@ def _is_of_jury(task: Task, draw_number: int) -> bool:
 def _price_differences(task: Task, draw_number: int) -> list[Difference]:
     """Return the drawn places with another price than the award's."""
     award_price = task.slots[0].price
-    differing_places = [
-        slot_place
-        for slot_place, slot in enumerate(task.slots)
-        if slot.draw == draw_number and slot.price != award_price
-    ]
-    return [
-        Difference("price", f"place {slot_place} has a price that differs from the award's")
-        for slot_place in differing_places
-    ]
+    places = [place for place, slot in enumerate(task.slots) if slot.draw == draw_number and slot.price != award_price]
+    return [Difference("price", f"place {place} has a price that differs from the award's") for place in places]
 
 
 def _check_findings(task: Task) -> list[TaskCheck]:
     """Check the majority's result, the jury's if there is one, and the outcomes that follow from it."""
-    panel_places = range(task.jury_from, len(task.slots)) if task.jury_from else range(len(task.slots))
-    findings = replicas.findings_of(task, panel_places)
+    places = range(task.jury_from, len(task.slots)) if task.jury_from else range(len(task.slots))
+    findings = replicas.findings_of(task, places)
     if not findings:
         return []
-    panel_name, place_count = ("jury" if task.jury_from else "replicas"), len(panel_places)
+    name, place_count = ("jury" if task.jury_from else "replicas"), len(places)
     agreement = replicas.agreed(findings.values(), place_count)
     if task.state is not TaskState.ENDED:
-        return [
-            TaskCheck(panel_name, is_right=None, says=f"{len(findings)} of {place_count} have revealed their results")
-        ]
+        return [TaskCheck(name, is_right=None, says=f"{len(findings)} of {place_count} have revealed their results")]
     problems = list[Difference]()
-    for slot_place, slot_finding in replicas.findings_of(task, range(len(task.slots))).items():
-        slot_outcome = task.slots[slot_place].outcome
-        if agreement is not None and slot_finding == agreement[0] and slot_outcome in UNPAID:
-            problems.append(Difference("unpaid", f"place {slot_place} agrees with the majority and is not paid"))
+    for place, finding in replicas.findings_of(task, range(len(task.slots))).items():
+        outcome = task.slots[place].outcome
+        if agreement is not None and finding == agreement[0] and outcome in UNPAID:
+            problems.append(Difference("unpaid", f"place {place} agrees with the majority and is not paid"))
         if (
-            slot_outcome in PAID
-            and (agreement is None or slot_finding != agreement[0])
+            outcome in PAID
+            and (agreement is None or finding != agreement[0])
             and not _is_unheard(task, place_count, len(findings))
         ):
-            problems.append(Difference("paid", f"place {slot_place} disagrees with the majority and is paid"))
-    right_text = (
+            problems.append(Difference("paid", f"place {place} disagrees with the majority and is paid"))
+    right = (
         "no majority agrees"
         if agreement is None
         else f"{agreement[1]} of {place_count} have the result 0x{agreement[0][0].hex()}"
     )
-    return [compared(panel_name, problems, right_text)]
+    return [compared(name, problems, right)]
 
 
-def _is_unheard(task: Task, place_count: int, opened_count: int) -> bool:
+def _is_unheard(task: Task, place_count: int, opened: int) -> bool:
     """Return True if half or less of the jurors opened a result, so that the jury does not count."""
-    return bool(task.jury_from) and 2 * opened_count <= place_count
+    return bool(task.jury_from) and 2 * opened <= place_count

@@ -30,16 +30,16 @@ NO_SEED = bytes(32)
 
 def selection_of(award: Award, bids: Mapping[bytes, TaskBid]) -> Selection:
     """Return the selection from the opened bids, by device. Without a seed, equal scores are in arbitrary order."""
-    opened_bids = [sealed_bid.opened for sealed_bid in bids.values() if sealed_bid.opened is not None]
-    return select(award.terms, opened_bids, NO_SEED if award.seed is None else award.seed)
+    opened = [bid.opened for bid in bids.values() if bid.opened is not None]
+    return select(award.terms, opened, NO_SEED if award.seed is None else award.seed)
 
 
 def explained_auction(award: Award, bids: Mapping[bytes, TaskBid]) -> list[ExplainedBid]:
     """Return every bid with its place, its score and the reason for its fate. Unopened bids come last."""
     unopened_bids = [
-        SealedBid(sealed_bid.provider, device_id, sealed_bid.device_class, sealed_bid.bond)
-        for device_id, sealed_bid in bids.items()
-        if sealed_bid.opened is None
+        SealedBid(bid.provider, device_id, bid.device_class, bid.bond)
+        for device_id, bid in bids.items()
+        if bid.opened is None
     ]
     return explain(award.terms, selection_of(award, bids), unopened_bids)
 
@@ -63,13 +63,11 @@ class Difference(NamedTuple):
     text: str
 
 
-def compared(compared_subject: str, differences: Sequence[Difference], right_text: str) -> TaskCheck:
-    """Return the check of some comparisons; `right_text` is the text if nothing differs."""
-    differences_text = "; ".join(difference.text for difference in differences)
-    difference_codes = tuple(difference.code for difference in differences)
-    return TaskCheck(
-        compared_subject, is_right=not differences, says=differences_text or right_text, codes=difference_codes
-    )
+def compared(subject: str, differences: Sequence[Difference], right: str) -> TaskCheck:
+    """Return the check of some comparisons; `right` is the text if nothing differs."""
+    text = "; ".join(difference.text for difference in differences)
+    codes = tuple(difference.code for difference in differences)
+    return TaskCheck(subject, is_right=not differences, says=text or right, codes=codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +92,8 @@ def check_task(
     `auctions` are the records of auction 1 up to the task's own.
     """
     checks = [_check_name(genesis_hash, task_id, task, submitted)]
-    for auction_number, auction_records in enumerate(auctions, 1):
-        checks += _check_auction(task, auction_number, auction_records)
+    for auction_number, records in enumerate(auctions, 1):
+        checks += _check_auction(task, auction_number, records)
     checks.append(_check_milestones(task))
     if not is_replicated(task.order):  # `replica_check` compares the results of these
         checks.append(_check_results(task))
@@ -105,12 +103,12 @@ def check_task(
 
 
 def _check_name(genesis_hash: bytes, task_id: bytes, task: Task, submitted: int) -> TaskCheck:
-    submission_numbers = range(submitted)
+    numbers = range(submitted)
     # Newest first: the chain drops ended tasks, so a known one is probably recent.
     submission_number = next(
         (
             submission
-            for submission in reversed(submission_numbers)
+            for submission in reversed(numbers)
             if task_id_of(genesis_hash, task.customer, submission) == task_id
         ),
         None,
@@ -124,40 +122,34 @@ def _check_name(genesis_hash: bytes, task_id: bytes, task: Task, submitted: int)
     )
 
 
-def _check_auction(task: Task, auction_number: int, auction_records: AuctionRecords) -> list[TaskCheck]:
-    award, bids, check_name = auction_records.award, auction_records.bids, f"auction {auction_number}"
+def _check_auction(task: Task, auction_number: int, records: AuctionRecords) -> list[TaskCheck]:
+    award, bids, name = records.award, records.bids, f"auction {auction_number}"
     is_newest = auction_number == task.auction
     if is_newest and bids and task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD:
-        check_text = f"the customer cancelled before the award, after {len(bids)} bids"
-        return [TaskCheck(check_name, is_right=True, says=check_text, codes=("cancelled",))]
+        text = f"the customer cancelled before the award, after {len(bids)} bids"
+        return [TaskCheck(name, is_right=True, says=text, codes=("cancelled",))]
     if award is None:
         if is_newest and has_bidding(task):
-            return [TaskCheck(check_name, is_right=None, says="undecided: bids are still being opened")]
-        check_code = "no_award" if bids else "no_bids"
-        return [
-            TaskCheck(
-                check_name, is_right=None if not bids else False, says=_why_no_award(len(bids)), codes=(check_code,)
-            )
-        ]
-    checks = [_check_terms(task, check_name, award.terms, bids)]
-    opened_count = sum(sealed_bid.opened is not None for sealed_bid in bids.values())
+            return [TaskCheck(name, is_right=None, says="undecided: bids are still being opened")]
+        code = "no_award" if bids else "no_bids"
+        return [TaskCheck(name, is_right=None if not bids else False, says=_why_no_award(len(bids)), codes=(code,))]
+    checks = [_check_terms(task, name, award.terms, bids)]
+    opened = sum(bid.opened is not None for bid in bids.values())
     # An award has no seed while its beacon is not final, or if too few bids were opened.
     if award.seed is None:
         if is_newest and task.state is TaskState.AWARDING:
-            return [*checks, TaskCheck(check_name, is_right=None, says="undecided: its beacon is not final")]
-        check_text = f"no winner: {opened_count} opened bids for {award.terms.slots} slots"
-        is_right = opened_count < award.terms.slots or not is_newest
-        return [*checks, TaskCheck(check_name, is_right=is_right, says=check_text, codes=("no_winner",))]
+            return [*checks, TaskCheck(name, is_right=None, says="undecided: its beacon is not final")]
+        text = f"no winner: {opened} opened bids for {award.terms.slots} slots"
+        is_right = opened < award.terms.slots or not is_newest
+        return [*checks, TaskCheck(name, is_right=is_right, says=text, codes=("no_winner",))]
     selection = selection_of(award, bids)
-    task_with_winners = task if is_told_now(task, auction_number) else auction_records.then
+    task_with_winners = task if is_told_now(task, auction_number) else records.then
     if task_with_winners is None:
-        check_text = f"{_winners_text(selection)}; not compared with the slots: {auction_records.why_not}"
-        return [*checks, TaskCheck(check_name, is_right=None, says=check_text, codes=("not_compared",))]
+        text = f"{_winners_text(selection)}; not compared with the slots: {records.why_not}"
+        return [*checks, TaskCheck(name, is_right=None, says=text, codes=("not_compared",))]
     problems = slot_problems(task_with_winners, selection)
-    record_source = (
-        "as in the record" if task_with_winners is task else f"as in the record of block {auction_records.then_at}"
-    )
-    return [*checks, compared(check_name, problems, f"{_winners_text(selection)}, {record_source}")]
+    record_source = "as in the record" if task_with_winners is task else f"as in the record of block {records.then_at}"
+    return [*checks, compared(name, problems, f"{_winners_text(selection)}, {record_source}")]
 
 
 def is_told_now(task: Task, auction_number: int) -> bool:
@@ -169,48 +161,45 @@ def _why_no_award(bid_count: int) -> str:
     return "no bids" if not bid_count else f"{bid_count} bids without an award"
 
 
-def _check_terms(task: Task, auction_name: str, task_terms: TaskTerms, bids: Mapping[bytes, TaskBid]) -> TaskCheck:
+def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, TaskBid]) -> TaskCheck:
     """Check the terms against the order, each bond against the terms, and each opening against its bid."""
-    task_order, task_rules, problems = task.order, task.rules, list[Difference]()
-    time_value = task_order.time_value
+    order, rules, problems = task.order, task.rules, list[Difference]()
+    time_value = order.time_value
     compared_terms = (
         # Only one place of a replicated task is sold.
-        ("slots", task_terms.slots, 1 if is_replicated(task_order) else task_order.slots),
-        ("one class", task_terms.is_homogeneous, task_order.is_homogeneous),
-        ("loss", task_terms.loss, default_loss(task_order.price_max) if task_order.loss is None else task_order.loss),
+        ("slots", terms.slots, 1 if is_replicated(order) else order.slots),
+        ("one class", terms.is_homogeneous, order.is_homogeneous),
+        ("loss", terms.loss, default_loss(order.price_max) if order.loss is None else order.loss),
         (
             "value of a block",
-            task_terms.time_value,
-            default_time_value(task_order.price_max, task_order.blocks_max) if time_value is None else time_value,
+            terms.time_value,
+            default_time_value(order.price_max, order.blocks_max) if time_value is None else time_value,
         ),
         (
             "least collateral",
-            task_terms.collateral_min,
-            money.collateral_min(task_rules, task_terms.price_max, task_order.collateral_min),
+            terms.collateral_min,
+            money.collateral_min(rules, terms.price_max, order.collateral_min),
         ),
     )
     problems += [
-        Difference("terms", f"{term_name} is {stated_value}; the order requires {required_value}")
-        for term_name, stated_value, required_value in compared_terms
-        if stated_value != required_value
+        Difference("terms", f"{term_name} is {stated}; the order requires {required}")
+        for term_name, stated, required in compared_terms
+        if stated != required
     ]
     # A later auction can have less time left than the order allows, never more.
-    if task_terms.blocks_max > task_order.blocks_max:
-        problems.append(
-            Difference("time", f"it allows {task_terms.blocks_max} blocks; the order allows {task_order.blocks_max}")
-        )
-    required_bond = money.bid_bond(task_rules, task_terms.price_max)
+    if terms.blocks_max > order.blocks_max:
+        problems.append(Difference("time", f"it allows {terms.blocks_max} blocks; the order allows {order.blocks_max}"))
+    bond = money.bid_bond(rules, terms.price_max)
     for device_id, sealed_bid in bids.items():
-        opened_bid = sealed_bid.opened
-        if sealed_bid.bond != required_bond:
+        bid = sealed_bid.opened
+        if sealed_bid.bond != bond:
             problems.append(
                 Difference(
                     "bond",
-                    f"the bid of 0x{device_id.hex()} locked {sealed_bid.bond} grains; "
-                    f"the terms require {required_bond}",
+                    f"the bid of 0x{device_id.hex()} locked {sealed_bid.bond} grains; the terms require {bond}",
                 )
             )
-        if opened_bid is not None and (opened_bid.provider, opened_bid.device, opened_bid.device_class) != (
+        if bid is not None and (bid.provider, bid.device, bid.device_class) != (
             sealed_bid.provider,
             device_id,
             sealed_bid.device_class,
@@ -220,26 +209,24 @@ def _check_terms(task: Task, auction_name: str, task_terms: TaskTerms, bids: Map
                     "opening", f"the opening of the bid of 0x{device_id.hex()} names another provider, device or class"
                 )
             )
-    right_text = f"the terms match the order, and {len(bids)} bonds match the terms"
-    return compared(f"{auction_name}: terms", problems, right_text)
+    right = f"the terms match the order, and {len(bids)} bonds match the terms"
+    return compared(f"{name}: terms", problems, right)
 
 
 def slot_problems(task: Task, selection: Selection) -> list[Difference]:
     """Return the slots' differences from the selection and from allowed takeovers by its standby."""
     # The other places come from a draw, which `replica_check` repeats.
-    sold_slots = [slot for slot in task.slots if not slot.draw]
-    if len(sold_slots) != len(selection.winners):
-        problem_text = f"{len(sold_slots)} slots are awarded; the selection has {len(selection.winners)} winners"
-        return [Difference("slot_count", problem_text)]
+    sold = [slot for slot in task.slots if not slot.draw]
+    if len(sold) != len(selection.winners):
+        text = f"{len(sold)} slots are awarded; the selection has {len(selection.winners)} winners"
+        return [Difference("slot_count", text)]
     problems = list[Difference]()
-    for slot_place, (slot, winning_bid) in enumerate(zip(sold_slots, selection.winners, strict=True)):
-        standby_bid = selection.standby
-        is_winner = _is_slot_of(slot, winning_bid) and _is_at_rest_price(slot, winning_bid, 0, task.order.milestones)
-        if not is_winner and (standby_bid is None or not _took_over(task, slot, standby_bid)):
+    for place, (slot, winner) in enumerate(zip(sold, selection.winners, strict=True)):
+        standby = selection.standby
+        is_winner = _is_slot_of(slot, winner) and _is_at_rest_price(slot, winner, 0, task.order.milestones)
+        if not is_winner and (standby is None or not _took_over(task, slot, standby)):
             problems.append(
-                Difference(
-                    "slot", f"slot {slot_place} differs in provider, price or time from its winner and its standby"
-                )
+                Difference("slot", f"slot {place} differs in provider, price or time from its winner and its standby")
             )
     if task.standby is not None and (
         selection.standby is None or task.standby.provider != selection.standby.bid.provider
@@ -248,74 +235,70 @@ def slot_problems(task: Task, selection: Selection) -> list[Difference]:
     return problems
 
 
-def _took_over(task: Task, slot: Slot, standby_bid: Placed) -> bool:
+def _took_over(task: Task, slot: Slot, standby: Placed) -> bool:
     """Return True if the standby has the slot at the rest of its price after an award behind some milestone."""
-    if not _is_slot_of(slot, standby_bid):
+    if not _is_slot_of(slot, standby):
         return False
-    all_milestones = task.order.milestones
+    whole = task.order.milestones
     # The record does not name the milestone of the takeover, so each possible one is tried.
     return any(
-        _is_at_rest_price(slot, standby_bid, task.behind - milestones_before, all_milestones - milestones_before)
+        _is_at_rest_price(slot, standby, task.behind - milestones_before, whole - milestones_before)
         for milestones_before in range(task.behind + 1)
     )
 
 
-def _is_slot_of(slot: Slot, placed_bid: Placed) -> bool:
-    opened_bid = placed_bid.bid
+def _is_slot_of(slot: Slot, placed: Placed) -> bool:
+    bid = placed.bid
     return (slot.provider, slot.device, slot.collateral) == (
-        opened_bid.provider,
-        opened_bid.device,
-        opened_bid.collateral,
+        bid.provider,
+        bid.device,
+        bid.collateral,
     )
 
 
-def _is_at_rest_price(slot: Slot, placed_bid: Placed, milestones_done: int, milestones: int) -> bool:
+def _is_at_rest_price(slot: Slot, placed: Placed, milestones_done: int, milestones: int) -> bool:
     """Return True if price and promise are those of the rest. A customer may have allowed more blocks since."""
-    remaining_price = money.remaining(placed_bid.pay, milestones_done, milestones)
+    remaining = money.remaining(placed.pay, milestones_done, milestones)
     # A customer may have added blocks since, so a longer promise is no difference.
-    return slot.price == remaining_price and slot.promised >= money.remaining_blocks(
-        placed_bid.bid.blocks, milestones_done, milestones
+    return slot.price == remaining and slot.promised >= money.remaining_blocks(
+        placed.bid.blocks, milestones_done, milestones
     )
 
 
 def _check_milestones(task: Task) -> TaskCheck:
-    problems, held_checkpoint = list[Difference](), task.checkpoint
-    for slot_place, slot in enumerate(task.slots):
-        newest_milestone = slot.milestone
-        if (
-            newest_milestone is not None
-            and slot.result is None
-            and newest_milestone.number != task.behind + slot.reported
-        ):
+    problems, held = list[Difference](), task.checkpoint
+    for place, slot in enumerate(task.slots):
+        newest = slot.milestone
+        if newest is not None and slot.result is None and newest.number != task.behind + slot.reported:
             problems.append(
                 Difference(
                     "milestone_count",
-                    f"slot {slot_place} reported milestone {newest_milestone.number}, but {slot.reported} are counted",
+                    f"slot {place} reported milestone {newest.number}, but {slot.reported} are counted",
                 )
             )
-    stated_roots = {(slot.milestone.number, slot.milestone.root) for slot in task.slots if slot.milestone is not None}
-    if len({held_number for held_number, _ in stated_roots}) < len(stated_roots):
+    roots = {(slot.milestone.number, slot.milestone.root) for slot in task.slots if slot.milestone is not None}
+    if len({number for number, _ in roots}) < len(roots):
         problems.append(Difference("two_roots", "two roots for one milestone"))
-    if held_checkpoint is not None and held_checkpoint.milestone.number != task.behind + task.done:
+    if held is not None and held.milestone.number != task.behind + task.done:
         problems.append(
             Difference(
                 "held_count",
-                f"milestone {held_checkpoint.milestone.number} is held, but {task.behind + task.done} count",
+                f"milestone {held.milestone.number} is held, but {task.behind + task.done} count",
             )
         )
     # The customer signs only for milestones that count, so no more can be due.
     if task.owed > task.done:
         problems.append(Difference("owed_count", f"{task.owed} milestones are due for payment, but {task.done} count"))
-    if held_checkpoint is not None and task.owed and held_checkpoint.holder != task.customer and task.owed == task.done:
+    if held is not None and task.owed and held.holder != task.customer and task.owed == task.done:
         problems.append(Difference("unsigned", "the newest milestone is due, but the customer has not signed for it"))
     if problems:
         return compared("milestones", problems, "")
-    if held_checkpoint is None:
+    if held is None:
         return TaskCheck("milestones", is_right=None, says=_no_checkpoint(task))
-    holder_name = "its customer" if held_checkpoint.holder == task.customer else "its standby"
-    held_number, held_root = held_checkpoint.milestone.number, held_checkpoint.milestone.root.hex()
-    check_text = f"{held_number} of {task.order.milestones} count, root 0x{held_root}, held by {holder_name}"
-    return TaskCheck("milestones", is_right=True, says=check_text)
+    holder = "its customer" if held.holder == task.customer else "its standby"
+    number, root = held.milestone.number, held.milestone.root.hex()
+    text = f"{number} of {task.order.milestones} count, root 0x{root}, held by {holder}"
+    return TaskCheck("milestones", is_right=True, says=text)
 
 
 def _no_checkpoint(task: Task) -> str:
@@ -326,46 +309,41 @@ def _no_checkpoint(task: Task) -> str:
 
 
 def _check_results(task: Task) -> TaskCheck:
-    stated_results = [slot.result for slot in task.slots if slot.result is not None]
-    if not stated_results:
+    results = [slot.result for slot in task.slots if slot.result is not None]
+    if not results:
         return TaskCheck("result", is_right=None, says="none yet")
-    result_roots = {result.root for result in stated_results}
+    roots = {result.root for result in results}
     # Partners of a gang compute the same run, so one of two roots is wrong.
-    if len(result_roots) > 1:
-        check_text = f"{len(result_roots)} different roots of {len(task.slots)} providers"
-        return TaskCheck("result", is_right=False, says=check_text, codes=("two_roots",))
-    reporters_text = (
-        "all providers report" if len(stated_results) == len(task.slots) else f"{len(stated_results)} providers report"
-    )
-    return TaskCheck("result", is_right=True, says=f"{reporters_text} the root 0x{stated_results[0].root.hex()}")
+    if len(roots) > 1:
+        text = f"{len(roots)} different roots of {len(task.slots)} providers"
+        return TaskCheck("result", is_right=False, says=text, codes=("two_roots",))
+    reporters = "all providers report" if len(results) == len(task.slots) else f"{len(results)} providers report"
+    return TaskCheck("result", is_right=True, says=f"{reporters} the root 0x{results[0].root.hex()}")
 
 
 def _check_outcomes(task: Task) -> TaskCheck:
     """Check each slot's outcome, on time or late, against its blocks and its promise."""
     problems = list[Difference]()
     if not any(slot.outcome in IN_TIME for slot in task.slots):
-        ending_text = "" if task.outcome is None else f" ({task.outcome.name.lower().replace('_', ' ')})"
-        return TaskCheck(
-            "outcome", is_right=True, says=f"no slot was paid for its result{ending_text}", codes=("unpaid",)
-        )
-    for slot_place, slot in enumerate(task.slots):
+        ending = "" if task.outcome is None else f" ({task.outcome.name.lower().replace('_', ' ')})"
+        return TaskCheck("outcome", is_right=True, says=f"no slot was paid for its result{ending}", codes=("unpaid",))
+    for place, slot in enumerate(task.slots):
         if slot.outcome in IN_TIME and slot.finished_at:
             is_late = slot.taken > slot.promised
             if is_late != (slot.outcome is TaskOutcome.LATE):
                 problems.append(
                     Difference(
                         "lateness",
-                        f"slot {slot_place} took {slot.taken} of {slot.promised} promised blocks, "
-                        "contrary to its outcome",
+                        f"slot {place} took {slot.taken} of {slot.promised} promised blocks, contrary to its outcome",
                     )
                 )
     paid_grains = sum(slot.price for slot in task.slots if slot.outcome in IN_TIME)
-    earned_text = f"{format_amount(paid_grains)} {SYMBOL} earned, on time or late as the blocks show"
-    return compared("outcome", problems, earned_text)
+    earned = f"{format_amount(paid_grains)} {SYMBOL} earned, on time or late as the blocks show"
+    return compared("outcome", problems, earned)
 
 
 def _winners_text(selection: Selection) -> str:
     if not selection.winners:
         return "the selection has no winner"
-    pays_text = ", ".join(f"{format_amount(winning_bid.pay)} {SYMBOL}" for winning_bid in selection.winners[:3])
-    return f"{len(selection.winners)} of {len(selection.places)} bids win, for {pays_text}"
+    pays = ", ".join(f"{format_amount(winner.pay)} {SYMBOL}" for winner in selection.winners[:3])
+    return f"{len(selection.winners)} of {len(selection.places)} bids win, for {pays}"

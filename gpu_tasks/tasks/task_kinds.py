@@ -41,16 +41,16 @@ class OtherFile(Enum):
     SCRIPT = "a script; convert it with `ogpu task convert`"
 
 
-def other_file(file_bytes: bytes) -> OtherFile | None:
+def other_file(content: bytes) -> OtherFile | None:
     """Return the kind of another program's file, or None for task files and unknown files."""
     # By a pattern and not by the parser, because the files of other programs need not pass its limits.
-    values_by_key = {key_match[1]: key_match[2] for key_match in _KEY.finditer(file_bytes)}
-    if b"apiVersion" in values_by_key:
-        is_other = b"kind" in values_by_key and not values_by_key[b"apiVersion"].startswith(_OWN)
+    values = {match[1]: match[2] for match in _KEY.finditer(content)}
+    if b"apiVersion" in values:
+        is_other = b"kind" in values and not values[b"apiVersion"].startswith(_OWN)
         return OtherFile.KUBERNETES if is_other else None
-    if b"services" in values_by_key:
-        return OtherFile.SDL if {b"profiles", b"deployment"} & values_by_key.keys() else OtherFile.COMPOSE
-    return OtherFile.SCRIPT if file_bytes.startswith(b"#!/") else None
+    if b"services" in values:
+        return OtherFile.SDL if {b"profiles", b"deployment"} & values.keys() else OtherFile.COMPOSE
+    return OtherFile.SCRIPT if content.startswith(b"#!/") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,12 @@ class TrainingSource:
         """Return the error of an input."""
         return self.file.refused("spec.run.input", text, "unusable_input")
 
-    def prepared(self, input_files: Mapping[str, bytes], random_seed: bytes, _slot_ms: int) -> AskedTask:
-        """Return the task with its inputs by their paths; `random_seed` is 32 random bytes.
+    def prepared(self, input_files: Mapping[str, bytes], seed: bytes, _slot_ms: int) -> AskedTask:
+        """Return the task with its inputs by their paths; `seed` is 32 random bytes.
 
         Raise TaskFileError for a bad input.
         """
-        return AskedTraining(self.file, prepare(self.file, input_files[self.file.task.input], random_seed))
+        return AskedTraining(self.file, prepare(self.file, input_files[self.file.task.input], seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,36 +144,34 @@ class ContainerSource:
         """Return the error of an input."""
         return self.file.refused("spec.run.inputs", text, "unusable_input")
 
-    def prepared(self, input_files: Mapping[str, bytes], _seed: bytes, slot_length_ms: int) -> AskedTask:
+    def prepared(self, input_files: Mapping[str, bytes], _seed: bytes, slot_ms: int) -> AskedTask:
         """Return the task with its inputs by file name, from contents by path. Raise TaskFileError for a bad input."""
         return prepare_container(
             self.file,
-            {input_path.rpartition("/")[2]: input_files[input_path] for input_path in input_files},
-            slot_length_ms,
+            {path.rpartition("/")[2]: input_files[path] for path in input_files},
+            slot_ms,
         )
 
 
 TaskSource = TrainingSource | ContainerSource
 
 
-def read_any_task(file_bytes: bytes, file_name: str) -> TaskSource:
+def read_any_task(content: bytes, name: str) -> TaskSource:
     """Return the task of a file's bytes, of any kind. Raise TaskFileError with all its problems."""
     # Before the parser: its errors would hide that the file belongs to another program.
-    if (other_file_kind := other_file(file_bytes)) is not None:
-        raise TaskFileError(
-            file_name, [Problem(1, "", f"this is {other_file_kind.value}", other_file_kind.name.lower())]
-        )
-    file_tree = parse(file_bytes, file_name)
-    task_kind = file_tree.get(Scalar("kind", 1)) if isinstance(file_tree, Table) else None
+    if (other_file_kind := other_file(content)) is not None:
+        raise TaskFileError(name, [Problem(1, "", f"this is {other_file_kind.value}", other_file_kind.name.lower())])
+    tree = parse(content, name)
+    kind = tree.get(Scalar("kind", 1)) if isinstance(tree, Table) else None
     # The parser of training tasks also reports a missing kind.
-    if not isinstance(task_kind, Scalar) or task_kind == KIND:
-        return TrainingSource(read_training_task(file_tree, file_name))
-    if task_kind not in FILES:
-        problem_text = f"{shown(task_kind)} is not a kind of task; {choices(task_kind, list(FORMS))}"
-        raise TaskFileError(file_name, [Problem(task_kind.line, "kind", problem_text, "unknown_name")])
-    return ContainerSource(read_container_task(file_tree, task_kind, file_name))
+    if not isinstance(kind, Scalar) or kind == KIND:
+        return TrainingSource(read_training_task(tree, name))
+    if kind not in FILES:
+        text = f"{shown(kind)} is not a kind of task; {choices(kind, list(FORMS))}"
+        raise TaskFileError(name, [Problem(kind.line, "kind", text, "unknown_name")])
+    return ContainerSource(read_container_task(tree, kind, name))
 
 
-def task_schema(task_kind: str = KIND) -> JsonSchema:
+def task_schema(kind: str = KIND) -> JsonSchema:
     """Return the JSON Schema of a kind. It accepts every valid file, and refuses most invalid ones."""
-    return {"$schema": DIALECT, "$id": f"{API_VERSION}/{task_kind}", "title": task_kind, **schema_of(FORMS[task_kind])}
+    return {"$schema": DIALECT, "$id": f"{API_VERSION}/{kind}", "title": kind, **schema_of(FORMS[kind])}

@@ -51,8 +51,8 @@ def check_statements(task: Task, task_blocks: TaskBlocks) -> TaskCheck:
     if task_blocks.first > task_blocks.last:
         return TaskCheck("statements", is_right=None, says="no block was read")
     found_statements, missing_statements = list[str](), list[str]()
-    for slot_place, slot in enumerate(task.slots):
-        for statement_name, stating_block in _statements_of_slot(slot_place, slot, task_blocks):
+    for place, slot in enumerate(task.slots):
+        for statement_name, stating_block in _statements_of_slot(place, slot, task_blocks):
             (missing_statements if stating_block is None else found_statements).append(
                 statement_name if stating_block is None else f"{statement_name} in block {stating_block}"
             )
@@ -64,43 +64,41 @@ def check_statements(task: Task, task_blocks: TaskBlocks) -> TaskCheck:
         )
     looked_at = f"blocks {task_blocks.first} to {task_blocks.last}"
     if missing_statements:
-        check_text = f"not in {looked_at}: {', '.join(missing_statements)}"
-        return TaskCheck("statements", is_right=False if task_blocks.is_whole else None, says=check_text)
+        text = f"not in {looked_at}: {', '.join(missing_statements)}"
+        return TaskCheck("statements", is_right=False if task_blocks.is_whole else None, says=text)
     if not found_statements:
         return TaskCheck("statements", is_right=None, says="none yet")
     return TaskCheck("statements", is_right=True, says=", ".join(found_statements))
 
 
-def _statements_of_slot(slot_place: int, slot: Slot, task_blocks: TaskBlocks) -> list[tuple[str, int | None]]:
+def _statements_of_slot(place: int, slot: Slot, task_blocks: TaskBlocks) -> list[tuple[str, int | None]]:
     """Return the statements that the record names for a slot, each with its block or None."""
     check_texts = []
     if slot.milestone is not None:
-        newest_milestone = slot.milestone
-        stating_block = _block_of_statement(
-            slot_place, slot, newest_milestone.number, newest_milestone.root, task_blocks
-        )
-        check_texts.append((f"milestone {newest_milestone.number} of slot {slot_place}", stating_block))
+        newest = slot.milestone
+        stating_block = _block_of_statement(place, slot, newest.number, newest.root, task_blocks)
+        check_texts.append((f"milestone {newest.number} of slot {place}", stating_block))
     if slot.commitment is not None:  # A replica's commitment, which it opens by a call of its own
         check_texts.append(
             (
-                f"the commitment of slot {slot_place}",
-                _block_of_statement(slot_place, slot, None, slot.commitment, task_blocks),
+                f"the commitment of slot {place}",
+                _block_of_statement(place, slot, None, slot.commitment, task_blocks),
             )
         )
     elif slot.result is not None:
         check_texts.append(
             (
-                f"the result of slot {slot_place}",
-                _block_of_statement(slot_place, slot, None, slot.result.root, task_blocks),
+                f"the result of slot {place}",
+                _block_of_statement(place, slot, None, slot.result.root, task_blocks),
             )
         )
     return check_texts
 
 
 def _block_of_statement(
-    slot_place: int, slot: Slot, milestone_number: int | None, state_root: bytes, task_blocks: TaskBlocks
+    place: int, slot: Slot, milestone_number: int | None, state_root: bytes, task_blocks: TaskBlocks
 ) -> int | None:
-    statement_key = slot_place, slot.provider, milestone_number, state_root
+    statement_key = place, slot.provider, milestone_number, state_root
     matching_statements = (
         statement
         for statement in task_blocks.statements
@@ -110,9 +108,9 @@ def _block_of_statement(
 
 
 def _block_of_holding(task: Task, task_blocks: TaskBlocks) -> int | None:
-    held_checkpoint = task.checkpoint
-    assert held_checkpoint is not None, "a checkpoint has a holder"
-    holding_key = held_checkpoint.holder, held_checkpoint.milestone.number
+    held = task.checkpoint
+    assert held is not None, "a checkpoint has a holder"
+    holding_key = held.holder, held.milestone.number
     return next(
         (holding.block for holding in task_blocks.holdings if (holding.by, holding.number) == holding_key), None
     )

@@ -42,7 +42,7 @@ MILESTONES_MAX = 64
 
 def stepwise_forms() -> dict[str, WorkloadForm]:
     """Return the workloads that can be auctioned: only those in steps have milestones and can be taken over."""
-    return {workload_form.name: workload_form for workload_form in registry.FORMS if workload_form.is_stepwise}
+    return {form.name: form for form in registry.FORMS if form.is_stepwise}
 
 
 def _read_truth(truth_text: str) -> bool:
@@ -142,30 +142,30 @@ class TrainingTask(TaskMetadata, WorkloadRun, TrainingResources, RunMarket, Trai
 TaskFile = ReadFile[TrainingTask]
 
 
-def read_task(file_bytes: bytes, file_name: str) -> TaskFile:
+def read_task(content: bytes, name: str) -> TaskFile:
     """Return the task of a file's bytes. Raise TaskFileError with all its problems.
 
-    `file_name` is its name in messages.
+    `name` is its name in messages.
     """
-    return read_training_task(parse(file_bytes, file_name), file_name)
+    return read_training_task(parse(content, name), name)
 
 
-def read_training_task(file_tree: FileNode, file_name: str) -> TaskFile:
+def read_training_task(tree: FileNode, name: str) -> TaskFile:
     """Return the task of a file's tree. Raise TaskFileError with all its problems."""
-    file_form = read_section(TrainingFile, file_tree, file_name)
-    training_spec = file_form.spec
-    device_classes = tuple(sorted(training_spec.resources.classes or CLASS_NAMES.values()))
+    form = read_section(TrainingFile, tree, name)
+    training_spec = form.spec
+    classes = tuple(sorted(training_spec.resources.classes or CLASS_NAMES.values()))
     sections = (
-        file_form.metadata,
+        form.metadata,
         training_spec.run,
         training_spec.resources,
         training_spec.market,
         training_spec.limits,
     )
-    read_file = ReadFile(file_name, TrainingTask.joined(*sections, classes=device_classes), file_tree)
+    read = ReadFile(name, TrainingTask.joined(*sections, classes=classes), tree)
     try:
         # Called only for its error: an unknown option is reported before the input is read.
         settings(stepwise_forms()[training_spec.run.workload].options, training_spec.run.options)
     except RequestError as option_error:
-        raise read_file.refused("spec.run.options", f"{option_error}", "invalid_request") from None
-    return read_file
+        raise read.refused("spec.run.options", f"{option_error}", "invalid_request") from None
+    return read
