@@ -76,8 +76,6 @@ async def history(
     session: WalletSession, client: ChainClient, account: str, blocks: int, limit: int, is_csv: bool
 ) -> None:
     """Print an account's history."""
-    if is_csv and session.output.as_json:
-        raise click.UsageError("--csv and --json are two forms. Choose one")
     account_id = await known_validator(session, client, account, None, is_looked_at=True)
     block_hash = await client.finalized()
     stake_summary: StakeSummary = await client.query("OgpuApi_stakes", account_id, at=block_hash)
