@@ -33,11 +33,25 @@ def write_new(path: Path, file_bytes: bytes, before_named: Callable[[], None] = 
             open_file.write(file_bytes)
             open_file.flush()
             os.fsync(descriptor)
+        if os.path.lexists(path):  # before `before_named`, which may show a phrase that would then be of no key
+            raise FileExistsError(path)
         before_named()
-        path.hardlink_to(draft_path)  # unlike a rename, this refuses to replace
+        give_new_name(draft_path, path)
     finally:
-        draft_path.unlink()
+        draft_path.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def give_new_name(draft_path: Path, path: Path) -> None:
+    """Name a file that must not replace another. Raise FileExistsError if the name is taken."""
+    try:
+        path.hardlink_to(draft_path)  # unlike a rename, this refuses to replace
+    except FileExistsError:
+        raise
+    except OSError:  # exFAT and some network file systems have no hard links
+        if os.path.lexists(path):
+            raise FileExistsError(path) from None
+        draft_path.rename(path)
 
 
 @contextmanager

@@ -51,7 +51,7 @@ class OddAnswerError(NodeUnreachableError):
     """The node's answer does not fit the request: it counts as no answer."""
 
 
-REASON_MAX = 1_000
+REFUSAL_LENGTH_MAX = 1_000
 """Characters of a refusal that are shown."""
 
 
@@ -62,7 +62,7 @@ class RpcError(Exception):
         """Keep the parts; the text names both message and data."""
         reason = unquoted(f"{message}: {data}" if data else str(message))
         # The node chooses the text: it fills no screen, and no line of it passes for one of this program.
-        super().__init__(reason[:REASON_MAX].replace("\n", " "))
+        super().__init__(reason[:REFUSAL_LENGTH_MAX].replace("\n", " "))
         self.code = code
         self.message = message
         self.data = data

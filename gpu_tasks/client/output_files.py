@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 from wallet.errors import WalletError
+from wallet.private_file import give_new_name
 
 RESULT_MODE = 0o600
 
@@ -100,22 +101,10 @@ def _write(output_path: Path, content: bytes, *, is_forced: bool) -> None:
         if is_forced:
             draft_path.replace(output_path)
         else:
-            _give_new_name(draft_path, output_path)
+            give_new_name(draft_path, output_path)
     finally:
         with contextlib.suppress(OSError):
             draft_path.unlink(missing_ok=True)
-
-
-def _give_new_name(draft_path: Path, output_path: Path) -> None:
-    """Name a file that must not replace another. Raise FileExistsError if the name is taken."""
-    try:
-        output_path.hardlink_to(draft_path)  # unlike a rename, this refuses to replace
-    except FileExistsError:
-        raise
-    except OSError:  # exFAT and some network file systems have no hard links
-        if os.path.lexists(output_path):
-            raise FileExistsError(output_path) from None
-        draft_path.rename(output_path)
 
 
 def _write_to_disk(descriptor: int, content: bytes) -> None:

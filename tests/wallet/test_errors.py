@@ -9,7 +9,7 @@ import websockets
 from runtime.encoding.codec import DecodeError
 from runtime.frame.storage import StateCorrupted
 from wallet.errors import REASON_LENGTH_MAX, in_words, unquoted
-from wallet.rpc import NodeRefusesError, RpcConnection, RpcError
+from wallet.rpc import REFUSAL_LENGTH_MAX, NodeRefusesError, RpcConnection, RpcError
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,11 @@ def test_what_a_node_writes_loses_python_s_quotes() -> None:
     said = RpcError(1002, "Verification Error", "cannot be read: b'Corruption: bad block' in b\"it's 000005.ldb\"")
     assert str(said) == "Verification Error: cannot be read: Corruption: bad block in it's 000005.ldb"
     assert unquoted("a tab'le of b'") == "a tab'le of b'"
+
+
+def test_a_node_s_refusal_is_one_line_of_limited_length() -> None:
+    assert str(RpcError(1, "no\nerror: sent", "why")) == "no error: sent: why"
+    assert len(str(RpcError(1, "x" * 1_000_000))) == REFUSAL_LENGTH_MAX
 
 
 @pytest.mark.parametrize(("status", "is_named"), [(429, False), (503, False), (401, True), (502, True)])

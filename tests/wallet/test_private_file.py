@@ -75,6 +75,23 @@ def test_a_new_file_that_cannot_be_written_is_named_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_is_shown_for_a_taken_name_and_a_disk_without_hard_links_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    (tmp_path / "link.json").symlink_to("nowhere")
+    with pytest.raises(FileExistsError):
+        private_file.write_new(tmp_path / "link.json", b"secret", lambda: shown.append("phrase"))
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    private_file.write_new(tmp_path / "file.json", b"secret", lambda: shown.append("phrase"))
+    assert ((tmp_path / "file.json").read_bytes(), shown) == (b"secret", ["phrase"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.json", "link.json"]
+
+
 def test_a_pipe_is_no_private_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(KeyFileError):

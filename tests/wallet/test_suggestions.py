@@ -32,3 +32,8 @@ def test_several_are_in_the_order_of_their_similarity() -> None:
 
 def test_a_word_of_any_length_is_compared_in_its_beginning() -> None:
     assert suggestion("spec" + "x" * 10_000_000, ["spec", "y" * LENGTH_MAX]) == "spec"
+
+
+def test_a_known_name_of_any_length_is_left_out() -> None:
+    assert suggestion("spec", ["spec" + "x" * LENGTH_MAX, "specs"]) == "specs"
+    assert suggestion("spec", ["spec" + "x" * LENGTH_MAX]) is None
