@@ -7,6 +7,7 @@ folder, log and node key, and no two members share a port.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -34,9 +35,11 @@ from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 from runtime.blocks.block import block_id
 from runtime.cryptography import ss58
 from wallet import private_file
-from wallet.private_file import make_folder
+from wallet.errors import KeyFileError
+from wallet.private_file import make_folder, read_plain
 
 DESCRIPTION = "devnet.json"
+DESCRIPTION_BYTES_MAX = 1 << 20
 """The file that describes a devnet."""
 CHAIN_ID = "devnet"
 FAST = "devnet-fast"
@@ -368,8 +371,13 @@ def remove(devnet: Devnet) -> None:
 def load(folder: Path) -> Devnet:
     """Return the devnet in a folder. Raise DevnetError if there is none or its file is damaged."""
     description_path = folder / DESCRIPTION
+    if not os.path.lexists(description_path):
+        raise DevnetError(
+            f"there is no devnet in {folder}. Make one with `ogpu-devnet up`, or name another --folder",
+            code="no_devnet",
+        )
     try:
-        description = json.loads(description_path.read_text(encoding="utf-8"))
+        description = json.loads(read_plain(description_path, DESCRIPTION_BYTES_MAX))
         has_providers = bool(description["has_providers"])
         guests = tuple(Guest(**{**guest, "options": tuple(guest["options"])}) for guest in description["guests"])
         numbers = (description["broker_port"], description["relay_port"], description["sample"])
@@ -377,17 +385,20 @@ def load(folder: Path) -> Devnet:
         members = tuple(
             NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in description["members"]
         )
-    except FileNotFoundError as error:
+        _require_plain_names(members)
+    except (ArithmeticError, KeyError, KeyFileError, RecursionError, TypeError, ValueError) as error:
         raise DevnetError(
-            f"there is no devnet in {folder}. Make one with `ogpu-devnet up`, or name another --folder",
-            code="no_devnet",
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise DevnetError(
-            f"{description_path} is damaged ({error}). Remove {folder}, and run `{named_command(folder)} up`",
+            f"{description_path} is damaged ({error}). Name another --folder, or remove the devnet's files by hand",
             code="devnet_damaged",
         ) from error
     return Devnet(folder.resolve(), members, has_providers, guests, broker_port, relay_port, sample)
+
+
+def _require_plain_names(members: tuple[NodeLayout, ...]) -> None:
+    """Raise ValueError for a name that would lead out of the devnet's folder."""
+    for member in members:
+        if not member.name.isalnum():
+            raise ValueError(f"{member.name!r} is not a node's name")
 
 
 def _with(devnet: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet:

@@ -1,5 +1,6 @@
 import json
-from dataclasses import asdict
+import os
+from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path
 from unittest.mock import Mock
@@ -130,10 +131,28 @@ def test_what_cannot_be_is_said_with_what_to_do(tmp_path: Path) -> None:
         layout.add_full_node(net, "alice")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", json.dumps({"members": [{}]}), "\x00"])
-def test_a_damaged_description_is_an_error_with_a_way_out(tmp_path: Path, content: str) -> None:
+NETWORK = {"has_providers": False, "guests": [], "broker_port": None, "relay_port": None, "sample": None}
+PORT_NAMES = [field.name for field in fields(layout.Ports)]
+ELSEWHERE = {"name": "../../mine", "is_validator": True, "address": "", "ports": dict.fromkeys(PORT_NAMES, 1)}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "{", "[]", "{}", json.dumps({"members": [{}]}), "\x00", "[" * 100_000, " " * (1 << 21)),
+        json.dumps({**NETWORK, "members": [], "broker_port": float("inf")}),
+        json.dumps({**NETWORK, "members": [ELSEWHERE]}),
+    ],
+)
+def test_a_damaged_description_is_an_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "devnet.json").write_text(content)
-    with pytest.raises(DevnetError, match=f"is damaged .*`ogpu-devnet --folder {tmp_path} up`"):
+    with raises_code(DevnetError, "devnet_damaged"):
+        layout.load(tmp_path)
+
+
+def test_a_pipe_in_place_of_the_description_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "devnet.json")
+    with raises_code(DevnetError, "devnet_damaged"):
         layout.load(tmp_path)
 
 
