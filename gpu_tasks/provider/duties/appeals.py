@@ -33,10 +33,8 @@ def is_found_lying(court_case: CourtCase, stash: bytes) -> bool:
     if court_case.stage is not CaseStage.APPEALABLE:
         return False
     # A decline has no root. `is_found_declining` handles it.
-    own_claims = (
-        own_claim for own_claim in court_case.terms.claims if own_claim.account == stash and own_claim.root is not None
-    )
-    return any(fault_of(own_claim, court_case.verdict) is PartyFault.LIED for own_claim in own_claims)
+    own_claims = (claim for claim in court_case.terms.claims if claim.account == stash and claim.root is not None)
+    return any(fault_of(claim, court_case.verdict) is PartyFault.LIED for claim in own_claims)
 
 
 def is_found_declining(court_case: CourtCase, stash: bytes) -> bool:
@@ -46,8 +44,8 @@ def is_found_declining(court_case: CourtCase, stash: bytes) -> bool:
     """
     if court_case.stage is not CaseStage.APPEALABLE:
         return False
-    own_claims = (own_claim for own_claim in court_case.terms.claims if own_claim.account == stash)
-    return any(fault_of(own_claim, court_case.verdict) is PartyFault.DECLINED for own_claim in own_claims)
+    own_claims = (claim for claim in court_case.terms.claims if claim.account == stash)
+    return any(fault_of(claim, court_case.verdict) is PartyFault.DECLINED for claim in own_claims)
 
 
 def is_outvoted(judge_seat: SeatStatus, block_height: int) -> bool:
@@ -57,17 +55,13 @@ def is_outvoted(judge_seat: SeatStatus, block_height: int) -> bool:
     covers only another result: an appeal that overturns the verdict "the input is bad" costs its appellant the court's
     fee.
     """
-    court_case, own_statement = judge_seat.status.case, judge_seat.seat.statement
-    if (
-        court_case.stage is not CaseStage.APPEALABLE
-        or own_statement is None
-        or not isinstance(own_statement.opinion, Answered)
-    ):
+    court_case, statement = judge_seat.status.case, judge_seat.seat.statement
+    if court_case.stage is not CaseStage.APPEALABLE or statement is None or not isinstance(statement.opinion, Answered):
         return False
     if not isinstance(court_case.verdict, Answered):
         return False
     # In the last blocks only: the provider of the refuted result appeals first, and one appeal is enough.
     return (
-        own_statement.opinion != court_case.verdict
+        statement.opinion != court_case.verdict
         and block_height <= court_case.appealable_until <= block_height + LAST_CALL_BLOCKS
     )

@@ -42,18 +42,18 @@ class DifferingDuty(Duty):
         """Show the requested nodes of all disputes."""
         self.book.look(view)
         # A dispute asks for nodes of several levels. Each has a deadline of its own, so it is a step of its own.
-        status_by_key = {
+        disputes = {
             (dispute_status.unit, dispute_status.dispute.deadline): dispute_status for dispute_status in view.disputes
         }
-        for dispute_key, dispute_status in status_by_key.items():
+        for key, dispute_status in disputes.items():
             # Reported once for each request, not once for each block.
-            if dispute_key not in self._keys:
+            if key not in self._keys:
                 self._tell_asked(dispute_status)
-            if self._is_own_turn(dispute_status, view.newest) and self.book.is_due(dispute_key, DisputeStep.SHOW):
-                self.book.tasks.start(dispute_key, self._show(dispute_status))
-        for dispute_key in self._keys - status_by_key.keys():
-            self.book.forget(dispute_key)
-        self._keys = set(status_by_key)
+            if self._is_own_turn(dispute_status, view.newest) and self.book.is_due(key, DisputeStep.SHOW):
+                self.book.tasks.start(key, self._show(dispute_status))
+        for key in self._keys - disputes.keys():
+            self.book.forget(key)
+        self._keys = set(disputes)
 
     def _tell_asked(self, dispute_status: DisputeStatus) -> None:
         """Report the request: an operator whose machine cannot answer has until the deadline to repair it."""
@@ -70,23 +70,21 @@ class DifferingDuty(Duty):
     def _is_own_turn(self, dispute_status: DisputeStatus, newest_height: int) -> bool:
         """Return True once this provider's turn among equal answers has come. Showing all at once would waste fees."""
         leaf_dispute, stash = dispute_status.dispute, self.parts.identity.stash
-        own_side = side_of(leaf_dispute, stash)
-        if own_side is None or own_side.has_shown:
+        side = side_of(leaf_dispute, stash)
+        if side is None or side.has_shown:
             return False
-        return (
-            newest_height >= leaf_dispute.deadline - leaf_dispute.window + own_side.accounts.index(stash) * TURN_BLOCKS
-        )
+        return newest_height >= leaf_dispute.deadline - leaf_dispute.window + side.accounts.index(stash) * TURN_BLOCKS
 
     async def _show(self, dispute_status: DisputeStatus) -> None:
         unit_id, tell = dispute_status.unit, self.parts.telemetry.tell
         try:
-            own_leaves = self._own_leaves(dispute_status)
-            await self.book.send(StepMessage(nodes_call(dispute_status, own_leaves), "tree_shown", {"unit": unit_id}))
-        except (ExecutionError, ChainError, DecodeError) as show_error:
-            tell("tree_not_shown", unit=unit_id, **failure(show_error))
+            leaves = self._own_leaves(dispute_status)
+            await self.book.send(StepMessage(nodes_call(dispute_status, leaves), "tree_shown", {"unit": unit_id}))
+        except (ExecutionError, ChainError, DecodeError) as error:
+            tell("tree_not_shown", unit=unit_id, **failure(error))
 
     def _own_leaves(self, dispute_status: DisputeStatus) -> tuple[Leaf, ...]:
-        own_side = side_of(dispute_status.dispute, self.parts.identity.stash)
-        if own_side is None:
+        side = side_of(dispute_status.dispute, self.parts.identity.stash)
+        if side is None:
             raise ExecutionError("this provider is not a party of the dispute", code="not_a_party")
-        return settled_leaves(self.parts, dispute_status.unit, own_side.root)
+        return settled_leaves(self.parts, dispute_status.unit, side.root)

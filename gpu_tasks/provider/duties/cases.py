@@ -118,13 +118,13 @@ class LeafCase(Case):
 
 def seated(judge_seat: SeatStatus) -> tuple[bytes, CourtCase, JudgeSeat, int, int]:
     """Return the fields of a `SeatedCase`."""
-    case_status = judge_seat.status
-    return judge_seat.id, case_status.case, judge_seat.seat, case_status.commits_until, case_status.opens_from
+    status = judge_seat.status
+    return judge_seat.id, status.case, judge_seat.seat, status.commits_until, status.opens_from
 
 
-def case_number(attempt_number: int, bench_number: int) -> int:
+def case_number(attempt_number: int, bench: int) -> int:
     """Return the number of a seat among the possible seats of one unit."""
-    return attempt_number * len(BenchKind) + bench_number
+    return attempt_number * len(BenchKind) + bench
 
 
 def attempt_of(number: int) -> int:
@@ -140,26 +140,24 @@ def is_sitting(judge_seat: SeatStatus) -> bool:
     )
 
 
-def must_give_up(judged_case: Case, block_height: int) -> bool:
+def must_give_up(case: Case, block_height: int) -> bool:
     """Return True if a missing input must be called unusable at block `block_height`, before commits close.
 
     An existing answer shows that the input was available, and a court may find it.
     """
-    has_answer = any(
-        party_claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for party_claim in judged_case.record.terms.claims
-    )
-    return not has_answer and 0 < judged_case.commits_until <= block_height + GIVE_UP_BLOCKS
+    has_answer = any(claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for claim in case.record.terms.claims)
+    return not has_answer and 0 < case.commits_until <= block_height + GIVE_UP_BLOCKS
 
 
-def next_step(seated_case: SeatedCase, case_entry: CaseEntry | None) -> JudgeStep:
+def next_step(case: SeatedCase, case_entry: CaseEntry | None) -> JudgeStep:
     """Return the next step for the state of chain and journal."""
-    is_closed = seated_case.record.round is None or seated_case.record.round.closed_at > 0
-    if seated_case.seat.statement is not None:
+    is_closed = case.record.round is None or case.record.round.closed_at > 0
+    if case.seat.statement is not None:
         return JudgeStep.NOTHING
-    if seated_case.seat.commitment is None:
+    if case.seat.commitment is None:
         # A commitment after the close would be refused, so the judge stays silent.
         if is_closed:
             return JudgeStep.NOTHING
         return JudgeStep.JUDGE if case_entry is None else JudgeStep.COMMIT
     # Without the journal's entry the salt is lost, and no opening could match the commitment.
-    return JudgeStep.OPEN if case_entry is not None and seated_case.opens_from else JudgeStep.NOTHING
+    return JudgeStep.OPEN if case_entry is not None and case.opens_from else JudgeStep.NOTHING

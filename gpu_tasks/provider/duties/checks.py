@@ -77,19 +77,19 @@ class CheckDuty(Duty):
 
     async def step(self, view: View) -> None:
         """Take the due steps of all checks."""
-        for step_book in self.books:
-            step_book.look(view)
-        status_by_key = {_key_of(check_status): check_status for check_status in view.checks}
-        for check_key, check_status in status_by_key.items():
+        for book in self.books:
+            book.look(view)
+        checks = {_key_of(check_status): check_status for check_status in view.checks}
+        for key, check_status in checks.items():
             check_step = self._next(check_status, view.newest)
-            step_book = self.audits if check_step is CheckStep.SAY else self.book
-            if check_step is not None and step_book.is_due(check_key, check_step):
-                step_book.tasks.start(check_key, self._work(check_step, check_status))
-        for check_key in self._keys - status_by_key.keys():
-            self._found.pop(check_key, None)
-            for step_book in self.books:
-                step_book.forget(check_key)
-        self._keys = set(status_by_key)
+            book = self.audits if check_step is CheckStep.SAY else self.book
+            if check_step is not None and book.is_due(key, check_step):
+                book.tasks.start(key, self._work(check_step, check_status))
+        for key in self._keys - checks.keys():
+            self._found.pop(key, None)
+            for book in self.books:
+                book.forget(key)
+        self._keys = set(checks)
 
     @property
     def books(self) -> tuple[StepBook[CheckStep], ...]:
@@ -110,54 +110,52 @@ class CheckDuty(Duty):
 
     def _is_own_turn(self, check_status: CheckStatus, newest_height: int) -> bool:
         leaf_check, stash = check_status.check, self.parts.identity.stash
-        answerer_places = [answerer.account for answerer in leaf_check.terms.answerers].index(stash)
-        return newest_height >= leaf_check.deadline - leaf_check.windows.show + answerer_places * TURN_BLOCKS
+        place = [answerer.account for answerer in leaf_check.terms.answerers].index(stash)
+        return newest_height >= leaf_check.deadline - leaf_check.windows.show + place * TURN_BLOCKS
 
     async def _show(self, check_status: CheckStatus) -> None:
         """Show the leaves of the settled result from the journal. Nothing is computed again."""
         unit_id, tell = check_status.unit, self.parts.telemetry.tell
         try:
-            own_leaves = settled_leaves(self.parts, unit_id, check_status.check.terms.output_root)
-            await self.book.send(StepMessage(showing_call(check_status, own_leaves), "leaves_shown", {"unit": unit_id}))
-        except (ExecutionError, ChainError, DecodeError) as show_error:
-            tell("leaves_not_shown", unit=unit_id, **failure(show_error))
+            leaves = settled_leaves(self.parts, unit_id, check_status.check.terms.output_root)
+            await self.book.send(StepMessage(showing_call(check_status, leaves), "leaves_shown", {"unit": unit_id}))
+        except (ExecutionError, ChainError, DecodeError) as error:
+            tell("leaves_not_shown", unit=unit_id, **failure(error))
 
     async def _audit(self, check_status: CheckStatus) -> None:
         """Send the finding. An existing finding about these leaves is sent again, not computed again."""
-        audit_key = _key_of(check_status)
+        key = _key_of(check_status)
         try:
-            found_audit = self._found.get(audit_key)
+            finding = self._found.get(key)
             # A reverted block may have shown other leaves, so the finding is valid for these leaves only.
-            if found_audit is None or found_audit.shown != check_status.check.shown:
-                found_audit = FoundByAudit(check_status.check.shown, await self._looked_at(check_status))
-                self._found[audit_key] = found_audit
-            await self.audits.send(found_audit.message)
+            if finding is None or finding.shown != check_status.check.shown:
+                finding = FoundByAudit(check_status.check.shown, await self._looked_at(check_status))
+                self._found[key] = finding
+            await self.audits.send(finding.message)
             # The computation may take many blocks. Without this, the answer would be repeated at the next one.
-            self.audits.note_sent(audit_key, CheckStep.SAY)
-        except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as audit_error:
-            self.parts.telemetry.tell("leaves_not_computed", unit=check_status.unit, **failure(audit_error))
+            self.audits.note_sent(key, CheckStep.SAY)
+        except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as error:
+            self.parts.telemetry.tell("leaves_not_computed", unit=check_status.unit, **failure(error))
 
     async def _looked_at(self, check_status: CheckStatus) -> StepMessage:
         """Compute the shown leaves. Doubt the first that differs, or pass."""
         unit_id, leaf_check, identity = check_status.unit, check_status.check, self.parts.identity
-        posted_unit = await self._posted(unit_id)
-        workload_form = await self.parts.form_of(posted_unit)
+        unit = await self._posted(unit_id)
+        workload_form = await self.parts.form_of(unit)
         async with self._fetching:  # fetched onto the disk only; opened again when a device is free
-            await self.parts.inputs.open(unit_id, posted_unit, InputUse.LOOKED_AT)
+            await self.parts.inputs.open(unit_id, unit, InputUse.LOOKED_AT)
         async with self._opened:
-            unit_input = await self.parts.inputs.open(unit_id, posted_unit, InputUse.LOOKED_AT)
-            leaf_indices = [shown_leaf.index for shown_leaf in leaf_check.shown]
-            found_leaves = await computed_leaves(
-                self.parts, unit_id, posted_unit, workload_form, unit_input, leaf_indices, Activity.AUDITS
+            unit_input = await self.parts.inputs.open(unit_id, unit, InputUse.LOOKED_AT)
+            leaf_indices = [leaf.index for leaf in leaf_check.shown]
+            leaves = await computed_leaves(
+                self.parts, unit_id, unit, workload_form, unit_input, leaf_indices, Activity.AUDITS
             )
-        wrong_found = wrong_leaf(leaf_check, found_leaves)
-        if wrong_found is None:
-            audit_proof = proof_by(identity.genesis, unit_id, leaf_check, identity.stash, unit_input.salt, found_leaves)
-            return StepMessage(
-                LeafChecks.pass_leaves(unit=unit_id, proof=audit_proof), "leaves_passed", {"unit": unit_id}
-            )
-        doubt_call = LeafChecks.doubt_leaf(unit=unit_id, index=wrong_found.index, found=wrong_found.claim)
-        return StepMessage(doubt_call, "leaf_doubted", {"unit": unit_id, "leaf": wrong_found.index})
+        wrong = wrong_leaf(leaf_check, leaves)
+        if wrong is None:
+            proof = proof_by(identity.genesis, unit_id, leaf_check, identity.stash, unit_input.salt, leaves)
+            return StepMessage(LeafChecks.pass_leaves(unit=unit_id, proof=proof), "leaves_passed", {"unit": unit_id})
+        call = LeafChecks.doubt_leaf(unit=unit_id, index=wrong.index, found=wrong.claim)
+        return StepMessage(call, "leaf_doubted", {"unit": unit_id, "leaf": wrong.index})
 
     async def _appeal(self, check_status: CheckStatus) -> None:
         unit_id, case_id = check_status.unit, check_status.check.case
@@ -165,8 +163,8 @@ class CheckDuty(Duty):
             court_case = None if case_id is None else await self.parts.chain.case(case_id)
             if case_id is not None and court_case is not None and is_found_lying(court_case, self.parts.identity.stash):
                 await self.book.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", {"unit": unit_id}))
-        except ChainError as appeal_error:
-            self.parts.telemetry.tell("refused", unit=unit_id, **failure(appeal_error))
+        except ChainError as error:
+            self.parts.telemetry.tell("refused", unit=unit_id, **failure(error))
 
     async def _posted(self, unit_id: bytes) -> Unit:
         """Return the unit in the final chain, so that no other input is judged."""

@@ -71,15 +71,12 @@ class DeviceDuty(Duty):
 
         Raise ChainError on failure.
         """
-        device_port, worker_pool = self.parts.chain, self.parts.workers
-        own_devices = await device_port.own_devices()
+        chain, workers = self.parts.chain, self.parts.workers
+        own_devices = await chain.own_devices()
         self._known.update(device_status.id for device_status in own_devices)
         self._resumer.remember(own_devices)
-        terms_by_number = {
-            service_number: offered_service.terms
-            for service_number, offered_service in (await device_port.services()).items()
-        }
-        self._standing = standing_of(own_devices, worker_pool.hardware, terms_by_number, worker_pool.workloads)
+        terms_by_number = {number: service.terms for number, service in (await chain.services()).items()}
+        self._standing = standing_of(own_devices, workers.hardware, terms_by_number, workers.workloads)
         return self._standing
 
     async def begin(self) -> bool:
@@ -90,8 +87,8 @@ class DeviceDuty(Duty):
         identity = self.parts.identity
         try:
             provider = await self.parts.chain.provider(identity.stash)
-        except ChainError as chain_error:
-            self.parts.telemetry.tell("not_settled", **failure(chain_error))
+        except ChainError as error:
+            self.parts.telemetry.tell("not_settled", **failure(error))
             return False
         if provider is None:
             raise StandingError(
@@ -118,16 +115,16 @@ class DeviceDuty(Duty):
             # A new device is no reason to resume the others.
             await self._settle_devices(is_resuming=False)
 
-    def _has_work(self, chain_view: View) -> bool:
+    def _has_work(self, view: View) -> bool:
         journal = self.parts.journal
         is_noted = any(journal.open_races()) or any(journal.open_tasks())
-        return is_noted or bool(chain_view.duties or chain_view.seats or chain_view.checks or chain_view.disputes)
+        return is_noted or bool(view.duties or view.seats or view.checks or view.disputes)
 
-    def _names_new_device(self, chain_view: View) -> bool:
+    def _names_new_device(self, view: View) -> bool:
         """Return True if a race is on a device that was registered after the last look."""
         stash = self.parts.identity.stash
-        own_racers = (racer_of(race_duty.status.unit, stash) for race_duty in chain_view.duties)
-        return any(own_racer is not None and own_racer.device not in self._known for own_racer in own_racers)
+        racers = (racer_of(duty.status.unit, stash) for duty in view.duties)
+        return any(racer is not None and racer.device not in self._known for racer in racers)
 
     async def _settle_devices(self, *, is_resuming: bool) -> bool:
         """Serve the devices on this machine and pause the others. With `is_resuming`, resume those a daemon paused.
@@ -142,8 +139,8 @@ class DeviceDuty(Duty):
             self.parts.workers.serve(standing.served)
             for device_status in await self.parts.chain.own_devices():
                 await self._settle_device(device_status, standing, is_resuming=is_resuming)
-        except ChainError as settle_error:
-            self.parts.telemetry.tell("not_settled", **failure(settle_error))
+        except ChainError as error:
+            self.parts.telemetry.tell("not_settled", **failure(error))
         return is_known
 
     async def _settle_device(self, device_status: DeviceStatus, standing: DeviceStanding, *, is_resuming: bool) -> None:
@@ -153,12 +150,12 @@ class DeviceDuty(Duty):
         if why_unserved is not None:
             tell("not_served", device=device_id, problem=why_unserved)
         if not is_paused and (self.drains or why_unserved is not None):
-            pause_reason = DRAINING if why_unserved is None else why_unserved
-            pause_cause = PauseCause.DRAINED if why_unserved is None else PauseCause.UNSERVED
+            reason = DRAINING if why_unserved is None else why_unserved
+            cause = PauseCause.DRAINED if why_unserved is None else PauseCause.UNSERVED
             # Before the call: after a crash in between, the chain's pause must not look like the operator's.
-            self.parts.pauses.note(device_id, cause=pause_cause, why=pause_reason)
+            self.parts.pauses.note(device_id, cause=cause, why=reason)
             await self.parts.chain.submit(Devices.pause(device=device_id))
-            tell("paused", device=device_id, why=pause_reason)
+            tell("paused", device=device_id, why=reason)
             return
         device_note = self.parts.pauses.read().get(device_id)
         # Only the daemon's own pauses end here. The operator and `Resumer` end the others.
@@ -193,12 +190,12 @@ def standing_of(
             continue
         try:
             promised = [
-                _promised_form(service_number, terms_by_number[service_number], workloads)
-                for service_number, _ in device_status.offers
-                if service_number in terms_by_number
+                _promised_form(number, terms_by_number[number], workloads)
+                for number, _ in device_status.offers
+                if number in terms_by_number
             ]
-        except UnknownWorkloadError as terms_error:
-            standing.unserved[device_status.id] = str(terms_error)
+        except UnknownWorkloadError as error:
+            standing.unserved[device_status.id] = str(error)
             continue
         standing.served[device_status.id] = hardware_by_device[device_status.id]
         standing.promised[device_status.id] = promised
@@ -211,28 +208,26 @@ def on_this_machine(device_statuses: Sequence[DeviceStatus], hardware: Iterable[
     A CPU has only a random identifier in the base path. So a provider's only CPU device, for example from a development
     chain's genesis, counts as this machine's CPU even if the identifiers differ.
     """
-    hardware_by_hash = {hardware_piece.uuid_hash: hardware_piece for hardware_piece in hardware}
+    hardware_by_hash = {piece.uuid_hash: piece for piece in hardware}
     hardware_by_device = {
         device_status.id: hardware_by_hash[device_status.device.uuid_hash]
         for device_status in device_statuses
         if device_status.device.uuid_hash in hardware_by_hash
     }
     processors = [device_status for device_status in device_statuses if device_status.device.kind is DeviceClass.CPU]
-    processor = next(
-        (hardware_piece for hardware_piece in hardware_by_hash.values() if hardware_piece.kind is DeviceClass.CPU), None
-    )
+    processor = next((piece for piece in hardware_by_hash.values() if piece.kind is DeviceClass.CPU), None)
     # With several CPU devices nothing tells them apart, so none of them is matched.
     if len(processors) == 1 and processor is not None:
         hardware_by_device.setdefault(processors[0].id, processor)
     return hardware_by_device
 
 
-def _promised_form(service_number: int, service_terms: ServiceTerms, workloads: Workloads) -> WorkloadForm:
+def _promised_form(number: int, service_terms: ServiceTerms, workloads: Workloads) -> WorkloadForm:
     try:
         return workloads.of(service_terms)
-    except UnknownWorkloadError as terms_error:
+    except UnknownWorkloadError as error:
         raise UnknownWorkloadError(
-            f"it offers service {service_number}, but {terms_error}; run `ogpu-provider withdraw-offer`, "
+            f"it offers service {number}, but {error}; run `ogpu-provider withdraw-offer`, "
             "or install a release with it",
-            code=terms_error.code,
+            code=error.code,
         ) from None

@@ -47,8 +47,8 @@ class Duty(ABC):
 
     async def close(self) -> None:
         """Cancel the work beside the loop, and wait for it."""
-        for keyed_tasks in self.running:
-            await keyed_tasks.close()
+        for tasks in self.running:
+            await tasks.close()
 
 
 @contextlib.contextmanager

@@ -51,8 +51,8 @@ class EndingDuty(Duty):
             await self._settle_cases({judge_seat.id for judge_seat in view.seats}, endings)
         # The journal already has the endings before the error, so the duties must learn them too.
         finally:
-            for informed_duty in self._duties:
-                informed_duty.learn(endings)
+            for duty in self._duties:
+                duty.learn(endings)
         for unit_id in endings.wronged:
             with telling_refusals(self._parts.telemetry, unit_id):
                 await self._appeal(unit_id, view.height)
@@ -71,10 +71,10 @@ class EndingDuty(Duty):
         open_races = dict(self._parts.journal.open_races())
         self._round += 1
         self._refuted &= open_races.keys()
-        chosen_keys = sorted(open_races, key=lambda race_key: self._asked_in.get(race_key, 0))[:READS_PER_ROUND_MAX]
+        chosen = sorted(open_races, key=lambda race_key: self._asked_in.get(race_key, 0))[:READS_PER_ROUND_MAX]
         self._asked_in = {race_key: asked_at for race_key, asked_at in self._asked_in.items() if race_key in open_races}
-        self._asked_in.update(dict.fromkeys(chosen_keys, self._round))
-        return [(race_key, open_races[race_key]) for race_key in chosen_keys]
+        self._asked_in.update(dict.fromkeys(chosen, self._round))
+        return [(race_key, open_races[race_key]) for race_key in chosen]
 
     async def _settle_race(self, race_key: RaceKey, race_entry: RaceEntry, endings: Endings) -> None:
         """Note a race in the journal if it is over, and report its payment."""
@@ -87,15 +87,10 @@ class EndingDuty(Duty):
         if race_outcome is None:
             return
         if unit_status is not None:
-            service_text = f"service {unit_status.unit.service}"
-            token_count = 0 if race_entry.result is None else race_entry.result.totals.tokens_out
+            service = f"service {unit_status.unit.service}"
+            tokens = 0 if race_entry.result is None else race_entry.result.totals.tokens_out
             parts.earnings.note(
-                "unit",
-                *race_key,
-                device=race_entry.device,
-                service=service_text,
-                grains=race_outcome[1],
-                tokens=token_count,
+                "unit", *race_key, device=race_entry.device, service=service, grains=race_outcome[1], tokens=tokens
             )
         parts.journal.races.change(race_key, end=race_outcome[0], paid=race_outcome[1])
         problem_fields = {"problem": REFUTED} if was_refuted else {}
@@ -125,14 +120,12 @@ class EndingDuty(Duty):
             self._refuted.add(race_key)
         return True
 
-    async def _settle_cases(self, seated_cases: Collection[bytes], endings: Endings) -> None:
-        """Note ended cases in the journal. `seated_cases` have a seat of this provider in the newest view."""
+    async def _settle_cases(self, seated: Collection[bytes], endings: Endings) -> None:
+        """Note ended cases in the journal. `seated` have a seat of this provider in the newest view."""
         chain, case_keys = self._parts.chain, [case_key for case_key, _ in self._parts.journal.open_cases()]
         of_tasks = [case_key for case_key in case_keys if case_key[1] >= TASK_CASES]
         # A seat in the newest view may not be final yet. It would look like an ended case.
-        still_seated = (
-            {judge_seat.id for judge_seat in await chain.final_seats()} | set(seated_cases) if of_tasks else set()
-        )
+        still_seated = {judge_seat.id for judge_seat in await chain.final_seats()} | set(seated) if of_tasks else set()
         for case_key in of_tasks:
             if case_key[0] not in still_seated:
                 self._dismiss(case_key, endings)
@@ -163,7 +156,7 @@ class KeptInputDuty(Duty):
         looked_at = {leaf_check.unit for leaf_check in view.checks} | {
             leaf_dispute.unit for leaf_dispute in view.disputes
         }
-        under_way = looked_at | {race_duty.id for race_duty in view.duties}
+        under_way = looked_at | {duty.id for duty in view.duties}
         unit_ids = kept_inputs.units_in_turn(READS_PER_ROUND_MAX, under_way)
         kept_inputs.release([unit_id for unit_id in unit_ids if is_over(await chain.final_unit(unit_id))])
 
@@ -183,31 +176,31 @@ def race_end(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) ->
     """
     if unit_status is None:
         return End.UNPAID, 0
-    judged_unit = unit_status.unit
-    if judged_unit.attempt != race_key[1]:
-        return (End.UNPAID, 0) if judged_unit.attempt > race_key[1] else None
-    if judged_unit.is_watched:
+    unit = unit_status.unit
+    if unit.attempt != race_key[1]:
+        return (End.UNPAID, 0) if unit.attempt > race_key[1] else None
+    if unit.is_watched:
         return None  # an audit may still need the output
-    if judged_unit.state is UnitState.SETTLED:
-        return _earned_grains(judged_unit, stash)
-    return (End.UNPAID, 0) if judged_unit.state in (UnitState.REFUNDED, UnitState.QUEUED) else None
+    if unit.state is UnitState.SETTLED:
+        return _earned_grains(unit, stash)
+    return (End.UNPAID, 0) if unit.state in (UnitState.REFUNDED, UnitState.QUEUED) else None
 
 
 def why_unpaid(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) -> str:
     """Return the reason that an ended race paid this provider nothing, by the chain's remaining data."""
     if unit_status is None:
         return "the chain has dropped the unit"
-    settled_unit = unit_status.unit
-    if settled_unit.attempt != race_key[1]:
+    unit = unit_status.unit
+    if unit.attempt != race_key[1]:
         return "the unit was drawn again, for other providers"
-    if settled_unit.state is UnitState.REFUNDED:
+    if unit.state is UnitState.REFUNDED:
         return "the unit was refunded"
-    if settled_unit.state is UnitState.QUEUED:
+    if unit.state is UnitState.QUEUED:
         return "the unit is queued again: the race ended without a result"
-    own_racer = racer_of(settled_unit, stash)
-    if own_racer is None or own_racer.has_declined:
+    racer = racer_of(unit, stash)
+    if racer is None or racer.has_declined:
         return "this provider gave the unit back"
-    if own_racer.commitment is None or own_racer.reveal is None:
+    if racer.commitment is None or racer.reveal is None:
         return "this provider's result was not in time"
     return "other providers had the same result earlier"
 
@@ -220,11 +213,11 @@ def is_refuted(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) 
         or unit_status.unit.state is not UnitState.SETTLED
     ):
         return False
-    own_racer = racer_of(unit_status.unit, stash)
-    if own_racer is None or own_racer.reveal is None:
+    racer = racer_of(unit_status.unit, stash)
+    if racer is None or racer.reveal is None:
         return False
     # A refuted unit's settled root is the wrong one: then an equal root was refuted, and otherwise a different one.
-    return (own_racer.reveal.output_root == unit_status.unit.output_root) == unit_status.unit.is_refuted
+    return (racer.reveal.output_root == unit_status.unit.output_root) == unit_status.unit.is_refuted
 
 
 def is_case_over(unit_status: UnitStatus | None, case_key: CaseKey) -> bool:
@@ -241,14 +234,14 @@ def is_case_over(unit_status: UnitStatus | None, case_key: CaseKey) -> bool:
 
 
 def _earned_grains(unit: Unit, stash: bytes) -> tuple[End, int]:
-    race_outcome = result(unit.racers, unit.output_root) if unit.output_root else None
-    if race_outcome is None or racer_of(unit, stash) is None:
+    race_result = result(unit.racers, unit.output_root) if unit.output_root else None
+    if race_result is None or racer_of(unit, stash) is None:
         return End.UNPAID, 0
-    due_price = due(unit, race_outcome.winner)
-    if race_outcome.winner.owner == stash:
-        return End.WON, due_price - fee(unit.rules, due_price)
-    if race_outcome.witness is not None and race_outcome.witness.owner == stash:
-        gross_pay = witness_pay(unit.rules, due_price)
+    price = due(unit, race_result.winner)
+    if race_result.winner.owner == stash:
+        return End.WON, price - fee(unit.rules, price)
+    if race_result.witness is not None and race_result.witness.owner == stash:
+        gross_pay = witness_pay(unit.rules, price)
         return End.WITNESSED, gross_pay - fee(unit.rules, gross_pay)
     return End.UNPAID, 0
 

@@ -46,22 +46,20 @@ class JudgeDuty(SeatDuty[Case]):
 
     async def _leaf_case(self, judge_seat: SeatStatus) -> LeafCase | None:
         check_status = await self.parts.chain.check_of_case(judge_seat.id)
-        posted_unit = None if check_status is None else await self.parts.chain.unit(check_status.unit)
-        if check_status is None or posted_unit is None:
+        unit = None if check_status is None else await self.parts.chain.unit(check_status.unit)
+        if check_status is None or unit is None:
             return None
-        return LeafCase(*seated(judge_seat), posted_unit.unit, check_status.unit, check_status.check)
+        return LeafCase(*seated(judge_seat), unit.unit, check_status.unit, check_status.check)
 
-    def _given_up(self, judged_case: Case, verdict_search: Search, newest_height: int) -> Statement | None:
+    def _given_up(self, case: Case, search: Search, newest_height: int) -> Statement | None:
         # A judge that is merely slow says nothing. Only a missing input becomes an answer.
-        return (
-            UNANSWERABLE if verdict_search.lacks is Lacking.INPUT and must_give_up(judged_case, newest_height) else None
-        )
+        return UNANSWERABLE if search.lacks is Lacking.INPUT and must_give_up(case, newest_height) else None
 
-    async def _found(self, judged_case: Case, verdict_search: Search) -> Statement:
+    async def _found(self, judged_case: Case, search: Search) -> Statement:
         workload_form = await self.parts.form_of(judged_case.unit)
-        verdict_search.lacks = Lacking.INPUT
+        search.lacks = Lacking.INPUT
         unit_input = await self.parts.inputs.open(judged_case.posted_as, judged_case.unit, InputUse.LOOKED_AT)
-        verdict_search.lacks = Lacking.NOTHING
+        search.lacks = Lacking.NOTHING
         match judged_case:
             case DisputedLeaf():
                 return await leaf_verdict(self.parts, judged_case, workload_form, unit_input, judged_case.leaf)
@@ -75,42 +73,36 @@ class JudgeDuty(SeatDuty[Case]):
 
         It raises the errors of `_found`.
         """
-        leaf_check, named_doubt, identity = case.check, case.check.doubt, self.parts.identity
-        leaf_indices = (
-            [shown_leaf.index for shown_leaf in leaf_check.shown] if named_doubt is None else [named_doubt.shown.index]
-        )
-        found_leaves = await computed_leaves(self.parts, case.batch, case.unit, workload_form, unit_input, leaf_indices)
-        if named_doubt is not None:
-            proof_root = found_leaves[0].claim
+        leaf_check, doubt, identity = case.check, case.check.doubt, self.parts.identity
+        leaf_indices = [leaf.index for leaf in leaf_check.shown] if doubt is None else [doubt.shown.index]
+        leaves = await computed_leaves(self.parts, case.batch, case.unit, workload_form, unit_input, leaf_indices)
+        if doubt is not None:
+            root = leaves[0].claim
         elif leaf_check.auditor is not None:
             # The auditor's proof is computed again from the leaves: an auditor that computed nothing cannot have the
             # right one.
-            proof_root = proof_by(
-                identity.genesis, case.batch, leaf_check, leaf_check.auditor, unit_input.salt, found_leaves
-            )
+            root = proof_by(identity.genesis, case.batch, leaf_check, leaf_check.auditor, unit_input.salt, leaves)
         else:
             raise ExecutionError("the case has no subject", code="no_subject")
         requests, outcomes = (
-            tuple(found_leaf.request for found_leaf in found_leaves),
-            tuple(found_leaf.outcome for found_leaf in found_leaves),
+            tuple(found_leaf.request for found_leaf in leaves),
+            tuple(found_leaf.outcome for found_leaf in leaves),
         )
-        return await stated(
-            self.parts, case, FoundRight(workload_form, unit_input.salt, requests, outcomes, proof_root)
-        )
+        return await stated(self.parts, case, FoundRight(workload_form, unit_input.salt, requests, outcomes, root))
 
-    async def _check_final(self, judged_case: Case) -> None:
-        final_status = await self.parts.chain.final_unit(judged_case.posted_as)
-        if final_status is None or final_status.unit.terms != judged_case.unit.terms:
+    async def _check_final(self, case: Case) -> None:
+        status = await self.parts.chain.final_unit(case.posted_as)
+        if status is None or status.unit.terms != case.unit.terms:
             raise ChainError(
                 "the node's input differs from the final chain's, so the judgement is void", code="input_not_final"
             )
-        if isinstance(judged_case, DisputedLeaf):
-            await self._check_leaf(judged_case)
+        if isinstance(case, DisputedLeaf):
+            await self._check_leaf(case)
 
     async def _check_leaf(self, case: DisputedLeaf) -> None:
         """Raise ChainError unless this leaf is still the seat's. A batch may have several cases in sequence."""
         leaf_dispute = await self.parts.chain.final_dispute(case.id)
-        probe_places = {
+        places = {
             judge_seat.seat.probe_place
             for judge_seat in await self.parts.chain.final_seats()
             if judge_seat.id == case.id
@@ -118,5 +110,5 @@ class JudgeDuty(SeatDuty[Case]):
         is_same_dispute = (
             leaf_dispute is not None and leaf_dispute.stage is DisputeStage.JUDGED and leaf_dispute.leaf == case.leaf
         )
-        if not is_same_dispute or case.seat.probe_place not in probe_places:
+        if not is_same_dispute or case.seat.probe_place not in places:
             raise ChainError("the case is now about another leaf", code="other_leaf")

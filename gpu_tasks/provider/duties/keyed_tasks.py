@@ -25,24 +25,24 @@ class KeyedTasks:
             # An unawaited coroutine would otherwise raise a warning.
             work.close()
             return
-        started_task = asyncio.create_task(work)
-        self._tasks[key] = started_task
-        started_task.add_done_callback(lambda finished_task: self._finished(key, finished_task))
+        task = asyncio.create_task(work)
+        self._tasks[key] = task
+        task.add_done_callback(lambda finished_task: self._finished(key, finished_task))
 
-    def cancel(self, task_key: Hashable) -> None:
+    def cancel(self, key: Hashable) -> None:
         """Cancel the work of this key if it runs."""
-        running_task = self._tasks.get(task_key)
-        if running_task is not None:
-            running_task.cancel()
+        task = self._tasks.get(key)
+        if task is not None:
+            task.cancel()
 
     async def close(self) -> None:
         """Cancel all work and wait for it."""
-        running_tasks = list(self._tasks.values())
-        for running_task in running_tasks:
-            running_task.cancel()
-        await asyncio.gather(*running_tasks, return_exceptions=True)
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _finished(self, task_key: Hashable, finished_task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task_key, None)
-        if not finished_task.cancelled() and (task_error := finished_task.exception()) is not None:
-            LOG.error("work on %s failed", task_key, exc_info=task_error)
+    def _finished(self, key: Hashable, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(key, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.error("work on %s failed", key, exc_info=error)

@@ -62,33 +62,33 @@ def settled_leaves(parts: Parts[RacePort], unit_id: bytes, settled_root: bytes) 
     )
     if settled_entry is None or settled_entry.result is None or settled_entry.input_salt is None:
         raise ExecutionError("the journal lacks this result", code="no_result")
-    kept_leaves = leaves_of(
+    leaves = leaves_of(
         parts.identity.genesis, unit_id, settled_entry.input_salt, decode_outcomes(settled_entry.result.outcomes)
     )
     # A damaged entry must not be shown: wrong leaves count as a lie.
-    if batch_root(totals_of(kept_leaves)) != settled_root:
+    if batch_root(totals_of(leaves)) != settled_root:
         raise ExecutionError("the journal's result differs from its commitment", code="other_commitment")
-    return kept_leaves
+    return leaves
 
 
-def showing_call(check_status: CheckStatus, own_leaves: Sequence[Leaf]) -> Call:
+def showing_call(check_status: CheckStatus, leaves: Sequence[Leaf]) -> Call:
     """Return the call that shows the drawn leaves of this provider's result."""
-    leaf_check, check_terms, check_totals = check_status.check, check_status.check.terms, totals_of(own_leaves)
+    leaf_check, check_terms, check_totals = check_status.check, check_status.check.terms, totals_of(leaves)
     assert leaf_check.seed is not None, "the drawn leaves are known"
     least_weight, input_share = weight_floor(check_terms.allowed, check_terms.requests), check_terms.input_share
     points = drawn_points(leaf_check.seed, check_status.unit, check_totals, least_weight, input_share=input_share)
-    leaf_indices = [index_at(own_leaves, least_weight, drawn_point, input_share=input_share) for drawn_point in points]
+    leaf_indices = [index_at(leaves, least_weight, point, input_share=input_share) for point in points]
     return LeafChecks.show_leaves(
-        unit=check_status.unit, totals=check_totals, paths=tuple(leaf_paths(own_leaves, leaf_indices))
+        unit=check_status.unit, totals=check_totals, paths=tuple(leaf_paths(leaves, leaf_indices))
     )
 
 
-def nodes_call(dispute_status: DisputeStatus, own_leaves: Sequence[Leaf]) -> Call:
+def nodes_call(dispute_status: DisputeStatus, leaves: Sequence[Leaf]) -> Call:
     """Return the call that shows the nodes of this provider's tree that a dispute requests."""
     leaf_dispute = dispute_status.dispute
     is_first = leaf_dispute.stage is DisputeStage.SUBTREES
-    shown_nodes = subtrees_of(own_leaves) if is_first else nodes_below(own_leaves, leaf_dispute.subtree)
-    return LeafDisputes.show_nodes(unit=dispute_status.unit, totals=totals_of(own_leaves), nodes=shown_nodes)
+    nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, leaf_dispute.subtree)
+    return LeafDisputes.show_nodes(unit=dispute_status.unit, totals=totals_of(leaves), nodes=nodes)
 
 
 async def computed_leaves(
@@ -107,17 +107,17 @@ async def computed_leaves(
     outcomes = outcomes_of(
         workload_form, chosen_requests, await parts.workers.recompute_many(workload_form, chosen_requests, activity)
     )
-    genesis_hash, input_salt = parts.identity.genesis, unit_input.salt
+    genesis, input_salt = parts.identity.genesis, unit_input.salt
     return [
         FoundLeaf(
-            leaf_index, leaf_request, leaf_outcome, leaf_of(genesis_hash, unit_id, input_salt, leaf_index, leaf_outcome)
+            leaf_index, leaf_request, leaf_outcome, leaf_of(genesis, unit_id, input_salt, leaf_index, leaf_outcome)
         )
         for leaf_index, leaf_request, leaf_outcome in zip(leaf_indices, chosen_requests, outcomes, strict=True)
     ]
 
 
 def proof_by(
-    genesis_hash: bytes,
+    genesis: bytes,
     unit_id: bytes,
     leaf_check: LeafCheck,
     auditor: bytes,
@@ -127,7 +127,7 @@ def proof_by(
     """Return the proof with which an auditor passes, or should have passed, these leaves (see `proofs`)."""
     leaf_digests = [found_leaf.leaf.digest for found_leaf in found_leaves]
     return leaves_proof(
-        genesis_hash, unit_id, auditor, proof_salt, leaf_digests, is_shown=wrong_leaf(leaf_check, found_leaves) is None
+        genesis, unit_id, auditor, proof_salt, leaf_digests, is_shown=wrong_leaf(leaf_check, found_leaves) is None
     )
 
 
@@ -136,8 +136,8 @@ def wrong_leaf(leaf_check: LeafCheck, found_leaves: Sequence[FoundLeaf]) -> Foun
     return next(
         (
             found_leaf
-            for found_leaf, shown_leaf in zip(found_leaves, leaf_check.shown, strict=True)
-            if found_leaf.claim != shown_leaf.claim
+            for found_leaf, shown in zip(found_leaves, leaf_check.shown, strict=True)
+            if found_leaf.claim != shown.claim
         ),
         None,
     )

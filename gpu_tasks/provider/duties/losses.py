@@ -51,116 +51,112 @@ class LossNotes:
         }
         # After a start the last look is unknown. A bounded search finds recent causes, and older losses are noted
         # without one.
-        since_height = height - LOOKED_BACK_BLOCKS if self._since is None else self._since
+        since = height - LOOKED_BACK_BLOCKS if self._since is None else self._since
         if fallen_by_device:
-            new_losses = await self._new_losses(since_height)
-            slot_length_ms = await self._parts.chain.slot_ms()
-            known_names = {noted_part.name for noted_part in losses(self._parts.losses.path)}
-            for bond_loss in new_losses:
-                if bond_loss.device in fallen_by_device:
-                    fallen_by_device[bond_loss.device] -= bond_loss.grains
+            new_losses = await self._new_losses(since)
+            slot_ms = await self._parts.chain.slot_ms()
+            known = {part.name for part in losses(self._parts.losses.path)}
+            for loss in new_losses:
+                if loss.device in fallen_by_device:
+                    fallen_by_device[loss.device] -= loss.grains
                     # A loss found again after a restart is already in the file.
-                    if _loss_name(bond_loss) not in known_names:
-                        self._note_loss(bond_loss.device, bond_loss, height, slot_length_ms)
-            for device_id, fallen_grains in fallen_by_device.items():
-                if fallen_grains > 0:
-                    self._note_rest(device_id, fallen_grains, device_notes[device_id].losses)
+                    if _loss_name(loss) not in known:
+                        self._note_loss(loss.device, loss, height, slot_ms)
+            for device_id, grains in fallen_by_device.items():
+                if grains > 0:
+                    self._note_rest(device_id, grains, device_notes[device_id].losses)
         self._since = height
 
-    async def _new_losses(self, since_height: int) -> list[BondLoss]:
+    async def _new_losses(self, since: int) -> list[BondLoss]:
         try:
-            return await self._parts.chain.bond_losses(since_height)
-        except ChainError as chain_error:
-            self._parts.telemetry.tell("not_noted", **failure(chain_error))
+            return await self._parts.chain.bond_losses(since)
+        except ChainError as error:
+            self._parts.telemetry.tell("not_noted", **failure(error))
             return []
 
-    def _note_loss(self, device_id: bytes, bond_loss: BondLoss, block_height: int, slot_length_ms: int) -> None:
-        noted_part = lost_part(bond_loss, device_id, block_height, slot_length_ms, self._clock() // 1_000_000)
-        self._parts.losses.note(noted_part)
-        loss_fields = {} if bond_loss.case is None else {"case": bond_loss.case}
+    def _note_loss(self, device_id: bytes, loss: BondLoss, block_height: int, slot_ms: int) -> None:
+        part = lost_part(loss, device_id, block_height, slot_ms, self._clock() // 1_000_000)
+        self._parts.losses.note(part)
+        loss_fields = {} if loss.case is None else {"case": loss.case}
         self._parts.telemetry.tell(
             "lost",
             device=device_id,
-            unit=bond_loss.unit,
-            grains=bond_loss.grains,
-            block=bond_loss.block,
+            unit=loss.unit,
+            grains=loss.grains,
+            block=loss.block,
             **loss_fields,
-            problem=loss_text(noted_part),
+            problem=loss_text(part),
         )
 
     async def warn(self, unit_id: bytes, block_height: int) -> None:
         """Report a verdict against an own result once: the amount at stake and the appeal deadline."""
-        case_status = await self._parts.chain.case(unit_id)
-        if case_status is None or unit_id in self._warned:
+        status = await self._parts.chain.case(unit_id)
+        if status is None or unit_id in self._warned:
             return
         self._warned.add(unit_id)
         stash = self._parts.identity.stash
-        held_grains = sum(own_claim.held for own_claim in case_status.terms.claims if own_claim.account == stash)
-        blocks_left = case_status.appealable_until - block_height
+        held_grains = sum(claim.held for claim in status.terms.claims if claim.account == stash)
+        blocks_left = status.appealable_until - block_height
         until_ms = self._clock() // 1_000_000 + blocks_left * await self._parts.chain.slot_ms()
-        problem_text = (
+        problem = (
             f"judges refuted this result: {format_amount(held_grains)} oGPU of the device's bond are lost "
             "unless an appeal succeeds. The daemon appeals; "
-            f"the verdict is final after block {case_status.appealable_until} ({utc_text(until_ms)})"
+            f"the verdict is final after block {status.appealable_until} ({utc_text(until_ms)})"
         )
         self._parts.telemetry.tell(
             "found_wrong",
             unit=unit_id,
             case=unit_id,
             grains=held_grains,
-            appealable_until=case_status.appealable_until,
-            problem=problem_text,
+            appealable_until=status.appealable_until,
+            problem=problem,
         )
 
-    def _note_rest(self, device_id: bytes, rest_grains: int, rest_number: int) -> None:
+    def _note_rest(self, device_id: bytes, grains: int, number: int) -> None:
         now_ms = self._clock() // 1_000_000
-        loss_name = f"loss 0x{device_id.hex()} {rest_number}"
-        rest_part = LostPart(now_ms, loss_name, f"0x{device_id.hex()}", rest_grains, UNKNOWN_FAULT)
-        self._parts.losses.note(rest_part)
-        self._parts.telemetry.tell("lost", device=device_id, grains=rest_grains, problem=loss_text(rest_part))
+        name = f"loss 0x{device_id.hex()} {number}"
+        part = LostPart(now_ms, name, f"0x{device_id.hex()}", grains, UNKNOWN_FAULT)
+        self._parts.losses.note(part)
+        self._parts.telemetry.tell("lost", device=device_id, grains=grains, problem=loss_text(part))
 
 
-async def newest_losses(client: ChainClient, stash: bytes, losses_path: Path) -> dict[bytes, LostPart]:
+async def newest_losses(client: ChainClient, stash: bytes, path: Path) -> dict[bytes, LostPart]:
     """Return each device's newest loss, from a file of losses and from recent final blocks."""
-    newest_parts = {
-        bytes.fromhex(noted_part.device.removeprefix("0x")): noted_part for noted_part in losses(losses_path)
-    }
-    block_height, slot_length_ms = await client.height(await client.finalized()), task_records.slot_ms(client)
-    for bond_loss in await bond_losses(client, stash, max(0, block_height - LOOKED_BACK_BLOCKS)):
-        if bond_loss.device is not None:
-            newest_parts[bond_loss.device] = lost_part(
-                bond_loss, bond_loss.device, block_height, slot_length_ms, time.time_ns() // 1_000_000
-            )
-    return newest_parts
+    newest = {bytes.fromhex(part.device.removeprefix("0x")): part for part in losses(path)}
+    block_height, slot_ms = await client.height(await client.finalized()), task_records.slot_ms(client)
+    for loss in await bond_losses(client, stash, max(0, block_height - LOOKED_BACK_BLOCKS)):
+        if loss.device is not None:
+            newest[loss.device] = lost_part(loss, loss.device, block_height, slot_ms, time.time_ns() // 1_000_000)
+    return newest
 
 
-def lost_part(bond_loss: BondLoss, device_id: bytes, block_height: int, slot_length_ms: int, now_ms: int) -> LostPart:
+def lost_part(loss: BondLoss, device_id: bytes, block_height: int, slot_ms: int, now_ms: int) -> LostPart:
     """Return the line of a loss, with the time of its appeal deadline."""
-    appealable_until = bond_loss.appealable_until
-    until_ms = now_ms + (appealable_until - block_height) * slot_length_ms if appealable_until else 0
-    case_text = "" if bond_loss.case is None else f"0x{bond_loss.case.hex()}"
-    fault_name = bond_loss.fault.name.lower()
+    appealable_until = loss.appealable_until
+    until_ms = now_ms + (appealable_until - block_height) * slot_ms if appealable_until else 0
+    case = "" if loss.case is None else f"0x{loss.case.hex()}"
+    fault = loss.fault.name.lower()
     return LostPart(
         now_ms,
-        _loss_name(bond_loss),
+        _loss_name(loss),
         f"0x{device_id.hex()}",
-        bond_loss.grains,
-        fault_name,
-        bond_loss.block,
-        case_text,
+        loss.grains,
+        fault,
+        loss.block,
+        case,
         appealable_until,
         max(0, until_ms),
     )
 
 
-def loss_text(noted_part: LostPart) -> str:
+def loss_text(part: LostPart) -> str:
     """Return a loss in words: the amount, the cause, the case, and the appeal deadline with its time."""
-    cause_text = UNKNOWN if noted_part.fault == UNKNOWN_FAULT else WORDS[PartyFault[noted_part.fault.upper()]]
-    case_text = f", case {noted_part.case}" if noted_part.case else ""
-    appeal_text = f"; an appeal was possible until block {noted_part.appealable_until} ({noted_part.until_text})"
-    deadline = appeal_text if noted_part.appealable_until else ""
-    return f"{format_amount(noted_part.grains)} oGPU of the device's bond are lost: {cause_text}{case_text}{deadline}"
+    cause = UNKNOWN if part.fault == UNKNOWN_FAULT else WORDS[PartyFault[part.fault.upper()]]
+    case = f", case {part.case}" if part.case else ""
+    appeal = f"; an appeal was possible until block {part.appealable_until} ({part.until_text})"
+    deadline = appeal if part.appealable_until else ""
+    return f"{format_amount(part.grains)} oGPU of the device's bond are lost: {cause}{case}{deadline}"
 
 
-def _loss_name(bond_loss: BondLoss) -> str:
-    return f"loss 0x{bond_loss.unit.hex()} {bond_loss.block}"
+def _loss_name(loss: BondLoss) -> str:
+    return f"loss 0x{loss.unit.hex()} {loss.block}"

@@ -39,27 +39,27 @@ class Reporter(Duty):
         """
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
-        waiting_before, self._waiting = self._waiting, set()
-        for seen_offence in await self._chain.offences():
-            proof_hash = blake2_256(EVIDENCE.encode(seen_offence.evidence))
+        earlier, self._waiting = self._waiting, set()
+        for offence in await self._chain.offences():
+            proof_hash = blake2_256(EVIDENCE.encode(offence.evidence))
             # A provider that reports itself would only pay for it.
-            if seen_offence.offender == self._stash or proof_hash in self._reported:
+            if offence.offender == self._stash or proof_hash in self._reported:
                 continue
-            if await self._chain.is_tombstoned(seen_offence.offender):
+            if await self._chain.is_tombstoned(offence.offender):
                 continue
             self._waiting.add(proof_hash)
             # One interval of delay lets authors attach the evidence for free.
-            if proof_hash not in waiting_before:
+            if proof_hash not in earlier:
                 continue
             if len(self._reported) < REPORTS_MAX:
                 self._reported.add(proof_hash)
-            await self._report(seen_offence, proof_hash)
+            await self._report(offence, proof_hash)
 
-    async def _report(self, seen_offence: SeenOffence, proof_hash: bytes) -> None:
+    async def _report(self, offence: SeenOffence, proof_hash: bytes) -> None:
         try:
-            await self._chain.submit(TrustLock.report_offence(evidence=seen_offence.evidence))
+            await self._chain.submit(TrustLock.report_offence(evidence=offence.evidence))
         except ChainError:
             # The node refused the call, so it is tried again at the next interval.
             self._reported.discard(proof_hash)
             raise
-        self._telemetry.tell("reported", offender=seen_offence.offender)
+        self._telemetry.tell("reported", offender=offence.offender)

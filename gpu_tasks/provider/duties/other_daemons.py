@@ -51,11 +51,11 @@ class OtherDaemons(Duty):
             return
         presence_nonce = secrets.token_bytes(NONCE_BYTES)
         try:
-            presence_answer = await self._parts.blobs.presence_of(endpoint, presence_nonce)
+            answer = await self._parts.blobs.presence_of(endpoint, presence_nonce)
         # An unreachable endpoint is normal at the start: it may be this daemon's own, which does not listen yet.
         except BlobError:
             return
-        instance = proven_instance(presence_answer, presence_nonce, identity.genesis, identity.key.public_key)
+        instance = proven_instance(answer, presence_nonce, identity.genesis, identity.key.public_key)
         if instance is not None and instance != self._instance:
             raise OtherDaemonError(
                 f"another daemon with this provider key runs at {endpoint}. Two daemons compute the same races, and "
@@ -72,7 +72,7 @@ class OtherDaemons(Duty):
     async def _check_again(self) -> None:
         try:
             await self.check()
-        except OtherDaemonError as blob_error:
-            self._found = blob_error
+        except OtherDaemonError as error:
+            self._found = error
         except ChainError:
             return  # the next check tries again

@@ -55,5 +55,5 @@ class Parts(Generic[PortT_co]):
         service_terms = (await self.chain.service(unit.service)).terms
         try:
             return self.workers.workloads.of(service_terms)
-        except UnknownWorkloadError as workload_error:
-            raise ExecutionError(f"service {unit.service}: {workload_error}", code=workload_error.code) from None
+        except UnknownWorkloadError as error:
+            raise ExecutionError(f"service {unit.service}: {error}", code=error.code) from None

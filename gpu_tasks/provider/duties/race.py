@@ -16,13 +16,7 @@ from functools import partial
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import (
-    VERSION,
-    Attestation,
-    ProofKind,
-    SignedAttestation,
-    signing_payload,
-)
+from gpu_tasks.market.attestations.statement import VERSION, Attestation, ProofKind, SignedAttestation, signing_payload
 from gpu_tasks.market.inference.gpu_tasks_api import DutyStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import racer_of, result_commitment
@@ -65,29 +59,29 @@ class RaceDuty(Duty):
         """Take the due steps of all races, and stop work on units that are no longer this provider's."""
         self.book.look(view)
         self._stop_others(view)
-        for race_duty in view.duties:
-            with telling_refusals(self.parts.telemetry, race_duty.id):
-                await self.step_race(race_duty, view)
+        for duty in view.duties:
+            with telling_refusals(self.parts.telemetry, duty.id):
+                await self.step_race(duty, view)
 
     async def step_race(self, duty: DutyStatus, view: View) -> None:
         """Take the due step of a race. Raise ChainError if the node refuses it."""
-        own_race = race_of(duty, self.parts.identity.stash)
-        if own_race is None:
+        race = race_of(duty, self.parts.identity.stash)
+        if race is None:
             return
-        lacks_input = own_race.key in self._without_input
-        race_step = next_step(own_race, self.parts.journal.races.get(own_race.key), view, lacks_input=lacks_input)
+        lacks_input = race.key in self._without_input
+        race_step = next_step(race, self.parts.journal.races.get(race.key), view, lacks_input=lacks_input)
         if race_step is RaceStep.EXECUTE:
-            self._at_work.add(own_race.key)
-            self.book.tasks.start(own_race.key, self._execute_race(own_race))
-        elif race_step is not RaceStep.NOTHING and await self._may_be_seen(own_race, race_step):
+            self._at_work.add(race.key)
+            self.book.tasks.start(race.key, self._execute_race(race))
+        elif race_step is not RaceStep.NOTHING and await self._may_be_seen(race, race_step):
             # The search for the input is over. It would occupy one of the limited tasks.
             if race_step is RaceStep.DECLINE and lacks_input:
-                self.book.tasks.cancel(own_race.key)
-            await self._take_if_due(own_race, race_step)
+                self.book.tasks.cancel(race.key)
+            await self._take_if_due(race, race_step)
 
-    def _stop_others(self, chain_view: View) -> None:
+    def _stop_others(self, view: View) -> None:
         """Stop work on units that are no longer this provider's, which frees their devices."""
-        own_units = {race_duty.id for race_duty in chain_view.duties}
+        own_units = {duty.id for duty in view.duties}
         for race_key in [race_key for race_key in self._at_work if race_key[0] not in own_units]:
             self._at_work.discard(race_key)
             self.book.tasks.cancel(race_key)
@@ -153,12 +147,12 @@ class RaceDuty(Duty):
             self.parts.workers.times.look()
             if await self._is_as_final(race):
                 await self._take_if_due(race, RaceStep.COMMIT)
-        except (UnusableInputError, BadRequestError) as caught_error:
+        except (UnusableInputError, BadRequestError) as error:
             self._without_input.discard(race.key)
-            tell("bad_input", unit=unit_id, **failure(caught_error))
+            tell("bad_input", unit=unit_id, **failure(error))
             await self._take_if_due(race, RaceStep.DECLINE)
-        except (BlobError, ExecutionError, ChainError) as caught_error:
-            tell("hindered", unit=unit_id, **failure(caught_error))
+        except (BlobError, ExecutionError, ChainError) as error:
+            tell("hindered", unit=unit_id, **failure(error))
             if race.key not in self._without_input:
                 self.hindered.add(race.key)
             self.parts.workers.times.look()
@@ -168,8 +162,8 @@ class RaceDuty(Duty):
         final_status = await self.parts.chain.final_unit(race.unit_id)
         is_same_unit = final_status is not None and final_status.unit.terms == race.unit.terms
         if not is_same_unit:
-            difference = "the node's input differs from the final chain's, so the result is void"
-            self.parts.telemetry.tell("not_final", unit=race.unit_id, problem=difference)
+            problem = "the node's input differs from the final chain's, so the result is void"
+            self.parts.telemetry.tell("not_final", unit=race.unit_id, problem=problem)
         return is_same_unit
 
     def _keep_result(self, race: Race, work_basis: Basis, unit_result: UnitResult, unit_input: UnitInput) -> None:
@@ -198,12 +192,8 @@ class RaceDuty(Duty):
                 step_content, event_name = InferenceMarket.decline(unit=unit_id, attempt=attempt_number), "declined"
             case RaceStep.ATTEST | RaceStep.REVEAL:
                 assert race_entry.result is not None, "`next_step` requests no earlier step that needs it"
-                signed_attestation, event_name = await attestation(self.parts, race, race_entry.result), "attested"
-                step_content = (
-                    signed_attestation
-                    if step is RaceStep.ATTEST
-                    else Attestations.reveal(attestation=signed_attestation)
-                )
+                attested, event_name = await attestation(self.parts, race, race_entry.result), "attested"
+                step_content = attested if step is RaceStep.ATTEST else Attestations.reveal(attestation=attested)
                 step_details["way"] = step.name.lower()
             case _:
                 raise AssertionError(f"{step.name} is not a step with a transaction")

@@ -71,21 +71,15 @@ class Race:
         return rank_of_race(0 if self.unit.round is None else newest_draw(self.unit.round), self.before)
 
 
-def race_of(race_duty: DutyStatus, stash: bytes) -> Race | None:
+def race_of(duty: DutyStatus, stash: bytes) -> Race | None:
     """Return the race of a duty, or None if this provider is no longer a racer."""
-    unit_status, raced_unit = race_duty.status, race_duty.status.unit
-    own_racer = racer_of(raced_unit, stash)
-    if own_racer is None:
+    unit_status, unit = duty.status, duty.status.unit
+    racer = racer_of(unit, stash)
+    if racer is None:
         return None
-    racer_place = raced_unit.racers.index(own_racer)
+    place = unit.racers.index(racer)
     return Race(
-        race_duty.id,
-        raced_unit,
-        racer_place,
-        race_duty.before,
-        race_duty.commits_until,
-        unit_status.reveals_from,
-        unit_status.reveals_until,
+        duty.id, unit, place, duty.before, duty.commits_until, unit_status.reveals_from, unit_status.reveals_until
     )
 
 
@@ -106,33 +100,33 @@ def is_about(race: Race, race_entry: RaceEntry) -> bool:
     return named_input == (unit_terms.input_root, unit_terms.input_commitment)
 
 
-def next_step(race: Race, race_entry: RaceEntry | None, chain_view: View, *, lacks_input: bool = False) -> RaceStep:
+def next_step(race: Race, race_entry: RaceEntry | None, view: View, *, lacks_input: bool = False) -> RaceStep:
     """Return the next step for the state of chain and journal. `lacks_input` says that the input is not here."""
-    own_racer, kept_result = race.racer, race_entry.result if race_entry else None
+    racer, result = race.racer, race_entry.result if race_entry else None
     if race.unit.state is UnitState.JUDGING:
         return _late_step(race, race_entry)
     is_closed = race.unit.round is None or race.unit.round.closed_at > 0
-    if race.unit.state is not UnitState.RACING or own_racer.has_declined or own_racer.reveal is not None:
+    if race.unit.state is not UnitState.RACING or racer.has_declined or racer.reveal is not None:
         return RaceStep.NOTHING
-    if own_racer.commitment is None:
+    if racer.commitment is None:
         if is_closed:
             return RaceStep.NOTHING
         # A declined race is not started again: the node may not show the call yet, or may have lost it.
         if race_entry is not None and Sent.DECLINE in race_entry.sent:
             return RaceStep.DECLINE
-        if race_entry is not None and kept_result is not None and is_about(race, race_entry):
+        if race_entry is not None and result is not None and is_about(race, race_entry):
             return RaceStep.COMMIT
         # A commitment to another input was sent. A second one for the same race would contradict it.
-        if race_entry is not None and kept_result is not None and Sent.COMMIT in race_entry.sent:
+        if race_entry is not None and result is not None and Sent.COMMIT in race_entry.sent:
             return RaceStep.NOTHING
         # If the node's earlier data differed, nothing was promised for it, so the present input is computed.
         # The newest height counts, so that a slow store can delay the search but not the decline.
-        return RaceStep.DECLINE if lacks_input and must_give_back(race, chain_view.newest) else RaceStep.EXECUTE
-    if race_entry is None or kept_result is None or not is_about(race, race_entry) or not race.reveals_from:
+        return RaceStep.DECLINE if lacks_input and must_give_back(race, view.newest) else RaceStep.EXECUTE
+    if race_entry is None or result is None or not is_about(race, race_entry) or not race.reveals_from:
         return RaceStep.NOTHING
     # Authors may leave out attestations. Transactions are harder to suppress.
-    is_omitted = chain_view.height >= race.reveals_from + OMITTED_BLOCKS
-    return RaceStep.REVEAL if is_omitted or is_late(race, chain_view.newest) else RaceStep.ATTEST
+    is_omitted = view.height >= race.reveals_from + OMITTED_BLOCKS
+    return RaceStep.REVEAL if is_omitted or is_late(race, view.newest) else RaceStep.ATTEST
 
 
 def _late_step(race: Race, race_entry: RaceEntry | None) -> RaceStep:

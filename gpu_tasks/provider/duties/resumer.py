@@ -107,47 +107,45 @@ class Resumer:
         return self._note_change(device_status, device_note, cause=PauseCause.OPERATOR, why=BY_OPERATOR)
 
     def _note_change(
-        self, device_status: DeviceStatus, device_note: NotedDevice | None, **note_changes: object
+        self, device_status: DeviceStatus, device_note: NotedDevice | None, **changes: object
     ) -> NotedDevice:
         """Note a device's state, based on its previous note."""
-        device_record = device_status.device
-        if device_note is not None and device_record.bond < device_note.bond:
-            note_changes["losses"] = device_note.losses + 1
-        return self._pause_book.note(
-            device_status.id, bond=device_record.bond, is_paused=device_record.is_paused, **note_changes
-        )
+        device = device_status.device
+        if device_note is not None and device.bond < device_note.bond:
+            changes["losses"] = device_note.losses + 1
+        return self._pause_book.note(device_status.id, bond=device.bond, is_paused=device.is_paused, **changes)
 
     def _note_miss(self, device_status: DeviceStatus, device_note: NotedDevice, block_height: int) -> NotedDevice:
-        miss_count, tell = device_note.misses + 1, self._parts.telemetry.tell
+        misses, tell = device_note.misses + 1, self._parts.telemetry.tell
         if self._keep_paused:
-            tell("missed", device=device_status.id, in_a_row=miss_count, problem=KEPT)
+            tell("missed", device=device_status.id, in_a_row=misses, problem=KEPT)
             return self._note_change(
-                device_status, device_note, cause=PauseCause.MISSED, why=KEPT, misses=miss_count, resumes_at=None
+                device_status, device_note, cause=PauseCause.MISSED, why=KEPT, misses=misses, resumes_at=None
             )
-        resumes_at = block_height + RESUME_AFTER_BLOCKS[min(miss_count, len(RESUME_AFTER_BLOCKS)) - 1]
-        tell("missed", device=device_status.id, in_a_row=miss_count, resumes_at=resumes_at, problem=MISSED)
+        resumes_at = block_height + RESUME_AFTER_BLOCKS[min(misses, len(RESUME_AFTER_BLOCKS)) - 1]
+        tell("missed", device=device_status.id, in_a_row=misses, resumes_at=resumes_at, problem=MISSED)
         return self._note_change(
-            device_status, device_note, cause=PauseCause.MISSED, why=MISSED, misses=miss_count, resumes_at=resumes_at
+            device_status, device_note, cause=PauseCause.MISSED, why=MISSED, misses=misses, resumes_at=resumes_at
         )
 
-    def _tell_staying(self, device_id: bytes, pause_cause: PauseCause) -> None:
+    def _tell_staying(self, device_id: bytes, cause: PauseCause) -> None:
         """Report once in this process that a device stays paused, and why."""
-        if self._told.get(device_id) is not pause_cause:
-            self._told[device_id] = pause_cause
-            field_name = "why" if pause_cause is PauseCause.OPERATOR else "problem"
-            self._parts.telemetry.tell("not_resumed", device=device_id, **{field_name: STAYING[pause_cause]})
+        if self._told.get(device_id) is not cause:
+            self._told[device_id] = cause
+            field_name = "why" if cause is PauseCause.OPERATOR else "problem"
+            self._parts.telemetry.tell("not_resumed", device=device_id, **{field_name: STAYING[cause]})
 
     async def _resume_device(self, device_id: bytes, promised: Sequence[WorkloadForm], block_height: int) -> None:
         tell, again_at = self._parts.telemetry.tell, block_height + RESUME_AFTER_BLOCKS[0]
         try:
-            for promised_form in promised:
-                await self._parts.workers.start(device_id, promised_form)
+            for form in promised:
+                await self._parts.workers.start(device_id, form)
             if self._pause_book.read()[device_id].cause is not PauseCause.MISSED:
                 return  # the operator paused it meanwhile, or its result was refuted
             await self._parts.chain.submit(Devices.resume(device=device_id))
-        except (ExecutionError, ChainError) as resume_error:
-            self._pause_book.note(device_id, resumes_at=again_at, why=str(resume_error))
-            tell("not_resumed", device=device_id, resumes_at=again_at, **failure(resume_error))
+        except (ExecutionError, ChainError) as error:
+            self._pause_book.note(device_id, resumes_at=again_at, why=str(error))
+            tell("not_resumed", device=device_id, resumes_at=again_at, **failure(error))
             return
         self._pause_book.note(device_id, resumes_at=again_at)  # retry if the call is lost
         tell("resumed", device=device_id, height=block_height)
@@ -176,8 +174,8 @@ class PauseNote:
 
 def why_paused(device_status: DeviceStatus, device_note: NotedDevice | None, block_height: int) -> PauseNote:
     """Return the reason of a device's pause at this height, by the daemon's note."""
-    if lost_grains := untold_loss(device_status, device_note):
-        return PauseNote(charged(lost_grains))
+    if grains := untold_loss(device_status, device_note):
+        return PauseNote(charged(grains))
     if device_note is None:
         return PauseNote(UNKNOWN)
     if device_note.cause is None:
@@ -186,14 +184,14 @@ def why_paused(device_status: DeviceStatus, device_note: NotedDevice | None, blo
         return PauseNote(STAYING[device_note.cause])
     if device_note.resumes_at is None:
         return PauseNote(device_note.why)
-    is_resuming_late = device_note.cause is PauseCause.MISSED and block_height > device_note.resumes_at + OVERDUE_BLOCKS
-    return PauseNote(device_note.why + (OVERDUE if is_resuming_late else ""), device_note.resumes_at)
+    is_late = device_note.cause is PauseCause.MISSED and block_height > device_note.resumes_at + OVERDUE_BLOCKS
+    return PauseNote(device_note.why + (OVERDUE if is_late else ""), device_note.resumes_at)
 
 
-def charged(charged_grains: int) -> str:
+def charged(grains: int) -> str:
     """Return a sentence about a device that the chain paused since the daemon last looked."""
     return (
-        f"the chain took {format_amount(charged_grains)} oGPU of its bond and paused it, "
+        f"the chain took {format_amount(grains)} oGPU of its bond and paused it, "
         "for a missed race or a refuted result; a running daemon logs the cause within some blocks"
     )
 
@@ -202,5 +200,5 @@ def resuming_risk(device_status: DeviceStatus, device_note: NotedDevice | None) 
     """Return the risk of resuming a device; empty if there is none."""
     if device_note is not None and device_note.cause is PauseCause.REFUTED:
         return MEANING
-    lost_grains = untold_loss(device_status, device_note)
-    return charged(lost_grains) if lost_grains else ""
+    grains = untold_loss(device_status, device_note)
+    return charged(grains) if grains else ""

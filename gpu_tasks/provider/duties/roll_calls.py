@@ -75,28 +75,26 @@ def is_called(roll_call: RollCall | None, enrolled: Enrolment | None) -> bool:
 
 
 def next_step(
-    roll_call: RollCall, capacity_proof: CapacityProof | None, kept_root: bytes | None, newest_height: int
+    roll_call: RollCall, proof: CapacityProof | None, kept_root: bytes | None, newest_height: int
 ) -> RollStep:
     """Return a called device's next step. A message sent now is included after block `newest_height`.
 
     Lost rows are computed again, and shown if they have the committed root.
     """
-    if capacity_proof is None:
+    if proof is None:
         if newest_height >= roll_call.at + times.COMMITS_TO:
             return RollStep.NOTHING
         if kept_root is None:
             return RollStep.COMPUTE
         return RollStep.COMMIT if times.can_commit(roll_call, newest_height + 1) else RollStep.NOTHING
     is_rows_due = (
-        not capacity_proof.is_open
-        and newest_height >= times.rows_at(roll_call)
-        and times.can_open(roll_call, newest_height + 1)
+        not proof.is_open and newest_height >= times.rows_at(roll_call) and times.can_open(roll_call, newest_height + 1)
     )
     if not is_rows_due:
         return RollStep.NOTHING
     if kept_root is None:
         return RollStep.COMPUTE
-    return RollStep.SHOW if kept_root == capacity_proof.root else RollStep.NOTHING
+    return RollStep.SHOW if kept_root == proof.root else RollStep.NOTHING
 
 
 def can_wait(roll_call: RollCall, roll_step: RollStep, newest_height: int) -> bool:
@@ -126,52 +124,52 @@ class KeptRows:
     def load(self, challenge: ChainChallenge) -> ChainRows | None:
         """Return the stored rows of a challenge; None if they are missing or damaged."""
         try:
-            file_bytes = self._file_path(challenge).read_bytes()
+            content = self._file_path(challenge).read_bytes()
         except OSError:
             return None
-        rows_bytes = file_bytes[DIGEST_BYTES:]
-        if blake2_256(rows_bytes) != file_bytes[:DIGEST_BYTES]:
+        rows_bytes = content[DIGEST_BYTES:]
+        if blake2_256(rows_bytes) != content[:DIGEST_BYTES]:
             return None
         try:
-            chain_rows: ChainRows = ROWS.decode(rows_bytes)
+            rows: ChainRows = ROWS.decode(rows_bytes)
         except DecodeError:
             return None
-        return chain_rows if len(chain_rows.digests) == DIGEST_BYTES * challenge.shape.rows else None
+        return rows if len(rows.digests) == DIGEST_BYTES * challenge.shape.rows else None
 
-    def keep(self, challenge: ChainChallenge, chain_rows: ChainRows) -> None:
+    def keep(self, challenge: ChainChallenge, rows: ChainRows) -> None:
         """Write the rows to the disk. Raise OSError on failure."""
-        rows_bytes = ROWS.encode(chain_rows)
+        rows_bytes = ROWS.encode(rows)
         replace(self._file_path(challenge), blake2_256(rows_bytes) + rows_bytes)
 
     def note_sent(self, challenge: ChainChallenge, step: str) -> None:
         """Note that a step about a challenge is sent next. Raise OSError on failure."""
         replace(self._file_path(challenge, step), b"")
 
-    def was_sent(self, challenge: ChainChallenge, step_name: str) -> bool:
+    def was_sent(self, challenge: ChainChallenge, step: str) -> bool:
         """Return True if this process or an earlier one sent a step about a challenge."""
-        return self._file_path(challenge, step_name).exists()
+        return self._file_path(challenge, step).exists()
 
     def forget_all(self) -> None:
         """Remove everything, as no roll call runs. Raise OSError on failure."""
         if self.folder.is_dir():
-            for kept_path in self.folder.iterdir():
-                kept_path.unlink(missing_ok=True)
+            for path in self.folder.iterdir():
+                path.unlink(missing_ok=True)
 
-    def _file_path(self, challenge: ChainChallenge, content_name: str = "rows") -> Path:
-        return self.folder / f"{blake2_256(CHALLENGE.encode(challenge)).hex()}.{content_name}"
+    def _file_path(self, challenge: ChainChallenge, name: str = "rows") -> Path:
+        return self.folder / f"{blake2_256(CHALLENGE.encode(challenge)).hex()}.{name}"
 
 
 class RollCallDuty(Duty):
     """The steps of all devices at roll calls, and of an inspector."""
 
-    def __init__(self, parts: Parts[RollCallPort], folder_path: Path, make_chains: MakeChains) -> None:
-        """Rows are stored in `folder_path`. `make_chains` creates the process that computes on some hardware."""
+    def __init__(self, parts: Parts[RollCallPort], folder: Path, make_chains: MakeChains) -> None:
+        """Rows are stored in `folder`. `make_chains` creates the process that computes on some hardware."""
         self.parts = parts
         self.book: StepBook[RollStep] = StepBook(parts)
         self.running = (self.book.tasks,)
         self.view: RollCallView | None = None
         """The last view of roll calls, which decides the devices that may work."""
-        self._kept = KeptRows(folder_path)
+        self._kept = KeptRows(folder)
         self.make = make_chains
         self._computers: dict[str, ChainComputer] = {}
         self._rows: dict[ChainChallenge, ChainRows] = {}
@@ -207,9 +205,9 @@ class RollCallDuty(Duty):
             for device_id in roll_view.enrolled:
                 self.book.tasks.start(("warm", device_id), self._warm_up(hardware_by_device[device_id]))
 
-    def why_not(self, device_id: bytes, device_class: DeviceClass) -> str:
+    def why_not(self, device_id: bytes, kind: DeviceClass) -> str:
         """Return the reason that the chain gives a device no work, by the last view; empty if it does."""
-        return "" if self.view is None else why_no_work(self.view.rates, device_id, device_class)
+        return "" if self.view is None else why_no_work(self.view.rates, device_id, kind)
 
     async def close(self) -> None:
         """End all processes."""
@@ -220,61 +218,57 @@ class RollCallDuty(Duty):
 
     def _devices(self) -> Mapping[bytes, Hardware]:
         return {
-            device_id: hardware_piece
-            for device_id, hardware_piece in self.parts.workers.devices.items()
-            if device_id != JUDGES_BENCH
+            device_id: piece for device_id, piece in self.parts.workers.devices.items() if device_id != JUDGES_BENCH
         }
 
     async def _take_step(
         self, roll_call: RollCall, device_id: bytes, enrolled: Enrolment, roll_view: RollCallView, newest_height: int
     ) -> None:
-        capacity_proof = roll_view.proofs.get(device_id)
+        proof = roll_view.proofs.get(device_id)
         # The owner may enrol another shape for the next roll call. The committed shape is the one to show.
-        challenge = challenge_of(roll_call, device_id, enrolled if capacity_proof is None else capacity_proof)
-        chain_rows = self._known_rows(challenge)
-        roll_step = next_step(roll_call, capacity_proof, None if chain_rows is None else chain_rows.root, newest_height)
+        challenge = challenge_of(roll_call, device_id, enrolled if proof is None else proof)
+        rows = self._known_rows(challenge)
+        roll_step = next_step(roll_call, proof, None if rows is None else rows.root, newest_height)
         step_key = (device_id, roll_call.number)
         if roll_step is RollStep.COMPUTE:
             self.book.tasks.start(
                 (step_key, challenge.seed), self._compute_rows(device_id, roll_call.number, challenge)
             )
         elif (
-            chain_rows is None
+            rows is None
             or roll_step is RollStep.NOTHING
             or self._is_under_way(challenge, roll_step, roll_call, newest_height)
         ):
             return
         elif roll_step is RollStep.COMMIT and self.book.is_due(step_key, roll_step):
             self._note_sent(challenge, roll_step)
-            show_call = Capacity.commit(device=device_id, root=chain_rows.root)
+            call = Capacity.commit(device=device_id, root=rows.root)
             await self.book.send(
-                StepMessage(show_call, "roll_call_commit", {"device": device_id, "number": roll_call.number})
+                StepMessage(call, "roll_call_commit", {"device": device_id, "number": roll_call.number})
             )
         elif roll_step is RollStep.SHOW and self.book.is_due(step_key, roll_step):
             self._note_sent(challenge, roll_step)
-            shown_rows = await asyncio.to_thread(_rows_to_show, roll_call, device_id, challenge.shape.rows, chain_rows)
-            show_call = Capacity.show_rows(device=device_id, rows=shown_rows)
-            await self.book.send(
-                StepMessage(show_call, "roll_call_rows", {"device": device_id, "number": roll_call.number})
-            )
+            shown = await asyncio.to_thread(_rows_to_show, roll_call, device_id, challenge.shape.rows, rows)
+            call = Capacity.show_rows(device=device_id, rows=shown)
+            await self.book.send(StepMessage(call, "roll_call_rows", {"device": device_id, "number": roll_call.number}))
 
     def _known_rows(self, challenge: ChainChallenge) -> ChainRows | None:
         """Return the rows of a challenge, if this process or an earlier one computed them."""
         if challenge not in self._rows:
-            kept_rows = self._kept.load(challenge)
-            if kept_rows is None:
+            rows = self._kept.load(challenge)
+            if rows is None:
                 return None
-            self._rows[challenge] = kept_rows
+            self._rows[challenge] = rows
         return self._rows[challenge]
 
     def _is_under_way(
         self, challenge: ChainChallenge, roll_step: RollStep, roll_call: RollCall, newest_height: int
     ) -> bool:
         """Return True if an earlier process has just sent a step, and the chain would also accept it a block later."""
-        sent_key = (challenge, roll_step)
-        if sent_key in self._sent or not self._kept.was_sent(challenge, roll_step.name.lower()):
+        key = (challenge, roll_step)
+        if key in self._sent or not self._kept.was_sent(challenge, roll_step.name.lower()):
             return False
-        return newest_height < self._earlier.setdefault(sent_key, newest_height + EARLIER_BLOCKS) and can_wait(
+        return newest_height < self._earlier.setdefault(key, newest_height + EARLIER_BLOCKS) and can_wait(
             roll_call, roll_step, newest_height
         )
 
@@ -283,23 +277,23 @@ class RollCallDuty(Duty):
         with contextlib.suppress(OSError):  # a second copy costs a fee, but silence costs a bond
             self._kept.note_sent(challenge, roll_step.name.lower())
 
-    async def _compute_rows(self, device_id: bytes, call_number: int, challenge: ChainChallenge) -> None:
+    async def _compute_rows(self, device_id: bytes, number: int, challenge: ChainChallenge) -> None:
         tell = self.parts.telemetry.tell
-        tell("roll_call", device=device_id, number=call_number)
+        tell("roll_call", device=device_id, number=number)
         try:
             with self.parts.workers.times.at(device_id, Activity.ROLL_CALLS):
-                chain_rows = await self._computer(self._devices()[device_id]).rows(ChainWork(challenge))
+                rows = await self._computer(self._devices()[device_id]).rows(ChainWork(challenge))
             # On the disk before the commitment: a daemon that restarts could not show rows that it lost.
-            await asyncio.to_thread(self._kept.keep, challenge, chain_rows)
-            self._rows[challenge] = chain_rows
-        except (ExecutionError, KeyError, OSError) as compute_error:
-            tell("roll_call_failed", device=device_id, number=call_number, **failure(compute_error))
+            await asyncio.to_thread(self._kept.keep, challenge, rows)
+            self._rows[challenge] = rows
+        except (ExecutionError, KeyError, OSError) as error:
+            tell("roll_call_failed", device=device_id, number=number, **failure(error))
 
     async def _warm_up(self, hardware: Hardware) -> None:
         try:
             await self._computer(hardware).start()
-        except ExecutionError as warm_error:
-            self.parts.telemetry.tell("roll_call_failed", **failure(warm_error))
+        except ExecutionError as error:
+            self.parts.telemetry.tell("roll_call_failed", **failure(error))
 
     # ------------------------------------------------------------------------------------------------- others' devices
 
@@ -308,30 +302,28 @@ class RollCallDuty(Duty):
         try:
             roll_call = None if self.view is None else self.view.called
             for inspection in await self.parts.chain.inspections():
-                device_key = (inspection.device, inspection.number)
-                if device_key not in self._judged:
-                    self._judged[device_key] = await self._is_right(inspection)
-                if self._judged[device_key] or roll_call is None:
+                key = (inspection.device, inspection.number)
+                if key not in self._judged:
+                    self._judged[key] = await self._is_right(inspection)
+                if self._judged[key] or roll_call is None:
                     continue
                 if self._is_under_way(inspection.challenge, RollStep.OBJECT, roll_call, self.book.newest):
                     continue
-                if self.book.is_due(device_key, RollStep.OBJECT):
+                if self.book.is_due(key, RollStep.OBJECT):
                     self._note_sent(inspection.challenge, RollStep.OBJECT)
-                    objection = Capacity.object(device=inspection.device)
-                    told_problems: dict[str, Detail] = {"device": inspection.device, "number": inspection.number}
-                    await self.book.send(StepMessage(objection, "roll_call_objection", told_problems))
-        except (ChainError, ExecutionError) as inspect_error:
-            self.parts.telemetry.tell("no_inspection", **failure(inspect_error))
+                    call = Capacity.object(device=inspection.device)
+                    details: dict[str, Detail] = {"device": inspection.device, "number": inspection.number}
+                    await self.book.send(StepMessage(call, "roll_call_objection", details))
+        except (ChainError, ExecutionError) as error:
+            self.parts.telemetry.tell("no_inspection", **failure(error))
 
     async def _is_right(self, inspection: Inspection) -> bool:
         """Check one row first, so that a device that computed nothing costs its inspectors little."""
         computer = self._computer(self.parts.workers.hardware[0])
-        shown_rows = list(zip(inspection.places, inspection.digests, strict=True))
-        for row_group in (shown_rows[:1], shown_rows[1:]):
-            computed_rows = await computer.rows(
-                ChainWork(inspection.challenge, tuple(row_place for row_place, _ in row_group))
-            )
-            if computed_rows.digests != b"".join(row_digest for _, row_digest in row_group):
+        rows = list(zip(inspection.places, inspection.digests, strict=True))
+        for group in (rows[:1], rows[1:]):
+            computed = await computer.rows(ChainWork(inspection.challenge, tuple(place for place, _ in group)))
+            if computed.digests != b"".join(digest for _, digest in group):
                 return False
         return True
 
@@ -348,8 +340,8 @@ class RollCallDuty(Duty):
             await self._end_computers()
         if self._is_tidy:
             return
-        for kept_state in (self._rows, self._judged, self._earlier, self._sent):
-            kept_state.clear()
+        for memory in (self._rows, self._judged, self._earlier, self._sent):
+            memory.clear()
         with contextlib.suppress(OSError):  # tried again after the next roll call or start
             await asyncio.to_thread(self._kept.forget_all)
         self._is_tidy = True
@@ -360,15 +352,14 @@ class RollCallDuty(Duty):
             await computer.close()
 
 
-def _rows_to_show(roll_call: RollCall, device_id: bytes, row_count: int, chain_rows: ChainRows) -> tuple[ShownRow, ...]:
+def _rows_to_show(roll_call: RollCall, device_id: bytes, row_count: int, rows: ChainRows) -> tuple[ShownRow, ...]:
     """Return the drawn rows with their paths."""
     row_places = drawn_rows(roll_call.rows_seed, device_id, row_count)
     row_digests = [
-        chain_rows.digests[digest_start : digest_start + DIGEST_BYTES]
-        for digest_start in range(0, len(chain_rows.digests), DIGEST_BYTES)
+        rows.digests[digest_start : digest_start + DIGEST_BYTES]
+        for digest_start in range(0, len(rows.digests), DIGEST_BYTES)
     ]
     row_paths = merkle_paths(ROW_DOMAIN, row_digests, row_places)
     return tuple(
-        ShownRow(row_digests[row_place], merkle_path)
-        for row_place, merkle_path in zip(row_places, row_paths, strict=True)
+        ShownRow(row_digests[place], merkle_path) for place, merkle_path in zip(row_places, row_paths, strict=True)
     )

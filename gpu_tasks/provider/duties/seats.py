@@ -52,18 +52,18 @@ class SeatDuty(Duty, Generic[CaseT]):
         """Return the case of a seat; None if it is another duty's."""
 
     @abstractmethod
-    async def _found(self, judged_case: CaseT, verdict_search: Search) -> Statement:
+    async def _found(self, case: CaseT, search: Search) -> Statement:
         """Return the right statement. Raise UnusableInputError or BadRequestError if there is none.
 
         Raise BlobError, ExecutionError or ChainError if this judge cannot tell.
         """
 
     @abstractmethod
-    def _given_up(self, judged_case: CaseT, verdict_search: Search, newest_height: int) -> Statement | None:
+    def _given_up(self, case: CaseT, search: Search, newest_height: int) -> Statement | None:
         """Return the statement for data that others should have but do not provide, shortly before commits close."""
 
     @abstractmethod
-    async def _check_final(self, judged_case: CaseT) -> None:
+    async def _check_final(self, case: CaseT) -> None:
         """Raise ChainError if the judged subject differs from the final chain's."""
 
     async def step(self, view: View) -> None:
@@ -71,11 +71,11 @@ class SeatDuty(Duty, Generic[CaseT]):
         self.book.look(view)
         for judge_seat in view.seats:
             with telling_refusals(self.parts.telemetry, judge_seat.id):
-                judged_case = await self._case(judge_seat)
-                if judged_case is not None and is_outvoted(judge_seat, view.newest):
-                    await self._take_if_due(judged_case, JudgeStep.APPEAL)
-                elif judged_case is not None and is_sitting(judge_seat):
-                    await self._take_seat(judged_case, view)
+                case = await self._case(judge_seat)
+                if case is not None and is_outvoted(judge_seat, view.newest):
+                    await self._take_if_due(case, JudgeStep.APPEAL)
+                elif case is not None and is_sitting(judge_seat):
+                    await self._take_seat(case, view)
 
     def learn(self, ended: Endings) -> None:
         """Forget ended cases."""
@@ -84,23 +84,23 @@ class SeatDuty(Duty, Generic[CaseT]):
             self._seen_final.discard(case_key)
             self._searches.pop(case_key, None)
 
-    async def _take_seat(self, judged_case: CaseT, chain_view: View) -> None:
-        judge_step = next_step(judged_case, self.parts.journal.cases.get(judged_case.key))
+    async def _take_seat(self, case: CaseT, view: View) -> None:
+        judge_step = next_step(case, self.parts.journal.cases.get(case.key))
         if judge_step is JudgeStep.JUDGE:
-            verdict_search = self._searches.setdefault(judged_case.key, Search())
+            search = self._searches.setdefault(case.key, Search())
             # The height of a fresh view counts, so that a slow store can delay the search but not the answer.
-            given_up = self._given_up(judged_case, verdict_search, chain_view.newest)
+            given_up = self._given_up(case, search, view.newest)
             if given_up is None:
-                self.book.tasks.start(judged_case.key, self._judge(judged_case, verdict_search))
+                self.book.tasks.start(case.key, self._judge(case, search))
                 return
             # The search still waits for a store. Its late result must not contradict the statement that is sent now.
-            self.book.tasks.cancel(judged_case.key)
-            self._keep(judged_case, given_up)
+            self.book.tasks.cancel(case.key)
+            self._keep(case, given_up)
             judge_step = JudgeStep.COMMIT
-        if judge_step is not JudgeStep.NOTHING and await self._may_be_seen(judged_case, judge_step):
-            await self._take_if_due(judged_case, judge_step)
+        if judge_step is not JudgeStep.NOTHING and await self._may_be_seen(case, judge_step):
+            await self._take_if_due(case, judge_step)
 
-    async def _judge(self, judged_case: CaseT, verdict_search: Search) -> None:
+    async def _judge(self, case: CaseT, search: Search) -> None:
         """Find the right answer, or send nothing if this machine cannot tell.
 
         Silence costs a fee at most, and is no lie.
@@ -108,67 +108,60 @@ class SeatDuty(Duty, Generic[CaseT]):
         tell = self.parts.telemetry.tell
         try:
             try:
-                statement = await self._found(judged_case, verdict_search)
-            except (UnusableInputError, BadRequestError) as judge_error:
-                tell("input_bad", **judged_case.subject, **failure(judge_error))
+                statement = await self._found(case, search)
+            except (UnusableInputError, BadRequestError) as error:
+                tell("input_bad", **case.subject, **failure(error))
                 statement = UNANSWERABLE
             # A node could hand a judge another case, and the judge would lose its stake for the answer.
-            await self._check_final(judged_case)
-            self._keep(judged_case, statement)
-            await self._take_if_due(judged_case, JudgeStep.COMMIT)
-        except (BlobError, ExecutionError, ChainError) as judge_error:
-            tell("no_verdict", **judged_case.subject, **failure(judge_error))
+            await self._check_final(case)
+            self._keep(case, statement)
+            await self._take_if_due(case, JudgeStep.COMMIT)
+        except (BlobError, ExecutionError, ChainError) as error:
+            tell("no_verdict", **case.subject, **failure(error))
 
-    def _keep(self, judged_case: CaseT, statement: Statement) -> None:
+    def _keep(self, case: CaseT, statement: Statement) -> None:
         """Write an opinion to the journal before any other party learns of it."""
-        assert judged_case.key not in self.parts.journal.cases  # no case is judged twice
-        self.parts.journal.cases.put(judged_case.key, CaseEntry(statement, os.urandom(32)))
+        assert case.key not in self.parts.journal.cases  # no case is judged twice
+        self.parts.journal.cases.put(case.key, CaseEntry(statement, os.urandom(32)))
 
-    async def _may_be_seen(self, judged_case: CaseT, judge_step: JudgeStep) -> bool:
+    async def _may_be_seen(self, case: CaseT, judge_step: JudgeStep) -> bool:
         """Return True if a step reveals nothing too early: an opinion is shown only after its commitment is final.
 
         Other judges could copy it. A node that suppressed the commitment could claim that openings are due.
         """
-        if judge_step is not JudgeStep.OPEN or judged_case.key in self._seen_final:
+        if judge_step is not JudgeStep.OPEN or case.key in self._seen_final:
             return True
-        own_seats = [own_seat for own_seat in await self.parts.chain.final_seats() if own_seat.id == judged_case.id]
-        is_committed = any(own_seat.seat.commitment == self._commitment(judged_case) for own_seat in own_seats)
+        own_seats = [own_seat for own_seat in await self.parts.chain.final_seats() if own_seat.id == case.id]
+        is_committed = any(own_seat.seat.commitment == self._commitment(case) for own_seat in own_seats)
         if is_committed:
-            self._seen_final.add(judged_case.key)
+            self._seen_final.add(case.key)
         else:
-            difference = "the final chain does not have the opinion's commitment"
-            self.parts.telemetry.tell("not_final", **judged_case.subject, problem=difference)
+            problem = "the final chain does not have the opinion's commitment"
+            self.parts.telemetry.tell("not_final", **case.subject, problem=problem)
         return is_committed
 
-    async def _take_if_due(self, judged_case: CaseT, judge_step: JudgeStep) -> None:
-        if self.book.is_due(judged_case.key, judge_step):
-            await self.book.send(self._step_message(judged_case, judge_step))
+    async def _take_if_due(self, case: CaseT, judge_step: JudgeStep) -> None:
+        if self.book.is_due(case.key, judge_step):
+            await self.book.send(self._step_message(case, judge_step))
 
-    def _commitment(self, judged_case: CaseT) -> bytes:
-        identity, case_entry = self.parts.identity, self.parts.journal.cases[judged_case.key]
+    def _commitment(self, case: CaseT) -> bytes:
+        identity, case_entry = self.parts.identity, self.parts.journal.cases[case.key]
         return opinion_commitment(
-            identity.genesis,
-            judged_case.id,
-            judged_case.seat.bench,
-            identity.stash,
-            case_entry.statement,
-            case_entry.salt,
+            identity.genesis, case.id, case.seat.bench, identity.stash, case_entry.statement, case_entry.salt
         )
 
-    def _step_message(self, judged_case: CaseT, judge_step: JudgeStep) -> StepMessage:
+    def _step_message(self, case: CaseT, judge_step: JudgeStep) -> StepMessage:
         """Return the message of a step. An opinion is in the journal before it is sent."""
-        step_details: dict[str, Detail] = {**judged_case.subject, "bench": judged_case.seat.bench}
+        step_details: dict[str, Detail] = {**case.subject, "bench": case.seat.bench}
         match judge_step:
             case JudgeStep.COMMIT:
-                open_call = Courts.commit_opinion(case_id=judged_case.id, commitment=self._commitment(judged_case))
-                return StepMessage(open_call, "verdict_commit", step_details)
+                call = Courts.commit_opinion(case_id=case.id, commitment=self._commitment(case))
+                return StepMessage(call, "verdict_commit", step_details)
             case JudgeStep.OPEN:
-                case_entry = self.parts.journal.cases[judged_case.key]
-                open_call = Courts.open_opinion(
-                    case_id=judged_case.id, statement=case_entry.statement, salt=case_entry.salt
-                )
-                return StepMessage(open_call, "verdict_reveal", step_details)
+                case_entry = self.parts.journal.cases[case.key]
+                call = Courts.open_opinion(case_id=case.id, statement=case_entry.statement, salt=case_entry.salt)
+                return StepMessage(call, "verdict_reveal", step_details)
             case JudgeStep.APPEAL:
-                return StepMessage(Courts.appeal(case_id=judged_case.id), "appealed", step_details)
+                return StepMessage(Courts.appeal(case_id=case.id), "appealed", step_details)
             case _:
                 raise AssertionError(f"{judge_step.name} is not a step with a transaction")

@@ -50,21 +50,21 @@ class StepBook(Generic[S]):
         self.height = 0
         self.newest = 0
 
-    def look(self, chain_view: View) -> None:
+    def look(self, view: View) -> None:
         """Take the heights of this view as the present."""
-        self.height, self.newest = chain_view.height, chain_view.newest
+        self.height, self.newest = view.height, view.newest
 
-    def is_due(self, step_key: StepKey, named_step: S, *, was_sent: bool = False) -> bool:
+    def is_due(self, step_key: StepKey, step: S, *, was_sent: bool = False) -> bool:
         """Return True if a step must be sent or repeated at this height. It then counts as sent."""
-        sent_height = self._sent_at.setdefault(step_key, {})
+        sent = self._sent_at.setdefault(step_key, {})
         # An earlier process's message may still be in transit, and a second copy would only cost a fee.
-        if named_step not in sent_height and was_sent:
-            sent_height[named_step] = self.newest
+        if step not in sent and was_sent:
+            sent[step] = self.newest
             return False
         # Compared with the newest height at sending: a message cannot be in an earlier block.
-        if named_step in sent_height and self.height < sent_height[named_step] + RESEND_BLOCKS:
+        if step in sent and self.height < sent[step] + RESEND_BLOCKS:
             return False
-        sent_height[named_step] = self.newest
+        sent[step] = self.newest
         return True
 
     def note_sent(self, step_key: StepKey, step: S) -> None:

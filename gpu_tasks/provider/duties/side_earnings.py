@@ -39,62 +39,54 @@ class SideEarnings(Duty):
         standing = self._standing_by()
         await self._look_at_audits(view)
         seat_ids = {judge_seat.id for judge_seat in view.seats}
-        waiting_cases, waiting_tasks = self._seats - seat_ids, self._standing.keys() - standing.keys()
+        cases, tasks = self._seats - seat_ids, self._standing.keys() - standing.keys()
         # The search begins at the last view without open questions, because the ends lie after it.
-        self._since = self._since if waiting_cases or waiting_tasks else view.height
-        if waiting_cases or waiting_tasks:
+        self._since = self._since if cases or tasks else view.height
+        if cases or tasks:
             try:
-                payments = await self._parts.chain.side_payments(
-                    sorted(waiting_cases), sorted(waiting_tasks), self._since
-                )
-            except ChainError as chain_error:
-                self._parts.telemetry.tell("not_noted", **failure(chain_error))
+                payments = await self._parts.chain.side_payments(sorted(cases), sorted(tasks), self._since)
+            except ChainError as error:
+                self._parts.telemetry.tell("not_noted", **failure(error))
                 payments = {}
-            for subject_name, side_payment in payments.items():
-                if subject_name in waiting_cases:
-                    self._note(JUDGING, "case", subject_name, side_payment)
+            for subject, side_payment in payments.items():
+                if subject in cases:
+                    self._note(JUDGING, "case", subject, side_payment)
                 else:
-                    self._note(STANDING_BY, "task", subject_name, side_payment, self._standing[subject_name])
+                    self._note(STANDING_BY, "task", subject, side_payment, self._standing[subject])
             is_stale = view.height > self._since + WATCHED_BLOCKS
-            waiting_cases = set() if is_stale else waiting_cases - payments.keys()
-            waiting_tasks = set() if is_stale else waiting_tasks - payments.keys()
-        self._seats = seat_ids | waiting_cases
-        self._standing = {**{subject_name: self._standing[subject_name] for subject_name in waiting_tasks}, **standing}
+            cases = set() if is_stale else cases - payments.keys()
+            tasks = set() if is_stale else tasks - payments.keys()
+        self._seats = seat_ids | cases
+        self._standing = {**{subject: self._standing[subject] for subject in tasks}, **standing}
 
-    async def _look_at_audits(self, chain_view: View) -> None:
+    async def _look_at_audits(self, view: View) -> None:
         """Note payments of ended checks. A check goes on after the auditor's answer, without a duty in the view."""
         stash = self._parts.identity.stash
-        self._audits.update((each.unit, chain_view.height) for each in chain_view.checks if each.check.auditor == stash)
+        self._audits.update((each.unit, view.height) for each in view.checks if each.check.auditor == stash)
         try:
             # After a restart the chain lists the audits, as no view has them after the auditor's answer.
             if not self._knows_audits:
-                self._audits.update(dict.fromkeys(await self._parts.chain.audited(), chain_view.height))
+                self._audits.update(dict.fromkeys(await self._parts.chain.audited(), view.height))
                 self._knows_audits = True
             if not self._audits:
                 return
             payments = await self._parts.chain.audit_payments(sorted(self._audits), min(self._audits.values()))
-        except ChainError as chain_error:
-            self._parts.telemetry.tell("not_noted", **failure(chain_error))
+        except ChainError as error:
+            self._parts.telemetry.tell("not_noted", **failure(error))
             return
         for unit_id, side_payment in payments.items():
             if side_payment is None:
-                self._audits[unit_id] = chain_view.height
+                self._audits[unit_id] = view.height
             else:
                 self._note(AUDITING, "unit", unit_id, side_payment)
                 del self._audits[unit_id]
-        stale_units = [
-            unit_id for unit_id, seen_at in self._audits.items() if chain_view.height > seen_at + WATCHED_BLOCKS
-        ]
+        stale_units = [unit_id for unit_id, seen_at in self._audits.items() if view.height > seen_at + WATCHED_BLOCKS]
         for unit_id in stale_units:
             del self._audits[unit_id]
 
-    def _note(
-        self, payment_kind: str, field_name: str, subject_name: bytes, side_payment: SidePayment, device_id: bytes = b""
-    ) -> None:
+    def _note(self, kind: str, name: str, subject: bytes, side_payment: SidePayment, device_id: bytes = b"") -> None:
         """Note and report a payment of a case, a batch or a task, if it is not zero."""
-        paid_grains = side_payment.grains
-        self._parts.earnings.note(
-            payment_kind, subject_name, side_payment.block, device=device_id, service=payment_kind, grains=paid_grains
-        )
-        if paid_grains:
-            self._parts.telemetry.tell("paid", grains=paid_grains, why=payment_kind, **{field_name: subject_name})
+        grains = side_payment.grains
+        self._parts.earnings.note(kind, subject, side_payment.block, device=device_id, service=kind, grains=grains)
+        if grains:
+            self._parts.telemetry.tell("paid", grains=grains, why=kind, **{name: subject})

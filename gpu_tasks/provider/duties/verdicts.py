@@ -29,33 +29,27 @@ from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 
 
 async def find_verdict(
-    parts: Parts[UnitCasePort], judged_case: Case, workload_form: WorkloadForm, unit_input: UnitInput
+    parts: Parts[UnitCasePort], case: Case, workload_form: WorkloadForm, unit_input: UnitInput
 ) -> Statement:
     """Return the statement for an input. Raise UnusableInputError or BadRequestError if it has no result.
 
     Raise ExecutionError or ChainError if this judge cannot tell.
     """
-    requests = payable_requests(workload_form, unit_input, judged_case.unit.terms)
-    right_output = await _right_output(parts, judged_case, workload_form, unit_input, requests)
-    check_totals(workload_form, right_output, judged_case.unit.terms)
-    return await stated(
-        parts,
-        judged_case,
-        FoundRight(workload_form, unit_input.salt, requests, right_output.outcomes, right_output.root),
-    )
+    requests = payable_requests(workload_form, unit_input, case.unit.terms)
+    right = await _right_output(parts, case, workload_form, unit_input, requests)
+    check_totals(workload_form, right, case.unit.terms)
+    return await stated(parts, case, FoundRight(workload_form, unit_input.salt, requests, right.outcomes, right.root))
 
 
 async def leaf_verdict(
-    parts: Parts[UnitCasePort], judged_case: Case, workload_form: WorkloadForm, unit_input: UnitInput, leaf_index: int
+    parts: Parts[UnitCasePort], case: Case, workload_form: WorkloadForm, unit_input: UnitInput, leaf_index: int
 ) -> Statement:
     """Return the statement about the one disputed leaf. It raises the errors of `find_verdict`."""
-    (computed,) = await computed_leaves(
-        parts, judged_case.id, judged_case.unit, workload_form, unit_input, [leaf_index]
-    )
-    parts.telemetry.tell("recomputed", unit=judged_case.id, leaf=leaf_index)
+    (computed,) = await computed_leaves(parts, case.id, case.unit, workload_form, unit_input, [leaf_index])
+    parts.telemetry.tell("recomputed", unit=case.id, leaf=leaf_index)
     return await stated(
         parts,
-        judged_case,
+        case,
         FoundRight(workload_form, unit_input.salt, (computed.request,), (computed.outcome,), computed.claim),
     )
 
@@ -71,65 +65,55 @@ class FoundRight:
     root: bytes
 
 
-async def stated(parts: Parts[UnitCasePort], judged_case: Case, right_answer: FoundRight) -> Statement:
+async def stated(parts: Parts[UnitCasePort], case: Case, right_answer: FoundRight) -> Statement:
     """Return a judge's statement: the answer, the probe of its seat and, in a court, the doubted probes."""
-    result_probe = await _probe(parts, judged_case, right_answer, parts.identity.stash, judged_case.seat.probe_place)
-    return Statement(Answered(right_answer.root), result_probe, await _doubted_judges(parts, judged_case, right_answer))
+    probe = await _probe(parts, case, right_answer, parts.identity.stash, case.seat.probe_place)
+    return Statement(Answered(right_answer.root), probe, await _doubted_judges(parts, case, right_answer))
 
 
 async def _right_output(
     parts: Parts[UnitCasePort],
-    judged_case: Case,
+    case: Case,
     workload_form: WorkloadForm,
     unit_input: UnitInput,
     requests: tuple[bytes, ...],
 ) -> UnitOutput:
-    seen_outputs: set[bytes] = set()
-    revealed = [
-        (revealed_racer, revealed_racer.reveal)
-        for revealed_racer in judged_case.unit.racers
-        if revealed_racer.reveal is not None
-    ]
+    seen: set[bytes] = set()
+    revealed = [(racer, racer.reveal) for racer in case.unit.racers if racer.reveal is not None]
     # In parallel: a slow provider must not keep this judge from asking the others in time.
-    racer_outputs = await asyncio.gather(
-        *(_output_of(parts, judged_case, unit_input, revealed_racer.owner) for revealed_racer, _ in revealed)
-    )
-    for (revealed_racer, racer_reveal), racer_output in zip(revealed, racer_outputs, strict=True):
+    racer_outputs = await asyncio.gather(*(_output_of(parts, case, unit_input, racer.owner) for racer, _ in revealed))
+    for (racer, racer_reveal), racer_output in zip(revealed, racer_outputs, strict=True):
         # A racer may send another output than its revealed one, which proves nothing about the latter.
-        if (
-            racer_reveal.output_root in seen_outputs
-            or racer_output is None
-            or racer_output.root != racer_reveal.output_root
-        ):
+        if racer_reveal.output_root in seen or racer_output is None or racer_output.root != racer_reveal.output_root:
             continue
-        seen_outputs.add(racer_reveal.output_root)
+        seen.add(racer_reveal.output_root)
         if await _is_right(parts, workload_form, requests, racer_output):
-            parts.telemetry.tell("verified", unit=judged_case.id, racer=revealed_racer.owner)
+            parts.telemetry.tell("verified", unit=case.id, racer=racer.owner)
             return racer_output
-        parts.telemetry.tell("refuted", unit=judged_case.id, racer=revealed_racer.owner)
+        parts.telemetry.tell("refuted", unit=case.id, racer=racer.owner)
     computed = await recomputed(parts, workload_form, requests)
-    parts.telemetry.tell("recomputed", unit=judged_case.id)
-    return _revealed_output(parts, judged_case, unit_input, outcomes_of(workload_form, requests, computed))
+    parts.telemetry.tell("recomputed", unit=case.id)
+    return _revealed_output(parts, case, unit_input, outcomes_of(workload_form, requests, computed))
 
 
 async def _is_right(
     parts: Parts[UnitCasePort], workload_form: WorkloadForm, requests: tuple[bytes, ...], unit_output: UnitOutput
 ) -> bool:
     """Return True if these are the right outcomes of the requests, including tokens."""
-    given_outputs = [
+    given = [
         request_outcome.output if isinstance(request_outcome, Completed) else None
         for request_outcome in unit_output.outcomes
     ]
-    if unit_output.outcomes != outcomes_of(workload_form, requests, given_outputs):
+    if unit_output.outcomes != outcomes_of(workload_form, requests, given):
         return False
     # The shorter check works for one output. A batch is executed as a whole.
     if len(requests) > 1:
-        return given_outputs == await recomputed(parts, workload_form, requests)
-    return given_outputs[0] is not None and await parts.workers.verify(workload_form, requests[0], given_outputs[0])
+        return given == await recomputed(parts, workload_form, requests)
+    return given[0] is not None and await parts.workers.verify(workload_form, requests[0], given[0])
 
 
 async def _probe(
-    parts: Parts[UnitCasePort], judged_case: Case, right_answer: FoundRight, judge_stash: bytes, drawn_place: bytes
+    parts: Parts[UnitCasePort], case: Case, right_answer: FoundRight, judge_stash: bytes, place: bytes
 ) -> bytes:
     """Return the probe of the completed request at the seat's place; zeros if none completed."""
     completed = [
@@ -139,41 +123,35 @@ async def _probe(
     ]
     if not completed:
         # Every honest judge must compute the same probe, even if no request completed.
-        return probe_of(judged_case.id, judge_stash, right_answer.salt, bytes(32))
-    completed_request, completed_output = completed[int.from_bytes(drawn_place[:8], "little") % len(completed)]
-    trace_hash = await parts.workers.trace(right_answer.form, completed_request, completed_output, drawn_place)
-    return probe_of(judged_case.id, judge_stash, right_answer.salt, trace_hash)
+        return probe_of(case.id, judge_stash, right_answer.salt, bytes(32))
+    completed_request, completed_output = completed[int.from_bytes(place[:8], "little") % len(completed)]
+    trace_hash = await parts.workers.trace(right_answer.form, completed_request, completed_output, place)
+    return probe_of(case.id, judge_stash, right_answer.salt, trace_hash)
 
 
-async def _doubted_judges(parts: Parts[UnitCasePort], judged_case: Case, right_answer: FoundRight) -> int:
+async def _doubted_judges(parts: Parts[UnitCasePort], case: Case, right_answer: FoundRight) -> int:
     """Return a court member's bits for earlier judges with the same answer and a wrong probe."""
-    if judged_case.seat.bench != BenchKind.COURT:
+    if case.seat.bench != BenchKind.COURT:
         return 0
-    doubted_bits = 0
-    for bench_place, (judge_stash, judge_record) in enumerate(
-        (await parts.chain.judges(judged_case.id))[:EARLIER_JUDGES_MAX]
-    ):
-        statement = judge_record.statement
+    bits = 0
+    for place, (judge_stash, judge) in enumerate((await parts.chain.judges(case.id))[:EARLIER_JUDGES_MAX]):
+        statement = judge.statement
         # A probe matters only for judges with the same answer: it shows whether they computed it.
-        if (
-            judge_record.bench == BenchKind.COURT
-            or statement is None
-            or statement.opinion != Answered(right_answer.root)
-        ):
+        if judge.bench == BenchKind.COURT or statement is None or statement.opinion != Answered(right_answer.root):
             continue
-        if statement.probe != await _probe(parts, judged_case, right_answer, judge_stash, judge_record.probe_place):
-            doubted_bits |= 1 << bench_place
-    return doubted_bits
+        if statement.probe != await _probe(parts, case, right_answer, judge_stash, judge.probe_place):
+            bits |= 1 << place
+    return bits
 
 
 def _revealed_output(
-    parts: Parts[UnitCasePort], judged_case: Case, unit_input: UnitInput, outcomes: tuple[BatchOutcome, ...]
+    parts: Parts[UnitCasePort], case: Case, unit_input: UnitInput, outcomes: tuple[BatchOutcome, ...]
 ) -> UnitOutput:
-    return output_of(parts.identity.genesis, judged_case.id, unit_input.salt, outcomes)
+    return output_of(parts.identity.genesis, case.id, unit_input.salt, outcomes)
 
 
 async def _output_of(
-    parts: Parts[UnitCasePort], judged_case: Case, unit_input: UnitInput, racer_stash: bytes
+    parts: Parts[UnitCasePort], case: Case, unit_input: UnitInput, racer_stash: bytes
 ) -> UnitOutput | None:
     """Return a racer's outcomes, sealed again to this judge; None if they are unavailable."""
     provider = await parts.chain.provider(racer_stash)
@@ -181,12 +159,10 @@ async def _output_of(
     if endpoint is None:
         return None
     try:
-        question = reseal.question(parts.identity, judged_case.id)
+        question = reseal.question(parts.identity, case.id)
         output_blob = await parts.blobs.ask(endpoint, "/reseal", question)
         output_content = parts.identity.seal_key.open(output_blob)
-    except (BlobError, SealError) as fetch_error:
-        parts.telemetry.tell("not_resealed", unit=judged_case.id, racer=racer_stash, reason=str(fetch_error))
+    except (BlobError, SealError) as error:
+        parts.telemetry.tell("not_resealed", unit=case.id, racer=racer_stash, reason=str(error))
         return None
-    return read_output(
-        parts.identity.genesis, judged_case.id, unit_input.salt, output_content, judged_case.unit.terms.requests
-    )
+    return read_output(parts.identity.genesis, case.id, unit_input.salt, output_content, case.unit.terms.requests)

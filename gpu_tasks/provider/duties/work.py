@@ -43,7 +43,7 @@ async def execute(
     """
     started_at = current_height()
     requests = payable_requests(workload_form, unit_input, race.unit.terms)
-    request_outputs, work_usage = await _compute_requests(parts, race, workload_form, work_basis, requests)
+    request_outputs, usage = await _compute_requests(parts, race, workload_form, work_basis, requests)
     outcomes = outcomes_of(workload_form, requests, request_outputs)
     unit_output = output_of(parts.identity.genesis, race.unit_id, unit_input.salt, outcomes)
     check_totals(workload_form, unit_output, race.unit.terms)
@@ -55,28 +55,23 @@ async def execute(
             code="output_too_large",
         )
     output_blob = parts.store.put(seal(output_content, [unit_input.reply_key]), is_own=True)
-    work_usage = replace(work_usage, work_units=unit_output.totals.tokens_out)
-    output_salt = os.urandom(32)
+    usage = replace(usage, work_units=unit_output.totals.tokens_out)
+    salt = os.urandom(32)
     return UnitResult(
         output_content,
         unit_output.root,
         output_blob,
         unit_output.totals,
-        output_salt,
-        work_usage,
+        salt,
+        usage,
         started_at,
         finished_at=current_height(),
     )
 
 
-def basis_of(raced_unit: Unit, workload_form: WorkloadForm) -> Basis:
+def basis_of(unit: Unit, workload_form: WorkloadForm) -> Basis:
     """Return the basis of a future result of a unit."""
-    return Basis(
-        raced_unit.terms.input_root,
-        raced_unit.terms.input_commitment,
-        workload_form.workload_id,
-        workload_form.model_id,
-    )
+    return Basis(unit.terms.input_root, unit.terms.input_commitment, workload_form.workload_id, workload_form.model_id)
 
 
 def payable_requests(workload_form: WorkloadForm, unit_input: UnitInput, unit_terms: UnitTerms) -> tuple[bytes, ...]:
@@ -85,24 +80,24 @@ def payable_requests(workload_form: WorkloadForm, unit_input: UnitInput, unit_te
     Only the opened input shows whether the sealed requests exceed the unit's terms on the chain, so this check precedes
     any computation.
     """
-    tokens_in, tokens_out, request_sizes = 0, 0, list[int]()
+    tokens_in, tokens_out, sizes = 0, 0, list[int]()
     try:
         requests = requests_of(unit_input, unit_terms.requests)
-        for encoded_request in requests:
+        for request in requests:
             try:
-                request_costs = (
-                    workload_form.cost_in(encoded_request),
-                    workload_form.cost_asked(encoded_request),
-                    workload_form.output_bytes(encoded_request),
+                costs = (
+                    workload_form.cost_in(request),
+                    workload_form.cost_asked(request),
+                    workload_form.output_bytes(request),
                 )
             except DecodeError:
                 if len(requests) == 1:
                     raise
-                request_costs = 0, 0, 0  # an invalid request of a batch
-            tokens_in, tokens_out = tokens_in + request_costs[0], tokens_out + request_costs[1]
-            request_sizes.append(request_costs[2])
-    except DecodeError as request_error:
-        raise UnusableInputError(str(request_error), code="invalid_request") from None
+                costs = 0, 0, 0  # an invalid request of a batch
+            tokens_in, tokens_out = tokens_in + costs[0], tokens_out + costs[1]
+            sizes.append(costs[2])
+    except DecodeError as error:
+        raise UnusableInputError(str(error), code="invalid_request") from None
     if tokens_in > unit_terms.tokens_in:
         raise UnusableInputError(
             f"its requests exceed the unit's {unit_terms.tokens_in} input {workload_form.cost_unit}s",
@@ -113,7 +108,7 @@ def payable_requests(workload_form: WorkloadForm, unit_input: UnitInput, unit_te
             f"its requests ask for more than the unit's {unit_terms.tokens_max} {workload_form.cost_unit}s",
             code="output_too_long",
         )
-    if answers_bytes(request_sizes) > ANSWERS_BYTES_MAX:
+    if answers_bytes(sizes) > ANSWERS_BYTES_MAX:
         raise UnusableInputError(
             f"its answers may exceed the {ANSWERS_BYTES_MAX:,} bytes of a blob", code="answers_too_large"
         )
@@ -134,8 +129,8 @@ async def recomputed(
 
 def check_totals(workload_form: WorkloadForm, unit_output: UnitOutput, unit_terms: UnitTerms) -> None:
     """Raise UnusableInputError if an output costs more than the customer pays for."""
-    output_totals = unit_output.totals
-    if output_totals.tokens_in > unit_terms.tokens_in or output_totals.tokens_out > unit_terms.tokens_max:
+    totals = unit_output.totals
+    if totals.tokens_in > unit_terms.tokens_in or totals.tokens_out > unit_terms.tokens_max:
         raise UnusableInputError(
             f"its output costs more than the unit's {unit_terms.tokens_max} {workload_form.cost_unit}s",
             code="output_too_long",
@@ -147,49 +142,41 @@ async def _compute_requests(
 ) -> tuple[list[bytes | None], Usage]:
     """Return the output of each request, None for an invalid one, and the usage of all."""
     if len(requests) == 1:
-        execution, meter_reading = await parts.workers.race(race.racer.device, workload_form, requests[0], race.rank)
-        return [execution.output], _usage_of_execution(execution, meter_reading)
+        execution, reading = await parts.workers.race(race.racer.device, workload_form, requests[0], race.rank)
+        return [execution.output], _usage_of_execution(execution, reading)
     kept_requests = FinishedRequests(parts.batches, race.unit_id, work_basis)
     # A restart continues a batch instead of computing it again.
-    missing_places = [
-        request_place for request_place in range(len(requests)) if request_place not in kept_requests.outputs
-    ]
+    missing_places = [place for place in range(len(requests)) if place not in kept_requests.outputs]
     if not missing_places:
-        return [kept_requests.outputs[request_place] for request_place in range(len(requests))], NOTHING_USED
+        return [kept_requests.outputs[place] for place in range(len(requests))], NOTHING_USED
 
     def finished(newly_finished: Sequence[tuple[int, bytes | None]]) -> None:
         try:
-            kept_requests.append(
-                [(missing_places[request_place], request_output) for request_place, request_output in newly_finished]
-            )
-        except OSError as disk_error:
-            raise ExecutionError(
-                f"{kept_requests.path} cannot be written: {disk_error}", code="file_unwritable"
-            ) from disk_error
+            kept_requests.append([(missing_places[place], output) for place, output in newly_finished])
+        except OSError as error:
+            raise ExecutionError(f"{kept_requests.path} cannot be written: {error}", code="file_unwritable") from error
 
-    missing_requests = [requests[request_place] for request_place in missing_places]
-    took, meter_reading = await parts.workers.race_many(
+    missing_requests = [requests[place] for place in missing_places]
+    took, reading = await parts.workers.race_many(
         race.racer.device, workload_form, missing_requests, finished, race.rank
     )
-    return [kept_requests.outputs[request_place] for request_place in range(len(requests))], _usage_of_execution(
-        took, meter_reading
-    )
+    return [kept_requests.outputs[place] for place in range(len(requests))], _usage_of_execution(took, reading)
 
 
-def _usage_of_execution(execution: Execution | ManyExecuted, meter_reading: Reading) -> Usage:
+def _usage_of_execution(execution: Execution | ManyExecuted, reading: Reading) -> Usage:
     """Return the usage of the work without its cost. For a resumed batch, it covers the time since the resumption."""
-    return usage_of(0, execution.wall_ms, execution, meter_reading)
+    return usage_of(0, execution.wall_ms, execution, reading)
 
 
 def usage_of(
-    work_units: int, elapsed_ms: int, execution: Execution | ManyExecuted | LaterState, meter_reading: Reading
+    work_units: int, elapsed_ms: int, execution: Execution | ManyExecuted | LaterState, reading: Reading
 ) -> Usage:
     """Return the usage of some work. A GPU works for as long as its result is awaited."""
     return Usage(
         work_units=work_units,
-        gpu_ms=elapsed_ms if meter_reading.is_gpu else 0,
-        energy_mj=meter_reading.energy_mj,
+        gpu_ms=elapsed_ms if reading.is_gpu else 0,
+        energy_mj=reading.energy_mj,
         cpu_ms=execution.cpu_ms,
         wall_ms=elapsed_ms,
-        memory_peak_bytes=max(meter_reading.memory_peak_bytes, execution.memory_peak_bytes),
+        memory_peak_bytes=max(reading.memory_peak_bytes, execution.memory_peak_bytes),
     )
