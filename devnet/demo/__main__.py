@@ -125,8 +125,7 @@ def _finish_report(report: Report, options: argparse.Namespace, narrator: Narrat
     paid_grains = sum(int(view.get("cost_grains", 0)) for view in views)
     slashed_grains = sum(int(row["grains"]) for row in report["slashes"])
     narrator.line(
-        f"demo: {sum(view['times_paid'] == 1 for view in views)} of {options.units} units paid "
-        "once, "
+        f"demo: {sum(view['times_paid'] == 1 for view in views)} of {options.units} units paid once, "
         f"{format_amount(paid_grains)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
         f"{format_amount(slashed_grains)} oGPU; "
         f"{_batch_text(report)}{_training_text(report)}{_container_text(report)}{_election_text(report)}"

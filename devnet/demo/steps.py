@@ -113,8 +113,7 @@ def show_poll(stage: Stage) -> dict[str, Any] | None:
     poll: dict[str, Any] = answered_polls[0]
     narrator.line(
         f"{first_node.name} draws {poll['votes']} units of stake, and asks their holders for the preferred "
-        "block at height "
-        f"{poll['height']}"
+        f"block at height {poll['height']}"
     )
     narrator.console.print(_poll_table(poll, first_node.name))
     left_out = poll["validators"] - len(poll["drawn"])
@@ -122,8 +121,7 @@ def show_poll(stage: Stage) -> dict[str, Any] | None:
     for confidence_condition in poll["confidence"]:
         narrator.line(
             f"confidence: {confidence_condition['polls']} polls in a row with {confidence_condition['alpha']} of "
-            f"{poll['votes']} votes; "
-            f"{confidence_condition['beta']} accept a block"
+            f"{poll['votes']} votes; {confidence_condition['beta']} accept a block"
         )
     accepted_after_ms = poll["accepted_after_ms"]
     acceptance = (
@@ -177,8 +175,7 @@ def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
     unit_figures = stage.ask(lambda chain: _unit_figures(chain, last_row["unit"]))
     stage.narrator.line(
         f"{len(answer_rows)} requests, {unit_figures['tokens']} tokens, in {unit_figures['blocks']} blocks from "
-        "post to payment: "
-        f"{last_row['cost_ogpu']} oGPU, {name_of_account(last_row['payee'])} paid"
+        f"post to payment: {last_row['cost_ogpu']} oGPU, {name_of_account(last_row['payee'])} paid"
     )
     failures = (
         [] if [row["prompt"] for row in answer_rows] == prompts else ["the answers of the batch are to other prompts"]

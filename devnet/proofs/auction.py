@@ -304,8 +304,7 @@ def figures(facts_by_scenario: Mapping[str, Any]) -> str:
         f"within {RUNNING_SLOTS_GOAL}"
     )
     return (
-        f"{len(sold_tasks)} tasks, {sum(len(task.killed) for task in sold_tasks)} providers "
-        "killed; running "
+        f"{len(sold_tasks)} tasks, {sum(len(task.killed) for task in sold_tasks)} providers killed; running "
         f"{max(running_slots, default=0)} slots after the reveals at most ({goal_text}); paid "
         f"{max((task.seconds_until_paid for task in sold_tasks), default=0)} s after submission at most"
     )

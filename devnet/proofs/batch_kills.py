@@ -188,10 +188,8 @@ def figures(facts_by_scenario: Mapping[str, KilledBatch]) -> str:
     """Return the line of figures."""
     batch = facts_by_scenario["batch"]
     return (
-        f"{batch.answered:,} of {batch.requests:,} requests answered once, {len(batch.kills)} "
-        "kills, "
-        f"{batch.repeated} finished requests computed again, {batch.posted} unit paid once, "
-        f"{batch.seconds:.0f} s"
+        f"{batch.answered:,} of {batch.requests:,} requests answered once, {len(batch.kills)} kills, "
+        f"{batch.repeated} finished requests computed again, {batch.posted} unit paid once, {batch.seconds:.0f} s"
     )
 
 

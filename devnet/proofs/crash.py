@@ -156,16 +156,11 @@ def figures(facts_by_scenario: Mapping[str, Report]) -> str:
     report = facts_by_scenario["storm"]
     kinds = ", ".join(f"{kind_count} {kind}" for kind, kind_count in report["kinds"].items())
     return (
-        f"{len(report['strikes'])} of {report['kills']} kills ({kinds}; seed "
-        f"{report['seed']}), "
-        f"{report['open_votes']} open votes on the disks of the killed, "
-        f"{len(report['conflicting_signatures'])} "
-        f"conflicting signatures in {report['observer']['ballots']} votes and "
-        f"{report['observer']['headers']} headers "
-        f"seen, {len(report['not_started'])} nodes that did not come back, {len(report['lost_finals'])} "
-        "final blocks "
-        f"lost, {report['height']} blocks equal on {VALIDATOR_COUNT} nodes, "
-        f"{report['transfers_included']} transfers; "
+        f"{len(report['strikes'])} of {report['kills']} kills ({kinds}; seed {report['seed']}), "
+        f"{report['open_votes']} open votes on the disks of the killed, {len(report['conflicting_signatures'])} "
+        f"conflicting signatures in {report['observer']['ballots']} votes and {report['observer']['headers']} headers "
+        f"seen, {len(report['not_started'])} nodes that did not come back, {len(report['lost_finals'])} final blocks "
+        f"lost, {report['height']} blocks equal on {VALIDATOR_COUNT} nodes, {report['transfers_included']} transfers; "
         f"{report['latency_line']}"
     )
 

@@ -322,8 +322,7 @@ def figures(facts_by_scenario: Mapping[str, Report]) -> str:
     seconds_after = [operator_facts[step]["seconds"] for step in ("became", "rotated", "moved")]
     return (
         f"by the words of {DOCUMENT} {NEWCOMER} sat and sealed after {seconds_after[0]} s, with new keys and the "
-        "same process "
-        f"after {seconds_after[1]} s, on another machine after {seconds_after[2]} s; "
+        f"same process after {seconds_after[1]} s, on another machine after {seconds_after[2]} s; "
         f"{len(operator_facts['conflicts'])} conflicting signatures"
     )
 

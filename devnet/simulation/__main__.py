@@ -131,16 +131,14 @@ def summary_line(report: dict[str, object]) -> str:
     assert isinstance(runs_by_kind, dict)
     assert isinstance(failed_runs, dict)
     return (
-        f"simulate: {report['runs']} runs ({len(runs_by_kind)} kinds, "
-        f"{min(runs_by_kind.values())} to {max(runs_by_kind.values())} times each; {report['runs_with_samples']} "
-        "poll a sample), "
-        f"{report['simulated_hours']} simulated hours, "
-        f"{len(failures)} failures: {failed_runs['conflicting_finals']} runs with conflicting finals, "
-        f"{failed_runs['stalled'] + failed_runs['late_and_stuck']} with stalls, "
+        f"simulate: {report['runs']} runs ({len(runs_by_kind)} kinds, {min(runs_by_kind.values())} to "
+        f"{max(runs_by_kind.values())} times each; {report['runs_with_samples']} poll a sample), "
+        f"{report['simulated_hours']} simulated hours, {len(failures)} failures: {failed_runs['conflicting_finals']} "
+        f"runs with conflicting finals, {failed_runs['stalled'] + failed_runs['late_and_stuck']} with stalls, "
         f"{failed_runs['honest_accused'] + failed_runs['false_evidence']} with honest keys accused; "
-        f"{report['set_changes']} changes of set in {report['runs_with_set_changes']} runs, "
-        f"{report['accused_keys']} guilty keys accused, {report['soft_reverts']} soft reverts, "
-        f"at least {report['finals_after_healing_min']} finals after healing, {report['wall_s']} s"
+        f"{report['set_changes']} changes of set in {report['runs_with_set_changes']} runs, {report['accused_keys']} "
+        f"guilty keys accused, {report['soft_reverts']} soft reverts, at least {report['finals_after_healing_min']} "
+        f"finals after healing, {report['wall_s']} s"
     )
 
 

@@ -32,13 +32,12 @@ def figures(facts_by_scenario: Mapping[str, CheatFinding | CheatFindings]) -> st
     right_amounts = sum(check.taken == check.expected for check in amount_checks)
     return (
         f"{sum(cheat_finding.mode != tasks.HONEST_TASKS for cheat_finding in cheat_findings)} cheats, "
-        f"{sum(finding.units for finding in cheat_findings)} units, "
-        f"{sum(finding.tasks for finding in cheat_findings)} tasks, "
-        f"{sum(finding.refused for finding in cheat_findings)} of "
+        f"{sum(finding.units for finding in cheat_findings)} units, {sum(finding.tasks for finding in cheat_findings)} "
+        f"tasks, {sum(finding.refused for finding in cheat_findings)} of "
         f"{sum(finding.tried for finding in cheat_findings)} attempts refused, "
         f"{sum(finding.slashed for finding in cheat_findings)} slashes, "
-        f"{sum(finding.fined for finding in cheat_findings)} fines, {right_amounts} of {len(amount_checks)} "
-        "amounts as the table says"
+        f"{sum(finding.fined for finding in cheat_findings)} fines, {right_amounts} of {len(amount_checks)} amounts as "
+        "the table says"
     )
 
 

@@ -368,13 +368,10 @@ def _figures_text(figures: DisputeFigures) -> str:
         f"{figures.judges} judges computed {figures.judged_tokens} tokens, of {figures.whole_tokens} for the whole"
     )
     return (
-        f"{figures.scene}: of {figures.requests} requests one differs; since commits closed: "
-        "disputed after "
-        f"{figures.disputed} blocks, the last tree after {figures.shown}, paid after "
-        f"{figures.paid}; "
+        f"{figures.scene}: of {figures.requests} requests one differs; since commits closed: disputed after "
+        f"{figures.disputed} blocks, the last tree after {figures.shown}, paid after {figures.paid}; "
         f"{judged_leaves if figures.judges else 'no judge computed anything'}; the liar lost "
-        f"{format_amount(figures.lost)} of "
-        f"{format_amount(figures.collateral)} oGPU, the honest one was paid "
+        f"{format_amount(figures.lost)} of {format_amount(figures.collateral)} oGPU, the honest one was paid "
         f"{format_amount(figures.price)}"
     )
 

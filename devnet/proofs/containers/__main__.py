@@ -276,8 +276,7 @@ def _write_scene_file(stage: ContainerStage, scene: ContainerScene) -> Path:
     (files_folder / "words.txt").write_text(INPUT_TEXT)
     file = files_folder / f"{scene.name}.yaml"
     file.write_text(
-        f"apiVersion: ogpu/v1\nkind: {scene.kind}\nmetadata: {{name: {scene.name}}}\nspec:\n  "
-        "run:\n"
+        f"apiVersion: ogpu/v1\nkind: {scene.kind}\nmetadata: {{name: {scene.name}}}\nspec:\n  run:\n"
         f"    image: {stage.engine_and_registry.image}\n    inputs: [words.txt]\n"
         + (f"    ports: {list(scene.ports)}\n" if scene.ports else "")
         + f"    command: [sh, -c, {json.dumps(scene.command)}]\n"
@@ -314,9 +313,8 @@ def figures(facts_by_scenario: Mapping[str, Any]) -> str:
     """Return the line of figures."""
     container_outcomes = [outcome for outcome in facts_by_scenario.values() if isinstance(outcome, RanContainer)]
     return (
-        f"{len(container_outcomes)} programs, "
-        f"{sum(outcome.intervals for outcome in container_outcomes)} intervals paid, "
-        f"{len(facts_by_scenario) - len(container_outcomes)} errands"
+        f"{len(container_outcomes)} programs, {sum(outcome.intervals for outcome in container_outcomes)} intervals "
+        f"paid, {len(facts_by_scenario) - len(container_outcomes)} errands"
     )
 
 

@@ -150,11 +150,9 @@ def figures(facts_by_scenario: Mapping[str, AttemptFinding]) -> str:
     """Return the line of figures."""
     attempt_findings = facts_by_scenario.values()
     return (
-        f"{len(attempt_findings)} ways tried, "
-        f"{sum(not finding.failures() for finding in attempt_findings)} stopped; "
-        f"{sum(len(finding.held) + len(finding.misses) for finding in attempt_findings)} "
-        "bars, the provider unharmed after "
-        f"{sum(not finding.harm for finding in attempt_findings)}; kernel {os.uname().release}"
+        f"{len(attempt_findings)} ways tried, {sum(not finding.failures() for finding in attempt_findings)} stopped; "
+        f"{sum(len(finding.held) + len(finding.misses) for finding in attempt_findings)} bars, the provider unharmed "
+        f"after {sum(not finding.harm for finding in attempt_findings)}; kernel {os.uname().release}"
     )
 
 

@@ -245,9 +245,8 @@ async def read_the_providers_key(scene: EscapeScene, checks: EscapeChecks) -> No
     key_path = scene.key_file.resolve()
     script = (
         f"cat {key_path} /proc/1/root{key_path} /proc/*/root{key_path} /proc/*/cwd/{key_path.name}; cd /out; ln -s "
-        f"{key_path} key; cat key; "
-        f"ln -s / root; cat root{key_path}; find / -name {key_path.name} 2>/dev/null; cat /proc/*/environ; env; "
-        "echo over"
+        f"{key_path} key; cat key; ln -s / root; cat root{key_path}; find / -name {key_path.name} 2>/dev/null; cat "
+        "/proc/*/environ; env; echo over"
     )
     run = await scene.shell(script, limits={"wall_seconds": _FIND_SECONDS})
     checks.that(scene.secret not in run.text and "over" in run.text, "it is not there", run.text[-200:])

@@ -93,10 +93,8 @@ def figures(facts_by_scenario: Mapping[str, BarResult]) -> str:
     missed_attacks = [result.attack for result in bar_results if result.misses]
     return (
         f"{len(bar_results)} attacks, {len(bar_results) - len(missed_attacks)} hold; worst interval p99 "
-        f"{max(intervals, default=0)} ms, "
-        f"worst honest RPC p99 {max(rpc_latencies, default=0)} ms, "
-        f"{sum(result.last_cut is not None for result in rule_breakers)} of "
-        f"{len(rule_breakers)} rule breakers cut off"
+        f"{max(intervals, default=0)} ms, worst honest RPC p99 {max(rpc_latencies, default=0)} ms, "
+        f"{sum(result.last_cut is not None for result in rule_breakers)} of {len(rule_breakers)} rule breakers cut off"
         + (f"; tried again, as the disk had stood still: {', '.join(repeated_attacks)}" if repeated_attacks else "")
         + (f"; missed: {', '.join(missed_attacks)}" if missed_attacks else "")
     )

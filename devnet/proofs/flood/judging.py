@@ -316,8 +316,7 @@ def _load_text(result: BarResult) -> str:
 def _memory_failures(result: BarResult) -> list[str]:
     return [
         f"memory: {role} had {_whole_megabytes(memory_use.before)} MB before, {_whole_megabytes(memory_use.peak)} "
-        "at most, "
-        f"{_whole_megabytes(memory_use.after)} after, bar {_whole_megabytes(memory_use.limit)}"
+        f"at most, {_whole_megabytes(memory_use.after)} after, bar {_whole_megabytes(memory_use.limit)}"
         for role, memory_use in result.memory.items()
         if memory_use.after > memory_use.limit
     ]

@@ -88,16 +88,12 @@ def figures(facts_by_scenario: Mapping[str, HeardLie | LiarsRun]) -> str:
         miss.partition(":")[0].split(",")[0].split(" for ")[0] for row in rows for miss in row["misses"]
     )
     return (
-        f"{len({row['lie'] for row in rows})} lies told {len(rows)} times: "
-        f"{verdict_counts['named']} named, "
+        f"{len({row['lie'] for row in rows})} lies told {len(rows)} times: {verdict_counts['named']} named, "
         f"{verdict_counts['harmless']} cannot matter, {verdict_counts['unnoticed']} without any proof "
-        f"({sum(row['is_deceived'] for row in rows)} believed); {miss_counts['moved']} "
-        "moved grains without a command, "
+        f"({sum(row['is_deceived'] for row in rows)} believed); {miss_counts['moved']} moved grains without a command, "
         f"{sum(len(proof_run.bonds_touched) for proof_run in liars_runs)} honest bonds touched, "
-        f"{miss_counts['posted twice']} "
-        "posted twice, "
-        f"{miss_counts['dead'] + miss_counts['hung']} programs dead, {verdict_counts['missed']} missed; "
-        f"{sum(proof_run.ended['settled'] for proof_run in liars_runs)} of "
+        f"{miss_counts['posted twice']} posted twice, {miss_counts['dead'] + miss_counts['hung']} programs dead, "
+        f"{verdict_counts['missed']} missed; {sum(proof_run.ended['settled'] for proof_run in liars_runs)} of "
         f"{sum(proof_run.ended['units'] for proof_run in liars_runs)} units settled"
     )
 

@@ -100,8 +100,7 @@ class AccountBooks:
         """Return a sentence for each slash and each fine. All providers here are honest."""
         return [
             f"block {height}: {_validator_name(event.provider)} is honest and lost "
-            f"{type(event).__name__} {_penalty_grains(event)} "
-            f"grains for unit 0x{event.unit.hex()}"
+            f"{type(event).__name__} {_penalty_grains(event)} grains for unit 0x{event.unit.hex()}"
             for height, event in self.market.penalties()
         ]
 
