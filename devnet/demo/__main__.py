@@ -78,28 +78,27 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_runni
         f"Container: {container.CUSTOMER_NAME} sends a program with its image; {container.PROVIDER_NAME} runs it in "
         "Docker"
     )
-    demo_program = container.DemoProgram(stage, engine)
+    program = container.DemoProgram(stage, engine)
     narrator.step("Cheat: a fifth provider joins, and returns wrong results")
     stage.add_cheat(CHEAT_MODE, detach=stays_running)
     narrator.step("Stake: an account delegates oGPU to the waiting validator")
-    demo_election = steps.DemoElection(stage)
+    election = steps.DemoElection(stage)
     narrator.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
     views, ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts))
     slashes = summary.slash_rows_of(ledger)
-    report, container_report = task.wait_for_end(), demo_program.wait_for_end()
+    training_report, container_report = task.wait_for_end(), program.wait_for_end()
     narrator.step(f"Batch: the same customer puts {steps.REQUEST_COUNT} requests into one unit")
     batch_report = steps.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, steps.REQUEST_COUNT))
     narrator.step("Election: the waiting validator takes a seat, and proposes a block")
-    election_report = demo_election.wait_for_end()
+    election_report = election.wait_for_end()
     narrator.step(f"Agreement: one poll, of {SAMPLE_UNITS} units of stake")
     poll_report = steps.show_poll(stage)
     narrator.step("Summary")
     summary.show_units(views, narrator)
     summary.show_slashes(slashes, ledger, narrator)
     failures = summary.failures_of(views, slashes, len(prompts), wrong_sums)
-    failures += (
-        report["failures"] + container_report["failures"] + batch_report["failures"] + election_report["failures"]
-    )
+    for report in (training_report, container_report, batch_report, election_report):
+        failures += report["failures"]
     failures += [] if poll_report else ["no poll was answered by its whole sample"]
     failures += [] if same_blocks(stage.devnet) else ["the nodes have different final blocks"]
     return {
@@ -107,7 +106,7 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_runni
         "slashes": slashes,
         "batch": batch_report,
         "election": election_report,
-        "training": report,
+        "training": training_report,
         "container": container_report,
         "poll": poll_report,
         "failures": failures,
@@ -135,23 +134,20 @@ def _finish_report(report: Report, options: argparse.Namespace, narrator: Narrat
 
 def _batch_text(report: Report) -> str:
     """Return the batch in a few words, or nothing if it failed."""
-    batch_report = report["batch"]
-    if "tokens" not in batch_report:
+    batch = report["batch"]
+    if "tokens" not in batch:
         return ""
-    return (
-        f"{batch_report['requests']} requests in a unit of {batch_report['tokens']} tokens, "
-        f"{batch_report['blocks']} blocks; "
-    )
+    return f"{batch['requests']} requests in a unit of {batch['tokens']} tokens, {batch['blocks']} blocks; "
 
 
 def _training_text(report: Report) -> str:
     """Return the training task in a few words, or nothing if it has not ended."""
-    earned_by_provider = report["training"].get("earned_grains")
-    if not earned_by_provider:
+    earned = report["training"].get("earned_grains")
+    if not earned:
         return ""
     milestone_count = report["training"]["milestones"]
-    total_text = format_amount(sum(int(earned_grains) for earned_grains in earned_by_provider.values()))
-    return f"a training task paid {total_text} oGPU to {', '.join(earned_by_provider)}, {milestone_count} milestones; "
+    total = format_amount(sum(int(grains) for grains in earned.values()))
+    return f"a training task paid {total} oGPU to {', '.join(earned)}, {milestone_count} milestones; "
 
 
 def _container_text(report: Report) -> str:
@@ -167,13 +163,10 @@ def _container_text(report: Report) -> str:
 
 def _election_text(report: Report) -> str:
     """Return the election in a few words, or nothing if it failed."""
-    election_report = report["election"]
-    if "block" not in election_report:
+    election = report["election"]
+    if "block" not in election:
         return ""
-    return (
-        f"{election_report['candidate']} elected for epoch {election_report['epoch']}, and block "
-        f"{election_report['block']} is its; "
-    )
+    return f"{election['candidate']} elected for epoch {election['epoch']}, and block {election['block']} is its; "
 
 
 def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -69,7 +69,7 @@ class DemoEngine:
 def engine_for(*, stays_running: bool) -> Iterator[DemoEngine]:
     """Yield a running engine, or the demo's own during the block. Daemons find it as operators' daemons do.
 
-    Call it before any thread exists. With `stay` the engine must outlive the demo, so the demo starts none of its own.
+    Call it before any thread exists. With `stays_running`, the engine must outlive the demo, so the demo starts none.
     """
     with contextlib.ExitStack() as stack:
         address = os.environ.get("DOCKER_HOST", DEFAULT_ENGINE)
@@ -77,18 +77,16 @@ def engine_for(*, stays_running: bool) -> Iterator[DemoEngine]:
         if _is_usable(address):
             yield DemoEngine(address)
             return
-        missing_reason = why_no_engine() or why_no_program()
-        missing_reason += (
-            f"; a Docker that runs at {address}, and that this user may use, is as good" if missing_reason else ""
-        )
-        if not missing_reason and stays_running:
-            missing_reason = "an engine of the demo's own would end with it (start Docker before)"
-        if missing_reason:
-            yield DemoEngine("", missing_reason)
+        reason = why_no_engine() or why_no_program()
+        reason += f"; a Docker that runs at {address}, and that this user may use, is as good" if reason else ""
+        if not reason and stays_running:
+            reason = "an engine of the demo's own would end with it (start Docker before)"
+        if reason:
+            yield DemoEngine("", reason)
             return
-        engine_folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ogpu-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ogpu-")))
         try:
-            own_address = stack.enter_context(own_engine(engine_folder / "d"))
+            own_address = stack.enter_context(own_engine(folder / "d"))
         except DevnetError as error:
             yield DemoEngine("", str(error))
             return
@@ -112,15 +110,18 @@ def offer_containers(devnet: Devnet, engine: DemoEngine, narrator: Narrator) -> 
     if engine.missing_reason:
         return
     os.environ["DOCKER_HOST"] = engine.address
-    policy_arguments = [
+    home = devnet.home(devnet.member(PROVIDER_NAME)) / "provider"
+    arguments = [
         "--base-path",
-        str(devnet.home(devnet.member(PROVIDER_NAME)) / "provider"),
+        str(home),
         "policy",
         "--kind",
         "container",
+        "--any-archive",
+        "--least-price",
+        LEAST_PRICE,
     ]
-    policy_arguments += ["--any-archive", "--least-price", LEAST_PRICE]
-    programs.run("ogpu-provider", *policy_arguments, keyring=devnet.keyring, show=narrator.command)
+    programs.run("ogpu-provider", *arguments, keyring=devnet.keyring, show=narrator.command)
 
 
 class DemoProgram:
@@ -129,72 +130,65 @@ class DemoProgram:
     def __init__(self, stage: Stage, engine: DemoEngine) -> None:
         """Submit the job if there is an engine, and follow it in a thread."""
         self._stage = stage
-        self._demo_engine = engine
-        self._task_sale: TaskSale | None = None
-        self._sale_problem = ""
-        self._sale_thread = threading.Thread(target=self._sell_program, daemon=True)
+        self._engine = engine
+        self._sale: TaskSale | None = None
+        self._problem = ""
+        self._thread = threading.Thread(target=self._sell_program, daemon=True)
         if engine.missing_reason:
             stage.narrator.line(f"left out: {engine.missing_reason}")
         else:
-            self._sale_thread.start()
+            self._thread.start()
 
     def _sell_program(self) -> None:
         try:
-            self._task_sale = task_sale.sell_task(
+            self._sale = task_sale.sell_task(
                 self._stage, write_task(self._stage.devnet.folder / "job"), f"//{CUSTOMER_NAME}"
             )
         except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
-            self._sale_problem = str(error) or repr(error)
+            self._problem = str(error) or repr(error)
 
     def wait_for_end(self) -> dict[str, Any]:
         """Wait for the job's end, fetch its outputs, show the payment, and return the report."""
-        if self._demo_engine.missing_reason:
-            return {"left_out": self._demo_engine.missing_reason, "failures": []}
-        self._sale_thread.join(PATIENCE_SECONDS)
-        if self._sale_thread.is_alive() or self._task_sale is None:
-            return {"failures": [f"the container has not ended as it should: {self._sale_problem or 'it goes on'}"]}
-        record = task_sale.record(self._stage, self._task_sale.task_id)
-        (task_slot,) = record.slots
-        output_files = self._fetch_outputs(self._task_sale)
-        failures = (
-            [] if output_files == EXPECTED_OUTPUTS else [f"the container left {output_files}, not {EXPECTED_OUTPUTS}"]
-        )
-        if record.outcome is not TaskOutcome.TIME_OVER or task_slot.result is None or task_slot.result.metric != 0:
-            failures.append(f"the container ended as {record.outcome}, with {task_slot.result}")
-        paid_grains, provider_name = self._paid_grains(self._task_sale), name_of_account(task_slot.provider)
+        if self._engine.missing_reason:
+            return {"left_out": self._engine.missing_reason, "failures": []}
+        self._thread.join(PATIENCE_SECONDS)
+        if self._thread.is_alive() or self._sale is None:
+            return {"failures": [f"the container has not ended as it should: {self._problem or 'it goes on'}"]}
+        record = task_sale.record(self._stage, self._sale.task_id)
+        (slot,) = record.slots
+        outputs = self._fetch_outputs(self._sale)
+        failures = [] if outputs == EXPECTED_OUTPUTS else [f"the container left {outputs}, not {EXPECTED_OUTPUTS}"]
+        if record.outcome is not TaskOutcome.TIME_OVER or slot.result is None or slot.result.metric != 0:
+            failures.append(f"the container ended as {record.outcome}, with {slot.result}")
+        paid_grains, provider = self._paid_grains(self._sale), name_of_account(slot.provider)
         if not paid_grains:
             failures.append("the provider of the container was not paid")
-        outputs_text = ", ".join(f"{name}: {file_content!r}" for name, file_content in output_files.items())
+        shown = ", ".join(f"{name}: {content!r}" for name, content in outputs.items())
         self._stage.narrator.line(
-            f"{provider_name} ran it, and was paid {format_amount(paid_grains)} oGPU; its outputs: {outputs_text}"
+            f"{provider} ran it, and was paid {format_amount(paid_grains)} oGPU; its outputs: {shown}"
         )
-        return {
-            "task": self._task_sale.name,
-            "provider": provider_name,
-            "earned_grains": str(paid_grains),
-            "failures": failures,
-        }
+        return {"task": self._sale.name, "provider": provider, "earned_grains": str(paid_grains), "failures": failures}
 
     def _paid_grains(self, sale: TaskSale) -> int:
         """Return the provider's payment for the task, by `ogpu task show`."""
-        payment_rows = json.loads(task_sale.ask_about_task(self._stage, sale, "task show"))["payments"]
-        return sum(int(row["paid"]["grains"]) for row in payment_rows if row["party"] == "provider" and row["paid"])
+        rows = json.loads(task_sale.ask_about_task(self._stage, sale, "task show"))["payments"]
+        return sum(int(row["paid"]["grains"]) for row in rows if row["party"] == "provider" and row["paid"])
 
     def _fetch_outputs(self, sale: TaskSale) -> dict[str, bytes]:
-        outputs = self._stage.devnet.folder / "job" / "out.tar"
-        result_arguments = ("--key", f"//{CUSTOMER_NAME}", "--out", str(outputs))
-        task_sale.ask_about_task(self._stage, sale, "task result", *result_arguments, is_shown=True)
-        return task_sale.files_of(outputs)
+        archive = self._stage.devnet.folder / "job" / "out.tar"
+        arguments = ("--key", f"//{CUSTOMER_NAME}", "--out", str(archive))
+        task_sale.ask_about_task(self._stage, sale, "task result", *arguments, is_shown=True)
+        return task_sale.files_of(archive)
 
 
-def write_task(job_folder: Path) -> Path:
+def write_task(folder: Path) -> Path:
     """Write the task file, its input and its image, and return the file's path."""
-    job_folder.mkdir()
+    folder.mkdir()
     busybox = MadeImage(busybox_files()).archive()
     assert isinstance(busybox.content, bytes), "made in memory"
-    (job_folder / "tool.tar").write_bytes(busybox.content)
-    (job_folder / "words.txt").write_text(INPUT_TEXT)
-    file = job_folder / "job.yaml"
+    (folder / "tool.tar").write_bytes(busybox.content)
+    (folder / "words.txt").write_text(INPUT_TEXT)
+    file = folder / "job.yaml"
     file.write_text(TASK_TEMPLATE.format(sha256=busybox.sha256))
     return file
 

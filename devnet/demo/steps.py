@@ -52,19 +52,19 @@ LIFT_OGPU = "6000"
 
 
 class DemoElection:
-    """An election, from the delegation to the new validator's first block, for which `end` waits."""
+    """An election, from the delegation to the new validator's first block."""
 
     def __init__(self, stage: Stage) -> None:
         """Delegate stake to the member without a seat."""
         self._stage = stage
         self.candidate = stage.devnet.members[-1].name
-        self._candidate_stash = dev_accounts.stash(self.candidate)
-        stage.wallet("delegate", ss58(self._candidate_stash), LIFT_OGPU, "--key", CUSTOMER_KEY, "--yes")
+        self._stash = dev_accounts.stash(self.candidate)
+        stage.wallet("delegate", ss58(self._stash), LIFT_OGPU, "--key", CUSTOMER_KEY, "--yes")
         rows = json.loads(stage.wallet("candidates", is_shown=False))
-        candidate = next(row for row in rows if row["stash"] == ss58(self._candidate_stash))
-        delegated_ogpu = candidate["total"]["ogpu"]
+        candidate = next(row for row in rows if row["stash"] == ss58(self._stash))
+        total_ogpu = candidate["total"]["ogpu"]
         stage.narrator.line(
-            f"{self.candidate}, which waits for a seat, now has {delegated_ogpu} oGPU behind it: "
+            f"{self.candidate}, which waits for a seat, now has {total_ogpu} oGPU behind it: "
             "more than any seated validator"
         )
 
@@ -75,58 +75,49 @@ class DemoElection:
     async def _wait_for_block(self, chain: ChainClient) -> dict[str, Any]:
         deadline = time.monotonic() + SEATED_SECONDS
         async for header in await chain.finalized_heads():
-            block_number = int(header["number"], 16)
-            if find_author(digest_of(header)) == self._candidate_stash:
-                return await self._seated_report(chain, block_number)
+            height = int(header["number"], 16)
+            if find_author(digest_of(header)) == self._stash:
+                return await self._seated_report(chain, height)
             if time.monotonic() > deadline:
                 break
         return {"candidate": self.candidate, "failures": [f"{self.candidate} was not elected, or proposed no block"]}
 
-    async def _seated_report(self, chain: ChainClient, block_number: int) -> dict[str, Any]:
-        block_id = await block_hash(chain, block_number)
+    async def _seated_report(self, chain: ChainClient, height: int) -> dict[str, Any]:
+        block_id = await block_hash(chain, height)
         seats = await chain.read(TrustStake.active_set, at=block_id)
-        elected_epoch = await chain.read(TrustStake.active_since, self._candidate_stash, at=block_id)
-        names_by_stash = {dev_accounts.stash(member.name): member.name for member in self._stage.devnet.members}
-        seated_names = [names_by_stash.get(seat.stash, "?") for seat in seats]
+        epoch = await chain.read(TrustStake.active_since, self._stash, at=block_id)
+        names = {dev_accounts.stash(member.name): member.name for member in self._stage.devnet.members}
+        seated = [names.get(seat.stash, "?") for seat in seats]
         self._stage.narrator.line(
-            f"block {block_number} is of {self.candidate}, elected for epoch {elected_epoch}. "
-            f"Seated: {', '.join(seated_names)}"
+            f"block {height} is of {self.candidate}, elected for epoch {epoch}. Seated: {', '.join(seated)}"
         )
-        return {
-            "candidate": self.candidate,
-            "block": block_number,
-            "epoch": elected_epoch,
-            "sitting": seated_names,
-            "failures": [],
-        }
+        return {"candidate": self.candidate, "block": height, "epoch": epoch, "sitting": seated, "failures": []}
 
 
 def show_poll(stage: Stage) -> dict[str, Any] | None:
     """Show and return the newest poll that every asked validator answered, or None."""
-    first_node, narrator = stage.devnet.members[0], stage.narrator
-    polls = asyncio.run(_inspected_polls(first_node.rpc_url))
-    answered_polls = [poll for poll in polls if poll["answered"] and poll["answered"] == poll["asked"]]
-    answered_polls.sort(key=lambda poll: not poll["confidence"])  # those that led to an acceptance first
-    if not answered_polls:
-        narrator.line(f"{first_node.name} has no answered poll to show: {json.dumps(polls)[:200]}")
+    asker, narrator = stage.devnet.members[0], stage.narrator
+    polls = asyncio.run(_inspected_polls(asker.rpc_url))
+    answered = [poll for poll in polls if poll["answered"] and poll["answered"] == poll["asked"]]
+    answered.sort(key=lambda poll: not poll["confidence"])  # those that led to an acceptance first
+    if not answered:
+        narrator.line(f"{asker.name} has no answered poll to show: {json.dumps(polls)[:200]}")
         return None
-    poll: dict[str, Any] = answered_polls[0]
+    poll: dict[str, Any] = answered[0]
     narrator.line(
-        f"{first_node.name} draws {poll['votes']} units of stake, and asks their holders for the preferred "
+        f"{asker.name} draws {poll['votes']} units of stake, and asks their holders for the preferred "
         f"block at height {poll['height']}"
     )
-    narrator.console.print(_poll_table(poll, first_node.name))
+    narrator.console.print(_poll_table(poll, asker.name))
     left_out = poll["validators"] - len(poll["drawn"])
     narrator.line(f"not drawn and not asked: {left_out} of {poll['validators']} validators; the next poll draws anew")
-    for confidence_condition in poll["confidence"]:
+    for condition in poll["confidence"]:
         narrator.line(
-            f"confidence: {confidence_condition['polls']} polls in a row with {confidence_condition['alpha']} of "
-            f"{poll['votes']} votes; {confidence_condition['beta']} accept a block"
+            f"confidence: {condition['polls']} polls in a row with {condition['alpha']} of "
+            f"{poll['votes']} votes; {condition['beta']} accept a block"
         )
-    accepted_after_ms = poll["accepted_after_ms"]
-    acceptance = (
-        f"accepted {accepted_after_ms} ms after the question" if accepted_after_ms is not None else "not accepted yet"
-    )
+    after_ms = poll["accepted_after_ms"]
+    acceptance = f"accepted {after_ms} ms after the question" if after_ms is not None else "not accepted yet"
     narrator.line(
         f"{poll['agreed']} of {poll['answered']} agree with its preference {poll['block'][:12]}; {acceptance}"
     )
@@ -135,18 +126,15 @@ def show_poll(stage: Stage) -> dict[str, Any] | None:
 
 def _poll_table(poll: dict[str, Any], asker_name: str) -> Table:
     """Return a table of the drawn validators by stake, with their answers."""
-    votes_table = Table("drawn", "of the stake", "votes", "prefers", "at that height", "after")
-    answers_by_validator = {answer["validator"]: answer for answer in poll["answers"]}
-    for drawn_validator in poll["drawn"]:
-        name = name_of_account(bytes.fromhex(drawn_validator["validator"][2:]))
-        stake_share = f"{drawn_validator['stake'] * 100 / poll['stake']:.0f} %"
-        votes_table.add_row(
-            name,
-            stake_share,
-            str(drawn_validator["votes"]),
-            *_answer_cells(answers_by_validator.get(drawn_validator["validator"]), is_own=name == asker_name),
+    table = Table("drawn", "of the stake", "votes", "prefers", "at that height", "after")
+    answers = {answer["validator"]: answer for answer in poll["answers"]}
+    for drawn in poll["drawn"]:
+        name = name_of_account(bytes.fromhex(drawn["validator"][2:]))
+        share = f"{drawn['stake'] * 100 / poll['stake']:.0f} %"
+        table.add_row(
+            name, share, str(drawn["votes"]), *_answer_cells(answers.get(drawn["validator"]), is_own=name == asker_name)
         )
-    return votes_table
+    return table
 
 
 def _answer_cells(answer: dict[str, Any] | None, *, is_own: bool) -> tuple[str, str, str]:
@@ -155,35 +143,29 @@ def _answer_cells(answer: dict[str, Any] | None, *, is_own: bool) -> tuple[str, 
     return (answer["prefers"][:12], answer["at_height"][:12], f"{answer['after_ms']} ms")
 
 
-async def _inspected_polls(node_url: str) -> list[dict[str, Any]]:
-    async with await RpcConnection.open(node_url) as connection:
+async def _inspected_polls(url: str) -> list[dict[str, Any]]:
+    async with await RpcConnection.open(url) as connection:
         polls: list[dict[str, Any]] = await connection.call("ogpu_inspect", "polls")
         return polls
 
 
 def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
     """Post the prompts as one unit, follow it, fetch the answers, and return them with the failures."""
-    prompts_file, answers = write_prompts(stage, "batch", prompts), stage.devnet.folder / "batch.jsonl"
-    post_arguments_of_batch = post_arguments(
-        prompts_file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE_NUMBER
-    )
-    last_row = list(stage.ogpu_lines("unit post", *post_arguments_of_batch, "--watch"))[-1]
-    if last_row["state"] != "settled":
-        return {"failures": [f"the batch ended {last_row['state']}: {last_row['why']}"]}
-    stage.ogpu("unit result", last_row["unit"], "--key", CUSTOMER_KEY, "--out", str(answers))
-    answer_rows = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
-    unit_figures = stage.ask(lambda chain: _unit_figures(chain, last_row["unit"]))
+    file, answers = write_prompts(stage, "batch", prompts), stage.devnet.folder / "batch.jsonl"
+    arguments = post_arguments(file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE_NUMBER)
+    last = list(stage.ogpu_lines("unit post", *arguments, "--watch"))[-1]
+    if last["state"] != "settled":
+        return {"failures": [f"the batch ended {last['state']}: {last['why']}"]}
+    stage.ogpu("unit result", last["unit"], "--key", CUSTOMER_KEY, "--out", str(answers))
+    rows = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
+    figures = stage.ask(lambda chain: _unit_figures(chain, last["unit"]))
     stage.narrator.line(
-        f"{len(answer_rows)} requests, {unit_figures['tokens']} tokens, in {unit_figures['blocks']} blocks from "
-        f"post to payment: {last_row['cost_ogpu']} oGPU, {name_of_account(last_row['payee'])} paid"
+        f"{len(rows)} requests, {figures['tokens']} tokens, in {figures['blocks']} blocks from "
+        f"post to payment: {last['cost_ogpu']} oGPU, {name_of_account(last['payee'])} paid"
     )
-    failures = (
-        [] if [row["prompt"] for row in answer_rows] == prompts else ["the answers of the batch are to other prompts"]
-    )
-    failures += (
-        [] if all(row["output"] is not None for row in answer_rows) else ["a request of the batch has no answer"]
-    )
-    return {"unit": last_row["unit"], "requests": len(answer_rows), **unit_figures, "failures": failures}
+    failures = [] if [row["prompt"] for row in rows] == prompts else ["the answers of the batch are to other prompts"]
+    failures += [] if all(row["output"] is not None for row in rows) else ["a request of the batch has no answer"]
+    return {"unit": last["unit"], "requests": len(rows), **figures, "failures": failures}
 
 
 async def _unit_figures(chain: ChainClient, unit_id: str) -> dict[str, int]:
@@ -202,41 +184,37 @@ class DemoTask:
     def __init__(self, stage: Stage) -> None:
         """Make providers bid, submit the task, and follow it in a thread."""
         self._stage = stage
-        self._task_sale: TaskSale | None = None
-        self._task_ledger = TaskLedger(0)
-        self._sale_problem = ""
+        self._sale: TaskSale | None = None
+        self._ledger = TaskLedger(0)
+        self._problem = ""
         task_sale.let_bid(stage, {name: task_sale.LEAST_PRICES[name] for name in BIDDERS})
-        self._sale_thread = threading.Thread(target=self._sell_task, daemon=True)
-        self._sale_thread.start()
+        self._thread = threading.Thread(target=self._sell_task, daemon=True)
+        self._thread.start()
 
     def _sell_task(self) -> None:
         try:
-            with following(self._stage.url) as self._task_ledger:
-                self._task_sale = task_sale.sell_task(self._stage, task_sale.RELAY_FILE, f"//{CUSTOMER_NAME}")
+            with following(self._stage.url) as self._ledger:
+                self._sale = task_sale.sell_task(self._stage, task_sale.RELAY_FILE, f"//{CUSTOMER_NAME}")
         except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
-            self._sale_problem = str(error) or repr(error)
+            self._problem = str(error) or repr(error)
 
     def wait_for_end(self) -> dict[str, Any]:
         """Wait for the task's end, show the payments, and return the report."""
-        self._sale_thread.join(PATIENCE_SECONDS)
-        sale = self._task_sale
-        if self._sale_thread.is_alive() or sale is None:
-            return {"failures": [f"the training task has not ended as it should: {self._sale_problem or 'it goes on'}"]}
-        trace = self._task_ledger.tasks[sale.task_id]
-        task_sums = self._task_ledger.sums[sale.task_id]
-        failures = [
-            *([self._sale_problem] if self._sale_problem else []),
-            *task_sums.wrong,
-            *_unverified_checks(self._stage, sale),
-        ]
+        self._thread.join(PATIENCE_SECONDS)
+        sale = self._sale
+        if self._thread.is_alive() or sale is None:
+            return {"failures": [f"the training task has not ended as it should: {self._problem or 'it goes on'}"]}
+        trace = self._ledger.tasks[sale.task_id]
+        sums = self._ledger.sums[sale.task_id]
+        failures = [*([self._problem] if self._problem else []), *sums.wrong, *_unverified_checks(self._stage, sale)]
         failures += [f"a slot ended as {name}" for name in _slot_outcomes(trace) if name not in DONE_OUTCOMES]
-        earned_by_provider = {name: task_sums.of(stash) for name, stash in _stash_by_winner(trace).items()}
-        for name, earned_grains in earned_by_provider.items():
+        earned = {name: sums.of(stash) for name, stash in _stash_by_winner(trace).items()}
+        for name, earned_grains in earned.items():
             self._stage.narrator.line(f"{name} has earned {format_amount(earned_grains)} oGPU with it, after the fee")
         return {
             "task": sale.name,
             "milestones": len(trace.all(MilestoneCounted)),
-            "earned_grains": {name: str(earned_grains) for name, earned_grains in earned_by_provider.items()},
+            "earned_grains": {name: str(earned_grains) for name, earned_grains in earned.items()},
             "outcomes": _slot_outcomes(trace),
             "failures": failures,
         }
@@ -251,7 +229,7 @@ def _slot_outcomes(trace: EventTrace) -> list[str]:
 
 
 def _unverified_checks(stage: Stage, sale: TaskSale) -> list[str]:
-    """Return what `ogpu task verify` does not find to be by the rules."""
+    """Return a sentence for each check that `ogpu task verify` does not confirm."""
     rows = task_sale.verification_rows(stage, sale)
     stage.narrator.line(
         f"{sum(row['is_right'] is True for row in rows)} of {len(rows)} checks of `ogpu task verify` hold"

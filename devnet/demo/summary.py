@@ -19,13 +19,13 @@ def slash_rows_of(ledger: DevnetLedger) -> list[dict[str, Any]]:
     """Return every slash of a provider, for the report."""
     return [
         {
-            "block": slash_height,
+            "block": height,
             "unit": "0x" + slash.unit.hex(),
             "provider": name_of_account(slash.provider),
             "fault": slash.fault.name.lower(),
             "grains": str(slash.amount),
         }
-        for slash_height, slash in ledger.all(ProviderSlashed)
+        for height, slash in ledger.all(ProviderSlashed)
     ]
 
 
@@ -51,15 +51,13 @@ def failures_of(
 
 def show_units(views: list[UnitView], narrator: Narrator) -> None:
     """Print the table of all units."""
-    units_table = Table(
-        "#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion"
-    )
-    for unit_number, view in enumerate(views, 1):
-        prompt_line = "".join(
+    table = Table("#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion")
+    for number, view in enumerate(views, 1):
+        text = "".join(
             character if character.isprintable() else " " for character in f"{view['prompt']} → {view['completion']}"
         )
-        units_table.add_row(
-            str(unit_number),
+        table.add_row(
+            str(number),
             view["unit"][:10],
             str(view.get("block", "-")),
             (view.get("attestation") or "-")[:10],
@@ -67,18 +65,15 @@ def show_units(views: list[UnitView], narrator: Narrator) -> None:
             view.get("witness") or "-",
             view.get("cost", "-"),
             "committee" if view["is_disputed"] else "",
-            prompt_line[:60],
+            text[:60],
         )
-    narrator.console.print(units_table)
+    narrator.console.print(table)
 
 
 def show_slashes(slashes: list[dict[str, Any]], ledger: DevnetLedger, narrator: Narrator) -> None:
     """Print the slashes of the cheat."""
-    for slash_row in slashes:
-        verdicts = ledger.unit(bytes.fromhex(slash_row["unit"][2:])).all(CaseDecided)
-        judged_text = ", after a committee had executed the unit again" if verdicts else ""
-        loss_text = (
-            f"{slash_row['provider']} lost {format_amount(int(slash_row['grains']))} oGPU for unit "
-            f"{slash_row['unit'][:10]}"
-        )
-        narrator.line(f"block {slash_row['block']}: {loss_text}{judged_text}")
+    for row in slashes:
+        verdicts = ledger.unit(bytes.fromhex(row["unit"][2:])).all(CaseDecided)
+        judged = ", after a committee had executed the unit again" if verdicts else ""
+        loss = f"{row['provider']} lost {format_amount(int(row['grains']))} oGPU for unit {row['unit'][:10]}"
+        narrator.line(f"block {row['block']}: {loss}{judged}")

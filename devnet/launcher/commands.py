@@ -109,9 +109,9 @@ def _check_as_started(devnet: Devnet, validators: int | None, sample: int | None
             code="other_devnet",
         )
     if sample not in {None, devnet.sample}:
-        polled_text = "every validator" if devnet.sample is None else f"{devnet.sample} units of stake"
+        polled = "every validator" if devnet.sample is None else f"{devnet.sample} units of stake"
         raise DevnetError(
-            f"the devnet in {devnet.folder} polls {polled_text}. Leave out --sample, or run "
+            f"the devnet in {devnet.folder} polls {polled}. Leave out --sample, or run "
             f"`{named_command(devnet.folder)} down --purge` first",
             code="other_devnet",
         )
@@ -168,10 +168,10 @@ def down(folder: Path, purge: bool) -> None:
 
 def _customers(devnet: Devnet) -> str:
     """Name the accounts that can buy without racing for their own units."""
-    customer_accounts = customer_names(tuple(member.name for member in devnet.members if member.is_validator))
-    keys_text = ", ".join(f"//{name}" for name in customer_accounts)
-    example_command = f"`ogpu unit post ... --key //{customer_accounts[-1]}`"
-    return f"accounts for customers, with {format_amount(ENDOWMENT)} oGPU each: {keys_text} ({example_command})"
+    names = customer_names(tuple(member.name for member in devnet.members if member.is_validator))
+    keys = ", ".join(f"//{name}" for name in names)
+    example = f"`ogpu unit post ... --key //{names[-1]}`"
+    return f"accounts for customers, with {format_amount(ENDOWMENT)} oGPU each: {keys} ({example})"
 
 
 def _process(folder: Path, name: str) -> Process:
@@ -179,7 +179,7 @@ def _process(folder: Path, name: str) -> Process:
 
 
 def _processes(devnet: Devnet) -> dict[str, MemberProcesses]:
-    offering = {offering_member.name for offering_member in network.offering(devnet)}
+    offering = {member.name for member in network.offering(devnet)}
     return {
         member.name: MemberProcesses(
             processes.restarts(network.node_process(devnet, member)),
@@ -218,12 +218,12 @@ def _watch(devnet: Devnet, hint: str, is_over: Callable[[], bool] = lambda: Fals
 def _following(log: Path) -> Iterator[str]:
     """Yield the lines that are added to a file, until Ctrl-C."""
     try:
-        with log.open(encoding="utf-8", errors="replace") as log_file:
-            log_file.seek(0, 2)
+        with log.open(encoding="utf-8", errors="replace") as file:
+            file.seek(0, 2)
             while True:
-                log_line = log_file.readline()
-                if log_line:
-                    yield log_line
+                line = file.readline()
+                if line:
+                    yield line
                 else:
                     time.sleep(FOLLOW_SECONDS)
     except KeyboardInterrupt:

@@ -94,8 +94,6 @@ def _end(engine: subprocess.Popen[bytes]) -> None:
 
 def _unmount(folder: Path) -> None:
     """Unmount the leftovers of a killed engine, the deepest mount first."""
-    mount_points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-    for mount_point in sorted(
-        (mount_point for mount_point in mount_points if mount_point.startswith(f"{folder.resolve()}/")), reverse=True
-    ):
-        subprocess.run(["umount", "--lazy", mount_point], check=False, capture_output=True)  # noqa: S607 as above
+    mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for mount in sorted((mount for mount in mounts if mount.startswith(f"{folder.resolve()}/")), reverse=True):
+        subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True)  # noqa: S607 as above

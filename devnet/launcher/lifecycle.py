@@ -83,22 +83,20 @@ def runs(devnet: Devnet) -> bool:
 
 
 def _unknown_process(label: str, labels: list[str]) -> str:
-    similar_label = suggestion(label, labels)
-    meant_text = f"Did you mean {similar_label}? " if similar_label else ""
-    is_provider = label.lower().endswith("/provider") and not any("/" in known_label for known_label in labels)
+    similar = suggestion(label, labels)
+    meant = f"Did you mean {similar}? " if similar else ""
+    is_provider = label.lower().endswith("/provider") and not any("/" in known for known in labels)
     advice = ". Only a devnet of `up --providers` has providers" if is_provider else ""
-    return f"this devnet has no {label!r}. {meant_text}There are: {', '.join(labels)}{advice}"
+    return f"this devnet has no {label!r}. {meant}There are: {', '.join(labels)}{advice}"
 
 
 def process_named(devnet: Devnet, label: str) -> Process:
     """Return a node by its name, or its provider (`Bob/provider`). Raise DevnetError if the name is unknown."""
     processes_by_label = {process.label.lower(): process for process in all_processes(devnet)}
-    found_process = processes_by_label.get(label.lower())
-    if found_process is None:
-        raise DevnetError(
-            _unknown_process(label, [known.label for known in processes_by_label.values()]), code="unknown_node"
-        )
-    return found_process
+    if label.lower() not in processes_by_label:
+        labels = [process.label for process in processes_by_label.values()]
+        raise DevnetError(_unknown_process(label, labels), code="unknown_node")
+    return processes_by_label[label.lower()]
 
 
 def wait_for(devnet: Devnet, process: Process) -> None:
@@ -130,8 +128,8 @@ def up(devnet: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) 
     return standing
 
 
-def _start(wanted_processes: list[Process], started: list[Process], *, detach: bool) -> None:
-    for process in wanted_processes:
+def _start(wanted: list[Process], started: list[Process], *, detach: bool) -> None:
+    for process in wanted:
         if processes.running(process) is None:
             processes.start(process, detach=detach)
             started.append(process)
@@ -175,27 +173,23 @@ async def ready(
     Raise DevnetError if one has ended, or if no late node gains a final block for `seconds`. The limit is not on the
     whole wait, because the time to catch up grows with the chain.
     """
-    deadline, best_total = time.monotonic() + seconds, -len(devnet.members)
+    deadline, best = time.monotonic() + seconds, -len(devnet.members)
     while True:
         standing = await ask_all(devnet)
-        late_members = [
-            status for status in standing if not status.is_up or not status.is_rpc_up or status.final < final
-        ]
-        if not late_members:
+        late = [status for status in standing if not status.is_up or not status.is_rpc_up or status.final < final]
+        if not late:
             return standing
         for member in devnet.members:
             process = node_process(devnet, member)
             if processes.running(process) is None:
                 raise DevnetError(f"the node {member.name} ended; {process.log} ends:\n{tail(process.log)}")
-        reached_total = sum(min(status.final, final) for status in standing)
-        if reached_total > best_total:
-            deadline, best_total = time.monotonic() + seconds, reached_total
+        total = sum(min(status.final, final) for status in standing)
+        if total > best:
+            deadline, best = time.monotonic() + seconds, total
         if time.monotonic() > deadline:
-            log = node_process(devnet, devnet.member(late_members[0].name)).log
-            late_text = (
-                f"{late_members[0].name} has not seen final block {final}, and came no nearer for {seconds:.0f} s"
-            )
-            raise DevnetError(f"{late_text}; {log} ends:\n{tail(log)}")
+            log = node_process(devnet, devnet.member(late[0].name)).log
+            reason = f"{late[0].name} has not seen final block {final}, and came no nearer for {seconds:.0f} s"
+            raise DevnetError(f"{reason}; {log} ends:\n{tail(log)}")
         await asyncio.sleep(ASK_SECONDS)
 
 

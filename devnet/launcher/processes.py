@@ -108,11 +108,11 @@ def kill(process: Process) -> int:
 
 def stop(*processes: Process, seconds: float = STOP_SECONDS) -> list[str]:
     """Stop processes with SIGTERM, and with SIGKILL after `seconds`. Return the labels of the killed ones."""
-    alive_processes = [process for process in processes if running(process) is not None]
-    for process in alive_processes:
+    alive = [process for process in processes if running(process) is not None]
+    for process in alive:
         _signal_group(process, signal.SIGTERM)
-    until(lambda: all(running(process) is None for process in alive_processes), seconds)
-    killed_labels = [process.label for process in alive_processes if running(process) is not None]
+    until(lambda: all(running(process) is None for process in alive), seconds)
+    killed_labels = [process.label for process in alive if running(process) is not None]
     for process in processes:
         _clear(process)
     return killed_labels
@@ -120,9 +120,9 @@ def stop(*processes: Process, seconds: float = STOP_SECONDS) -> list[str]:
 
 def listens(port: int) -> bool:
     """Return whether a process accepts connections on this port of loopback."""
-    with socket.socket() as probe_socket:
-        probe_socket.settimeout(CONNECT_SECONDS)
-        return probe_socket.connect_ex(("127.0.0.1", port)) == 0
+    with socket.socket() as probe:
+        probe.settimeout(CONNECT_SECONDS)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _clear(process: Process) -> None:
@@ -178,13 +178,13 @@ def stat_fields(pid: int) -> list[str] | None:
 
 def every_process() -> Iterator[tuple[int, list[str]]]:
     """Yield the pid of each process of the machine, and its fields of /proc/PID/stat."""
-    for process_entry in Path("/proc").iterdir():
-        if process_entry.name.isdecimal() and (words := stat_fields(int(process_entry.name))) is not None:
-            yield int(process_entry.name), words
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and (words := stat_fields(int(entry.name))) is not None:
+            yield int(entry.name), words
 
 
 def until(is_met: Callable[[], bool], seconds: float, pause_seconds: float = POLL_SECONDS) -> bool:
-    """Return whether a condition holds within some seconds, tested every `look` seconds."""
+    """Return whether a condition holds within some seconds, tested every `pause_seconds`."""
     deadline = time.monotonic() + seconds
     while not is_met():
         if time.monotonic() > deadline:
@@ -195,10 +195,10 @@ def until(is_met: Callable[[], bool], seconds: float, pause_seconds: float = POL
 
 def dying_with(parent: int, signal_number: int = signal.SIGKILL) -> Callable[[], None]:
     """Return a function for a child to call first: it requests a signal at its parent's death, by any cause."""
-    c_library = ctypes.CDLL(None, use_errno=True)
+    library = ctypes.CDLL(None, use_errno=True)
 
     def ask() -> None:
-        c_library.prctl(_PARENT_DEATH_SIGNAL, signal_number)
+        library.prctl(_PARENT_DEATH_SIGNAL, signal_number)
         # The parent may have died before prctl, and then no signal ever comes.
         if os.getppid() != parent:
             os._exit(1)

@@ -146,19 +146,17 @@ async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> MemberStat
     )
 
 
-def _by_label(figures: dict[str, int], column: str) -> dict[str, int]:
+def _by_label(figures: dict[str, int], metric: str) -> dict[str, int]:
     """Return the values of a metric by its label."""
-    return {key.partition("/")[2]: figure for key, figure in figures.items() if key.startswith(f"{column}/")}
+    return {key.partition("/")[2]: figure for key, figure in figures.items() if key.startswith(f"{metric}/")}
 
 
 def _queued(standing: list[MemberStatus]) -> list[MemberStatus]:
     """Return the statuses with the queue ranks. An election takes the waiting validator with the most stake first."""
-    waiting_members = [status for status in standing if status.is_up and status.stake and not status.is_jailed]
-    waiting_members = [status for status in waiting_members if not status.seat and not status.next_seat]
-    places_by_name = {
-        status.name: place for place, status in enumerate(sorted(waiting_members, key=lambda status: -status.stake), 1)
-    }
-    return [replace(status, queue=places_by_name.get(status.name, 0)) for status in standing]
+    waiting = [status for status in standing if status.is_up and status.stake and not status.is_jailed]
+    waiting = [status for status in waiting if not status.seat and not status.next_seat]
+    ranks = {status.name: rank for rank, status in enumerate(sorted(waiting, key=lambda status: -status.stake), 1)}
+    return [replace(status, queue=ranks.get(status.name, 0)) for status in standing]
 
 
 async def _metrics(session: aiohttp.ClientSession, member: NodeLayout) -> dict[str, int]:
@@ -168,12 +166,12 @@ async def _metrics(session: aiohttp.ClientSession, member: NodeLayout) -> dict[s
             metrics = await answer.text()
     except (aiohttp.ClientError, TimeoutError):
         return {}
-    figures_found = {}
-    for metric_family in text_string_to_metric_families(metrics):
-        for sample in metric_family.samples:
-            status = sample.labels.get("status") or sample.labels.get("outcome")
-            figures_found[f"{sample.name}/{status}" if status else sample.name] = int(sample.value)
-    return figures_found
+    figures = {}
+    for family in text_string_to_metric_families(metrics):
+        for sample in family.samples:
+            label = sample.labels.get("status") or sample.labels.get("outcome")
+            figures[f"{sample.name}/{label}" if label else sample.name] = int(sample.value)
+    return figures
 
 
 async def _rpc(session: aiohttp.ClientSession, port: int) -> bool:
@@ -229,8 +227,8 @@ class StatusTable:
         for column in columns:
             table.add_column(column, justify="left" if column in PROCESS_COLUMNS else "right", no_wrap=True)
         for status in self.standing:
-            member_cells = _cells(status, self.beside[status.name])
-            table.add_row(*(member_cells[column] for column in columns))
+            cells = _cells(status, self.beside[status.name])
+            table.add_row(*(cells[column] for column in columns))
         return table
 
 
@@ -240,10 +238,7 @@ def _cells(status: MemberStatus, processes: MemberProcesses) -> dict[str, str]:
         "node": status.name,
         "state": _state(status),
         "provider": "[red]down" if processes.provider == "down" else processes.provider or "-",
-        **{
-            column: str(getattr(status, column_name)) if status.is_up else "-"
-            for column, column_name in FIGURES.items()
-        },
+        **{column: str(getattr(status, field_name)) if status.is_up else "-" for column, field_name in FIGURES.items()},
         "restarts": str(processes.restarts),
         "rpc": status.rpc.rpartition(":")[2] if status.is_rpc_up else "-",
     }

@@ -103,9 +103,9 @@ class UndisturbedRun:
 
 @cache
 def undisturbed_run_of(file: Path) -> UndisturbedRun:
-    """Compute the whole run of the task at `path` with the integer reference."""
-    passed_states = right_states(file)
-    return UndisturbedRun(trace_root([state_hash(run_state) for run_state in passed_states]), passed_states[-1])
+    """Compute the whole run of the task in `file` with the integer reference."""
+    states = right_states(file)
+    return UndisturbedRun(trace_root([state_hash(state) for state in states]), states[-1])
 
 
 @dataclass(slots=True)
@@ -130,19 +130,19 @@ class TaskStrike:
 
     def __init__(self, stage: Stage, task: AuctionedTask) -> None:
         """Begin without any kill."""
-        self._stage, self._auctioned_task = stage, task
+        self._stage, self._task = stage, task
         self.killed_providers: list[str] = []
         self._dead_providers: list[str] = []
 
     def on_row(self, row: SaleRow) -> None:
         """Handle a change of the task."""
-        if row["state"] == "submitted":  # by who took over; an audit would wait long for judges that are dead
+        if row["state"] == "submitted":  # the standby has taken over, and an audit would wait long for dead judges
             self.restart_killed()
-        stated_milestones = int(row["milestones"].split("/")[0])
+        milestones = int(row["milestones"].split("/")[0])
         if (
             self.killed_providers
-            or not self._auctioned_task.kills_winner
-            or stated_milestones < STRUCK_AT
+            or not self._task.kills_winner
+            or milestones < STRUCK_AT
             or "running" not in row["state"]
         ):
             return
@@ -158,41 +158,36 @@ class TaskStrike:
                 )
 
     def _victims(self, record: Task) -> list[str]:
-        standby_stashes = (
-            [record.standby.provider] if self._auctioned_task.kills_standby and record.standby is not None else []
-        )
-        return [
-            name_of_account(winner_stash)
-            for winner_stash in (*(slot.provider for slot in record.slots), *standby_stashes)
-        ]
+        standby = [record.standby.provider] if self._task.kills_standby and record.standby is not None else []
+        return [name_of_account(stash) for stash in (*(slot.provider for slot in record.slots), *standby)]
 
     def restart_killed(self) -> None:
         """Start the killed providers again, once."""
-        dead_providers, self._dead_providers = self._dead_providers, []
-        self._stage.start(*dead_providers)
+        dead, self._dead_providers = self._dead_providers, []
+        self._stage.start(*dead)
 
 
 def sell_and_judge(task: AuctionedTask, stage: Stage) -> SoldTask:
     """Sell the task, strike, and judge the outcome."""
-    task_strike = TaskStrike(stage, task)
+    strike = TaskStrike(stage, task)
     people = People(
         {CUSTOMER: (dev_accounts.stash(CUSTOMER),), **{name: provider_accounts(name) for name in LEAST_PRICES}}
     )
     run = undisturbed_run_of(task.file)
     with following(stage.url) as ledger:
         people.wealth_before = stage.wealth(people.accounts, ledger.height)
-        sale = task_sale.sell_task(stage, task.file, on_row=task_strike.on_row)
+        sale = task_sale.sell_task(stage, task.file, on_row=strike.on_row)
     people.wealth_after = stage.wealth(people.accounts, ledger.height)
     path = stage.devnet.folder / f"{sale.name[:10]}.state"
     result = json.loads(task_sale.ask_about_task(stage, sale, "task result", "--key", CUSTOMER_KEY, "--out", str(path)))
-    sold = judge_sale(task, sale.task_id, ledger, people, result, path.read_bytes(), run, task_strike.killed_providers)
+    sold = judge_sale(task, sale.task_id, ledger, people, result, path.read_bytes(), run, strike.killed_providers)
     sold.failures += unverified_rows(task_sale.verification_rows(stage, sale), sold.auctions)
-    task_strike.restart_killed()
+    strike.restart_killed()
     return sold
 
 
 def plan_unservable(stage: Stage) -> dict[str, str]:
-    """Return what `ogpu task plan` says of a task that nobody here can serve."""
+    """Return the answer of `ogpu task plan` to a task that no provider here can serve."""
     try:
         stage.ogpu("task plan", str(NOT_SERVED), "--key", CUSTOMER_KEY)
     except DevnetError as refusal:
@@ -224,14 +219,14 @@ def judge_sale(
     sold.outcomes = [settlement.outcome.name for _, settlement in trace.all(SlotSettled)]
     _record_times(sold, trace, ledger)
     sold.failures = [*_course_failures(task, trace, sold), *_result_failures(sold, trace, last_state, run)]
-    money_sums = ledger.sums.get(task_id)
-    sold.failures += ["the chain has no such task"] if money_sums is None else money_sums.wrong
+    sums = ledger.sums.get(task_id)
+    sold.failures += ["the chain has no such task"] if sums is None else sums.wrong
     sold.failures += people.wrong(ledger)
     return sold
 
 
 def unverified_rows(rows: Sequence[Mapping[str, Any]], auctions: int) -> list[str]:
-    """Return what `ogpu task verify` cannot confirm; of auctions before the last the chain does not keep the slots."""
+    """Return a sentence for each unconfirmed row of `ogpu task verify`. No slots of earlier auctions are kept."""
     earlier_auctions = {f"auction {auction}" for auction in range(1, auctions)}
     return [
         f"`ogpu task verify` compares no {row['what']}"
@@ -242,39 +237,39 @@ def unverified_rows(rows: Sequence[Mapping[str, Any]], auctions: int) -> list[st
 
 def _record_times(sold: SoldTask, trace: EventTrace, ledger: TaskLedger) -> None:
     """Record slots and seconds, by the blocks' timestamps."""
-    submission, bids_closing = trace.first(TaskSubmitted), trace.first(BidsClosed)
-    run_start, task_end = trace.first(TaskRunning), trace.first(TaskEnded)
-    if submission is None or bids_closing is None or run_start is None or task_end is None:
+    submission, closing = trace.first(TaskSubmitted), trace.first(BidsClosed)
+    running, ended = trace.first(TaskRunning), trace.first(TaskEnded)
+    if submission is None or closing is None or running is None or ended is None:
         return
     started = ledger.moments[submission[0]]
-    sold.seconds_until_running = round(ledger.moments[run_start[0]] - started, 1)
-    sold.seconds_until_paid = round(ledger.moments[task_end[0]] - started, 1)
-    sold.slots_after_reveals = run_start[0] - bids_closing[1].reveal_until
+    sold.seconds_until_running = round(ledger.moments[running[0]] - started, 1)
+    sold.seconds_until_paid = round(ledger.moments[ended[0]] - started, 1)
+    sold.slots_after_reveals = running[0] - closing[1].reveal_until
 
 
 def _course_failures(task: AuctionedTask, trace: EventTrace, sold: SoldTask) -> Iterator[str]:
     """Judge bids, awards, milestones and outcomes."""
-    bids_closing = trace.first(BidsClosed)
-    bids_until = 0 if bids_closing is None else bids_closing[0]
-    committed_bids = [event for height, event in trace.all(BidCommitted) if height <= bids_until]
+    closing = trace.first(BidsClosed)
+    bids_until = 0 if closing is None else closing[0]
+    committed = [event for height, event in trace.all(BidCommitted) if height <= bids_until]
     reopening = trace.first(TaskReopened)
-    opened_bids = [event for height, event in trace.all(BidRevealed) if reopening is None or height < reopening[0]]
-    if len(committed_bids) != BID_COUNT or len(opened_bids) != BID_COUNT:
-        yield f"{len(committed_bids)} bids were committed to and {len(opened_bids)} opened, instead of {BID_COUNT} each"
-    burned_bids = [event for _, event in trace.all(BidEnded) if event.burned]
-    yield from (f"the bid of 0x{event.provider.hex()} burned {event.burned} grains" for event in burned_bids)
-    outcomes_of_slots = ["ON_TIME" if outcome in DONE_OUTCOMES else outcome for outcome in sold.outcomes]
-    if tuple(outcomes_of_slots) != task.legs:
+    opened = [event for height, event in trace.all(BidRevealed) if reopening is None or height < reopening[0]]
+    if len(committed) != BID_COUNT or len(opened) != BID_COUNT:
+        yield f"{len(committed)} bids were committed to and {len(opened)} opened, instead of {BID_COUNT} each"
+    burned = [event for _, event in trace.all(BidEnded) if event.burned]
+    yield from (f"the bid of 0x{event.provider.hex()} burned {event.burned} grains" for event in burned)
+    outcomes = ["ON_TIME" if outcome in DONE_OUTCOMES else outcome for outcome in sold.outcomes]
+    if tuple(outcomes) != task.legs:
         yield f"its slots ended as {sold.outcomes}, and {list(task.legs)} was to come"
     if sold.auctions != task.auctions:
         yield f"it was auctioned {sold.auctions} times, instead of {task.auctions}"
-    task_endings = trace.all(TaskEnded)
-    if len(task_endings) != 1 or task_endings[0][1].outcome.name not in DONE_OUTCOMES:
-        yield f"it ended as {[event.outcome.name for _, event in task_endings]}"
+    endings = trace.all(TaskEnded)
+    if len(endings) != 1 or endings[0][1].outcome.name not in DONE_OUTCOMES:
+        yield f"it ended as {[event.outcome.name for _, event in endings]}"
     if not sold.milestones_counted:
         yield "no milestone counted"
-    settled_slots = [event for _, event in trace.all(SlotSettled)]
-    if sold.killed and not (len(settled_slots) > 1 and all(event.earned for event in settled_slots)):
+    settled = [event for _, event in trace.all(SlotSettled)]
+    if sold.killed and not (len(settled) > 1 and all(event.earned for event in settled)):
         yield "the killed provider had no milestone behind it, or no work left"
     # A gang counts on different providers, and a killed one must not win the rest of its task.
     if len({event.provider for _, event in trace.all(SlotStarted)}) != len(task.legs):
@@ -283,12 +278,9 @@ def _course_failures(task: AuctionedTask, trace: EventTrace, sold: SoldTask) -> 
 
 def _result_failures(sold: SoldTask, trace: EventTrace, last_state: bytes, run: UndisturbedRun) -> Iterator[str]:
     """Compare the result with the undisturbed run's."""
-    stated_roots = {statement.result.root for _, statement in trace.all(ResultStated)}
-    if stated_roots != {run.root}:
-        yield (
-            f"roots {sorted(stated_root.hex() for stated_root in stated_roots)} were stated, and "
-            f"{run.root.hex()} is right"
-        )
+    roots = {statement.result.root for _, statement in trace.all(ResultStated)}
+    if roots != {run.root}:
+        yield (f"roots {sorted(root.hex() for root in roots)} were stated, and {run.root.hex()} is right")
     if sold.root != "0x" + run.root.hex():
         yield f"`ogpu task result` shows the root {sold.root}, and 0x{run.root.hex()} is right"
     if last_state != run.last_state:
@@ -297,16 +289,13 @@ def _result_failures(sold: SoldTask, trace: EventTrace, last_state: bytes, run: 
 
 def figures(facts_by_scenario: Mapping[str, Any]) -> str:
     """Return the line of figures."""
-    sold_tasks = [task for task in facts_by_scenario.values() if isinstance(task, SoldTask)]
-    running_slots = [task.slots_after_reveals for task in sold_tasks]
-    goal_text = (
-        f"{sum(0 < task <= RUNNING_SLOTS_GOAL for task in running_slots)} of {len(running_slots)} "
-        f"within {RUNNING_SLOTS_GOAL}"
-    )
+    tasks = [task for task in facts_by_scenario.values() if isinstance(task, SoldTask)]
+    running = [task.slots_after_reveals for task in tasks]
+    within = f"{sum(0 < task <= RUNNING_SLOTS_GOAL for task in running)} of {len(running)} within {RUNNING_SLOTS_GOAL}"
     return (
-        f"{len(sold_tasks)} tasks, {sum(len(task.killed) for task in sold_tasks)} providers killed; running "
-        f"{max(running_slots, default=0)} slots after the reveals at most ({goal_text}); paid "
-        f"{max((task.seconds_until_paid for task in sold_tasks), default=0)} s after submission at most"
+        f"{len(tasks)} tasks, {sum(len(task.killed) for task in tasks)} providers killed; running "
+        f"{max(running, default=0)} slots after the reveals at most ({within}); paid "
+        f"{max((task.seconds_until_paid for task in tasks), default=0)} s after submission at most"
     )
 
 

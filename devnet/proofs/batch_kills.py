@@ -86,8 +86,8 @@ def failures_of(batch: KilledBatch) -> list[str]:
 
 def answered_once(result_json: str) -> int:
     """Return the number of requests with exactly one answer in the output of `ogpu unit result --json`."""
-    answers_by_index = Counter(row["index"] for row in json.loads(result_json)["answers"] if row["output"] is not None)
-    return sum(answer_count == 1 for answer_count in answers_by_index.values())
+    answers = Counter(row["index"] for row in json.loads(result_json)["answers"] if row["output"] is not None)
+    return sum(count == 1 for count in answers.values())
 
 
 class BatchKilling:
@@ -95,54 +95,47 @@ class BatchKilling:
 
     def __init__(self, stage: Stage) -> None:
         """Begin without a unit."""
-        self._stage, self._killed_batch = stage, KilledBatch(stage.options.requests)
+        self._stage, self._batch = stage, KilledBatch(stage.options.requests)
         self._batches = stage.devnet.home(stage.member(VICTIM_NAME)) / "provider" / "batches"
         self._start_time = time.monotonic()
 
     def kill_midway(self) -> KilledBatch:
         """Follow the batch from its post to the end of its check."""
-        prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, self._killed_batch.requests)
-        prompts_file = purchase.write_prompts(self._stage, "requests", prompts)
-        arguments = purchase.post_arguments(
-            prompts_file, 1, PRICE_TEXT, batch=self._killed_batch.requests, max_tokens=MAX_TOKENS
-        )
+        prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, self._batch.requests)
+        file = purchase.write_prompts(self._stage, "requests", prompts)
+        arguments = purchase.post_arguments(file, 1, PRICE_TEXT, batch=self._batch.requests, max_tokens=MAX_TOKENS)
         self._stage.ogpu("unit post", *arguments, "--anyway", is_shown=False)
         # The daemon's record of finished requests must survive SIGKILL, so the kill comes between two of its writes.
-        for finished_share in KILLED_AFTER:
-            goal = finished_share * self._killed_batch.requests
+        for share in KILLED_AFTER:
+            goal = share * self._batch.requests
             self._wait_until(lambda goal=goal: self._finished() >= goal)  # type: ignore[misc]
-            self._kill_victim(f"computing, {100 * finished_share:.0f} %")
+            self._kill_victim(f"computing, {100 * share:.0f} %")
         self._stage.ask(self._to_the_end)
-        self._killed_batch.seconds = time.monotonic() - self._start_time
+        self._batch.seconds = time.monotonic() - self._start_time
         unit_id = "0x" + self._stage.ask(_customer_unit_id).hex()
         result_json = self._stage.ogpu("unit result", unit_id, "--key", CUSTOMER_KEY, is_shown=False)
-        self._killed_batch.answered = answered_once(result_json)
-        return self._killed_batch
+        self._batch.answered = answered_once(result_json)
+        return self._batch
 
     def _finished(self) -> int:
         """Return the number of requests recorded as finished, and count repeated records."""
-        request_indices = Counter(index for path in self._batches.glob("*") for index, _ in records_in(path))
-        if request_indices:
-            self._killed_batch.finished, self._killed_batch.repeated = (
-                len(request_indices),
-                sum(answer_count - 1 for answer_count in request_indices.values()),
-            )
-        return len(request_indices)
+        records = Counter(index for path in self._batches.glob("*") for index, _ in records_in(path))
+        if records:
+            self._batch.finished, self._batch.repeated = (len(records), sum(count - 1 for count in records.values()))
+        return len(records)
 
     def _wait_until(self, condition: Callable[[], bool]) -> None:
         if not processes.until(condition, WAIT_SECONDS, POLL_SECONDS):
             raise DevnetError(f"nothing goes on after {WAIT_SECONDS:.0f} s; logs in {self._stage.devnet.folder}")
 
     def _kill_victim(self, kill_moment: str) -> None:
-        self._killed_batch.kills[kill_moment] = self._finished()
-        finished = f"{self._killed_batch.kills[kill_moment]:,} requests were finished"
+        self._batch.kills[kill_moment] = self._finished()
+        finished = f"{self._batch.kills[kill_moment]:,} requests were finished"
         self._stage.kill_and_restart(VICTIM_NAME, f"({kill_moment}, {finished})")
 
     async def _to_the_end(self, chain: ChainClient) -> None:
         """Kill at the chain's stages, and record the final state."""
-        self._killed_batch.posted = await chain.read(
-            InferenceMarket.post_counts, keypair_from_suri(CUSTOMER_KEY).account
-        )
+        self._batch.posted = await chain.read(InferenceMarket.post_counts, keypair_from_suri(CUSTOMER_KEY).account)
         unit_id, started, collateral = await _customer_unit_id(chain), time.monotonic(), 0
         while time.monotonic() < started + WAIT_SECONDS:
             self._finished()
@@ -160,22 +153,19 @@ class BatchKilling:
     def _strike_if_due(self, record: Unit, leaf_stage: LeafStage | None) -> None:
         is_committed = record.state is UnitState.RACING and any(racer.commitment for racer in record.racers)
         for kill_moment, is_due in (("committed", is_committed), ("leaves to show", leaf_stage is LeafStage.SHOWING)):
-            if is_due and kill_moment not in self._killed_batch.kills:
+            if is_due and kill_moment not in self._batch.kills:
                 self._kill_victim(kill_moment)
 
     def _is_over(self, record: Unit, collateral: int) -> bool:
         if record.state in (UnitState.QUEUED, UnitState.RACING, UnitState.JUDGING) or record.is_watched:
             return False
-        winner, batch = winner_of(record), self._killed_batch
+        winner, batch = winner_of(record), self._batch
         victim_stash = dev_accounts.stash(VICTIM_NAME)
         batch.settled_for = (
             VICTIM_NAME if winner is not None and winner.owner == victim_stash else record.state.name.lower()
         )
-        batch.is_refuted, batch.is_checked, batch.attempts = (
-            record.is_refuted,
-            bool(record.leaf_audit_ppm),
-            record.attempt,
-        )
+        batch.is_refuted, batch.is_checked = record.is_refuted, bool(record.leaf_audit_ppm)
+        batch.attempts = record.attempt
         batch.collateral_lost = collateral - (0 if winner is None else winner.collateral)
         return True
 

@@ -23,21 +23,18 @@ UNITS_NETWORK = FreshDevnet(
 
 def figures(facts_by_scenario: Mapping[str, CheatFinding | CheatFindings]) -> str:
     """Return the line of figures."""
-    cheat_findings = [
-        finding
-        for findings_or_one in facts_by_scenario.values()
-        for finding in (findings_or_one.findings if isinstance(findings_or_one, CheatFindings) else [findings_or_one])
-    ]
-    amount_checks = [check for cheat_finding in cheat_findings for check in cheat_finding.checks]
-    right_amounts = sum(check.taken == check.expected for check in amount_checks)
+    findings: list[CheatFinding] = []
+    for facts in facts_by_scenario.values():
+        findings += facts.findings if isinstance(facts, CheatFindings) else [facts]
+    checks = [check for finding in findings for check in finding.checks]
+    right_amounts = sum(check.taken == check.expected for check in checks)
     return (
-        f"{sum(cheat_finding.mode != tasks.HONEST_TASKS for cheat_finding in cheat_findings)} cheats, "
-        f"{sum(finding.units for finding in cheat_findings)} units, {sum(finding.tasks for finding in cheat_findings)} "
-        f"tasks, {sum(finding.refused for finding in cheat_findings)} of "
-        f"{sum(finding.tried for finding in cheat_findings)} attempts refused, "
-        f"{sum(finding.slashed for finding in cheat_findings)} slashes, "
-        f"{sum(finding.fined for finding in cheat_findings)} fines, {right_amounts} of {len(amount_checks)} amounts as "
-        "the table says"
+        f"{sum(finding.mode != tasks.HONEST_TASKS for finding in findings)} cheats, "
+        f"{sum(finding.units for finding in findings)} units, {sum(finding.tasks for finding in findings)} "
+        f"tasks, {sum(finding.refused for finding in findings)} of {sum(finding.tried for finding in findings)} "
+        f"attempts refused, {sum(finding.slashed for finding in findings)} slashes, "
+        f"{sum(finding.fined for finding in findings)} fines, {right_amounts} of {len(checks)} amounts as the table "
+        "says"
     )
 
 

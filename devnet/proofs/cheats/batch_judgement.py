@@ -22,7 +22,7 @@ from gpu_tasks.market.leaf_checks.events import LeavesPassed, LeavesShown
 from runtime.frame.holds import HoldReason
 from runtime.pallets.staking.trust_lock import Locked, Paid
 
-OFFICE_COUNT = 6
+VALIDATOR_COUNT = 6
 """The validators of the devnet. All have the same stake."""
 HOLD_REASONS = (COLLATERAL, LEAF_SEAT, LEAF_BOND, LEAF_FEE, JUDGE_SEAT)
 CheckPurse = tuple[bytes, str]
@@ -40,8 +40,8 @@ class CheckPayment:
 
     def to_others(self) -> Counter[CheckPayee]:
         """Return the shares without those that a payer would pay to itself, and keeps."""
-        payer_accounts = {account for account, _ in self.purses}
-        return Counter({payee: due_grains for payee, due_grains in self.dues.items() if payee not in payer_accounts})
+        payers = {account for account, _ in self.purses}
+        return Counter({payee: grains for payee, grains in self.dues.items() if payee not in payers})
 
     def lost(self) -> int:
         """Return the payers' total loss."""
@@ -54,41 +54,31 @@ def check_purse(account: bytes, reason: HoldReason) -> CheckPurse:
 
 
 def lies_paid(
-    check_case_ended: CheckCase,
-    liar_holds: Sequence[tuple[CheckPurse, int]],
-    customer: bytes,
-    price_grains: int,
-    fee_grains: int,
+    case: CheckCase, liar_holds: Sequence[tuple[CheckPurse, int]], customer: bytes, price_grains: int, fee_grains: int
 ) -> CheckPayment:
     """Return the liars' payment: to the judges of the verdict, then the price to the customer. The rest burns.
 
     If these judges are more than a third of the validators, the liars lose their whole holds. Otherwise they lose at
     most price, fees and a fourth of the price.
     """
-    assert check_case_ended.ended is not None, "the case is over"
-    agreeing = [
-        opinion.judge
-        for opinion in check_case_ended.opinions
-        if opinion.statement.opinion == check_case_ended.ended.verdict
-    ]
+    assert case.ended is not None, "the case is over"
+    agreeing = [opinion.judge for opinion in case.opinions if opinion.statement.opinion == case.ended.verdict]
     loss_cap = price_grains + fee_grains * len(agreeing) + -(-price_grains * SMALL_SET_PRICE_PERCENT // 100)
-    takes_whole = len(agreeing) * 3 > OFFICE_COUNT
-    remaining_grains = sum(held_grains if takes_whole else min(held_grains, loss_cap) for _, held_grains in liar_holds)
-    dues_by_payee: Counter[CheckPayee] = Counter()
-    for payee, due_grains in [*((judge, fee_grains) for judge in agreeing), (customer, price_grains)]:
-        dues_by_payee[payee] += min(remaining_grains, due_grains)
-        remaining_grains -= min(remaining_grains, due_grains)
-    dues_by_payee[None] += remaining_grains
-    return CheckPayment(tuple(liar_purse for liar_purse, _ in liar_holds), +dues_by_payee)
+    takes_whole = len(agreeing) * 3 > VALIDATOR_COUNT
+    remaining = sum(held if takes_whole else min(held, loss_cap) for _, held in liar_holds)
+    dues: Counter[CheckPayee] = Counter()
+    for payee, grains in [*((judge, fee_grains) for judge in agreeing), (customer, price_grains)]:
+        dues[payee] += min(remaining, grains)
+        remaining -= min(remaining, grains)
+    dues[None] += remaining
+    return CheckPayment(tuple(purse for purse, _ in liar_holds), +dues)
 
 
 def withheld_paid(terms: CheckTerms) -> CheckPayment:
     """Return the payment of an answerer that showed nothing: the price to the customer. The rest burns."""
-    held_grains = sum(answerer.held for answerer in terms.answerers)
-    dues_by_payee: Counter[CheckPayee] = Counter(
-        {terms.customer: min(held_grains, terms.price), None: max(0, held_grains - terms.price)}
-    )
-    return CheckPayment(answerers(terms), +dues_by_payee)
+    held = sum(answerer.held for answerer in terms.answerers)
+    dues: Counter[CheckPayee] = Counter({terms.customer: min(held, terms.price), None: max(0, held - terms.price)})
+    return CheckPayment(answerers(terms), +dues)
 
 
 def fee_paid(terms: CheckTerms, fee_earner: bytes | None) -> CheckPayment:
@@ -105,56 +95,52 @@ def wrong_sums(trace: CheckTrace, payments: Sequence[CheckPayment]) -> Iterator[
     """Yield each difference between the batch's payments and the required ones, and each payment beside them."""
     paid_by_purse = payments_by_purse(trace)
     for payment in payments:
-        paid_grains: Counter[CheckPayee] = Counter()
-        for purse_of_payment in payment.purses:
-            paid_grains += paid_by_purse.get(purse_of_payment, Counter())
-        dues_by_payee = payment.to_others()
-        if paid_grains != dues_by_payee:
-            yield (
-                f"{_named_purses(payment.purses)} paid {_shown_dues(paid_grains)}, and not {_shown_dues(dues_by_payee)}"
-            )
-    paying_purses = {purse_of_payment for payment in payments for purse_of_payment in payment.purses}
-    for purse_of_payment, paid_grains in paid_by_purse.items():
-        if purse_of_payment not in paying_purses and paid_grains:
-            yield f"{_named_purses([purse_of_payment])} paid {_shown_dues(paid_grains)}, and did nothing wrong"
+        paid: Counter[CheckPayee] = Counter()
+        for purse in payment.purses:
+            paid += paid_by_purse.get(purse, Counter())
+        dues = payment.to_others()
+        if paid != dues:
+            yield (f"{_named_purses(payment.purses)} paid {_shown_dues(paid)}, and not {_shown_dues(dues)}")
+    payers = {purse for payment in payments for purse in payment.purses}
+    for purse, paid in paid_by_purse.items():
+        if purse not in payers and paid:
+            yield f"{_named_purses([purse])} paid {_shown_dues(paid)}, and did nothing wrong"
     yield from _left_behind(trace)
 
 
 def payments_by_purse(trace: CheckTrace) -> dict[CheckPurse, Counter[CheckPayee]]:
     """Return the payments from holds of the batch and its cases, by payer and payee."""
-    paid_by_purse: dict[CheckPurse, Counter[CheckPayee]] = {}
+    paid: dict[CheckPurse, Counter[CheckPayee]] = {}
     reason_names = {reason.name for reason in HOLD_REASONS}
     for event in trace.events(Paid):
         if event.reason.name in reason_names:
-            paid_by_purse.setdefault((event.who, event.reason.name), Counter())[event.payee] += event.amount
-    return paid_by_purse
+            paid.setdefault((event.who, event.reason.name), Counter())[event.payee] += event.amount
+    return paid
 
 
 def grains_lost_by(trace: CheckTrace, purses: Iterable[CheckPurse]) -> int:
     """Return the total payments from these holds."""
-    paid_by_purse = payments_by_purse(trace)
-    return sum(sum(paid_by_purse.get(paying_purse, Counter()).values()) for paying_purse in purses)
+    paid = payments_by_purse(trace)
+    return sum(sum(paid.get(purse, Counter()).values()) for purse in purses)
 
 
 def _left_behind(trace: CheckTrace) -> Iterator[str]:
     """Yield each seat or bond that is still locked."""
-    locked_balances: Counter[CheckPurse] = Counter()
+    locked: Counter[CheckPurse] = Counter()
     for _, event in trace.happened:
         if isinstance(event, HoldEvent) and event.reason.name in (LEAF_SEAT.name, LEAF_BOND.name, JUDGE_SEAT.name):
-            locked_balances[event.who, event.reason.name] += (
-                event.amount if isinstance(event, Locked) else -event.amount
-            )
-    for locked_purse, remaining_grains in locked_balances.items():
-        if remaining_grains:
-            yield f"{remaining_grains} grains of {_named_purses([locked_purse])} are left behind"
+            locked[event.who, event.reason.name] += event.amount if isinstance(event, Locked) else -event.amount
+    for purse, grains in locked.items():
+        if grains:
+            yield f"{grains} grains of {_named_purses([purse])} are left behind"
 
 
 def _named_purses(purses: Sequence[CheckPurse]) -> str:
     return ", ".join(f"{account.hex()[:8]} ({reason})" for account, reason in purses)
 
 
-def _shown_dues(dues_by_payee: Counter[CheckPayee]) -> dict[str, int]:
-    return {"burned" if payee is None else payee.hex()[:8]: due_grains for payee, due_grains in dues_by_payee.items()}
+def _shown_dues(dues: Counter[CheckPayee]) -> dict[str, int]:
+    return {"burned" if payee is None else payee.hex()[:8]: grains for payee, grains in dues.items()}
 
 
 PPM = 1_000_000
@@ -214,16 +200,16 @@ def expected_of(facts: BatchFacts) -> ExpectedEnd:
 def figures_of(facts: BatchFacts) -> LeafFigures:
     """Return the figures of one batch."""
     expected, trace = expected_of(facts), facts.trace
-    guilty_purses = [guilty_purse for guilty_purse, _ in expected.guilty]
-    settled_at = next((settled_height for settled_height, _ in trace.all(UnitSettled)), trace.ended_at)
+    guilty = [purse for purse, _ in expected.guilty]
+    settled_at = next((height for height, _ in trace.all(UnitSettled)), trace.ended_at)
     return LeafFigures(
         found_by=expected.found_by,
         chance_ppm=int(facts.chance() * PPM),
         blocks=trace.ended_at - settled_at,
         price=facts.terms.price,
-        lost=grains_lost_by(trace, guilty_purses),
-        due=sum(payment.lost() for payment in expected.payments if payment.purses[0] in guilty_purses),
-        held=sum(held_grains for _, held_grains in expected.guilty),
+        lost=grains_lost_by(trace, guilty),
+        due=sum(payment.lost() for payment in expected.payments if payment.purses[0] in guilty),
+        held=sum(grains for _, grains in expected.guilty),
     )
 
 
@@ -241,26 +227,24 @@ def failures_of(facts: BatchFacts) -> list[str]:
 def _expect_audit(expected: ExpectedEnd, facts: BatchFacts, auditor: bytes) -> None:
     """Add the required opinion of one auditor, and its consequence."""
     trace, terms = facts.trace, facts.terms
-    wrong_leaves = [leaf for leaf in facts.shown() if not facts.is_right(leaf)]
+    wrong = [leaf for leaf in facts.shown() if not facts.is_right(leaf)]
     is_lazy = auditor in facts.lazy
-    if wrong_leaves and not is_lazy:
-        doubt, claim = trace.doubt_of(auditor), facts.right_claim(wrong_leaves[0].index)
-        if doubt is None or (doubt.doubt.shown, doubt.doubt.found) != (wrong_leaves[0], claim):
-            expected.wrong_words.append(
-                f"an auditor should have doubted leaf {wrong_leaves[0].index}, and said {doubt}"
-            )
+    if wrong and not is_lazy:
+        doubt, claim = trace.doubt_of(auditor), facts.right_claim(wrong[0].index)
+        if doubt is None or (doubt.doubt.shown, doubt.doubt.found) != (wrong[0], claim):
+            expected.wrong_words.append(f"an auditor should have doubted leaf {wrong[0].index}, and said {doubt}")
             return
         _expect_refutation(expected, facts, trace.case(doubt.case), _answerer_holds(terms))
         expected.earner, expected.found_by = auditor, "its auditor, by a drawn leaf"
         return
-    passed_proof = next((event.proof for event in trace.events(LeavesPassed) if event.auditor == auditor), None)
-    if passed_proof is None or (passed_proof == facts.right_proof(auditor)) == is_lazy:
-        expected.wrong_words.append(f"an auditor passed with {'a right proof' if passed_proof else 'nothing'}")
-    check_case_found = trace.watched_case(auditor)
-    if is_lazy and check_case_found is not None:
-        seat_purses = [(check_purse(auditor, LEAF_SEAT), seat_hold(terms.collateral, terms.fee))]
-        expected.guilty += seat_purses
-        expected.payments.append(lies_paid(check_case_found, seat_purses, terms.customer, terms.fee, terms.fee))
+    proof = next((event.proof for event in trace.events(LeavesPassed) if event.auditor == auditor), None)
+    if proof is None or (proof == facts.right_proof(auditor)) == is_lazy:
+        expected.wrong_words.append(f"an auditor passed with {'a right proof' if proof else 'nothing'}")
+    case = trace.watched_case(auditor)
+    if is_lazy and case is not None:
+        seats = [(check_purse(auditor, LEAF_SEAT), seat_hold(terms.collateral, terms.fee))]
+        expected.guilty += seats
+        expected.payments.append(lies_paid(case, seats, terms.customer, terms.fee, terms.fee))
         expected.found_by = "the courts, which looked at a proof"
         return
     expected.earner, expected.outcome = auditor, CheckOutcome.PASSED
@@ -270,35 +254,35 @@ def _expect_dispute(expected: ExpectedEnd, facts: BatchFacts) -> None:
     """Add the required dispute of the customer, after all auditors, and its consequence."""
     trace, terms, scene = facts.trace, facts.terms, facts.scene
     doubt = trace.doubt_of(terms.customer)
-    customer_doubt = None if doubt is None else doubt.doubt
+    dispute = None if doubt is None else doubt.doubt
     may_find = scene.customer is BatchCustomer.LOOKS and bool(facts.wrong_outputs())
-    if (customer_doubt is not None) != (may_find or scene.customer is BatchCustomer.LIES):
-        expected.wrong_words.append(f"its customer disputed {customer_doubt}")
-    if doubt is None or customer_doubt is None:
+    if (dispute is not None) != (may_find or scene.customer is BatchCustomer.LIES):
+        expected.wrong_words.append(f"its customer disputed {dispute}")
+    if doubt is None or dispute is None:
         return
-    check_case_found = trace.case(doubt.case)
-    if facts.is_right(customer_doubt.shown):
-        bond_purses = [(check_purse(terms.customer, LEAF_BOND), FIRST_JUDGES * terms.judge_fee)]
-        expected.guilty += bond_purses
-        expected.payments.append(lies_paid(check_case_found, bond_purses, terms.customer, terms.price, terms.judge_fee))
+    case = trace.case(doubt.case)
+    if facts.is_right(dispute.shown):
+        bonds = [(check_purse(terms.customer, LEAF_BOND), FIRST_JUDGES * terms.judge_fee)]
+        expected.guilty += bonds
+        expected.payments.append(lies_paid(case, bonds, terms.customer, terms.price, terms.judge_fee))
         expected.found_by = "judges, for the racers that answered"
         return
     liar_holds = _answerer_holds(terms)
-    if expected.earner in facts.lazy and customer_doubt.shown in trace.shown:
+    if expected.earner in facts.lazy and dispute.shown in trace.shown:
         assert expected.earner is not None, "no judge is lazy"
         liar_holds.append((check_purse(expected.earner, LEAF_SEAT), seat_hold(terms.collateral, terms.fee)))
         expected.earner = None
-    _expect_refutation(expected, facts, check_case_found, liar_holds)
+    _expect_refutation(expected, facts, case, liar_holds)
     expected.found_by = "its customer, which looked"
 
 
 def _expect_refutation(
-    expected: ExpectedEnd, facts: BatchFacts, check_case_ended: CheckCase, liar_holds: list[tuple[CheckPurse, int]]
+    expected: ExpectedEnd, facts: BatchFacts, case: CheckCase, liar_holds: list[tuple[CheckPurse, int]]
 ) -> None:
     terms = facts.terms
     expected.outcome = CheckOutcome.REFUTED
     expected.guilty += liar_holds
-    expected.payments.append(lies_paid(check_case_ended, liar_holds, terms.customer, terms.price, terms.judge_fee))
+    expected.payments.append(lies_paid(case, liar_holds, terms.customer, terms.price, terms.judge_fee))
 
 
 def _answer_failures(facts: BatchFacts) -> Iterator[str]:

@@ -105,15 +105,15 @@ class CheckTrace(EventTrace):
 
     def take(self, height: int, event: object) -> None:
         """Take an event of any unit in the block at this height."""
-        subject_id = getattr(event, "unit", None) or getattr(event, "case", None)
-        if subject_id == self.unit or subject_id in [check_case(self.unit, number) for number in range(CASES_MAX)]:
+        subject = getattr(event, "unit", None) or getattr(event, "case", None)
+        if subject == self.unit or subject in [check_case(self.unit, number) for number in range(CASES_MAX)]:
             self.happened.append((height, event))
 
     @property
     def racers(self) -> tuple[bytes, ...]:
         """Its racers, once drawn."""
-        unit_draws = self.events(UnitMatched)
-        return unit_draws[-1].racers if unit_draws else ()
+        draws = self.events(UnitMatched)
+        return draws[-1].racers if draws else ()
 
     @property
     def drawn(self) -> LeavesDrawn | None:
@@ -137,8 +137,8 @@ class CheckTrace(EventTrace):
 
     def unexpected(self) -> list[str]:
         """Return each event that no scene contains, and each refusal."""
-        unexpected_events = [(height, event) for height, event in self.happened if isinstance(event, UNEXPECTED)]
-        return [*(f"{type(event).__name__} in block {height}" for height, event in unexpected_events), *self.refused]
+        events = [(height, event) for height, event in self.happened if isinstance(event, UNEXPECTED)]
+        return [*(f"{type(event).__name__} in block {height}" for height, event in events), *self.refused]
 
     def doubt_of(self, account: bytes) -> LeafDoubted | None:
         """Return the doubt of an auditor or of the customer, or None."""
@@ -146,18 +146,16 @@ class CheckTrace(EventTrace):
 
     def case(self, case_id: bytes) -> CheckCase:
         """Return a case of the batch."""
-        case_opinions = [event for event in self.events(OpinionOpened) if event.case == case_id]
-        return CheckCase(
-            case_opinions, next((event for event in self.events(CaseEnded) if event.case == case_id), None)
-        )
+        opinions = [event for event in self.events(OpinionOpened) if event.case == case_id]
+        return CheckCase(opinions, next((event for event in self.events(CaseEnded) if event.case == case_id), None))
 
     def watched_case(self, auditor: bytes) -> CheckCase | None:
         """Return the case about an auditor's proof, or None if the courts did not inspect it."""
-        doubt, newest_auditor = {event.case for event in self.events(LeafDoubted)}, b""
+        doubted, newest = {event.case for event in self.events(LeafDoubted)}, b""
         for _, event in self.happened:
             if isinstance(event, AuditorDrawn):
-                newest_auditor = event.auditor
-            elif isinstance(event, CaseOpened) and event.case not in doubt and newest_auditor == auditor:
+                newest = event.auditor
+            elif isinstance(event, CaseOpened) and event.case not in doubted and newest == auditor:
                 return self.case(event.case)
         return None
 
@@ -175,39 +173,34 @@ class BatchFacts:
     @property
     def told(self) -> ToldBatch:
         """The racers' statement in this scene, computed from the right answers."""
-        batch_lie = LIES_BY_MODE.get(self.scene.mode or "")
-        return batch_with(self.right, {}) if batch_lie is None else lie_about_batch(batch_lie, self.right)
+        lie = LIES_BY_MODE.get(self.scene.mode or "")
+        return batch_with(self.right, {}) if lie is None else lie_about_batch(lie, self.right)
 
     def drawn(self) -> list[LeafPath | None]:
         """Return the path to show for each point that the beacon drew, or None if there is no path."""
-        leaf_draw, terms = self.trace.drawn, self.terms
-        assert leaf_draw is not None, "a batch that is settled has leaves drawn"
-        return drawn_paths(self.told, leaf_draw.seed, self.trace.unit, _leaf_floor(terms), terms.input_share)
+        draw, terms = self.trace.drawn, self.terms
+        assert draw is not None, "a batch that is settled has leaves drawn"
+        return drawn_paths(self.told, draw.seed, self.trace.unit, _leaf_floor(terms), terms.input_share)
 
     def shown(self) -> tuple[ShownLeaf, ...]:
         """Return each drawn leaf once. Return none if a point has no path or the answerer withholds all."""
-        drawn_paths_or_none = self.drawn()
-        shown_paths = [leaf_path for leaf_path in drawn_paths_or_none if leaf_path is not None]
-        if self.scene.hides or len(shown_paths) < len(drawn_paths_or_none):
+        paths = self.drawn()
+        if self.scene.hides or None in paths:
             return ()
-        return tuple(dict.fromkeys(ShownLeaf(leaf_path.index, path_claim(leaf_path)) for leaf_path in shown_paths))
+        return tuple(dict.fromkeys(ShownLeaf(path.index, path_claim(path)) for path in paths if path is not None))
 
     def is_right(self, leaf: ShownLeaf) -> bool:
         """Return whether recomputing the leaf confirms its claim."""
         return leaf.claim == self.right_claim(leaf.index)
 
-    def right_claim(self, leaf_index: int) -> bytes:
+    def right_claim(self, index: int) -> bytes:
         """Return the right claim about a leaf."""
-        return leaf_claim(leaf_index, self.right.leaves[leaf_index])
+        return leaf_claim(index, self.right.leaves[index])
 
     def wrong_outputs(self) -> list[int]:
         """Return the leaves with false outputs, which the customer can find."""
-        outcome_pairs = enumerate(zip(self.told.outcomes, self.right.outcomes, strict=True))
-        return [
-            leaf_index
-            for leaf_index, (stated_outcome, right_outcome) in outcome_pairs
-            if stated_outcome != right_outcome
-        ]
+        pairs = enumerate(zip(self.told.outcomes, self.right.outcomes, strict=True))
+        return [index for index, (stated, right) in pairs if stated != right]
 
     def right_proof(self, auditor: bytes) -> bytes:
         """Return the proof of an auditor that has computed the drawn leaves and found them right."""
@@ -219,20 +212,17 @@ class BatchFacts:
         """Return the chance that some drawn point hits a lie or a leaf that cannot be shown."""
         if self.scene.hides:
             return Fraction(1)
-        terms, batch_totals, batch = self.terms, self.told.totals, self.told
+        terms, totals, batch = self.terms, self.told.totals, self.told
         floor, input_share = _leaf_floor(terms), terms.input_share
-        sound_work = 0
+        sound = 0
         # A leaf whose claim is right protects the lie only as far as its path covers the drawn points.
-        for leaf_path in batch.paths:
-            leaf_work = work_of(input_share, leaf_path.tokens_in, leaf_path.tokens_out + floor)
-            work_before = work_of(input_share, *_tokens_before(batch, leaf_path, floor))
-            is_covered = covers(batch_totals, floor, leaf_path, work_before, input_share=input_share)
-            sound_work += leaf_work if is_covered and path_claim(leaf_path) == self.right_claim(leaf_path.index) else 0
-        total_work = (
-            work_of(input_share, batch_totals.tokens_in, batch_totals.tokens_out)
-            + batch_totals.requests * floor * TOKEN
-        )
-        return 1 - Fraction(sound_work, total_work) ** leaves_to_check(batch_totals.requests)
+        for path in batch.paths:
+            work = work_of(input_share, path.tokens_in, path.tokens_out + floor)
+            work_before = work_of(input_share, *_tokens_before(batch, path, floor))
+            covered = covers(totals, floor, path, work_before, input_share=input_share)
+            sound += work if covered and path_claim(path) == self.right_claim(path.index) else 0
+        total = work_of(input_share, totals.tokens_in, totals.tokens_out) + totals.requests * floor * TOKEN
+        return 1 - Fraction(sound, total) ** leaves_to_check(totals.requests)
 
     @property
     def terms(self) -> CheckTerms:
@@ -245,7 +235,7 @@ def _leaf_floor(terms: CheckTerms) -> int:
     return weight_floor(terms.allowed, terms.requests)
 
 
-def _tokens_before(batch: ToldBatch, leaf_path: LeafPath, floor: int) -> tuple[int, int]:
+def _tokens_before(batch: ToldBatch, path: LeafPath, floor: int) -> tuple[int, int]:
     """Return the tokens in, and the tokens out with each leaf's floor, of all leaves before a path's leaf."""
-    tokens_in, tokens_out = before(batch.totals, leaf_path)
-    return tokens_in, tokens_out + leaf_path.index * floor
+    tokens_in, tokens_out = before(batch.totals, path)
+    return tokens_in, tokens_out + path.index * floor
