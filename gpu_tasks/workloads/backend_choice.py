@@ -7,23 +7,19 @@ Backend = TypeVar("Backend")
 ByDevice = Callable[[str], Backend]
 
 
-def usable_device(device_name: str) -> Any:
+def usable_device(name: str) -> Any:
     """Return the torch device of this name, after a computation on it. Raise LookupError if it cannot be used."""
     import torch  # noqa: PLC0415  # optional
 
     try:
-        device = torch.device(device_name)
+        device = torch.device(name)
         torch.zeros(1, dtype=torch.int64, device=device).cpu()
     # PyTorch reports an unknown name, a missing backend, a missing driver or GPU by different exceptions
-    except (AssertionError, NotImplementedError, RuntimeError) as torch_error:
-        reason = str(torch_error).partition("\n")[0]
-        raise LookupError(
-            f"PyTorch {torch.__version__} cannot use the device {device_name!r}: {reason}"
-        ) from torch_error
-    if str(device) != device_name:  # PyTorch wraps a device number above 127 round, to another device or to the first
-        raise LookupError(
-            f"PyTorch {torch.__version__} cannot use the device {device_name!r}: it uses {device} instead"
-        )
+    except (AssertionError, NotImplementedError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: {reason}") from error
+    if str(device) != name:  # PyTorch wraps a device number above 127 round, to another device or to the first
+        raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: it uses {device} instead")
     return device
 
 
@@ -51,8 +47,6 @@ def chosen(
     # The import runs only here, so that machines without PyTorch can use the other backends.
     try:
         on_device = torch()
-    except ImportError as import_error:
-        raise ImportError(
-            f"the backend {backend_name} needs PyTorch, which cannot be loaded here: {import_error}"
-        ) from import_error
+    except ImportError as error:
+        raise ImportError(f"the backend {backend_name} needs PyTorch, which cannot be loaded here: {error}") from error
     return on_device(backend_name.removeprefix("torch-"))

@@ -15,14 +15,12 @@ from gpu_tasks.workloads.workload import Workload
 
 
 def outcomes_of(
-    workload_form: WorkloadForm, requests: Sequence[bytes], encoded_outputs: Sequence[bytes | None]
+    form: WorkloadForm, requests: Sequence[bytes], outputs: Sequence[bytes | None]
 ) -> tuple[BatchOutcome, ...]:
     """Return each request's outcome, with its tokens. In `encoded_outputs`, None marks an invalid request."""
     return tuple(
-        RefusedRequest()
-        if encoded_output is None
-        else Completed(encoded_output, workload_form.cost_in(request), workload_form.cost(encoded_output))
-        for request, encoded_output in zip(requests, encoded_outputs, strict=True)
+        RefusedRequest() if output is None else Completed(output, form.cost_in(request), form.cost(output))
+        for request, output in zip(requests, outputs, strict=True)
     )
 
 
@@ -71,7 +69,7 @@ class WorkloadForm(Protocol):
     options: tuple[Option, ...] = ()
     """The customer's settings beside the text."""
 
-    def encode(self, input_text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Return the request for `input_text`, with a cost of at most `cost_max`. Raise RequestError if none exists.
 
         `options` holds texts by name; an absent option takes its default. `seed` is 32 random bytes for the request's
@@ -140,15 +138,13 @@ class WorkloadForm(Protocol):
         ...
 
 
-def settings(options: tuple[Option, ...], given_options: Mapping[str, str]) -> dict[str, str]:
+def settings(options: tuple[Option, ...], given: Mapping[str, str]) -> dict[str, str]:
     """Return the value of every option, given or default.
 
     Raise RequestError with the valid names for an unknown one.
     """
-    option_names = [known_option.name for known_option in options]
-    unknown_names = sorted(set(given_options) - set(option_names))
-    if unknown_names:
-        raise RequestError(
-            f"there is no option {unknown_names[0]!r} here; there are: {', '.join(option_names) or 'none'}"
-        )
-    return {known_option.name: given_options.get(known_option.name, known_option.default) for known_option in options}
+    names = [option.name for option in options]
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise RequestError(f"there is no option {unknown[0]!r} here; there are: {', '.join(names) or 'none'}")
+    return {option.name: given.get(option.name, option.default) for option in options}

@@ -38,8 +38,7 @@ class PictureOrder:
     def lines(self) -> tuple[str, ...]:
         """The lines of a customer's file, one for each tile."""
         return tuple(
-            f"{self.scene}; tile {tile_place.left} {tile_place.top} {tile_place.columns} {tile_place.rows}"
-            for tile_place in self.places
+            f"{self.scene}; tile {place.left} {place.top} {place.columns} {place.rows}" for place in self.places
         )
 
     def problem(self, line_number: int, encoded_output: bytes) -> str | None:
@@ -48,25 +47,23 @@ class PictureOrder:
         The bytes alone do not show whether the pixels are right.
         """
         try:
-            decoded_tile = OUTPUT.decode(encoded_output)
+            tile = OUTPUT.decode(encoded_output)
         except DecodeError:
             return "is not a tile"
-        tile_place = TilePlace(decoded_tile.left, decoded_tile.top, decoded_tile.columns, decoded_tile.rows)
-        if decoded_tile.picture != picture_id(self.scene.encode("ascii")) or tile_place != self.places[line_number]:
+        place = TilePlace(tile.left, tile.top, tile.columns, tile.rows)
+        if tile.picture != picture_id(self.scene.encode("ascii")) or place != self.places[line_number]:
             return "is not the requested tile"
         return None
 
-    def png(self, output_by_line: Mapping[int, bytes]) -> bytes:
+    def png(self, outputs: Mapping[int, bytes]) -> bytes:
         """Return the PNG file from the outputs by number.
 
         Raise PictureOrderError, naming each missing or wrong tile.
         """
         try:
-            return png_of(
-                assembled(self.scene, [output_by_line.get(tile_number, b"") for tile_number in range(len(self.places))])
-            )
-        except PictureError as picture_error:
-            raise PictureOrderError(str(picture_error)) from None
+            return png_of(assembled(self.scene, [outputs.get(number, b"") for number in range(len(self.places))]))
+        except PictureError as error:
+            raise PictureOrderError(str(error)) from None
 
 
 class SpotCheckedWorkload(Protocol):
@@ -84,29 +81,27 @@ def spot_checked(workload: Workload) -> SpotCheckedWorkload:
     return cast("SpotCheckedWorkload", workload)
 
 
-def picture_order(input_text: str, tile_count: int, picture_size: tuple[int, int] | None = None) -> PictureOrder:
+def picture_order(text: str, tiles: int, size: tuple[int, int] | None = None) -> PictureOrder:
     """Return a scene's picture in `tile_count` tiles, in `picture_size` if given.
 
     Raise PictureOrderError if that is impossible.
     """
     try:
-        read_scene = read_text(_with_size(input_text, picture_size))
-    except SceneError as scene_error:
-        raise PictureOrderError(f"the scene is not usable: {scene_error}") from None
-    scene = read_scene.scene
-    return PictureOrder(
-        read_scene.compact, scene.width, scene.height, _best_grid(scene.width, scene.height, tile_count)
-    )
+        parsed = read_text(_with_size(text, size))
+    except SceneError as error:
+        raise PictureOrderError(f"the scene is not usable: {error}") from None
+    scene = parsed.scene
+    return PictureOrder(parsed.compact, scene.width, scene.height, _best_grid(scene.width, scene.height, tiles))
 
 
 def tile_requests(picture: PictureOrder, cost_max: int) -> list[bytes]:
     """Return the request of each tile. Raise PictureOrderError if a tile costs more than `cost_max`."""
     tile_form, requests = picture_form(), []
-    for request_line in picture.lines:
+    for line in picture.lines:
         try:
-            requests.append(tile_form.encode(request_line, cost_max, {}, b""))  # A scene names its own seed
-        except RequestError as request_error:
-            raise PictureOrderError(f"a tile is not usable: {request_error}") from None
+            requests.append(tile_form.encode(line, cost_max, {}, b""))  # A scene names its own seed
+        except RequestError as error:
+            raise PictureOrderError(f"a tile is not usable: {error}") from None
     return requests
 
 
@@ -115,45 +110,41 @@ def picture_form() -> WorkloadForm:
     return form_named(PICTURE_WORKLOAD)
 
 
-def _with_size(input_text: str, picture_size: tuple[int, int] | None) -> str:
+def _with_size(text: str, size: tuple[int, int] | None) -> str:
     """Return the scene without a tile, in `picture_size` if given.
 
     Lines keep their numbers, so that errors name the right ones.
     """
-    left_out = {"tile"} if picture_size is None else {"tile", "picture"}
+    left_out = {"tile"} if size is None else {"tile", "picture"}
     words_by_line: dict[int, list[str]] = {}
-    for scene_statement in statements(input_text):
-        if scene_statement.name not in left_out:
-            words_by_line.setdefault(scene_statement.line, []).append(
-                " ".join((scene_statement.name, *scene_statement.words))
-            )
-    if picture_size is not None:
+    for statement in statements(text):
+        if statement.name not in left_out:
+            words_by_line.setdefault(statement.line, []).append(" ".join((statement.name, *statement.words)))
+    if size is not None:
         # On the first line, so that the others keep their numbers.
-        words_by_line.setdefault(1, []).insert(0, f"picture {picture_size[0]} {picture_size[1]}")
+        words_by_line.setdefault(1, []).insert(0, f"picture {size[0]} {size[1]}")
     return "\n".join(
         "; ".join(words_by_line.get(line_number, ())) for line_number in range(1, max(words_by_line, default=0) + 1)
     )
 
 
-def _best_grid(width: int, height: int, tile_count: int) -> tuple[TilePlace, ...]:
+def _best_grid(width: int, height: int, tiles: int) -> tuple[TilePlace, ...]:
     """Return a picture cut into exactly `tile_count` tiles, as near to squares as the count allows, row by row."""
-    if not 1 <= tile_count <= min(TILES_MAX, width * height):
-        raise PictureOrderError(f"--tiles takes 1 to {min(TILES_MAX, width * height):,} here, not {tile_count:,}")
-    tile_grids = [
-        (columns, tile_count // columns)
-        for columns in range(1, tile_count + 1)
-        if tile_count % columns == 0 and columns <= width and tile_count // columns <= height
+    if not 1 <= tiles <= min(TILES_MAX, width * height):
+        raise PictureOrderError(f"--tiles takes 1 to {min(TILES_MAX, width * height):,} here, not {tiles:,}")
+    grids = [
+        (columns, tiles // columns)
+        for columns in range(1, tiles + 1)
+        if tiles % columns == 0 and columns <= width and tiles // columns <= height
     ]
-    tile_grids = [
-        tile_grid for tile_grid in tile_grids if _is_allowed(-(-width // tile_grid[0]), -(-height // tile_grid[1]))
-    ]
-    if not tile_grids:
+    grids = [grid for grid in grids if _is_allowed(-(-width // grid[0]), -(-height // grid[1]))]
+    if not grids:
         raise PictureOrderError(
-            f"{tile_count:,} tiles cannot cover {width} by {height} pixels: "
+            f"{tiles:,} tiles cannot cover {width} by {height} pixels: "
             f"a tile has at most {PIXELS_MAX:,} pixels and "
             f"{SEGMENTS_MAX:,} rows; try another number of --tiles, at least {-(-width * height // PIXELS_MAX)}"
         )
-    columns, rows = min(tile_grids, key=lambda tile_grid: -(-width // tile_grid[0]) - (-height // tile_grid[1]))
+    columns, rows = min(grids, key=lambda grid: -(-width // grid[0]) - (-height // grid[1]))
     left_edges, top_edges = _cut_places(width, columns), _cut_places(height, rows)
     return tuple(
         TilePlace(left_edge, top_edge, right_edge - left_edge, bottom_edge - top_edge)
@@ -166,5 +157,5 @@ def _is_allowed(columns: int, rows: int) -> bool:
     return columns * rows <= PIXELS_MAX and rows <= SEGMENTS_MAX
 
 
-def _cut_places(side_length: int, part_count: int) -> list[int]:
-    return [side_length * cut_number // part_count for cut_number in range(part_count + 1)]
+def _cut_places(side: int, parts: int) -> list[int]:
+    return [side * number // parts for number in range(parts + 1)]

@@ -35,22 +35,20 @@ SALE_TERMS = {"render-tile": SaleTerms(GRAINS_PER_OGPU // 1_000, 4_000_000_000)}
 
 def form_of(workload_id: bytes) -> WorkloadForm | None:
     """Return the form of a service's workload, or None if this program does not have it."""
-    return next((workload_form for workload_form in FORMS if workload_form.workload_id == workload_id), None)
+    return next((form for form in FORMS if form.workload_id == workload_id), None)
 
 
-def form_named(workload_name: str) -> WorkloadForm:
+def form_named(name: str) -> WorkloadForm:
     """Return the form of the workload `workload_name`. Raise LookupError, with the known names, if there is none."""
-    for workload_form in FORMS:
-        if workload_form.name == workload_name:
-            return workload_form
-    raise LookupError(
-        f"no workload {workload_name!r}; there are {', '.join(workload_form.name for workload_form in FORMS)}"
-    )
+    for form in FORMS:
+        if form.name == name:
+            return form
+    raise LookupError(f"no workload {name!r}; there are {', '.join(form.name for form in FORMS)}")
 
 
-def open_workload(workload_name: str, backend_name: str = "numpy") -> Workload:
+def open_workload(name: str, backend_name: str = "numpy") -> Workload:
     """Return the workload `workload_name` on a conforming backend.
 
     Raise LookupError for another name, and as `WorkloadForm.open`.
     """
-    return form_named(workload_name).open(backend_name)
+    return form_named(name).open(backend_name)

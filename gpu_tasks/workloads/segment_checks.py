@@ -11,45 +11,41 @@ from gpu_tasks.workloads.stepwise import SegmentedRun
 from runtime.encoding.codec import DecodeError
 
 
-def next_digest(segmented_run: SegmentedRun, segment_index: int, state: bytes) -> bytes | None:
+def next_digest(run: SegmentedRun, index: int, state: bytes) -> bytes | None:
     """Compute the segment from `state` as s(index) and return the hash of s(index + 1), or None for a false state.
 
     A state is false if it is no state of this request, belongs to another step, or claims to be s(0) and differs from
     the request's initial state.
     """
-    if not 0 <= segment_index < segmented_run.segments or (
-        segment_index == 0 and state != segmented_run.initial_state()
-    ):
+    if not 0 <= index < run.segments or (index == 0 and state != run.initial_state()):
         return None
     try:
-        steps_done = segmented_run.steps_done(state)
+        steps_done = run.steps_done(state)
     except DecodeError:
         return None
     # A trace could otherwise repeat a state, and skip the work of a segment.
-    if steps_done != segmented_run.boundary(segment_index):
+    if steps_done != run.boundary(index):
         return None
-    return state_hash(segmented_run.advance(state, segmented_run.boundary(segment_index + 1) - steps_done))
+    return state_hash(run.advance(state, run.boundary(index + 1) - steps_done))
 
 
-def segment_is_right(segmented_run: SegmentedRun, segment_index: int, state: bytes, digest_after: bytes) -> bool:
+def segment_is_right(run: SegmentedRun, index: int, state: bytes, digest_after: bytes) -> bool:
     """Return True if segment `segment_index` leads from `state`, the state there, to the hash `digest_after`."""
-    return next_digest(segmented_run, segment_index, state) == digest_after
+    return next_digest(run, index, state) == digest_after
 
 
-def convicts(segmented_run: SegmentedRun, trace_root: bytes, fraud_proof: TraceFraudProof, state: bytes) -> bool:
+def convicts(run: SegmentedRun, trace_root: bytes, fraud_proof: TraceFraudProof, state: bytes) -> bool:
     """Return whether a proof shows an error in the trace; `state` has the trace's hash before the segment.
 
     A state that cannot belong there has no right continuation, so the proof need not name one.
     """
-    if not has_form(trace_root, segmented_run.segments, fraud_proof) or state_hash(state) != fraud_proof.before.digest:
+    if not has_form(trace_root, run.segments, fraud_proof) or state_hash(state) != fraud_proof.before.digest:
         return False
-    digest_found = next_digest(segmented_run, fraud_proof.index, state)
+    digest_found = next_digest(run, fraud_proof.index, state)
     # A challenger that did not compute the segment must not win by pointing at it, so its own hash has to be right.
     return digest_found is None or (digest_found == fraud_proof.right and digest_found != fraud_proof.after.digest)
 
 
-def starts_wrong(segmented_run: SegmentedRun, trace_root: bytes, first_state: TracedState) -> bool:
+def starts_wrong(run: SegmentedRun, root: bytes, first: TracedState) -> bool:
     """Return whether a trace begins with a false state. Its first hash shows that, without the state itself."""
-    return is_in_trace(trace_root, segmented_run.segments, 0, first_state) and first_state.digest != state_hash(
-        segmented_run.initial_state()
-    )
+    return is_in_trace(root, run.segments, 0, first) and first.digest != state_hash(run.initial_state())

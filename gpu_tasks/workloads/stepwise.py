@@ -63,13 +63,13 @@ def stepwise(workload: Workload) -> StepwiseWorkload:
     return cast("StepwiseWorkload", workload)
 
 
-def states(segmented_run: SegmentedRun, state: bytes | None = None) -> Iterator[bytes]:
+def states(run: SegmentedRun, state: bytes | None = None) -> Iterator[bytes]:
     """Yield the states at all boundaries from s(0) on, or from `state`, which must be one of them and is included."""
-    current_state = segmented_run.initial_state() if state is None else state
-    done = segmented_run.steps_done(current_state)
-    yield current_state
-    for boundary_index in range(1, segmented_run.segments + 1):
-        if segmented_run.boundary(boundary_index) > done:
-            current_state = segmented_run.advance(current_state, segmented_run.boundary(boundary_index) - done)
-            done = segmented_run.boundary(boundary_index)
-            yield current_state
+    current = run.initial_state() if state is None else state
+    done = run.steps_done(current)
+    yield current
+    for index in range(1, run.segments + 1):
+        if run.boundary(index) > done:
+            current = run.advance(current, run.boundary(index) - done)
+            done = run.boundary(index)
+            yield current

@@ -37,16 +37,16 @@ class TorchIntegers:
 
     def take(self, values: BackendArray) -> Integers:
         """Return a copy in the CPU's memory."""
-        cpu_array: Integers = values.cpu().numpy()
-        return cpu_array
+        taken: Integers = values.cpu().numpy()
+        return taken
 
     def root(self, squares: BackendArray) -> BackendArray:
         """Return the integer square roots of integers below 2**62."""
         # The float64 root can be off by an ulp, so both neighbours are tested in integers.
-        approximate_roots = torch.sqrt(squares.to(torch.float64)).to(torch.int64)
-        approximate_roots = approximate_roots - (approximate_roots * approximate_roots > squares).to(torch.int64)
-        larger = approximate_roots + 1
-        return approximate_roots + (larger * larger <= squares).to(torch.int64)
+        roots = torch.sqrt(squares.to(torch.float64)).to(torch.int64)
+        roots = roots - (roots * roots > squares).to(torch.int64)
+        larger = roots + 1
+        return roots + (larger * larger <= squares).to(torch.int64)
 
     def clamp(self, values: BackendArray, low: int, high: int) -> BackendArray:
         """Return the values, each limited to [low, high], by torch's clamp."""

@@ -44,7 +44,7 @@ class Workload(Protocol):
 
         This default runs them one by one. A workload that gains from several at once replaces it.
         """
-        return ((request_place, none_for_none(self.run, request)) for request_place, request in enumerate(requests))
+        return ((place, none_for_none(self.run, request)) for place, request in enumerate(requests))
 
     def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Check that `encoded_output` is the result of `run`, at a lower cost than running where possible."""

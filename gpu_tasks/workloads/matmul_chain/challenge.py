@@ -33,6 +33,6 @@ class ChainChallenge:
 CHALLENGE = codec(ChainChallenge)
 
 
-def operations(chain_shape: ChainShape) -> int:
+def operations(shape: ChainShape) -> int:
     """Return the multiplications and additions of the whole work: 2 n^2 m T."""
-    return 2 * chain_shape.size**2 * chain_shape.rows * chain_shape.rounds
+    return 2 * shape.size**2 * shape.rows * shape.rounds

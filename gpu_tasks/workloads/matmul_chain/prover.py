@@ -31,19 +31,17 @@ CONFORMANCE = "218cd2258a907fad43fa2f4cab34bff908472ee5844dd8cbf69c59aeba32750b"
 def row_hashes(arithmetic: ChainArithmetic, challenge: ChainChallenge) -> list[bytes]:
     """Return the hash of each row of the end. A device keeps them, 32 bytes a row, until rows are drawn."""
     # In parts, so that memory bounds no roll call: a row depends on no other row.
-    rows_at_once = max(1, BYTES_AT_ONCE // challenge.shape.size)
+    at_once = max(1, BYTES_AT_ONCE // challenge.shape.size)
     return [
-        row_digest
-        for first_row in range(0, challenge.shape.rows, rows_at_once)
-        for row_digest in _hashes_of_rows(
-            arithmetic, challenge, range(first_row, min(first_row + rows_at_once, challenge.shape.rows))
-        )
+        digest
+        for first in range(0, challenge.shape.rows, at_once)
+        for digest in _hashes_of_rows(arithmetic, challenge, range(first, min(first + at_once, challenge.shape.rows)))
     ]
 
 
-def rows_root(row_digests: Sequence[bytes]) -> bytes:
+def rows_root(digests: Sequence[bytes]) -> bytes:
     """Return the root over the hashes of all rows, 32 bytes, to which the device commits."""
-    return merkle_root(ROW_DOMAIN, row_digests)
+    return merkle_root(ROW_DOMAIN, digests)
 
 
 def hashes_of(arithmetic: ChainArithmetic, challenge: ChainChallenge, rows: Sequence[int]) -> list[bytes]:

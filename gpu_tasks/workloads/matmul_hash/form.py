@@ -35,36 +35,36 @@ class MatmulHashForm(WorkloadForm):
     backends = ("numpy", "reference")
     options = (SIZE,)
 
-    def encode(self, input_text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode `SEED` as `cost_max` products of the set size, or exactly `SEED SIZE ROUNDS`."""
-        size_option = settings(self.options, options)[SIZE.name]
-        number_words = input_text.split()
-        if len(number_words) == 1:
-            number_words += [size_option, str(cost_max)]
-        if len(number_words) != 3:
-            raise RequestError(f"{input_text!r} is neither SEED nor SEED SIZE ROUNDS")
-        chain_request = ChainRequest(*map(_number, number_words))
-        broken_limits = limits_broken(chain_request.size, chain_request.rounds)
-        if broken_limits is not None:
-            raise RequestError(broken_limits)
-        if chain_request.rounds > cost_max:
+        size = settings(self.options, options)[SIZE.name]
+        words = text.split()
+        if len(words) == 1:
+            words += [size, str(cost_max)]
+        if len(words) != 3:
+            raise RequestError(f"{text!r} is neither SEED nor SEED SIZE ROUNDS")
+        request = ChainRequest(*map(_number, words))
+        problem = limits_broken(request.size, request.rounds)
+        if problem is not None:
+            raise RequestError(problem)
+        if request.rounds > cost_max:
             raise RequestError(
-                f"{chain_request.rounds} rounds cost more than {cost_max} products; ask for fewer or allow more"
+                f"{request.rounds} rounds cost more than {cost_max} products; ask for fewer or allow more"
             )
-        return REQUEST.encode(chain_request)
+        return REQUEST.encode(request)
 
     def show_request(self, encoded_request: bytes) -> str:
         """Return `SEED SIZE ROUNDS`."""
-        chain_request = REQUEST.decode(encoded_request)
-        return f"{chain_request.seed} {chain_request.size} {chain_request.rounds}"
+        request = REQUEST.decode(encoded_request)
+        return f"{request.seed} {request.size} {request.rounds}"
 
     def show_output(self, encoded_output: bytes) -> str:
         """Return the hash of the last matrix in hex, or all the bytes if they are no output."""
         try:
-            shown_hash = OUTPUT.decode(encoded_output).digest
+            digest = OUTPUT.decode(encoded_output).digest
         except DecodeError:
-            shown_hash = encoded_output
-        return "0x" + shown_hash.hex()
+            digest = encoded_output
+        return "0x" + digest.hex()
 
     def cost_asked(self, encoded_request: bytes) -> int:
         """Return the rounds, one product each."""
@@ -89,10 +89,10 @@ class MatmulHashForm(WorkloadForm):
         return open_published(backend_name)
 
 
-def _number(number_text: str) -> int:
+def _number(text: str) -> int:
     """Return a whole number in decimal digits. Raise RequestError above the largest seed."""
     # `isdigit` alone also accepts digits of other scripts; the length bound keeps `int` cheap.
-    is_number = number_text.isascii() and number_text.isdigit() and len(number_text) <= _DIGITS_MAX
-    if not is_number or int(number_text) > SEED_MAX:
-        raise RequestError(f"{number_text!r} is not a whole number from 0 to {SEED_MAX}")
-    return int(number_text)
+    is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+    if not is_number or int(text) > SEED_MAX:
+        raise RequestError(f"{text!r} is not a whole number from 0 to {SEED_MAX}")
+    return int(text)

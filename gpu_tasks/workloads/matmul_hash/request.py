@@ -49,10 +49,10 @@ def limits_broken(size: int, rounds: int) -> str | None:
     return None
 
 
-def decode_request(encoded_bytes: bytes) -> ChainRequest:
+def decode_request(encoded: bytes) -> ChainRequest:
     """Return the request in `encoded_bytes`. Raise DecodeError unless it is canonical and within the limits."""
-    request = REQUEST.decode(encoded_bytes)
-    broken_limits = limits_broken(request.size, request.rounds)
-    if broken_limits is not None:
-        raise DecodeError(broken_limits)
+    request = REQUEST.decode(encoded)
+    problem = limits_broken(request.size, request.rounds)
+    if problem is not None:
+        raise DecodeError(problem)
     return request

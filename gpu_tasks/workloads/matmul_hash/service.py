@@ -35,20 +35,18 @@ _DOMAIN = b"ogpu/matmul-hash/1"
 _MASK = 2**32 - 1
 
 
-def numpy_chain(drawn_bytes: bytes, size: int, rounds: int) -> bytes:
+def numpy_chain(drawn: bytes, size: int, rounds: int) -> bytes:
     """Compute in NumPy, whose integer loops multiply uint32 matrices modulo 2**32."""
-    current, added = np.frombuffer(drawn_bytes, "<u4").reshape(2, size, size)
+    current, added = np.frombuffer(drawn, "<u4").reshape(2, size, size)
     for _ in range(rounds):
         current = current @ current + added
     return current.astype("<u4").tobytes()
 
 
-def reference_chain(drawn_bytes: bytes, size: int, rounds: int) -> bytes:
+def reference_chain(drawn: bytes, size: int, rounds: int) -> bytes:
     """Compute in plain Python integers: slow, and correct by inspection."""
-    numbers = [
-        int.from_bytes(drawn_bytes[row_start : row_start + 4], "little") for row_start in range(0, len(drawn_bytes), 4)
-    ]
-    rows = [numbers[row_start : row_start + size] for row_start in range(0, len(numbers), size)]
+    numbers = [int.from_bytes(drawn[start : start + 4], "little") for start in range(0, len(drawn), 4)]
+    rows = [numbers[start : start + size] for start in range(0, len(numbers), size)]
     current, added = rows[:size], rows[size:]
     for _ in range(rounds):
         current = [_next_row(row, current, offsets) for row, offsets in zip(current, added, strict=True)]
@@ -70,42 +68,38 @@ class MatmulHash(Workload):
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
 
-    def __init__(self, matrix_chain: MatrixChain) -> None:
+    def __init__(self, chain: MatrixChain) -> None:
         """Take a chain from `BACKENDS`, or another."""
-        self._chain = matrix_chain
+        self._chain = chain
 
     def run(self, encoded_request: bytes) -> bytes:
         """Return the encoded `ChainOutput`."""
-        chain_request = decode_request(encoded_request)
-        return OUTPUT.encode(
-            ChainOutput(chain_request.rounds, blake2b(self._last_matrix(chain_request), digest_size=32).digest())
-        )
+        request = decode_request(encoded_request)
+        return OUTPUT.encode(ChainOutput(request.rounds, blake2b(self._last_matrix(request), digest_size=32).digest()))
 
     def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Compute again, since a chain has no shorter check. A hash does not show the wrong place of a matrix."""
-        chain_request = decode_request(encoded_request)
+        request = decode_request(encoded_request)
         is_right = self.run(encoded_request) == encoded_output
-        return OutputCheck(valid=is_right, recomputed=chain_request.rounds, first_wrong=None if is_right else 0)
+        return OutputCheck(valid=is_right, recomputed=request.rounds, first_wrong=None if is_right else 0)
 
     def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of one row of the last matrix."""
-        chain_request = decode_request(encoded_request)
-        row_number = int.from_bytes(drawn_place, "little") % chain_request.size
-        row_bytes = self._last_matrix(chain_request)[
-            4 * chain_request.size * row_number : 4 * chain_request.size * (row_number + 1)
-        ]
-        return blake2b(_DOMAIN + row_number.to_bytes(4, "little") + row_bytes, digest_size=32).digest()
+        request = decode_request(encoded_request)
+        row = int.from_bytes(drawn_place, "little") % request.size
+        row_bytes = self._last_matrix(request)[4 * request.size * row : 4 * request.size * (row + 1)]
+        return blake2b(_DOMAIN + row.to_bytes(4, "little") + row_bytes, digest_size=32).digest()
 
-    def _last_matrix(self, chain_request: ChainRequest) -> bytes:
+    def _last_matrix(self, request: ChainRequest) -> bytes:
         """Return the last matrix of a chain."""
-        seed_label = _DOMAIN + chain_request.seed.to_bytes(8, "little") + chain_request.size.to_bytes(2, "little")
-        drawn_bytes = shake_256(seed_label).digest(2 * 4 * chain_request.size**2)
-        return self._chain(drawn_bytes, chain_request.size, chain_request.rounds)
+        seed_label = _DOMAIN + request.seed.to_bytes(8, "little") + request.size.to_bytes(2, "little")
+        drawn = shake_256(seed_label).digest(2 * 4 * request.size**2)
+        return self._chain(drawn, request.size, request.rounds)
 
     def conformance(self) -> bytes:
         """Return the published hash of all outputs to the vectors."""
-        joined_outputs = b"".join(self.run(REQUEST.encode(chain_request)) for chain_request in VECTORS)
-        vectors_hash = blake2b(joined_outputs, digest_size=32).digest()
+        outputs = b"".join(self.run(REQUEST.encode(request)) for request in VECTORS)
+        vectors_hash = blake2b(outputs, digest_size=32).digest()
         if vectors_hash.hex() != CONFORMANCE:
             raise NonConformingBackendError("matmul-hash: outputs differ from the vectors")
         return vectors_hash

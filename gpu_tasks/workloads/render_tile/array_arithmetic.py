@@ -69,10 +69,10 @@ class NumpyArrays:
 
     def root(self, squares: PathArray) -> PathArray:
         """Return float64 roots, corrected by comparing squares."""
-        approximate_roots = np.sqrt(squares.astype(np.float64)).astype(np.int64)
-        approximate_roots -= approximate_roots * approximate_roots > squares
-        approximate_roots += (approximate_roots + 1) * (approximate_roots + 1) <= squares
-        return approximate_roots
+        roots = np.sqrt(squares.astype(np.float64)).astype(np.int64)
+        roots -= roots * roots > squares
+        roots += (roots + 1) * (roots + 1) <= squares
+        return roots
 
     def choose(self, conditions: PathArray, values: PathArray, others: PathArray) -> PathArray:
         """Return NumPy's `where` of two values."""

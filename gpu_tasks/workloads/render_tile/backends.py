@@ -53,7 +53,7 @@ class VectorBackend:
 
     def roots(self, squares: Sequence[int]) -> list[int]:
         """Return roots by the method that scales vectors."""
-        return [int(square_root) for square_root in self._backend.take(self._backend.root(self._backend.put(squares)))]
+        return [int(root) for root in self._backend.take(self._backend.root(self._backend.put(squares)))]
 
     def quotients(self, values: Sequence[int], divisors: Sequence[int]) -> list[int]:
         """Return quotients by the method that finds distances to planes."""

@@ -57,59 +57,50 @@ sphere 1.1 -1.2 0.4  0.8  matte #ff8040
 def roots_hash(backend: TileBackend) -> str:
     """Return the hash of the roots of squares and of their neighbours."""
     # A float root is wrong just beside a square, if anywhere.
-    numbers_near_squares = [
-        whole_root * whole_root + offset for whole_root in range(1, (1 << 31) - 1, 1_999_993) for offset in (-1, 0, 1)
-    ]
-    return _hash_of_numbers(backend.roots([0, *numbers_near_squares, (1 << 62) - 1]))
+    near = [root * root + offset for root in range(1, (1 << 31) - 1, 1_999_993) for offset in (-1, 0, 1)]
+    return _hash_of_numbers(backend.roots([0, *near, (1 << 62) - 1]))
 
 
 def quotients_hash(backend: TileBackend) -> str:
     """Return the hash of quotients of numbers on both sides of 0."""
     values = [value * (1 << 40) + value for value in range(-9, 10)]
-    number_pairs = [(value, divisor) for value in values for divisor in (-1_048_832, -7, -1, 1, 3, 1_048_832)]
-    return _hash_of_numbers(
-        backend.quotients([value for value, _ in number_pairs], [divisor for _, divisor in number_pairs])
-    )
+    pairs = [(value, divisor) for value in values for divisor in (-1_048_832, -7, -1, 1, 3, 1_048_832)]
+    return _hash_of_numbers(backend.quotients([value for value, _ in pairs], [divisor for _, divisor in pairs]))
 
 
 def light_of_all(backend: TileBackend, scene: RenderScene) -> list[list[int]]:
     """Return the light of every pixel, row by row."""
     rows, columns = np.divmod(np.arange(scene.width * scene.height), scene.width)
-    return [[int(channel) for channel in pixel_light] for pixel_light in backend.tracer(scene).sums(columns, rows)]
+    return [[int(channel) for channel in pixel] for pixel in backend.tracer(scene).sums(columns, rows)]
 
 
 def check(backend: TileBackend) -> bytes:
     """Return 32 bytes over all vectors. Raise NonConformingBackendError, which names the first wrong one."""
     try:
-        computed_hashes = all_hashes(backend)
-    except (IndexError, OverflowError, ValueError) as backend_error:  # values outside a table's or a byte's range
-        raise NonConformingBackendError(f"render-tile: {backend.name}: {backend_error}") from backend_error
-    for vector_name, expected_hash in computed_hashes.items():
-        if expected_hash != HASHES[vector_name]:
-            raise NonConformingBackendError(
-                f"render-tile: {backend.name}: {vector_name} differs from its vector: {expected_hash}"
-            )
-    return blake2b("".join(computed_hashes.values()).encode(), digest_size=32).digest()
+        hashes = all_hashes(backend)
+    except (IndexError, OverflowError, ValueError) as error:  # values outside a table's or a byte's range
+        raise NonConformingBackendError(f"render-tile: {backend.name}: {error}") from error
+    for name, computed in hashes.items():
+        if computed != HASHES[name]:
+            raise NonConformingBackendError(f"render-tile: {backend.name}: {name} differs from its vector: {computed}")
+    return blake2b("".join(hashes.values()).encode(), digest_size=32).digest()
 
 
 def all_hashes(backend: TileBackend) -> dict[str, str]:
     """Return each vector as this backend computes it, to be published in `HASHES` when the computation changes."""
-    scene_texts = {"everything": EVERYTHING, "limits": LIMITS, "dark": DARK}
-    light_by_scene = {
-        scene_name: light_of_all(backend, read_text(scene_description).scene)
-        for scene_name, scene_description in scene_texts.items()
-    }
+    texts = {"everything": EVERYTHING, "limits": LIMITS, "dark": DARK}
+    light_by_scene = {name: light_of_all(backend, read_text(text).scene) for name, text in texts.items()}
     return {
         "roots": roots_hash(backend),
         "quotients": quotients_hash(backend),
         **{
-            scene_name: _hash_of_numbers([channel for pixel_light in pixel_lights for channel in pixel_light])
-            for scene_name, pixel_lights in light_by_scene.items()
+            name: _hash_of_numbers([channel for pixel in pixels for channel in pixel])
+            for name, pixels in light_by_scene.items()
         },
         "bytes": blake2b(shown(np.array(light_by_scene["everything"]), 4), digest_size=32).hexdigest(),
     }
 
 
 def _hash_of_numbers(numbers: list[int]) -> str:
-    encoded_numbers = b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
-    return blake2b(encoded_numbers, digest_size=32).hexdigest()
+    encoded = b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
+    return blake2b(encoded, digest_size=32).hexdigest()

@@ -67,9 +67,9 @@ def absorbed(key: int, value: int) -> int:
     return mixed((key + (value + 1) * GOLDEN) & MASK)
 
 
-def drawn(key: int, draw_number: int) -> int:
+def drawn(key: int, number: int) -> int:
     """Return 32 random bits: draw `draw_number` of a path."""
-    return mixed((key + draw_number * GOLDEN) & MASK)
+    return mixed((key + number * GOLDEN) & MASK)
 
 
 def length(vector: Vector) -> int:
@@ -109,11 +109,11 @@ def sines() -> list[int]:
     return [*half, *(-value for value in half)]
 
 
-def byte_of(light_channel: int) -> int:
+def byte_of(channel: int) -> int:
     """Return a pixel's byte for some light: its root, from 0 to 255 at `WHITE` and above, halves rounded up."""
-    return isqrt(min(light_channel, WHITE) * (2 * 255) ** 2 >> LIGHT_BITS) + 1 >> 1
+    return isqrt(min(channel, WHITE) * (2 * 255) ** 2 >> LIGHT_BITS) + 1 >> 1
 
 
-def light_of(channel_byte: int) -> int:
+def light_of(byte: int) -> int:
     """Return the light for a byte of a colour: its square."""
-    return (2 * channel_byte * channel_byte * WHITE + 255 * 255) // (2 * 255 * 255)
+    return (2 * byte * byte * WHITE + 255 * 255) // (2 * 255 * 255)

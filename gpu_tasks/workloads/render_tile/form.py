@@ -39,17 +39,17 @@ class TileForm(WorkloadForm):
     backends = ("numpy", "reference", "torch")
     options = (SEGMENT,)
 
-    def encode(self, input_text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode the tile that the text names, or the whole picture.
 
         `seed` is unused, because the scene has its own.
         """
         segment_rows = _segment_rows(settings(self.options, options)[SEGMENT.name])
         try:
-            request = request_of(read_text(input_text), segment_rows)
+            request = request_of(read_text(text), segment_rows)
             cost = read_request(request).cost
-        except SceneError as scene_error:
-            raise RequestError(str(scene_error)) from None
+        except SceneError as error:
+            raise RequestError(str(error)) from None
         if cost > cost_max:
             raise RequestError(
                 f"the tile costs {cost:,} bundles, more than {cost_max:,}; take a smaller tile, fewer samples or "
@@ -60,19 +60,19 @@ class TileForm(WorkloadForm):
     def show_request(self, encoded_request: bytes) -> str:
         """Return the beginning of the scene, and the requested part of the picture."""
         asked_tile, scene = decode_request(encoded_request), REQUEST.decode(encoded_request).scene.decode("ascii")
-        scene_start = scene if len(scene) <= _SHOWN_MAX else scene[:_SHOWN_MAX] + "…"
-        shown_tile, object_count = asked_tile.tile, len(asked_tile.scene.objects)
-        tile_text = f"{shown_tile.left} {shown_tile.top} {shown_tile.columns} {shown_tile.rows}"
-        return f"{scene_start} (tile {tile_text}, {object_count} objects)"
+        start = scene if len(scene) <= _SHOWN_MAX else scene[:_SHOWN_MAX] + "…"
+        tile, object_count = asked_tile.tile, len(asked_tile.scene.objects)
+        place = f"{tile.left} {tile.top} {tile.columns} {tile.rows}"
+        return f"{start} (tile {place}, {object_count} objects)"
 
     def show_output(self, encoded_output: bytes) -> str:
         """Return the output's part and picture, or all the bytes if they are no output."""
         try:
-            shown_output = OUTPUT.decode(encoded_output)
+            output = OUTPUT.decode(encoded_output)
         except DecodeError:
             return "0x" + encoded_output.hex()
-        tile_place = f"{shown_output.left} {shown_output.top} {shown_output.columns} {shown_output.rows}"
-        return f"tile {tile_place} of picture 0x{shown_output.picture.hex()}, {len(shown_output.pixels):,} bytes"
+        place = f"{output.left} {output.top} {output.columns} {output.rows}"
+        return f"tile {place} of picture 0x{output.picture.hex()}, {len(output.pixels):,} bytes"
 
     def cost_asked(self, encoded_request: bytes) -> int:
         """Return the cost of all tests that the tile's paths may take."""
@@ -100,8 +100,8 @@ class TileForm(WorkloadForm):
         return open_published(backend_name)
 
 
-def _segment_rows(input_text: str) -> int:
+def _segment_rows(text: str) -> int:
     """Return a number of rows in decimal digits."""
-    if not (input_text.isascii() and input_text.isdigit() and len(input_text) <= _DIGITS_MAX) or int(input_text) < 1:
-        raise RequestError(f"segment must be a whole number of rows, at least 1, not {input_text!r}")
-    return int(input_text)
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX) or int(text) < 1:
+        raise RequestError(f"segment must be a whole number of rows, at least 1, not {text!r}")
+    return int(text)

@@ -77,25 +77,22 @@ class PictureError(ValueError):
         self.problems, self.missing = tuple(problems), tuple(missing_tiles)
 
 
-def assembled(input_text: str, tile_outputs: Sequence[bytes]) -> RenderedPicture:
+def assembled(text: str, outputs: Sequence[bytes]) -> RenderedPicture:
     """Return a scene's picture from its tiles' outputs, in any order.
 
     An output may be empty, for a tile that did not arrive. Raise PictureError if the tiles do not make the whole
     picture, and SceneError for an invalid scene.
     """
-    read_scene = read_text(input_text)
-    canvas = _Canvas(read_scene)
-    for tile_number, tile_output in enumerate(tile_outputs, 1):
-        canvas.take(f"output {tile_number}", tile_output)
+    parsed = read_text(text)
+    canvas = _Canvas(parsed)
+    for tile_number, output in enumerate(outputs, 1):
+        canvas.take(f"output {tile_number}", output)
     # In the form of tiles, so a customer can order exactly the pixels that did not come.
     missing_tiles = canvas.missing()
-    canvas.problems += [
-        f"missing: tile {missing_tile.left} {missing_tile.top} {missing_tile.columns} {missing_tile.rows}"
-        for missing_tile in missing_tiles
-    ]
+    canvas.problems += [f"missing: tile {tile.left} {tile.top} {tile.columns} {tile.rows}" for tile in missing_tiles]
     if canvas.problems:
         raise PictureError(canvas.problems, missing_tiles)
-    return RenderedPicture(read_scene.scene.width, read_scene.scene.height, bytes(canvas.pixels))
+    return RenderedPicture(parsed.scene.width, parsed.scene.height, bytes(canvas.pixels))
 
 
 def output_of_state(encoded_request: bytes, state: bytes) -> bytes:
@@ -104,10 +101,10 @@ def output_of_state(encoded_request: bytes, state: bytes) -> bytes:
     Raise DecodeError for an invalid request, for no state of it, or for a state without a row.
     """
     asked_tile = decode_request(encoded_request)
-    rows, all_pixels = decode_state(asked_tile, request_digest(encoded_request), state)
+    rows, pixels = decode_state(asked_tile, request_digest(encoded_request), state)
     if not rows:
         raise DecodeError("a state without rows")
-    return OUTPUT.encode(asked_tile.first_rows(rows).output(all_pixels))
+    return OUTPUT.encode(asked_tile.first_rows(rows).output(pixels))
 
 
 def png_of(picture: RenderedPicture) -> bytes:
@@ -115,17 +112,17 @@ def png_of(picture: RenderedPicture) -> bytes:
     row_bytes = PIXEL_BYTES * picture.width
     rows = (picture.pixels[row_start : row_start + row_bytes] for row_start in range(0, len(picture.pixels), row_bytes))
     # PNG (ISO/IEC 15948): bit depth 8, colour type 2 is RGB, and each row starts with its filter type.
-    image_header = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
-    image_data = zlib.compress(b"".join(b"\0" + pixel_row for pixel_row in rows), COMPRESSION)
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", image_header) + _chunk(b"IDAT", image_data) + _chunk(b"IEND", b"")
+    header = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
+    data = zlib.compress(b"".join(b"\0" + row for row in rows), COMPRESSION)
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
 
 
 class _Canvas:
     """The pixels of the tiles so far, and the problems with tiles."""
 
-    def __init__(self, read_scene: SceneText) -> None:
-        self._width, self._height = read_scene.scene.width, read_scene.scene.height
-        self._picture = picture_id(read_scene.compact.encode("ascii"))
+    def __init__(self, parsed: SceneText) -> None:
+        self._width, self._height = parsed.scene.width, parsed.scene.height
+        self._picture = picture_id(parsed.compact.encode("ascii"))
         self.pixels = bytearray(PIXEL_BYTES * self._width * self._height)
         self._has_come = bytearray(self._width * self._height)
         self.problems: list[str] = []
@@ -137,9 +134,9 @@ class _Canvas:
         except DecodeError:
             self.problems.append(f"{tile_name} is not a tile" if encoded_output else f"{tile_name} is missing")
             return
-        tile_problem = self._contradiction(tile)
-        if tile_problem is not None:
-            self.problems.append(f"{tile_name}, tile {tile.left} {tile.top} {tile.columns} {tile.rows}, {tile_problem}")
+        problem = self._contradiction(tile)
+        if problem is not None:
+            self.problems.append(f"{tile_name}, tile {tile.left} {tile.top} {tile.columns} {tile.rows}, {problem}")
             return
         for row in range(tile.rows):
             row_start = (tile.top + row) * self._width + tile.left
@@ -149,22 +146,20 @@ class _Canvas:
     def missing(self) -> list[TilePlace]:
         """Return the missing pixels as tiles that can be ordered, each as wide, then as high as possible."""
         missing_tiles, arrived_pixels = [], self._has_come
-        while (first_missing := arrived_pixels.find(0)) >= 0:
-            top_row, first_column = divmod(first_missing, self._width)
-            last_column = arrived_pixels.find(1, first_missing, (top_row + 1) * self._width)
-            tile_columns = (last_column if last_column >= 0 else (top_row + 1) * self._width) - first_missing
-            rows, most_rows = 0, PIXELS_MAX // tile_columns
-            while rows < min(most_rows, self._height - top_row) and not any(
-                self._pixel_places(first_column, top_row + rows, tile_columns)
-            ):
-                expected_row = (top_row + rows) * self._width + first_column
-                arrived_pixels[expected_row : expected_row + tile_columns] = b"\1" * tile_columns
+        while (first := arrived_pixels.find(0)) >= 0:
+            top, left = divmod(first, self._width)
+            right = arrived_pixels.find(1, first, (top + 1) * self._width)
+            columns = (right if right >= 0 else (top + 1) * self._width) - first
+            rows, most = 0, PIXELS_MAX // columns
+            while rows < min(most, self._height - top) and not any(self._pixel_places(left, top + rows, columns)):
+                expected_row = (top + rows) * self._width + left
+                arrived_pixels[expected_row : expected_row + columns] = b"\1" * columns
                 rows += 1
-            missing_tiles.append(TilePlace(first_column, top_row, tile_columns, rows))
+            missing_tiles.append(TilePlace(left, top, columns, rows))
         return missing_tiles
 
-    def _pixel_places(self, first_column: int, row: int, columns: int) -> bytearray:
-        row_start = row * self._width + first_column
+    def _pixel_places(self, left: int, row: int, columns: int) -> bytearray:
+        row_start = row * self._width + left
         return self._has_come[row_start : row_start + columns]
 
     def _contradiction(self, tile: TileOutput) -> str | None:
@@ -193,10 +188,5 @@ def _row_of(tile: TileOutput, row: int) -> bytes:
     return tile.pixels[row * row_bytes : (row + 1) * row_bytes]
 
 
-def _chunk(chunk_kind: bytes, chunk_data: bytes) -> bytes:
-    return (
-        struct.pack(">I", len(chunk_data))
-        + chunk_kind
-        + chunk_data
-        + struct.pack(">I", zlib.crc32(chunk_kind + chunk_data))
-    )
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -46,14 +46,14 @@ class LightRay:
 def pixel_sums(scene: RenderScene, column: int, row: int) -> Light:
     """Return red, green and blue, summed over all paths of a pixel, in units of 2**-16."""
     key = pixel_key(scene.seed, column, row)
-    paths = [path_light(scene, column, row, fp.absorbed(key, sample_number)) for sample_number in range(scene.samples)]
-    red, green, blue = (sum(colour_channel) for colour_channel in zip(*paths, strict=True))
+    paths = [path_light(scene, column, row, fp.absorbed(key, sample)) for sample in range(scene.samples)]
+    red, green, blue = (sum(channel) for channel in zip(*paths, strict=True))
     return red, green, blue
 
 
 def pixel_bytes(scene: RenderScene, column: int, row: int) -> bytes:
     """Return red, green and blue of a pixel as the picture shows them."""
-    return bytes(fp.byte_of(channel_total // scene.samples) for channel_total in pixel_sums(scene, column, row))
+    return bytes(fp.byte_of(total // scene.samples) for total in pixel_sums(scene, column, row))
 
 
 def pixel_key(seed: int, column: int, row: int) -> int:
@@ -64,30 +64,30 @@ def pixel_key(seed: int, column: int, row: int) -> int:
 def path_light(scene: RenderScene, column: int, row: int, key: int) -> Light:
     """Return the light along one path."""
     ray = camera_ray(scene, column, row, fp.drawn(key, 0))
-    carried_share: Light = (fp.WHITE, fp.WHITE, fp.WHITE)
+    share: Light = (fp.WHITE, fp.WHITE, fp.WHITE)
     collected_light: Light = (0, 0, 0)
-    for bounce_number in range(scene.bounces):
+    for bounce in range(scene.bounces):
         distance, first_hit = nearest(scene.objects, ray)
         hit_point = moved(ray, distance)
         if first_hit is None or not is_within(hit_point):
-            return added(collected_light, shaded(carried_share, sky_light(scene.sky, ray.direction)))
+            return added(collected_light, shaded(share, sky_light(scene.sky, ray.direction)))
         surface = first_hit.surface
         if surface.kind == SurfaceKind.LIGHT:
-            return added(collected_light, shaded(carried_share, surface.colour))
+            return added(collected_light, shaded(share, surface.colour))
         normal = normal_at(first_hit, ray, hit_point)
         # From just above the surface, or rounding would let the ray hit it again.
         lifted_origin = lifted(hit_point, normal)
         is_other = surface.kind == SurfaceKind.CHECKED and is_odd_square(hit_point)
-        carried_share = shaded(carried_share, surface.other if is_other else surface.colour)
+        share = shaded(share, surface.other if is_other else surface.colour)
         if surface.kind == SurfaceKind.MIRROR:
             ray = LightRay(lifted_origin, thrown_back(ray.direction, normal))
             continue
         if scene.sun is not None:
             # Looked for at every matte surface: a path would rarely meet so small a disc, and the picture would be
             # noisy.
-            sunlight = sun_light(scene, scene.sun, lifted_origin, normal, fp.drawn(key, 2 * bounce_number + 2))
-            collected_light = added(collected_light, shaded(carried_share, sunlight))
-        ray = LightRay(lifted_origin, scattered(normal, fp.drawn(key, 2 * bounce_number + 1)))
+            sunlight = sun_light(scene, scene.sun, lifted_origin, normal, fp.drawn(key, 2 * bounce + 2))
+            collected_light = added(collected_light, shaded(share, sunlight))
+        ray = LightRay(lifted_origin, scattered(normal, fp.drawn(key, 2 * bounce + 1)))
     return collected_light
 
 
@@ -154,13 +154,13 @@ def anywhere(chance: int) -> Vector:
 # ------------------------------------------------------------------------------------------------------------- objects
 
 
-def nearest(scene_objects: tuple[SceneObject, ...], ray: LightRay) -> tuple[int, SceneObject | None]:
+def nearest(objects: tuple[SceneObject, ...], ray: LightRay) -> tuple[int, SceneObject | None]:
     """Return the distance of the first object that a ray hits, and the object.
 
     Of equals, take the first in the list.
     """
     best_distance, object_hit = NOTHING, None
-    for scene_object in scene_objects:
+    for scene_object in objects:
         distance = distance_to(scene_object, ray)
         if distance < best_distance:
             best_distance, object_hit = distance, scene_object
@@ -243,14 +243,10 @@ def _box_normal(shape: BoxShape, ray: LightRay) -> Vector:
     That side is the last one that the ray enters or, from inside, the first that it leaves.
     """
     slabs = _slabs(shape, ray)
-    near_distances, far_distances = [enter for enter, _ in slabs], [leave for _, leave in slabs]
-    axis = (
-        near_distances.index(max(near_distances))
-        if max(near_distances) > fp.NEAREST
-        else far_distances.index(min(far_distances))
-    )
+    near, far = [enter for enter, _ in slabs], [leave for _, leave in slabs]
+    axis = near.index(max(near)) if max(near) > fp.NEAREST else far.index(min(far))
     towards = -fp.ONE if ray.direction[axis] >= 0 else fp.ONE
-    x, y, z = (towards if axis_number == axis else 0 for axis_number in range(3))
+    x, y, z = (towards if place == axis else 0 for place in range(3))
     return x, y, z
 
 
@@ -283,12 +279,9 @@ def sun_light(scene: RenderScene, sun: SunLight, origin: Vector, normal: Vector,
     return red, green, blue
 
 
-def shaded(carried_share: Light, light_channels: Light) -> Light:
+def shaded(share: Light, light: Light) -> Light:
     """Return a share of light, or of another share."""
-    red, green, blue = (
-        share_channel * light_channel >> fp.LIGHT_BITS
-        for share_channel, light_channel in zip(carried_share, light_channels, strict=True)
-    )
+    red, green, blue = (part * arriving >> fp.LIGHT_BITS for part, arriving in zip(share, light, strict=True))
     return red, green, blue
 
 

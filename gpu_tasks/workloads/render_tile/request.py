@@ -94,10 +94,10 @@ class AskedTile:
         """Return the part of the tile above its row `rows`."""
         return replace(self, tile=replace(self.tile, rows=rows))
 
-    def output(self, tile_pixels: bytes) -> "TileOutput":
+    def output(self, pixels: bytes) -> "TileOutput":
         """Return the output with these pixels."""
         tile = self.tile
-        return TileOutput(self.cost, self.picture, tile.left, tile.top, tile.columns, tile.rows, tile_pixels)
+        return TileOutput(self.cost, self.picture, tile.left, tile.top, tile.columns, tile.rows, pixels)
 
     def place(self, pixel_index: int) -> tuple[int, int]:
         """Return the column and the row in the picture of a pixel of the tile."""
@@ -114,39 +114,39 @@ def picture_id(scene: bytes) -> bytes:
 def tests_of_a_pixel(scene: RenderScene) -> int:
     """Return the most tests of a pixel: at each surface a ray, and another to the sun if there is one."""
     # A bound and no measurement: paths that leave the scene end earlier.
-    ray_count = scene.samples * scene.bounces * (1 if scene.sun is None else 2)
-    return ray_count * (len(scene.objects) + RAY_TESTS)
+    rays = scene.samples * scene.bounces * (1 if scene.sun is None else 2)
+    return rays * (len(scene.objects) + RAY_TESTS)
 
 
 def read_request(request: TileRequest) -> AskedTile:
     """Return a request with its scene. Raise SceneError if it breaks a limit."""
-    scene_characters = request.scene.decode("ascii", errors="replace")
-    read = read_text(scene_characters)
+    text = request.scene.decode("ascii", errors="replace")
+    parsed = read_text(text)
     # One scene must have one id, so only its compact form is accepted.
-    if read.compact != scene_characters:
+    if parsed.compact != text:
         raise SceneError("the scene is not in its compact form")
-    scene = read.scene
+    scene = parsed.scene
     tile = TilePlace(request.left, request.top, request.columns, request.rows)
     asked_tile = AskedTile(scene, tile, request.segment, picture_id(request.scene))
-    broken_limits = _limits_broken(asked_tile)
-    if broken_limits is not None:
-        raise SceneError(broken_limits)
+    problem = _limits_broken(asked_tile)
+    if problem is not None:
+        raise SceneError(problem)
     return asked_tile
 
 
-def request_of(read_scene: SceneText, segment_rows: int) -> TileRequest:
+def request_of(parsed: SceneText, segment_rows: int) -> TileRequest:
     """Return the request for the tile that a text names, or for the whole picture, without checking its limits."""
-    tile = read_scene.tile or TilePlace(0, 0, read_scene.scene.width, read_scene.scene.height)
+    tile = parsed.tile or TilePlace(0, 0, parsed.scene.width, parsed.scene.height)
     rows = min(segment_rows, tile.rows)
-    return TileRequest(tile.left, tile.top, tile.columns, tile.rows, rows, read_scene.compact.encode("ascii"))
+    return TileRequest(tile.left, tile.top, tile.columns, tile.rows, rows, parsed.compact.encode("ascii"))
 
 
-def decode_request(encoded_bytes: bytes) -> AskedTile:
+def decode_request(encoded: bytes) -> AskedTile:
     """Return the request in `encoded_bytes`. Raise DecodeError unless it is canonical and within the limits."""
     try:
-        return read_request(REQUEST.decode(encoded_bytes))
-    except SceneError as decode_error:
-        raise DecodeError(str(decode_error)) from decode_error
+        return read_request(REQUEST.decode(encoded))
+    except SceneError as error:
+        raise DecodeError(str(error)) from error
 
 
 def _limits_broken(asked_tile: AskedTile) -> str | None:
@@ -161,14 +161,12 @@ def _limits_broken(asked_tile: AskedTile) -> str | None:
     if not 1 <= asked_tile.segment <= tile.rows:
         return f"the option segment is outside 1 to {tile.rows}, the rows of the tile: {asked_tile.segment}"
     if asked_tile.segments > SEGMENTS_MAX:
-        least_rows = -(-tile.rows // SEGMENTS_MAX)
-        return (
-            f"{tile.rows} rows make more than {SEGMENTS_MAX} segments; set the option segment to at least {least_rows}"
-        )
+        least = -(-tile.rows // SEGMENTS_MAX)
+        return f"{tile.rows} rows make more than {SEGMENTS_MAX} segments; set the option segment to at least {least}"
     if asked_tile.cost > COST_MAX:
         return f"the tile costs {asked_tile.cost:,}, of at most {COST_MAX:,}; take smaller tiles or fewer samples"
     return None
 
 
-def _tile_text(tile_place: TilePlace) -> str:
-    return f"{tile_place.left} {tile_place.top} {tile_place.columns} {tile_place.rows}"
+def _tile_text(place: TilePlace) -> str:
+    return f"{place.left} {place.top} {place.columns} {place.rows}"

@@ -95,93 +95,78 @@ class _Read:
     objects: list[SceneObject] = field(default_factory=list)
 
 
-def statements(input_text: str) -> list[SceneStatement]:
+def statements(text: str) -> list[SceneStatement]:
     """Return the statements of a text. Raise SceneError if it is too long or has characters outside ASCII."""
-    if len(input_text.encode("utf-8", "surrogatepass")) > TEXT_BYTES_MAX:
+    if len(text.encode("utf-8", "surrogatepass")) > TEXT_BYTES_MAX:
         raise SceneError(f"the scene has more than {TEXT_BYTES_MAX:,} bytes; take fewer objects or shorter comments")
     scene_statements = []
-    for line_number, scene_line in enumerate(input_text.split("\n"), 1):
+    for line_number, line in enumerate(text.split("\n"), 1):
         # Remarks and line breaks are no part of the scene's hash, so they must not reach its compact form.
-        for statement_text in scene_line.partition("//")[0].split(";"):
-            statement_words = statement_text.split()
-            strange_word = next(
-                (
-                    statement_word
-                    for statement_word in statement_words
-                    if not all("!" <= character <= "~" for character in statement_word)
-                ),
-                None,
-            )
-            if strange_word is not None:
-                raise SceneError(f"line {line_number}: {_shortened(strange_word)} has characters outside ASCII")
-            if statement_words:
-                scene_statements.append(SceneStatement(line_number, statement_words[0], tuple(statement_words[1:])))
+        for part in line.partition("//")[0].split(";"):
+            words = part.split()
+            strange = next((word for word in words if not all("!" <= character <= "~" for character in word)), None)
+            if strange is not None:
+                raise SceneError(f"line {line_number}: {_shortened(strange)} has characters outside ASCII")
+            if words:
+                scene_statements.append(SceneStatement(line_number, words[0], tuple(words[1:])))
     return scene_statements
 
 
-def read_text(input_text: str) -> SceneText:
+def read_text(text: str) -> SceneText:
     """Return the scene of a text, its compact form, and its tile. Raise SceneError if the text is no scene."""
-    scene_statements = statements(input_text)
-    read_parts = _Read()
+    scene_statements = statements(text)
+    parts = _Read()
     for statement in scene_statements:
-        _take_statement(statement, read_parts)
-    for statement_name in ("picture", "camera"):
-        if statement_name not in read_parts.once:
-            raise SceneError(f"the scene has no {statement_name}; add {_FORMS[statement_name]}")
-    if not read_parts.objects:
+        _take_statement(statement, parts)
+    for name in ("picture", "camera"):
+        if name not in parts.once:
+            raise SceneError(f"the scene has no {name}; add {_FORMS[name]}")
+    if not parts.objects:
         raise SceneError("the scene has no object; add a sphere, a plane or a box")
-    single_statements: dict[str, Any] = {**_DEFAULTS, **read_parts.once}
-    tile, (width, height) = single_statements.pop("tile"), single_statements.pop("picture")
-    compact_text = "; ".join(" ".join((each.name, *each.words)) for each in scene_statements if each.name != "tile")
-    return SceneText(
-        RenderScene(width, height, **single_statements, objects=tuple(read_parts.objects)), tile, compact_text
-    )
+    once: dict[str, Any] = {**_DEFAULTS, **parts.once}
+    tile, (width, height) = once.pop("tile"), once.pop("picture")
+    compact = "; ".join(" ".join((each.name, *each.words)) for each in scene_statements if each.name != "tile")
+    return SceneText(RenderScene(width, height, **once, objects=tuple(parts.objects)), tile, compact)
 
 
-def _take_statement(statement: SceneStatement, read_parts: _Read) -> None:
+def _take_statement(statement: SceneStatement, parts: _Read) -> None:
     """Add the value of a statement."""
-    statement_name = statement.name
-    if statement_name in _SHAPES:
-        if len(read_parts.objects) == OBJECTS_MAX:
+    name = statement.name
+    if name in _SHAPES:
+        if len(parts.objects) == OBJECTS_MAX:
             raise statement.refused(f"exceeds the limit of {OBJECTS_MAX} objects")
-        word_count, read_shape = _SHAPES[statement_name]
+        word_count, read_shape = _SHAPES[name]
         if len(statement.words) < word_count + 1:
-            raise statement.refused(f"has too few values; write {_FORMS[statement_name]}")
-        read_parts.objects.append(
-            SceneObject(read_shape(statement), _read_surface(statement, statement.words[word_count:]))
-        )
+            raise statement.refused(f"has too few values; write {_FORMS[name]}")
+        parts.objects.append(SceneObject(read_shape(statement), _read_surface(statement, statement.words[word_count:])))
         return
-    if statement_name not in _ONCE:
-        raise SceneError(
-            f"line {statement.line}: {_shortened(statement_name)} is unknown; use one of {', '.join(_FORMS)}"
-        )
-    if statement_name in read_parts.once:
+    if name not in _ONCE:
+        raise SceneError(f"line {statement.line}: {_shortened(name)} is unknown; use one of {', '.join(_FORMS)}")
+    if name in parts.once:
         raise statement.refused("appears twice")
-    word_count, read_once = _ONCE[statement_name]
+    word_count, read_once = _ONCE[name]
     if len(statement.words) != word_count:
         raise statement.refused(
-            f"has too {'few' if len(statement.words) < word_count else 'many'} values; write {_FORMS[statement_name]}"
+            f"has too {'few' if len(statement.words) < word_count else 'many'} values; write {_FORMS[name]}"
         )
-    read_parts.once[statement_name] = read_once(statement)
+    parts.once[name] = read_once(statement)
 
 
 def _read_picture(statement: SceneStatement) -> tuple[int, int]:
-    width, height = (_read_whole(statement, word_place, 1, SIDE_MAX) for word_place in (0, 1))
+    width, height = (_read_whole(statement, place, 1, SIDE_MAX) for place in (0, 1))
     if width > ASPECT_MAX * height or height > ASPECT_MAX * width:
         raise statement.refused(f"has one side more than {ASPECT_MAX} times the other")
     return width, height
 
 
 def _read_tile(statement: SceneStatement) -> TilePlace:
-    left, top = (_read_whole(statement, word_place, 0, SIDE_MAX) for word_place in (0, 1))
-    return TilePlace(left, top, *(_read_whole(statement, word_place, 1, SIDE_MAX) for word_place in (2, 3)))
+    left, top = (_read_whole(statement, place, 0, SIDE_MAX) for place in (0, 1))
+    return TilePlace(left, top, *(_read_whole(statement, place, 1, SIDE_MAX) for place in (2, 3)))
 
 
 def _read_camera(statement: SceneStatement) -> CameraView:
     eye, target = _read_place(statement, 0), _read_place(statement, 3)
-    x, y, z = (
-        target_coordinate - eye_coordinate for target_coordinate, eye_coordinate in zip(target, eye, strict=True)
-    )
+    x, y, z = (to - at for to, at in zip(target, eye, strict=True))
     if x == z == 0:
         raise statement.refused("looks straight up or down; move its target aside a little")
     zoom = _read_milli(statement, 6, ZOOM_LEAST_MILLI, ZOOM_MAX * _MILLI)
@@ -227,88 +212,78 @@ def _read_box(statement: SceneStatement) -> BoxShape:
     return BoxShape(low, high)
 
 
-def _read_surface(statement: SceneStatement, surface_words: Sequence[str]) -> SceneSurface:
+def _read_surface(statement: SceneStatement, words: Sequence[str]) -> SceneSurface:
     """Parse `matte COLOUR`, `checked COLOUR COLOUR`, `mirror COLOUR` or `light COLOUR STRENGTH`."""
-    if surface_words[0] not in _KINDS:
-        raise statement.refused(f"needs one of {', '.join(_KINDS)} as its surface, not {_shortened(surface_words[0])}")
-    surface_kind, first_place = _KINDS[surface_words[0]], len(statement.words) - len(surface_words) + 1
+    if words[0] not in _KINDS:
+        raise statement.refused(f"needs one of {', '.join(_KINDS)} as its surface, not {_shortened(words[0])}")
+    kind, first = _KINDS[words[0]], len(statement.words) - len(words) + 1
     expected_words = {SurfaceKind.CHECKED: "two colours", SurfaceKind.LIGHT: "a colour and a strength"}.get(
-        surface_kind, "a colour"
+        kind, "a colour"
     )
-    if len(surface_words) - 1 != (1 if expected_words == "a colour" else 2):
-        raise statement.refused(f"with the surface {surface_words[0]} takes {expected_words}")
-    colour = _read_colour(statement, first_place)
-    if surface_kind == SurfaceKind.LIGHT:
-        colour = _light_of_strength(colour, _read_strength(statement, first_place + 1))
+    if len(words) - 1 != (1 if expected_words == "a colour" else 2):
+        raise statement.refused(f"with the surface {words[0]} takes {expected_words}")
+    colour = _read_colour(statement, first)
+    if kind == SurfaceKind.LIGHT:
+        colour = _light_of_strength(colour, _read_strength(statement, first + 1))
     return SceneSurface(
-        surface_kind,
+        kind,
         colour,
-        _read_colour(statement, first_place + 1) if surface_kind == SurfaceKind.CHECKED else colour,
+        _read_colour(statement, first + 1) if kind == SurfaceKind.CHECKED else colour,
     )
 
 
-def _read_whole(statement: SceneStatement, word_place: int, least_value: int, greatest_value: int) -> int:
-    number_word = statement.words[word_place]
-    if not _is_whole(number_word, _WHOLE_DIGITS) or not least_value <= int(number_word) <= greatest_value:
-        raise statement.refused(
-            f"takes whole numbers from {least_value} to {greatest_value:,}, not {_shortened(number_word)}"
-        )
-    return int(number_word)
+def _read_whole(statement: SceneStatement, place: int, least_value: int, greatest_value: int) -> int:
+    word = statement.words[place]
+    if not _is_whole(word, _WHOLE_DIGITS) or not least_value <= int(word) <= greatest_value:
+        raise statement.refused(f"takes whole numbers from {least_value} to {greatest_value:,}, not {_shortened(word)}")
+    return int(word)
 
 
-def _is_whole(number_word: str, digits_max: int) -> bool:
-    return number_word.isascii() and number_word.isdigit() and len(number_word) <= digits_max
+def _is_whole(word: str, digits_max: int) -> bool:
+    return word.isascii() and word.isdigit() and len(word) <= digits_max
 
 
-def _read_milli(statement: SceneStatement, word_place: int, least_value: int, greatest_value: int) -> int:
+def _read_milli(statement: SceneStatement, place: int, least_value: int, greatest_value: int) -> int:
     """Return a number with at most three decimals, in thousandths, exactly."""
-    number_word = statement.words[word_place]
+    word = statement.words[place]
     # A float could round a decimal to another thousandth, and the scene would have another picture.
-    whole_digits, decimal_point, decimals = number_word.removeprefix("-").partition(".")
-    if _is_whole(whole_digits, _WHOLE_DIGITS) and (_is_whole(decimals, _DECIMALS) if decimal_point else True):
-        milli = int(whole_digits) * _MILLI + int(f"{decimals:0<3}")
-        milli = -milli if number_word.startswith("-") else milli
+    whole, decimal_point, decimals = word.removeprefix("-").partition(".")
+    if _is_whole(whole, _WHOLE_DIGITS) and (_is_whole(decimals, _DECIMALS) if decimal_point else True):
+        milli = int(whole) * _MILLI + int(f"{decimals:0<3}")
+        milli = -milli if word.startswith("-") else milli
         if least_value <= milli <= greatest_value:
             return milli
-    limits_text = f"{_decimal_text(least_value)} to {_decimal_text(greatest_value)}"
-    raise statement.refused(
-        f"takes numbers from {limits_text} with at most three decimals, not {_shortened(number_word)}"
-    )
+    limits = f"{_decimal_text(least_value)} to {_decimal_text(greatest_value)}"
+    raise statement.refused(f"takes numbers from {limits} with at most three decimals, not {_shortened(word)}")
 
 
-def _read_place(statement: SceneStatement, first_place: int) -> Vector:
+def _read_place(statement: SceneStatement, first: int) -> Vector:
     coordinate_max = COORDINATE_MAX * _MILLI
-    x, y, z = (
-        _fixed_point(_read_milli(statement, first_place + axis, -coordinate_max, coordinate_max)) for axis in range(3)
-    )
+    x, y, z = (_fixed_point(_read_milli(statement, first + axis, -coordinate_max, coordinate_max)) for axis in range(3))
     return x, y, z
 
 
-def _read_direction(statement: SceneStatement, first_place: int) -> Vector:
-    vector = _read_place(statement, first_place)
+def _read_direction(statement: SceneStatement, first: int) -> Vector:
+    vector = _read_place(statement, first)
     if vector == (0, 0, 0):
         raise statement.refused("has a direction of zero length; one of its numbers must differ from 0")
     return direction_of(vector)
 
 
-def _read_colour(statement: SceneStatement, word_place: int) -> Light:
-    colour_word = statement.words[word_place]
-    if (
-        len(colour_word) != len("#c04030")
-        or colour_word[0] != "#"
-        or any(hex_digit not in _HEX_DIGITS for hex_digit in colour_word[1:])
-    ):
-        raise statement.refused(f"takes lower-case colours such as #c04030, not {_shortened(colour_word)}")
-    red, green, blue = (light_of(byte) for byte in bytes.fromhex(colour_word[1:]))
+def _read_colour(statement: SceneStatement, place: int) -> Light:
+    word = statement.words[place]
+    if len(word) != len("#c04030") or word[0] != "#" or any(digit not in _HEX_DIGITS for digit in word[1:]):
+        raise statement.refused(f"takes lower-case colours such as #c04030, not {_shortened(word)}")
+    red, green, blue = (light_of(byte) for byte in bytes.fromhex(word[1:]))
     return red, green, blue
 
 
-def _read_strength(statement: SceneStatement, word_place: int) -> int:
-    return _read_milli(statement, word_place, 0, STRENGTH_MAX * _MILLI)
+def _read_strength(statement: SceneStatement, place: int) -> int:
+    return _read_milli(statement, place, 0, STRENGTH_MAX * _MILLI)
 
 
-def _light_of_strength(base_colour: Light, milli: int) -> Light:
-    red, green, blue = (channel * milli // _MILLI for channel in base_colour)
+def _light_of_strength(colour: Light, milli: int) -> Light:
+    red, green, blue = (channel * milli // _MILLI for channel in colour)
     return red, green, blue
 
 
@@ -323,8 +298,8 @@ def _decimal_text(milli: int) -> str:
     return sign + f"{thousandths // _MILLI}.{thousandths % _MILLI:03}".rstrip("0").rstrip(".")
 
 
-def _shortened(long_word: str) -> str:
-    return repr(long_word if len(long_word) <= _SHOWN_MAX else long_word[:_SHOWN_MAX] + "…")
+def _shortened(word: str) -> str:
+    return repr(word if len(word) <= _SHOWN_MAX else word[:_SHOWN_MAX] + "…")
 
 
 _ONCE: Mapping[str, tuple[int, Callable[[SceneStatement], object]]] = {

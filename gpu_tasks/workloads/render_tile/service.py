@@ -127,8 +127,8 @@ class TileRendering(StepwiseWorkload):
         drawn_pixels = np.sort(_drawn_order(b"probe" + drawn_place, asked_tile.pixels)[:PROBE_PIXELS])
         # Before the rounding to bytes: nobody can read these sums off an output.
         drawn_sums = TileRun(self._backend, asked_tile, encoded_request).sums(drawn_pixels)
-        encoded_sums = drawn_pixels.astype("<u4").tobytes() + drawn_sums.astype("<i8").tobytes()
-        return blake2b(_DOMAIN + b"trace" + encoded_sums, digest_size=32).digest()
+        encoded = drawn_pixels.astype("<u4").tobytes() + drawn_sums.astype("<i8").tobytes()
+        return blake2b(_DOMAIN + b"trace" + encoded, digest_size=32).digest()
 
     def conformance(self) -> bytes:
         """Return the hash of all vectors, which are published."""
@@ -137,19 +137,19 @@ class TileRendering(StepwiseWorkload):
     def _wrong_pixels(self, encoded_request: bytes, encoded_output: bytes, pixel_order: Int64Array) -> OutputCheck:
         """Compare the pixels in this order, few at first, four times as many each further time."""
         asked_tile = decode_request(encoded_request)
-        claimed_pixels = _claimed_pixels(asked_tile, encoded_output)
-        if claimed_pixels is None:
+        claimed = _claimed_pixels(asked_tile, encoded_output)
+        if claimed is None:
             return OutputCheck(valid=False, recomputed=0, first_wrong=0)
         # Few at first, so that a wrong output is refuted at a low cost.
-        tile_run, batch_start, batch_size = TileRun(self._backend, asked_tile, encoded_request), 0, FIRST_LOOKED_AT
-        while batch_start < len(pixel_order):
-            batch_pixels = pixel_order[batch_start : batch_start + batch_size]
-            right_pixels = np.frombuffer(tile_run.pixels(batch_pixels), np.uint8).reshape(-1, PIXEL_BYTES)
-            batch_start, batch_size = batch_start + len(batch_pixels), LATER_TIMES * batch_size
-            wrong_pixels = batch_pixels[(claimed_pixels[batch_pixels] != right_pixels).any(axis=1)]
-            if len(wrong_pixels):
-                return OutputCheck(valid=False, recomputed=batch_start, first_wrong=int(wrong_pixels.min()))
-        return OutputCheck(valid=True, recomputed=batch_start, first_wrong=None)
+        run, start, size = TileRun(self._backend, asked_tile, encoded_request), 0, FIRST_LOOKED_AT
+        while start < len(pixel_order):
+            batch = pixel_order[start : start + size]
+            right = np.frombuffer(run.pixels(batch), np.uint8).reshape(-1, PIXEL_BYTES)
+            start, size = start + len(batch), LATER_TIMES * size
+            wrong = batch[(claimed[batch] != right).any(axis=1)]
+            if len(wrong):
+                return OutputCheck(valid=False, recomputed=start, first_wrong=int(wrong.min()))
+        return OutputCheck(valid=True, recomputed=start, first_wrong=None)
 
 
 def open_published(backend_name: str) -> TileRendering:
@@ -164,15 +164,13 @@ def _claimed_pixels(
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None:
     """Return uint8[n, 3] of an output that can be wrong only in its pixels, or None for any other."""
     try:
-        claimed_pixels = OUTPUT.decode(encoded_output).pixels
+        claimed = OUTPUT.decode(encoded_output).pixels
     except DecodeError:
         return None
     # Everything but the pixels follows from the request, so any other byte is a wrong output.
-    if len(claimed_pixels) != PIXEL_BYTES * asked_tile.pixels or encoded_output != OUTPUT.encode(
-        asked_tile.output(claimed_pixels)
-    ):
+    if len(claimed) != PIXEL_BYTES * asked_tile.pixels or encoded_output != OUTPUT.encode(asked_tile.output(claimed)):
         return None
-    return np.frombuffer(claimed_pixels, np.uint8).reshape(-1, PIXEL_BYTES)
+    return np.frombuffer(claimed, np.uint8).reshape(-1, PIXEL_BYTES)
 
 
 def _drawn_order(drawn_from: bytes, pixel_count: int) -> Int64Array:

@@ -71,23 +71,23 @@ class VectorTracer:
     def _batches(self, pixel_count: int) -> Iterator[slice]:
         """Return the pixels to follow at once, by the number of their paths."""
         batch_pixels = max(1, self._backend.paths // self._scene.samples)
-        return (slice(batch_start, batch_start + batch_pixels) for batch_start in range(0, pixel_count, batch_pixels))
+        return (slice(start, start + batch_pixels) for start in range(0, pixel_count, batch_pixels))
 
     def _batch_sums(self, columns: Int64Array, rows: Int64Array) -> Int64Array:
         samples = self._scene.samples
-        sample_numbers = np.tile(np.arange(samples), len(columns))
+        numbers = np.tile(np.arange(samples), len(columns))
         column, row = (self._backend.put(np.repeat(values, samples)) for values in (columns, rows))
         pixel_key = fp.absorbed(fp.absorbed(fp.mixed(self._scene.seed), row), column)
-        collected_light = self._collected_light(column, row, fp.absorbed(pixel_key, self._backend.put(sample_numbers)))
+        collected_light = self._collected_light(column, row, fp.absorbed(pixel_key, self._backend.put(numbers)))
         return self._backend.take(collected_light.reshape(3, len(columns), samples).sum(-1)).T
 
     def _collected_light(self, column: PathArray, row: PathArray, key: PathArray) -> PathArray:
         """Return the light along each path."""
         collected_light, paths = key * self._backend.put([[0]] * 3), self._from_the_eye(column, row, key)
-        for bounce_number in range(self._scene.bounces):
+        for bounce in range(self._scene.bounces):
             if not len(paths.number):
                 break
-            paths = self._follow_to_surface(collected_light, paths, bounce_number)
+            paths = self._follow_to_surface(collected_light, paths, bounce)
         return collected_light
 
     # ------------------------------------------------------------------------------------------------------------ rays
@@ -104,7 +104,7 @@ class VectorTracer:
             number, key, nothing + fp.WHITE, nothing + self._eye, self._scaled(view, nothing + self._forward)
         )
 
-    def _follow_to_surface(self, collected_light: PathArray, paths: MovingPaths, bounce_number: int) -> MovingPaths:
+    def _follow_to_surface(self, collected_light: PathArray, paths: MovingPaths, bounce: int) -> MovingPaths:
         """Return the paths that continue from the surfaces that they meet. Add the light there to `collected_light`."""
         backend = self._backend
         distance, object_numbers = self._nearest(paths.origin, paths.direction)
@@ -117,11 +117,9 @@ class VectorTracer:
             paths.some(backend, missed_paths),
             self._sky_light(backend.at(paths.direction, missed_paths)),
         )
-        paths, object_numbers, hit_point = (
-            paths.some(backend, hit_paths),
-            backend.at(object_numbers, hit_paths),
-            backend.at(hit_point, hit_paths),
-        )
+        paths = paths.some(backend, hit_paths)
+        object_numbers = backend.at(object_numbers, hit_paths)
+        hit_point = backend.at(hit_point, hit_paths)
         is_light = backend.at(self._kinds, object_numbers) == int(SurfaceKind.LIGHT)
         light_paths, reflected_paths = backend.where(is_light), backend.where(~is_light)
         self._add_light(
@@ -129,12 +127,10 @@ class VectorTracer:
             paths.some(backend, light_paths),
             backend.at(self._colours, backend.at(object_numbers, light_paths)),
         )
-        paths, object_numbers, hit_point = (
-            paths.some(backend, reflected_paths),
-            backend.at(object_numbers, reflected_paths),
-            backend.at(hit_point, reflected_paths),
-        )
-        return self._reflect(collected_light, paths, object_numbers, hit_point, bounce_number)
+        paths = paths.some(backend, reflected_paths)
+        object_numbers = backend.at(object_numbers, reflected_paths)
+        hit_point = backend.at(hit_point, reflected_paths)
+        return self._reflect(collected_light, paths, object_numbers, hit_point, bounce)
 
     def _reflect(
         self,
@@ -142,7 +138,7 @@ class VectorTracer:
         paths: MovingPaths,
         object_numbers: PathArray,
         hit_point: PathArray,
-        bounce_number: int,
+        bounce: int,
     ) -> MovingPaths:
         """Return the paths from reflecting surfaces, with their share."""
         backend = self._backend
@@ -157,13 +153,13 @@ class VectorTracer:
         matte_paths, mirror_paths = backend.where(~is_mirror), backend.where(is_mirror)
         if self._sun is not None:
             self._add_sunlight(
-                collected_light, paths.some(backend, matte_paths), backend.at(normal, matte_paths), bounce_number
+                collected_light, paths.some(backend, matte_paths), backend.at(normal, matte_paths), bounce
             )
-        if bounce_number + 1 < self._scene.bounces:
+        if bounce + 1 < self._scene.bounces:
             paths.direction[:, mirror_paths] = self._mirror(
                 backend.at(paths.direction, mirror_paths), backend.at(normal, mirror_paths)
             )
-            chance = fp.drawn(backend.at(paths.key, matte_paths), 2 * bounce_number + 1)
+            chance = fp.drawn(backend.at(paths.key, matte_paths), 2 * bounce + 1)
             paths.direction[:, matte_paths] = self._scatter(backend.at(normal, matte_paths), chance)
         return paths
 
@@ -189,8 +185,8 @@ class VectorTracer:
         root = self._backend.root(_dot(vectors, vectors))
         is_short = root < fp.SHORTEST_ROOT
         inverse = (1 << fp.RECIPROCAL_BITS) // self._backend.choose(is_short, fp.SHORTEST_ROOT, root)
-        scaled_vectors = vectors * inverse >> fp.RECIPROCAL_BITS - fp.DIRECTION_BITS
-        return self._backend.choose(is_short, otherwise, scaled_vectors)
+        scaled = vectors * inverse >> fp.RECIPROCAL_BITS - fp.DIRECTION_BITS
+        return self._backend.choose(is_short, otherwise, scaled)
 
     # --------------------------------------------------------------------------------------------------------- objects
 
@@ -204,10 +200,8 @@ class VectorTracer:
             places, distance = shape_tests.hits(origin, direction, inverse)
             if places is None:
                 closer_paths = distance < best_distance
-                best_distance, object_numbers = (
-                    backend.choose(closer_paths, distance, best_distance),
-                    backend.choose(closer_paths, object_number, object_numbers),
-                )
+                best_distance = backend.choose(closer_paths, distance, best_distance)
+                object_numbers = backend.choose(closer_paths, object_number, object_numbers)
                 continue
             closer_paths = backend.where(distance < backend.at(best_distance, places))
             places = backend.at(places, closer_paths)
@@ -250,20 +244,16 @@ class VectorTracer:
     def _clamped(self, values: PathArray, low: int, high: int) -> PathArray:
         return self._backend.choose(values < low, low, self._backend.choose(values > high, high, values))
 
-    def _add_sunlight(
-        self, collected_light: PathArray, paths: MovingPaths, normal: PathArray, bounce_number: int
-    ) -> None:
+    def _add_sunlight(self, collected_light: PathArray, paths: MovingPaths, normal: PathArray, bounce: int) -> None:
         """Add the sun's light where no object is between."""
         backend, (centre, sunlight) = self._backend, self._sun or ((), ())
-        jitter = self._any_direction(fp.drawn(paths.key, 2 * bounce_number + 2)) >> fp.SUN_SHIFT
+        jitter = self._any_direction(fp.drawn(paths.key, 2 * bounce + 2)) >> fp.SUN_SHIFT
         towards = self._scaled(centre + jitter << fp.SCALED_BITS, normal * 0 + centre)
         steep = _dot(towards, normal) >> fp.DIRECTION_BITS
         facing_paths = backend.where(steep > 0)
-        paths, towards, steep = (
-            paths.some(backend, facing_paths),
-            backend.at(towards, facing_paths),
-            backend.at(steep, facing_paths),
-        )
+        paths = paths.some(backend, facing_paths)
+        towards = backend.at(towards, facing_paths)
+        steep = backend.at(steep, facing_paths)
         distance, _ = self._nearest(paths.origin, towards)
         lit_paths = backend.where(distance == NOTHING)
         self._add_light(

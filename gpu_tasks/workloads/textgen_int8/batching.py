@@ -52,29 +52,29 @@ class _Text:
 
 
 def generated(
-    loaded_model: Loaded, requests: Sequence[CompletionRequest], lane_count: int | None = None
+    model: Loaded, requests: Sequence[CompletionRequest], lanes: int | None = None
 ) -> Iterator[tuple[int, bytes]]:
     """Yield each request's place and completion, in the order of completion, with `lane_count` texts side by side.
 
     Without `lane_count`, use the backend's best number.
     """
-    running_batch = _Run(loaded_model, requests, max(1, min(lane_count or loaded_model.backend.lanes, len(requests))))
-    while running_batch.waiting or running_batch.texts:
-        yield from running_batch.fill()
-        yield from running_batch.step()
+    run = _Run(model, requests, max(1, min(lanes or model.backend.lanes, len(requests))))
+    while run.waiting or run.texts:
+        yield from run.fill()
+        yield from run.step()
 
 
 class _Run:
     """Requests on their way through the lanes. Prompts of similar length are read together, so that few are padded."""
 
-    def __init__(self, loaded_model: Loaded, requests: Sequence[CompletionRequest], lanes: int) -> None:
-        self._loaded_model = loaded_model
-        self._cache = empty_cache(loaded_model, lanes)
+    def __init__(self, model: Loaded, requests: Sequence[CompletionRequest], lanes: int) -> None:
+        self._loaded_model = model
+        self._cache = empty_cache(model, lanes)
         self._free_lanes = list(range(lanes))
         self._refilled_at = max(1, lanes // REFILL_PART)
         # Neighbours have prompts of like lengths, so a group that is read together is hardly padded.
-        shortest_first = sorted(range(len(requests)), key=lambda request_place: len(requests[request_place].prompt))
-        self.waiting = deque(_Text(request_place, requests[request_place]) for request_place in shortest_first)
+        shortest_first = sorted(range(len(requests)), key=lambda place: len(requests[place].prompt))
+        self.waiting = deque(_Text(place, requests[place]) for place in shortest_first)
         self.texts: dict[int, _Text] = {}
         """By lane."""
 
@@ -86,18 +86,16 @@ class _Run:
         # Not for every free lane: reading a prompt stops the decoding of all other lanes.
         if not self.waiting or (self.texts and len(self._free_lanes) < self._refilled_at):
             return []
-        new_texts = [self.waiting.popleft() for _ in range(min(len(self._free_lanes), len(self.waiting)))]
+        new = [self.waiting.popleft() for _ in range(min(len(self._free_lanes), len(self.waiting)))]
         return [
-            ended_text
-            for text_group in _prompt_groups(new_texts, READ_PER_LANE * self._lanes())
-            for ended_text in self._begin_texts(text_group)
+            ended for texts in _prompt_groups(new, READ_PER_LANE * self._lanes()) for ended in self._begin_texts(texts)
         ]
 
     def _begin_texts(self, texts: Sequence[_Text]) -> list[tuple[int, bytes]]:
         """Read prompts in one pass, and draw the first token of each."""
         free_lanes = [self._free_lanes.pop() for _ in texts]
         cache = empty_cache(self._loaded_model, len(texts))
-        logits = _last_logits(self._loaded_model, [new_text.request.prompt for new_text in texts], cache)
+        logits = _last_logits(self._loaded_model, [text.request.prompt for text in texts], cache)
         # Read into a cache of their own first: the lanes that decode are at other positions.
         moved(self._cache, np.array(free_lanes), cache)
         return self._take_tokens(dict(zip(free_lanes, texts, strict=True)), logits)
@@ -109,14 +107,11 @@ class _Run:
         self._narrow_cache()
         lanes = sorted(self.texts)
         # Every lane takes part, a free one with an unused token, so that no text has to be moved at each step.
-        tokens, next_positions = np.zeros(self._lanes(), dtype=np.int64), np.zeros(self._lanes(), dtype=np.int64)
+        tokens, positions = np.zeros(self._lanes(), dtype=np.int64), np.zeros(self._lanes(), dtype=np.int64)
         for lane in lanes:
-            lane_text = self.texts[lane]
-            tokens[lane], next_positions[lane] = (
-                lane_text.output[-1],
-                len(lane_text.request.prompt) + len(lane_text.output),
-            )
-        logits = forward_each(self._loaded_model, tokens, self._cache, next_positions)
+            text = self.texts[lane]
+            tokens[lane], positions[lane] = (text.output[-1], len(text.request.prompt) + len(text.output))
+        logits = forward_each(self._loaded_model, tokens, self._cache, positions)
         return self._take_tokens({lane: self.texts[lane] for lane in lanes}, logits[lanes])
 
     def _narrow_cache(self) -> None:
@@ -125,27 +120,27 @@ class _Run:
             return
         lanes = sorted(self.texts)
         self._cache = narrowed(self._cache, np.array(lanes))
-        self.texts = {new_place: self.texts[lane] for new_place, lane in enumerate(lanes)}
+        self.texts = {place: self.texts[lane] for place, lane in enumerate(lanes)}
         self._free_lanes = []
 
     def _take_tokens(self, texts_by_lane: dict[int, _Text], logits: Ints) -> list[tuple[int, bytes]]:
         """Add a token to each text, and return the completions that end. The other texts stay in their lanes."""
-        text_requests = [lane_text.request for lane_text in texts_by_lane.values()]
+        requests = [text.request for text in texts_by_lane.values()]
         tokens = next_tokens(
             logits,
-            [request.temperature_milli for request in text_requests],
-            [request.seed for request in text_requests],
-            [len(lane_text.output) for lane_text in texts_by_lane.values()],
+            [request.temperature_milli for request in requests],
+            [request.seed for request in requests],
+            [len(text.output) for text in texts_by_lane.values()],
         )
-        ended_texts = []
-        for (lane, lane_text), token in zip(texts_by_lane.items(), tokens, strict=True):
-            if lane_text.take(token):
-                ended_texts.append((lane_text.place, bytes(lane_text.output)))
+        ended = []
+        for (lane, text), token in zip(texts_by_lane.items(), tokens, strict=True):
+            if text.take(token):
+                ended.append((text.place, bytes(text.output)))
                 self.texts.pop(lane, None)
                 self._free_lanes.append(lane)
             else:
-                self.texts[lane] = lane_text
-        return ended_texts
+                self.texts[lane] = text
+        return ended
 
     def _lanes(self) -> int:
         return len(self._free_lanes) + len(self.texts)
@@ -153,20 +148,20 @@ class _Run:
 
 def _prompt_groups(texts: Sequence[_Text], positions: int) -> Iterator[Sequence[_Text]]:
     """Yield parts of texts, which are sorted by prompt length, each with at most `positions` positions or one text."""
-    first_text = 0
-    for text_number, text in enumerate(texts):
-        if (text_number + 1 - first_text) * (1 + len(text.request.prompt)) > positions and text_number > first_text:
-            yield texts[first_text:text_number]
-            first_text = text_number
-    if first_text < len(texts):
-        yield texts[first_text:]
+    first = 0
+    for number, text in enumerate(texts):
+        if (number + 1 - first) * (1 + len(text.request.prompt)) > positions and number > first:
+            yield texts[first:number]
+            first = number
+    if first < len(texts):
+        yield texts[first:]
 
 
-def _last_logits(loaded_model: Loaded, prompts: Sequence[bytes], cache: Cache) -> Ints:
+def _last_logits(model: Loaded, prompts: Sequence[bytes], cache: Cache) -> Ints:
     """Return the logits after each prompt, int64[batch, 257]. Padding after a shorter prompt is ignored."""
     longest = max(len(prompt) for prompt in prompts)
     # A position depends on its prefix alone, so padding behind a prompt changes none of its bits.
     padded = np.concatenate([input_tokens(prompt.ljust(longest, b"\0")) for prompt in prompts])
-    logits = forward(loaded_model, padded, cache)
+    logits = forward(model, padded, cache)
     last_positions: Ints = logits[np.arange(len(prompts)), [len(prompt) for prompt in prompts]]
     return last_positions

@@ -58,7 +58,7 @@ def operation_results(backend: Arithmetic) -> dict[str, Ints]:
     multipliers = put(drawn("multipliers", (64,), 0, (1 << 31) - 1))
     stream = put(drawn("stream", (5, 192), -ops.RESIDUAL_MAX, ops.RESIDUAL_MAX) >> 3)
     scores = put(drawn("scores", (2, 17, 17), -(1 << 20), 1 << 20))
-    visible_places = put(np.tril(np.ones((17, 17), dtype=np.int64)))
+    visible = put(np.tril(np.ones((17, 17), dtype=np.int64)))
     steps, exps = put(drawn("steps", (2, 1, 1), 1 << 8, 1 << 14)), put(ops.exp_table())
     table, index = put(drawn("table", (4096,), -127, 127)), put(drawn("index", (999,), -3000, 3000))
     results = {
@@ -68,45 +68,42 @@ def operation_results(backend: Arithmetic) -> dict[str, Ints]:
         "rescale": ops.rescale(sums, multipliers),
         "norm": ops.norm(backend, stream, 2000),
         "gelu": ops.gelu(backend, index, table),
-        "probabilities": ops.probabilities(backend, scores, steps, exps, visible_places),
+        "probabilities": ops.probabilities(backend, scores, steps, exps, visible),
     }
-    return {operation_name: backend.take(operation_result) for operation_name, operation_result in results.items()}
+    return {name: backend.take(result) for name, result in results.items()}
 
 
 def operation_hashes(backend: Arithmetic) -> dict[str, str]:
     """Return the hash of each operation's results."""
-    results_by_name = operation_results(backend)
-    return {
-        operation_name: _hash_of(operation_result.astype("<i8").tobytes())
-        for operation_name, operation_result in results_by_name.items()
-    }
+    results = operation_results(backend)
+    return {name: _hash_of(result.astype("<i8").tobytes()) for name, result in results.items()}
 
 
 def check_operations(backend: Arithmetic) -> None:
     """Raise NonConformingBackendError, which names the first operation with another hash."""
-    for operation_name, computed_hash in operation_hashes(backend).items():
-        if computed_hash != OPERATIONS[operation_name]:
-            raise NonConformingBackendError(f"{backend.name}: {operation_name} differs from its vector")
+    for name, computed in operation_hashes(backend).items():
+        if computed != OPERATIONS[name]:
+            raise NonConformingBackendError(f"{backend.name}: {name} differs from its vector")
 
 
-def completions(loaded_model: Loaded) -> bytes:
+def completions(model: Loaded) -> bytes:
     """Return the hash of the model's answers to the fixed requests, 32 bytes. Each answer is verified too."""
-    encoded_parts = []
+    parts = []
     for request in REQUESTS:
-        generated_output = generate(loaded_model, request)
-        if not verify_output(loaded_model, request, generated_output).valid:
-            raise NonConformingBackendError(f"{loaded_model.backend.name}: prefill differs from decoding")
-        encoded_parts.append(len(generated_output).to_bytes(2, "little") + generated_output)
-    return blake2b(b"".join(encoded_parts), digest_size=32).digest()
+        output = generate(model, request)
+        if not verify_output(model, request, output).valid:
+            raise NonConformingBackendError(f"{model.backend.name}: prefill differs from decoding")
+        parts.append(len(output).to_bytes(2, "little") + output)
+    return blake2b(b"".join(parts), digest_size=32).digest()
 
 
-def check_completions(loaded_model: Loaded) -> bytes:
+def check_completions(model: Loaded) -> bytes:
     """Return the hash of the completions. Raise NonConformingBackendError if it is not the published one."""
-    completions_hash = completions(loaded_model)
-    if completions_hash.hex() != COMPLETIONS:
-        raise NonConformingBackendError(f"{loaded_model.backend.name}: completions differ from the vectors")
-    return completions_hash
+    digest = completions(model)
+    if digest.hex() != COMPLETIONS:
+        raise NonConformingBackendError(f"{model.backend.name}: completions differ from the vectors")
+    return digest
 
 
-def _hash_of(encoded_bytes: bytes) -> str:
-    return blake2b(encoded_bytes, digest_size=16).hexdigest()
+def _hash_of(encoded: bytes) -> str:
+    return blake2b(encoded, digest_size=16).hexdigest()

@@ -21,10 +21,10 @@ _DOMAIN = b"ogpu/textgen/1"
 _EXPS = exp_table()
 
 
-def generate(loaded_model: Loaded, request: CompletionRequest) -> bytes:
+def generate(model: Loaded, request: CompletionRequest) -> bytes:
     """Return the completion: up to `max_tokens` bytes, fewer only if the model ended the text."""
-    cache = empty_cache(loaded_model)
-    logits = forward(loaded_model, input_tokens(request.prompt), cache)[0, -1]
+    cache = empty_cache(model)
+    logits = forward(model, input_tokens(request.prompt), cache)[0, -1]
     output = bytearray()
     while len(output) < request.max_tokens:
         token = next_token(logits, request.temperature_milli, request.seed, len(output))
@@ -32,11 +32,11 @@ def generate(loaded_model: Loaded, request: CompletionRequest) -> bytes:
             break
         output.append(token)
         if len(output) < request.max_tokens:
-            logits = forward(loaded_model, np.array([[token]], dtype=np.int64), cache)[0, 0]
+            logits = forward(model, np.array([[token]], dtype=np.int64), cache)[0, 0]
     return bytes(output)
 
 
-def verify_output(loaded_model: Loaded, request: CompletionRequest, encoded_output: bytes) -> OutputCheck:
+def verify_output(model: Loaded, request: CompletionRequest, encoded_output: bytes) -> OutputCheck:
     """Check that `encoded_output` equals the result of `generate`, bit for bit.
 
     The check is complete: a completion shorter than `max_tokens` must be one that the model ended. `recomputed` counts
@@ -44,30 +44,26 @@ def verify_output(loaded_model: Loaded, request: CompletionRequest, encoded_outp
     """
     if len(encoded_output) > request.max_tokens:
         return OutputCheck(valid=False, recomputed=0, first_wrong=request.max_tokens)
-    claimed_tokens = list(encoded_output)
+    tokens = list(encoded_output)
     if len(encoded_output) < request.max_tokens:
         # A shorter completion claims that the model drew the boundary here.
-        claimed_tokens.append(BOUNDARY)
+        tokens.append(BOUNDARY)
     prompt_and_output = request.prompt + encoded_output
-    read_tokens = prompt_and_output if len(encoded_output) < request.max_tokens else prompt_and_output[:-1]
+    read = prompt_and_output if len(encoded_output) < request.max_tokens else prompt_and_output[:-1]
     # One prefill in place of a pass for each token: a position depends on its prefix alone, so the bits are the same.
-    logits = forward(loaded_model, input_tokens(read_tokens), empty_cache(loaded_model))[0]
-    prompt_length = len(request.prompt)
-    for output_index, claimed_token in enumerate(claimed_tokens):
-        expected_token = next_token(
-            logits[prompt_length + output_index], request.temperature_milli, request.seed, output_index
-        )
-        if claimed_token != expected_token:
-            return OutputCheck(valid=False, recomputed=output_index + 1, first_wrong=output_index)
-    return OutputCheck(valid=True, recomputed=len(claimed_tokens), first_wrong=None)
+    logits = forward(model, input_tokens(read), empty_cache(model))[0]
+    start = len(request.prompt)
+    for index, claimed in enumerate(tokens):
+        expected = next_token(logits[start + index], request.temperature_milli, request.seed, index)
+        if claimed != expected:
+            return OutputCheck(valid=False, recomputed=index + 1, first_wrong=index)
+    return OutputCheck(valid=True, recomputed=len(tokens), first_wrong=None)
 
 
-def trace_of(loaded_model: Loaded, request: CompletionRequest, encoded_output: bytes, drawn_place: bytes) -> bytes:
+def trace_of(model: Loaded, request: CompletionRequest, encoded_output: bytes, drawn_place: bytes) -> bytes:
     """Return the hash of the logits at one position of prompt and completion, int64, little-endian."""
     logits = forward(
-        loaded_model,
-        input_tokens((request.prompt + encoded_output)[: loaded_model.shape.context - 1]),
-        empty_cache(loaded_model),
+        model, input_tokens((request.prompt + encoded_output)[: model.shape.context - 1]), empty_cache(model)
     )[0]
     position = int.from_bytes(drawn_place, "little") % len(logits)
     position_label = _DOMAIN + position.to_bytes(4, "little")

@@ -30,19 +30,19 @@ class TextGenerationForm(WorkloadForm):
     backends = ("numpy", "reference", "torch")
     options = (TEMPERATURE,)
 
-    def encode(self, input_text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode the request to continue `input_text` by at most `cost_max` bytes."""
         temperature = _milli(settings(self.options, options)[TEMPERATURE.name])
-        prompt_bytes, context_max = input_text.encode(), context_length()
+        prompt, context = text.encode(), context_length()
         if cost_max < 1:
             raise RequestError("the completion has no tokens; ask for at least 1")
-        if len(prompt_bytes) + cost_max > context_max:
+        if len(prompt) + cost_max > context:
             raise RequestError(
-                f"the prompt has {len(prompt_bytes)} bytes, which with {cost_max} tokens "
-                f"exceed the context of {context_max}; "
+                f"the prompt has {len(prompt)} bytes, which with {cost_max} tokens "
+                f"exceed the context of {context}; "
                 "shorten it or ask for fewer tokens"
             )
-        return encode_request(CompletionRequest(prompt_bytes, cost_max, temperature, seed))
+        return encode_request(CompletionRequest(prompt, cost_max, temperature, seed))
 
     def show_request(self, encoded_request: bytes) -> str:
         """Return the prompt."""
@@ -75,15 +75,13 @@ class TextGenerationForm(WorkloadForm):
         return open_published(backend_name)
 
 
-def _milli(temperature_text: str) -> int:
+def _milli(text: str) -> int:
     """Return a temperature in thousandths, exactly."""
     # A float could round a decimal to another thousandth, and the request would have other bytes.
-    whole_digits, _, decimals = temperature_text.partition(".")
-    is_number = (
-        temperature_text.isascii() and whole_digits.isdigit() and len(whole_digits) <= 2 and (decimals or "0").isdigit()
-    )
-    thousandths = int(whole_digits) * 1000 + int(f"{decimals:0<3}") if is_number and len(decimals) <= 3 else None
+    whole, _, decimals = text.partition(".")
+    is_number = text.isascii() and whole.isdigit() and len(whole) <= 2 and (decimals or "0").isdigit()
+    thousandths = int(whole) * 1000 + int(f"{decimals:0<3}") if is_number and len(decimals) <= 3 else None
     if thousandths is None or thousandths > TEMPERATURE_MAX:
         greatest = TEMPERATURE_MAX // 1000
-        raise RequestError(f"a temperature is 0 to {greatest} with at most three decimals, not {temperature_text!r}")
+        raise RequestError(f"a temperature is 0 to {greatest} with at most three decimals, not {text!r}")
     return thousandths

@@ -57,11 +57,11 @@ class Reference(PlainIntegers):
 
     def root(self, squares: Array) -> Array:
         """Find one bit after the other, from 2**25 down."""
-        root_found = np.zeros_like(squares)
+        roots = np.zeros_like(squares)
         for bit in range(25, -1, -1):
-            tried_root = root_found + (1 << bit)
-            root_found = np.where(tried_root * tried_root <= squares, tried_root, root_found)
-        return root_found
+            tried = roots + (1 << bit)
+            roots = np.where(tried * tried <= squares, tried, roots)
+        return roots
 
 
 def exp_table() -> Ints:

@@ -70,9 +70,9 @@ class Model:
     head_multipliers: NDArray[Any]  # int32[257]
 
 
-def model_id(encoded_bytes: bytes) -> bytes:
+def model_id(encoded: bytes) -> bytes:
     """Return the 32-byte id of the model whose file is `encoded_bytes`."""
-    return blake2b(encoded_bytes, digest_size=32).digest()
+    return blake2b(encoded, digest_size=32).digest()
 
 
 def encode_model(model: Model) -> bytes:
@@ -83,28 +83,28 @@ def encode_model(model: Model) -> bytes:
     for layer in model.layers:
         arrays += [getattr(layer, field.name) for field in fields(TransformerLayer)]
     arrays += [model.final_gain, model.head, model.head_multipliers]
-    encoded_parts = [MAGIC, header.tobytes()]
+    parts = [MAGIC, header.tobytes()]
     for array, (dtype, size) in zip(arrays, _layout(s), strict=True):
-        encoded_parts.append(array.astype(dtype).reshape(size).tobytes())
-    return b"".join(encoded_parts)
+        parts.append(array.astype(dtype).reshape(size).tobytes())
+    return b"".join(parts)
 
 
-def decode_model(encoded_bytes: bytes) -> Model:
+def decode_model(encoded: bytes) -> Model:
     """Return the model in a file. Raise DecodeError unless it is exactly one within the limits."""
     # Neither compressed nor pickled: a hostile file can neither unpack to more than its length nor run code.
-    if not _HEADER_BYTES <= len(encoded_bytes) <= FILE_MAX or encoded_bytes[: len(MAGIC)] != MAGIC:
+    if not _HEADER_BYTES <= len(encoded) <= FILE_MAX or encoded[: len(MAGIC)] != MAGIC:
         raise DecodeError("not a model file")
-    shape = ModelShape(*(int(n) for n in np.frombuffer(encoded_bytes, "<u2", 5, len(MAGIC))))
+    shape = ModelShape(*(int(n) for n in np.frombuffer(encoded, "<u2", 5, len(MAGIC))))
     _check_shape(shape)
     layout = list(_layout(shape))
     sizes = [np.dtype(dtype).itemsize * int(np.prod(size)) for dtype, size in layout]
     # Before any array is made: a header can name sizes far beyond the file.
-    if len(encoded_bytes) != _HEADER_BYTES + sum(sizes):
-        raise DecodeError("a model file of the wrong length", len(encoded_bytes))
-    arrays, array_start = [], _HEADER_BYTES
+    if len(encoded) != _HEADER_BYTES + sum(sizes):
+        raise DecodeError("a model file of the wrong length", len(encoded))
+    arrays, start = [], _HEADER_BYTES
     for (dtype, size), length in zip(layout, sizes, strict=True):
-        arrays.append(np.frombuffer(encoded_bytes[array_start : array_start + length], dtype).reshape(size))
-        array_start += length
+        arrays.append(np.frombuffer(encoded[start : start + length], dtype).reshape(size))
+        start += length
     return _assemble(shape, arrays)
 
 

@@ -40,12 +40,12 @@ def encode_request(request: CompletionRequest) -> bytes:
     return REQUEST.encode(request)
 
 
-def decode_request(encoded_bytes: bytes, context_max: int) -> CompletionRequest:
+def decode_request(encoded: bytes, context_max: int) -> CompletionRequest:
     """Return the request in `encoded_bytes`.
 
     Raise DecodeError unless a model with `context_max` positions can serve it.
     """
-    request = REQUEST.decode(encoded_bytes)
+    request = REQUEST.decode(encoded)
     if not request.max_tokens >= 1 or len(request.prompt) + request.max_tokens > context_max:
         raise DecodeError("a prompt and completion beyond the context")
     if request.temperature_milli > TEMPERATURE_MAX:

@@ -37,18 +37,11 @@ class TextGeneration(Workload):
 
     def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
         """Yield completions, computed side by side."""
-        read_requests = {
-            request_place: none_for_none(self._read, request) for request_place, request in enumerate(requests)
-        }
-        yield from ((request_place, None) for request_place, request in read_requests.items() if request is None)
-        good_requests = {
-            request_place: request for request_place, request in read_requests.items() if request is not None
-        }
-        good_places = list(good_requests)
-        yield from (
-            (good_places[request_place], generated_output)
-            for request_place, generated_output in generated(self._model, list(good_requests.values()))
-        )
+        read = {place: none_for_none(self._read, request) for place, request in enumerate(requests)}
+        yield from ((place, None) for place, request in read.items() if request is None)
+        good = {place: request for place, request in read.items() if request is not None}
+        places = list(good)
+        yield from ((places[place], output) for place, output in generated(self._model, list(good.values())))
 
     def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Check all tokens by one prefill."""

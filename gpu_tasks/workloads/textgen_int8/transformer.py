@@ -91,13 +91,13 @@ def narrowed(cache: Cache, lanes: Ints) -> Cache:
     return Cache(cache.length, [keys[lanes] for keys in cache.keys], [values[lanes] for values in cache.values])
 
 
-def empty_cache(loaded_model: Loaded, batch: int = 1) -> Cache:
+def empty_cache(model: Loaded, batch: int = 1) -> Cache:
     """Return a cache for `batch` sequences of up to the model's context."""
-    s = loaded_model.shape
+    s = model.shape
     depth = s.width // s.heads
     keys = np.zeros((batch, s.heads, s.context, depth), dtype=np.int64)
     values = np.zeros((batch, s.heads, depth, s.context), dtype=np.int64)
-    backend = loaded_model.backend
+    backend = model.backend
     return Cache(
         0,
         [backend.operand(backend.put(keys)) for _ in range(s.layers)],
@@ -120,78 +120,70 @@ class _Places:
     """The cache's entries of the pass, by text and by position."""
 
 
-def forward(loaded_model: Loaded, tokens: Ints, cache: Cache) -> Ints:
+def forward(model: Loaded, tokens: Ints, cache: Cache) -> Ints:
     """Append int64[batch, length] tokens to the cached ones. Return the logits, int64[batch, length, 257].
 
     Raise ValueError when the context is exceeded. The caller checks that beforehand.
     """
-    backend, start, end = loaded_model.backend, cache.length, cache.length + tokens.shape[1]
-    if end > loaded_model.shape.context:
+    backend, start, end = model.backend, cache.length, cache.length + tokens.shape[1]
+    if end > model.shape.context:
         raise ValueError("more tokens than in the context")
-    new_positions = slice(start, end)
-    token_places = _Places(
-        loaded_model.positions[new_positions], end, _causal_mask(backend, start, end), slice(None), new_positions
-    )
+    new = slice(start, end)
+    places = _Places(model.positions[new], end, _causal_mask(backend, start, end), slice(None), new)
     cache.length = end
-    return _final_stream(loaded_model, tokens, cache, token_places)
+    return _final_stream(model, tokens, cache, places)
 
 
-def forward_each(loaded_model: Loaded, tokens: Ints, cache: Cache, token_positions: Ints) -> Ints:
+def forward_each(model: Loaded, tokens: Ints, cache: Cache, token_positions: Ints) -> Ints:
     """Compute one token of each text, int64[batch], at its own position, int64[batch].
 
     Return the logits, int64[batch, 257]. A lane's cache entries from its position on belong to no text, and are
     overwritten before a pass sees them.
     """
-    backend, end = loaded_model.backend, int(token_positions.max()) + 1
-    if end > loaded_model.shape.context:
+    backend, end = model.backend, int(token_positions.max()) + 1
+    if end > model.shape.context:
         raise ValueError("more tokens than in the context")
-    own_positions = backend.put(token_positions)
+    own = backend.put(token_positions)
     # A lane still holds the keys of the text that it had before, and these lie behind its position.
     visible = backend.put(np.arange(end)[None, :] <= token_positions[:, None])[:, None, None, :]
-    token_places = _Places(
-        loaded_model.positions[own_positions][:, None, :],
-        end,
-        visible,
-        backend.put(np.arange(len(token_positions))),
-        own_positions,
-    )
-    logits: Ints = _final_stream(loaded_model, tokens[:, None], cache, token_places)[:, 0]
+    places = _Places(model.positions[own][:, None, :], end, visible, backend.put(np.arange(len(token_positions))), own)
+    logits: Ints = _final_stream(model, tokens[:, None], cache, places)[:, 0]
     return logits
 
 
-def _final_stream(loaded_model: Loaded, tokens: Ints, cache: Cache, token_places: _Places) -> Ints:
-    backend = loaded_model.backend
-    stream = loaded_model.tokens[backend.put(tokens)] + token_places.embedded
-    for layer_index, layer in enumerate(loaded_model.layers):
+def _final_stream(model: Loaded, tokens: Ints, cache: Cache, places: _Places) -> Ints:
+    backend = model.backend
+    stream = model.tokens[backend.put(tokens)] + places.embedded
+    for index, layer in enumerate(model.layers):
         normed = ops.norm(backend, stream, layer.attention_gain)
-        mixed = _attention(loaded_model, layer_index, normed, cache, token_places)
+        mixed = _attention(model, index, normed, cache, places)
         stream = ops.add(backend, stream, ops.linear(backend, mixed, layer.out, layer.out_multipliers))
         normed = ops.norm(backend, stream, layer.mlp_gain)
         hidden = ops.linear(backend, normed, layer.up, layer.up_multipliers)
         hidden = ops.gelu(backend, hidden, layer.gelu)
         stream = ops.add(backend, stream, ops.linear(backend, hidden, layer.down, layer.down_multipliers))
-    normed = ops.norm(backend, stream, loaded_model.final_gain)
-    return backend.take(ops.linear(backend, normed, loaded_model.head, loaded_model.head_multipliers))
+    normed = ops.norm(backend, stream, model.final_gain)
+    return backend.take(ops.linear(backend, normed, model.head, model.head_multipliers))
 
 
-def _attention(loaded_model: Loaded, layer_index: int, x: Array, cache: Cache, token_places: _Places) -> Array:
+def _attention(model: Loaded, index: int, x: Array, cache: Cache, places: _Places) -> Array:
     """Return the causal attention of layer `layer_index` over the cached and the new positions, to 8 bits."""
-    backend, layer, heads = loaded_model.backend, loaded_model.layers[layer_index], loaded_model.shape.heads
+    backend, layer, heads = model.backend, model.layers[index], model.shape.heads
     batch, length, width = x.shape
-    end = token_places.end
+    end = places.end
     qkv = ops.activation(backend, ops.linear(backend, x, layer.qkv, layer.qkv_multipliers))
     split = qkv.reshape(batch, length, 3, heads, width // heads).swapaxes(1, 3)
     query, key, value = split[:, :, 0], split[:, :, 1], split[:, :, 2]
-    keys, values = cache.keys[layer_index], cache.values[layer_index]
-    if isinstance(token_places.at, slice):
-        keys[:, :, token_places.at] = key
-        values[:, :, :, token_places.at] = value.swapaxes(2, 3)
+    keys, values = cache.keys[index], cache.values[index]
+    if isinstance(places.at, slice):
+        keys[:, :, places.at] = key
+        values[:, :, :, places.at] = value.swapaxes(2, 3)
     else:
         # PyTorch does not cast values that are assigned at places given by tensors
-        keys[token_places.rows, :, token_places.at] = backend.operand(key[:, :, 0])
-        values[token_places.rows, :, :, token_places.at] = backend.operand(value[:, :, 0])
+        keys[places.rows, :, places.at] = backend.operand(key[:, :, 0])
+        values[places.rows, :, :, places.at] = backend.operand(value[:, :, 0])
     scores = backend.product(query, keys[:, :, :end])
-    shares = ops.probabilities(backend, scores, layer.score_multipliers, loaded_model.exps, token_places.visible)
+    shares = ops.probabilities(backend, scores, layer.score_multipliers, model.exps, places.visible)
     mixed = ops.rescale(backend.product(shares, values[:, :, :, :end]), layer.mix_multipliers)
     return ops.activation(backend, mixed).swapaxes(1, 2).reshape(batch, length, width)
 

@@ -42,57 +42,49 @@ def product_hash(backend: ExactArithmetic) -> str:
     left, right = _drawn_matrix(b"left", (9, 513), ERROR_MAX), _drawn_matrix(b"right", (513, 17), operand_max)
     left[0], left[1], right[:, 0], right[:, 1] = ERROR_MAX, -ERROR_MAX, operand_max, -operand_max
     right[0, 0] -= 1  # An odd one, so that a lost last bit of the largest sum shows
-    computed_product = backend.take(
-        backend.product(backend.operand(backend.put(left)), backend.operand(backend.put(right)))
-    )
-    return blake2b(computed_product.astype("<i8").tobytes(), digest_size=32).hexdigest()
+    product = backend.take(backend.product(backend.operand(backend.put(left)), backend.operand(backend.put(right))))
+    return blake2b(product.astype("<i8").tobytes(), digest_size=32).hexdigest()
 
 
-def limits_hash(backend: ExactArithmetic, training_request: TrainingRequest) -> str:
+def limits_hash(backend: ExactArithmetic, request: TrainingRequest) -> str:
     """Return the hash of the state three steps after one with weights and momenta at or near their limits."""
-    training_run, request_hash = (
-        TrainingRun(backend, training_request),
-        blake2b(REQUEST.encode(training_request), digest_size=DIGEST_BYTES).digest(),
-    )
-    state_halves = [
+    run = TrainingRun(backend, request)
+    digest = blake2b(REQUEST.encode(request), digest_size=DIGEST_BYTES).digest()
+    halves = [
         [
-            _drawn_matrix(b"%s %d" % (state_label, matrix_index), matrix_shape, 4 * greatest_value).clip(
-                -greatest_value, greatest_value
-            )
-            for matrix_index, matrix_shape in enumerate(matrices(training_request))
+            _drawn_matrix(b"%s %d" % (label, index), shape, 4 * most).clip(-most, most)
+            for index, shape in enumerate(matrices(request))
         ]
         # Four times too large and then cut, so that most values stand at a limit.
-        for state_label, greatest_value in ((b"weights", WEIGHT_LIMIT), (b"momenta", MOMENTUM_MAX))
+        for label, most in ((b"weights", WEIGHT_LIMIT), (b"momenta", MOMENTUM_MAX))
     ]
-    return state_hash(training_run.advance(encode_state(request_hash, TrainingState(0, *state_halves)), 3)).hex()
+    return state_hash(run.advance(encode_state(digest, TrainingState(0, *halves)), 3)).hex()
 
 
-def run_hashes(backend: ExactArithmetic, training_request: TrainingRequest) -> tuple[str, str]:
+def run_hashes(backend: ExactArithmetic, request: TrainingRequest) -> tuple[str, str]:
     """Return the hash of the last state, and the root of the trace."""
-    state_digests = [state_hash(state) for state in states(TrainingRun(backend, training_request))]
-    return state_digests[-1].hex(), trace_root(state_digests).hex()
+    digests = [state_hash(state) for state in states(TrainingRun(backend, request))]
+    return digests[-1].hex(), trace_root(digests).hex()
 
 
 def check(backend: ExactArithmetic) -> bytes:
     """Return 32 bytes over all vectors. Raise NonConformingBackendError, which names the first wrong one."""
     try:
-        computed_hashes = all_hashes(backend)
+        hashes = all_hashes(backend)
     except (
         DecodeError,
         IndexError,
     ) as backend_error:  # a wrong backend makes values outside a state's or a table's range
         raise NonConformingBackendError(f"train-int8: {backend.name}: {backend_error}") from backend_error
-    for vector_name, expected_hash in computed_hashes.items():
-        if expected_hash != HASHES[vector_name]:
-            raise NonConformingBackendError(
-                f"train-int8: {backend.name}: {vector_name} differs from its vector: {expected_hash}"
-            )
-    return blake2b("".join(computed_hashes.values()).encode(), digest_size=32).digest()
+    for name, computed in hashes.items():
+        if computed != HASHES[name]:
+            raise NonConformingBackendError(f"train-int8: {backend.name}: {name} differs from its vector: {computed}")
+    return blake2b("".join(hashes.values()).encode(), digest_size=32).digest()
 
 
 def all_hashes(backend: ExactArithmetic) -> dict[str, str]:
     """Return each vector as this backend computes it, to be published in `HASHES` when the computation changes."""
-    tiny_run, ordinary = (run_hashes(backend, training_request) for training_request in REQUESTS)
+    tiny_run, ordinary = (run_hashes(backend, request) for request in REQUESTS)
     return {
         "product": product_hash(backend),
         "limits": limits_hash(backend, REQUESTS[0]),
@@ -103,9 +95,7 @@ def all_hashes(backend: ExactArithmetic) -> dict[str, str]:
     }
 
 
-def _drawn_matrix(draw_label: bytes, matrix_shape: tuple[int, int], greatest_value: int) -> Integers:
+def _drawn_matrix(label: bytes, shape: tuple[int, int], most: int) -> Integers:
     """Return integers from `-greatest_value` to `greatest_value`, from SHAKE-256 of the label."""
-    drawn_bytes = np.frombuffer(
-        shake_256(b"ogpu/train-int8/" + draw_label).digest(8 * matrix_shape[0] * matrix_shape[1]), "<u8"
-    )
-    return ((drawn_bytes % np.uint64(2 * greatest_value + 1)).astype(np.int64) - greatest_value).reshape(matrix_shape)
+    drawn = np.frombuffer(shake_256(b"ogpu/train-int8/" + label).digest(8 * shape[0] * shape[1]), "<u8")
+    return ((drawn % np.uint64(2 * most + 1)).astype(np.int64) - most).reshape(shape)

@@ -58,42 +58,35 @@ class TrainingForm(WorkloadForm):
     backends = ("numpy", "reference", "torch")
     options = OPTIONS
 
-    def encode(self, input_text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode the request to learn `input_text` in as many steps as `cost_max` pays for."""
-        given_numbers = {
-            option_name: _option_number(option_name, option_text)
-            for option_name, option_text in settings(self.options, options).items()
-        }
-        segment_steps = given_numbers.pop("segment")
-        training_request = TrainingRequest(**given_numbers, steps=1, segment=1, seed=seed, text=input_text.encode())
-        _require_limits(training_request)
-        affordable_steps = cost_max // step_cost(training_request)
-        if affordable_steps < 1:
-            raise RequestError(
-                f"a step of these sizes costs {step_cost(training_request)}, more than {cost_max}; allow more"
-            )
-        training_request = replace(
-            training_request, steps=affordable_steps, segment=min(segment_steps, affordable_steps)
-        )
-        _require_limits(training_request)
-        return REQUEST.encode(training_request)
+        given = {name: _option_number(name, number) for name, number in settings(self.options, options).items()}
+        segment = given.pop("segment")
+        request = TrainingRequest(**given, steps=1, segment=1, seed=seed, text=text.encode())
+        _require_limits(request)
+        steps = cost_max // step_cost(request)
+        if steps < 1:
+            raise RequestError(f"a step of these sizes costs {step_cost(request)}, more than {cost_max}; allow more")
+        request = replace(request, steps=steps, segment=min(segment, steps))
+        _require_limits(request)
+        return REQUEST.encode(request)
 
     def show_request(self, encoded_request: bytes) -> str:
         """Return the beginning of the text, its length, and the steps."""
-        training_request = REQUEST.decode(encoded_request)
-        text_start = training_request.text[:_SHOWN_MAX].decode("utf-8", errors="replace")
-        return f"{text_start} ({len(training_request.text)} bytes, {training_request.steps} steps)"
+        request = REQUEST.decode(encoded_request)
+        start = request.text[:_SHOWN_MAX].decode("utf-8", errors="replace")
+        return f"{start} ({len(request.text)} bytes, {request.steps} steps)"
 
     def show_output(self, encoded_output: bytes) -> str:
         """Return the bits per byte of held-out text and the trace's root, or all the bytes if they are no output."""
         try:
-            shown_output = OUTPUT.decode(encoded_output)
+            output = OUTPUT.decode(encoded_output)
         except DecodeError:
             return "0x" + encoded_output.hex()
-        if not shown_output.digests:
+        if not output.digests:
             return "0x" + encoded_output.hex()
-        whole_bits, thousandths = divmod(shown_output.milli_bits, 1000)
-        return f"{whole_bits}.{thousandths:03} bits a byte, trace 0x{trace_root(shown_output.digests).hex()}"
+        whole_bits, thousandths = divmod(output.milli_bits, 1000)
+        return f"{whole_bits}.{thousandths:03} bits a byte, trace 0x{trace_root(output.digests).hex()}"
 
     def cost_asked(self, encoded_request: bytes) -> int:
         """Return the cost of all steps, each by its size."""
@@ -101,10 +94,8 @@ class TrainingForm(WorkloadForm):
 
     def output_bytes(self, encoded_request: bytes) -> int:
         """Return the bytes of a digest for each state, and of the model."""
-        training_request = decode_request(encoded_request)
-        return (
-            FRAME_BYTES + DIGEST_BYTES * (segments(training_request) + 1) + WEIGHT_BYTES * parameters(training_request)
-        )
+        request = decode_request(encoded_request)
+        return FRAME_BYTES + DIGEST_BYTES * (segments(request) + 1) + WEIGHT_BYTES * parameters(request)
 
     def segments(self, encoded_request: bytes) -> int:
         """Return the number of segments. All but the last have the length that the request names."""
@@ -116,7 +107,7 @@ class TrainingForm(WorkloadForm):
 
     def sample(self, tensors: Sequence[ModelTensor], prompt: bytes, length: int, seed: bytes) -> bytes | None:
         """Return the bytes after the prompt."""
-        from gpu_tasks.workloads.train_int8.service import continued  # noqa: PLC0415  # NumPy, for who samples only
+        from gpu_tasks.workloads.train_int8.service import continued  # noqa: PLC0415  # NumPy, for samplers only
 
         return continued(tensors, prompt, length, seed)
 
@@ -134,15 +125,15 @@ class TrainingForm(WorkloadForm):
         return open_published(backend_name)
 
 
-def _require_limits(training_request: TrainingRequest) -> None:
+def _require_limits(request: TrainingRequest) -> None:
     """Raise RequestError if the request breaks a limit."""
-    broken_limits = limits_broken(training_request)
-    if broken_limits is not None:
-        raise RequestError(broken_limits)
+    problem = limits_broken(request)
+    if problem is not None:
+        raise RequestError(problem)
 
 
-def _option_number(option_name: str, option_text: str) -> int:
+def _option_number(name: str, number: str) -> int:
     """Return a whole number in decimal digits."""
-    if not (option_text.isascii() and option_text.isdigit() and len(option_text) <= _DIGITS_MAX):
-        raise RequestError(f"{option_name} must be a whole number, not {option_text!r}")
-    return int(option_text)
+    if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
+        raise RequestError(f"{name} must be a whole number, not {number!r}")
+    return int(number)

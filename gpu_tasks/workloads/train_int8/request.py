@@ -68,75 +68,72 @@ REQUEST = codec(TrainingRequest)
 OUTPUT = codec(TrainingOutput)
 
 
-def matrices(training_request: TrainingRequest) -> tuple[tuple[int, int], ...]:
+def matrices(request: TrainingRequest) -> tuple[tuple[int, int], ...]:
     """Return rows and columns of all weights: one vector for each byte, hidden layers, the output layer.
 
     In every matrix except the vectors, the last row belongs to the constant input: it is the bias.
     """
-    columns_below = training_request.context * training_request.width
-    matrix_shapes = [(SYMBOLS, training_request.width)]
-    for columns in (*[training_request.hidden] * training_request.layers, SYMBOLS):
-        matrix_shapes.append((columns_below + 1, columns))
+    columns_below = request.context * request.width
+    shapes = [(SYMBOLS, request.width)]
+    for columns in (*[request.hidden] * request.layers, SYMBOLS):
+        shapes.append((columns_below + 1, columns))
         columns_below = columns
-    return tuple(matrix_shapes)
+    return tuple(shapes)
 
 
-def parameters(training_request: TrainingRequest) -> int:
+def parameters(request: TrainingRequest) -> int:
     """Return the number of weights."""
-    return sum(rows * columns for rows, columns in matrices(training_request))
+    return sum(rows * columns for rows, columns in matrices(request))
 
 
-def step_cost(training_request: TrainingRequest) -> int:
+def step_cost(request: TrainingRequest) -> int:
     """Return the cost of one step: at least 1."""
-    weights = parameters(training_request)
-    return -(-(training_request.batch * (weights + WINDOW_WORK) + weights * WEIGHT_WORK) // STEP_WORK)
+    weights = parameters(request)
+    return -(-(request.batch * (weights + WINDOW_WORK) + weights * WEIGHT_WORK) // STEP_WORK)
 
 
-def cost_of(training_request: TrainingRequest) -> int:
+def cost_of(request: TrainingRequest) -> int:
     """Return the cost of the whole run."""
-    return training_request.steps * step_cost(training_request)
+    return request.steps * step_cost(request)
 
 
-def segments(training_request: TrainingRequest) -> int:
+def segments(request: TrainingRequest) -> int:
     """Return the number of segments of the run."""
-    return -(-training_request.steps // training_request.segment)
+    return -(-request.steps // request.segment)
 
 
-def limits_broken(training_request: TrainingRequest) -> str | None:
+def limits_broken(request: TrainingRequest) -> str | None:
     """Return the problem with a request, or None."""
-    limit_ranges = (
-        ("context", training_request.context, CONTEXT_MAX),
-        ("width", training_request.width, WIDTH_MAX),
-        ("hidden", training_request.hidden, HIDDEN_MAX),
-        ("layers", training_request.layers, LAYERS_MAX),
-        ("batch", training_request.batch, BATCH_MAX),
-        ("steps", training_request.steps, STEPS_MAX),
-        ("segment", training_request.segment, training_request.steps),
-        ("rate", training_request.rate, RATE_ONE),
+    ranges = (
+        ("context", request.context, CONTEXT_MAX),
+        ("width", request.width, WIDTH_MAX),
+        ("hidden", request.hidden, HIDDEN_MAX),
+        ("layers", request.layers, LAYERS_MAX),
+        ("batch", request.batch, BATCH_MAX),
+        ("steps", request.steps, STEPS_MAX),
+        ("segment", request.segment, request.steps),
+        ("rate", request.rate, RATE_ONE),
     )
-    for limit_name, number, greatest in limit_ranges:
+    for name, number, greatest in ranges:
         if not 1 <= number <= greatest:
-            return f"{limit_name} must be 1 to {greatest}, not {number}"
-    if training_request.batch & (training_request.batch - 1):
-        return f"batch must be a power of two, not {training_request.batch}"
-    if segments(training_request) > SEGMENTS_MAX:
-        least_segment = -(-training_request.steps // SEGMENTS_MAX)
-        steps_text = (
-            f"{training_request.steps} steps in segments of {training_request.segment} "
-            f"make more than {SEGMENTS_MAX} segments"
-        )
-        return f"{steps_text}; set the option segment to at least {least_segment}"
-    if parameters(training_request) > PARAMETERS_MAX:
-        return f"these sizes make {parameters(training_request)} weights, of at most {PARAMETERS_MAX}"
-    if not TEXT_BYTES_MIN <= len(training_request.text) <= TEXT_BYTES_MAX:
-        return f"a text must have {TEXT_BYTES_MIN} to {TEXT_BYTES_MAX} bytes, not {len(training_request.text)}"
+            return f"{name} must be 1 to {greatest}, not {number}"
+    if request.batch & (request.batch - 1):
+        return f"batch must be a power of two, not {request.batch}"
+    if segments(request) > SEGMENTS_MAX:
+        least = -(-request.steps // SEGMENTS_MAX)
+        text = f"{request.steps} steps in segments of {request.segment} make more than {SEGMENTS_MAX} segments"
+        return f"{text}; set the option segment to at least {least}"
+    if parameters(request) > PARAMETERS_MAX:
+        return f"these sizes make {parameters(request)} weights, of at most {PARAMETERS_MAX}"
+    if not TEXT_BYTES_MIN <= len(request.text) <= TEXT_BYTES_MAX:
+        return f"a text must have {TEXT_BYTES_MIN} to {TEXT_BYTES_MAX} bytes, not {len(request.text)}"
     return None
 
 
-def decode_request(encoded_bytes: bytes) -> TrainingRequest:
+def decode_request(encoded: bytes) -> TrainingRequest:
     """Return the request in `encoded_bytes`. Raise DecodeError unless it is canonical and within the limits."""
-    training_request = REQUEST.decode(encoded_bytes)
-    broken_limits = limits_broken(training_request)
-    if broken_limits is not None:
-        raise DecodeError(broken_limits)
-    return training_request
+    request = REQUEST.decode(encoded)
+    problem = limits_broken(request)
+    if problem is not None:
+        raise DecodeError(problem)
+    return request

@@ -60,47 +60,41 @@ def log2(numbers: Integers) -> Integers:
     return logarithms
 
 
-def first_weights(training_request: TrainingRequest) -> list[Integers]:
+def first_weights(request: TrainingRequest) -> list[Integers]:
     """Return each matrix drawn evenly around 0, in units of 2**-24.
 
     The output layer's weights are 0, so that all guesses are equal at first.
     """
-    matrix_shapes = matrices(training_request)
-    drawn_weights = []
-    for matrix_index, (rows, columns) in enumerate(matrix_shapes[:-1]):
-        variance, input_count = (_VARIANCE_OF_VECTORS, 1) if matrix_index == 0 else (_VARIANCE_OF_HIDDEN, rows)
+    shapes = matrices(request)
+    weights = []
+    for index, (rows, columns) in enumerate(shapes[:-1]):
+        variance, input_count = (_VARIANCE_OF_VECTORS, 1) if index == 0 else (_VARIANCE_OF_HIDDEN, rows)
         weight_max = isqrt((3 * variance << 2 * WEIGHT_BITS) // input_count)
-        drawn_words = np.frombuffer(
-            draw_bytes(b"weights", training_request.seed, matrix_index, 4 * rows * columns), "<u4"
-        ).astype(np.int64)
+        words = np.frombuffer(draw_bytes(b"weights", request.seed, index, 4 * rows * columns), "<u4").astype(np.int64)
         # Multiply and shift: a modulo would favour the small numbers.
-        drawn_weights.append(((drawn_words * (2 * weight_max + 1) >> 32) - weight_max).reshape(rows, columns))
-    return [*drawn_weights, np.zeros(matrix_shapes[-1], dtype=np.int64)]
+        weights.append(((words * (2 * weight_max + 1) >> 32) - weight_max).reshape(rows, columns))
+    return [*weights, np.zeros(shapes[-1], dtype=np.int64)]
 
 
-def windows_of_step(training_request: TrainingRequest, possible_ends: Integers, step_index: int) -> Integers:
+def windows_of_step(request: TrainingRequest, possible_ends: Integers, step: int) -> Integers:
     """Return int64[batch]: the ends of a step's windows, drawn from `possible_ends`."""
-    drawn_words = np.frombuffer(
-        draw_bytes(b"windows", training_request.seed, step_index, 8 * training_request.batch), "<u8"
-    )
-    drawn_ends: Integers = possible_ends[(drawn_words % np.uint64(len(possible_ends))).astype(np.int64)]
+    words = np.frombuffer(draw_bytes(b"windows", request.seed, step, 8 * request.batch), "<u8")
+    drawn_ends: Integers = possible_ends[(words % np.uint64(len(possible_ends))).astype(np.int64)]
     return drawn_ends
 
 
 def window_ends(text_length: int, context: int) -> tuple[Integers, Integers]:
     """Return the ends of a text's windows: those for training, and the sample of held-out ones."""
     ends = np.arange(context, text_length, dtype=np.int64)
-    first_is_held_out, last_is_held_out = _is_held_out(ends - context), _is_held_out(ends)
-    held_out = ends[first_is_held_out & last_is_held_out]
-    window_count = min(SAMPLE_MAX, len(held_out))
-    return ends[~first_is_held_out & ~last_is_held_out], held_out[
-        np.arange(window_count, dtype=np.int64) * len(held_out) // window_count
-    ]
+    first, last = _is_held_out(ends - context), _is_held_out(ends)
+    held_out = ends[first & last]
+    count = min(SAMPLE_MAX, len(held_out))
+    return ends[~first & ~last], held_out[np.arange(count, dtype=np.int64) * len(held_out) // count]
 
 
-def _is_held_out(text_places: Integers) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _is_held_out(places: Integers) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Return whether each place lies in a held-out block. No window reaches from one held-out block to the next."""
-    return np.asarray(text_places // BLOCK % HELD_OUT_ONE_IN == HELD_OUT_ONE_IN - 1)
+    return np.asarray(places // BLOCK % HELD_OUT_ONE_IN == HELD_OUT_ONE_IN - 1)
 
 
 def draw_bytes(purpose: bytes, seed: bytes, number: int, length: int) -> bytes:
@@ -111,29 +105,27 @@ def draw_bytes(purpose: bytes, seed: bytes, number: int, length: int) -> bytes:
 class TrainingRun:
     """A run of `train-int8`. Implements `SegmentedRun` (see there for the methods)."""
 
-    def __init__(self, backend: ExactArithmetic, training_request: TrainingRequest) -> None:
+    def __init__(self, backend: ExactArithmetic, request: TrainingRequest) -> None:
         """Take a request that is within the limits."""
-        self._backend, self._training_request = backend, training_request
-        self._digest = blake2b(REQUEST.encode(training_request), digest_size=DIGEST_BYTES).digest()
-        self._network = NextByteModel(backend, training_request)
-        self._text = np.frombuffer(training_request.text, np.uint8)
-        self.drawable, self._held_out = window_ends(len(training_request.text), training_request.context)
+        self._backend, self._request = backend, request
+        self._digest = blake2b(REQUEST.encode(request), digest_size=DIGEST_BYTES).digest()
+        self._network = NextByteModel(backend, request)
+        self._text = np.frombuffer(request.text, np.uint8)
+        self.drawable, self._held_out = window_ends(len(request.text), request.context)
 
     @property
     def segments(self) -> int:
         """The number of segments. All but the last have the length that the request names."""
-        return segments(self._training_request)
+        return segments(self._request)
 
     def boundary(self, index: int) -> int:
         """Return a multiple of the segment's length, or all steps at the end."""
-        return min(index * self._training_request.segment, self._training_request.steps)
+        return min(index * self._request.segment, self._request.steps)
 
     def initial_state(self) -> bytes:
         """Return drawn weights without momentum."""
-        drawn_weights = first_weights(self._training_request)
-        return encode_state(
-            self._digest, TrainingState(0, drawn_weights, [np.zeros_like(weight) for weight in drawn_weights])
-        )
+        weights = first_weights(self._request)
+        return encode_state(self._digest, TrainingState(0, weights, [np.zeros_like(weight) for weight in weights]))
 
     def steps_done(self, state: bytes) -> int:
         """Return the number in the header of a complete state."""
@@ -141,18 +133,16 @@ class TrainingRun:
 
     def advance(self, state: bytes, steps: int) -> bytes:
         """Compute each step on the windows drawn for it."""
-        decoded_state = self._decoded(state)
-        if not 0 <= steps <= self._training_request.steps - decoded_state.done:
-            raise ValueError(f"{steps} steps after {decoded_state.done} of {self._training_request.steps}")
-        backend, steps_done = self._backend, decoded_state.done
-        parameters = MovingWeights(
-            [backend.put(w) for w in decoded_state.weights], [backend.put(m) for m in decoded_state.momenta]
-        )
-        for step_index in range(steps_done, steps_done + steps):
-            self._network.step(parameters, self._windows_of(step_index), step_index)
+        start = self._decoded(state)
+        if not 0 <= steps <= self._request.steps - start.done:
+            raise ValueError(f"{steps} steps after {start.done} of {self._request.steps}")
+        backend, done = self._backend, start.done
+        parameters = MovingWeights([backend.put(w) for w in start.weights], [backend.put(m) for m in start.momenta])
+        for step in range(done, done + steps):
+            self._network.step(parameters, self._windows_of(step), step)
         weights = [backend.take(weight) for weight in parameters.weights]
         momenta = [backend.take(momentum) for momentum in parameters.momenta]
-        return encode_state(self._digest, TrainingState(steps_done + steps, weights, momenta))
+        return encode_state(self._digest, TrainingState(done + steps, weights, momenta))
 
     def metric(self, state: bytes) -> int:
         """Return thousandths of a bit per byte of the sample of held-out windows."""
@@ -166,21 +156,21 @@ class TrainingRun:
 
     def guesses(self, state: bytes) -> bytes:
         """Return the logits of the windows of the step after a state, or of the last step: i64, little-endian."""
-        drawn_windows = self._windows_of(min(self._decoded(state).done, self._training_request.steps - 1))
-        return self._backend.take(self._logits(state, drawn_windows)).astype("<i8").tobytes()
+        windows = self._windows_of(min(self._decoded(state).done, self._request.steps - 1))
+        return self._backend.take(self._logits(state, windows)).astype("<i8").tobytes()
 
     def _decoded(self, state: bytes) -> TrainingState:
-        return decode_state(self._training_request, self._digest, state)
+        return decode_state(self._request, self._digest, state)
 
     def _logits(self, state: bytes, windows: Integers) -> Integers:
         weights = [self._backend.put(weight) for weight in self._decoded(state).weights]
         logits: Integers = self._network.logits(weights, windows)
         return logits
 
-    def _windows_of(self, step_index: int) -> Integers:
-        return self._windows(windows_of_step(self._training_request, self.drawable, step_index))
+    def _windows_of(self, step: int) -> Integers:
+        return self._windows(windows_of_step(self._request, self.drawable, step))
 
     def _windows(self, ends: Integers) -> Integers:
         """Return int64[n, context + 1]: the text up to and including each end."""
-        windows: Integers = self._text[ends[:, None] + np.arange(-self._training_request.context, 1)].astype(np.int64)
+        windows: Integers = self._text[ends[:, None] + np.arange(-self._request.context, 1)].astype(np.int64)
         return windows

@@ -22,25 +22,25 @@ _BEFORE_TEXT = b"\n"
 
 
 def continuation(
-    use: ExactArithmetic, tensors: Sequence[ModelTensor], prompt: bytes, length: int, seed: bytes
+    backend: ExactArithmetic, tensors: Sequence[ModelTensor], prompt: bytes, length: int, seed: bytes
 ) -> bytes:
     """Return `length` bytes after a prompt, by inverse transform sampling. Raise DecodeError for another model."""
     weights = _weights(tensors)
     context = (len(weights[1]) - 1) // weights[0].shape[1]
     sizes = TrainingRequest(context, weights[0].shape[1], weights[1].shape[1], len(weights) - 2, 1, 1, 1, 1, seed, b"")
-    model, placed = NextByteModel(use, sizes), [use.put(weight) for weight in weights]
+    model, placed = NextByteModel(backend, sizes), [backend.put(weight) for weight in weights]
     text = bytearray(prompt.rjust(context, _BEFORE_TEXT))
-    for place in range(length):
+    for position in range(length):
         window = np.array([[*text[-context:], 0]], dtype=np.int64)
-        sums = use.take(model.powers(model.logits(placed, window)))[0].cumsum()
-        point = int.from_bytes(draw_bytes(b"sample", seed, place, 8), "little") * int(sums[-1]) >> 64
-        text.append(int(np.searchsorted(sums, point, side="right")))
+        sums = backend.take(model.powers(model.logits(placed, window)))[0].cumsum()
+        drawn_point = int.from_bytes(draw_bytes(b"sample", seed, position, 8), "little") * int(sums[-1]) >> 64
+        text.append(int(np.searchsorted(sums, drawn_point, side="right")))
     return bytes(text[len(text) - length :])
 
 
 def _weights(tensors: Sequence[ModelTensor]) -> list[Integers]:
     """Return the matrices as a state holds them, each bias as the last row."""
-    named = {each.name: each for each in tensors}
+    named = {tensor.name: tensor for tensor in tensors}
     vectors = _stored(named, "embedding", VECTOR_UNIT)
     layers = [f"hidden.{number}" for number in range(1, len(named) // 2)]
     matrices = [
@@ -57,15 +57,15 @@ def _weights(tensors: Sequence[ModelTensor]) -> list[Integers]:
 
 def _stored(named: Mapping[str, ModelTensor], name: str, unit: int) -> Integers:
     """Return a tensor as rows of weights in units of 2**-24."""
-    found = named.get(name)
+    tensor = named.get(name)
     if (
-        found is None
-        or not 1 <= len(found.shape) <= 2
-        or 4 * math.prod(found.shape) != len(found.data)
-        or not found.data
+        tensor is None
+        or not 1 <= len(tensor.shape) <= 2
+        or 4 * math.prod(tensor.shape) != len(tensor.data)
+        or not tensor.data
     ):
         raise DecodeError(f"no usable tensor {name}")
-    values = np.frombuffer(found.data, "<f4").astype(np.float64) * (1 << unit)
+    values = np.frombuffer(tensor.data, "<f4").astype(np.float64) * (1 << unit)
     if not (np.abs(values) <= WEIGHT_LIMIT >> (WEIGHT_UNIT - unit)).all():
         raise DecodeError(f"a weight of {name} is out of range")
-    return values.astype(np.int64).reshape(-1, found.shape[-1]) << (WEIGHT_UNIT - unit)
+    return values.astype(np.int64).reshape(-1, tensor.shape[-1]) << (WEIGHT_UNIT - unit)

@@ -43,11 +43,11 @@ class IntegerTraining(StepwiseWorkload):
 
     def run(self, encoded_request: bytes) -> bytes:
         """Return the encoded `TrainingOutput`."""
-        training_request = decode_request(encoded_request)
-        training_run, state_digests, last_state = TrainingRun(self._backend, training_request), [], b""
+        request = decode_request(encoded_request)
+        training_run, digests, last_state = TrainingRun(self._backend, request), [], b""
         for last_state in states(training_run):
-            state_digests.append(state_hash(last_state))
-        return _encoded(training_request, training_run, tuple(state_digests), last_state)
+            digests.append(state_hash(last_state))
+        return _encoded(request, training_run, tuple(digests), last_state)
 
     def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Train again, up to the first state with another hash.
@@ -55,33 +55,27 @@ class IntegerTraining(StepwiseWorkload):
         `recomputed` counts in cost units. `first_wrong` is the first wrong state, or the number of states if the error
         comes after them.
         """
-        training_request = decode_request(encoded_request)
+        request = decode_request(encoded_request)
         try:
-            claimed_digests = OUTPUT.decode(encoded_output).digests
+            claimed = OUTPUT.decode(encoded_output).digests
         except DecodeError:
             return OutputCheck(valid=False, recomputed=0, first_wrong=0)
-        training_run, state_digests, last_state = TrainingRun(self._backend, training_request), [], b""
-        for state_index, last_state in enumerate(states(training_run)):
-            state_digests.append(state_hash(last_state))
+        run, digests, last_state = TrainingRun(self._backend, request), [], b""
+        for index, last_state in enumerate(states(run)):
+            digests.append(state_hash(last_state))
             # At the first wrong state the rest of the training is saved.
-            if claimed_digests[state_index : state_index + 1] != (state_digests[state_index],):
-                return OutputCheck(
-                    valid=False,
-                    recomputed=training_run.boundary(state_index) * step_cost(training_request),
-                    first_wrong=state_index,
-                )
-        is_right = encoded_output == _encoded(training_request, training_run, tuple(state_digests), last_state)
-        return OutputCheck(is_right, cost_of(training_request), None if is_right else training_run.segments + 1)
+            if claimed[index : index + 1] != (digests[index],):
+                return OutputCheck(valid=False, recomputed=run.boundary(index) * step_cost(request), first_wrong=index)
+        is_right = encoded_output == _encoded(request, run, tuple(digests), last_state)
+        return OutputCheck(is_right, cost_of(request), None if is_right else run.segments + 1)
 
     def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of one step's logits before that step, which no output contains."""
-        training_request = decode_request(encoded_request)
-        training_run, step_number = (
-            TrainingRun(self._backend, training_request),
-            int.from_bytes(drawn_place, "little") % training_request.steps,
-        )
-        guessed_symbols = training_run.guesses(training_run.advance(training_run.initial_state(), step_number))
-        return blake2b(_PROBE_DOMAIN + step_number.to_bytes(4, "little") + guessed_symbols, digest_size=32).digest()
+        request = decode_request(encoded_request)
+        run = TrainingRun(self._backend, request)
+        step = int.from_bytes(drawn_place, "little") % request.steps
+        guesses = run.guesses(run.advance(run.initial_state(), step))
+        return blake2b(_PROBE_DOMAIN + step.to_bytes(4, "little") + guesses, digest_size=32).digest()
 
     def conformance(self) -> bytes:
         """Return the hash of all vectors, which are published."""
@@ -100,12 +94,6 @@ def continued(tensors: Sequence[ModelTensor], prompt: bytes, length: int, seed: 
     return continuation(arithmetic("numpy"), tensors, prompt, length, seed)
 
 
-def _encoded(
-    training_request: TrainingRequest, training_run: TrainingRun, state_digests: tuple[bytes, ...], last_state: bytes
-) -> bytes:
+def _encoded(request: TrainingRequest, run: TrainingRun, digests: tuple[bytes, ...], last_state: bytes) -> bytes:
     """Return the output of a run that ended in the state `last_state`."""
-    return OUTPUT.encode(
-        TrainingOutput(
-            cost_of(training_request), training_run.metric(last_state), state_digests, training_run.model(last_state)
-        )
-    )
+    return OUTPUT.encode(TrainingOutput(cost_of(request), run.metric(last_state), digests, run.model(last_state)))

@@ -28,36 +28,35 @@ class TrainingState:
     momenta: list[Integers]
 
 
-def state_bytes(training_request: TrainingRequest) -> int:
+def state_bytes(request: TrainingRequest) -> int:
     """Return the length of a state of this request."""
-    return _HEADER_BYTES + 8 * parameters(training_request)
+    return _HEADER_BYTES + 8 * parameters(request)
 
 
 def encode_state(request_hash: bytes, state: TrainingState) -> bytes:
     """Return the bytes of a state of the request with this hash."""
-    encoded_arrays = (state_array.astype("<i4").tobytes() for state_array in (*state.weights, *state.momenta))
-    return b"".join([request_hash, state.done.to_bytes(4, "little"), *encoded_arrays])
+    arrays = (array.astype("<i4").tobytes() for array in (*state.weights, *state.momenta))
+    return b"".join([request_hash, state.done.to_bytes(4, "little"), *arrays])
 
 
-def decode_state(training_request: TrainingRequest, request_hash: bytes, encoded_state: bytes) -> TrainingState:
+def decode_state(request: TrainingRequest, request_hash: bytes, encoded_state: bytes) -> TrainingState:
     """Return the state in `encoded_state`. Raise DecodeError for one of another request or beyond the limits."""
-    if len(encoded_state) != state_bytes(training_request):
+    if len(encoded_state) != state_bytes(request):
         raise DecodeError("a state of another length", len(encoded_state))
     # The hash of the request keeps a provider from passing off a state of another run.
     if encoded_state[:DIGEST_BYTES] != request_hash:
         raise DecodeError("a state of another request")
     steps_done = int.from_bytes(encoded_state[DIGEST_BYTES:_HEADER_BYTES], "little")
-    if steps_done > training_request.steps:
+    if steps_done > request.steps:
         raise DecodeError("more steps than in the request", DIGEST_BYTES)
     values = np.frombuffer(encoded_state, "<i4", offset=_HEADER_BYTES).astype(np.int64).reshape(2, -1)
-    for state_half, limit in zip(values, (WEIGHT_LIMIT, MOMENTUM_MAX), strict=True):
+    for half, limit in zip(values, (WEIGHT_LIMIT, MOMENTUM_MAX), strict=True):
         # The bounds that keep every sum of a step below 2**53 hold only for states within these limits.
-        if state_half.min() < -limit or state_half.max() > limit:
+        if half.min() < -limit or half.max() > limit:
             raise DecodeError("a weight or momentum out of range", _HEADER_BYTES)
-    shapes = matrices(training_request)
+    shapes = matrices(request)
     ends = np.cumsum([rows * columns for rows, columns in shapes])[:-1]
     weights, momenta = (
-        [matrix_part.reshape(shape) for matrix_part, shape in zip(np.split(state_half, ends), shapes, strict=True)]
-        for state_half in values
+        [part.reshape(shape) for part, shape in zip(np.split(half, ends), shapes, strict=True)] for half in values
     )
     return TrainingState(steps_done, weights, momenta)

@@ -19,33 +19,33 @@ WEIGHT_UNIT, VECTOR_UNIT, OPERAND_UNIT = 24, 5, 12
 
 def model_tensors(encoded_request: bytes, state: bytes) -> tuple[ModelTensor, ...]:
     """Return the layers of a state's model, each bias apart; DecodeError if the state is not of this request's size."""
-    training_request = decode_request(encoded_request)
-    matrix_shapes = matrices(training_request)
-    weight_count = sum(rows * columns for rows, columns in matrix_shapes)
+    request = decode_request(encoded_request)
+    shapes = matrices(request)
+    weight_count = sum(rows * columns for rows, columns in shapes)
     if len(state) != HEADER_BYTES + 8 * weight_count:
         raise DecodeError("a state of another length", len(state))
-    stored_weights = struct.unpack_from(f"<{weight_count}i", state, HEADER_BYTES)
-    named_tensors, tensor_start = [], 0
-    for matrix_index, (rows, columns) in enumerate(matrix_shapes):
-        weight_unit = OPERAND_UNIT if matrix_index else VECTOR_UNIT
-        values = _rounded(stored_weights[tensor_start : tensor_start + rows * columns], weight_unit)
-        tensor_start += rows * columns
-        if matrix_index == 0:
-            named_tensors.append(_tensor("embedding", (rows, columns), values))
+    weights = struct.unpack_from(f"<{weight_count}i", state, HEADER_BYTES)
+    tensors, start = [], 0
+    for index, (rows, columns) in enumerate(shapes):
+        unit = OPERAND_UNIT if index else VECTOR_UNIT
+        values = _rounded(weights[start : start + rows * columns], unit)
+        start += rows * columns
+        if index == 0:
+            tensors.append(_tensor("embedding", (rows, columns), values))
             continue
-        tensor_name = "output" if matrix_index == len(matrix_shapes) - 1 else f"hidden.{matrix_index}"
+        name = "output" if index == len(shapes) - 1 else f"hidden.{index}"
         bias_start = (rows - 1) * columns  # the last row is for the constant input
-        named_tensors.append(_tensor(f"{tensor_name}.weight", (rows - 1, columns), values[:bias_start]))
-        named_tensors.append(_tensor(f"{tensor_name}.bias", (columns,), values[bias_start:]))
-    return tuple(named_tensors)
+        tensors.append(_tensor(f"{name}.weight", (rows - 1, columns), values[:bias_start]))
+        tensors.append(_tensor(f"{name}.bias", (columns,), values[bias_start:]))
+    return tuple(tensors)
 
 
-def _rounded(stored_weights: Sequence[int], weight_unit: int) -> list[float]:
+def _rounded(weights: Sequence[int], unit: int) -> list[float]:
     """Return weights as they multiply, halves rounded up."""
-    shift = WEIGHT_UNIT - weight_unit
-    half_unit = 1 << (shift - 1)
-    return [((stored_weight + half_unit) >> shift) / (1 << weight_unit) for stored_weight in stored_weights]
+    shift = WEIGHT_UNIT - unit
+    half = 1 << (shift - 1)
+    return [((weight + half) >> shift) / (1 << unit) for weight in weights]
 
 
-def _tensor(tensor_name: str, tensor_shape: tuple[int, ...], values: Sequence[float]) -> ModelTensor:
-    return ModelTensor(tensor_name, tensor_shape, struct.pack(f"<{len(values)}f", *values))
+def _tensor(name: str, shape: tuple[int, ...], values: Sequence[float]) -> ModelTensor:
+    return ModelTensor(name, shape, struct.pack(f"<{len(values)}f", *values))

@@ -60,38 +60,35 @@ class MovingWeights:
     momenta: list[Tensor]
 
 
-def as_multiplied(model_weights: list[Tensor]) -> list[Tensor]:
+def as_multiplied(weights: list[Tensor]) -> list[Tensor]:
     """Return the weights for products: vectors of 8 bits in units of 2**-5, the others as operands."""
-    return [
-        round_shift(weight, _OPERAND_SHIFT if matrix_index else _VECTOR_SHIFT)
-        for matrix_index, weight in enumerate(model_weights)
-    ]
+    return [round_shift(weight, _OPERAND_SHIFT if index else _VECTOR_SHIFT) for index, weight in enumerate(weights)]
 
 
 class NextByteModel:
     """The forward pass and the step of one request on one backend."""
 
-    def __init__(self, backend: ExactArithmetic, training_request: TrainingRequest) -> None:
+    def __init__(self, backend: ExactArithmetic, request: TrainingRequest) -> None:
         """Put the tables into arrays of the backend."""
-        self._backend, self._training_request = backend, training_request
+        self._backend, self._request = backend, request
         self._powers = backend.put(powers_of_e())
         self._marks = backend.put(np.eye(SYMBOLS, dtype=np.int64))
 
-    def step(self, parameters: MovingWeights, windows: Integers, step_index: int) -> None:
+    def step(self, parameters: MovingWeights, windows: Integers, step_number: int) -> None:
         """Train on int64[batch, context + 1] of text, as step `step_index` of the run."""
-        backend, asked = self._backend, self._training_request
-        window_symbols = backend.put(windows)
+        backend, request = self._backend, self._request
+        symbols = backend.put(windows)
         operands = self._operands(parameters.weights)
-        layers, logits = self._forward(parameters.weights[0], operands, window_symbols[:, :-1])
-        gradients, errors = self._backward(layers, operands, self._output_errors(logits, window_symbols[:, -1]))
-        of_vectors = backend.sums_by_place(errors.reshape(-1, asked.width), window_symbols[:, :-1].reshape(-1), SYMBOLS)
+        layers, logits = self._forward(parameters.weights[0], operands, symbols[:, :-1])
+        gradients, errors = self._backward(layers, operands, self._output_errors(logits, symbols[:, -1]))
+        of_vectors = backend.sums_by_place(errors.reshape(-1, request.width), symbols[:, :-1].reshape(-1), SYMBOLS)
         # Evenly down to nothing, by the step's number alone: a successor that goes on from a state needs no other
         # memory.
-        rate = asked.rate * (asked.steps - step_index) // asked.steps
-        for matrix_index, gradient in enumerate([of_vectors, *gradients]):
+        rate = request.rate * (request.steps - step_number) // request.steps
+        for index, gradient in enumerate([of_vectors, *gradients]):
             # The mean over the windows is a shift, because a batch is a power of two.
-            scaled = gradient << (_MEAN_OF_WEIGHTS if matrix_index else _MEAN_OF_VECTORS)
-            self._change_weights(parameters, matrix_index, round_shift(scaled, asked.batch.bit_length() - 1), rate)
+            scaled = gradient << (_MEAN_OF_WEIGHTS if index else _MEAN_OF_VECTORS)
+            self._change_weights(parameters, index, round_shift(scaled, request.batch.bit_length() - 1), rate)
 
     def logits(self, weights: list[Tensor], windows: Integers) -> Tensor:
         """Return int64[n, 256] in units of 2**-17 for int64[n, context + 1] of text, whose last bytes are not used."""
@@ -129,22 +126,22 @@ class NextByteModel:
     def _backward(self, layers: list[Tensor], operands: list[Tensor], errors: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the gradients of the layers' weights, summed over the windows, and the errors of the inputs."""
         backend, gradients = self._backend, list[Tensor]()
-        for matrix_index in reversed(range(len(layers))):
+        for index in reversed(range(len(layers))):
             error_operands = backend.operand(errors)
-            gradients.insert(0, backend.product(backend.operand(layers[matrix_index]).T, error_operands))
+            gradients.insert(0, backend.product(backend.operand(layers[index]).T, error_operands))
             # Without the last column: the constant has no layer below it.
-            sums = backend.product(error_operands, operands[matrix_index].T)[:, :-1]
+            sums = backend.product(error_operands, operands[index].T)[:, :-1]
             errors = backend.clamp(round_shift(sums, _SUM_SHIFT), -ERROR_MAX, ERROR_MAX)
-            if matrix_index > 0:  # A clamped value has no gradient
-                values = layers[matrix_index][:, :-1]
+            if index > 0:  # A clamped value has no gradient
+                values = layers[index][:, :-1]
                 errors = errors * ((values > 0) & (values < ACTIVATION_MAX))
         return gradients, errors
 
-    def _change_weights(self, parameters: MovingWeights, matrix_index: int, mean: Tensor, rate: int) -> None:
+    def _change_weights(self, parameters: MovingWeights, index: int, mean: Tensor, rate: int) -> None:
         """Update the momentum, and move the weights along it."""
-        backend, momentum = self._backend, parameters.momenta[matrix_index]
+        backend, momentum = self._backend, parameters.momenta[index]
         # The clamp keeps every later sum below 2**53, whatever the request and the state.
         momentum = backend.clamp(momentum - round_shift(momentum, _FRICTION_SHIFT) + mean, -MOMENTUM_MAX, MOMENTUM_MAX)
-        moved = parameters.weights[matrix_index] - round_shift(momentum * rate, _RATE_SHIFT)
-        parameters.momenta[matrix_index] = momentum
-        parameters.weights[matrix_index] = backend.clamp(moved, -WEIGHT_LIMIT, WEIGHT_LIMIT)
+        moved = parameters.weights[index] - round_shift(momentum * rate, _RATE_SHIFT)
+        parameters.momenta[index] = momentum
+        parameters.weights[index] = backend.clamp(moved, -WEIGHT_LIMIT, WEIGHT_LIMIT)
