@@ -120,12 +120,12 @@ async def _call_facts(
     fee_grains = await client.fee(planned_call.call, payer, tip_grains)
     trial = await _try_call(client, planned_call.call, payer, fee_grains, tip_grains)
     fee_grains -= trial.returned
-    held_changes = _shown_changes(trial.held, payer.account, as_json=as_json)
+    holds = _shown_changes(trial.held, payer.account, as_json=as_json)
     return {
         "call": planned_call.call.name,
         "from": Account(payer.account),
         **planned_call.facts,
-        **({"holds": held_changes} if held_changes else {}),
+        **({"holds": holds} if holds else {}),
         "fee": Grains(fee_grains),
         **({"tip": Grains(tip_grains)} if tip_grains else {}),
         "total": Grains(max(planned_call.moves, trial.amount) + fee_grains + tip_grains),
@@ -159,28 +159,21 @@ def _shown_changes(changes: Sequence[HeldChange], signer: bytes, *, as_json: boo
     for change in changes:
         if change.account == STAKES and -DUST_GRAINS < change.grains < 0:
             continue
-        sign_text = "+" if change.grains > 0 else ""
-        owner_text = "" if change.account == signer else f" of {as_text(Account(change.account))}"
+        sign = "+" if change.grains > 0 else ""
+        owner = "" if change.account == signer else f" of {as_text(Account(change.account))}"
         if change.account == STAKES:
-            owner_text += " (where all delegations lie)"
-        lines.append(
-            f"{sign_text}{as_text(Grains(change.grains))}{owner_text} for {change.reason}: {change.reason.doc}"
-        )
+            owner += " (where all delegations lie)"
+        lines.append(f"{sign}{as_text(Grains(change.grains))}{owner} for {change.reason}: {change.reason.doc}")
     return "\n".join(lines)
 
 
-def _raise_refusal(reason_text: str, refusal_code: str) -> None:
-    reason_sentence = reason_text.removesuffix(".")
+def _raise_refusal(refusal: str, code: str) -> None:
+    reason = refusal.removesuffix(".")
     # A payment without money fails in its block too, and costs the fee.
-    advice_text = (
-        "Ask for less, or send the account more oGPU"
-        if refusal_code in MONEY_CODES
-        else "Add --anyway to send it nevertheless"
+    advice = (
+        "Ask for less, or send the account more oGPU" if code in MONEY_CODES else "Add --anyway to send it nevertheless"
     )
-    raise CallFailedError(
-        f"the chain would refuse this: {reason_sentence}. Nothing was sent. {advice_text}",
-        code=refusal_code or "refused",
-    )
+    raise CallFailedError(f"the chain would refuse this: {reason}. Nothing was sent. {advice}", code=code or "refused")
 
 
 def require_somebody_to_ask(*, is_asked: bool) -> None:
@@ -197,14 +190,12 @@ def is_attended() -> bool:
 
 
 def _confirm_sending(output: Output, call_facts: Mapping[str, Any], sending: SendingOptions, question: str) -> None:
-    shown_facts = {fact_name: fact_value for fact_name, fact_value in call_facts.items() if fact_value is not None}
+    shown_facts = {name: value for name, value in call_facts.items() if value is not None}
     if not output.as_json:
         output.facts(shown_facts)
     if not sending.is_agreed:
         # Under --json standard output holds the result and nothing else, so the question says it all.
-        facts_text = ", ".join(
-            f"{fact_name} {as_text(fact_value)}" for fact_name, fact_value in shown_facts.items() if fact_name != "call"
-        )
+        facts_text = ", ".join(f"{name} {as_text(value)}" for name, value in shown_facts.items() if name != "call")
         click.confirm(
             f"Send {call_facts['call']} ({facts_text})?" if output.as_json else question, abort=True, err=True
         )

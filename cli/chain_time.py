@@ -34,7 +34,7 @@ class ChainTime:
 
     height: int
     now_ms: int
-    """The begin of its slot, in ms since 1970."""
+    """The start of its slot, in ms since 1970."""
     passed_ms: int
     """Milliseconds of the `passed_blocks` blocks before it."""
     passed_blocks: int
@@ -57,44 +57,44 @@ class ChainTime:
         blocks_of_a_year = YEAR_MS * self.passed_blocks // max(1, self.passed_ms)
         return min(U32_MAX, blocks_of_a_year // (self.epoch_blocks * self.era_epochs))
 
-    def block_of(self, epoch_number: int) -> int:
+    def block_of(self, epoch: int) -> int:
         """Return the first block of an epoch."""
-        return epoch_number * self.epoch_blocks + 1
+        return epoch * self.epoch_blocks + 1
 
     def block_ms(self, block_number: int) -> int:
         """Return the estimated time of a block, in ms since 1970."""
         return self.now_ms + (block_number - self.height) * self.passed_ms // self.passed_blocks
 
-    def begin_ms(self, epoch_number: int) -> int:
+    def begin_ms(self, epoch: int) -> int:
         """Return the estimated time of an epoch's first block, in ms since 1970."""
-        return self.block_ms(self.block_of(epoch_number))
+        return self.block_ms(self.block_of(epoch))
 
-    def date_of(self, epoch_number: int) -> str:
+    def date_of(self, epoch: int) -> str:
         """`about 2026-11-26 02:16 UTC`."""
-        return f"about {date_text(self.begin_ms(epoch_number))}"
+        return f"about {date_text(self.begin_ms(epoch))}"
 
-    def epoch_text(self, epoch_number: int) -> str:
+    def epoch_text(self, epoch: int) -> str:
         """`epoch 34, about 2026-11-26 02:16 UTC`."""
-        return f"epoch {epoch_number}, {self.date_of(epoch_number)}"
+        return f"epoch {epoch}, {self.date_of(epoch)}"
 
-    def era_text(self, era_number: int) -> str:
+    def era_text(self, era: int) -> str:
         """Return an era in words, with its first epoch."""
-        return f"era {era_number} ({self.epoch_text(era_number * self.era_epochs)})"
+        return f"era {era} ({self.epoch_text(era * self.era_epochs)})"
 
-    def seconds_to(self, block: int) -> int:
+    def seconds_to(self, block_number: int) -> int:
         """Return the estimated seconds between this block and another one, before or after it."""
-        return abs(block - self.height) * self.passed_ms // (1_000 * self.passed_blocks)
+        return abs(block_number - self.height) * self.passed_ms // (1_000 * self.passed_blocks)
 
-    def distance_text(self, block: int) -> str:
+    def distance_text(self, block_number: int) -> str:
         """`in about 2 min`, `about 2 min ago`, or `now`."""
-        if block == self.height:
+        if block_number == self.height:
             return "now"
-        about = f"about {duration_text(self.seconds_to(block))}"
-        return f"in {about}" if block > self.height else f"{about} ago"
+        about = f"about {duration_text(self.seconds_to(block_number))}"
+        return f"in {about}" if block_number > self.height else f"{about} ago"
 
     def timed(self, text: str) -> str:
         """Return a text with a time behind each block that it names: `block 1474 (in about 2 min)`."""
-        return _NAMED_BLOCK.sub(lambda found: f"{found[0]} ({self.distance_text(int(found[1]))})", text)
+        return _NAMED_BLOCK.sub(lambda match: f"{match[0]} ({self.distance_text(int(match[1]))})", text)
 
     @property
     def present_text(self) -> str:
@@ -104,8 +104,8 @@ class ChainTime:
     @property
     def pace_text(self) -> str:
         """The pace of the last blocks, in words."""
-        tenths_of_seconds = self.passed_ms // (100 * self.passed_blocks)
-        return f"{tenths_of_seconds // 10}.{tenths_of_seconds % 10} s a block, as the last {self.passed_blocks} took"
+        tenths = self.passed_ms // (100 * self.passed_blocks)
+        return f"{tenths // 10}.{tenths % 10} s a block, as the last {self.passed_blocks} took"
 
 
 def moment(time_ms: int) -> datetime | None:
@@ -126,8 +126,8 @@ def duration_text(seconds: int) -> str:
 
 def date_text(time_ms: int) -> str:
     """Return a time to the minute; `never` beyond the calendar."""
-    date_and_time = moment(time_ms)
-    return "never" if date_and_time is None else date_and_time.strftime(DATE_FORMAT)
+    date = moment(time_ms)
+    return "never" if date is None else date.strftime(DATE_FORMAT)
 
 
 async def read_time(client: ChainClient, block_hash: bytes) -> ChainTime:

@@ -19,8 +19,8 @@ PLACE = "ogpu_place"
 
 def loaded(place: str) -> Any:
     """Import `module:attribute`."""
-    module_name, _, attribute = place.partition(":")
-    return getattr(import_module(module_name), attribute)
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def runs(place: str, *, with_options: bool = True) -> Callable[[Callable[[], None]], Callable[..., Any]]:
@@ -33,8 +33,8 @@ def runs(place: str, *, with_options: bool = True) -> Callable[[Callable[[], Non
     def bound(declared: Callable[[], None]) -> Callable[..., Any]:
         @functools.wraps(declared)
         def run(**given: Any) -> Any:
-            body_function = loaded(place)
-            return body_function(click.get_current_context().obj, **given) if with_options else body_function(**given)
+            body = loaded(place)
+            return body(click.get_current_context().obj, **given) if with_options else body(**given)
 
         vars(run)[PLACE] = place
         return run
@@ -44,8 +44,8 @@ def runs(place: str, *, with_options: bool = True) -> Callable[[Callable[[], Non
 
 def import_work(command: click.Command) -> None:
     """Import everything that a command needs when it runs."""
-    for inner_command in command.commands.values() if isinstance(command, click.Group) else ():
-        import_work(inner_command)
-    body_place = getattr(command.callback, PLACE, None)
-    if body_place is not None:
-        loaded(body_place)
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        import_work(inner)
+    place = getattr(command.callback, PLACE, None)
+    if place is not None:
+        loaded(place)

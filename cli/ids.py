@@ -23,10 +23,10 @@ def first_digits(text: str, least: int) -> str | None:
 
 def only_match(text: str, digits: str, ids: Iterable[bytes]) -> bytes | None:
     """Return the id that begins with the digits; None if there is none. Raise AmbiguousIdError for several."""
-    found = [each for each in ids if each.hex().startswith(digits)]
-    if len(found) > 1:
-        listed = ", ".join(f"0x{each.hex()}" for each in found[:MATCHES_SHOWN])
+    matching_ids = [known_id for known_id in ids if known_id.hex().startswith(digits)]
+    if len(matching_ids) > 1:
+        listed = ", ".join(f"0x{known_id.hex()}" for known_id in matching_ids[:MATCHES_SHOWN])
         raise AmbiguousIdError(
-            f"{text!r} is the beginning of {len(found)} ids: {listed}. Type more digits", code="id_ambiguous"
+            f"{text!r} is the beginning of {len(matching_ids)} ids: {listed}. Type more digits", code="id_ambiguous"
         )
-    return found[0] if found else None
+    return matching_ids[0] if matching_ids else None

@@ -16,15 +16,15 @@ JSON_MARK = "cli.messages.json"
 """The key in a program's context that is True under `--json`."""
 
 
-def report_error(message_text: str, exit_code: int, error_code: str) -> int:
+def report_error(message: str, exit_code: int, error_code: str) -> int:
     """Report why the program ends, and return `exit_code`."""
-    _write("error", message_text, code=error_code, exit_code=exit_code)
+    _write("error", message, code=error_code, exit_code=exit_code)
     return exit_code
 
 
-def note(message_text: str) -> None:
+def note(message: str) -> None:
     """Print a remark beside the result."""
-    _write("note", message_text)
+    _write("note", message)
 
 
 def is_json_asked() -> bool:
@@ -33,14 +33,11 @@ def is_json_asked() -> bool:
     return context is not None and bool(context.find_root().meta.get(JSON_MARK, False))
 
 
-def _write(kind: str, message_text: str, **more_fields: Any) -> None:
-    write(kind, message_text, is_json=is_json_asked(), **more_fields)
+def _write(kind: str, message: str, **fields: Any) -> None:
+    write(kind, message, is_json=is_json_asked(), **fields)
 
 
-def write(kind: str, message_text: str, *, is_json: bool, **more_fields: Any) -> None:
+def write(kind: str, message: str, *, is_json: bool, **fields: Any) -> None:
     """Print a line on standard error: `kind: text`, or an object with the other fields."""
-    shown_text = harmless(message_text)
-    click.echo(
-        json.dumps({kind: shown_text, **more_fields}, ensure_ascii=False) if is_json else f"{kind}: {shown_text}",
-        err=True,
-    )
+    shown = harmless(message)
+    click.echo(json.dumps({kind: shown, **fields}, ensure_ascii=False) if is_json else f"{kind}: {shown}", err=True)

@@ -40,15 +40,15 @@ class NodeUrl(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the address with `ws://` or `wss://`."""
-        socket_address = socket_url(value)
+        address = socket_url(value)
         try:
-            is_usable = socket_address.startswith(("ws://", "wss://")) and bool(urlsplit(socket_address).hostname)
+            is_usable = address.startswith(("ws://", "wss://")) and bool(urlsplit(address).hostname)
         # `urlsplit` refuses an open bracket, as of an IPv6 address.
         except ValueError:
             is_usable = False
         if not is_usable:
             self.fail(f"{value!r} is not a node's address. Write ws://127.0.0.1:9944", param, ctx)
-        return socket_address
+        return address
 
 
 class BlockHash(click.ParamType[bytes]):
@@ -56,18 +56,18 @@ class BlockHash(click.ParamType[bytes]):
 
     name = "HASH"
 
-    def __init__(self, hashed_thing: str) -> None:
-        """`hashed_thing` stands in messages."""
-        self._what = hashed_thing
+    def __init__(self, subject: str) -> None:
+        """`subject` stands in messages."""
+        self._subject = subject
 
     def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
         """Return 32 bytes."""
         if isinstance(value, bytes):
             return value
-        hash_bytes = hash_typed(value)
-        if hash_bytes is None:
-            self.fail(f"{value!r} is not a {self._what} hash. Write 0x and 64 hex digits", param, ctx)
-        return hash_bytes
+        digest = hash_typed(value)
+        if digest is None:
+            self.fail(f"{value!r} is not a {self._subject} hash. Write 0x and 64 hex digits", param, ctx)
+        return digest
 
 
 class AccountAsAmountError(click.BadParameter):
@@ -85,8 +85,8 @@ class Amount(click.ParamType[int]):
         if isinstance(value, int):
             return value
         if value.startswith(ACCOUNT_STARTS):
-            message_text = f"{value!r} is an account. Amounts stand behind accounts, as in {value} 12"
-            raise AccountAsAmountError(message_text, ctx, param)
+            message = f"{value!r} is an account. Amounts stand behind accounts, as in {value} 12"
+            raise AccountAsAmountError(message, ctx, param)
         try:
             return parse_amount(_UNIT.sub("", value))
         except AmountError as error:
@@ -126,9 +126,7 @@ PERCENT = Percent()
 def add_options(*options: Decorator) -> Decorator:
     """Return a decorator that adds options, in the order in which the help shows them."""
     # Decorators are applied from the last to the first.
-    return lambda command: functools.reduce(
-        lambda command_so_far, option: option(command_so_far), reversed(options), command
-    )
+    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
 def keyring_folder() -> Path:
@@ -159,9 +157,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 json_errors_option = click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON objects.")
 genesis_option = click.option("--genesis", type=BlockHash("genesis"), help="Genesis hash. Refuse any other chain.")
 checkpoint_option = click.option(
-    "--checkpoint",
-    type=BlockHash("block"),
-    help="Hash of a recent final block that you trust.",
+    "--checkpoint", type=BlockHash("block"), help="Hash of a recent final block that you trust."
 )
 trust_option = click.option("--trust-node", is_flag=True, help="Believe the node without proofs.")
 key_option = click.option(
@@ -228,11 +224,5 @@ def session_options(program: Callable[[], None]) -> Callable[..., None]:
         program()
 
     return add_options(
-        url_option,
-        keyring_option,
-        password_option,
-        json_option,
-        genesis_option,
-        checkpoint_option,
-        trust_option,
+        url_option, keyring_option, password_option, json_option, genesis_option, checkpoint_option, trust_option
     )(opened)

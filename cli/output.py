@@ -43,28 +43,26 @@ class Output:
             for column_index, column_name in enumerate(columns)
             if _is_number(row[column_name] for row in rows)
         ]
-        cell_texts = [[as_text(row[column_name]) for column_name in columns] for row in rows]
+        cells = [[as_text(row[column_name]) for column_name in columns] for row in rows]
         self.console.print(
-            FittedTable(title, [column_name.replace("_", " ") for column_name in columns], cell_texts, at_right)
+            FittedTable(title, [column_name.replace("_", " ") for column_name in columns], cells, at_right)
         )
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Print one record of names and values."""
         if self.as_json:
-            click.echo(json.dumps({fact_name: plain(fact_value) for fact_name, fact_value in facts.items()}, indent=2))
+            click.echo(json.dumps({name: plain(value) for name, value in facts.items()}, indent=2))
             return
-        self.console.print(
-            Record([fact_name.replace("_", " ") for fact_name in facts], list(map(as_text, facts.values())))
-        )
+        self.console.print(Record([name.replace("_", " ") for name in facts], list(map(as_text, facts.values()))))
 
 
 class Account(bytes):
     """An account; shown as its address."""
 
 
-def fields_of(dataclass_view: DataclassInstance) -> dict[str, Any]:
+def fields_of(view: DataclassInstance) -> dict[str, Any]:
     """Return a view as a row: its fields by their names. `class_` is named `class`, which no field can be called."""
-    return {field.name.removesuffix("_"): getattr(dataclass_view, field.name) for field in fields(dataclass_view)}
+    return {field.name.removesuffix("_"): getattr(view, field.name) for field in fields(view)}
 
 
 def counted(count: int, noun: str = "unit", plural: str = "") -> str:
@@ -72,11 +70,11 @@ def counted(count: int, noun: str = "unit", plural: str = "") -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
 
 
-def _is_number(column_values: Iterable[Any]) -> bool:
+def _is_number(values: Iterable[Any]) -> bool:
     """Return True if the first value of a column is a number."""
-    first_value = next((value for value in column_values if value is not None), None)
+    first = next((value for value in values if value is not None), None)
     # In Python, True is a number.
-    return isinstance(first_value, int) and not isinstance(first_value, bool)
+    return isinstance(first, int) and not isinstance(first, bool)
 
 
 def as_text(value: Any) -> str:
@@ -108,7 +106,7 @@ def plain(value: Any) -> Any:
         case bytes():
             return as_text(value)
         case dict():
-            return {inner_name: plain(inner_value) for inner_name, inner_value in value.items()}
+            return {name: plain(inner) for name, inner in value.items()}
         case list() | tuple():
             return [plain(item) for item in value]
         case _:

@@ -76,14 +76,11 @@ class ExplainingCommand(click.Command):
         except click.NoSuchOption as error:
             raise explain_option(error) from None
         except click.MissingParameter as error:
-            advice_text = (
-                next((MISSING[option_name] for option_name in error.param.opts if option_name in MISSING), None)
-                if error.param
-                else None
-            )
-            if advice_text is None:
+            option_names = error.param.opts if error.param else ()
+            advice = next((MISSING[name] for name in option_names if name in MISSING), None)
+            if advice is None:
                 raise
-            raise click.MissingParameter(advice_text, error.ctx, error.param) from None
+            raise click.MissingParameter(advice, error.ctx, error.param) from None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words. The error for a bare word names the option whose value it may be."""
@@ -122,15 +119,13 @@ def explain_option(error: click.NoSuchOption) -> click.UsageError:
 
 def foreign_words(context: click.Context) -> dict[str, str]:
     """Return other systems' words that a person may type at this command, with the words here."""
-    all_words = getattr(context.find_root().command, "foreign_words", {})
+    words = getattr(context.find_root().command, "foreign_words", {})
     command_prefix = f"{context.info_name} "
-    general_words = {
-        foreign_word: replacement for foreign_word, replacement in all_words.items() if " " not in foreign_word
-    }
-    return general_words | {
-        foreign_word.removeprefix(command_prefix): replacement
-        for foreign_word, replacement in all_words.items()
-        if foreign_word.startswith(command_prefix)
+    general = {word: replacement for word, replacement in words.items() if " " not in word}
+    return general | {
+        word.removeprefix(command_prefix): replacement
+        for word, replacement in words.items()
+        if word.startswith(command_prefix)
     }
 
 
@@ -145,12 +140,12 @@ def _has_option(command: click.Command, option_name: str) -> bool:
     return any(option_name in parameter.opts for parameter in command.params)
 
 
-def _command_paths(group: click.Group, *group_path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def _command_paths(group: click.Group, *command_path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Yield each command of a group, and of its groups, with the names that lead to it."""
     for command_name, command in group.commands.items():
-        yield (*group_path, command_name), command
+        yield (*command_path, command_name), command
         if isinstance(command, click.Group):
-            yield from _command_paths(command, *group_path, command_name)
+            yield from _command_paths(command, *command_path, command_name)
 
 
 class CommandGroup(click.Group):
@@ -171,7 +166,7 @@ class CommandGroup(click.Group):
         The error for an unknown command suggests the command that was meant.
         """
         try:
-            command_name, command, other_words = super().resolve_command(ctx, args)
+            command_name, command, words = super().resolve_command(ctx, args)
         except click.UsageError as error:
             replacement = self.suggested(ctx, args[0])
             if replacement is None:
@@ -179,55 +174,40 @@ class CommandGroup(click.Group):
             raise UnknownCommandError(
                 f"No such command {args[0]!r}. {_advice_sentence(replacement)}", error.ctx
             ) from None
-        if (
-            command is not None
-            and any(typed_word in ctx.help_option_names for typed_word in other_words)
-            and not ctx.resilient_parsing
-        ):
+        if command is not None and any(word in ctx.help_option_names for word in words) and not ctx.resilient_parsing:
             # The words may be another option's value, or a program's own: then this does nothing, and the command runs.
-            command_context = command.make_context(command_name, list(other_words), parent=ctx)
-            if isinstance(command, click.Group) and not other_words[0].startswith("-"):
-                command.resolve_command(command_context, list(other_words))
-        return command_name, command, other_words
+            context = command.make_context(command_name, list(words), parent=ctx)
+            if isinstance(command, click.Group) and not words[0].startswith("-"):
+                command.resolve_command(context, list(words))
+        return command_name, command, words
 
     def suggested(self, ctx: click.Context, word: str) -> str | None:
         """Return the command, here or in another group, that has this name or a similar one, or another system's."""
         program_context = ctx.find_root()
         program = program_context.command
         commands_by_name: dict[str, str] = {}
-        for (*group_names, command_name), _ in _command_paths(program) if isinstance(program, click.Group) else ():
-            command_path = " ".join((program_context.command_path, *group_names, command_name))
+        for (*groups, command_name), _ in _command_paths(program) if isinstance(program, click.Group) else ():
+            command_path = " ".join((program_context.command_path, *groups, command_name))
             # A command outside the groups is the short form of theirs, so it replaces them.
-            if group_names and command_name in commands_by_name:
+            if groups and command_name in commands_by_name:
                 command_path = f"{commands_by_name[command_name]}{EITHER}{command_path}"
             commands_by_name[command_name] = command_path
         # A mistyped command never means an option.
         commands_by_name |= {
-            foreign_word: replacement
-            for foreign_word, replacement in foreign_words(ctx).items()
-            if not foreign_word.startswith("-")
+            foreign: replacement for foreign, replacement in foreign_words(ctx).items() if not foreign.startswith("-")
         }
         commands_by_name |= {command_name: f"{ctx.command_path} {command_name}" for command_name in self.commands}
         return commands_by_name.get(word) or commands_by_name.get(suggestion(word, commands_by_name) or "")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections of the help."""
-        sectioned_names = {
-            command_name for command_names in self._help_sections.values() for command_name in command_names
-        }
-        unsectioned_names = [
-            command_name for command_name in self.list_commands(ctx) if command_name not in sectioned_names
-        ]
-        text_width = formatter.width - 6 - max(map(len, self.commands), default=0)
-        for heading, command_names in {"Commands": unsectioned_names, **self._help_sections}.items():
-            if command_names:
+        sectioned_names = {name for names in self._help_sections.values() for name in names}
+        others = [name for name in self.list_commands(ctx) if name not in sectioned_names]
+        width = formatter.width - 6 - max(map(len, self.commands), default=0)
+        for heading, names in {"Commands": others, **self._help_sections}.items():
+            if names:
                 with formatter.section(heading):
-                    formatter.write_dl(
-                        [
-                            (command_name, self.commands[command_name].get_short_help_str(text_width))
-                            for command_name in command_names
-                        ]
-                    )
+                    formatter.write_dl([(name, self.commands[name].get_short_help_str(width)) for name in names])
 
 
 class ProgramGroup(CommandGroup):
@@ -263,58 +243,56 @@ class ProgramGroup(CommandGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words, with `--json` moved to the front, where the program's own options stand."""
-        own_words, other_words = _split_words(args, self._own_words(args))
+        own_count = self._own_words(args)
+        own_words, other_words = args[:own_count], args[own_count:]
         if JSON_WORD in own_words:
             ctx.meta[JSON_MARK] = True
-            args = [JSON_WORD, *(typed_word for typed_word in own_words if typed_word != JSON_WORD), *other_words]
+            args = [JSON_WORD, *(word for word in own_words if word != JSON_WORD), *other_words]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             option_name = error.option_name
-            owner_path = next(
-                (command_path for command_path, command in _command_paths(self) if _has_option(command, option_name)),
-                None,
-            )
-            if owner_path is None:
+            owner = next((path for path, command in _command_paths(self) if _has_option(command, option_name)), None)
+            if owner is None:
                 raise
-            right_order = f"{ctx.command_path} {' '.join(owner_path)} … {option_name}"
+            right_order = f"{ctx.command_path} {' '.join(owner)} … {option_name}"
             raise OptionPlaceError(
                 f"{option_name} stands behind the command, as in: {right_order}", error.ctx
             ) from None
 
     def _own_words(self, typed_words: Sequence[str]) -> int:
         """Return the number of words before a lone `--`, or before a command that passes words on."""
-        end_position = typed_words.index(END_WORD) if END_WORD in typed_words else len(typed_words)
+        end = typed_words.index(END_WORD) if END_WORD in typed_words else len(typed_words)
         group: click.Group = self
         position = 0
-        while position < end_position:
-            typed_word = typed_words[position]
+        while position < end:
+            word = typed_words[position]
             # The value of an option may be the name of a command.
-            if typed_word.startswith("-"):
-                position += 2 if _takes_value(group, typed_word) else 1
+            if word.startswith("-"):
+                position += 2 if _takes_value(group, word) else 1
                 continue
-            command = group.commands.get(typed_word)
+            command = group.commands.get(word)
             if not isinstance(command, click.Group):
-                return position if typed_word in self._program_commands else end_position
+                return position if word in self._program_commands else end
             group, position = command, position + 1
-        return end_position
+        return end
 
-    def main(self, args: Sequence[str] | None = None, *more_arguments: Any, **named_arguments: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *extra: Any, **named: Any) -> Any:
         """Run the program; an error becomes a message and an exit code."""
         # click's own mode would end the program before an error becomes JSON.
-        run_program: Callable[..., Any] = super().main
-        if not named_arguments.pop("standalone_mode", True):
-            return run_program(args, *more_arguments, standalone_mode=False, **named_arguments)
+        run: Callable[..., Any] = super().main
+        if not named.pop("standalone_mode", True):
+            return run(args, *extra, standalone_mode=False, **named)
         typed_words = list(sys.argv[1:] if args is None else args)
         is_json = JSON_WORD in typed_words[: self._own_words(typed_words)]
 
-        def report(message_text: str, exit_code: int, error_code: str) -> int:
-            write("error", message_text, is_json=is_json, code=error_code, exit_code=exit_code)
+        def report(message: str, exit_code: int, error_code: str) -> int:
+            write("error", message, is_json=is_json, code=error_code, exit_code=exit_code)
             return exit_code
 
         with _file_errors(report):
             try:
-                exit_code = run_program(args, *more_arguments, standalone_mode=False, **named_arguments)
+                exit_code = run(args, *extra, standalone_mode=False, **named)
             except click.ClickException as error:
                 exit_code = error.exit_code
                 clearer = error.message.replace("a valid integer range", "a whole number")
@@ -389,10 +367,6 @@ def _discard_output() -> None:
         null_descriptor = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null_descriptor, sys.stdout.fileno())
         os.close(null_descriptor)
-
-
-def _split_words(typed_words: Sequence[str], position: int) -> tuple[list[str], list[str]]:
-    return list(typed_words[:position]), list(typed_words[position:])
 
 
 def _takes_value(command: click.Command, option_word: str) -> bool:

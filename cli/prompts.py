@@ -31,8 +31,8 @@ def typed_secret(prompt: str, alternative: str, *, confirm: bool = False, is_las
     `is_last`: the secret is all the rest of standard input. Raise WalletError if there is no line.
     """
     if has_terminal():
-        typed_text: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
-        return typed_text
+        typed: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
+        return typed
     first_line = sys.stdin.readline(SECRET_CHARACTERS_MAX + 1)
     if len(first_line) > SECRET_CHARACTERS_MAX:
         raise WalletError(f"a secret has at most {SECRET_CHARACTERS_MAX:,} characters", code="secret_too_long")
@@ -40,12 +40,12 @@ def typed_secret(prompt: str, alternative: str, *, confirm: bool = False, is_las
         raise WalletError(
             f"there is no terminal to ask for: {prompt}. To run without one, {alternative}", code="no_terminal"
         )
-    other_lines = sys.stdin.read(SECRET_CHARACTERS_MAX) if is_last else ""
-    return (first_line + other_lines).rstrip("\n")
+    rest = sys.stdin.read(SECRET_CHARACTERS_MAX) if is_last else ""
+    return (first_line + rest).rstrip("\n")
 
 
 def require_agreement(question: str, alternative: str, error_class: type[CodedError] = WalletError) -> None:
-    """Ask a question. Raise click.Abort unless the answer is yes, and `error` if there is no terminal."""
+    """Ask a question. Raise click.Abort unless the answer is yes, and `error_class` if there is no terminal."""
     try:
         is_agreed = click.confirm(question, err=True)
     except click.Abort:

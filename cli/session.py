@@ -64,10 +64,8 @@ def account_named(keyring: Keyring, account_text: str) -> bytes:
     try:
         return ss58.account_from_text(account_text)
     except ValueError as error:
-        advice_text = _meant_account(keyring.names(), account_text)
-        raise WalletError(
-            f"{account_text!r} is not an account: {error}. {advice_text}", code="unknown_account"
-        ) from None
+        advice = _meant_account(keyring.names(), account_text)
+        raise WalletError(f"{account_text!r} is not an account: {error}. {advice}", code="unknown_account") from None
 
 
 def _meant_account(stored_names: list[str], account_text: str) -> str:
@@ -130,12 +128,12 @@ class WalletSession:
             default_activity = (
                 f"{self.url} is slow, or no block has become final. You can stop without loss: a sent call stays sent"
             )
-            for wait_count in count(1):
+            for waits in count(1):
                 await asyncio.sleep(WAIT_SECONDS)
                 present_activity = self._activities[-1] if self._activities else default_activity
                 activity = present_activity() if callable(present_activity) else present_activity
                 if activity is not None:
-                    note(f"not done after {wait_count * WAIT_SECONDS:.0f} s: {activity}")
+                    note(f"not done after {waits * WAIT_SECONDS:.0f} s: {activity}")
 
         reporter = asyncio.create_task(tell())
         try:

@@ -20,16 +20,16 @@ async def stake(planning: Planning, amount: int) -> PlannedCall:
     """Plan a bond."""
     view = await open_view(planning.client)
     own_stake = await view.staked(planning.payer.account, planning.payer.account)
-    bond_minimum = await view.look(lambda bound_state: bound_state[TrustStake].validator_bond_min)
-    planned_call = (TrustStake.bond_extra if own_stake else TrustStake.bond)(value=amount)
+    least_bond = await view.look(lambda state: state[TrustStake].validator_bond_min)
+    call = (TrustStake.bond_extra if own_stake else TrustStake.bond)(value=amount)
     facts = {
         "amount": Grains(amount),
         "bond_afterwards": Grains(own_stake + amount),
-        "validator_bond_min": Grains(bond_minimum),
+        "validator_bond_min": Grains(least_bond),
         **view.joining_facts(),
         "can_go_wrong": RISK_OF_BOND,
     }
-    return PlannedCall(planned_call, facts, moves=amount)
+    return PlannedCall(call, facts, moves=amount)
 
 
 @sends
@@ -53,12 +53,12 @@ async def unstake(planning: Planning, amount: int, validator: str | None) -> Pla
 async def withdraw(planning: Planning) -> PlannedCall:
     """Plan the withdrawal of free stake."""
     view = await open_view(planning.client)
-    unbonding_chunks = await view.look(lambda bound_state: _chunks(bound_state, planning.payer.account))
-    free_grains = sum(chunk_grains for _, chunk_grains, until_text in unbonding_chunks if until_text is None)
+    unbonding_chunks = await view.look(lambda state: _chunks(state, planning.payer.account))
+    free_grains = sum(chunk_grains for _, chunk_grains, until_epoch in unbonding_chunks if until_epoch is None)
     waiting_texts = [
-        _waiting_text(view, unbonding_chunk, chunk_grains, until_text)
-        for unbonding_chunk, chunk_grains, until_text in unbonding_chunks
-        if until_text is not None
+        _waiting_text(view, chunk, chunk_grains, until_epoch)
+        for chunk, chunk_grains, until_epoch in unbonding_chunks
+        if until_epoch is not None
     ]
     facts = {"to": Account(planning.payer.account), "frees": Grains(free_grains), **view.present_facts()}
     facts |= {"waits": "\n".join(waiting_texts)} if waiting_texts else {}
@@ -67,31 +67,21 @@ async def withdraw(planning: Planning) -> PlannedCall:
 
 def _freed(outcome: Outcome) -> dict[str, Grains]:
     """Return the freed stake. A slash may have reduced it since it was shown."""
-    return {
-        "freed": Grains(
-            sum(outcome_event.amount for outcome_event in outcome.events if isinstance(outcome_event, Withdrawn))
-        )
-    }
+    return {"freed": Grains(sum(event.amount for event in outcome.events if isinstance(event, Withdrawn)))}
 
 
-def _chunks(bound_state: Bound, account_id: bytes) -> list[tuple[Unlocking, int, int | None]]:
+def _chunks(state: Bound, account: bytes) -> list[tuple[Unlocking, int, int | None]]:
     """Return each unbonding part, its value after slashes, and the epoch that frees it; None: it is free."""
-    stake_now = bound_state[TrustStake]
+    trust_stake = state[TrustStake]
     return [
-        (
-            unbonding_chunk,
-            value_now(stake_now, unbonding_chunk),
-            None if is_free(stake_now, unbonding_chunk) else kept_until(stake_now, unbonding_chunk),
-        )
-        for unbonding_chunk in stake_now.unlocking[account_id]
+        (chunk, value_now(trust_stake, chunk), None if is_free(trust_stake, chunk) else kept_until(trust_stake, chunk))
+        for chunk in trust_stake.unlocking[account]
     ]
 
 
-def _waiting_text(view: StakingView, unbonding_chunk: Unlocking, chunk_grains: int, until_text: int) -> str:
-    amount_text, validator_text = as_text(Grains(chunk_grains)), as_text(Account(unbonding_chunk.validator))
-    if until_text <= view.time.epoch:
-        return f"{amount_text} from behind {validator_text}: a slash that it may bear waits to be taken or cancelled"
-    delay_reason = (
-        ", when nobody can raise the slash any more that it bore" if until_text > unbonding_chunk.until_epoch else ""
-    )
-    return f"{amount_text} from behind {validator_text}: {view.time.epoch_text(until_text)}{delay_reason}"
+def _waiting_text(view: StakingView, chunk: Unlocking, chunk_grains: int, until_epoch: int) -> str:
+    amount, validator = as_text(Grains(chunk_grains)), as_text(Account(chunk.validator))
+    if until_epoch <= view.time.epoch:
+        return f"{amount} from behind {validator}: a slash that it may bear waits to be taken or cancelled"
+    delay_reason = ", when nobody can raise the slash any more that it bore" if until_epoch > chunk.until_epoch else ""
+    return f"{amount} from behind {validator}: {view.time.epoch_text(until_epoch)}{delay_reason}"

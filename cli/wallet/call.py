@@ -33,27 +33,25 @@ ALL_PALLETS = (*PALLETS, *DEVELOPMENT_PALLETS)
 
 def _methods() -> dict[str, Method]:
     """Return every call by its full name."""
-    return {full_name(call_method): call_method for pallet_class in ALL_PALLETS for call_method in pallet_class.methods}
+    return {full_name(method): method for pallet in ALL_PALLETS for method in pallet.methods}
 
 
 def complete_call(_context: click.Context, _parameter: click.Parameter, begun_text: str) -> list[CompletionItem]:
     """Complete a pallet, and behind the point its calls."""
     if "." in begun_text:
-        matching_methods = {
-            name: call_method for name, call_method in _methods().items() if name.startswith(begun_text)
-        }
-        return [CompletionItem(name, help=_summary(call_method)) for name, call_method in matching_methods.items()]
+        matches = {name: method for name, method in _methods().items() if name.startswith(begun_text)}
+        return [CompletionItem(name, help=_summary(method)) for name, method in matches.items()]
     pallet_names = dict.fromkeys(name.partition(".")[0] for name in _methods())
     return [CompletionItem(f"{name}.") for name in pallet_names if name.lower().startswith(begun_text.lower())]
 
 
 def complete_argument(context: click.Context, _parameter: click.Parameter, begun_text: str) -> list[CompletionItem]:
     """Complete the name of an argument, as `name=`."""
-    call_method = _methods().get(context.params.get("name") or "")
-    if call_method is None:
+    method = _methods().get(context.params.get("name") or "")
+    if method is None:
         return []
-    matching_arguments = [argument for argument in arguments_of(call_method) if argument.name.startswith(begun_text)]
-    return [CompletionItem(f"{argument.name}=", help=argument.form.type_name) for argument in matching_arguments]
+    matches = [argument for argument in arguments_of(method) if argument.name.startswith(begun_text)]
+    return [CompletionItem(f"{argument.name}=", help=argument.form.type_name) for argument in matches]
 
 
 def call(
@@ -69,12 +67,12 @@ def call(
         _list(session, Directory(_pallets_met(session), session.account), name or "")
         return
     directory = Directory(ALL_PALLETS, session.account)
-    call_method = directory.find(name)
-    if help_args or (arguments_of(call_method) and not arguments):
-        _show_arguments(session, call_method)
+    method = directory.find(name)
+    if help_args or (arguments_of(method) and not arguments):
+        _show_arguments(session, method)
         return
-    built_call = directory.build(call_method, arguments)
-    _require_signer(call_method)
+    built_call = directory.build(method, arguments)
+    _require_signer(method)
     if sender is None:
         raise CallInputError("--key is missing. Name the key that signs", code="key_missing")
     session.payer(sender)  # an unknown name is an error before a node is asked
@@ -84,42 +82,35 @@ def call(
 
 def _pallets_met(session: WalletSession) -> Sequence[type[Pallet]]:
     """Return the pallets of the keyring's chain; all pallets if it has not met a chain yet."""
-    pinned_chain = None if session.trust is None or session.trust.is_blind else read_pin(session.trust.folder)
-    return PALLETS if pinned_chain is not None and not pinned_chain.is_development else ALL_PALLETS
+    chain_pin = None if session.trust is None or session.trust.is_blind else read_pin(session.trust.folder)
+    return PALLETS if chain_pin is not None and not chain_pin.is_development else ALL_PALLETS
 
 
-def _list(session: WalletSession, directory: Directory, pallet_class: str) -> None:
-    rows = [
-        {"call": full_name(call_method), "what_it_does": _summary(call_method)}
-        for call_method in directory.methods(pallet_class)
-    ]
+def _list(session: WalletSession, directory: Directory, pallet: str) -> None:
+    rows = [{"call": full_name(method), "what_it_does": _summary(method)} for method in directory.methods(pallet)]
     session.output.rows("Calls", ("call", "what_it_does"), rows)
 
 
-def _show_arguments(session: WalletSession, call_method: Method) -> None:
+def _show_arguments(session: WalletSession, method: Method) -> None:
     rows = [
-        {
-            "argument": argument_form.name,
-            "type": argument_form.form.type_name,
-            "how_to_write_it": argument_form.form.how_to_write,
-        }
-        for argument_form in arguments_of(call_method)
+        {"argument": argument.name, "type": argument.form.type_name, "how_to_write_it": argument.form.how_to_write}
+        for argument in arguments_of(method)
     ]
-    table_title = f"{full_name(call_method)}: {_summary(call_method)}"
-    session.output.rows(table_title, ("argument", "type", "how_to_write_it"), rows)
+    title = f"{full_name(method)}: {_summary(method)}"
+    session.output.rows(title, ("argument", "type", "how_to_write_it"), rows)
 
 
-def _summary(call_method: Method) -> str:
-    return call_method.docs[0] if call_method.docs else ""
+def _summary(method: Method) -> str:
+    return method.docs[0] if method.docs else ""
 
 
-def _require_signer(call_method: Method) -> None:
-    call_method.hints()  # settles the origins
-    if call_method.is_inherent:
-        raise CallInputError(f"only block authors make {full_name(call_method)}. Nobody can sign it", code="inherent")
-    if Signed not in call_method.origins:
+def _require_signer(method: Method) -> None:
+    method.hints()  # settles the origins
+    if method.is_inherent:
+        raise CallInputError(f"only block authors make {full_name(method)}. Nobody can sign it", code="inherent")
+    if Signed not in method.origins:
         raise CallInputError(
-            f"{full_name(call_method)} needs Root. On a development chain, make it through Sudo.sudo", code="needs_root"
+            f"{full_name(method)} needs Root. On a development chain, make it through Sudo.sudo", code="needs_root"
         )
 
 
@@ -132,36 +123,34 @@ async def _plan(client: ChainClient, built_call: Call, style: Style) -> PlannedC
         raise CallInputError(f"{built_call.name} cannot be encoded: {error}", code="not_encodable") from None
     arguments: Any = written_arguments(client.runtime.call_codec.decode(encoded_call), style)
     if style is Style.PEOPLE:
-        arguments = (
-            "\n".join(f"{name} = {_as_word(argument_value)}" for name, argument_value in arguments.items()) or "none"
-        )
+        arguments = "\n".join(f"{name} = {_as_word(value)}" for name, value in arguments.items()) or "none"
     declared = client.runtime.parameters.parameters
     deposits = {name: await client.read(declared[name].item) for name in DEPOSITS.values()}
     moved_money = moved_by(built_call, deposits) + await _moved_by_posts(client, built_call)
-    money_moved = {
+    by_kind = {
         "sends": moved_money.sent,
         "locks": moved_money.locked,
         "prepays": moved_money.prepaid,
         "burns": moved_money.burned,
     }
     facts = {"arguments": arguments, "encoded": encoded_call}
-    facts |= {name: Grains(moved_grains) for name, moved_grains in money_moved.items() if moved_grains}
+    facts |= {name: Grains(grains) for name, grains in by_kind.items() if grains}
     return PlannedCall(built_call, facts, moved_money.total)
 
 
 async def _moved_by_posts(client: ChainClient, built_call: Call) -> Moved:
     """Return the locks and prepayments of posted units, by the terms of their service."""
     moved_money = Moved()
-    for posted_units in posts_in(built_call):
-        service, units = posted_units.arguments
-        for unit_terms in units:
-            quote_arguments = (service, unit_terms.price_max, unit_terms.racers, unit_terms.requests)
-            quoted_cost = await client.query("GpuTasksApi_quote", *quote_arguments)
-            if quoted_cost is not None:
-                moved_money += Moved(locked=quoted_cost.locked, prepaid=quoted_cost.prepaid)
+    for post in posts_in(built_call):
+        service, units = post.arguments
+        for unit in units:
+            quote_arguments = (service, unit.price_max, unit.racers, unit.requests)
+            quote = await client.query("GpuTasksApi_quote", *quote_arguments)
+            if quote is not None:
+                moved_money += Moved(locked=quote.locked, prepaid=quote.prepaid)
     return moved_money
 
 
-def _as_word(argument_value: Any) -> str:
+def _as_word(value: Any) -> str:
     """Return a value as on the command line."""
-    return argument_value if isinstance(argument_value, str) else json.dumps(argument_value)
+    return value if isinstance(value, str) else json.dumps(value)

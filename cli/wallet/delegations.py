@@ -22,13 +22,13 @@ async def delegate(planning: Planning, validator: str, amount: int) -> PlannedCa
     )
     view = await open_view(planning.client)
     present_stake = await view.staked(planning.payer.account, validator_id)
-    delegation_minimum = await view.look(lambda bound_state: bound_state[TrustStake].delegation_min)
-    commission = await view.look(lambda bound_state: bound_state[TrustStake].commission_of(validator_id))
+    least_stake = await view.look(lambda state: state[TrustStake].delegation_min)
+    commission = await view.look(lambda state: state[TrustStake].commission_of(validator_id))
     facts = {
         "validator": Account(validator_id),
         "amount": Grains(amount),
         "behind_it_afterwards": Grains(present_stake + amount),
-        "delegation_min": Grains(delegation_minimum),
+        "delegation_min": Grains(least_stake),
         "commission": None if commission is None else percent_text(commission),
         **view.joining_facts(),
         **await view.seat_fact(validator_id),
@@ -46,17 +46,16 @@ async def redelegate(planning: Planning, source: str, target: str, amount: int) 
     )
     view = await open_view(planning.client)
     moved_grains = await view.amount(amount, planning.payer.account, source_validator)
-    present_stakes = [
-        await view.staked(planning.payer.account, validator_id) for validator_id in (source_validator, target_validator)
-    ]
-    delegation_minimum = await view.look(lambda bound_state: bound_state[TrustStake].delegation_min)
+    stake_at_source = await view.staked(planning.payer.account, source_validator)
+    stake_at_target = await view.staked(planning.payer.account, target_validator)
+    least_stake = await view.look(lambda state: state[TrustStake].delegation_min)
     facts = {
         "from_behind": Account(source_validator),
         "behind": Account(target_validator),
         "amount": Grains(moved_grains),
-        "left_behind": Grains(max(0, present_stakes[0] - moved_grains)),
-        "behind_it_afterwards": Grains(present_stakes[1] + moved_grains),
-        "delegation_min": Grains(delegation_minimum),
+        "left_behind": Grains(max(0, stake_at_source - moved_grains)),
+        "behind_it_afterwards": Grains(stake_at_target + moved_grains),
+        "delegation_min": Grains(least_stake),
         **view.joining_facts(),
         **await view.seat_fact(target_validator),
         "can_go_wrong": RISK_OF_MOVING,
@@ -78,16 +77,14 @@ async def plan_leaving(
     """Plan the start of undelegating."""
     validator_id = await _chosen_before(session, client, payer, validator)
     view = await open_view(client)
-    present_stake, unstaked_grains = (
-        await view.staked(payer.account, validator_id),
-        await view.amount(amount, payer.account, validator_id),
-    )
-    delegation_minimum = await view.look(lambda bound_state: bound_state[TrustStake].delegation_min)
+    present_stake = await view.staked(payer.account, validator_id)
+    unstaked_grains = await view.amount(amount, payer.account, validator_id)
+    least_stake = await view.look(lambda state: state[TrustStake].delegation_min)
     facts = {
         "validator": Account(validator_id),
         "takes_back": Grains(unstaked_grains),
         "left_behind": Grains(max(0, present_stake - unstaked_grains)),
-        "delegation_min": Grains(delegation_minimum),
+        "delegation_min": Grains(least_stake),
         **view.leaving_facts(),
         "can_go_wrong": RISK_OF_LEAVING,
     }
@@ -99,8 +96,8 @@ def is_looked_at(sending: SendingOptions) -> bool:
     return sending.dry_run or not sending.is_agreed
 
 
-async def _chosen_before(session: WalletSession, client: ChainClient, payer: Payer, validator_text: str) -> bytes:
+async def _chosen_before(session: WalletSession, client: ChainClient, payer: Payer, text: str) -> bytes:
     """Return a validator with the signer's stake. Its chosen name is safe, because the signer chose it before."""
     stake_summary: StakeSummary = await client.query("OgpuApi_stakes", payer.account, at=await client.finalized())
-    own_validators = {stake_entry.validator for stake_entry in stake_summary.stakes}
-    return await known_validator(session, client, validator_text, own_validators, is_looked_at=True)
+    chosen_before = {stake.validator for stake in stake_summary.stakes}
+    return await known_validator(session, client, text, chosen_before, is_looked_at=True)

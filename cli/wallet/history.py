@@ -81,8 +81,8 @@ async def history(
     stake_summary: StakeSummary = await client.query("OgpuApi_stakes", account_id, at=block_hash)
     chain_time = await read_time(client, block_hash)
     first_height = max(1, chain_time.height - blocks + 1)
-    validators_behind = {stake_entry.validator for stake_entry in stake_summary.stakes} | {
-        stake_entry.validator for stake_entry in stake_summary.unlocking
+    validators_behind = {stake.validator for stake in stake_summary.stakes} | {
+        stake.validator for stake in stake_summary.unlocking
     }
     reading = BlockReading(client, account_id, frozenset(validators_behind), chain_time)
     newest_first: list[dict[str, Any]] = []
@@ -107,7 +107,7 @@ async def history(
     pending_rewards: tuple[PendingReward, ...] = await client.query(
         "OgpuApi_pending_rewards", account_id, at=block_hash
     )
-    waiting_grains = Grains(sum(pending_reward.amount for pending_reward in pending_rewards))
+    waiting_grains = Grains(sum(reward.amount for reward in pending_rewards))
     paid_grains = sum(row["amount"] for row in rows if row["what"] == WORDS[ev.Rewarded] and row["is_own"])
     note(
         f"blocks {first_height} to {chain_time.height}. It is {chain_time.present_text}. Rewards paid in these blocks: "
@@ -125,23 +125,23 @@ def as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
 
     A spreadsheet runs a text that begins like a formula, so no text from the chain is in it: no names, for example.
     """
-    csv_text = io.StringIO()
-    csv_writer = csv.writer(csv_text, lineterminator="\n")
-    csv_writer.writerow(CSV_COLUMNS)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
     for row in rows:
-        other_account, amount_grains = row["other_account"], row["amount"]
-        csv_writer.writerow(
+        other_account, amount = row["other_account"], row["amount"]
+        writer.writerow(
             (
                 row["about"].removesuffix(" UTC"),
                 row["block"],
                 row["what"],
                 "" if other_account is None else as_text(other_account),
-                "" if amount_grains is None else format_amount(amount_grains),
+                "" if amount is None else format_amount(amount),
                 as_text(row["is_own"]),
                 row["shown_by"],
             )
         )
-    return csv_text.getvalue()
+    return text.getvalue()
 
 
 @dataclasses.dataclass(slots=True)
@@ -174,33 +174,27 @@ class BlockReading:
                 continue
             # Before this block, the account stood behind the validators that it leaves here.
             self.behind |= {
-                left_validators
-                for event_record in event_records
-                for left_validators in left_by(event_record.event, self.who)
+                validator_account for record in event_records for validator_account in left_by(record.event, self.who)
             }
-            matching_records = [
-                self._row(event_record.event)
-                for event_record in event_records
-                if concerns(event_record.event, self.who, self.behind)
-            ]
-            return [self._placed(row, height, shown_by) for row in matching_records]
+            events = [record.event for record in event_records if concerns(record.event, self.who, self.behind)]
+            return [self._placed(self._row(event), height, shown_by) for event in events]
         self.without_events += 1
         return [self._placed(row, height, BLOCK) for row in await self._signed(block_hash)]
 
-    def _placed(self, event_row: dict[str, Any], height: int, shown_by: str) -> dict[str, Any]:
+    def _placed(self, row: dict[str, Any], height: int, shown_by: str) -> dict[str, Any]:
         age_ms = (self.time.height - height) * self.time.passed_ms // self.time.passed_blocks
-        return {"block": height, "about": date_text(self.time.now_ms - age_ms), **event_row, "shown_by": shown_by}
+        return {"block": height, "about": date_text(self.time.now_ms - age_ms), **row, "shown_by": shown_by}
 
     def _row(self, event: Any) -> dict[str, Any]:
-        event_fields = {event_field.name: getattr(event, event_field.name) for event_field in dataclasses.fields(event)}
-        validator_id = next((event_fields[field_name] for field_name in BEHIND if field_name in event_fields), None)
+        values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
+        validator_id = next((values[name] for name in BEHIND if name in values), None)
         validator_account = None if validator_id is None else Account(validator_id)
         return {
             "what": self._what(event),
             "is_own": isinstance(event, Transfer) or self.who in owners(event),
             "behind": validator_account,
             "other_account": self._other_side(event) if isinstance(event, Transfer) else validator_account,
-            "amount": Grains(event_fields["amount"]) if "amount" in event_fields else None,
+            "amount": Grains(values["amount"]) if "amount" in values else None,
             "more": self._direction(event) if isinstance(event, Transfer) else more_of(event),
         }
 
@@ -217,48 +211,45 @@ class BlockReading:
 
     async def _signed(self, block_hash: bytes) -> list[dict[str, Any]]:
         """Return the account's signed calls of TrustStake and Balances, alone or in batches."""
-        block_body, call_rows = await self.client.block(block_hash), []
-        for extrinsic_bytes in block_body.extrinsics:
+        block = await self.client.block(block_hash)
+        rows: list[dict[str, Any]] = []
+        for extrinsic_bytes in block.extrinsics:
             try:
                 extrinsic = decode_extrinsic(self.client.runtime, extrinsic_bytes)
             except DecodeError:  # of rules that this program does not know
                 continue
             if extrinsic.authorization is None or extrinsic.authorization.signer != self.who:
                 continue
-            known_calls = [
-                known_call
-                for known_call in _calls(extrinsic.call)
-                if known_call.method.pallet in (TrustStake, Balances)
-            ]
-            call_rows += [_signed_row(known_call.method.name, known_call.named_arguments) for known_call in known_calls]
-        return call_rows
+            calls = [call for call in _calls(extrinsic.call) if call.method.pallet in (TrustStake, Balances)]
+            rows += [_signed_row(call.method.name, call.named_arguments) for call in calls]
+        return rows
 
 
 def owners(event: Any) -> set[bytes]:
     """Return the accounts that an event is about."""
-    return {getattr(event, field_name) for field_name in WHOSE if hasattr(event, field_name)}
+    return {getattr(event, name) for name in WHOSE if hasattr(event, name)}
 
 
-def left_by(event: Any, account_id: bytes) -> frozenset[bytes]:
+def left_by(event: Any, account: bytes) -> frozenset[bytes]:
     """Return the validator from which an account withdraws stake in this event."""
     match event:
-        case ev.Unbonded() if event.staker == account_id:
+        case ev.Unbonded() if event.staker == account:
             return frozenset({event.validator})
-        case ev.Redelegated() if event.delegator == account_id:
+        case ev.Redelegated() if event.delegator == account:
             return frozenset({event.source})
         case _:
             return frozenset()
 
 
-def concerns(event: Any, account_id: bytes, validators_behind: frozenset[bytes]) -> bool:
+def concerns(event: Any, account: bytes, validators_behind: frozenset[bytes]) -> bool:
     """Return True if an event is about the account, or about a validator to which it delegates."""
     if type(event) not in WORDS:
         return False
-    if isinstance(event, Transfer):  # what the chain itself moves is told by the events of stake
-        return account_id in {event.from_, event.to} and not {event.from_, event.to} & WITHOUT_KEY.keys()
+    if isinstance(event, Transfer):  # events of stake report the chain's own transfers
+        return account in {event.from_, event.to} and not {event.from_, event.to} & WITHOUT_KEY.keys()
     if isinstance(event, ev.StakeSlashed):
-        return event.staker == account_id or event.validator in validators_behind
-    return account_id in owners(event) or (isinstance(event, OF_VALIDATORS) and bool(owners(event) & validators_behind))
+        return event.staker == account or event.validator in validators_behind
+    return account in owners(event) or (isinstance(event, OF_VALIDATORS) and bool(owners(event) & validators_behind))
 
 
 def more_of(event: Any) -> str | None:
@@ -274,7 +265,7 @@ def more_of(event: Any) -> str | None:
             return f"up to {percent_text(event.step.wanted)} of its stake, in era {event.take_era}"
         case ev.SlashTaken():
             return "of all its stake"
-        case ev.StakeSlashed(staker=slashed_staker) if slashed_staker == STAKES:
+        case ev.StakeSlashed(staker=staker) if staker == STAKES:
             return "the pool of all delegators"
         case ev.StakeSlashed() if event.staker != event.validator:
             return f"what {as_text(Account(event.staker))} took out of it before"
@@ -284,20 +275,18 @@ def more_of(event: Any) -> str | None:
             return None
 
 
-def _calls(outer_call: Any) -> Iterator[Any]:
+def _calls(call: Any) -> Iterator[Any]:
     """Yield a call, or the calls of a batch."""
-    inner_calls = outer_call.named_arguments.get("calls")
-    if isinstance(inner_calls, tuple):
-        for inner_call in inner_calls:
-            yield from _calls(inner_call)
+    calls = call.named_arguments.get("calls")
+    if isinstance(calls, tuple):
+        for inner in calls:
+            yield from _calls(inner)
     else:
-        yield outer_call
+        yield call
 
 
 def _signed_row(call_name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    validator_id = next(
-        (arguments[argument_name] for argument_name in ("target", "validator") if argument_name in arguments), None
-    )
+    validator_id = next((arguments[name] for name in ("target", "validator") if name in arguments), None)
     validator_account = None if validator_id is None else Account(validator_id)
     recipient = Account(arguments["dest"]) if "dest" in arguments else None
     return {

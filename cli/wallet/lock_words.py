@@ -171,16 +171,17 @@ WORDS = {
 """A row for each reason to hold money but stakes: a reason that has no parts."""
 
 
-def words_of(shown_lock: Lock) -> LockWords:
-    """The row of a lock's reason; of a stake, that of its part."""
-    return WORDS[shown_lock.reason] if shown_lock.part is LockPart.WHOLE else STAKE_WORDS[shown_lock.part]
+def words_of(lock: Lock) -> LockWords:
+    """Return the row of a lock's reason; of a stake, the row of its part."""
+    return WORDS[lock.reason] if lock.part is LockPart.WHOLE else STAKE_WORDS[lock.part]
 
 
-def end_of(shown_lock: Lock) -> str:
+def end_of(lock: Lock) -> str:
     """Return the event that frees a lock."""
-    lock_words, later_text = words_of(shown_lock), ""
-    if shown_lock.stays_epochs:
-        later_text = f", and {shown_lock.stays_epochs:,} epochs after that"
-    elif shown_lock.stays_blocks:
-        later_text = f", {shown_lock.stays_blocks:,} blocks after {lock_words.stays}"
-    return lock_words.until + later_text + KEPT_BY[shown_lock.kept_by]
+    lock_words = words_of(lock)
+    later = ""
+    if lock.stays_epochs:
+        later = f", and {lock.stays_epochs:,} epochs after that"
+    elif lock.stays_blocks:
+        later = f", {lock.stays_blocks:,} blocks after {lock_words.stays}"
+    return lock_words.until + later + KEPT_BY[lock.kept_by]

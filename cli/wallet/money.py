@@ -30,34 +30,30 @@ async def balance(session: WalletSession, client: ChainClient, accounts: tuple[s
     block_hash = await client.finalized()
     rows = []
     for account_name in accounts or session.keyring.names():
-        account_id = session.account(account_name)
-        account_info: AccountInfo = await client.read(System.account, account_id, at=block_hash)
-        account_data = account_info.data
+        account = session.account(account_name)
+        info: AccountInfo = await client.read(System.account, account, at=block_hash)
+        data = info.data
         rows.append(
             {
                 "account": account_name,
-                "free": Grains(account_data.free),
-                "reserved": Grains(account_data.reserved),
-                "frozen": Grains(account_data.frozen),
-                **await _elsewhere(client, account_id, block_hash),
-                "nonce": account_info.nonce,
+                "free": Grains(data.free),
+                "reserved": Grains(data.reserved),
+                "frozen": Grains(data.frozen),
+                **await _elsewhere(client, account, block_hash),
+                "nonce": info.nonce,
             }
         )
     session.output.rows("Balances", BALANCE_COLUMNS, rows)
 
 
-async def _elsewhere(client: ChainClient, account_id: bytes, block_hash: bytes) -> dict[str, Grains]:
+async def _elsewhere(client: ChainClient, account: bytes, block_hash: bytes) -> dict[str, Grains]:
     """Return the money of an account that the chain keeps: delegations, unbonding stake, unpaid rewards."""
-    stake_summary: StakeSummary = await client.query("OgpuApi_stakes", account_id, at=block_hash)
-    pending_rewards: tuple[PendingReward, ...] = await client.query(
-        "OgpuApi_pending_rewards", account_id, at=block_hash
-    )
+    stake_summary: StakeSummary = await client.query("OgpuApi_stakes", account, at=block_hash)
+    pending_rewards: tuple[PendingReward, ...] = await client.query("OgpuApi_pending_rewards", account, at=block_hash)
     return {
-        "delegated": Grains(
-            sum(stake_entry.value for stake_entry in stake_summary.stakes if stake_entry.validator != account_id)
-        ),
-        "unbonding": Grains(sum(stake_entry.value for stake_entry in stake_summary.unlocking)),
-        "unpaid_rewards": Grains(sum(stake_entry.amount for stake_entry in pending_rewards)),
+        "delegated": Grains(sum(stake.value for stake in stake_summary.stakes if stake.validator != account)),
+        "unbonding": Grains(sum(stake.value for stake in stake_summary.unlocking)),
+        "unpaid_rewards": Grains(sum(stake.amount for stake in pending_rewards)),
     }
 
 

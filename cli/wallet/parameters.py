@@ -33,10 +33,10 @@ async def parameters(session: WalletSession, client: ChainClient, begun: str) ->
     session.output.rows("Parameters", PARAMETER_COLUMNS, rows)
 
 
-def _unknown_parameter(begun_name: str, parameter_names: list[str]) -> str:
-    similar_name = suggestion(begun_name, parameter_names)
-    advice_text = f"Did you mean {similar_name}?" if similar_name else "Leave NAME out to see all"
-    return f"no parameter's name begins with {begun_name!r}. {advice_text}"
+def _unknown_parameter(begun: str, names: list[str]) -> str:
+    similar_name = suggestion(begun, names)
+    advice = f"Did you mean {similar_name}?" if similar_name else "Leave NAME out to see all"
+    return f"no parameter's name begins with {begun!r}. {advice}"
 
 
 def _row(status: ParameterStatus) -> dict[str, Any]:
@@ -56,8 +56,8 @@ def set_parameter(session: WalletSession, name: str, value: str, key_text: str, 
     typed_change = _typed(session, name, value)
 
     async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
-        planned_call = Sudo.sudo(call=ChainParameters.set_parameter(change=typed_change))
-        require_pallets(planned_call, client.runtime.pallets, client.chain)
+        call = Sudo.sudo(call=ChainParameters.set_parameter(change=typed_change))
+        require_pallets(call, client.runtime.pallets, client.chain)
         statuses = await _statuses(client)
         if not sending.is_anyway:
             _check(client, typed_change, {status.name: status.value for status in statuses})
@@ -68,7 +68,7 @@ def set_parameter(session: WalletSession, name: str, value: str, key_text: str, 
             "to_value": typed_change.value,
             "unit": present_status.unit,
         }
-        return PlannedCall(planned_call, facts)
+        return PlannedCall(call, facts)
 
     make(session, key_text, sending, plan)
 
@@ -80,12 +80,10 @@ async def _statuses(client: ChainClient) -> tuple[ParameterStatus, ...]:
 
 def _typed(session: WalletSession, name: str, value: str) -> ParameterChange:
     """Read the typed change by the chain's declaration."""
-    change_form = form_of(ParameterChange)
-    assert isinstance(change_form, ParameterForm)
-    at_name, at_value = (
-        ArgumentPlace(argument_place, session.account, _no_call) for argument_place in ("NAME", "VALUE")
-    )
-    typed_change: ParameterChange = change_form.read({change_form.named(name, at_name): value}, at_value)
+    form = form_of(ParameterChange)
+    assert isinstance(form, ParameterForm)
+    at_name, at_value = (ArgumentPlace(place, session.account, _no_call) for place in ("NAME", "VALUE"))
+    typed_change: ParameterChange = form.read({form.named(name, at_name): value}, at_value)
     return typed_change
 
 
@@ -99,10 +97,9 @@ def _check(client: ChainClient, typed_change: ParameterChange, values: Mapping[s
     if parameter.is_frozen:
         raise WalletError(f"{parameter.name} is frozen: nobody can change it", code="parameter_frozen")
     if not parameter.holds(typed_change.value):
-        bounds_text = f"{parameter.least} to {parameter.greatest} {parameter.unit}"
+        bounds = f"{parameter.least} to {parameter.greatest} {parameter.unit}"
         raise WalletError(
-            f"{parameter.name} goes from {bounds_text}, and {typed_change.value} is outside",
-            code="parameter_out_of_bounds",
+            f"{parameter.name} goes from {bounds}, and {typed_change.value} is outside", code="parameter_out_of_bounds"
         )
     changed_values = {**values, parameter.name: typed_change.value}
     for relation in parameter_table.broken(changed_values):

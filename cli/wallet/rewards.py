@@ -28,16 +28,14 @@ def rewards(session: WalletSession, account: str, claim: bool, compound: bool, s
     async def show(client: ChainClient) -> None:
         view = await open_view(client)
         pending_rewards = await _unpaid(view, session.account(account))
-        validator_names = await names_of(
-            client, [claimed_reward.validator for claimed_reward in pending_rewards], view.at
-        )
+        validator_names = await names_of(client, [reward.validator for reward in pending_rewards], view.at)
         rows = [
             {
-                "validator": Account(claimed_reward.validator),
-                "name": validator_names.get(claimed_reward.validator) or None,
-                "amount": Grains(claimed_reward.amount),
+                "validator": Account(reward.validator),
+                "name": validator_names.get(reward.validator) or None,
+                "amount": Grains(reward.amount),
             }
-            for claimed_reward in pending_rewards
+            for reward in pending_rewards
         ]
         session.output.rows("Unpaid rewards", ("validator", "name", "amount"), rows)
         note(_next_turn(view))
@@ -47,26 +45,25 @@ def rewards(session: WalletSession, account: str, claim: bool, compound: bool, s
         pending_rewards = await _unpaid(view, payer.account)
         if not pending_rewards:
             raise WalletError(f"there is nothing to claim: {_next_turn(view)}", code="nothing_to_claim")
-        claimed_rewards, left_rewards = pending_rewards[:CLAIMS_PER_BATCH], pending_rewards[CLAIMS_PER_BATCH:]
-        claim_method = TrustStake.compound if compound else TrustStake.claim
-        claim_calls = [claim_method(validator=claimed_reward.validator) for claimed_reward in claimed_rewards]
+        claimed_rewards, later_rewards = pending_rewards[:CLAIMS_PER_BATCH], pending_rewards[CLAIMS_PER_BATCH:]
+        method = TrustStake.compound if compound else TrustStake.claim
+        calls = [method(validator=reward.validator) for reward in claimed_rewards]
         facts = {
             "to": Account(payer.account),
-            "claims": Grains(sum(claimed_reward.amount for claimed_reward in claimed_rewards)),
+            "claims": Grains(sum(reward.amount for reward in claimed_rewards)),
             "earned_with": "\n".join(
-                f"{as_text(Account(unpaid_reward.validator))}: {as_text(Grains(unpaid_reward.amount))}"
-                for unpaid_reward in claimed_rewards
+                f"{as_text(Account(reward.validator))}: {as_text(Grains(reward.amount))}" for reward in claimed_rewards
             ),
             **(
-                {"left_for_a_second_time": Grains(sum(unpaid_reward.amount for unpaid_reward in left_rewards))}
-                if left_rewards
+                {"left_for_a_second_time": Grains(sum(reward.amount for reward in later_rewards))}
+                if later_rewards
                 else {}
             ),
             **(view.joining_facts() if compound else view.present_facts()),
             **({"can_go_wrong": RISK_OF_STAKE} if compound else {}),
         }
-        planned_call = claim_calls[0] if len(claim_calls) == 1 else Utility.batch_all(calls=tuple(claim_calls))
-        return PlannedCall(planned_call, facts, result=_claimed)
+        call = calls[0] if len(calls) == 1 else Utility.batch_all(calls=tuple(calls))
+        return PlannedCall(call, facts, result=_claimed)
 
     if claim or compound:
         make(session, account, sending, plan)
@@ -76,11 +73,7 @@ def rewards(session: WalletSession, account: str, claim: bool, compound: bool, s
 
 def _claimed(outcome: Outcome) -> dict[str, Grains]:
     """Return the paid rewards. An era may have ended since they were shown."""
-    return {
-        "claimed": Grains(
-            sum(outcome_event.amount for outcome_event in outcome.events if isinstance(outcome_event, Rewarded))
-        )
-    }
+    return {"claimed": Grains(sum(event.amount for event in outcome.events if isinstance(event, Rewarded)))}
 
 
 async def _unpaid(view: StakingView, account: bytes) -> tuple[PendingReward, ...]:

@@ -26,21 +26,17 @@ async def show_stakes(session: WalletSession, client: ChainClient, account: str)
     account_id, view = session.account(account), await open_view(client)
     stake_summary: StakeSummary = await client.query("OgpuApi_stakes", account_id, at=view.at)
     rows = [
-        _row("bond" if stake_entry.validator == account_id else "delegation", stake_entry.value, stake_entry.validator)
-        for stake_entry in stake_summary.stakes
+        _row("bond" if stake.validator == account_id else "delegation", stake.value, stake.validator)
+        for stake in stake_summary.stakes
     ]
     rows += [_waiting_row(waiting_stake, view.time) for waiting_stake in stake_summary.unlocking]
-    rows += [
-        _row(f"held: {slash_hold.id}", slash_hold.amount)
-        for slash_hold in stake_summary.holds
-        if slash_hold.id is not STAKE
-    ]
+    rows += [_row(f"held: {hold.id}", hold.amount) for hold in stake_summary.holds if hold.id is not STAKE]
     validator_names = await names_of(client, [row["behind"] for row in rows if row["behind"]], view.at)
     for row in rows:
         row["name"] = validator_names.get(row["behind"] or b"") or None
     session.output.rows("Stakes", COLUMNS, rows)
     note(f"it is {view.time.present_text}. Dates assume {view.time.pace_text}")
-    for validator in await _idle(view, {stake_entry.validator for stake_entry in stake_summary.stakes} - {account_id}):
+    for validator in await _idle(view, {stake.validator for stake in stake_summary.stakes} - {account_id}):
         note(
             f"{ss58.encode(validator)} cannot be elected: it is no candidate, committed an offence, or has too small "
             "a bond. Your delegation earns nothing there. Move it with `redelegate`, or take it back with `undelegate`"
@@ -49,32 +45,30 @@ async def show_stakes(session: WalletSession, client: ChainClient, account: str)
 
 async def _idle(view: StakingView, validators_behind: Collection[bytes]) -> list[bytes]:
     """Return the validators that cannot be elected."""
-    validator_ids = sorted(validators_behind)
-    storage_items = (TrustStake.candidates, TrustStake.tombstones, TrustStake.bonds)
-    read_values = (
-        [await view.client.read_many(storage_item, validator_ids, at=view.at) for storage_item in storage_items]
-        if validator_ids
-        else [()] * len(storage_items)
+    stashes = sorted(validators_behind)
+    items = (TrustStake.candidates, TrustStake.tombstones, TrustStake.bonds)
+    columns = (
+        [await view.client.read_many(item, stashes, at=view.at) for item in items] if stashes else [()] * len(items)
     )
-    bond_minimum = await view.look(lambda bound_state: bound_state[TrustStake].validator_bond_min)
+    least_bond = await view.look(lambda state: state[TrustStake].validator_bond_min)
     return [
-        account_id
-        for account_id, *candidacy in zip(validator_ids, *read_values, strict=True)
-        if _is_idle(*candidacy, bond_minimum=bond_minimum)
+        stash
+        for stash, *candidacy in zip(stashes, *columns, strict=True)
+        if _is_idle(*candidacy, least_bond=least_bond)
     ]
 
 
-def _is_idle(candidate: Candidate | None, tombstone: int | None, own_stake: int, *, bond_minimum: int) -> bool:
+def _is_idle(candidate: Candidate | None, tombstone: int | None, own_stake: int, *, least_bond: int) -> bool:
     """Return True if a validator cannot be elected: no candidacy, a tombstone, or too small a bond."""
     return candidate is None or not may_be_elected(
-        is_tombstoned=tombstone is not None, own_stake=own_stake, least=bond_minimum
+        is_tombstoned=tombstone is not None, own_stake=own_stake, least=least_bond
     )
 
 
-def _row(entry_kind: str, amount_grains: int, validator_id: bytes | None = None) -> dict[str, Any]:
-    validator_account = None if validator_id is None else Account(validator_id)
-    empty_columns = {"until_epoch": None, "free": None, "slash_waits": None}
-    return {"kind": entry_kind, "behind": validator_account, "amount": Grains(amount_grains), **empty_columns}
+def _row(kind: str, amount_grains: int, validator_id: bytes | None = None) -> dict[str, Any]:
+    validators_behind = None if validator_id is None else Account(validator_id)
+    empty = {"until_epoch": None, "free": None, "slash_waits": None}
+    return {"kind": kind, "behind": validators_behind, "amount": Grains(amount_grains), **empty}
 
 
 def _waiting_row(waiting_stake: WaitingStake, chain_time: ChainTime) -> dict[str, Any]:
@@ -83,9 +77,5 @@ def _waiting_row(waiting_stake: WaitingStake, chain_time: ChainTime) -> dict[str
     free_text = "now: `withdraw`" if is_over else free_date
     if waiting_stake.is_held:
         free_text = "once no slash waits, nor can be raised" + ("" if is_over else f", and not before {free_date}")
-    further_columns = {
-        "until_epoch": waiting_stake.until_epoch,
-        "free": free_text,
-        "slash_waits": waiting_stake.is_held,
-    }
-    return {**_row("unstaking", waiting_stake.value, waiting_stake.validator), **further_columns}
+    columns = {"until_epoch": waiting_stake.until_epoch, "free": free_text, "slash_waits": waiting_stake.is_held}
+    return {**_row("unstaking", waiting_stake.value, waiting_stake.validator), **columns}

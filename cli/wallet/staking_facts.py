@@ -40,16 +40,16 @@ class StakingView:
     time: ChainTime
 
     async def look(self, read_state: Callable[[Bound], Looked]) -> Looked:
-        """Return the result of `work` over the state."""
+        """Return the result of `read_state`."""
         return await over_state(self.client, self.at, read_state)
 
-    async def staked(self, account_id: bytes, validator: bytes) -> int:
+    async def staked(self, account: bytes, validator: bytes) -> int:
         """Return an account's stake behind a validator."""
-        return await self.look(lambda bound_state: stake_of(bound_state[TrustStake], account_id, validator))
+        return await self.look(lambda state: stake_of(state[TrustStake], account, validator))
 
-    async def amount(self, given_grains: int, account_id: bytes, validator: bytes) -> int:
+    async def amount(self, given: int, account: bytes, validator: bytes) -> int:
         """Return the given amount; for `ALL`, the whole stake."""
-        return await self.staked(account_id, validator) if given_grains == ALL else given_grains
+        return await self.staked(account, validator) if given == ALL else given
 
     @property
     def free_epoch(self) -> int:
@@ -72,10 +72,10 @@ class StakingView:
     async def seat_fact(self, validator: bytes) -> dict[str, Any]:
         """Return a warning if a validator has no seat in the present and the elected epochs; nothing if it has one."""
 
-        def is_seated(bound_state: Bound) -> bool:
-            trust_stake = bound_state[TrustStake]
-            shown_epochs = (self.time.epoch, trust_stake.last_elected_epoch.get())
-            return any(seat.stash == validator for epoch in shown_epochs for seat in trust_stake.validators(epoch))
+        def is_seated(state: Bound) -> bool:
+            trust_stake = state[TrustStake]
+            epochs = (self.time.epoch, trust_stake.last_elected_epoch.get())
+            return any(seat.stash == validator for epoch in epochs for seat in trust_stake.validators(epoch))
 
         if await self.look(is_seated):
             return {}

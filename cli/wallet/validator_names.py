@@ -22,25 +22,25 @@ NAMED_MAX = 8
 """The most accounts that an error names."""
 
 
-def name_text(name_bytes: bytes) -> str:
+def name_text(profile_bytes: bytes) -> str:
     """Return a name on one line, without control characters."""
-    return " ".join(harmless(name_bytes.decode(errors="replace")).split())
+    return " ".join(harmless(profile_bytes.decode(errors="replace")).split())
 
 
-def web_text(name_bytes: bytes) -> str | None:
+def web_text(profile_bytes: bytes) -> str | None:
     """Return a profile's web address if its scheme is http or https, else None, because pages link to it."""
-    web_address = name_text(name_bytes)
+    web_address = name_text(profile_bytes)
     try:
-        url_parts = urlsplit(web_address)
-        is_web = url_parts.scheme in WEB_SCHEMES and bool(url_parts.hostname)
+        parts = urlsplit(web_address)
+        is_web = parts.scheme in WEB_SCHEMES and bool(parts.hostname)
     except ValueError:
         is_web = False
     return web_address if is_web and " " not in web_address else None
 
 
-def alike(validator_name: str) -> str:
+def alike(name: str) -> str:
     """Return a name without the differences that people overlook: case, width, blanks."""
-    return " ".join(unicodedata.normalize("NFKC", validator_name).casefold().split())
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 async def names_of(client: ChainClient, accounts: Collection[bytes], block_hash: bytes) -> dict[bytes, str]:
@@ -48,9 +48,9 @@ async def names_of(client: ChainClient, accounts: Collection[bytes], block_hash:
     sorted_accounts = sorted(set(accounts))
     profiles = await client.read_many(TrustStake.profiles, sorted_accounts, at=block_hash)
     return {
-        account_id: name_text(validator_profile.name)
-        for account_id, validator_profile in zip(sorted_accounts, profiles, strict=True)
-        if validator_profile is not None
+        account: name_text(profile.name)
+        for account, profile in zip(sorted_accounts, profiles, strict=True)
+        if profile is not None
     }
 
 
@@ -75,14 +75,14 @@ async def known_validator(
     """
     try:
         return session.account(validator_text)
-    except WalletError as unknown_error:
+    except WalletError as error:
         block_hash = await client.finalized()
         if known_accounts is None:
             validator_id = named(validator_text, await names_of_candidates(client, block_hash))
         else:  # also withdrawn and tombstoned ones: a delegator that leaves them uses the old name
             validator_id = named(validator_text, await names_of(client, known_accounts, block_hash), "with your stake")
         if isinstance(validator_id, str):
-            raise WalletError(f"{unknown_error}. {validator_id}", code="unknown_validator") from None
+            raise WalletError(f"{error}. {validator_id}", code="unknown_validator") from None
     address_text = ss58.encode(validator_id)
     if known_accounts is None and not is_looked_at:
         raise WalletError(
@@ -94,28 +94,22 @@ async def known_validator(
     return validator_id
 
 
-def named(validator_text: str, names_by_account: Mapping[bytes, str], place_text: str = "here") -> bytes | str:
+def named(validator_text: str, names_by_account: Mapping[bytes, str], place: str = "here") -> bytes | str:
     """Return the only account of this name, or the reason for none; `place_text` names the searched validators."""
     wanted_name = alike(validator_text)
-    fitting_accounts = [
-        account_id
-        for account_id, validator_name in names_by_account.items()
-        if validator_name and alike(validator_name) == wanted_name
-    ]
+    fitting_accounts = [account for account, name in names_by_account.items() if name and alike(name) == wanted_name]
     if len(fitting_accounts) == 1:
         return fitting_accounts[0]
     if fitting_accounts:
         shown = _listed(names_by_account, fitting_accounts)
         return f"{len(fitting_accounts)} validators have the name {validator_text!r}. Give an address: {shown}"
-    named_accounts = [account_id for account_id, validator_name in names_by_account.items() if validator_name]
+    named_accounts = [account for account, name in names_by_account.items() if name]
     if not named_accounts:
-        return f"No validator {place_text} has a name"
-    return f"No validator {place_text} has this name. There are: {_listed(names_by_account, named_accounts)}"
+        return f"No validator {place} has a name"
+    return f"No validator {place} has this name. There are: {_listed(names_by_account, named_accounts)}"
 
 
 def _listed(names_by_account: Mapping[bytes, str], accounts: list[bytes]) -> str:
-    shown_names = [
-        f"{names_by_account[account_id]} {ss58.encode(account_id)}" for account_id in sorted(accounts)[:NAMED_MAX]
-    ]
+    shown_names = [f"{names_by_account[account]} {ss58.encode(account)}" for account in sorted(accounts)[:NAMED_MAX]]
     hidden_count = len(accounts) - len(shown_names)
     return "; ".join(shown_names) + (f"; and {hidden_count} more (`candidates`)" if hidden_count else "")

@@ -68,11 +68,11 @@ async def validators(session: WalletSession, client: ChainClient) -> None:
     """Print the validators."""
     view = await open_view(client)
     offers = [candidate for candidate in await _offers(view) if candidate.in_office or candidate.elected]
-    era_work = await view.look(lambda bound_state: _work_done(bound_state, [candidate.stash for candidate in offers]))
+    era_work = await view.look(lambda state: _work_done(state, [candidate.stash for candidate in offers]))
     expected_returns: tuple[ExpectedReturn, ...] = await client.query(
         "OgpuApi_expected_returns", view.time.eras_of_a_year, at=view.at
     )
-    expected = {candidate.stash: candidate for candidate in expected_returns}
+    expected = {entry.stash: entry for entry in expected_returns}
     rows = [_validator_row(candidate, era_work, expected, has_ended=view.time.era > 0) for candidate in offers]
     if session.output.as_json:
         session.output.rows("Validators", FOR_PROGRAMS, rows)
@@ -89,8 +89,8 @@ async def candidates(session: WalletSession, client: ChainClient) -> None:
     offers = await _offers(view)
     last_seat = await view.look(_last_seat)
     election_chances: tuple[Chance, ...] = await client.query("OgpuApi_election", at=view.at)
-    outlook_by_stash = {election_chance.stash: election_chance for election_chance in election_chances}
-    rows = [_offer_row(candidate, last_seat, outlook_by_stash[candidate.stash]) for candidate in offers]
+    chance_by_stash = {chance.stash: chance for chance in election_chances}
+    rows = [_offer_row(candidate, last_seat, chance_by_stash[candidate.stash]) for candidate in offers]
     columns = OFFERS_FOR_PROGRAMS if session.output.as_json else OFFERS_FOR_PEOPLE
     session.output.rows("Candidates (oGPU)", columns, rows)
     note(
@@ -106,35 +106,31 @@ async def _offers(view: StakingView) -> list[ValidatorSummary]:
     return sorted(offers, key=lambda candidate: -candidate.total)
 
 
-def _work_done(bound_state: Bound, stashes: Sequence[bytes]) -> EraWork:
-    trust_stake = bound_state[TrustStake]
+def _work_done(state: Bound, stashes: Sequence[bytes]) -> EraWork:
+    trust_stake = state[TrustStake]
     ended_era = trust_stake.current_era.get() - 1
     points_by_stash = (
-        {stash_points.stash: stash_points.points for stash_points in trust_stake.eras_reward_points[ended_era]}
-        if ended_era >= 0
-        else {}
+        {entry.stash: entry.points for entry in trust_stake.eras_reward_points[ended_era]} if ended_era >= 0 else {}
     )
     return EraWork(points_by_stash, {stash: len(trust_stake.slash_factors[stash]) for stash in stashes})
 
 
-def _last_seat(bound_state: Bound) -> int | None:
+def _last_seat(state: Bound) -> int | None:
     """Return the least elected stake; None while a seat is free."""
-    trust_stake = bound_state[TrustStake]
+    trust_stake = state[TrustStake]
     elected_standings = trust_stake.elected.get()
-    return (
-        min(standing.total for standing in elected_standings)
-        if len(elected_standings) >= trust_stake.validator_count
-        else None
-    )
+    if len(elected_standings) < trust_stake.validator_count:
+        return None
+    return min(standing.total for standing in elected_standings)
 
 
 def _validator_row(
     candidate: ValidatorSummary, era_work: EraWork, expected: dict[bytes, ExpectedReturn], *, has_ended: bool
 ) -> dict[str, Any]:
-    expected_ppm = (
-        None if candidate.tombstoned else expected.get(candidate.stash)
-    )  # elected for the era still, and not again
-    commission_change, commission_ppm = candidate.commission_change, _return_ppm(expected_ppm, has_ended=has_ended)
+    # A tombstoned validator may be elected for this era still, and not again.
+    expected_return = None if candidate.tombstoned else expected.get(candidate.stash)
+    return_ppm = _return_ppm(expected_return, has_ended=has_ended)
+    commission_change = candidate.commission_change
     return {
         "stash": Account(candidate.stash),
         "name": name_text(candidate.name) or None,
@@ -153,8 +149,8 @@ def _validator_row(
         "slashes_taken": era_work.slashes[candidate.stash],
         "tombstoned": candidate.tombstoned,
         "points": candidate.points,
-        "return_a_year": None if commission_ppm is None else _return_text(commission_ppm),
-        "return_a_year_ppm": commission_ppm,
+        "return_a_year": None if return_ppm is None else _return_text(return_ppm),
+        "return_a_year_ppm": return_ppm,
     }
 
 
@@ -163,26 +159,26 @@ def _for_people(row: dict[str, Any], chain_time: ChainTime) -> dict[str, Any]:
     change_era = row["commission_from_era"]
     is_ahead = change_era is not None and change_era > chain_time.era
     change_text = f"; {row['commission_then']} from {chain_time.era_text(change_era)}" if is_ahead else ""
-    state_words = [f"{row['slashes_held']} waiting"] if row["slashes_held"] else []
-    state_words += [f"{row['slashes_taken']} taken"] if row["slashes_taken"] else []
-    state_words += ["may not return"] if row["tombstoned"] else []
+    slashes = [f"{row['slashes_held']} waiting"] if row["slashes_held"] else []
+    slashes += [f"{row['slashes_taken']} taken"] if row["slashes_taken"] else []
+    slashes += ["may not return"] if row["tombstoned"] else []
     return {
         **row,
         "commission": f"{row['commission']}{change_text}",
         "blocks": f"{row['blocks']}, {row['blocks_last_era']} in the last era",
-        "slashes": ", ".join(state_words) or "none",
+        "slashes": ", ".join(slashes) or "none",
     }
 
 
-def _outlook(election_chance: Chance) -> str:
+def _outlook(chance: Chance) -> str:
     """Return an outlook in words. A seat can outlast its reason until another candidate may take it."""
-    keeps_seat = election_chance.weight and election_chance.why not in (Why.ELECTED, Why.MUST_STAY)
-    return OUTLOOKS[election_chance.why] + (", must stay for now" if keeps_seat else "")
+    keeps_seat = chance.weight and chance.why not in (Why.ELECTED, Why.MUST_STAY)
+    return OUTLOOKS[chance.why] + (", must stay for now" if keeps_seat else "")
 
 
-def _offer_row(candidate: ValidatorSummary, last_seat: int | None, election_chance: Chance) -> dict[str, Any]:
+def _offer_row(candidate: ValidatorSummary, last_seat: int | None, chance: Chance) -> dict[str, Any]:
     lacking_grains = BareGrains(0 if last_seat is None else max(0, last_seat + 1 - candidate.total))
-    is_short = not candidate.elected and election_chance.why in SHORT_OF_STAKE
+    is_short = not candidate.elected and chance.why in SHORT_OF_STAKE
     return {
         "stash": Account(candidate.stash),
         "name": name_text(candidate.name) or None,
@@ -192,8 +188,8 @@ def _offer_row(candidate: ValidatorSummary, last_seat: int | None, election_chan
         "in_office": candidate.in_office,
         "elected": candidate.elected,
         "to_be_elected": lacking_grains if is_short else None,
-        "outlook": _outlook(election_chance),
-        "weight": BareGrains(election_chance.weight),
+        "outlook": _outlook(chance),
+        "weight": BareGrains(chance.weight),
         "own": BareGrains(candidate.own),
         "total": BareGrains(candidate.total),
         "delegators": candidate.delegators,
@@ -209,7 +205,7 @@ def _return_ppm(expected: ExpectedReturn | None, *, has_ended: bool) -> int | No
     return 0 if expected is None or not expected.stake else expected.paid * PPM // expected.stake
 
 
-def _return_text(commission_ppm: int) -> str:
+def _return_text(return_ppm: int) -> str:
     """Return a percentage rounded down to hundredths."""
-    whole_percent, decimals = divmod(commission_ppm // 100, 100)
-    return f"{whole_percent:,}.{decimals:02} %"
+    percent, decimals = divmod(return_ppm // 100, 100)
+    return f"{percent:,}.{decimals:02} %"

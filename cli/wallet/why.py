@@ -22,8 +22,8 @@ from wallet.trust import hash_typed
 async def why(session: WalletSession, client: ChainClient, transaction: str, blocks: int) -> None:
     """Print the outcome of an extrinsic."""
     wanted_hash = _hash(transaction)
-    found_extrinsic = await _find(client, wanted_hash, blocks)
-    if found_extrinsic is None:
+    found = await _find(client, wanted_hash, blocks)
+    if found is None:
         if wanted_hash in await client.pending():
             session.output.facts({"extrinsic": wanted_hash, "status": "waiting in the pool"})
             return
@@ -32,7 +32,7 @@ async def why(session: WalletSession, client: ChainClient, transaction: str, blo
             "--blocks, or check that it was sent",
             code="extrinsic_not_found",
         )
-    block_hash, height, extrinsic_bytes = found_extrinsic
+    block_hash, height, extrinsic_bytes = found
     is_final = height <= await client.height(await client.finalized())
     outcome = await (client if is_final else client.unverified()).outcome(block_hash, wanted_hash)
     session.output.facts(_facts(client, outcome, extrinsic_bytes, is_final=is_final))
@@ -76,40 +76,37 @@ def _facts(client: ChainClient, outcome: Outcome, extrinsic_bytes: bytes, *, is_
     }
 
 
-def _call(shown_call: Call) -> str:
-    part_texts = (
-        f"{argument_name}={_short(shown_value)}" for argument_name, shown_value in shown_call.named_arguments.items()
-    )
-    return f"{shown_call.name}({', '.join(part_texts)})"
+def _call(call: Call) -> str:
+    part_texts = (f"{name}={_short(value)}" for name, value in call.named_arguments.items())
+    return f"{call.name}({', '.join(part_texts)})"
 
 
 def _event(event: Any) -> str:
     part_texts = (
-        f"{event_field.name.rstrip('_')}={_short(getattr(event, event_field.name))}"
-        for event_field in dataclasses.fields(event)
+        f"{field.name.rstrip('_')}={_short(getattr(event, field.name))}" for field in dataclasses.fields(event)
     )
     return f"{type(event).__name__}({', '.join(part_texts)})"
 
 
-def _short(shown_value: Any) -> str:
+def _short(value: Any) -> str:
     """Return a value as people write it, with structures of calls and events."""
-    match shown_value:
+    match value:
         case bytes():
-            return "0x" + shown_value.hex()
+            return "0x" + value.hex()
         case Call():
-            return _call(shown_value)
+            return _call(value)
         case IntEnum():
-            return shown_value.name
+            return value.name
         case tuple():
-            return f"[{', '.join(_short(list_item) for list_item in shown_value)}]"
-        case _ if dataclasses.is_dataclass(shown_value):
-            return _event(shown_value)
+            return f"[{', '.join(_short(item) for item in value)}]"
+        case _ if dataclasses.is_dataclass(value):
+            return _event(value)
         case _:
-            return str(shown_value)
+            return str(value)
 
 
-def _hash(hash_text: str) -> bytes:
-    typed_hash = hash_typed(hash_text)
+def _hash(text: str) -> bytes:
+    typed_hash = hash_typed(text)
     if typed_hash is None:
-        raise WalletError(f"{hash_text!r} is not an extrinsic's hash. Write 0x and 64 hex digits", code="not_a_hash")
+        raise WalletError(f"{text!r} is not an extrinsic's hash. Write 0x and 64 hex digits", code="not_a_hash")
     return typed_hash

@@ -46,4 +46,4 @@ OFFER = Candidate(bytes(32), bytes(32), bytes(32), 0)
     ids=["elected", "chilled", "offended", "too little"],
 )
 def test_who_earns_nothing(offer: Candidate | None, tombstone: int | None, own: int, is_idle: bool) -> None:
-    assert _is_idle(offer, tombstone, own, bond_minimum=10) is is_idle
+    assert _is_idle(offer, tombstone, own, least_bond=10) is is_idle
