@@ -62,35 +62,35 @@ IMAGES = tuple(
 
 def add_services(patch: dict[str, Any], owner: str) -> None:
     """Add a service of each other workload to a preset, offered by its first devices."""
-    market_patch = patch["inferenceMarket"]
-    devices = [offer["device"] for offer in market_patch["offers"]][:SELLERS]
-    for workload_form in _others():
-        service, terms = len(market_patch["services"]), SALE_TERMS.get(workload_form.name, USUAL_TERMS)
-        market_patch["services"].append(_service(workload_form, owner, terms))
-        market_patch["offers"] += [{"service": service, "device": device, "ask": terms.ask} for device in devices]
+    market = patch["inferenceMarket"]
+    devices = [offer["device"] for offer in market["offers"]][:SELLERS]
+    for form in _others():
+        service, terms = len(market["services"]), SALE_TERMS.get(form.name, USUAL_TERMS)
+        market["services"].append(_service(form, owner, terms))
+        market["offers"] += [{"service": service, "device": device, "ask": terms.ask} for device in devices]
 
 
 def write_policies(homes: Sequence[Path]) -> None:
     """Make the providers with these base paths bid for every kind of task that their machine can run."""
-    task_kinds = (*(workload_form.name for workload_form in FORMS if workload_form.is_stepwise), CONTAINER_KIND)
+    kinds = (*(form.name for form in FORMS if form.is_stepwise), CONTAINER_KIND)
     containers = ProgramMeans(images=IMAGES, any_archive=True)
-    bid_policy = BidPolicy(kinds=task_kinds, least_price=price_of(LEAST_PRICE), gangs=True, containers=containers)
-    for provider_home in homes:
-        make_folder(provider_home)
-        write_policy(provider_home, bid_policy)
+    policy = BidPolicy(kinds=kinds, least_price=price_of(LEAST_PRICE), gangs=True, containers=containers)
+    for home in homes:
+        make_folder(home)
+        write_policy(home, policy)
 
 
 def _others() -> tuple[WorkloadForm, ...]:
     """Return the workloads without a service in the presets."""
-    return tuple(workload_form for workload_form in FORMS if workload_form.workload_id != TEXTGEN_WORKLOAD)
+    return tuple(form for form in FORMS if form.workload_id != TEXTGEN_WORKLOAD)
 
 
-def _service(workload_form: WorkloadForm, owner: str, terms: SaleTerms) -> dict[str, Any]:
+def _service(form: WorkloadForm, owner: str, terms: SaleTerms) -> dict[str, Any]:
     return {
         "owner": ss58.encode(dev_accounts.stash(owner)),
-        "name": workload_form.name,
-        "workload": "0x" + workload_form.workload_id.hex(),
-        "model": "0x" + workload_form.model_id.hex(),
+        "name": form.name,
+        "workload": "0x" + form.workload_id.hex(),
+        "model": "0x" + form.model_id.hex(),
         "price_min": terms.ask,
         "price_max": RATE_MAX,
         "ramp": RAMP_BLOCKS,
@@ -205,8 +205,8 @@ class Devnet:
         else:
             arguments += ["--name", member.name] + ["--validator"] * member.is_validator
         arguments += [] if self.sample is None else ["--sample", str(self.sample)]
-        for other_member in self.members:
-            arguments += ["--bootnodes", other_member.address] if other_member != member else []
+        for other in self.members:
+            arguments += ["--bootnodes", other.address] if other != member else []
         return arguments
 
 
@@ -331,8 +331,7 @@ def before_broker(devnet: Devnet, relay_port: int) -> Devnet:
 def replace_guest(devnet: Devnet, guest: Guest) -> Devnet:
     """Return the devnet with this guest in the place of the guest with its name."""
     devnet = replace(
-        devnet,
-        guests=tuple(guest if present_guest.name == guest.name else present_guest for present_guest in devnet.guests),
+        devnet, guests=tuple(guest if present.name == guest.name else present for present in devnet.guests)
     )
     save(devnet)
     return devnet
@@ -370,25 +369,25 @@ def remove(devnet: Devnet) -> None:
 
 def load(folder: Path) -> Devnet:
     """Return the devnet in a folder. Raise DevnetError if there is none or its file is damaged."""
-    description_path = folder / DESCRIPTION
-    if not os.path.lexists(description_path):
+    path = folder / DESCRIPTION
+    if not os.path.lexists(path):
         raise DevnetError(
             f"there is no devnet in {folder}. Make one with `ogpu-devnet up`, or name another --folder",
             code="no_devnet",
         )
     try:
-        description = json.loads(read_plain(description_path, DESCRIPTION_BYTES_MAX))
+        description = json.loads(read_plain(path, DESCRIPTION_BYTES_MAX))
         has_providers = bool(description["has_providers"])
         guests = tuple(Guest(**{**guest, "options": tuple(guest["options"])}) for guest in description["guests"])
         numbers = (description["broker_port"], description["relay_port"], description["sample"])
-        broker_port, relay_port, sample = (None if service is None else int(service) for service in numbers)
+        broker_port, relay_port, sample = (None if number is None else int(number) for number in numbers)
         members = tuple(
             NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in description["members"]
         )
         _require_plain_names(members)
     except (ArithmeticError, KeyError, KeyFileError, RecursionError, TypeError, ValueError) as error:
         raise DevnetError(
-            f"{description_path} is damaged ({error}). Name another --folder, or remove the devnet's files by hand",
+            f"{path} is damaged ({error}). Name another --folder, or remove the devnet's files by hand",
             code="devnet_damaged",
         ) from error
     return Devnet(folder.resolve(), members, has_providers, guests, broker_port, relay_port, sample)
@@ -417,8 +416,6 @@ def _with(devnet: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Dev
 def _ports(*, any_ports: bool) -> Iterator[Ports]:
     """Yield sets of free ports, each port once."""
     first_ports = (DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT, BLOB_PORT_FIRST)
-    port_choices = [
-        free_ports(() if any_ports else range(first_port, first_port + PORT_TRIES)) for first_port in first_ports
-    ]
+    choices = [free_ports(() if any_ports else range(first, first + PORT_TRIES)) for first in first_ports]
     while True:
-        yield Ports(*(next(port_choice) for port_choice in port_choices))
+        yield Ports(*(next(choice) for choice in choices))
