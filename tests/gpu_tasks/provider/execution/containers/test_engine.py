@@ -161,8 +161,9 @@ async def test_ends(tmp_path: Path, address: str) -> None:
         assert (await engine.stop(stopped, 20)).reason is EndReason.STOPPED
         assert (await engine.wait(late)).reason is EndReason.TIME_IS_UP
         assert (await engine.wait(large)).reason is EndReason.OUT_OF_MEMORY
-        with pytest.raises(ContainerRefusedError, match="there already"):
+        with pytest.raises(ContainerRefusedError) as refused:
             await engine.start(task("id"))
+        assert refused.value.code == "container_exists"
         await engine.remove(late)
         missing = await engine.start(task("no-such-program"))
         assert (await engine.wait(missing)).exit_code == 127
@@ -174,10 +175,8 @@ async def test_ends(tmp_path: Path, address: str) -> None:
     ("changes", "why"),
     [
         ({"image": ImageByDigest("hub/a", "0" * 64)}, "list"),
-        (
-            {"image": MadeImage(busybox_files() if not why_no_engine() else (), {"Env": ["LD_PRELOAD=/x"]}).archive()},
-            "LD_PRELOAD",
-        ),
+        # An image without files: the list of cases is read also where no busybox is installed.
+        ({"image": MadeImage((), {"Env": ["LD_PRELOAD=/x"]}).archive()}, "LD_PRELOAD"),
         ({"gpus": ("GPU-1",)}, "toolkit"),
         ({"network": NetworkAccess.OUTBOUND}, "network|rules"),
         ({"inputs": {"a": bytes(2 * MIB)}, "limits": replace(LIMITS, input_bytes=MIB)}, "input_bytes"),
