@@ -84,7 +84,7 @@ _STORE_LIES = (
     StoreLie("endless", "Blobs do not end.", _answer_endlessly, ("GET",)),
     StoreLie("sends_on", "Everything is somewhere else.", _always_answering(307, Location=SOMEWHERE_ELSE)),
     StoreLie("all_full", "No store takes anything.", _always_answering(507, "\x1b[2Jthe store is full"), ("PUT",),
-             ("could not be stored",), everywhere=True),
+             ("no store took",), everywhere=True),
 )  # fmt: skip
 _ALL_LIES: Final[tuple[Lie, ...]] = (*state_lies.STATE_LIES, *node_lies.NODE_LIES, *_STORE_LIES)
 LIES_BY_NAME: Final[dict[str, Lie]] = {lie.name: lie for lie in _ALL_LIES}
