@@ -1,13 +1,14 @@
 """The measures of clarity over small texts, and their bars over this tree."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scripts.prose.__main__ import ROOT, by_kind, problems
 from scripts.prose.code import measure_code
-from scripts.prose.figures import faults, measure, sentence_lengths
+from scripts.prose.figures import BARS, Figures, faults, measure, sentence_lengths
 from scripts.prose.texts import Kind, read_texts
 
 SOURCE = '''"""A module's first line."""
@@ -74,3 +75,18 @@ def test_code_in_a_text_is_no_prose() -> None:
 
 def test_the_texts_of_this_tree_keep_the_bars() -> None:
     assert problems(by_kind(read_texts(ROOT))) == []
+
+
+NO_TEXTS = {kind.value: Figures(0, 0, 0, 0, 0, 0) for kind in Kind}
+DOCSTRINGS = (Kind.DOCSTRING, Kind.TEST_DOCSTRING)
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("name", ["headless_per_1000", "sentence_words", "long_percent", "question_percent"])
+def test_a_figure_above_its_bar_is_a_problem(kind: Kind, name: str) -> None:
+    bar = getattr(BARS, name)
+    at_bar, above = (
+        NO_TEXTS | {kind.value: replace(NO_TEXTS[kind.value], **{name: value})} for value in (bar, bar + 0.1)
+    )
+    is_bound = kind in DOCSTRINGS or (kind is not Kind.COMMENT and name != "question_percent")
+    assert (problems(at_bar), len(problems(above))) == ([], is_bound)
