@@ -255,3 +255,18 @@ def test_values_of_options_name_no_validator(words: list[str], monkeypatch: pyte
     monkeypatch.setattr("node.run.run", started.append)
     CliRunner().invoke(node_cli.ogpu_node, words, prog_name="ogpu-node", catch_exceptions=False)
     assert [flags["dev_account"] for flags in started] == ["Alice"]
+
+
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [
+        ("transfer", "send"),
+        ("bond", "stake"),
+        ("unbond", "unstake"),
+        ("nominate", "delegate"),
+        ("denominate", "undelegate"),
+        ("withdraw-unbonded", "withdraw"),
+    ],
+)
+def test_a_word_for_money_is_answered_with_the_command_that_moves_it_the_same_way(word: str, command: str) -> None:
+    assert FOREIGN_WORDS[word] == f"ogpu-wallet {command}"
