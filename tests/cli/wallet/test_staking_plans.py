@@ -23,7 +23,7 @@ from runtime.frame.runtime import Bound
 from runtime.interface.staking_api import PendingReward
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import STAKING_REWARDS
-from runtime.pallets.staking.stakers import Why
+from runtime.pallets.staking.stakers import NAME_BYTES_MAX, WEB_BYTES_MAX, Why
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.trial import TrialError
 from wallet_runner import answer, chain, said, wallet
@@ -178,6 +178,13 @@ def test_a_mistake_is_a_sentence(staked: tuple[Path, str], name: str) -> None:
     words, wanted = MISTAKES[name]
     result = wallet(folder, url, *words)
     assert (result.exit_code, ended_code(result)) == (2, wanted)
+
+
+def test_the_longest_name_and_web_address_are_taken(staked: tuple[Path, str]) -> None:
+    folder, url = staked
+    name, web = "ä" * (NAME_BYTES_MAX // 2), "https://".ljust(WEB_BYTES_MAX, "w")
+    facts = answer(wallet(folder, url, "profile", name, web, "--key", "//Alice", "--dry-run"))
+    assert (facts["name"], facts["web"], facts["refused"]) == (name, web, None)
 
 
 def test_a_part_on_its_way_out_has_its_epoch_and_its_date(staked: tuple[Path, str]) -> None:

@@ -75,6 +75,8 @@ def test_money_goes_behind_a_name_only_where_somebody_looks(tmp_path: Path) -> N
         assert answer(planned)["validator"] == ALICE
         assert any(ALICE in note for note in said(planned, "note"))
         assert answer(wallet(tmp_path, url, *to_name, typed="y\n", attended=True))["success"]
+        moved = ("redelegate", ALICE, "alice & sons", "10", "--key", "//Bob")
+        assert ended_code(wallet(tmp_path, url, *moved, "--yes")) == "name_unchecked"
         taken = wallet(tmp_path, url, "undelegate", "alice & sons", "10", "--key", "//Bob", "--yes")
         assert answer(taken)["success"], "who chose a validator before means that one"
         nobodys = wallet(tmp_path, url, "undelegate", "alice & sons", "10", "--key", "//Ferdie", "--dry-run")
