@@ -206,6 +206,21 @@ def test_f2_finality_that_stands_still_names_the_validators_whose_votes_are_miss
     assert "%" not in caplog.messages[-1]
 
 
+def test_of_many_silent_validators_those_with_the_most_stake_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    clock = SetClock()
+    view = seen(clock, 3)
+    members = tuple(Validator(bytes([index]) * 32, bytes([64 + index]) * 32, b"v" * 32, index) for index in range(1, 9))
+    view.chain.epochs = lambda _: SimpleNamespace(validators=ValidatorSet(0, members))
+    view.machine.unheard = lambda: members[:-1]
+    line = line_of(view, clock)
+    clock.set_ms += 2 * SLOT_MS
+    with caplog.at_level(logging.WARNING):
+        line.write_if_due()
+    (message,) = caplog.messages
+    assert [index for index in range(1, 9) if ss58.encode(bytes([index]) * 32) in message] == [3, 4, 5, 6, 7]
+    assert "77.8 %" in message
+
+
 @pytest.mark.parametrize("height", [7, 8])
 def test_below_a_checkpoint_it_says_that_the_checkpoint_may_be_wrong(
     height: int, caplog: pytest.LogCaptureFixture
