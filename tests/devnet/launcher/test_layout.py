@@ -133,7 +133,7 @@ def test_what_cannot_be_is_said_with_what_to_do(tmp_path: Path) -> None:
 
 NETWORK = {"has_providers": False, "guests": [], "broker_port": None, "relay_port": None, "sample": None}
 PORT_NAMES = [field.name for field in fields(layout.Ports)]
-ELSEWHERE = {"name": "../../mine", "is_validator": True, "address": "", "ports": dict.fromkeys(PORT_NAMES, 1)}
+ELSEWHERE = {"is_validator": True, "address": "", "ports": dict.fromkeys(PORT_NAMES, 1)}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ ELSEWHERE = {"name": "../../mine", "is_validator": True, "address": "", "ports":
     [
         *("", "{", "[]", "{}", json.dumps({"members": [{}]}), "\x00", "[" * 100_000, " " * (1 << 21)),
         json.dumps({**NETWORK, "members": [], "broker_port": float("inf")}),
-        json.dumps({**NETWORK, "members": [ELSEWHERE]}),
+        *(json.dumps({**NETWORK, "members": [{**ELSEWHERE, "name": name}]}) for name in ("../../mine", "..", ".", "")),
     ],
 )
 def test_a_damaged_description_is_an_error(tmp_path: Path, content: str) -> None:
