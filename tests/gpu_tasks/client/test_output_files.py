@@ -12,6 +12,7 @@ import pytest
 from error_codes import raises_code
 from gpu_tasks.client.offers.outlook import FundsError, require, spendable
 from gpu_tasks.client.output_files import OutputFile, OutputFileError
+from synced_renames import watched_renames
 
 # Where results are written: never over a file unasked, never through a link, never out of the folder.
 
@@ -81,6 +82,13 @@ def test_what_cannot_be_written_whole_leaves_nothing(
     with raises_code(OutputFileError, "file_unwritable"):
         OutputFile(tmp_path / "tile", is_forced=is_forced).write("x", b"bytes")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_the_bytes_are_on_the_disk_before_the_file_has_its_name(tmp_path: Path, *, is_forced: bool) -> None:
+    with watched_renames() as renames:
+        OutputFile(tmp_path / "tile", is_forced=is_forced).write("x", b"bytes")
+    assert (renames.done, renames.unsynced) == ([tmp_path / "tile"], [])
 
 
 def test_a_killed_writer_leaves_nothing_under_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

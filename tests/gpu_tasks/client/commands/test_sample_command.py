@@ -21,7 +21,7 @@ from gpu_tasks.workloads.train_int8.form import TrainingForm
 from gpu_tasks.workloads.train_int8.request import REQUEST
 from gpu_tasks.workloads.train_int8.run import TrainingRun
 from planted_state import chain_with
-from planted_tasks import MILESTONES, PlantedTask, run_blob
+from planted_tasks import MILESTONES, PlantedTask, order, run_blob
 from task_customer import OF_BOB, ogpu
 from training_requests import SMALL
 from wallet_runner import answer
@@ -55,7 +55,8 @@ def test_a_task_and_its_exported_file_give_one_text(tmp_path: Path, monkeypatch:
     added = form_named("train-int8").sample(tensors, b"def ", 20, (7).to_bytes(32, "little"))
     assert added is not None
     assert of_task["text"] == of_file["text"] == added.decode(errors="replace")
-    assert metadata["workload"] == of_file["workload"] == "train-int8"
+    assert metadata == {"workload": "train-int8", "task_hash": "0x" + order().task_hash.hex()}
+    assert of_file["workload"] == "train-int8"
     for broken in (
         safetensors_file(tensors, {"workload": "render-tile"}),
         safetensors_file(tensors, {"workload": "none"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -82,6 +83,8 @@ def test_numpy_reads_an_npz() -> None:
         assert sorted(found) == ["a", "b.bias"]
         assert found["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
         assert (found["b.bias"].tolist(), found["a"].dtype) == ([1], np.float32)
+    with zipfile.ZipFile(BytesIO(npz_file(TENSORS, {"workload": "x"}))) as archive:
+        assert json.loads(archive.comment) == {"workload": "x"}
 
 
 def test_a_safetensors_file_is_as_its_specification_says() -> None:
