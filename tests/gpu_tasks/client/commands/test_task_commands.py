@@ -8,14 +8,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from between import lose_after_submit, lose_before_submit, spoiled
-from error_codes import ended_code
+from error_codes import ended_code, raises_code
 from genesis import dev_accounts
+from gpu_tasks.client.commands import task_decisions
+from gpu_tasks.client.commands.id_prefixes import TaskError
 from gpu_tasks.data import training_reads
 from gpu_tasks.data.sealing import SealKey, address_of
 from gpu_tasks.data.unit_input import commitment_of, decode_input
@@ -326,6 +329,8 @@ def test_a_checkpoint_is_fetched_checked_kept_and_signed_for(
 ) -> None:
     planted, url = running
     hold = ["task", "confirm", planted.name, *OF_BOB, "--yes"]
+    dry = answer(ogpu(tmp_path, url, *hold, "--dry-run"))
+    assert (dry["milestone"], dry["refused"], dry["sent"]) == (1, None, False), "nothing is fetched or kept"
     assert "no store serves the checkpoint of milestone 1" in refusal(ogpu(tmp_path, url, *hold))
     store(blobs, planted.checkpoint)
     foreign = ogpu(tmp_path, url, "task", "confirm", planted.name, "--key", "//Charlie", "--yes")
@@ -393,6 +398,17 @@ def test_both_agree_on_another_end(tmp_path: Path, running: tuple[PlantedTask, s
     assert answer(ogpu(tmp_path, url, *close, "--key", "//Alice"))["success"]
     assert answer(ogpu(tmp_path, url, "task", "show", planted.name))["outcome"] == "closed"
     assert ogpu(tmp_path, url, "task", "watch", planted.name, *OF_BOB).exit_code == 0
+
+
+@pytest.mark.parametrize("provider", [ALICE, b"e" * 32], ids=["first", "second"])
+def test_each_provider_of_a_gang_may_sign_another_end(provider: bytes) -> None:
+    slots = (SimpleNamespace(provider=ALICE), SimpleNamespace(provider=b"e" * 32))
+    task: Any = SimpleNamespace(
+        state=TaskState.RUNNING, accepted=None, customer=BOB, slots=slots, close=SimpleNamespace(pay=1, back=2)
+    )
+    assert task_decisions._close_terms(task, provider, None, None) == (1, 2)
+    with raises_code(TaskError, "not_party"):
+        task_decisions._close_terms(task, b"x" * 32, None, None)
 
 
 def test_a_result_is_fetched_checked_and_written_once(

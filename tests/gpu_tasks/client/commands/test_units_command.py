@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from cli.chain_time import ChainTime
 from error_codes import ended_code
 from genesis import dev_accounts
 from gpu_tasks.client.cli import main
+from gpu_tasks.client.commands import units
 from gpu_tasks.client.units import watch
 from gpu_tasks.client.units.costs import UnitSums
 from gpu_tasks.client.units.file_plan import ACCOUNT
@@ -230,6 +232,16 @@ def plant_check(bound: Bound) -> None:
 
 def show(url: str, folder: Path, *words: str) -> Result:
     return CliRunner().invoke(main, ["--url", url, "--keyring", str(folder / "keys"), *words])
+
+
+def test_show_has_the_times_of_a_unit_s_own_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def a_minute_a_block(*_: Any) -> ChainTime:
+        return ChainTime(height=8, now_ms=8 * 60_000, passed_ms=60_000, passed_blocks=1, epoch_blocks=10, era_epochs=1)
+
+    monkeypatch.setattr(units, "read_time", a_minute_a_block)
+    with chain_with(tmp_path, plant) as url:
+        shown = answer(show(url, tmp_path, "--json", "unit", "show", SETTLED_UNIT))
+    assert (shown["posted_about"], shown["ended_about"]) == ("1970-01-01 00:01 UTC", "1970-01-01 00:07 UTC")
 
 
 def test_show_says_who_raced_and_was_paid(tmp_path: Path) -> None:

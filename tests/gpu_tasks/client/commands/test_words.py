@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -315,6 +318,34 @@ def test_a_port_that_a_task_does_not_name_is_refused_at_once(
             assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "0:99"))
         monkeypatch.setattr(shell, "fetch_input", lost)
         assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "0:99")), "its provider says so then"
+
+
+def test_a_port_here_leads_to_a_port_of_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    led: list[tuple[int, int]] = []
+
+    async def known(*_: Any) -> Any:
+        return SimpleNamespace(customer=BOB)
+
+    @asynccontextmanager
+    async def entered(*_: Any) -> AsyncIterator[Any]:
+        ended = asyncio.Event()
+        ended.set()
+        yield SimpleNamespace(ended=ended)
+
+    async def forward(_: Any, local: int, remote: int, *__: Any) -> asyncio.Server:
+        led.append((local, remote))
+        return await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+
+    monkeypatch.setattr(shell, "known_task", known)
+    monkeypatch.setattr(shell, "_require_declared", known)
+    monkeypatch.setattr(shell, "entered", entered)
+    monkeypatch.setattr(shell, "forward", forward)
+    with chain(tmp_path) as url:
+        done = ogpu(tmp_path, url, "port-forward", TASK, *OF_BOB, "8080:80", "9000", "0:22")
+        foreign = ogpu(tmp_path, url, "port-forward", TASK, "--key", "//Alice", "8080:80")
+    assert led == [(8080, 80), (9000, 9000), (0, 22)]
+    assert [json.loads(line)["remote"] for line in done.stdout.splitlines()] == [80, 9000, 22]
+    assert (ended_code(done), ended_code(foreign)) == ("tunnel_closed", "not_owner")
 
 
 @pytest.mark.parametrize("words", [["--json", "unit", "post"], ["unit", "post", "--json"]])

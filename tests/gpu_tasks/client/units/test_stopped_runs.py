@@ -169,6 +169,17 @@ def test_a_run_tells_its_costs_as_the_account_has_them(
     assert ended["still_locked"] + ended["cost"] == before - stopped.spendable(ogpu)
 
 
+def test_each_call_that_cancels_a_run_pays_the_tip(
+    ogpu: Ogpu, stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped.begin(ogpu, monkeypatch)
+    before = stopped.spendable(ogpu)
+    asked = json.loads(stopped.cancel(ogpu, "--tip", "0.5", "--dry-run").stdout)
+    assert stopped.cancel(ogpu, "--tip", "0.5", "--yes").exit_code == 0
+    paid = before + int(asked["comes_back"]["grains"]) - stopped.spendable(ogpu)
+    assert 50_000_000 < paid <= int(asked["fees"]["grains"])
+
+
 def test_when_its_time_is_over_what_waits_is_taken_back(ogpu: Ogpu, stopped: StoppedFile) -> None:
     assert ended_code(stopped.post(ogpu, "--completion-window", "soon")) == "invalid_window"
     ended = stopped.post(ogpu, "--completion-window", "2s")
