@@ -148,6 +148,21 @@ def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator)
     assert alice.refused_code("register", "--yes", "--key", EVE) == "unknown_key"
 
 
+def test_the_stash_s_own_password_file_comes_before_the_provider_key_s(alice: Operator) -> None:
+    key = Keypair.from_seed(Scheme.SR25519, os.urandom(32))
+    Keyring(alice.folder / "keys").add("mine", key, "secret", cost=ScryptCost(1 << 15, 1, 8))
+    files = []
+    for text in ("secret", "another"):
+        (path := alice.folder / text).write_text(text)
+        path.chmod(0o600)
+        files.append(str(path))
+    own, others = files
+    alice.options += ["--password-file", others]
+    withdraw = ("withdraw-bond", "--key", "mine", "--dry-run")
+    assert alice.refused_code(*withdraw) == "cannot_unlock"
+    assert alice.answer(*withdraw, "--key-password-file", own)["left"] is True
+
+
 def test_nobody_s_money_is_bound_unasked(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     """`register` binds all of it in one extrinsic, so a user at the terminal sees the sum first."""
     unasked = [word for word in JOIN if word != "--yes"]
@@ -222,10 +237,11 @@ def test_what_the_chain_would_refuse_is_sent_by_no_command(alice: Operator, monk
     """Commands that bind no money were signed without a dry run, and a refusal cost its fee."""
 
     async def refused(*_: object) -> Trial:
-        return Trial(refusal="not now")
+        return Trial(refusal="not now", code="NotNow")
 
     monkeypatch.setattr("wallet.trial.attempt", refused)
     assert "not now" in alice.refusal("pause", code=1)
+    assert alice.refused_code("pause", code=1) == "NotNow"
     monkeypatch.undo()
     assert alice.answer("resume")["calls"] == "none", "none is paused"
 
