@@ -37,12 +37,13 @@ def test_new_key_receives_and_sends(tmp_path: Path) -> None:
         assert sent["fee"] == planned["fee"]
         assert answer(wallet(tmp_path, url, "balance", "carol"))[0]["free"]["ogpu"] == "12.5"
 
-        answer(wallet(tmp_path, url, "send", "//Bob", "1", "--key", "carol", "--yes", typed="pass\n"))
+        newest = answer(wallet(tmp_path, url, "send", "//Bob", "1", "--key", "carol", "--yes", typed="pass\n"))
         left = int(answer(wallet(tmp_path, url, "balance", "carol"))[0]["free"]["grains"])
         assert 11 * 10**8 < left < 1150 * 10**6
 
         explained = answer(wallet(tmp_path, url, "why", sent["extrinsic"]))
         assert explained["status"] == "final"
+        assert answer(wallet(tmp_path, url, "why", newest["extrinsic"]))["status"] == "final"
         assert "transfer_keep_alive" in explained["call"]
 
 
