@@ -56,6 +56,15 @@ def test_the_array_and_the_dependency_of_the_script_are_asked_for(tmp_path: Path
         assert ended_code(ogpu(tmp_path, url, *script(tmp_path, unknown), "--yes")) == "task_unknown"
 
 
+def test_a_script_after_the_success_of_a_task_that_failed_is_not_submitted(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        failed = answer(ogpu(tmp_path, url, *script(tmp_path), "--yes"))["task"]
+        assert answer(ogpu(tmp_path, url, "task", "cancel", failed, *OF_BOB, "--yes"))["success"]
+        after_ok, after_any = (f" --dependency={kind}:{failed}" for kind in ("afterok", "afterany"))
+        assert ended_code(ogpu(tmp_path, url, *script(tmp_path, after_ok), "--yes")) == "dependency_failed"
+        assert answer(ogpu(tmp_path, url, *script(tmp_path, after_any), "--yes"))["task"] != failed
+
+
 def test_a_limit_of_an_array_follows_it(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         dry = ogpu(tmp_path, url, *script(tmp_path, " --array=0-3%2"), "--dry-run")
