@@ -57,4 +57,5 @@ def test_what_waits_is_told_with_the_first_and_the_last_epoch(monkeypatch: pytes
     facts = asyncio.run(registration.unbonding_facts(client, STASH))
     assert [facts[name] for name in ("unlocking", "free_now", "epoch")] == [105, 30, 5]
     assert [facts[name] for name in ("free_from_epoch", "all_free_from_epoch")] == [3, 9]
+    assert [facts[name] for name in ("free_from", "all_free_from")] == [TIME.date_of(3), TIME.date_of(9)]
     assert asyncio.run(registration.unbonding_facts(cast("ChainClient", LeftClient(withdrawable=0)), STASH)) == {}
