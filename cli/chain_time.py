@@ -14,6 +14,7 @@ from runtime.frame.runtime import constant_value
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.timestamp import Timestamp
+from wallet.amounts import format_duration
 from wallet.answers import U32_MAX
 from wallet.client import ChainClient
 from wallet.rpc import RpcError
@@ -24,7 +25,6 @@ YEAR_MS = 31_557_600_000
 """365.25 days."""
 DATE_FORMAT = "%Y-%m-%d %H:%M UTC"
 _NAMED_BLOCK = re.compile(r"\bblock ([0-9]{1,10})\b")
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -89,7 +89,7 @@ class ChainTime:
         """`in about 2 min`, `about 2 min ago`, or `now`."""
         if block_number == self.height:
             return "now"
-        about = f"about {duration_text(self.seconds_to(block_number))}"
+        about = f"about {format_duration(self.seconds_to(block_number))}"
         return f"in {about}" if block_number > self.height else f"{about} ago"
 
     def timed(self, text: str) -> str:
@@ -114,14 +114,6 @@ def moment(time_ms: int) -> datetime | None:
         return _EPOCH + timedelta(milliseconds=time_ms)
     except OverflowError:
         return None
-
-
-def duration_text(seconds: int) -> str:
-    """Return a time in its largest unit with two or more: `90 s`, `2 min`."""
-    for name, length in _UNITS:
-        if seconds >= 2 * length:
-            return f"{seconds // length} {name}"
-    return f"{seconds} s"
 
 
 def date_text(time_ms: int) -> str:

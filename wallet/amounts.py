@@ -1,6 +1,6 @@
 """Amounts as people write them (`1.5` oGPU) and as the chain counts them (150000000 grains), exactly, without floats.
 
-Parts are written in per cent (`7.25`) and counted in millionths.
+Parts are written in per cent (`7.25`) and counted in millionths; durations are counted in seconds.
 """
 
 import re
@@ -17,6 +17,7 @@ PPM = 100 * PPM_PER_PERCENT
 
 # At most eight digits before the point: 21,000,000 oGPU exist.
 _AMOUNT = re.compile(r"([0-9]{1,8})(?:\.([0-9]{1,8}))?", re.ASCII)
+_DURATION_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 _PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
 
 
@@ -68,6 +69,14 @@ def format_percent(ppm: int) -> str:
     """Return the shortest text that `parse_percent` reads as `ppm`, up to 100."""
     whole_percent, decimals = divmod(ppm, PPM_PER_PERCENT)
     return f"{whole_percent}.{decimals:04}".rstrip("0").rstrip(".")
+
+
+def format_duration(seconds: int) -> str:
+    """Return a duration in its largest unit with two or more: `90 s`, `2 min`."""
+    for unit_name, unit_seconds in _DURATION_UNITS:
+        if seconds >= 2 * unit_seconds:
+            return f"{seconds // unit_seconds} {unit_name}"
+    return f"{seconds} s"
 
 
 class Grains(int):

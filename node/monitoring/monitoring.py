@@ -15,6 +15,7 @@ from node.monitoring.metrics import Metrics
 from node.monitoring.metrics_server import MetricsServer
 from node.monitoring.poll_log import PollLog
 from runtime.cryptography import ss58
+from wallet.amounts import format_duration
 
 # One line in the log every few seconds: the figures that an operator needs first, and warnings.
 # Invariant: a warning comes with every line while its cause lasts: no peers, no new final block, a clock that is off.
@@ -99,7 +100,7 @@ class StatusLine:
         pace_text = ""
         if block_count:
             rest_seconds = (target_height - import_height) * passed_ms // (block_count * 1_000)
-            pace_text = f", {block_count * 1_000 / passed_ms:.1f} blocks/s, about {_duration(rest_seconds)} left"
+            pace_text = f", {block_count * 1_000 / passed_ms:.1f} blocks/s, about {format_duration(rest_seconds)} left"
         _LOG.info(CATCHING_UP, import_height, target_height, pace_text)
         return block_count > 0
 
@@ -145,14 +146,6 @@ class StatusLine:
 
 def _seconds(milliseconds: int) -> str:
     return f"{-(-milliseconds // 1_000):,} s"
-
-
-def _duration(duration_seconds: int) -> str:
-    """Return a time in the largest unit of which it has two or more."""
-    for unit_name, unit_seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if duration_seconds >= 2 * unit_seconds:
-            return f"{duration_seconds // unit_seconds} {unit_name}"
-    return f"{duration_seconds} s"
 
 
 # Figures with a value at every moment: peers, waiting extrinsics, refusals.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wallet.amounts import GRAINS_PER_OGPU, MAX_GRAINS, format_amount, parse_amount
+from wallet.amounts import GRAINS_PER_OGPU, MAX_GRAINS, format_amount, format_duration, parse_amount
 from wallet.errors import AmountError
 
 
@@ -53,3 +53,19 @@ def test_text_and_back_is_exact(grains: int) -> None:
 def test_arbitrary_text_gives_an_amount_or_one_error(text: str) -> None:
     with suppress(AmountError):
         assert 0 <= parse_amount(text) <= MAX_GRAINS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (7_199, "119 min"),
+        (7_200, "2 h"),
+        (172_799, "47 h"),
+        (172_800, "2 d"),
+    ],
+)
+def test_a_duration_is_in_the_largest_unit_that_it_has_twice(seconds: int, text: str) -> None:
+    assert format_duration(seconds) == text

@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 from cli.calls import PlannedCall
-from cli.chain_time import ChainTime, duration_text
+from cli.chain_time import ChainTime
 from cli.messages import report_error
 from cli.output import Output, counted
 from cli.program import EXIT_ABORTED
 from runtime.frame.call import Call
+from wallet.amounts import format_duration
 from wallet.client import Outcome
 
 
@@ -35,7 +36,7 @@ def planned(
 def time_left(now: ChainTime, block: int) -> str:
     """Return the blocks until a block, and about the time: `20 blocks, about 40 s`."""
     last = max(block, now.height)
-    return f"{counted(last - now.height, 'block')}, about {duration_text(now.seconds_to(last))}"
+    return f"{counted(last - now.height, 'block')}, about {format_duration(now.seconds_to(last))}"
 
 
 @contextmanager

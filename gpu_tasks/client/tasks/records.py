@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from cli.chain_time import ChainTime, date_text, duration_text
+from cli.chain_time import ChainTime, date_text
 from cli.output import Account, counted
 from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.client.units.wait_reasons import what_judges_do
@@ -42,7 +42,7 @@ from gpu_tasks.tasks.replica_check import agreed_results
 from gpu_tasks.tasks.task_check import explained_auction
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from wallet.amounts import BareGrains, Grains
+from wallet.amounts import BareGrains, Grains, format_duration
 
 DISAGREEING = "its providers report different results"
 EXIT_STOPPED = 143
@@ -435,7 +435,7 @@ def task_facts(
         "loss_on_failure": Grains(terms.loss),
         "collateral_of_a_bid": Grains(terms.collateral_min),
         "blocks_max": terms.blocks_max,
-        "time_max": f"about {duration_text(now.seconds_to(now.height + terms.blocks_max))}",
+        "time_max": f"about {format_duration(now.seconds_to(now.height + terms.blocks_max))}",
         "submitted_in_block": task.submitted_at,
         "submitted_about": date_text(now.block_ms(task.submitted_at)),
         "auction": f"{task.auction} of {order.auctions}",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli.chain_time import ChainTime, date_text, duration_text
+from cli.chain_time import ChainTime, date_text
 from cli.output import Account, Output
 from gpu_tasks.client.tasks import records
 from gpu_tasks.client.tasks.records import (
@@ -43,7 +43,7 @@ from replica_chain import replicated
 from runtime.cryptography import ss58
 from simulation.chains.market_chain import OGPU
 from task_chain import WRONG, TaskChain, a_result, awarded, finish_and_accept, hold, time_order, with_offers, work
-from wallet.amounts import Grains
+from wallet.amounts import Grains, format_duration
 
 NOW = ChainTime(height=100, now_ms=0, passed_ms=2_000, passed_blocks=1, epoch_blocks=60, era_epochs=1)
 
@@ -138,7 +138,7 @@ def test_a_time_stands_beside_each_block_of_a_task() -> None:
     facts = task_facts(chain.task, task, minute)
     assert (facts["deadline_of_this_state"], facts["time_to_the_deadline"]) == (task.deadline, "in about 2 min")
     assert facts["record_kept_until_about"] is facts["record_kept_up_to_block"] is None
-    assert facts["time_max"] == f"about {duration_text(task.terms.blocks_max * 2)}"
+    assert facts["time_max"] == f"about {format_duration(task.terms.blocks_max * 2)}"
     assert facts["submitted_about"] == date_text((task.submitted_at - minute.height) * 2_000)
     ended = task_facts(chain.task, replace(task, state=TaskState.ENDED, outcome=TaskOutcome.LATE), minute)
     assert ended["deadline_of_this_state"] is ended["time_to_the_deadline"] is None
