@@ -84,7 +84,7 @@ async def devices_for(chain: ChainClient, service_number: int, at: bytes | None 
     """Return the devices that offer a service, with that offer alone. The chain bounds their number."""
     at = await chain.finalized() if at is None else at
     offers = await entries(chain, InferenceMarket.offers, service_number, at=at)
-    device_ids = [device for (_, device), _ in offers]
+    device_ids = [device_id for (_, device_id), _ in offers]
     devices = await chain.read_many(Devices.devices, device_ids, at=at)
     return _device_table(
         {device_id: device for device_id, device in zip(device_ids, devices, strict=True) if device is not None},
@@ -254,10 +254,10 @@ def _device_table(
     devices: dict[bytes, Device], offers: Sequence[tuple[tuple[Any, ...], Offer]]
 ) -> tuple[DeviceStatus, ...]:
     """Return devices with their offers, as `GpuTasksApi_devices` shows them."""
-    offers_by_device: dict[bytes, list[tuple[int, Offer]]] = {device: [] for device in devices}
-    for (service_number, device), offer in offers:
-        if device in offers_by_device:
-            offers_by_device[device].append((service_number, offer))
+    offers_by_id: dict[bytes, list[tuple[int, Offer]]] = {device_id: [] for device_id in devices}
+    for (service_number, device_id), offer in offers:
+        if device_id in offers_by_id:
+            offers_by_id[device_id].append((service_number, offer))
     # As the runtime API orders them, so that both ways of reading show one table.
     ordered = sorted(devices.items(), key=lambda entry: (entry[1].owner, entry[0]))
-    return tuple(DeviceStatus(device_id, device, tuple(offers_by_device[device_id])) for device_id, device in ordered)
+    return tuple(DeviceStatus(device_id, device, tuple(offers_by_id[device_id])) for device_id, device in ordered)
