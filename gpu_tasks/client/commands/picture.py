@@ -242,7 +242,10 @@ def picture(
         else:
             asked, wish = found
         stream, source = BytesIO(asked.text), str(asked.source)
-        wanted = FileWish(stream, FileForm.LINES, asked.output, asked.errors, postings, source, read=bought.text_of)
+        wanted = FileWish(
+            stream, FileForm.LINES, asked.output, asked.errors, postings, source,
+            makes_folder=True, read=bought.text_of,
+        )  # fmt: skip
         planned.append((wish, wanted, bought))
 
     with told_nothing_was_sent():

@@ -514,8 +514,8 @@ async def _sold(client: ChainClient, wish: Wish) -> Sold:
 
 def _require_files(file: FilePlan, wanted: FileWish) -> None:
     """Refuse unusable files of results before anybody is asked. Raise ResultFilesError."""
-    if wanted.output.is_relative_to(wanted.records.expanduser().absolute()):
-        return  # A picture's own files, in a folder that is made with the record.
+    if wanted.makes_folder and not wanted.output.parent.exists():
+        return
     path = journal_of(wanted.records, *file.record_of)
     record = BatchRecord.look(path) if path.exists() else None
     require_files(wanted.output, wanted.errors, None if record is None or record.plan is None else record.ends)

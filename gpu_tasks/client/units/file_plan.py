@@ -104,6 +104,8 @@ class FileWish:
     """The file's path. Empty for a pipe."""
     window: str | None = None
     """The time that the run may take. None: the recorded one, else unlimited."""
+    makes_folder: bool = False
+    """True if the command makes the folder of the answers itself, before it posts. A dry run makes none."""
     read: ReadAnswer | None = None
     """A function that checks an answer and returns its text. None: the workload's own text."""
 
