@@ -20,6 +20,7 @@ from wallet.errors import WalletError
 from wallet.private_file import give_new_name
 
 RESULT_MODE = 0o600
+NOT_WRITABLE = "this user may not write there, or its file system is read-only"
 
 
 class OutputFileError(WalletError):
@@ -48,6 +49,10 @@ class OutputFile:
                 code="folder_missing",
             )
         self._require_writable(output_path)
+        if not may_create_in(output_path.parent):
+            raise OutputFileError(
+                f"{output_path} cannot be written: {NOT_WRITABLE}. Name another file", code="file_unwritable"
+            )
         return output_path
 
     def write(self, file_name: str, content: bytes) -> Path:
@@ -79,6 +84,11 @@ class OutputFile:
             raise OutputFileError(
                 f"{output_path} is not a regular file, and is not overwritten. Name another file", code="not_a_file"
             )
+
+
+def may_create_in(folder: Path) -> bool:
+    """Return True if this user may create files in a folder, and its file system is writable."""
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def output_file(path: Path | None, *, is_forced: bool) -> OutputFile | None:

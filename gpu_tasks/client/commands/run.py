@@ -37,6 +37,7 @@ from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX
 from gpu_tasks.tasks.container_task import SavedImage
 from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.task_kinds import read_any_task
+from runtime.cryptography.hashing import HASH_BYTES
 from wallet.client import ChainClient
 from wallet.errors import WalletError, harmless
 from wallet.keypair import Keypair
@@ -69,6 +70,8 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
         until = SUBMITTED if given["detach"] else ENDED
         with _in_options(given["variables"]):
             await submission.look(client, is_anyway=given["anyway"], is_dry=is_dry, until=until)
+        if out is not None:
+            out.place(file_name_of(bytes(HASH_BYTES)))  # Refuse an unusable file before the task is paid.
 
     async def send(client: ChainClient) -> None:
         with session.doing(OTHER_AWAITED):

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gpu_tasks.client.output_files import NOT_WRITABLE, may_create_in
 from gpu_tasks.client.units.line_reader import CHAT_COMPLETIONS
 from gpu_tasks.client.units.lines import BatchLine, FileForm, LineError
 from gpu_tasks.client.units.run_record import FileEnds
@@ -278,10 +279,16 @@ def require_files(output: Path, errors: Path, ends: FileEnds | None) -> None:
                     f"{path} cannot be written: there is no folder {path.parent}. Name another file",
                     code="folder_missing",
                 ) from None
+            is_writable = may_create_in(path.parent)
         except OSError as error:
             raise _unwritable(path, error) from None
         else:
             _require_own(found, path, end)
+            is_writable = os.access(path, os.R_OK | os.W_OK)
+        if not is_writable:
+            raise ResultFilesError(
+                f"{path} cannot be written: {NOT_WRITABLE}. Name another file", code="file_unwritable"
+            )
 
 
 def _require_own(found: os.stat_result, path: Path, end: int | None) -> None:

@@ -124,6 +124,16 @@ def test_folders_are_not_made(tmp_path: Path) -> None:
         OutputFile(tmp_path / "a" / "tile").place("x")
 
 
+@pytest.mark.parametrize("is_forced", [False, True])
+@pytest.mark.parametrize("missing", [os.W_OK, os.X_OK])
+def test_a_folder_that_takes_no_file_is_refused_beforehand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int, *, is_forced: bool
+) -> None:
+    monkeypatch.setattr(os, "access", lambda _path, wanted: not wanted & missing)
+    with raises_code(OutputFileError, "file_unwritable"):
+        OutputFile(tmp_path / "tile", is_forced=is_forced).place("x")
+
+
 # What an account can spend, and the refusal where that is too little.
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from between import lose_after_submit, spoiled
+from error_codes import ended_code
 from genesis import dev_accounts
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands.picture import PictureSaleError, PixelCheck
@@ -285,6 +287,13 @@ def test_what_cannot_be_bought_is_said_before_anything_is_sent(
     assert refused.exit_code == 2, refused.output
     assert why in refused.stderr
     assert posted(url) == 0
+
+
+def test_a_dry_run_refuses_a_folder_that_takes_no_file(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda _path, wanted: not wanted & os.W_OK)
+    assert ended_code(picture(url, tmp_path, "--dry-run")) == "file_unwritable"
 
 
 def test_one_of_file_and_scene_is_named(tmp_path: Path, url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,6 +116,21 @@ def test_who_does_not_wait_is_told_that_the_program_waits_for_its_secrets(
     task = answer(done)["task"]
     assert f"`ogpu task secrets {task} NAME...`" in done.stderr
     assert "hunter2" not in done.output
+
+
+def test_an_unusable_file_is_refused_before_the_task_is_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").touch()
+    with chain(tmp_path) as url:
+        for words, code in (
+            (["--out", str(tmp_path / "no" / "folder"), "--dry-run"], "folder_missing"),
+            (["--out", str(tmp_path / "there"), "--dry-run"], "file_exists"),
+            (["--out", str(tmp_path / "there"), "--yes"], "file_exists"),
+        ):
+            assert ended_code(ogpu(tmp_path, url, *JOB, *words, "--", "true")) == code
+        monkeypatch.setattr(os, "access", lambda _path, wanted: not wanted & os.W_OK)
+        unwritable = ogpu(tmp_path, url, *JOB, "--out", str(tmp_path / "new"), "--dry-run", "--", "true")
+        assert ended_code(unwritable) == "file_unwritable"
+        assert asyncio.run(count(url)) == 0
 
 
 def ended(exit_code: int | None) -> Task:

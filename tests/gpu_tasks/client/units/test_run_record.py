@@ -312,6 +312,22 @@ def test_files_of_others_are_not_written_to(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists(), "nothing is created beforehand"
 
 
+@pytest.mark.parametrize("missing", [os.W_OK, os.R_OK, os.X_OK])
+def test_files_and_folders_without_the_needed_rights_are_refused_beforehand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int
+) -> None:
+    output, errors = tmp_path / "out", tmp_path / "err"
+    monkeypatch.setattr(os, "access", lambda _path, wanted: not wanted & missing)
+    if missing != os.R_OK:
+        with raises_code(ResultFilesError, "file_unwritable"):
+            require_files(output, errors, None)
+    output.touch()
+    errors.touch()
+    if missing != os.X_OK:
+        with raises_code(ResultFilesError, "file_unwritable"):
+            require_files(output, errors, FileEnds(0, 0))
+
+
 def test_what_the_record_does_not_know_is_cut_off_and_what_is_gone_is_said(tmp_path: Path) -> None:
     output, errors = tmp_path / "out", tmp_path / "err"
     with ResultFiles.create(output, errors) as files:
