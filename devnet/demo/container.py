@@ -142,7 +142,7 @@ class DemoProgram:
     def _sell_program(self) -> None:
         try:
             self._sale = task_sale.sell_task(
-                self._stage, write_task(self._stage.devnet.folder / "job"), f"//{CUSTOMER_NAME}"
+                self._stage, write_task(self._stage.devnet.purchases / "job"), f"//{CUSTOMER_NAME}"
             )
         except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
             self._problem = str(error) or repr(error)
@@ -175,7 +175,7 @@ class DemoProgram:
         return sum(int(row["paid"]["grains"]) for row in rows if row["party"] == "provider" and row["paid"])
 
     def _fetch_outputs(self, sale: TaskSale) -> dict[str, bytes]:
-        archive = self._stage.devnet.folder / "job" / "out.tar"
+        archive = self._stage.devnet.purchases / "job" / "out.tar"
         arguments = ("--key", f"//{CUSTOMER_NAME}", "--out", str(archive))
         task_sale.ask_about_task(self._stage, sale, "task result", *arguments, is_shown=True)
         return task_sale.files_of(archive)
@@ -183,7 +183,7 @@ class DemoProgram:
 
 def write_task(folder: Path) -> Path:
     """Write the task file, its input and its image, and return the file's path."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     busybox = MadeImage(busybox_files()).archive()
     assert isinstance(busybox.content, bytes), "made in memory"
     (folder / "tool.tar").write_bytes(busybox.content)

@@ -151,7 +151,7 @@ async def _inspected_polls(url: str) -> list[dict[str, Any]]:
 
 def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
     """Post the prompts as one unit, follow it, fetch the answers, and return them with the failures."""
-    file, answers = write_prompts(stage, "batch", prompts), stage.devnet.folder / "batch.jsonl"
+    file, answers = write_prompts(stage, "batch", prompts), stage.devnet.purchases / "batch.jsonl"
     arguments = post_arguments(file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE_NUMBER)
     last = list(stage.ogpu_lines("unit post", *arguments, "--watch"))[-1]
     if last["state"] != "settled":

@@ -30,6 +30,7 @@ from wallet.amounts import format_amount
 REFRESH_SECONDS = 1.0
 FOLLOW_SECONDS = 0.2
 WIDTH_WITHOUT_TERMINAL = 120
+OTHER_NAMES_SHOWN = 8
 
 
 def complete_node(context: click.Context, _: click.Parameter, begun_label: str) -> list[CompletionItem]:
@@ -162,8 +163,19 @@ def down(folder: Path, purge: bool) -> None:
     killed_labels = network.down(devnet)
     click.echo("ended" + (f"; {', '.join(killed_labels)} had to be killed" if killed_labels else ""))
     if purge:
-        layout.remove(devnet)
-        click.echo(f"removed {devnet.folder}")
+        other_names = layout.remove(devnet)
+        click.echo(_removed(devnet, other_names))
+
+
+def _removed(devnet: Devnet, other_names: list[str]) -> str:
+    if not other_names:
+        return f"removed {devnet.folder}"
+    shown = ", ".join(other_names[:OTHER_NAMES_SHOWN])
+    more = f" and {len(other_names) - OTHER_NAMES_SHOWN} more" if len(other_names) > OTHER_NAMES_SHOWN else ""
+    return (
+        f"removed the devnet's files. {devnet.folder} keeps others: {shown}{more}. Move them away before you start a "
+        "new devnet in it"
+    )
 
 
 def _customers(devnet: Devnet) -> str:

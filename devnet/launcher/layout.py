@@ -21,7 +21,7 @@ from devnet.launcher.free_ports import free_ports, one_free_port
 from genesis import dev_accounts
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.preset_names import DEV_NAMES, VALIDATORS_MAX
-from genesis.presets import BLOB_PORT_FIRST, RATE_MAX, TEXTGEN_WORKLOAD, load_spec, preset, validator_names
+from genesis.presets import BLOB_PORT_FIRST, RATE_MAX, TEXTGEN_WORKLOAD, all_names, load_spec, preset, validator_names
 from genesis.spec import ChainSpec, to_json
 from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
@@ -168,6 +168,16 @@ class Devnet:
         return None if self.broker_port is None else f"mqtt://127.0.0.1:{self.relay_port or self.broker_port}"
 
     @property
+    def purchases(self) -> Path:
+        """The folder of task files, requests, answers and records of the customers in the demo and the proofs."""
+        return self.folder / "purchases"
+
+    @property
+    def broker_home(self) -> Path:
+        """The folder of the MQTT broker."""
+        return self.folder / "broker"
+
+    @property
     def keyring(self) -> Path:
         """The folder of keys and cached chain data for the programs of this devnet's users."""
         return self.folder / "keyring"
@@ -276,7 +286,7 @@ def _make_folder(folder: Path) -> None:
     """Make the devnet's folder. Raise DevnetError if that fails, or if it holds other files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # `down --purge` removes the whole folder, so it must hold nothing but the devnet.
+        # `down --purge` removes files by their names, so a file with such a name must be the devnet's.
         is_empty = not any(folder.iterdir())
     except OSError as error:
         raise DevnetError(
@@ -355,16 +365,29 @@ def save(devnet: Devnet) -> None:
     private_file.replace(devnet.folder / DESCRIPTION, json.dumps(description, indent=2).encode() + b"\n")
 
 
-def remove(devnet: Devnet) -> None:
-    """Remove the devnet's folder. The description goes last, so that a repeat finishes an interrupted removal."""
-    for path in devnet.folder.iterdir():
-        if path.name == DESCRIPTION:
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    shutil.rmtree(devnet.folder)
+def remove(devnet: Devnet) -> list[str]:
+    """Remove the devnet's files, and its folder if nothing else is in it. Return the names of the other files.
+
+    The description goes last, so that a repeat finishes an interrupted removal.
+    """
+    homes = {*map(devnet.home, devnet.members), *map(devnet.home, devnet.guests)}
+    # An interrupted first start has made folders that the description does not name yet.
+    unfinished = {devnet.folder / name.lower() for name in all_names()}
+    draft = devnet.folder / f".{DESCRIPTION}.new"
+    for path in homes | unfinished | {devnet.chain_spec, devnet.broker_home, devnet.keyring, devnet.purchases, draft}:
+        _remove(path)
+    _remove(devnet.folder / DESCRIPTION)
+    other_names = sorted(path.name for path in devnet.folder.iterdir())
+    if not other_names:
+        devnet.folder.rmdir()
+    return other_names
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def load(folder: Path) -> Devnet:
@@ -384,7 +407,7 @@ def load(folder: Path) -> Devnet:
         members = tuple(
             NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in description["members"]
         )
-        _require_plain_names(members)
+        _require_plain_names((*members, *guests))
     except (ArithmeticError, KeyError, KeyFileError, RecursionError, TypeError, ValueError) as error:
         raise DevnetError(
             f"{path} is damaged ({error}). Name another --folder, or remove the devnet's files by hand",
@@ -393,10 +416,10 @@ def load(folder: Path) -> Devnet:
     return Devnet(folder.resolve(), members, has_providers, guests, broker_port, relay_port, sample)
 
 
-def _require_plain_names(members: tuple[NodeLayout, ...]) -> None:
+def _require_plain_names(members: Sequence[NodeLayout | Guest]) -> None:
     """Raise ValueError for a name that would lead out of the devnet's folder."""
     for member in members:
-        if not member.name.isalnum():
+        if not member.name.isidentifier():
             raise ValueError(f"{member.name!r} is not a node's name")
 
 

@@ -58,7 +58,7 @@ def brokers(devnet: Devnet) -> tuple[Process, ...]:
     """Return the process of the MQTT broker, or none if the devnet has no broker."""
     if devnet.broker_port is None:
         return ()
-    home = devnet.folder / "broker"
+    home = devnet.broker_home
     return (Process(BROKER_LABEL, processes.BROKER, (str(devnet.broker_port), str(home)), home, "broker"),)
 
 

@@ -68,8 +68,9 @@ def read_prompts(prompts_file: Path, prompt_count: int) -> list[str]:
 
 
 def write_prompts(stage: Stage, name: str, prompts: Sequence[str]) -> Path:
-    """Write a file of prompts, one a line, into the devnet's folder."""
-    prompts_file = stage.devnet.folder / f"{name}.txt"
+    """Write a file of prompts, one a line, into the devnet's folder of purchases."""
+    prompts_file = stage.devnet.purchases / f"{name}.txt"
+    prompts_file.parent.mkdir(exist_ok=True)
     prompts_file.write_text("".join(f"{prompt}\n" for prompt in prompts), encoding="utf-8")
     return prompts_file
 

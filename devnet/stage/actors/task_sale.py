@@ -88,7 +88,7 @@ def let_bid(stage: Stage, asks: Mapping[str, str]) -> None:
 
 def submit_options(stage: Stage) -> list[str]:
     """Return options for `ogpu task submit`: the customer's folders, and a new purchase even of an equal file."""
-    folder = stage.devnet.folder
+    folder = stage.devnet.purchases
     # The devnet's own folders, so that nothing of it is left in the user's home.
     return ["--postings", str(folder / "postings"), "--checkpoints", str(folder / "checkpoints"), "--again"]
 

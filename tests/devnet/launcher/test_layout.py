@@ -3,7 +3,7 @@ import os
 from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 from click.testing import CliRunner
@@ -133,6 +133,7 @@ def test_what_cannot_be_is_said_with_what_to_do(tmp_path: Path) -> None:
 
 NETWORK = {"has_providers": False, "guests": [], "broker_port": None, "relay_port": None, "sample": None}
 PORT_NAMES = [field.name for field in fields(layout.Ports)]
+GUEST_ELSEWHERE = {"name": "../../mine", "rpc_url": "", "blob_port": 1, "program": "", "options": []}
 ELSEWHERE = {"is_validator": True, "address": "", "ports": dict.fromkeys(PORT_NAMES, 1)}
 
 
@@ -142,6 +143,7 @@ ELSEWHERE = {"is_validator": True, "address": "", "ports": dict.fromkeys(PORT_NA
         *("", "{", "[]", "{}", json.dumps({"members": [{}]}), "\x00", "[" * 100_000, " " * (1 << 21)),
         json.dumps({**NETWORK, "members": [], "broker_port": float("inf")}),
         *(json.dumps({**NETWORK, "members": [{**ELSEWHERE, "name": name}]}) for name in ("../../mine", "..", ".", "")),
+        json.dumps({**NETWORK, "members": [], "guests": [GUEST_ELSEWHERE]}),
     ],
 )
 def test_a_damaged_description_is_an_error(tmp_path: Path, content: str) -> None:
@@ -160,18 +162,41 @@ def test_a_killed_start_and_a_killed_removal_leave_a_devnet_to_purge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kill the first start before each write, and the removal in the middle: `down --purge` finishes both."""
-    for target in ("_with", "_spec", "to_json"):
+    for target in ("_with", "Keystore", "save", "_spec", "to_json"):
         folder = tmp_path / target
         with monkeypatch.context() as patched:
-            patched.setattr(layout, target, Mock(side_effect=KeyboardInterrupt))
+            is_second = target == "save"  # the first one writes the description
+            patched.setattr(
+                layout, target, Mock(wraps=layout.save, side_effect=[DEFAULT] * is_second + [KeyboardInterrupt])
+            )
             with pytest.raises(KeyboardInterrupt):
-                layout.create(folder, 2, any_ports=True)
+                layout.create(folder, 7, any_ports=True)
         up = CliRunner().invoke(ogpu_devnet, ["--json", "--folder", str(folder), "up", "--detach"])
         assert ended_code(up) == "devnet_unfinished"
         down = ["--folder", str(folder), "down", "--purge"]
         with monkeypatch.context() as patched:
-            patched.setattr("shutil.rmtree", Mock(side_effect=KeyboardInterrupt))
+            patched.setattr(layout, "_remove", Mock(wraps=layout._remove, side_effect=[DEFAULT, KeyboardInterrupt]))
             CliRunner().invoke(ogpu_devnet, down)
         assert (folder / layout.DESCRIPTION).exists()
         assert CliRunner().invoke(ogpu_devnet, down).exit_code == 0
         assert not folder.exists()
+
+
+def test_purge_removes_the_files_of_the_devnet_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "net"
+    net = layout.create(folder, 2, providers=True, any_ports=True)
+    net, _ = layout.add_full_node(net, "Late_one", any_ports=True)
+    net, guest = layout.add_guest(net, "Eve", "some.program")
+    mine = [folder / "notes.txt", folder / "keys" / "mine.json"]
+    for path in (net.home(guest) / "log", net.broker_home / "log", net.keyring / "a", net.purchases / "b.txt", *mine):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (folder / "bob").rename(folder / "elsewhere")
+    (folder / "bob").symlink_to(folder / "elsewhere")
+    down = CliRunner().invoke(ogpu_devnet, ["--folder", str(folder), "down", "--purge"])
+    assert down.exit_code == 0, down.output
+    assert sorted(path.name for path in folder.iterdir()) == ["elsewhere", "keys", "notes.txt"]
+    assert all(path.exists() for path in mine)
+    assert "elsewhere, keys, notes.txt" in down.output
+    with raises_code(DevnetError, "folder_not_empty"):
+        layout.create(folder, 2, any_ports=True)
