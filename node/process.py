@@ -1,4 +1,4 @@
-"""The process of a node: its log, its core dumps, its garbage collection, its version.
+"""The process of a node: its log, its core dumps, its garbage collection, its version, and the start of its children.
 
 Invariant: no core dump is ever written, since it would hold keys. Python's collector of reference cycles never searches
 the objects again that live as long as the node (above all the state's trie).
@@ -11,7 +11,7 @@ import logging
 import resource
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from time import monotonic
@@ -116,6 +116,17 @@ def raise_file_limit() -> None:
     wanted_files = FILES_MAX if hard_limit == resource.RLIM_INFINITY else min(FILES_MAX, hard_limit)
     if soft_limit != resource.RLIM_INFINITY and soft_limit < wanted_files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted_files, hard_limit))
+
+
+def deaf_to_interrupts(command: Sequence[str]) -> list[str]:
+    """Return the command of a child process that ignores SIGINT from its first instruction on.
+
+    Ctrl-C reaches every process of a terminal. The node ends at it, and its children end with their pipes. A child that
+    ignores the signal by itself is not safe before its imports are done, which takes a second.
+    """
+    # The shell becomes the program, which inherits the ignored signal. A signal mask of this thread would not be
+    # inherited, because trio forks in another thread.
+    return ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
 
 
 def settle_memory(thresholds: tuple[int, int, int] = COLLECTOR_THRESHOLDS) -> None:

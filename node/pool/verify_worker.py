@@ -6,7 +6,6 @@ signature]. Out: one byte for each, 1 for a valid one. The process ends with its
 
 from __future__ import annotations
 
-import signal
 import struct
 import sys
 from typing import BinaryIO
@@ -36,5 +35,4 @@ def serve(request_stream: BinaryIO, answer_stream: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the node, which then closes our stdin
     serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -79,8 +78,6 @@ def main(
     calls_per_minute: int,
 ) -> None:
     """Answer JSON-RPC for the node behind a feed socket."""
-    # ^C reaches every process of a terminal: the node ends first, and then this process with its feed
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s rpc: %(message)s")
     options = ServerOptions(
         host="0.0.0.0" if rpc_external else "127.0.0.1",  # noqa: S104 - asked for by name

@@ -18,6 +18,7 @@ import trio
 
 from node.config import RpcConfig
 from node.errors import BadInputError
+from node.process import deaf_to_interrupts
 
 BACKOFF_FIRST_SECONDS = 1.0
 BACKOFF_MAX_SECONDS = 30.0
@@ -44,7 +45,7 @@ def command(config: RpcConfig, feed_socket: Path) -> list[str]:
     }
     for option, value in options.items():
         words += [option, str(value)] if value is not None else []
-    return words
+    return deaf_to_interrupts(words)
 
 
 def require_free_port(config: RpcConfig) -> None:

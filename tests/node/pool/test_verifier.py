@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -81,6 +82,17 @@ async def test_a_dying_worker_loses_no_claim() -> None:
 
 
 @pytest.mark.trio
+async def test_an_interrupt_from_the_terminal_ends_no_worker_that_begins() -> None:
+    verifier = Verifier()
+    async with at_work(verifier):
+        while not (found := [pid for pid in children() if executable(pid) == sys.executable]):
+            await trio.sleep(0.001)
+        os.kill(found[0], signal.SIGINT)
+        assert await verifier.prepare([claim(1)]) == [True]
+        assert children() == found
+
+
+@pytest.mark.trio
 async def test_a_worker_has_the_next_claims_before_it_answered_the_first() -> None:
     verifier = Verifier()
     async with at_work(verifier):
@@ -114,6 +126,10 @@ async def test_what_is_known_is_no_workers_affair() -> None:
     assert verifier.verify(*claim(1))
     assert await verifier.prepare([claim(1), claim(1)]) == [True, True]
     assert await verifier.prepare([]) == []
+
+
+def executable(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().partition("\0")[0]
 
 
 def children() -> list[int]:

@@ -6,11 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import trio
 
+from node.config import RpcConfig
 from node.rpc import __main__ as rpc_process
 from node.rpc import supervisor
 from node.rpc.supervisor import SILENCES_MAX, keep_running
@@ -61,8 +63,11 @@ def test_an_interrupt_from_the_terminal_is_the_nodes_to_answer(tmp_path: Path) -
         node.bind(str(feed))
         node.listen()
         node.settimeout(60)
-        words = [sys.executable, "-m", "node.rpc", "--feed", str(feed), "--rpc-port", "0"]
+        words = supervisor.command(RpcConfig(port=0), feed)
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(sys.executable.encode()):
+                time.sleep(0.001)
+            process.send_signal(signal.SIGINT)  # Python has just begun
             link, _ = node.accept()
             process.send_signal(signal.SIGINT)
             link.close()
