@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +16,13 @@ from urllib.parse import urlsplit
 
 import click
 
-from wallet.amounts import SYMBOL, parse_amount, parse_percent
+from wallet.amounts import parse_amount, parse_percent
 from wallet.errors import AmountError
 from wallet.trust import DEFAULT_URL, Trust, hash_typed, socket_url
 
 DEFAULT_FOLDER = Path("~/.ogpu/wallet")
 KEYRING_VARIABLE = "OGPU_KEYRING"
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
-_UNIT = re.compile(rf"\s*{SYMBOL}$", re.IGNORECASE)
-"""The unit behind an amount. It is optional, because amounts of options are in oGPU."""
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 ACCOUNT_STARTS = ("//", "0x")
 """The beginnings of a development key and of an account in hex."""
@@ -88,7 +85,7 @@ class Amount(click.ParamType[int]):
             message = f"{value!r} is an account. Amounts stand behind accounts, as in {value} 12"
             raise AccountAsAmountError(message, ctx, param)
         try:
-            return parse_amount(_UNIT.sub("", value))
+            return parse_amount(value)
         except AmountError as error:
             self.fail(str(error), param, ctx)
 

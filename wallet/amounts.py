@@ -16,28 +16,32 @@ PPM_PER_PERCENT = 10_000
 PPM = 100 * PPM_PER_PERCENT
 
 # At most eight digits before the point: 21,000,000 oGPU exist.
-_AMOUNT = re.compile(r"([0-9]{1,8})(?:\.([0-9]{1,8}))?", re.ASCII)
+_AMOUNT = re.compile(rf"([0-9]{{1,8}})(?:\.([0-9]{{1,8}}))?(?: ?{SYMBOL})?", re.ASCII | re.IGNORECASE)
+_GRAINS = re.compile(r"([0-9]{1,16}) ?grains?", re.ASCII | re.IGNORECASE)
 _DURATION_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 _PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
 
 
 def parse_amount(amount_text: str) -> int:
-    """Return the grains of an amount in oGPU: digits, and up to 8 after a point (not `1,5`, `.5` or `1e3`).
+    """Return the grains of `0.05`, `0.05 oGPU` or `50 grains`: an amount without a unit is in oGPU.
 
-    Raise AmountError for other text, and for more than the 21,000,000 oGPU that exist.
+    An amount has up to 8 digits after a point (not `1,5`, `.5` or `1e3`). Raise AmountError for other text, and for
+    more than the 21,000,000 oGPU that exist.
     """
-    amount_match = _AMOUNT.fullmatch(amount_text)
-    if amount_match is None:
+    if (amount_match := _AMOUNT.fullmatch(amount_text)) is not None:
+        whole_digits, fraction_digits = amount_match.group(1), amount_match.group(2) or ""
+        grains = int(whole_digits) * GRAINS_PER_OGPU + int(fraction_digits.ljust(DECIMALS, "0"))
+    elif (grains_match := _GRAINS.fullmatch(amount_text)) is not None:
+        grains = int(grains_match.group(1))
+    else:
         raise AmountError(
-            f"{amount_text!r} is not an amount. Write 12 or 0.05, with at most {DECIMALS} decimals",
+            f"{amount_text!r} is not an amount. Write {SYMBOL}, such as 12 or 0.05, with at most {DECIMALS} decimals; "
+            "or 50 grains",
             code="invalid_amount",
         )
-    whole_digits, fraction_digits = amount_match.group(1), amount_match.group(2) or ""
-    grains = int(whole_digits) * GRAINS_PER_OGPU + int(fraction_digits.ljust(DECIMALS, "0"))
     if grains > MAX_GRAINS:
         raise AmountError(
-            f"{amount_text} {SYMBOL} is more than all {MAX_GRAINS // GRAINS_PER_OGPU:,} {SYMBOL}",
-            code="amount_too_large",
+            f"{amount_text!r} is more than all {MAX_GRAINS // GRAINS_PER_OGPU:,} {SYMBOL}", code="amount_too_large"
         )
     return grains
 

@@ -14,7 +14,7 @@ from gpu_tasks.tasks.offers import DeviceClaims, DeviceState, OfferRow
 from gpu_tasks.tasks.problems import shown, unknown
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from wallet.amounts import SYMBOL, parse_amount
+from wallet.amounts import parse_amount
 from wallet.errors import AmountError, WalletError
 
 QUERY_LETTERS_MAX = 500
@@ -140,9 +140,9 @@ def _letters_and_digits(text: str) -> str:
 
 def _read_amount(text: str) -> int:
     try:
-        return parse_amount(text.removesuffix(SYMBOL))
+        return parse_amount(text)
     except AmountError as error:
-        raise QueryError(f"{error}, in {SYMBOL}", code=error.code) from None
+        raise QueryError(str(error), code=error.code) from None
 
 
 def _read_whole(text: str) -> int:

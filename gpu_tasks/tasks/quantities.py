@@ -69,17 +69,15 @@ def amount(text: str) -> int:
     """Return the grains of `2.5 oGPU`, `2.5` or `250000000 grains`."""
     if re.fullmatch(_AMOUNT, text, re.ASCII) is None:
         raise QuantityError(
-            f"is not an amount; write it like `2.5 {SYMBOL}`, with at most 8 decimals, or `1000 grains`",
+            f"is not an amount; write it like `2.5 {SYMBOL}`, with at most 8 decimals, or `50 grains`",
             code="invalid_amount",
         )
-    number_text, is_grains = re.split(r" ?[a-zA-Z]", text, maxsplit=1)[0], "grain" in text
     try:
-        amount_grains = int(number_text) if is_grains else parse_amount(number_text)
-    except AmountError as error:
-        raise QuantityError(f"is not an amount: {error}", code="invalid_amount") from None
-    if amount_grains > MAX_GRAINS:
-        raise QuantityError(f"is more than all money, {MAX_GRAINS:,} grains; lower it", code="more_than_all_money")
-    return amount_grains
+        return parse_amount(text)
+    except AmountError:
+        raise QuantityError(
+            f"is more than all money, {MAX_GRAINS:,} grains; lower it", code="more_than_all_money"
+        ) from None
 
 
 def span(text: str) -> TimeSpan:

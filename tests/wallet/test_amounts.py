@@ -18,6 +18,11 @@ from wallet.errors import AmountError
         ("007.50", 750_000_000),
         ("21000000", MAX_GRAINS),
         ("21000000.00000000", MAX_GRAINS),
+        ("1.5 oGPU", 150_000_000),
+        ("1.5ogpu", 150_000_000),
+        ("50 grains", 50),
+        ("1grain", 1),
+        (f"{MAX_GRAINS} Grains", MAX_GRAINS),
     ],
 )
 def test_amounts_in_grains(text: str, grains: int) -> None:
@@ -27,7 +32,29 @@ def test_amounts_in_grains(text: str, grains: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", " ", "1 ", " 1", "-1", "+1", ".5", "1.", "1,5", "1e3", "1_000", "0x10", "1.5 oGPU", "1.000000001"),
+        *(
+            "",
+            " ",
+            "1 ",
+            " 1",
+            "-1",
+            "+1",
+            ".5",
+            "1.",
+            "1,5",
+            "1e3",
+            "1_000",
+            "0x10",
+            "1.5 oGPU oGPU",
+            "oGPU",
+            "1.5 DOT",
+            "1.5  oGPU",
+            "1.5 grains",
+            "grains",
+            "-5 grains",
+            f"{MAX_GRAINS + 1} grains",
+            "1.000000001",
+        ),
         *("21000000.00000001", "99999999", "100000000", "1\n", "\u0661", "\u00b2", "nan", "inf", "1.2.3", "9" * 5000),
     ],
 )

@@ -14,7 +14,7 @@ from wallet.errors import CallInputError, WalletError
 
 # 80 digits hold a u256. Longer texts are refused before int() spends time on them.
 _DIGITS = re.compile(r"[0-9]{1,80}(?:_[0-9]{1,80}){0,40}", re.ASCII)
-_AMOUNT = re.compile(rf"(.*?)\s*{SYMBOL}", re.ASCII | re.IGNORECASE)
+_AMOUNT = re.compile(rf".*(?:{SYMBOL}|grains?)", re.ASCII | re.IGNORECASE)
 _TRUTH = {"true": True, "false": False}
 
 
@@ -40,7 +40,7 @@ class WholeForm(PlainForm):
 
     @property
     def how_to_write(self) -> str:
-        """The range."""
+        """The smallest and the greatest number."""
         return f"0 to {_most(self.size)}"
 
     def read(self, json_value: Any, argument_place: ArgumentPlace) -> int:
@@ -61,21 +61,20 @@ class AmountForm(PlainForm):
 
     size: int
 
-    how_to_write = f"grains, or 1.5{SYMBOL}"
+    how_to_write = f"grains in digits, or an amount with its unit: 1.5{SYMBOL}"
 
     def read(self, json_value: Any, argument_place: ArgumentPlace) -> int:
         """Return grains from digits, or from an amount with its unit."""
         whole_number = _number(json_value)
         if whole_number is not None:
             return _in_range(self, self.size, whole_number, argument_place)
-        amount_match = _AMOUNT.fullmatch(json_value) if isinstance(json_value, str) else None
-        if amount_match is None:
+        if not isinstance(json_value, str) or _AMOUNT.fullmatch(json_value) is None:
             # A bare 1.5 is refused: it could be grains or oGPU, and a wrong guess would cost money.
             argument_place.refuse(
                 self, json_value, f"write grains in digits, or an amount with its unit, like 1.5{SYMBOL}"
             )
         try:
-            return _in_range(self, self.size, parse_amount(amount_match.group(1)), argument_place)
+            return _in_range(self, self.size, parse_amount(json_value), argument_place)
         except WalletError as error:
             argument_place.refuse(self, json_value, str(error))
 
@@ -135,7 +134,7 @@ class FixedBytesForm(PlainForm):
 
     @property
     def how_to_write(self) -> str:
-        """Hex, of the right length."""
+        """Hex digits, with their number."""
         return f"0x and {2 * self.length} hex digits"
 
     def read(self, json_value: Any, argument_place: ArgumentPlace) -> bytes:
@@ -160,7 +159,7 @@ class BytesForm(PlainForm):
 
     @property
     def how_to_write(self) -> str:
-        """Hex or text."""
+        """Hex digits or text, with the greatest length."""
         return f"at most {self.limit} bytes: 0x and hex digits, or text"
 
     def read(self, json_value: Any, argument_place: ArgumentPlace) -> bytes:
@@ -199,7 +198,7 @@ class TextForm(PlainForm):
 
     @property
     def how_to_write(self) -> str:
-        """The limit."""
+        """Text, with its greatest length."""
         return f"text of at most {self.limit} bytes"
 
     def read(self, json_value: Any, argument_place: ArgumentPlace) -> str:
@@ -224,7 +223,7 @@ class ChoiceForm(PlainForm):
 
     @property
     def how_to_write(self) -> str:
-        """All names."""
+        """All names of the enumeration."""
         return ", ".join(choice.name for choice in self.names)
 
     def read(self, json_value: Any, argument_place: ArgumentPlace) -> IntEnum:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from string import digits
 from typing import Any
 
 import click
@@ -34,7 +35,7 @@ class TaskPrice(click.ParamType[str]):
             parse_amount(value)
         except AmountError:
             return value
-        return f"{value} {SYMBOL}"
+        return f"{value} {SYMBOL}" if value.endswith(tuple(digits)) else value
 
 
 class BlocksOrTime(click.ParamType[TimeSpan]):

@@ -243,8 +243,8 @@ def test_amounts_may_have_their_unit(kind: click.ParamType[int]) -> None:
 
 
 def test_prices_of_tasks_may_leave_their_unit_out(tmp_path: Path) -> None:
-    assert [TASK_PRICE.convert(text, None, None) for text in ("1", "0.5", "1 oGPU", "x")] == [
-        "1 oGPU", "0.5 oGPU", "1 oGPU", "x",
+    assert [TASK_PRICE.convert(text, None, None) for text in ("1", "0.5", "1 oGPU", "50 grains", "x")] == [
+        "1 oGPU", "0.5 oGPU", "1 oGPU", "50 grains", "x",
     ]  # fmt: skip
     with chain(tmp_path) as url:
         bare, named = (
