@@ -65,11 +65,6 @@ def fields_of(view: DataclassInstance) -> dict[str, Any]:
     return {field.name.removesuffix("_"): getattr(view, field.name) for field in fields(view)}
 
 
-def counted(count: int, noun: str = "unit", plural: str = "") -> str:
-    """Return a count in words: `1 unit`, `2 units`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
-
-
 def _is_number(values: Iterable[Any]) -> bool:
     """Return True if the first value of a column is a number."""
     first = next((value for value in values if value is not None), None)

@@ -75,6 +75,11 @@ def format_percent(ppm: int) -> str:
     return f"{whole_percent}.{decimals:04}".rstrip("0").rstrip(".")
 
 
+def counted(count: int, noun: str = "unit", plural: str = "") -> str:
+    """Return a count in words: `1 unit`, `2 units`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
+
+
 def format_duration(seconds: int) -> str:
     """Return a duration in its largest unit with two or more: `90 s`, `2 min`."""
     for unit_name, unit_seconds in _DURATION_UNITS:

@@ -26,7 +26,7 @@ from runtime.pallets.balances import Balances, Transfer
 from runtime.pallets.pots import STAKES
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.trust_stake import TrustStake
-from wallet.amounts import SYMBOL, Grains, format_amount
+from wallet.amounts import SYMBOL, Grains, counted, format_amount
 from wallet.client import ChainClient
 from wallet.refusals.refused_call import percent_text
 from wallet.rpc import RpcError
@@ -115,8 +115,8 @@ async def history(
     )
     if reading.without_events:
         note(
-            f"the node has dropped the events of {reading.without_events} blocks. For these the list shows signed "
-            "calls, not their effects"
+            f"the node has dropped the events of {counted(reading.without_events, 'block')}. There the list shows "
+            "signed calls, not their effects"
         )
 
 

@@ -16,7 +16,6 @@ from click.shell_completion import CompletionItem
 from rich.live import Live
 
 from cli.messages import is_json_asked
-from cli.output import counted
 from cli.tables import console_for
 from devnet.launcher import layout, processes, status
 from devnet.launcher import lifecycle as network
@@ -25,7 +24,7 @@ from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
 from devnet.launcher.status import MemberProcesses, StatusTable
 from genesis.presets import ENDOWMENT, customer_names
-from wallet.amounts import format_amount
+from wallet.amounts import counted, format_amount
 
 REFRESH_SECONDS = 1.0
 FOLLOW_SECONDS = 0.2

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.selection import BidFate, Placed, Score, Selection
 from gpu_tasks.market.training.terms import TaskTerms
-from wallet.amounts import SYMBOL, format_amount
+from wallet.amounts import SYMBOL, counted, format_amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ def _fate_text(
             # A single slot is of one class anyway.
             is_of_class = terms.is_homogeneous and terms.slots > 1
             bid_count = too_few_by_class[bid.device_class] if is_of_class else too_few_by_class.total()
-            bids_text = "1 bid" if bid_count == 1 else f"{bid_count} bids"
-            return f"{bids_text}{' of its class' * is_of_class} for {terms.slots} slots, which only fill together"
+            bids_text = counted(bid_count, "bid") + " of its class" * is_of_class
+            return f"{bids_text} for {terms.slots} slots, which only fill together"
         case BidFate.PRICE:
             highest_price = _amount_text(terms.price_max)
             return f"its price of {_amount_text(bid.price)} is outside 1 grain to {highest_price}"

@@ -18,6 +18,7 @@ from gpu_tasks.market.training.orders import JURORS, CheckedBy
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.tasks.order import AUCTIONS
+from wallet.amounts import counted
 
 
 class Hindrance(Enum):
@@ -110,7 +111,7 @@ class TaskPlan:
         """A sentence for people: the missing devices, and the obstacles of the others."""
         slot_count = self.terms.slots
         of_a_class = " of one class" if self.terms.is_homogeneous and slot_count > 1 else ""
-        needed_text = "1 device" if slot_count == 1 else f"{slot_count} devices{of_a_class}"
+        needed_text = f"{counted(slot_count, 'device')}{of_a_class}"
         count_by_hindrance = Counter(planned.hindrance for planned in self.devices)
         texts = [
             f"{count_by_hindrance[hindrance]} {hindrance.value}"

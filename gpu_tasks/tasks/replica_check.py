@@ -10,6 +10,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState
 from gpu_tasks.tasks.task_check import AuctionRecords, Difference, TaskCheck, compared
+from wallet.amounts import counted
 
 PAID = (TaskOutcome.ON_TIME, TaskOutcome.LATE)
 UNPAID = (TaskOutcome.OUTVOTED, TaskOutcome.LIED)
@@ -34,7 +35,7 @@ def _check_draw(task: Task, draw_number: int, records: AuctionRecords) -> TaskCh
     drawn = [slot.device for slot in task.slots if slot.draw == draw_number]
     if award is None or award.seed is None:
         is_open = task.state is TaskState.VOLUNTEERING and draw_number == task.draws
-        text = f"{len(records.bids)} devices were offered, and none was drawn"
+        text = f"{counted(len(records.bids), 'device')} offered, none drawn"
         return TaskCheck(name, is_right=None if is_open else not drawn, says=text)
     # One place is sold by auction, and only the others are drawn.
     places_to_draw = JURORS if _is_of_jury(task, draw_number) else task.order.slots - 1
@@ -44,11 +45,11 @@ def _check_draw(task: Task, draw_number: int, records: AuctionRecords) -> TaskCh
         return TaskCheck(
             name,
             is_right=True if too_few else None,
-            says=f"{len(due)} owners of {places_to_draw} were offered",
+            says=f"{counted(len(due), 'owner')} offered for {counted(places_to_draw, 'place')}",
         )
     problems = [] if drawn == due else [Difference("draw", "the places differ from the draw with this seed")]
     problems += _price_differences(task, draw_number)
-    text = f"{len(due)} of {len(records.bids)} devices, as drawn with this seed"
+    text = f"{len(due)} of {counted(len(records.bids), 'device')}, as drawn with this seed"
     return compared(name, problems, text)
 
 

@@ -17,7 +17,7 @@ from gpu_tasks.market.training.selection import Placed, Selection, select
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, has_bidding, task_id_of
 from gpu_tasks.market.training.terms import TaskTerms, default_loss, default_time_value
 from gpu_tasks.tasks.bid_explanation import ExplainedBid, SealedBid, explain
-from wallet.amounts import SYMBOL, format_amount
+from wallet.amounts import SYMBOL, counted, format_amount
 
 IN_TIME = (TaskOutcome.ON_TIME, TaskOutcome.LATE)
 
@@ -126,7 +126,7 @@ def _check_auction(task: Task, auction_number: int, records: AuctionRecords) -> 
     award, bids, name = records.award, records.bids, f"auction {auction_number}"
     is_newest = auction_number == task.auction
     if is_newest and bids and task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD:
-        text = f"the customer cancelled before the award, after {len(bids)} bids"
+        text = f"the customer cancelled before the award, after {counted(len(bids), 'bid')}"
         return [TaskCheck(name, is_right=True, says=text, codes=("cancelled",))]
     if award is None:
         if is_newest and has_bidding(task):
@@ -158,7 +158,7 @@ def is_told_now(task: Task, auction_number: int) -> bool:
 
 
 def _why_no_award(bid_count: int) -> str:
-    return "no bids" if not bid_count else f"{bid_count} bids without an award"
+    return "no bids" if not bid_count else f"{counted(bid_count, 'bid')} without an award"
 
 
 def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, TaskBid]) -> TaskCheck:
@@ -209,7 +209,7 @@ def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, T
                     "opening", f"the opening of the bid of 0x{device_id.hex()} names another provider, device or class"
                 )
             )
-    right = f"the terms match the order, and {len(bids)} bonds match the terms"
+    right = f"the terms match the order, and so do the bonds of {counted(len(bids), 'bid')}"
     return compared(f"{name}: terms", problems, right)
 
 
@@ -218,7 +218,7 @@ def slot_problems(task: Task, selection: Selection) -> list[Difference]:
     # The other places come from a draw, which `replica_check` repeats.
     sold = [slot for slot in task.slots if not slot.draw]
     if len(sold) != len(selection.winners):
-        text = f"{len(sold)} slots are awarded; the selection has {len(selection.winners)} winners"
+        text = f"{counted(len(sold), 'slot')} awarded; the selection has {counted(len(selection.winners), 'winner')}"
         return [Difference("slot_count", text)]
     problems = list[Difference]()
     for place, (slot, winner) in enumerate(zip(sold, selection.winners, strict=True)):
@@ -317,7 +317,11 @@ def _check_results(task: Task) -> TaskCheck:
     if len(roots) > 1:
         text = f"{len(roots)} different roots of {len(task.slots)} providers"
         return TaskCheck("result", is_right=False, says=text, codes=("two_roots",))
-    reporters = "all providers report" if len(results) == len(task.slots) else f"{len(results)} providers report"
+    reporters = (
+        "all providers report"
+        if len(results) == len(task.slots)
+        else counted(len(results), "provider reports", "providers report")
+    )
     return TaskCheck("result", is_right=True, says=f"{reporters} the root 0x{results[0].root.hex()}")
 
 
@@ -346,4 +350,4 @@ def _winners_text(selection: Selection) -> str:
     if not selection.winners:
         return "the selection has no winner"
     pays = ", ".join(f"{format_amount(winner.pay)} {SYMBOL}" for winner in selection.winners[:3])
-    return f"{len(selection.winners)} of {len(selection.places)} bids win, for {pays}"
+    return f"{len(selection.winners)} of {counted(len(selection.places), 'bid')} won, for {pays}"

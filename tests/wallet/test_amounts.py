@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wallet.amounts import GRAINS_PER_OGPU, MAX_GRAINS, format_amount, format_duration, parse_amount
+from wallet.amounts import GRAINS_PER_OGPU, MAX_GRAINS, counted, format_amount, format_duration, parse_amount
 from wallet.errors import AmountError
 
 
@@ -96,3 +96,8 @@ def test_arbitrary_text_gives_an_amount_or_one_error(text: str) -> None:
 )
 def test_a_duration_is_in_the_largest_unit_that_it_has_twice(seconds: int, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+def test_one_thing_is_no_plural() -> None:
+    assert [counted(number, "block") for number in (0, 1, 2)] == ["0 blocks", "1 block", "2 blocks"]
+    assert [counted(number, "has", "have") for number in (1, 2)] == ["1 has", "2 have"]

@@ -13,10 +13,10 @@ import click
 from cli.calls import PlannedCall
 from cli.chain_time import ChainTime
 from cli.messages import report_error
-from cli.output import Output, counted
+from cli.output import Output
 from cli.program import EXIT_ABORTED
 from runtime.frame.call import Call
-from wallet.amounts import format_duration
+from wallet.amounts import counted, format_duration
 from wallet.client import Outcome
 
 

@@ -30,7 +30,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from runtime.cryptography import ss58
 from runtime.pallets.utility import Utility
-from wallet.amounts import Grains
+from wallet.amounts import Grains, counted
 from wallet.client import ChainClient, Payer
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
@@ -290,7 +290,7 @@ async def _take_back(session: WalletSession, client: ChainClient, key: Keypair, 
     """Cancel the waiting units of a run without its file. Post nothing."""
     wish, digest = run.wish, bytes.fromhex(run.plan.file)
     named_by = postings_of(identity(client.genesis_hash, run.account, wish, run.form, digest, run.results))
-    names = [Prompt(first + 1, f"{count} requests") for first, count in run.plan.units]
+    names = [Prompt(first + 1, counted(count, "request")) for first, count in run.plan.units]
     posted = PostedRun(run.folder, named_by, wish, tip, [], names)
     with BatchRecord.open_path(run.record.path) as record:
         stop = RunStop(record, sender(session, client, key, tip))

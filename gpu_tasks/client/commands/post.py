@@ -13,7 +13,6 @@ from typing import BinaryIO, cast
 
 import click
 
-from cli.output import counted
 from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.commands.calls import (
@@ -51,7 +50,7 @@ from gpu_tasks.client.units.posting_once import ENDED, SUBMITTED, Posted, Posted
 from gpu_tasks.client.units.run_record import window_seconds
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
-from wallet.amounts import format_amount
+from wallet.amounts import counted, format_amount
 from wallet.client import ChainClient, Payer
 from wallet.keypair import Keypair
 

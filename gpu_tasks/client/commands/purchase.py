@@ -18,7 +18,7 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Column
 
 from cli import calls
-from cli.output import Output, counted
+from cli.output import Output
 from cli.session import SENT_FOLDER, CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.calls import other_command, this_command, told_nothing_was_sent, told_when_interrupted
 from gpu_tasks.client.offers.listing import (
@@ -41,7 +41,7 @@ from gpu_tasks.client.units.run_record import BatchRecord, counts_of, journal_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from runtime.frame.call import Call
-from wallet.amounts import Grains, format_amount
+from wallet.amounts import Grains, counted, format_amount
 from wallet.client import ChainClient, Payer
 from wallet.keypair import Keypair
 from wallet.sent_notes import SentNotes

@@ -43,7 +43,7 @@ from gpu_tasks.tasks.offer_query import asks_for_claims, matching, parse_query
 from gpu_tasks.tasks.offers import DeviceState, OfferRow, rows_of
 from gpu_tasks.tasks.quantities import TimeSpan, written_span
 from runtime.cryptography import ss58
-from wallet.amounts import Grains, format_amount
+from wallet.amounts import Grains, counted, format_amount
 from wallet.client import ChainClient, Outcome
 from wallet.rpc import OddAnswerError, RpcError
 
@@ -260,7 +260,10 @@ def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) ->
             _name_left_out(left_out)
         _show_offers(session.output, found[:limit], has_claims=has_claims)
         if not found:
-            note(f"none of {len(offers)} offers meets the conditions. `ogpu offer search` without conditions shows all")
+            note(
+                f"none of {counted(len(offers), 'offer')} meets the conditions. `ogpu offer search` without conditions "
+                "shows all"
+            )
         if len(found) > limit:
             note(f"{len(found) - limit} more expensive offers are hidden. Raise --limit, or add conditions")
 

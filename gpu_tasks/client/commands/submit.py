@@ -40,7 +40,7 @@ from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.task_kinds import ContainerSource
-from wallet.amounts import Grains, format_amount
+from wallet.amounts import Grains, counted, format_amount
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
@@ -155,7 +155,7 @@ class ArraySubmission:
         member = self._member(self.asked.indices[0], is_again=True)
 
         def require_funds() -> None:
-            require(member.available, member.cost.needed * len(missing), f"submitting {len(missing)} tasks")
+            require(member.available, member.cost.needed * len(missing), f"submitting {counted(len(missing), 'task')}")
 
         async def look(client: ChainClient) -> None:
             require_market(client)
@@ -184,7 +184,8 @@ class ArraySubmission:
         if not session.output.as_json:
             session.output.facts({name: value for name, value in facts.items() if value is not None})
         if is_asked and missing:
-            click.confirm(f"Submit {len(missing)} tasks, for at most {format_amount(most)} oGPU?", abort=True, err=True)
+            tasks = counted(len(missing), "task")
+            click.confirm(f"Submit {tasks}, for at most {format_amount(most)} oGPU?", abort=True, err=True)
         with told_when_interrupted(self._so_far):
             session.run(send)
 
@@ -193,8 +194,8 @@ class ArraySubmission:
         tasks = [f"0x{task}" for _, task in sorted(self.members.items())]
         cancelling = other_command("task", "cancel", *tasks, "--key", self.file.key_text)
         said = (
-            f"{len(tasks)} of {len(self.asked.indices)} tasks are submitted, and one more may be. They continue, "
-            f"and you pay for them. Repeat the same command, which buys none twice: `{this_command()}`"
+            f"submitted: {len(tasks)} of {counted(len(self.asked.indices), 'task')}, and perhaps one more. They "
+            f"continue, and you pay for them. Repeat the same command, which buys none twice: `{this_command()}`"
         )
         return f"{said}. Or cancel the tasks that do not run yet, with `{cancelling}`" if tasks else said
 
@@ -244,7 +245,7 @@ class ArraySubmission:
         failed = [index for index, row in self.rows.items() if row["problem"]]
         if failed:
             raise CallFailedError(
-                f"{len(failed)} of {len(self.rows)} tasks failed: {sorted(failed)}", code="members_failed"
+                f"failed: {len(failed)} of {counted(len(self.rows), 'task')}, {sorted(failed)}", code="members_failed"
             )
 
     async def _submitted(self, client: ChainClient, key: Keypair, record: ArrayRecord, index: int) -> bytes:

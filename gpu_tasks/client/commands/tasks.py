@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from cli.output import Account, counted
+from cli.output import Account
 from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.offers import outlook
 from gpu_tasks.client.offers.outlook import grains_of, spendable
@@ -28,7 +28,7 @@ from gpu_tasks.tasks.task_kinds import AskedTask, AskedTraining, task_schema
 from gpu_tasks.tasks.training_task import TaskFile
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from wallet.amounts import SYMBOL, Grains, format_amount
+from wallet.amounts import SYMBOL, Grains, counted, format_amount
 from wallet.client import ChainClient
 
 _DEFAULT_VALUE = "a quarter of the maximum price over the deadline"
@@ -124,7 +124,7 @@ def _of_training(file: TaskFile, prepared: PreparedTask) -> dict[str, Any]:
 def _time(span: TimeSpan) -> str:
     """Return a time as a file writes it."""
     if span.blocks:
-        return "1 block" if span.blocks == 1 else f"{span.blocks} blocks"
+        return counted(span.blocks, "block")
     parts, left = [], span.milliseconds
     for unit, milliseconds in UNITS_MS.items():
         count, left = divmod(left, milliseconds)
@@ -229,7 +229,7 @@ def _facts(seen: TaskOutlook, funds: int | None, *, is_for_programs: bool) -> di
 
 
 def _blocks(count: int, slot_ms: int) -> str:
-    return f"{count} blocks, {-(-count * slot_ms // 1_000)} s or more"
+    return f"{counted(count, 'block')}, {-(-count * slot_ms // 1_000)} s or more"
 
 
 def _device(planned: PlannedDevice, answer: TaskPlan, says: Willingness) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import click
 
 from cli.calls import PlannedCall, Planning, sends
 from cli.chain_time import ChainTime, date_text, read_time
-from cli.output import Account, Output, counted, fields_of
+from cli.output import Account, Output, fields_of
 from cli.session import CallFailedError, WalletSession, note, reads
 from gpu_tasks.client.commands.calls import planned, this_command, told_when_interrupted
 from gpu_tasks.client.commands.id_prefixes import named_unit, require_no_task
@@ -55,7 +55,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open
-from wallet.amounts import Grains
+from wallet.amounts import Grains, counted
 from wallet.client import ChainClient
 from wallet.errors import harmless
 from wallet.keypair import Keypair
@@ -145,7 +145,7 @@ async def _write_output(
     facts = {
         "unit": unit_id,
         "state": progress(unit),
-        "prompt": shown[0].prompt if len(shown) == 1 else f"{len(shown)} requests",
+        "prompt": shown[0].prompt if len(shown) == 1 else counted(len(shown), "request"),
         "workload": None if found.form is None else found.form.name,
         "payee": None if winner is None else Account(winner.owner),
         **(await SpentMoney(client).of(unit_id, unit)).facts(),

@@ -42,7 +42,7 @@ from runtime.frame.runtime import constant_value
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from wallet.amounts import Grains, format_amount, format_percent
+from wallet.amounts import Grains, counted, format_amount, format_percent
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 
@@ -208,7 +208,7 @@ def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -
             f"too few judges would be left: {judges.needed} validators must stay out of the race to judge it, "
             f"and {judges.needed + spare.count} could. The customer, decliners and later keys do not count"
         )
-    owners = "1 owner" if racers == 1 else f"{racers} owners"
+    owners = counted(racers, "owner")
     return (
         f"too few judges would be left: needs {owners}, and {racing} suitable may race, "
         f"because {judges.needed} validators must stay out of the race to judge it"

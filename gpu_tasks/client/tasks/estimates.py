@@ -20,7 +20,6 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from cli.output import counted
 from gpu_tasks.client.offers.listing import heard_inventories
 from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.data import market_reads
@@ -39,7 +38,7 @@ from gpu_tasks.tasks.order import StoredInput
 from gpu_tasks.tasks.plan import PlannedDevice, TaskPlan
 from gpu_tasks.tasks.quantities import Rate, TimeSpan
 from gpu_tasks.tasks.task_kinds import AskedTask, AskedTraining
-from wallet.amounts import SYMBOL, Grains, format_amount
+from wallet.amounts import SYMBOL, Grains, counted, format_amount
 from wallet.client import ChainClient
 from wallet.proved.keys import map_keys
 
@@ -81,7 +80,8 @@ class Willingness:
     @property
     def said(self) -> str:
         """The owners' answers, the willing first."""
-        parts = [f"{self.willing} say that they run this"] if self.willing or not self.unheard else []
+        runs_it = counted(self.willing, "says that it runs this", "say that they run this")
+        parts = [runs_it] if self.willing or not self.unheard else []
         shown = list(self.unwilling.items())[:REASONS_SHOWN]
         parts += [f"{count} {'does' if count == 1 else 'do'} not: {why}" for why, count in shown]
         more = sum(self.unwilling.values()) - sum(count for _, count in shown)

@@ -48,6 +48,7 @@ from gpu_tasks.tasks.task_kinds import AskedTask, TaskSource, TrainingSource, re
 from gpu_tasks.tasks.training_task import TaskFile, read_task
 from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
 from runtime.cryptography.hashing import blake2_256
+from wallet.amounts import counted
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
@@ -402,7 +403,7 @@ class Uploader:
             record.began_at = time.time()
         missing = [number for number in range(len(parts)) if not _is_of(record.parts.get(number), parts[number])]
         if missing:
-            self.say(f"the image goes into the stores: {len(missing)} of {len(parts)} parts, up to a mebibyte each")
+            self.say(f"storing the image: {len(missing)} of {counted(len(parts), 'part')}, up to a mebibyte each")
         turn = asyncio.Semaphore(AT_ONCE)
 
         async def store(number: int) -> None:
@@ -416,7 +417,9 @@ class Uploader:
                 for number in missing:
                     group.create_task(store(number))
         except* (BlobError, OSError) as errors:
-            stored = f"{len(record.parts)} of {len(parts)} parts of the image are stored, and the same command goes on"
+            stored = (
+                f"{len(record.parts)} of {counted(len(parts), 'part')} of the image stored. Repeat the same command"
+            )
             raise BlobError(f"{_first(errors)}. {stored}") from None
         return [record.parts[number] for number in range(len(parts))]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from cli.chain_time import ChainTime, date_text
-from cli.output import Account, counted
+from cli.output import Account
 from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.client.units.wait_reasons import what_judges_do
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS
@@ -42,7 +42,7 @@ from gpu_tasks.tasks.replica_check import agreed_results
 from gpu_tasks.tasks.task_check import explained_auction
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from wallet.amounts import BareGrains, Grains, format_duration
+from wallet.amounts import BareGrains, Grains, counted, format_duration
 
 DISAGREEING = "its providers report different results"
 EXIT_STOPPED = 143

@@ -36,7 +36,7 @@ from gpu_tasks.workloads.form import outcomes_of
 from gpu_tasks.workloads.workload import NonConformingBackendError, Workload
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
-from wallet.amounts import SYMBOL, format_amount
+from wallet.amounts import SYMBOL, counted, format_amount
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
 
@@ -114,7 +114,9 @@ def first_wrong(
         raise ResultError(why, code="unknown_workload")
     if indices and max(indices) >= len(paid.requests):
         count = len(paid.requests)
-        raise ResultError(f"the batch has {count} requests, so leaves are 0 to {count - 1}", code="no_such_leaf")
+        raise ResultError(
+            f"the batch has {counted(count, 'request')}. Name a leaf from 0 to {count - 1}", code="no_such_leaf"
+        )
     chosen = [paid.requests[index] for index in indices]
     outputs: list[bytes | None] = [None] * len(chosen)
     workload = _opened(form.name, backend)

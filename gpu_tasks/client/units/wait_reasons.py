@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cli.output import counted
 from gpu_tasks.batches.requests import price_of
 from gpu_tasks.client.offers.listing import own_accounts, too_few_judges
 from gpu_tasks.data import market_reads
@@ -27,7 +26,7 @@ from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import Unit, UnitState
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
-from wallet.amounts import format_amount
+from wallet.amounts import counted, format_amount
 from wallet.client import ChainClient
 
 AWAITS_DRAW = "waiting for the next draw"

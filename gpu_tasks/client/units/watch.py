@@ -49,7 +49,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open, unit_id_of
 from runtime.cryptography import ss58
 from runtime.pallets.timestamp import Timestamp
-from wallet.amounts import Grains, format_amount
+from wallet.amounts import Grains, counted, format_amount
 from wallet.client import ChainClient
 from wallet.errors import harmless
 from wallet.keypair import Keypair
@@ -114,7 +114,7 @@ async def follow(
 def standing(rows: Mapping[bytes, FollowedUnit]) -> str:
     """Return a sentence: the number of ended units, and the reason why the first open one waits."""
     waiting = [row for row in rows.values() if row.ended_in_block is None]
-    said = f"{len(rows) - len(waiting)} of {len(rows)} units have ended"
+    said = f"ended: {len(rows) - len(waiting)} of {counted(len(rows))}"
     if not waiting:
         return said
     first = waiting[0]
@@ -236,8 +236,7 @@ def whole_ids(rows: Sequence[FollowedUnit]) -> str:
 
 
 def _table(rows: dict[bytes, FollowedUnit], now: ChainTime | None) -> FittedTable:
-    units = "1 unit" if len(rows) == 1 else f"{len(rows)} units"
-    title = units if now is None else f"{units} at block {now.height}"
+    title = counted(len(rows)) if now is None else f"{counted(len(rows))} at block {now.height}"
     columns = ("unit", "state", "racers", "block", "payee", "oGPU", "prompt", "completion, or why there is none")
     texts = []
     for row in rows.values():

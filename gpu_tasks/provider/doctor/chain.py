@@ -17,7 +17,7 @@ from gpu_tasks.provider.execution.diagnoses import Diagnosis, bad, good, weak
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.keys import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from runtime.cryptography import ss58
-from wallet.amounts import format_amount
+from wallet.amounts import counted, format_amount
 
 SLOTS_BEHIND_MAX = 30
 """Blocks become final within a few slots. A longer delay means an isolated node or a wrong clock."""
@@ -84,7 +84,7 @@ def _device(device_status: DeviceStatus, hardware_name: str | None, why_paused: 
     if not device_status.offers:
         return weak(check_name, f"{hardware_name} offers no service; it can still bid for tasks", "ogpu-provider offer")
     bond = format_amount(device_status.device.bond)
-    return good(check_name, f"{hardware_name}, {len(device_status.offers)} offers, bonded with {bond} oGPU")
+    return good(check_name, f"{hardware_name}, {counted(len(device_status.offers), 'offer')}, bonded with {bond} oGPU")
 
 
 def _roll_call_diagnoses(device_statuses: Sequence[DeviceStatus], roll_call_view: RollCallView) -> list[Diagnosis]:

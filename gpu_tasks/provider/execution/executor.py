@@ -20,6 +20,7 @@ from gpu_tasks.provider.execution import worker_wire as wire
 from gpu_tasks.provider.execution.limits import Limits
 from gpu_tasks.provider.execution.worker_process import NoAnswerError, WorkerProcess
 from runtime.encoding.codec import DecodeError
+from wallet.amounts import counted
 from wallet.errors import CodedError
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -188,7 +189,7 @@ class WorkerExecutor:
         last_answer = await self._expected_answer(wire.RunMany(tuple(requests)), wire.Ran, told)
         if missing_places:
             raise ExecutionError(
-                f"the worker ended with {len(missing_places)} requests unanswered", code="worker_ended"
+                f"the worker ended before it answered {counted(len(missing_places), 'request')}", code="worker_ended"
             )
         elapsed_ms = (time.monotonic_ns() - began_ns) // 1_000_000
         return ManyExecuted(last_answer.cpu_ms, elapsed_ms, last_answer.memory_peak_bytes)
