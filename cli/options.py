@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import click
 
 from wallet.amounts import parse_amount, parse_percent
 from wallet.errors import AmountError
+from wallet.suggestions import suggestion
 from wallet.trust import DEFAULT_URL, Trust, hash_typed, socket_url
 
 DEFAULT_FOLDER = Path("~/.ogpu/wallet")
@@ -115,6 +116,24 @@ class Percent(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class OneOf(click.Choice[str]):
+    """A choice whose error suggests the word that was meant."""
+
+    def __init__(self, choices: Sequence[str], advice: str = "") -> None:
+        """`advice` is shown for a word that resembles no choice."""
+        super().__init__(choices)
+        self._advice = advice
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the choice."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            similar_choice = suggestion(str(value), self.choices)
+            advice_text = f"Did you mean {similar_choice!r}?" if similar_choice else self._advice
+            raise click.BadParameter(f"{error.message} {advice_text}".rstrip(), ctx, param) from None
+
+
 AMOUNT = Amount()
 AMOUNT_OR_ALL = AmountOrAll()
 PERCENT = Percent()
@@ -160,6 +179,14 @@ trust_option = click.option("--trust-node", is_flag=True, help="Believe the node
 key_option = click.option(
     "--key", "key_text", required=True, metavar="KEY", help="The key that signs: a stored name, or //Alice."
 )
+
+
+def reading_key_option(use: str) -> Decorator:
+    """Return `--key` for a command that sends no call. `use` completes "Key that ..."."""
+    told = f"Key that {use}: a stored name, or //Alice."
+    return click.option("--key", "key_text", required=True, metavar="KEY", help=told)
+
+
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the exact cost, and send nothing.")
 tip_option = click.option(
     "--tip", type=AMOUNT, default=0, help="Pay the block's author a tip in oGPU, to come first.  [default: 0]"

@@ -33,7 +33,7 @@ OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 KEY_WORDS = {"--from": "--key", "--account": "--key", "--signer": "--key"}
 """Options of other wallets, and the option here that does the same."""
 MISSING = {
-    "--key": "Give the key that signs: a name of `ogpu-wallet list`, or a development key like //Alice.",
+    "--key": "Give a key: a name of `ogpu-wallet list`, or a development key like //Alice.",
     "--service": "Give the number of a service. `ogpu offer services` lists them.",
     "node": "`ogpu-devnet status` lists the nodes.",
 }

@@ -16,6 +16,7 @@ from cli.deferred import runs
 from cli.options import (
     HELP_NAMES,
     NodeUrl,
+    OneOf,
     add_options,
     json_errors_option,
     keyring_option,
@@ -38,6 +39,7 @@ FOREIGN_WORDS = {
     "generate --type": "--scheme",
 }
 """Words of other programs. A node runs without a subcommand."""
+KEY_TYPE_ADVICE = "Write ogpu for the session key, which signs votes and headers, or ogvr for the VRF key of slots."
 ADDRESS_OPTIONS = ("--bootnodes", "--public-addr")
 
 base_path_option = click.option(
@@ -259,7 +261,7 @@ def inspect_node_key() -> None:
 @base_path_option
 @key_chain_option
 @click.option(
-    "--key-type", type=click.Choice(["ogpu", "ogvr"]), required=True, help="ogpu: session key; ogvr: VRF key."
+    "--key-type", type=OneOf(["ogpu", "ogvr"], KEY_TYPE_ADVICE), required=True, help="ogpu: session key; ogvr: VRF key."
 )
 @click.option("--suri", help="The secret phrase or seed. Others see it in `ps`.")
 @click.option(

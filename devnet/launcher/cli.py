@@ -92,7 +92,7 @@ def restart() -> None:
 
 
 @ogpu_devnet.command()
-@click.option("--purge", is_flag=True, help="Remove the devnet's files too, and its folder if nothing else is in it.")
+@click.option("--purge", is_flag=True, help="Remove the devnet's files too, and no others.")
 @runs("devnet.launcher.commands:down")
 def down() -> None:
     """Stop every process of the devnet."""

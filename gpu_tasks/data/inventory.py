@@ -23,6 +23,7 @@ VERSION = 2
 KIND = b"invntory"
 DEVICES_MAX = 64
 TEXT_BYTES_MAX = 80
+ELLIPSIS = "…"
 INVENTORY_BYTES_MAX = 32 * 1024
 """The most bytes of an answer: 64 devices with the longest texts are 28 KiB, and the longest policy is 3 KiB."""
 KINDS_MAX = 16
@@ -134,10 +135,13 @@ def image_mark(image_name: str) -> bytes:
 
 
 def claim_text(text: str) -> str:
-    """Return the part of a text that fits a claim, without unprintable letters."""
+    """Return a text as it fits a claim: without unprintable letters, and cut after a word with `…` behind it."""
     printable = "".join(character if character.isprintable() else " " for character in text).strip()
+    if len(printable.encode()) <= TEXT_BYTES_MAX:
+        return printable
     # The cut can fall inside a letter.
-    return printable.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
+    beginning = printable.encode()[: TEXT_BYTES_MAX - len(ELLIPSIS.encode())].decode(errors="ignore")
+    return (beginning.rpartition(" ")[0] or beginning) + ELLIPSIS
 
 
 def sign_inventory(inventory: MachineInventory, genesis_hash: bytes, sign: Callable[[bytes], bytes]) -> bytes:

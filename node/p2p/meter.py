@@ -89,10 +89,10 @@ class RateLimits:
 
 
 class TokenBucket:
-    """A bucket that passes `rate_per_second` tokens on average and at most `burst` at once.
+    """A token bucket: `rate_per_second` tokens flow in, and it holds at most `burst_tokens`.
 
-    A spend may overdraw the bucket, and waiting pays the debt back. A large message thus passes with a delay instead of
-    never.
+    A spend may leave a negative balance, and the caller then waits until the inflow has paid it back. So a message
+    larger than the bucket is delayed, not refused.
     """
 
     def __init__(self, rate_per_second: float, burst_tokens: float, now: float) -> None:
@@ -104,17 +104,17 @@ class TokenBucket:
         self._updated_at = now
 
     def available(self, now: float) -> float:
-        """Return the tokens in the bucket at `now`; negative while a debt is paid back."""
+        """Return the balance of the bucket at `now`, which a large spend makes negative for a time."""
         self._tokens = min(self._burst_tokens, self._tokens + max(0.0, now - self._updated_at) * self._rate_per_second)
         self._updated_at = max(self._updated_at, now)
         return self._tokens
 
     def wait(self, now: float) -> float:
-        """Return the seconds until the bucket is out of debt; 0 without debt."""
+        """Return the seconds until the balance is no longer negative."""
         return max(0.0, -self.available(now) / self._rate_per_second)
 
     def spend(self, amount: float, now: float) -> float:
-        """Take `amount` tokens and return the seconds until the bucket is out of debt (0 without debt)."""
+        """Take `amount` tokens, and return the seconds until the balance is no longer negative."""
         self._tokens = self.available(now) - amount
         return max(0.0, -self._tokens / self._rate_per_second)
 

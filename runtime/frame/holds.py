@@ -1,6 +1,6 @@
 """Holds: the reasons for which pallets hold money, and the cases that tell holds apart.
 
-    UNIT_MONEY = HoldReason("UnitMoney", "Price, witness fee and bond; the case is the unit.")
+    UNIT_MONEY = HoldReason("UnitMoney", "Price, witness fee and bond. One for each unit.")
 
     class InferenceMarket(Pallet, index=10):
         hold_reasons = (UNIT_MONEY,)

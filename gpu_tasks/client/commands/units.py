@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +43,11 @@ from gpu_tasks.client.units.watch import (
     UNITS_LISTED_MAX,
     UNITS_WATCHED_MAX,
     FollowedUnit,
+    FollowedUnits,
     follow,
     list_units,
     newest_units,
     shown,
-    standing,
     unit_view,
 )
 from gpu_tasks.data import market_reads
@@ -89,10 +88,11 @@ async def show_until_ended(
 ) -> None:
     """Follow units until they end. Raise CallFailedError if some end without a result."""
     named = {unit: text for unit, text in prompts.items() if text}
-    rows, output = {unit: FollowedUnit("0x" + unit.hex()) for unit in prompts}, session.output
+    followed = FollowedUnits({unit: FollowedUnit("0x" + unit.hex()) for unit in prompts})
+    rows, output = followed.rows, session.output
     is_table_seen = output.console.is_terminal and not output.as_json
-    with session.doing(None if is_table_seen else partial(standing, rows)):
-        rows = await follow(client, key, rows, output, named)
+    with session.doing(None if is_table_seen else followed.standing):
+        await follow(client, key, followed, output, named)
     failed = [row.unit for row in rows.values() if row.state != "settled"]
     if failed:
         ended = f"{len(failed)} of {counted(len(rows))} ended without a result"

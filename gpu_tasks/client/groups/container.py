@@ -7,12 +7,11 @@ from typing import Any
 import click
 
 from cli.deferred import runs
-from cli.options import anyway_option, key_option
+from cli.options import OneOf, anyway_option, key_option, reading_key_option
 from cli.program import ExplainingCommand
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
     FILE_PATH,
-    OneOf,
     after_options,
     buying_options,
     max_price_option,
@@ -21,6 +20,9 @@ from gpu_tasks.client.groups.declared import (
 from gpu_tasks.client.groups.task import task
 
 GPU_ADVICE = "A task names a class of GPUs. `ogpu offer search 'model=4090'` shows which class a model is in."
+
+
+tunnel_key_option = reading_key_option("enters the container")
 
 
 class ProgramCommand(ExplainingCommand):
@@ -100,7 +102,7 @@ def run() -> None:
 @task.command("exec", cls=ProgramCommand, before=1)
 @click.argument("task")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@key_option
+@tunnel_key_option
 @click.option("--no-tty", is_flag=True, help="Allocate no terminal, as for a pipe.")
 @runs("gpu_tasks.client.commands.shell:execute")
 def execute() -> None:
@@ -114,7 +116,7 @@ def execute() -> None:
 @task.command()
 @click.argument("source")
 @click.argument("target")
-@key_option
+@tunnel_key_option
 @runs("gpu_tasks.client.commands.shell:cp")
 def cp() -> None:
     """Copy files into or out of a task's container.
@@ -127,7 +129,7 @@ def cp() -> None:
 @task.command("port-forward")
 @click.argument("task")
 @click.argument("ports", nargs=-1, required=True, metavar="LOCAL:REMOTE...")
-@key_option
+@tunnel_key_option
 @runs("gpu_tasks.client.commands.shell:port_forward")
 def port_forward() -> None:
     """Forward local ports to a task's container.
@@ -139,7 +141,7 @@ def port_forward() -> None:
 @task.command()
 @click.argument("task")
 @click.argument("names", nargs=-1, required=True, metavar="NAME[=FILE]...")
-@key_option
+@tunnel_key_option
 @runs("gpu_tasks.client.commands.shell:secrets")
 def secrets() -> None:
     """Hand its secrets to a waiting task.

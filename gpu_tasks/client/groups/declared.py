@@ -6,10 +6,8 @@ Invariant: nothing here imports the chain's rules, a client or NumPy.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from string import digits
-from typing import Any
 
 import click
 
@@ -18,7 +16,6 @@ from gpu_tasks.client.groups import limits
 from gpu_tasks.tasks.quantities import QuantityError, TimeSpan, span
 from wallet.amounts import SYMBOL, parse_amount
 from wallet.errors import AmountError
-from wallet.suggestions import suggestion
 
 POSTINGS_FOLDER = Path("~/.ogpu/postings")
 CHECKPOINTS_FOLDER = Path("~/.ogpu/checkpoints")
@@ -80,24 +77,6 @@ class DurationRange(click.ParamType[float]):
         if not self._seconds_min <= seconds <= self._seconds_max:
             self.fail(f"{value!r} is not between {self._seconds_min:g}s and {self._seconds_max:g}s", param, ctx)
         return seconds
-
-
-class OneOf(click.Choice[str]):
-    """A choice whose error suggests the word that was meant."""
-
-    def __init__(self, choices: Sequence[str], advice: str = "") -> None:
-        """`advice` is shown for a word that resembles no choice."""
-        super().__init__(choices)
-        self._advice = advice
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the choice."""
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter as error:
-            similar_choice = suggestion(str(value), self.choices)
-            advice_text = f"Did you mean {similar_choice!r}?" if similar_choice else self._advice
-            raise click.BadParameter(f"{error.message} {advice_text}".rstrip(), ctx, param) from None
 
 
 TASK_PRICE = TaskPrice()

@@ -47,6 +47,7 @@ FOREIGN_WORDS = {
     "post --model": "The service decides the model: `--service N`, of `ogpu offer services`.",
     "exec -i": TERMINAL_AT_ONCE,
     "exec -t": TERMINAL_AT_ONCE,
+    "ps -a": "--all",
     "squeue -u": OF_KEY,
     "scancel -u": "Name the tasks: `ogpu squeue --key KEY` lists them.",
     "run --gpus": "--gpu any",

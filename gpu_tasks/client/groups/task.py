@@ -7,14 +7,13 @@ from pathlib import Path
 import click
 
 from cli.deferred import runs
-from cli.options import AMOUNT, add_options, key_option, sending_options
+from cli.options import AMOUNT, OneOf, add_options, key_option, reading_key_option, sending_options
 from cli.program import CommandGroup
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
     BLOCKS_OR_TIME,
     FILE_PATH,
     DurationRange,
-    OneOf,
     accept_option,
     account_option,
     checkpoints_option,
@@ -154,7 +153,7 @@ def watch() -> None:
 
 @task.command()
 @click.argument("task")
-@key_option
+@reading_key_option("opens the result")
 @out_option
 @force_option
 @click.option("--place", type=click.IntRange(0, limits.SLOTS_MAX - 1), help="Output of this replica, counted from 0.")
@@ -223,7 +222,7 @@ def bids() -> None:
 
 @task.command()
 @click.argument("task")
-@key_option
+@reading_key_option("opens the reports")
 @mqtt_option
 @click.option("-f", "--follow", is_flag=True, help="Continue until the task ends.")
 @click.option("--place", type=click.IntRange(0), help="After the end: lines of this slot only.")
@@ -239,7 +238,7 @@ def logs() -> None:
 
 @task.command()
 @click.argument("tasks", nargs=-1)
-@key_option
+@reading_key_option("opens the reports")
 @mqtt_option
 @click.option("--once", is_flag=True, help="Listen for twelve seconds, print one table, and end.")
 @runs("gpu_tasks.client.commands.logs:top")
@@ -320,8 +319,8 @@ def amend() -> None:
 def stop() -> None:
     """Stop a running task.
 
-    You pay for the elapsed time, and 5 % of the price out of your bond. The container of a job or a lease ends at
-    once, and its files are lost.
+    You pay for the elapsed time, and 5 % of the price out of your bond. For a job or a lease you pay the whole running
+    interval. Its container ends at once, and the files in it are lost.
     """
 
 

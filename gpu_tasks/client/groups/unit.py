@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from cli.deferred import runs
-from cli.options import AMOUNT, anyway_option, key_option, sending_options
+from cli.options import AMOUNT, OneOf, anyway_option, key_option, reading_key_option, sending_options
 from cli.program import CommandGroup
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
-    OneOf,
     account_option,
     buying_options,
     force_option,
@@ -159,7 +158,7 @@ def show() -> None:
 
 @unit.command()
 @click.argument("units", nargs=-1)
-@key_option
+@reading_key_option("opens the answers")
 @runs("gpu_tasks.client.commands.units:watch_units")
 def watch() -> None:
     """Follow units until they end.
@@ -170,7 +169,7 @@ def watch() -> None:
 
 @unit.command()
 @click.argument("unit")
-@key_option
+@reading_key_option("opens the answer")
 @out_option
 @force_option
 @runs("gpu_tasks.client.commands.units:unit_result")

@@ -216,12 +216,14 @@ def _why_running(task: Task) -> str:
         return (
             f"the program runs: interval {number} of {task.order.milestones} ends with block {interval_end(task)}; "
             f"a provider that is silent after block {task.deadline} is out "
-            "(`ogpu task stop` ends it, and pays that interval)"
+            "(`ogpu task stop` ends it: you pay this interval, and lose a part of your bond)"
         )
     what = "the result" if number == task.order.milestones else f"milestone {number}"
     held = unheld(task)
     asked = (
-        "" if held is None else f"; milestone {held} counts once its checkpoint is held (`ogpu task confirm`, or watch)"
+        ""
+        if held is None
+        else f"; milestone {held} counts once you hold its checkpoint: run `ogpu task watch`, or `ogpu task confirm`"
     )
     return f"{_work(task)}: {what} is due by block {task.deadline}, and a silent provider is out then{asked}"
 

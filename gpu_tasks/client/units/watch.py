@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -88,49 +88,60 @@ class FollowedUnit:
     """The reason why the unit waits, or ended without a completion."""
 
 
+@dataclass(slots=True)
+class FollowedUnits:
+    """Units by id, and the time at the newest final block; None before the first one."""
+
+    rows: dict[bytes, FollowedUnit]
+    now: ChainTime | None = None
+
+    def standing(self) -> str:
+        """Return a sentence: the number of ended units, and the reason why the first open one waits."""
+        waiting = [row for row in self.rows.values() if row.ended_in_block is None]
+        said = f"ended: {len(self.rows) - len(waiting)} of {counted(len(self.rows))}"
+        if not waiting:
+            return said
+        first = waiting[0]
+        why = f": {self.timed(first.why)}" if first.why else ""
+        return f"{said}; {first.unit[:10]} is {first.state or 'not looked at yet'}{why}"
+
+    def timed(self, text: str) -> str:
+        """Return a text with a time behind each block that it names."""
+        return text if self.now is None else self.now.timed(text)
+
+
 async def follow(
-    client: ChainClient, key: Keypair, rows: dict[bytes, FollowedUnit], output: Output, prompts: dict[bytes, str]
-) -> dict[bytes, FollowedUnit]:
-    """Show the units of `rows` until all have ended, keep their last views there, and return them."""
+    client: ChainClient, key: Keypair, followed: FollowedUnits, output: Output, prompts: dict[bytes, str]
+) -> None:
+    """Show units until all have ended, and keep their last views in `followed`."""
     ended: dict[bytes, UnitSums] = {}
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
-        changes = _changes(client, blobs, key, rows, prompts, ended)
+        changes = _changes(client, blobs, key, followed, prompts, ended)
         if output.as_json:
             async for height, changed in changes:
                 for row in changed:
                     click.echo(json.dumps({"height": height, **fields_of(row)}))
-        else:
-            with Live(_table(rows, None), console=output.console, refresh_per_second=4) as live:
-                now = await read_time(client, await client.finalized())
-                async for height, _ in changes:
-                    live.update(_table(rows, replace(now, height=height)))
-            if not output.console.is_terminal:
-                output.console.line()  # `Live` ends its line on terminals only
-            output.facts(sum(ended.values(), NOTHING).facts())
-            click.echo(whole_ids(list(rows.values())))
-    return rows
-
-
-def standing(rows: Mapping[bytes, FollowedUnit]) -> str:
-    """Return a sentence: the number of ended units, and the reason why the first open one waits."""
-    waiting = [row for row in rows.values() if row.ended_in_block is None]
-    said = f"ended: {len(rows) - len(waiting)} of {counted(len(rows))}"
-    if not waiting:
-        return said
-    first = waiting[0]
-    why = f": {first.why}" if first.why else ""
-    return f"{said}; {first.unit[:10]} is {first.state or 'not looked at yet'}{why}"
+            return
+        with Live(_table(followed), console=output.console, refresh_per_second=4) as live:
+            async for _ in changes:
+                live.update(_table(followed))
+        if not output.console.is_terminal:
+            output.console.line()  # `Live` ends its line on terminals only
+        output.facts(sum(ended.values(), NOTHING).facts())
+        click.echo(whole_ids(list(followed.rows.values())))
 
 
 async def _changes(
-    client: ChainClient, blobs: BlobClient, key: Keypair, rows: dict[bytes, FollowedUnit],
+    client: ChainClient, blobs: BlobClient, key: Keypair, followed: FollowedUnits,
     prompts: dict[bytes, str], ended: dict[bytes, UnitSums],
 ) -> AsyncIterator[tuple[int, list[FollowedUnit]]]:  # fmt: skip
-    """Yield each final height with its changed rows until all units have ended. `rows` holds the newest of each.
+    """Yield each final height with its changed rows until all units have ended. `followed` holds the newest of each.
 
     The sums of ended units go into `ended`.
     """
+    rows = followed.rows
     waiting, spent = list(rows), SpentMoney(client)
+    pace = await read_time(client, await client.finalized())
     async for _ in moments(client):
         final = await client.finalized()
         units = await market_reads.units(client, waiting, final)
@@ -151,7 +162,8 @@ async def _changes(
                 changed.append(row)
             if unit is not None and not is_open(unit):
                 waiting.remove(unit_id)
-        yield await client.height(final), changed
+        followed.now = replace(pace, height=await client.height(final))
+        yield followed.now.height, changed
         if not waiting:
             return
 
@@ -235,19 +247,17 @@ def whole_ids(rows: Sequence[FollowedUnit]) -> str:
     )
 
 
-def _table(rows: dict[bytes, FollowedUnit], now: ChainTime | None) -> FittedTable:
-    title = counted(len(rows)) if now is None else f"{counted(len(rows))} at block {now.height}"
+def _table(followed: FollowedUnits) -> FittedTable:
+    title = counted(len(followed.rows))
+    title += "" if followed.now is None else f" at block {followed.now.height}"
     columns = ("unit", "state", "racers", "block", "payee", "oGPU", "prompt", "completion, or why there is none")
     texts = []
-    for row in rows.values():
+    for row in followed.rows.values():
         cells: list[str | int | None] = [row.unit[:10], row.state, row.racers, row.attested_in_block]
         cells += [row.payee[:8] if row.payee else None, row.cost_ogpu, _shortened(row.prompt, PROMPT_SHOWN)]
         # a reason is read to its end, a completion by `ogpu unit result`
         has_reason = row.completion is None and row.why
-        why = row.why or ""
-        cells.append(
-            harmless(why if now is None else now.timed(why)) if has_reason else _shortened(row.completion, TEXT_SHOWN)
-        )
+        cells.append(harmless(followed.timed(row.why or "")) if has_reason else _shortened(row.completion, TEXT_SHOWN))
         texts.append(["" if cell is None else str(cell) for cell in cells])
     return FittedTable(title, columns, texts)
 

@@ -10,7 +10,7 @@ from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import Hold, HoldReason
 
 ROLL_CALL_BOND = HoldReason(
-    "RollCallBond", "The bond that a device loses for silence or wrong rows at a roll call; the case is the device."
+    "RollCallBond", "The bond that a device loses for silence or wrong rows at a roll call. One for each device."
 )
 
 # One row of the largest work takes an inspector without a GPU 2 s, sixteen take 14 s (ADR 20).

@@ -22,8 +22,8 @@ BENCHES_MAX = len(BenchKind)
 EARLIER_JUDGES_MAX = 5
 """A pair and a committee. A court's doubts have a bit for each of them."""
 
-JUDGE_SEAT = HoldReason("JudgeSeat", "The bond of a judge for its seat; the case is the judged one.")
-APPEAL_BOND = HoldReason("AppealBond", "The bond of an appeal, lost with it; the case is the one appealed.")
+JUDGE_SEAT = HoldReason("JudgeSeat", "The bond of a judge for its seat, one for each judged case.")
+APPEAL_BOND = HoldReason("AppealBond", "The bond of an appeal, lost if the appeal fails. One for each appealed case.")
 AUDIT_POT = b"modlog/audit".ljust(32, b"\0")
 """The account that settlements pay into. It pays the judges of cases without a party at fault."""
 

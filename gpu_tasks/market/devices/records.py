@@ -14,11 +14,11 @@ ENDPOINT_BYTES_MAX = 128
 DEVICES_PER_PROVIDER_MAX = 64
 QUEUE_MAX = 15
 """The most units that wait behind a device's current one. Each holds a part of its bond from the draw on."""
-FREE_BOND = HoldReason("FreeBond", "The part of a device's bond that secures no unit; the case is the device.")
+FREE_BOND = HoldReason("FreeBond", "The part of a device's bond that secures no unit. One for each device.")
 PROVIDER_DEPOSIT = HoldReason(
-    "ProviderDeposit", "The deposit for a provider's record; the case is the provider.", is_deposit=True
+    "ProviderDeposit", "The deposit for a provider's record. One for each provider.", is_deposit=True
 )
-COLLATERAL = HoldReason("Collateral", "The part of a device's bond that secures a unit; the case is the unit.")
+COLLATERAL = HoldReason("Collateral", "The part of a device's bond that secures a unit. One for each unit.")
 
 
 class DeviceClass(IntEnum):

@@ -12,10 +12,10 @@ from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import Hold, HoldReason, numbered_case
 
 SERVICE_DEPOSIT = HoldReason(
-    "ServiceDeposit", "The deposit for an open service; the case is its number.", is_deposit=True
+    "ServiceDeposit", "The deposit for an open service. One for each service.", is_deposit=True
 )
 OFFER_DEPOSIT = HoldReason(
-    "OfferDeposit", "The deposit for an open offer; the case is the hash of service and device.", is_deposit=True
+    "OfferDeposit", "The deposit for an open offer. One for each service and device.", is_deposit=True
 )
 SERVICE_NAME_BYTES_MAX = 32
 COMMIT_WINDOW_MAX = 600

@@ -25,11 +25,11 @@ from runtime.frame.holds import HoldReason
 
 UNIT_MONEY = HoldReason(
     "UnitMoney",
-    "The most that a unit may cost its customer: price, witness or judges, premium and bond; the case is the unit.",
+    "The most that a unit may cost its customer: price, witness or judges, premium and bond. One for each unit.",
 )
 UNIT_DEPOSIT = HoldReason(
     "UnitDeposit",
-    "The deposit for a unit's record, until the record is dropped; the case is the unit.",
+    "The deposit for a unit's record, until the chain drops the record. One for each unit.",
     is_deposit=True,
 )
 UNITS_OPEN_MAX = 4_096

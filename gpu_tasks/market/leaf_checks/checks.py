@@ -14,11 +14,9 @@ from runtime.encoding.codec import U8, U32, U64, Bounded, named, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
-LEAF_SEAT = HoldReason("LeafSeat", "The bond of a batch's auditor; the case is the batch.")
-LEAF_FEE = HoldReason("LeafFee", "The customer's prepayment for the auditor of its batch; the case is the batch.")
-LEAF_BOND = HoldReason(
-    "LeafBond", "The customer's bond for its dispute of a leaf of its batch; the case is the dispute."
-)
+LEAF_SEAT = HoldReason("LeafSeat", "The bond of a batch's auditor. One for each batch.")
+LEAF_FEE = HoldReason("LeafFee", "The customer's prepayment for the auditor of its batch. One for each batch.")
+LEAF_BOND = HoldReason("LeafBond", "The customer's bond for its dispute of a leaf of its batch. One for each dispute.")
 ANSWERERS_MAX = 8
 AUDITORS_MAX = 3
 """The most auditors, one after another. If all of them are silent, the batch counts as passed."""

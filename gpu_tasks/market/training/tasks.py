@@ -27,19 +27,17 @@ CLAIMS_MAX = 4
 room."""
 TASKS_OPEN_MAX = 4_000
 
-TASK_ESCROW = HoldReason("TaskEscrow", "The most that a slot of a task may cost its customer; the case is the slot.")
-TASK_BOND = HoldReason("TaskBond", "The customer's bond for a slot of a task; the case is the slot.")
+TASK_ESCROW = HoldReason("TaskEscrow", "The most that a slot of a task may cost its customer. One for each slot.")
+TASK_BOND = HoldReason("TaskBond", "The customer's bond for a slot of a task. One for each slot.")
 TASK_DEPOSIT = HoldReason(
     "TaskDeposit",
-    "The deposit for a task's record, until the record is dropped; the case is the task.",
+    "The deposit for a task's record, until the chain drops the record. One for each task.",
     is_deposit=True,
 )
-TASK_DISPUTE = HoldReason("TaskDispute", "The customer's bond for its dispute about a slot; the case is the slot.")
-BID_BOND = HoldReason("BidBond", "The bond of a bid until its reveal; the case is the bid.")
-TASK_CHALLENGE = HoldReason(
-    "TaskChallenge", "The bond of a fraud proof, lost if the proof fails; the case is the task."
-)
-TASK_COLLATERAL = HoldReason("TaskCollateral", "The collateral of a bid after its reveal; the case is the bid.")
+TASK_DISPUTE = HoldReason("TaskDispute", "The customer's bond for its dispute about a slot. One for each slot.")
+BID_BOND = HoldReason("BidBond", "The bond of a bid until its reveal. One for each bid.")
+TASK_CHALLENGE = HoldReason("TaskChallenge", "The bond of a fraud proof, lost if the proof fails. One for each task.")
+TASK_COLLATERAL = HoldReason("TaskCollateral", "The collateral of a bid after its reveal. One for each bid.")
 
 
 @named("ogpu::TaskState")

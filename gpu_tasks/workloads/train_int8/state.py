@@ -40,20 +40,20 @@ def encode_state(request_hash: bytes, state: TrainingState) -> bytes:
 
 
 def decode_state(request: TrainingRequest, request_hash: bytes, encoded_state: bytes) -> TrainingState:
-    """Return the state in `encoded_state`. Raise DecodeError for one of another request or beyond the limits."""
+    """Return a decoded state. Raise DecodeError for a state of another request, or with numbers beyond the limits."""
     if len(encoded_state) != state_bytes(request):
-        raise DecodeError("a state of another length", len(encoded_state))
+        raise DecodeError(f"the state has another length than {state_bytes(request)} bytes", len(encoded_state))
     # The hash of the request keeps a provider from passing off a state of another run.
     if encoded_state[:DIGEST_BYTES] != request_hash:
-        raise DecodeError("a state of another request")
+        raise DecodeError("the state belongs to another request")
     steps_done = int.from_bytes(encoded_state[DIGEST_BYTES:_HEADER_BYTES], "little")
     if steps_done > request.steps:
-        raise DecodeError("more steps than in the request", DIGEST_BYTES)
+        raise DecodeError(f"the state has {steps_done} steps, and the request {request.steps}", DIGEST_BYTES)
     values = np.frombuffer(encoded_state, "<i4", offset=_HEADER_BYTES).astype(np.int64).reshape(2, -1)
     for half, limit in zip(values, (WEIGHT_LIMIT, MOMENTUM_MAX), strict=True):
         # The bounds that keep every sum of a step below 2**53 hold only for states within these limits.
         if half.min() < -limit or half.max() > limit:
-            raise DecodeError("a weight or momentum out of range", _HEADER_BYTES)
+            raise DecodeError(f"a weight or momentum of the state is beyond {limit}", _HEADER_BYTES)
     shapes = matrices(request)
     ends = np.cumsum([rows * columns for rows, columns in shapes])[:-1]
     weights, momenta = (

@@ -13,9 +13,9 @@ VALIDATORS_MAX = 128
 """The most members of a set. Certificates are lists of ed25519 signatures, so more need aggregated ones."""
 CANDIDATES_MAX = 4_096
 UNLOCKING_MAX = 32
-STAKE = HoldReason("Stake", "A bond or delegations, also while unbonding; the case is the validator.")
+STAKE = HoldReason("Stake", "A bond or delegations, also while unbonding. One for each validator.")
 PROFILE = HoldReason(
-    "Profile", "Deposit for a validator's name and web address; the case is the validator.", is_deposit=True
+    "Profile", "The deposit for a validator's name and web address. One for each validator.", is_deposit=True
 )
 NAME_BYTES_MAX = 32
 WEB_BYTES_MAX = 96

@@ -87,6 +87,19 @@ def test_a_text_of_a_claim_is_bounded_and_commands_no_terminal(text: str) -> Non
     assert found.isprintable()
 
 
+@pytest.mark.parametrize(
+    ("text", "claimed"),
+    [
+        ("x" * TEXT_BYTES_MAX, "x" * TEXT_BYTES_MAX),
+        ("x" * (TEXT_BYTES_MAX + 1), "x" * (TEXT_BYTES_MAX - 3) + "…"),
+        ("word " * 17, "word " * 14 + "word…"),
+        ("  two words\n", "two words"),
+    ],
+)
+def test_a_long_text_of_a_claim_ends_after_a_word(text: str, claimed: str) -> None:
+    assert claim_text(text) == claimed
+
+
 def test_rates_are_of_transfers_that_say_something() -> None:
     rates = TransferRates()
     rates.note(1.0, sent=0, received=BYTES_MIN - 1)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from cli.chain_time import ChainTime
 from error_codes import raises_code
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest, encode_outcomes
 from gpu_tasks.batches.requests import encode_requests
@@ -28,7 +29,7 @@ from gpu_tasks.client.units.results import (
     why_refunded,
     winner_of,
 )
-from gpu_tasks.client.units.watch import WHOLE_IDS_SHOWN, FollowedUnit, _shortened, _table, whole_ids
+from gpu_tasks.client.units.watch import WHOLE_IDS_SHOWN, FollowedUnit, FollowedUnits, _shortened, _table, whole_ids
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
@@ -265,8 +266,17 @@ def test_a_result_that_an_audit_refuted_is_not_shown(tmp_path: Path, monkeypatch
 def test_a_completion_is_no_markup() -> None:
     row = FollowedUnit("0x1234567890", state="settled", completion="a[0] [/] [red]b[/red]")
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(_table({b"u": row}, None))
+    console.print(_table(FollowedUnits({b"u": row})))
     assert "a[0] [/] [red]b[/red]" in console.export_text()
+
+
+def test_a_note_about_the_wait_has_a_time_beside_each_block() -> None:
+    waiting = FollowedUnit("0x1234567890", state="queued", why="Refunded at block 160 if not drawn by then")
+    followed = FollowedUnits({b"u": waiting, b"v": FollowedUnit("0xff", ended_in_block=7)})
+    assert followed.standing() == "ended: 1 of 2 units; 0x12345678 is queued: " + (waiting.why or "")
+    followed.now = ChainTime(height=100, now_ms=0, passed_ms=2_000, passed_blocks=1, epoch_blocks=60, era_epochs=1)
+    assert "block 160 (in about 2 min)" in followed.standing()
+    assert FollowedUnits({b"v": FollowedUnit("0xff", ended_in_block=7)}).standing() == "ended: 1 of 1 unit"
 
 
 def test_a_completion_cannot_command_the_terminal() -> None:
