@@ -32,6 +32,7 @@ from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.devices.events import DeviceAssigned
+from gpu_tasks.provider.doctor.chain import NOT_ENROLLED, PROVED_TOO_LITTLE
 from runtime.encoding.codec import U32, codec
 from runtime.frame.storage import storage_prefix
 from runtime.pallets.system import ExtrinsicFailed
@@ -89,7 +90,7 @@ class CalledProvider:
     why_no_work: str | None
     """The reason in `ogpu-provider status`."""
     diagnosis: str | None
-    """The words of `ogpu-provider doctor` about roll calls. None if it was not queried, or found no problem."""
+    """The code of `ogpu-provider doctor` about roll calls. None if it was not queried, or found no problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +173,11 @@ def _failures_of_provider(trace: EventTrace, provider: CalledProvider, bond_grai
         failures.append(f"it lost {lost_grains} of {bond_grains} grains, not {expected_loss}")
     if bool(drawn_units) != role.may_work:
         failures.append(f"it was drawn for {drawn_units} units")
-    for fact, output in (("status", provider.why_no_work), ("doctor", provider.diagnosis)):
-        # Honest devices must not be told that they have no work: operators would search a fault that is none.
-        if bool(output) == role.may_work or (output and "has proven" not in output):
-            failures.append(f"{fact} says of it: {output}")
+    # Honest devices must not be told that they have no work: operators would search a fault that is none.
+    if bool(provider.why_no_work) == role.may_work:
+        failures.append(f"status says of it: {provider.why_no_work}")
+    if provider.diagnosis != (None if role.may_work else PROVED_TOO_LITTLE):
+        failures.append(f"doctor says of it: {provider.diagnosis}")
     return failures
 
 
@@ -291,13 +293,12 @@ class HeldRollCall:
         device_id, device_hex = self.devices_by_name[name], f"0x{self.devices_by_name[name].hex()}"
         rows = json.loads(self.stage.provider(name, "status", is_shown=False))["devices"]
         (device_row,) = (device_row for device_row in rows if device_row["device"] == device_hex)
-        doctor_sentences: list[str] = []
+        doctor_codes: list[str] = []
         if not ROLES_BY_PROVIDER[name].may_work:  # it takes long, and exits with 1 after any problem
             arguments = (*self.stage.provider_words(name), "doctor", "--sandbox", "none")
             _, output = programs.tried("ogpu-provider", *arguments, keyring=self.stage.devnet.keyring)
-            doctor_sentences = [
-                row["says"] for row in json.loads(output or "[]") if row["check"].endswith("at roll calls")
-            ]
+            codes = [row["code"] for row in json.loads(output or "[]")]
+            doctor_codes = [code for code in codes if code in {NOT_ENROLLED, PROVED_TOO_LITTLE}]
         begun_count = self._telemetry_count(name, "roll_call")
         return CalledProvider(
             name,
@@ -305,7 +306,7 @@ class HeldRollCall:
             device_id,
             begun_count,
             device_row["why_no_work"],
-            doctor_sentences[0] if doctor_sentences else None,
+            doctor_codes[0] if doctor_codes else None,
         )
 
     def _device_prefix(self, name: str) -> str:

@@ -25,6 +25,7 @@ from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.courts.events import CaseOpened, OpinionOpened
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitDisputed, UnitRefunded, UnitRequeued, UnitSettled
 from gpu_tasks.market.inference.units import racer_of
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesAsked, NodesShown, TreeWithheld
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from wallet.amounts import format_amount
@@ -69,6 +70,8 @@ DIFFERING_SCENES = (
 
 COMPUTATION_EVENTS = ("verified", "refuted", "recomputed")
 """The events of a judge's daemon after a computation of a unit."""
+SHOWING_STAGES = {DisputeStage.SUBTREES.name.lower(), DisputeStage.LEAVES.name.lower()}
+"""The stages of a dispute in which the sides show their trees."""
 
 
 @dataclass(slots=True)
@@ -86,8 +89,8 @@ class DisputeTrace(EventTrace):
     """The tokens of all leaves."""
     returned_at: int = 0
     """The block after which the honest daemon was restarted. 0 if it was not killed."""
-    why_waiting: str | None = None
-    """The words of `ogpu unit show` to its customer while a side has not shown its tree."""
+    dispute_stage: str | None = None
+    """The stage in the customer's `ogpu unit show` while a side has not shown its tree. None if it was not queried."""
     disputes_to_show: list[dict[str, Any]] | None = None
     """The disputes in the honest provider's `ogpu-provider status` at that time. None if it was not queried."""
     computations: list[dict[str, Any]] = field(default_factory=list)
@@ -196,8 +199,8 @@ def _tree_failures(scene: DifferingScene, trace: DisputeTrace, liar: bytes, hone
 
 
 def _status_failures(scene: DifferingScene, trace: DisputeTrace) -> Iterator[str]:
-    if scene.has_silent_side and not (trace.why_waiting or "").startswith("its racers differ; both show their "):
-        yield f"its customer read: {trace.why_waiting}"
+    if scene.has_silent_side and trace.dispute_stage not in SHOWING_STAGES:
+        yield f"its customer read of the dispute stage {trace.dispute_stage}"
     own_disputes = [
         row for row in trace.disputes_to_show or () if row["batch"] == "0x" + trace.unit.hex() and not row["shown"]
     ]
@@ -275,7 +278,7 @@ class DisputedBatch:
         if (
             self.scene.has_silent_side
             and height >= first_request[0] + ASK_AFTER_BLOCKS
-            and self.trace.why_waiting is None
+            and self.trace.dispute_stage is None
         ):
             self._ask_programs()
 
@@ -293,13 +296,11 @@ class DisputedBatch:
     def _ask_programs(self) -> None:
         """Record the words to customer and operator while a side has not shown its tree."""
         trace = self.trace
-        trace.why_waiting = (
-            json.loads(self.stage.ogpu("unit show", "0x" + trace.unit.hex(), is_shown=False))["why"] or ""
-        )
+        facts = json.loads(self.stage.ogpu("unit show", "0x" + trace.unit.hex(), is_shown=False))
+        trace.dispute_stage = facts["dispute_stage"] or ""
         trace.disputes_to_show = json.loads(self.stage.provider(HONEST_PROVIDER, "status", is_shown=False))["disputes"]
         self.stage.narrator.line(
-            f"the customer reads: {trace.why_waiting}; {HONEST_PROVIDER} has to show: "
-            f"{trace.disputes_to_show or 'nothing'}"
+            f"the customer reads: {facts['why']}; {HONEST_PROVIDER} has to show: {trace.disputes_to_show or 'nothing'}"
         )
 
     async def _take_event(self, chain: ChainClient, height: int, block_hash: bytes, event: object) -> None:

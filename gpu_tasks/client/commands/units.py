@@ -232,6 +232,7 @@ async def _facts(
         "unit": unit_id,
         "state": progress(unit),
         "why": await _why(client, unit_id, unit, final),
+        "dispute_stage": await _dispute_stage(client, unit_id, unit, final),
         "dispute": await dispute_ended(client, unit_id, unit),
         "leaves": leaves,
         "refund": None if unit.refund is None else unit.refund.name.lower(),
@@ -258,6 +259,14 @@ async def _why(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) ->
         return await why_heard(client, unit_id, unit, final)
     view = await look(client, [unit], final)
     return None if view is None else why_queued(unit, view)
+
+
+async def _dispute_stage(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> str | None:
+    """Return the stage of an open dispute about a batch in a word, or None."""
+    if unit.state is not UnitState.JUDGING or not unit.leaf_audit_ppm:
+        return None
+    dispute = await market_reads.dispute(client, unit_id, final)
+    return None if dispute is None else dispute.stage.name.lower()
 
 
 async def _leaves(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> tuple[str | None, CheckEnd | None]:

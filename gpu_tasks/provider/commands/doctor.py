@@ -46,7 +46,9 @@ def doctor(
 ) -> None:
     """Print diagnoses. Exit with 1 if one of them is a problem."""
     diagnoses = asyncio.run(_diagnoses(provider_options, backend, wish, engine_address, offline=offline))
-    provider_options.output.rows("Diagnoses", COLUMNS, [_diagnosis_row(diagnosis) for diagnosis in diagnoses])
+    output = provider_options.output
+    columns = (*COLUMNS, "code") if output.as_json else COLUMNS
+    output.rows("Diagnoses", columns, [_diagnosis_row(diagnosis) for diagnosis in diagnoses])
     if any(diagnosis.grade is Grade.BAD for diagnosis in diagnoses):
         raise click.exceptions.Exit(EXIT_FAILED)
 
@@ -119,4 +121,10 @@ async def _chain_findings(provider_options: ProviderOptions) -> list[Diagnosis]:
 
 
 def _diagnosis_row(diagnosis: Diagnosis) -> dict[str, str]:
-    return {"check": diagnosis.check, "grade": str(diagnosis.grade), "says": diagnosis.says, "todo": diagnosis.todo}
+    return {
+        "check": diagnosis.check,
+        "grade": str(diagnosis.grade),
+        "says": diagnosis.says,
+        "todo": diagnosis.todo,
+        "code": diagnosis.code,
+    }

@@ -87,6 +87,9 @@ def _device(device_status: DeviceStatus, hardware_name: str | None, why_paused: 
     return good(check_name, f"{hardware_name}, {counted(len(device_status.offers), 'offer')}, bonded with {bond} oGPU")
 
 
+NOT_ENROLLED, PROVED_TOO_LITTLE = "not_enrolled", "proved_too_little"
+
+
 def _roll_call_diagnoses(device_statuses: Sequence[DeviceStatus], roll_call_view: RollCallView) -> list[Diagnosis]:
     """Return a diagnosis for each device that gets no work, or soon none, because it proved too little."""
     diagnoses = []
@@ -100,13 +103,15 @@ def _roll_call_diagnoses(device_statuses: Sequence[DeviceStatus], roll_call_view
             roll_call_view.planned or roll_call_view.called is not None
         ):
             finding_text = no_work_reason or "not enrolled: it gets no work after the roll call"
-            diagnoses.append(bad(check_name, finding_text, "run `ogpu-provider bench`, then `ogpu-provider enrol`"))
+            remedy = "run `ogpu-provider bench`, then `ogpu-provider enrol`"
+            diagnoses.append(bad(check_name, finding_text, remedy, NOT_ENROLLED))
         elif no_work_reason:
             diagnoses.append(
                 bad(
                     check_name,
                     no_work_reason,
                     "keep `run` running through the next roll call; lower --work if its proof was late",
+                    PROVED_TOO_LITTLE,
                 )
             )
     return diagnoses

@@ -26,6 +26,8 @@ class Diagnosis:
     """The observation, and why it matters."""
     todo: str = ""
     """The remedy; empty if none is needed."""
+    code: str = ""
+    """The finding for programs; empty if no program asks for it."""
 
 
 def good(check_name: str, finding: str) -> Diagnosis:
@@ -38,6 +40,6 @@ def weak(check_name: str, finding: str, remedy: str) -> Diagnosis:
     return Diagnosis(check_name, Grade.WEAK, finding, remedy)
 
 
-def bad(check_name: str, finding: str, remedy: str) -> Diagnosis:
+def bad(check_name: str, finding: str, remedy: str, code: str = "") -> Diagnosis:
     """Return a diagnosis of a problem that prevents all earnings."""
-    return Diagnosis(check_name, Grade.BAD, finding, remedy)
+    return Diagnosis(check_name, Grade.BAD, finding, remedy, code)

@@ -56,7 +56,6 @@ TWO_STEPS: tuple[tuple[int, Any], ...] = (
 )
 
 
-WHY = "its racers differ; both show their leaves until block 112, 1 so far"
 ROW = {"batch": "0x" + UNIT.hex(), "asked_for": "upper nodes", "until_block": 112, "shown": False}
 
 
@@ -67,7 +66,7 @@ def traced(events: tuple[tuple[int, Any], ...], *computed: dict[str, Any], **cha
     for height, event in events:
         trace.take(height, event)
     trace.computations = list(computed)
-    trace.why_waiting, trace.disputes_to_show = WHY, []
+    trace.dispute_stage, trace.disputes_to_show = "leaves", []
     return replace(trace, **changed)
 
 
@@ -118,8 +117,8 @@ def test_what_breaks_a_bar_is_said(trace: DisputeTrace, says: str) -> None:
         (traced((*WITHHELD, (50, CaseOpened(UNIT, 9, CaseKind.DISPUTE)))), "1 cases"),
         (traced((*WITHHELD[:3], *WITHHELD[4:])), "0 trees were withheld, and not one"),
         (traced((*WITHHELD, (50, NodesShown(UNIT, LIAR, WRONG)))), "the liar showed nodes 1 times"),
-        (traced(WITHHELD, why_waiting=None), "its customer read: None"),
-        (traced(WITHHELD, why_waiting="its racers gave different answers"), "its customer read: its racers gave"),
+        (traced(WITHHELD, dispute_stage=None), "dispute stage None"),
+        (traced(WITHHELD, dispute_stage="judged"), "dispute stage judged"),
         (traced(WITHHELD, disputes_to_show=[ROW]), "status listed"),
         (traced(WITHHELD, disputes_to_show=None), "status listed"),
     ],

@@ -10,6 +10,7 @@ from devnet.stage.measuring.ledger import EventTrace
 from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity.proofs import WorkShape
 from gpu_tasks.market.devices.events import DeviceAssigned
+from gpu_tasks.provider.doctor.chain import NOT_ENROLLED, PROVED_TOO_LITTLE
 from runtime.encoding.types import DispatchClass, DispatchInfo, Pays, Weight
 from runtime.pallets.system import ExtrinsicFailed
 
@@ -20,8 +21,8 @@ WHY = "it has proven 0 of the 1"
 PROVIDERS = (
     CalledProvider("Alice", RollCallPart.KILLED, ALICE, 1, None, None),
     CalledProvider("Bob", RollCallPart.HONEST, BOB, 1, None, None),
-    CalledProvider("Charlie", RollCallPart.LIAR, CHARLIE, 1, WHY, WHY),
-    CalledProvider("Dave", RollCallPart.WEAK, DAVE, 1, WHY, WHY),
+    CalledProvider("Charlie", RollCallPart.LIAR, CHARLIE, 1, WHY, PROVED_TOO_LITTLE),
+    CalledProvider("Dave", RollCallPart.WEAK, DAVE, 1, WHY, PROVED_TOO_LITTLE),
 )
 
 
@@ -79,7 +80,7 @@ def test_what_is_not_as_it_must_be_is_named(change: Callable[[list[object]], lis
         (1, {"why_no_work": WHY}, "Bob: status says of it"),
         (2, {"why_no_work": None}, "Charlie: status says of it: None"),
         (3, {"diagnosis": None}, "Dave: doctor says of it: None"),
-        (3, {"diagnosis": "something else"}, "Dave: doctor says of it: something else"),
+        (3, {"diagnosis": NOT_ENROLLED}, "Dave: doctor says of it: not_enrolled"),
     ],
 )
 def test_what_a_providers_programs_say_is_judged_too(place: int, changed: dict[str, object], says: str) -> None:
