@@ -97,6 +97,7 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
 
     async def send(client: ChainClient) -> None:
         (planned_call,) = planned_calls
+        # The key is unlocked only here: a refused or declined call asks for no password.
         await session.make(client, planned_call.call, session.key(sender), tip=sending.tip, result=planned_call.result)
 
     session.run(look)

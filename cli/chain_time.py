@@ -24,6 +24,7 @@ PACE_BLOCKS = 48
 YEAR_MS = 31_557_600_000
 """365.25 days."""
 DATE_FORMAT = "%Y-%m-%d %H:%M UTC"
+# A block number has 32 bits, and so at most ten digits.
 _NAMED_BLOCK = re.compile(r"\bblock ([0-9]{1,10})\b")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -141,5 +142,6 @@ async def _time_of_last_blocks(client: ChainClient, height: int, now_ms: int) ->
         except RpcError:  # a node that has begun lately shows no state before
             pass
         else:
+            # Under --trust-node nothing proves the times, so the difference may be 0 or negative.
             return max(1, passed_ms), height - earlier_height
     return 2 * constant_value(Timestamp, Timestamp.minimum_period, client.runtime), 1

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from wallet.errors import WalletError
 
 MATCHES_SHOWN = 8
+# Tables and logs cut ids with these marks, and people copy the marks too.
 _DIGITS = re.compile(r"(?:0x)?([0-9a-fA-F]{0,64})(?:…|\.\.\.?)?")
 
 

@@ -166,6 +166,7 @@ keyring_option = click.option(
     envvar=KEYRING_VARIABLE,
     help="The folder with the key files.",
 )
+# Never the password itself: other users of the machine see a program's arguments.
 password_option = click.option(
     "--password-file", type=click.Path(path_type=Path), help="Read the password from this file."
 )

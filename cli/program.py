@@ -349,6 +349,7 @@ def _exit_code_of(error: OSError, report: ReportEnd) -> int | None:
         if error.filename is not None:
             exit_code = EXIT_UNUSABLE
             report(f"{_file_name_text(error.filename)} cannot be used: {error.strerror}", exit_code, "file_unusable")
+        # `head` closes its pipe on purpose, so this end needs no message.
         elif error.errno == errno.EPIPE:
             exit_code = EXIT_PIPE_CLOSED
         elif error.errno in OUTPUT_LOST:

@@ -19,6 +19,7 @@ SECRET_CHARACTERS_MAX = 4096
 def has_terminal() -> bool:
     """Return True if a person can answer, even if standard input is a pipe."""
     try:
+        # ssh and sudo ask here too: a pipe can bring data while a person answers.
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
         return sys.stdin.isatty()
@@ -31,6 +32,7 @@ def typed_secret(prompt: str, alternative: str, *, confirm: bool = False, is_las
     `is_last`: the secret is all the rest of standard input. Raise WalletError if there is no line.
     """
     if has_terminal():
+        # On standard error, because a script may read the result from standard output.
         typed: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
         return typed
     first_line = sys.stdin.readline(SECRET_CHARACTERS_MAX + 1)

@@ -224,6 +224,7 @@ class WalletSession:
         sent_notes = SentNotes(self.keyring.folder / SENT_FOLDER, client.genesis_hash)
         with self.output.console.status("waiting for finality"):
             outcome = await send_once(client, call, key, sent_notes, note, tip=tip)
+        # As in Substrate, `Utility.batch` succeeds in its block even if one of its calls failed.
         failure_text = outcome.error or inner_failure(client.runtime, outcome.events)
         more_facts = {"why": failure_text} if failure_text else result(outcome)
         self.output.facts({**_outcome_facts(call, outcome), "success": failure_text is None, **more_facts})

@@ -55,6 +55,7 @@ class FittedTable:
         table = Table(title=Text(self._title), title_justify="left")
         for column_index, (column_name, width) in enumerate(zip(self._columns, column_widths, strict=True)):
             justify: Literal["left", "right"] = "right" if column_index in self._at_right else "left"
+            # Folded, not cut: two different accounts can have the same beginning.
             table.add_column(Text(column_name), justify=justify, width=width, overflow="fold")
         for row in self._rows:
             # `Text` reads no markup: anyone can put a name on the chain.

@@ -121,6 +121,7 @@ async def _plan(client: ChainClient, built_call: Call, style: Style) -> PlannedC
         encoded_call = client.runtime.call_codec.encode(built_call)
     except EncodeError as error:
         raise CallInputError(f"{built_call.name} cannot be encoded: {error}", code="not_encodable") from None
+    # Read back from the bytes to sign, so that a mistake in encoding shows before the signature.
     arguments: Any = written_arguments(client.runtime.call_codec.decode(encoded_call), style)
     if style is Style.PEOPLE:
         arguments = "\n".join(f"{name} = {_as_word(value)}" for name, value in arguments.items()) or "none"

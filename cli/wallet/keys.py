@@ -30,6 +30,7 @@ def new(session: WalletSession, name: str, scheme: str, words: str) -> None:
     def show() -> None:
         session.output.facts({"name": name, "address": Account(keypair.account), "recovery_phrase": recovery_phrase})
 
+    # Shown before it is stored: if the terminal closes, no key is left whose phrase nobody has seen.
     session.keyring.add(name, keypair, session.new_password(), before_stored=show)
     click.echo("Write the phrase down. Anyone who has it owns the account. It is not shown again.", err=True)
 

@@ -62,6 +62,7 @@ async def _found(client: ChainClient, account: bytes, block_hash: bytes) -> Asyn
     lock_count = 0
     for part in ("entrusted", "held"):
         after_key: Any = None
+        # A node that always announces one more page must not keep the command reading.
         while lock_count <= LOCKS_SHOWN_MAX:
             locks_page = await client.query(f"LocksApi_{part}", account, after_key, at=block_hash)
             for lock in locks_page.locks:

@@ -82,6 +82,7 @@ async def send(planning: Planning, to: str, amount: int, allow_death: bool) -> P
     recipient = planning.session.account(to)
     if not planning.sending.is_anyway:
         _require_sense(recipient, amount, planning.payer.account)
+    # A transfer of nearly everything could close the account, so that takes an option, as in Substrate's wallets.
     transfer = Balances.transfer_allow_death if allow_death else Balances.transfer_keep_alive
     return PlannedCall(
         transfer(dest=recipient, value=amount), {"to": Account(recipient), "amount": Grains(amount)}, moves=amount

@@ -40,6 +40,7 @@ def web_text(profile_bytes: bytes) -> str | None:
 
 def alike(name: str) -> str:
     """Return a name without the differences that people overlook: case, width, blanks."""
+    # By Unicode's NFKC, full-width letters and ligatures equal the plain ones (UAX #15).
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
@@ -95,7 +96,7 @@ async def known_validator(
 
 
 def named(validator_text: str, names_by_account: Mapping[bytes, str], place: str = "here") -> bytes | str:
-    """Return the only account of this name, or the reason for none; `place_text` names the searched validators."""
+    """Return the only account of this name, or the reason for none; `place` names the searched validators."""
     wanted_name = alike(validator_text)
     fitting_accounts = [account for account, name in names_by_account.items() if name and alike(name) == wanted_name]
     if len(fitting_accounts) == 1:

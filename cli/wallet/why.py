@@ -34,6 +34,7 @@ async def why(session: WalletSession, client: ChainClient, transaction: str, blo
         )
     block_hash, height, extrinsic_bytes = found
     is_final = height <= await client.height(await client.finalized())
+    # Only final blocks can be proved.
     outcome = await (client if is_final else client.unverified()).outcome(block_hash, wanted_hash)
     session.output.facts(_facts(client, outcome, extrinsic_bytes, is_final=is_final))
 

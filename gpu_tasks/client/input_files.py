@@ -20,7 +20,9 @@ def read_input(path: Path, bytes_max: int, what: str = "") -> bytes:
     """
     try:
         with open(path, "rb", opener=_without_waiting) as input_file:  # `Path.open` takes no opener
+            # The opened file is examined, not its path: another process can exchange what a path names.
             is_plain = stat.S_ISREG(os.fstat(input_file.fileno()).st_mode)
+            # One byte more tells the caller that the file is too long.
             content = input_file.read(bytes_max + 1) if is_plain else b""
     except IsADirectoryError:
         is_plain, content = False, b""

@@ -105,12 +105,14 @@ def _file_exists_error(output_path: Path) -> OutputFileError:
 def _write(output_path: Path, content: bytes, *, is_forced: bool) -> None:
     """Write a draft and give it its name, so that a killed program leaves no part of a result under the name."""
     draft_path = output_path.with_name(f".{secrets.token_hex(8)}.draft")
+    # O_EXCL and a random name: nobody can have placed a link there beforehand.
     descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, RESULT_MODE)
     try:
         _write_to_disk(descriptor, content)
         if is_forced:
             draft_path.replace(output_path)
         else:
+            # It refuses a name that was taken in the meantime, which a rename would overwrite.
             give_new_name(draft_path, output_path)
     finally:
         with contextlib.suppress(OSError):
@@ -121,4 +123,5 @@ def _write_to_disk(descriptor: int, content: bytes) -> None:
     with os.fdopen(descriptor, "wb") as output_stream:
         output_stream.write(content)
         output_stream.flush()
+        # A file system may store a new name before the content, so a power cut would leave an empty result.
         os.fsync(descriptor)

@@ -316,8 +316,7 @@ async def _award_place(client: ChainClient, task_id: bytes, number: int, life: L
 
 
 # Events are read only after an award. If a provider failed before the node's oldest state, the blocks of the task's
-# life
-# show the checkpoints that the customer signed, and so the provider's earnings.
+# life show the checkpoints that the customer signed, and so the provider's earnings.
 BODIES_READ = 1_024
 
 
@@ -343,6 +342,7 @@ async def story_of(client: ChainClient, task_id: bytes, task: Task, final: bytes
 async def cost_by_record(client: ChainClient, task_id: bytes, task: Task, final: bytes, step_fee: int) -> int | None:
     """Return a task's cost without fees from its records alone; None if the records do not contain it."""
     auctions = await _auctions(client, task_id, task, final)
+    # Records alone: the events of each listed task would take up to 64 more reads of blocks.
     told = TaskEvents()
     shifts = shifts_of(task, auctions, told)
     return payments_of_task(task_id, task, auctions, shifts, told, {}).cost(step_fee)
@@ -370,6 +370,7 @@ async def _held(
         blocks = await task_blocks(client, task_id, life, final)
     except (RpcError, OddAnswerError):
         return {}
+    # A missing block could hold a signed milestone, and an unknown amount is never guessed.
     if not blocks.is_whole:
         return {}
     own = [each.number for each in blocks.holdings if each.by == task.customer and each.number <= task.behind]

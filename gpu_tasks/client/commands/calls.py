@@ -57,6 +57,7 @@ def this_command() -> str:
     """Return the command line to continue with, quoted for a shell, without `--again`."""
     context = click.get_current_context(silent=True)
     program = () if context is None else context.params.get("command") or ()  # a program's own words
+    # A person pastes this command to go on. With --again it would buy another task.
     own = [word for word in sys.argv[1 : len(sys.argv) - len(program)] if word != "--again"]
     return shlex.join(["ogpu", *own, *program])
 

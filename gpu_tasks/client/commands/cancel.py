@@ -250,6 +250,7 @@ async def _facts(client: ChainClient, run: _Run, payer: Payer, tip: int) -> dict
 
 
 async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run: _Run, tip: int) -> None:
+    # The request comes first: after a kill in the next steps, the run must not go on posting.
     run.record.ask_to_cancel()
     try:
         with ExitStack() as opened:

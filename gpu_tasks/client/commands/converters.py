@@ -81,6 +81,7 @@ def convert(
         written = OutputFile(out, force).write("task.yaml", draft.text().encode())
         click.echo(f"written to {written}", err=True)
     if hints:
+        # The hints come from the file, and a terminal shows them.
         click.echo(f"submit it with `ogpu task submit {harmless(' '.join(hints))} FILE`", err=True)
 
 
@@ -117,6 +118,7 @@ def converted(
     except ForeignFileError:
         _tell_left_out(found.carrying)
         raise
+    # Slurm gives a job one core too, so that default changes nothing.
     _note_defaults(draft, found.carrying, ("cpu",) if form is ForeignForm.SBATCH else ())
     _tell_left_out(found.carrying)
     if given["strict"] and found.carrying.losses:

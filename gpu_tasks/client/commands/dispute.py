@@ -278,6 +278,7 @@ async def _computed(
             right = await right_digests(blobs, key, task, providers, backend, Tenths(task.order.segments, "segments"))
         with session.doing("the run is computed here. Waiting for the task's result, then its trace is fetched"):
             task = await _with_result(client, task_id, task)
+            # Endpoints may have changed during hours of computing.
             providers = await market_reads.providers(client, await client.finalized())
             return task, first_wrong_segment(task, right, await stated_digests(blobs, key, task, providers))
 
@@ -319,6 +320,7 @@ def first_wrong_segment(task: Task, right: Sequence[bytes], stated: Sequence[byt
     differs = next((number for number, digest in enumerate(right) if stated[number] != digest), None)
     if differs is None:
         return None
+    # A segment ends with the state after it, so the first wrong state belongs to the segment before.
     segment, own = max(0, differs - 1), own_segments(task)
     if segment not in own:
         raise RunBlobError(

@@ -66,6 +66,7 @@ class PixelCheck:
         """Return a wrong pixel of the tile among unpredictable ones, or None."""
         if self.workload is None:
             return None
+        # A provider that could predict the pixels would compute no others.
         found = self.workload.spot_check(request, output, os.urandom(SEED_BYTES), self.count)
         return None if found.valid else found.first_wrong or 0
 
@@ -328,6 +329,7 @@ class _Picture:
         problem = self.order.problem(tile, output)
         if problem is not None:
             raise WrongAnswerError(f"{problem}", code="invalid_answer")
+        # Beside the event loop, because nodes close a silent connection.
         pixel = await asyncio.to_thread(self.check.wrong, self.requests[tile], output)
         if pixel is not None:
             place = self.order.places[tile]

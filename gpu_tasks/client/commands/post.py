@@ -126,16 +126,12 @@ def _post_lines(
             followed.extend(posted)
             if not is_watched:
                 _show_posted(session, posted, plan.found.cost)
+                # Noted after it was shown: a kill in between shows the units again. The other order would buy them
+                # again, unseen.
                 record.note_told(SUBMITTED)
         if is_watched:
-            await _watch(
-                session,
-                client,
-                key,
-                posted,
-                partial(_note_ended, postings, identity),
-                is_new=bool(plan.found.cost.units),
-            )
+            note_ended = partial(_note_ended, postings, identity)
+            await _watch(session, client, key, posted, note_ended, is_new=bool(plan.found.cost.units))
 
     with told_nothing_was_sent():
         session.run(look)
@@ -203,6 +199,7 @@ def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
     if file.seekable():
         yield file
         return
+    # Prompts may be private, and a file without a name is gone even after a kill.
     with TemporaryFile() as kept:
         left = FILE_BYTES_MAX + 1  # One byte more, which is refused.
         while left and (piece := file.read(min(left, PIECE_BYTES))):

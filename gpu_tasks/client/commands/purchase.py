@@ -93,6 +93,7 @@ async def require_takers(
     client: ChainClient, account: bytes, wish: Wish, missing: Sequence[AskedUnit], manner: Manner
 ) -> None:
     """Raise ServiceError if too few judges or racers are eligible. `anyway` skips the check of racers."""
+    # Not even --anyway posts such units: the chain would refuse them, and the fee would be lost.
     await require_judges(client, wish.service, account, max(unit.price_max for unit in missing))
     if not manner.anyway:
         await require_owners(
@@ -178,6 +179,7 @@ async def follow_file(
         stop = RunStop(record, sender(session, client, key, tip))
         writer = LineWriter(FileForm(file.plan.form), file.plan.endpoint, file.terms.form.name, file.plan.created_at)
         if not record.written:
+            # Until a unit is written, the recorded ends are 0, and each start cuts these lines off.
             files.add([], [writer.refused(error) for error in file.read.refused])
         wish = wish_of(file.plan.settings)
         run = PostedRun(wanted.records, file.postings_of, wish, tip, file.units(), file.names())
@@ -189,6 +191,8 @@ async def follow_file(
             await post_units(session, client, key, record, stop, run, room if posts else None)
             wants_more = posts and bool(record.to_post())
             with shown.bar:
+                # Half of the units: after all of them the devices would stand idle, and one by one each post would have
+                # a fee.
                 left = await answers.follow(at_once // 2 if wants_more else 0)
             if not wants_more:
                 break
@@ -223,6 +227,7 @@ async def post_units(
         ]
         for (place, unit), sums in zip(posted, await _sums_of(client, [unit for _, unit in posted]), strict=True):
             record.note_posted(place, unit, sums)
+        # Forgotten only after the run's record has the units. A kill in between finds them in both.
         postings.forget()
 
 

@@ -98,6 +98,7 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
         if await _fetch(client, key, posted.unit, ended, out):
             submission.note_told(client, key, ENDED)
         code = exit_code_of(ended)
+        # An exit status has eight bits, and 256 would be 0, a success.
         codes.append(EXIT_UNKNOWN if code is None else min(code, 255))
 
     with told_nothing_was_sent():
@@ -192,6 +193,7 @@ async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, 
             if left.left_out:
                 note(f"{left.left_out:,} earlier lines were not kept")
             for line in left.lines:
+                # The provider stored these lines, so no control sequence in them may reach the terminal.
                 click.echo(harmless(line.text), err=line.is_error)
         if out is not None:
             try:

@@ -31,6 +31,7 @@ def sample(session: WalletSession, source: str, key_text: str | None, prompt: st
     """Carry out `ogpu task sample`."""
     form, tensors = _of_file(Path(source)) if source.endswith(MODEL_ENDING) else _of_task(session, source, key_text)
     try:
+        # A shell may pass bytes that are no UTF-8 (PEP 383), and the model continues bytes.
         added = form.sample(tensors, os.fsencode(prompt), max_tokens, seed.to_bytes(SEED_BYTES, "little"))
     except ImportError as error:
         reason = f"this machine lacks a library: {error}. Run `pip install '.[provider]'`"
@@ -43,6 +44,7 @@ def sample(session: WalletSession, source: str, key_text: str | None, prompt: st
     if session.output.as_json:
         session.output.facts({"model": source, "workload": form.name, "prompt": prompt, "seed": seed, "text": text})
     else:
+        # A model of bytes can produce control sequences.
         click.echo(harmless(prompt + text))
 
 

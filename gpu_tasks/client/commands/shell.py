@@ -160,17 +160,20 @@ def _sides(source: str, target: str) -> tuple[tuple[str, str], Path]:
 def _is_remote(text: str) -> bool:
     """Tell whether a path is one in a task's container."""
     task, colon, _ = text.partition(":")
+    # The form of scp and `docker cp`. A local name with a colon stays local.
     return bool(colon) and (task == LAST or task.startswith("0x"))
 
 
 def _pair(text: str) -> tuple[int, int]:
     local, colon, remote = text.partition(":")
+    # The forms of `kubectl port-forward`: 8888:80, or 8888 for both sides.
     numbers = (local, remote if colon else local)
     if not all(part.isdecimal() and len(part) <= 5 and int(part) <= 65_535 for part in numbers):
         raise click.UsageError(f"{text!r} is not a pair of ports. Write it like 8888:8888")
     return int(numbers[0]), int(numbers[1])
 
 
+# Only this machine: others in the network would reach the container with the customer's rights.
 HOST = "127.0.0.1"
 _PIECE = 32 * 1024
 

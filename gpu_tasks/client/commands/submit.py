@@ -216,6 +216,7 @@ class ArraySubmission:
 
     async def _send(self, client: ChainClient, key: Keypair) -> None:
         """Submit and follow. Print the table in any case."""
+        # Nonces follow each other, so members are submitted one at a time, and followed side by side.
         places, one_by_one = asyncio.Semaphore(self.asked.at_once or len(self.asked.indices)), asyncio.Lock()
         with self._record(client) as record:
             self.members = record.members

@@ -143,6 +143,7 @@ async def confirm(by: Planning, task_id: bytes, found: Task, checkpoints: Path) 
     if number is None:
         raise TaskError(f"no checkpoint waits for confirmation. {records.why(found)}", code="no_checkpoint")
     final = await by.client.finalized()
+    # By the call the customer declares that it holds the checkpoint, so it fetches and keeps it before.
     if not by.sending.dry_run:
         async with BlobClient(private=market_reads.is_development(by.client)) as blobs:
             keeper = CheckpointKeeper(by.client, blobs, by.session.key(by.key_text), checkpoints)

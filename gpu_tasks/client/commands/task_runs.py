@@ -93,12 +93,14 @@ def _value(name: str, path: str) -> bytes:
     if path:
         try:
             with Path(path).open("rb") as file:
+                # A shell's <(...) names a pipe, whose size nobody knows.
                 return file.read(SECRETS_BYTES_MAX + 1)
         except OSError as error:
             raise click.UsageError(f"the secret {name} cannot be read from {path}: {error.strerror}") from None
     value = os.environ.get(name)
     if value is None:
         raise click.UsageError(f"there is no environment variable {name}. Set it, or name a file with {name}=FILE")
+    # Bytes of the environment that are no UTF-8 are surrogates in Python (PEP 383).
     return value.encode(errors="surrogateescape")
 
 

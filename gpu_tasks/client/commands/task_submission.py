@@ -220,6 +220,7 @@ class TaskSubmission:
             return
         try:
             with PostingRecord.open(self.postings, *self._identity(client, key)) as record:
+                # Another process may have bought the task anew, and nobody has seen that one's end.
                 if record.parts and record.parts[-1].units == last.units:
                     record.parts[-1].told, record.parts[-1].extrinsic = told, ""  # no longer looked for
                     record.save()

@@ -40,6 +40,7 @@ ANY_SLOT_MS = 1_000
 
 def check(session: WalletSession, file: Path) -> None:
     """Carry out `ogpu task check`."""
+    # A fixed seed, so that the same file shows the same facts each time.
     asked = load_any(file).asked(bytes(32), ANY_SLOT_MS)
     session.output.facts(facts_of(asked, ANY_SLOT_MS))
 

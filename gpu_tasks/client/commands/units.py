@@ -20,6 +20,7 @@ from gpu_tasks.client.commands.task_runs import (
     file_name_of,
 )
 from gpu_tasks.client.output_files import OutputFile, output_file
+from gpu_tasks.client.units.batch_object import BatchState
 from gpu_tasks.client.units.costs import SpentMoney
 from gpu_tasks.client.units.leaf_checks import CheckEnd, dispute_ended, leaves_ended, lost_by, why_checked
 from gpu_tasks.client.units.results import (
@@ -35,7 +36,7 @@ from gpu_tasks.client.units.results import (
     why_refunded,
     winner_of,
 )
-from gpu_tasks.client.units.run_record import BatchState, run_named, runs_of, state_of
+from gpu_tasks.client.units.run_record import run_named, runs_of, state_of
 from gpu_tasks.client.units.wait_reasons import look, why_heard, why_queued
 from gpu_tasks.client.units.watch import (
     UNIT_COLUMNS,
@@ -126,6 +127,7 @@ def unit_result(session: WalletSession, unit: str, key_text: str, out: Path | No
             _require_settled(found, unit_id)
             completions = await completions_of(client, blobs, key, unit_id, found, final)
         text = "\n".join(f"{each.prompt}\n{NO_REQUEST if each.output is None else each.output}" for each in completions)
+        # Providers wrote this text. A terminal would act on its control sequences, a pipe needs the exact bytes.
         click.echo(harmless(text) if sys.stdout.isatty() else text)
 
     session.run(body)

@@ -56,6 +56,7 @@ class ProgramCommand(ExplainingCommand):
                 position += 1 + value_counts.get(typed_word, 0)
                 continue
             word_count += 1
+            # As in `docker run`: an option behind the program's first word is the program's.
             if word_count > self._own_word_count:
                 return [*args[:position], "--", *args[position:]]
             position += 1

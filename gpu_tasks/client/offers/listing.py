@@ -80,6 +80,7 @@ def service_view(terms: ServiceTerms, number: int | None = None, *, is_open: boo
     form = registry.form_of(terms.workload)
     return ServiceView(
         service=number,
+        # The service's owner chose these bytes.
         name=terms.name.decode("utf-8", errors="replace"),
         workload=form.name if form else "0x" + terms.workload.hex(),
         price_min=Grains(terms.price_min),
@@ -397,6 +398,7 @@ async def classes_for(
         return lambda: None
     found = await suiting(client, service, customer, racers=racers, rate_max=wish.rate_max, at=at)
     fitting = fitting_classes(found, racers)
+    # Not `random`, whose next choices an observer of earlier ones can compute.
     return lambda: chosen(fitting, secrets.randbelow)
 
 
@@ -482,6 +484,7 @@ async def heard_inventories(
 
     asking = {asyncio.create_task(ask(owner)): owner for owner in owners[:PROVIDERS_MAX]}
     if asking:
+        # One limit for all: a provider that answers slowly cannot hold up the list.
         _, late = await asyncio.wait(asking, timeout=ASKED_SECONDS)
         for task in late:
             task.cancel()

@@ -80,6 +80,7 @@ def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
     task = source.file.task
     others = (len(asked.indices), asked.indices[0], asked.indices[-1])
     own = dict.fromkeys(INDEX_VARIABLES, str(index)) | dict(zip(SET_VARIABLES, map(str, others), strict=True))
+    # The array's own variables win: a file that sets one of these names would hide the index from its program.
     environment = dict(task.environment) | own
     if len(environment) > VARIABLES_MAX:
         raise ArrayError(
@@ -87,6 +88,7 @@ def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
             code="too_many_variables",
         )
     tail = f"-{index}"
+    # The index stays whole when the name is cut, so members have different names.
     named = task.model_copy(update={"name": task.name[: NAME_MAX - len(tail)] + tail, "environment": environment})
     return replace(loaded, source=replace(source, file=replace(source.file, task=named)))
 
@@ -124,6 +126,7 @@ class ArrayRecord(LockedRecord):
         self._save()
 
     def _save(self) -> None:
+        # A kill leaves the old record or the new one. Half of one would let the next run buy members again.
         replace_file(self.path, json.dumps({str(each): self.members[each] for each in sorted(self.members)}).encode())
 
     def forget(self) -> None:

@@ -200,6 +200,7 @@ def _environment(found: _Found, value: Tree) -> None:
                 "can read it"
             )
             found.carrying.leave(f"environment {name}", why)
+    # The user named these with --env and so made them public: they are not held back as secrets.
     lent = {name: text for name, text in env.items() if name in found.environment}
     own = {name: text for name, text in env.items() if name not in lent}
     found.put("env", found.carrying.variables(own, "environment", lines) | lent, "environment", value)
@@ -245,6 +246,7 @@ def _deploy(found: _Found, value: Tree) -> None:
     limits = table_at(resources.get("limits"), "deploy.resources.limits")
     reserved = table_at(resources.get("reservations"), "deploy.resources.reservations")
     for key, take in (("cpus", _cpus), ("memory", _memory)):
+        # A reservation is only the least that Compose guarantees, so the limit comes first.
         asked = limits.get(key, reserved.get(key))
         if asked is not None:
             take(found, asked)
@@ -337,6 +339,7 @@ def _memory(found: _Found, value: Tree) -> None:
 
 
 def _processes(found: _Found, value: Tree) -> None:
+    # By Docker's API, -1 and 0 mean no limit.
     pids = _filled(value, "pids")
     found.put("processes", "" if pids in {"0", NO_LIMIT} else pids, "pids", value)
 

@@ -256,6 +256,7 @@ async def recent_tasks(client: ChainClient, at: bytes) -> list[Task]:
         return []
     known = client.runtime.item(TrainingMarket.tasks)
     keys = await client.raw_keys(known.prefix, at=at, most=TASKS_READ_MAX)
+    # Keys come in pages, and the last page may exceed the limit.
     names = [map_keys(known, key)[0] for key in keys[:TASKS_READ_MAX]]
     found = await client.read_many(TrainingMarket.tasks, names, at=at)
     return [task for task in found if task is not None]

@@ -35,6 +35,7 @@ def safetensors_file(tensors: Sequence[ModelTensor], metadata: Mapping[str, str]
         header[each.name] = {"dtype": "F32", "shape": each.shape, "data_offsets": [end, end + len(each.data)]}
         end += len(each.data)
     text = json.dumps(header, separators=(",", ":")).encode()
+    # The format allows trailing spaces, and with them a mapped file has its data at a multiple of 8 bytes.
     text += b" " * (-len(text) % HEADER_ALIGNMENT)
     return b"".join([len(text).to_bytes(8, "little"), text, *(each.data for each in tensors)])
 

@@ -44,6 +44,7 @@ _NO_SECRET_WORDS = frozenset(
     "PUBLIC FILE FILES PATH DIR URL URI HOST NAME USER ID LENGTH SIZE LIMIT MAX MIN TTL COUNT EXPIRY TYPE".split()
 )
 _PLAIN_VALUES = frozenset({"", "0", "1", "true", "false", "yes", "no", "on", "off", "none"})
+# The bounds keep the search of a hostile text linear.
 _PASSWORD_IN_ADDRESS = re.compile(r"://[^/\s:@]{0,100}:[^/\s:@]{1,100}@")
 
 
@@ -86,6 +87,7 @@ class Carrying:
 
     def leave(self, what: str, why: str, *, matters: bool = True, variable: str = "") -> None:
         """Note an omission."""
+        # Counted apart, so that a thousand harmless omissions cannot push one that matters out of the list.
         if sum(each.matters == matters for each in self.left_out) < SAID_MAX:
             self.left_out.append(LeftOut(shown(what), why, matters, variable))
         else:
@@ -156,6 +158,7 @@ def looks_secret(name: str, value: str) -> bool:
     parted = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
     words = frozenset(re.split("[^A-Z0-9]+", parted))
     is_named = any(_SECRET_WORD.fullmatch(word) for word in words) and not words & _NO_SECRET_WORDS
+    # `$NAME` refers to a value elsewhere, so it gives nothing away.
     is_value = value.lower() not in _PLAIN_VALUES and not value.startswith("$")
     return (is_named and is_value) or _PASSWORD_IN_ADDRESS.search(value) is not None
 
@@ -179,10 +182,12 @@ def image_for(given: str | None, named: str, *, is_archived: bool = False) -> st
     if "@" in image and "@sha256:" not in image:
         raise ForeignFileError(f"the image {shown(image)} has no SHA-256 digest. Use NAME@sha256:…", code="no_digest")
     if "@sha256:" not in image:
+        # The user may paste this command, and the name comes from any file.
         name = shlex.quote(image[:IMAGE_SHOWN_MAX])
         why = f"the image {shown(image)} is named by a tag, which can change. {DIGEST_HELP.format(name, name)}"
         raise ForeignFileError(why, code="image_tag")
     repository, _, digest = image.partition("@")
+    # Only the last part has a tag: a colon before it begins the port of a registry.
     head, _, last = repository.rpartition("/")
     return f"{head}{'/' if head else ''}{last.partition(':')[0]}@{digest}"
 
@@ -287,6 +292,7 @@ def _names(table: dict[str, Tree]) -> str:
 def _plain(node: FileNode) -> Tree:
     match node:
         case Scalar():
+            # In YAML's core schema, `null` in quotes is a text.
             return None if node.is_plain and node in {"", "~", "null"} else node
         case Listing():
             return [_plain(each) for each in node]
@@ -314,6 +320,7 @@ def size_of(text: str, where: str, *, unit: str = "", is_decimal: bool = False) 
         raise ForeignFileError(f"{where}: {shown(text)} is not a size", line_of(text), code="invalid_size")
     whole, part, letter, binary = found.groups(default="")
     power = _POWERS[(letter or unit).lower()]
+    # Kubernetes and Akash count K as 1,000 and Ki as 1,024. Docker and Slurm count both as 1,024.
     base = 1_000 if is_decimal and not binary and power else 1_024
     size = int(whole + part) * base**power
     return f"{-(-size // (MIB * 10 ** len(part)))}Mi" if size else ""

@@ -59,6 +59,7 @@ PACKED_BYTES_MAX = IMAGE_PART_BYTES * IMAGE_PARTS_MAX
 DOCUMENT_BYTES_MAX = 1 << 20
 """The limit for the manifest and the configuration."""
 READ_BYTES = 1 << 20
+# By zlib.h, 16 more than the window's 15 bits write gzip's header. It has no time, so equal images give equal bytes.
 GZIP_WINDOW = 31
 LEVEL = 6
 PACKED_LAYERS = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
@@ -374,6 +375,7 @@ class UploadRecord:
         path = folder / f"image-{blake2_256(b''.join(blake2_256(each) for each in identity)).hex()}.json"
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             began_at, parts = _read(path)
+            # A clock that was set back must not keep an old record fresh.
             if 0 <= now - began_at < FRESH_SECONDS:
                 return cls(path, began_at, parts)
         return cls(path, now)
@@ -396,6 +398,7 @@ class Uploader:
 
     async def uploaded(self, image: ArchiveFile, folder: Path, identity: Sequence[bytes]) -> list[ImagePart]:
         """Return all parts, stored now or earlier. Raise BlobError, ImageFileError or OSError if that fails."""
+        # Compression takes seconds, in which the connection to the node must go on.
         parts = await asyncio.to_thread(image.parts)
         record = UploadRecord.open(folder, (*identity, image.sha256, *sorted(self.readers)), time.time())
         if record.parts and not await self._is_kept(record):

@@ -129,6 +129,7 @@ class TaskFollower:
         if height < self._next_try:
             return
         if self._hands and hands != self._hands:
+            # The copy of the provider that left is gone with it, and its successor begins from this checkpoint.
             handing = self.keeper.hand_on(self.task_id, task, final)
             if not await self._tried(handing, height, "checkpoint not handed on"):
                 return
@@ -191,6 +192,7 @@ async def show_changes(follower: TaskFollower, output: Output) -> Task | None:
         if output.as_json:
             click.echo(json.dumps({"height": height, **plain(row)}))
         else:
+            # The reason may quote a provider or a store.
             click.echo(harmless(f"block {height}  {'  '.join(await follower.said(height, row))}"))
     return last
 

@@ -45,6 +45,7 @@ from runtime.cryptography import ss58
 from wallet.amounts import BareGrains, Grains, counted, format_duration
 
 DISAGREEING = "its providers report different results"
+# 128 and the number of SIGTERM, as shells report it.
 EXIT_STOPPED = 143
 """The exit code of a program that its provider stopped, as at the end of the bought time."""
 CAUSES = {

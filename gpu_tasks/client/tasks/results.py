@@ -254,6 +254,7 @@ async def _fetched_outputs(
             code="no_outputs",
         )
     left = await _opened(blobs, key, task, providers, stated, "the outputs")
+    # The seal proves only who sealed the archive for whom. The hash on the chain is what the customer paid for.
     if hashlib.blake2b(left.outputs, digest_size=32).digest() != stated.root:
         raise RunBlobError("the outputs differ from the hash that their provider stated", code="wrong_blob")
     return left.outputs
@@ -348,6 +349,7 @@ class CheckpointKeeper:
             raise RunBlobError(why, code="no_milestone")
         providers = await market_reads.providers(self.client, at)
         found = await fetch_checkpoint(self.blobs, self.key, task, milestone, providers)
+        # The signature comes last: it lets the provider be paid, so copies must be out of its reach before.
         self._write(task_id, found.blob)
         await self._spread(task, found.blob, providers)
         return TrainingMarket.confirm_checkpoint(task=task_id, number=number, root=milestone.root)

@@ -200,6 +200,7 @@ def _options(lines: list[str], found: _Found) -> Iterator[tuple[str, str]]:
 
 
 def _pairs(words: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
+    # The forms of getopt_long(3): `-n4`, `-n 4`, `--ntasks=4` and `--ntasks 4`.
     rest = list(reversed(words))
     while rest:
         word = rest.pop()
@@ -264,6 +265,7 @@ def _gpus(found: _Found, value: str) -> None:
 
 def _only(what: str) -> Callable[[_Found, str], None]:
     def take(found: _Found, value: str) -> None:
+        # Slurm also writes nodes as the least and the most.
         if value not in {"1", "1-1"}:
             found.carrying.leave(f"--{what}={value}", "a job runs on one device. For several, submit an --array")
 
@@ -343,6 +345,7 @@ def _memory_per_core(found: _Found, value: str) -> None:
 
 
 def _size(found: _Found, option: str, value: str) -> str:
+    # Slurm counts a bare number in megabytes.
     size = size_of(value, option, unit="m")
     if not size:
         found.carrying.leave(

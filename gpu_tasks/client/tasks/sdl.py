@@ -60,6 +60,7 @@ def from_sdl(
     is_archived: bool = False,
 ) -> Foreign:
     """Return one service of the file. Raise TaskFileError or ForeignFileError if it cannot be carried over."""
+    # An SDL has `services` at its top like a Compose file, so without a version it looks like one.
     refuse_other(data, OtherFile.SDL, OtherFile.COMPOSE)
     tree = tree_of(data, file)
     if text_at(tree.get("version"), "version") not in VERSIONS:

@@ -180,6 +180,7 @@ class TaskHearings:
     task_ids: tuple[bytes, ...]
     seen: Callable[[Mapping[bytes, Task]], None] = lambda _: None
     """A function that receives the tasks' state at each read of the final chain."""
+    # A full queue makes the listeners wait, so a flood cannot fill the memory.
     _queue: asyncio.Queue[HeardNote | None] = field(default_factory=lambda: asyncio.Queue(HEARINGS_MAX))
     _listeners: dict[BrokerAddress, tuple[BrokerListener, asyncio.Task[NoReturn]]] = field(default_factory=dict)
     _heard_at: dict[tuple[bytes, int], float] = field(default_factory=dict)
@@ -231,6 +232,7 @@ class TaskHearings:
         if broker in self._listeners:
             listener, task = self._listeners[broker]
             if task.done():
+                # A listener never returns, so this raises the error that ended it.
                 task.result()
             if listener.slots != told:
                 listener.slots = told

@@ -234,6 +234,7 @@ class BrokerBook:
             return None, "its provider has no endpoint on the chain"
         try:
             text = await self.blobs.broker_of(endpoint)
+            # A provider must not make its customers connect to machines of their own network.
             return parse_broker(text.strip(), is_private_allowed=market_reads.is_development(self.client)), None
         except BlobError as error:
             return None, f"its provider names no broker: {endpoint} {error}"

@@ -73,9 +73,11 @@ async def open_tunnel(
     ).url
     path = TUNNEL_PATH.format(task=task_id.hex())
     connector = aiohttp.TCPConnector(socket_factory=None if is_private else public_socket, resolver=NameResolver())
+    # A shell or a forwarded port may stay open for as long as the task runs.
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         try:
+            # Sealed records do not compress. Pings keep routers from dropping a shell that is idle.
             socket = await asyncio.wait_for(
                 session.ws_connect(
                     f"{endpoint}{path}", max_msg_size=RECORD_BYTES_MAX, heartbeat=PING_SECONDS, compress=0
@@ -158,6 +160,7 @@ async def _agree(socket: aiohttp.ClientWebSocketResponse, line: SealedLine) -> N
 
 def _refusal(error: aiohttp.WSServerHandshakeError) -> str:
     reasons = {404: "no program of this task runs there now", 503: "as many tunnels are open as may be; try again"}
+    # The provider chooses these words.
     return reasons.get(error.status, harmless(f"{error.status} {error.message}")[:REFUSAL_BYTES_MAX])
 
 
@@ -247,6 +250,7 @@ def _packed(source: Path, spool: IO[bytes]) -> None:
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     if not (entry.isfile() or entry.isdir()):
         return None
+    # A new entry has no names of this machine's users, no times and no set-id bits.
     plain = tarfile.TarInfo(entry.name)
     plain.size, plain.mode, plain.type = entry.size, entry.mode & 0o755, entry.type
     return plain
@@ -259,6 +263,7 @@ def _unpacked(spool: IO[bytes], target: Path) -> list[str]:
     try:
         for entry, name in _entries(spool):
             place = _place(target, name)
+            # Folders count too: a long path makes one at each level.
             there.update((place, *(above for above in place.parents if above != target and target in above.parents)))
             if len(there) > FILES_MAX:
                 raise TunnelError(f"the archive has more than {FILES_MAX} files and folders", code="too_many_files")
@@ -266,6 +271,7 @@ def _unpacked(spool: IO[bytes], target: Path) -> list[str]:
                 place.mkdir(parents=True, exist_ok=True)
                 continue
             place.parent.mkdir(parents=True, exist_ok=True)
+            # Mode x overwrites nothing, also no link put there meanwhile. The archive's modes are not taken over.
             with place.open("xb") as file:
                 _write(spool, entry.size, file)
             names.append(name)
@@ -346,6 +352,8 @@ async def run_program(tunnel: Multiplexer, command: Sequence[str], *, is_termina
             while (found := await stream.read()) is not None:
                 channel, data = found
                 out = sys.stderr.buffer if channel == ERR else sys.stdout.buffer
+                # Control sequences pass, as in ssh: a program on a terminal needs them, and the customer chose the
+                # program.
                 out.write(data)
                 out.flush()
         finally:
@@ -357,6 +365,7 @@ async def run_program(tunnel: Multiplexer, command: Sequence[str], *, is_termina
 
 
 async def _send_input(stream: TunnelStream) -> None:
+    # epoll(7) takes no plain files, so a thread reads those.
     if _tells_of_more(sys.stdin.fileno()):
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(_TERMINAL_PIECE)
@@ -396,4 +405,5 @@ def _raw() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        # asyncio made the terminal non-blocking, also for the shell that shares it.
         os.set_blocking(descriptor, True)

@@ -75,6 +75,7 @@ class RunStop:
             if unit is not None and unit.state is UnitState.QUEUED and self._tries.get(unit_id, 0) < TRIES_MAX
         ]
         for unit_id in queued:
+            # Counted before the call: one that was sent without an answer may have cost its fee too.
             self._tries[unit_id] = self._tries.get(unit_id, 0) + 1
         for first in range(0, len(queued), CANCELS_PER_CALL):
             self.record.note_fee(await self.send(cancel_call(queued[first : first + CANCELS_PER_CALL])))
@@ -87,6 +88,7 @@ class RunStop:
 
     def _why(self) -> str | None:
         assert self.record.plan is not None, "a run that was begun"
+        # A request to cancel that comes after the last answer stops nothing.
         if self.record.is_whole:
             return None
         if self.record.is_cancel_asked:
@@ -236,6 +238,7 @@ class FileAnswers:
         """Write the answers of each ended unit until at most `enough` are open. Return the open ones."""
         waiting = self._record.to_write()
         async with BlobClient(private=market_reads.is_development(self._client)) as blobs:
+            # Without an open unit, a run that only gives up its rest must not wait for a block.
             async for _ in moments(self._client) if waiting else _nothing():
                 waiting = await self._look(blobs, waiting)
                 if len(set(waiting) - self.unserved) <= enough:
@@ -322,6 +325,8 @@ class FileAnswers:
 
         A unit that was never posted, or that the chain has forgotten, adds no known money.
         """
+        # Results reach the disk before the record. After a kill in between, the next run cuts them off and writes them
+        # again.
         ends, money = self._files.add(answers, errors), (0, 0) if unit is None else paid_and_returned(unit)
         self._record.note_written(place, len(answers), len(errors), ends, money, is_given_up=is_given_up)
         self.found.given_up += len(errors) if is_given_up else 0

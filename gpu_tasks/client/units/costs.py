@@ -295,6 +295,7 @@ async def estimate_of(
         price=price,
         expected=None if price is None else await _expected(client, terms, wish, units, works, price, cost),
         devices=len(devices),
+        # Without a named class, any device may be drawn, and the slowest class sets the time.
         blocks=blocks_of(pace_of(terms, kind or DeviceClass.CPU), works, wish.racers, len(devices), price),
         slot_ms=slot_ms(client),
         cost_unit=cost_unit,
@@ -303,6 +304,7 @@ async def estimate_of(
 
 def rising_price(terms: ServiceTerms, wish: Wish, asks: Iterable[int]) -> RisingPrice | None:
     """Return the price of a unit that meets the lowest asks of enough owners, or None if none can."""
+    # Racers have different owners, so the price must meet the asks of as many owners.
     met = sorted(asks)[wish.racers - 1 : wish.racers]
     if not met or met[0] > wish.rate_max:
         return None

@@ -69,6 +69,7 @@ class ToldEvent:
             about = (type(self.event).__doc__ or type(self.event).__name__).strip().split("\n")[0].rstrip(".")
             told = ", ".join(f"{name} {text}" for name, text in shown.items())
             return harmless(f"{about}: {told}" if told else about)
+        # A provider writes its endpoint itself, so it could hold control sequences for a terminal.
         return harmless(NAMED.sub(lambda found: shown.get(found[1], "-"), template))
 
 
@@ -298,6 +299,7 @@ class EventStream:
                         async for each in self._up_to_now(client):
                             yield each
             except (NodeUnreachableError, RpcError) as error:
+                # An address that never answered is more likely mistyped than broken.
                 if not is_begun or (not self.is_followed and self._failures >= len(RETRY_SECONDS)):
                     raise
                 await self._wait(error)
@@ -401,6 +403,7 @@ class EventFilter:
             found = await self._read_owner(client, kind, name, at)
             if found is None:
                 return None
+            # Anyone can fill blocks with events of new ids.
             while len(self._owners) >= KNOWN_MAX:
                 del self._owners[next(iter(self._owners))]
             self._owners[name] = found

@@ -131,6 +131,7 @@ def settings_of(account: bytes, wish: Wish, wanted: FileWish, form: WorkloadForm
         INPUT: wanted.source,
         WINDOW: wanted.window or "",
         WORKLOAD: form.name,
+        # The owner of a service chooses its name, which may be no UTF-8.
         MODEL: sold.name.decode("utf-8", "replace"),
         TOKENS_MAX: str(sold.tokens_max),
         INPUT_SHARE: str(sold.input_share),
@@ -243,6 +244,7 @@ async def plan_file(
     The chain is asked about these limits only without a record.
     """
     wanted.stream.seek(0)
+    # The digest names the record, and the record tells how to split the file. So the file is read twice.
     digest = digest_of(wanted.stream)
     named = identity(genesis, account, wish, wanted.form, digest, (wanted.output, wanted.errors))
     plan = _recorded(wish, wanted, named)
@@ -260,6 +262,7 @@ async def plan_file(
                 "this version of ogpu reads the file differently from the version that posted it. Use that version",
                 code="other_version",
             )
+    # An editor may have saved the file between both readings.
     if read.digest != digest:
         raise PostError(CHANGED, code="file_changed")
     return FilePlan(read, terms, plan, named)
@@ -271,6 +274,7 @@ def _recorded(wish: Wish, wanted: FileWish, named: tuple[bytes, ...]) -> RunPlan
     plan = BatchRecord.look(path).plan if path.exists() else None
     if plan is not None:
         window, kind = plan.settings.get(WINDOW, ""), wish_of(plan.settings).device_class
+        # Units that are on the chain keep their settings, so a resumed run cannot have others.
         if wanted.window not in (None, window):
             raise _begun_otherwise(f"--completion-window {window}" if window else "no --completion-window")
         if wish.device_class not in (USUAL, kind):

@@ -77,6 +77,7 @@ def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> Leaf
         why = f"no leaf can be disputed any more: the check of the unit has ended{since}"
         raise ResultError(why, code="check_ended")
     assert not is_early(check), "an early dispute waits for the check"
+    # The next block is the first that could hold the call.
     if height >= check.deadline:
         why = f"no leaf can be disputed any more: the time for that ended after block {check.deadline}"
         raise ResultError(why, code="dispute_time_over")

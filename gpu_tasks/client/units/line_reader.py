@@ -43,6 +43,7 @@ from runtime.cryptography.hashing import blake2_256
 COMPLETIONS = "/v1/completions"
 CHAT_COMPLETIONS = "/v1/chat/completions"
 ENDPOINTS = (COMPLETIONS, CHAT_COMPLETIONS)
+# OpenAI's API takes a seed of 64 bits with a sign.
 SEED_LEAST, SEED_MOST = -(2**63), 2**63 - 1
 _COST_NAMES = ("max_tokens", "max_completion_tokens")
 _TAKEN_FOR = {"custom_id": "id"}
@@ -53,6 +54,7 @@ _TAKEN_FOR = {"custom_id": "id"}
 # `docs/batches_customer.md`: each message as `role: content` and a line break, then `assistant:`. It is plain text, so
 # a content that looks like a message of another role is read as one.
 MESSAGES_MAX = 1_024
+# OpenAI's newer models call the role of system messages developer.
 ROLES = ("system", "developer", "user", "assistant")
 _FIELDS = ("role", "content")
 _PARAM = "body.messages"
@@ -76,6 +78,7 @@ def _line_of(message: Any, param: str) -> str:
             raise LineRefusal(
                 "unsupported_parameter",
                 f"{shown(name)} of a message is not supported, and nothing is ignored: leave it out",
+                # The file chooses this name, and a terminal may show it.
                 f"{param}.{name}" if name.isidentifier() and name.isascii() else param,
             )
     for name in _FIELDS:
@@ -190,6 +193,7 @@ def _of_body(
 ) -> BatchLine:
     is_chat = endpoint == CHAT_COMPLETIONS
     asked = "messages" if is_chat else "prompt"
+    # OpenAI's older endpoint never had `max_completion_tokens`.
     names = _COST_NAMES if is_chat else _COST_NAMES[:1]
     _only(body, ("model", asked, "seed", *names, *_option_names(terms)), "body.")
     model = text_of(_needed(body, "model", "body."), "body.model")
@@ -281,6 +285,7 @@ def _option_names(terms: LineTerms) -> list[str]:
 
 
 def _own_seed(number: int, terms: LineTerms) -> bytes:
+    # The prefix keeps these seeds apart from those that a line names itself.
     return blake2_256(b"ogpu/batch-line-seed/1" + terms.run_seed + number.to_bytes(4, "little"))
 
 
@@ -289,6 +294,7 @@ def _given_seed(seed: int) -> bytes:
     return blake2_256(b"ogpu/batch-given-seed/1" + seed.to_bytes(8, "little", signed=True))
 
 
+# Equal hashes of different ids would need about 2^64 lines, and would harm nobody but the author of the file.
 _HASH_BYTES = 16
 _EMPTY = "the file holds no request: write one a line"
 _PIECE_BYTES = 1024 * 1024
@@ -342,6 +348,7 @@ class BatchReader:
         for found in self._lines():
             if found is None:
                 blank += 1
+                # Empty lines are no requests, so the limit of requests does not stop a file of line feeds.
                 if blank > LINES_MAX:
                     raise BatchFileError(
                         f"the file has more than {LINES_MAX:,} empty lines. Remove them", code="too_many_empty_lines"
@@ -427,6 +434,7 @@ def read_again(
     """Read a line again at its place. Raise BatchFileError if the bytes there have changed."""
     stream.seek(place.start)
     data = stream.read(place.size)
+    # An edit between post and answer would give the answer of one prompt to another.
     if _hash_of(data) != place.hash:
         raise BatchFileError(
             "the file was changed while it was in use. Leave it as it is until its answers are written",

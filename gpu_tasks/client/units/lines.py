@@ -25,6 +25,7 @@ from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, answers_bytes
 from gpu_tasks.workloads.form import WorkloadForm
 from wallet.errors import WalletError
 
+# OpenAI's Batch API has the same limits: 50,000 requests and 200 MB a file.
 LINES_MAX = 50_000
 """The most requests of a file, and also the most empty lines."""
 FILE_BYTES_MAX = 200_000_000
@@ -155,10 +156,12 @@ def shown(value: Any) -> str:
         return "a list" if isinstance(value, list) else "an object"
     if value is None or isinstance(value, bool):
         return json.dumps(value)
+    # Escaped, because the message goes to a terminal and the value comes from any file.
     return ascii(value if len(value) <= SHOWN_CHARS_MAX else f"{value[:SHOWN_CHARS_MAX]}...")
 
 
 def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    # RFC 8259 leaves repeated names to each parser, so two readers could take one line for different requests.
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()
@@ -170,16 +173,19 @@ def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _number(digits: str) -> JsonNumber:
+    # Python converts long numbers in quadratic time (CVE-2020-10735).
     if len(digits) > NUMBER_CHARS_MAX:
         raise ValueError(f"a number of {len(digits)} characters, where {NUMBER_CHARS_MAX} are allowed")
     return JsonNumber(digits)
 
 
 def _constant(name: str) -> Never:
+    # Python's parser calls this for NaN and Infinity, which RFC 8259 does not have.
     raise ValueError(f"{name} is no number of JSON")
 
 
 def _is_text(value: str) -> bool:
+    # A JSON escape can write half of a surrogate pair (RFC 8259, section 8.2), and UTF-8 cannot.
     return not any("\ud800" <= char <= "\udfff" for char in value) if not value.isascii() else True
 
 
@@ -203,6 +209,7 @@ def encoding_fault(data: bytes, *, is_first: bool) -> str | None:
     """Return the reason why the bytes are not UTF-8 prompts, or None. With `is_first` they begin the file."""
     if is_first and data.startswith(WIDE_MARKS):
         return "the file is UTF-16 or UTF-32: save it as UTF-8"
+    # UTF-16 without a mark has a zero byte beside every Latin letter.
     if b"\0" in data:
         return "the file has zero bytes, as UTF-16 and UTF-32 do: save it as UTF-8"
     return None

@@ -295,6 +295,7 @@ def _unit_of(
 def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: str = "--price") -> None:
     """Raise PostError if the service does not sell the wish. The text names the option with the limit."""
     terms = service.terms
+    # The chain would refuse such units too, but only after their inputs are stored and a fee is paid.
     if not terms.price_min <= wish.rate_max <= terms.price_max:
         raise PostError(
             f"{price_from} is {format_amount(terms.price_min)} to {format_amount(terms.price_max)} oGPU per thousand "
@@ -382,6 +383,7 @@ class Sealer:
         client = self.client
         final = await client.finalized()
         sealed_at = await client.height(final)
+        # The chain draws only owners whose keys are as old as the seal, so one final block decides about both.
         keys = keys_at(await market_reads.readers(client, self.service, final), sealed_at)
         if not keys:
             raise PostError(
@@ -395,7 +397,9 @@ class Sealer:
         async def sealed(unit: AskedUnit) -> UnitTerms:
             async with large if unit.size > CONTENT_BYTES_MAX else nullcontext():
                 own = SealKey.of(self.key).public
+                # The commitment is public. Without a salt, anyone could test guesses of a short prompt against it.
                 content = encode_input(os.urandom(32), own, unit.request)
+                # The customer is the first reader, so it can open its input later with nothing but its key.
                 blobs = in_pieces(seal(content, [own, *keys[: READERS_MAX - 1]], LARGE_CONTENT_BYTES_MAX))
                 for blob in blobs:
                     await self.blobs.put(blob, stores_for(address_of(blob), endpoints), COPIES)

@@ -84,6 +84,8 @@ class LockedRecord:
         Raise RecordBusyError with `busy` if another process holds it, or RecordError if the folder cannot be used.
         """
         try:
+            # A file of its own holds the lock: `save` replaces the record, and a lock stays with the replaced file
+            # (flock(2)).
             self._lock = lock_file(self.path.with_suffix(".lock"))
         except BlockingIOError:
             raise RecordBusyError(busy) from None
@@ -206,6 +208,7 @@ def _read(path: Path) -> Sequence[dict[str, Any]]:
     if not path.exists():
         return []
     with path.open("rb") as stream:
+        # A longer file is cut here, and a cut list is no JSON, so it is refused as damaged.
         found = json.loads(stream.read(RECORD_BYTES_MAX))
     if not isinstance(found, list):
         raise TypeError("not a list of parts")
@@ -325,6 +328,7 @@ class PostingRun(Generic[Requested]):
         self._progress.say(f"an earlier try may have posted {self._named(part)}: ogpu searches for it")
         final = await self._client.finalized()
         if not await self._is_settled(part, final):
+            # The first node may have dropped it. The same bytes have the same nonce, so they cannot post twice.
             await self._send_again(part)
             while not await self._is_settled(part, final):
                 await asyncio.sleep(POLL_SECONDS)
@@ -336,6 +340,8 @@ class PostingRun(Generic[Requested]):
             if not await self._is_over(part, final):
                 return False
             if not await self._is_found(part, final):
+                # The units may have been in the chain and be forgotten by now. To remove their part would be to buy
+                # them again.
                 await self._require_lost(part, final)
                 self._record.parts.remove(part)
         self._record.save()
@@ -360,6 +366,7 @@ class PostingRun(Generic[Requested]):
         """Return True if the units of these numbers are the part's, and note their ids in it."""
         ids = [self._kind.id_of(self._client.genesis_hash, self._account, number) for number in numbers]
         known = await self._kind.inputs(self._client, ids, final) if ids else []
+        # Numbers prove nothing, because another posting may have taken them. Inputs do: each has a random salt.
         found = {each[0].hex(): (name, each[1]) for name, each in zip(ids, known, strict=True) if each is not None}
         if not all(root in found for root in part.input_roots):
             return False
@@ -432,6 +439,8 @@ class PostingRun(Generic[Requested]):
             left = [place for place in sealed if place >= places[0]]
             sealed.update(await self._sealed(left))
         part = await self._signed(places, [sealed[place] for place in places])
+        # The record comes before the send. After a kill in between, the next run finds the extrinsic and does not pay
+        # again.
         self._record.parts.append(part)
         self._record.save()
         self._progress.say(f"posting {self._named(part)}; recorded in {self._record.path}")
@@ -453,6 +462,7 @@ class PostingRun(Generic[Requested]):
     async def _sent(self, part: PostedPart) -> None:
         try:
             outcome = await self._client.send(bytes.fromhex(part.extrinsic))
+        # A node that breaks off may have passed the extrinsic on, so its part stays in the record.
         except (NodeUnreachableError, RpcError, NotIncludedError) as error:
             raise PostError(
                 f"{error}. {self._named(part)} may have been sent. Repeat the same command: it searches for it first "
@@ -469,6 +479,7 @@ class PostingRun(Generic[Requested]):
                 "The same command posts the missing ones",
                 code="posting_failed",
             )
+        # The ids were only expected until now. The block has the true ones.
         if not await self._is_found(part, outcome.block_hash):
             raise PostError(
                 f"block {outcome.block_number} does not contain {self._named(part)}. Ask another node",

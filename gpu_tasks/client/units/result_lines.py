@@ -25,6 +25,7 @@ from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
 from wallet.private_file import OWNER_ONLY, sync_folder
 
+# The first two codes are OpenAI's own, so programs for its API understand them.
 EXPIRED = "batch_expired"
 CANCELLED = "batch_cancelled"
 FAILED = "request_failed"
@@ -91,6 +92,7 @@ class LineWriter:
                     "error": {"code": error.code, "message": error.message, "param": error.param},
                 }
             )
+        # Units have ids of 32 bytes, so this name equals none of theirs.
         place = UnitPlace(b"refused", error.number)
         body = {
             "error": {
@@ -152,6 +154,7 @@ class LineWriter:
                     "index": 0,
                     **({"message": message} if is_chat else {"text": answer.text}),
                     "logprobs": None,
+                    # The chain keeps no reason for an end, so an answer that reached its limit counts as cut off.
                     "finish_reason": "length" if answer.tokens_out >= line.cost_max else "stop",
                 }
             ],
@@ -272,6 +275,7 @@ def require_files(output: Path, errors: Path, ends: FileEnds | None) -> None:
     sizes = (None, None) if ends is None else (ends.output, ends.errors)
     for path, end in zip((output, errors), sizes, strict=True):
         try:
+            # Not `stat`: a link is refused, not followed.
             found = path.lstat()
         except FileNotFoundError:
             if not path.parent.is_dir():
@@ -311,6 +315,7 @@ def _unwritable(path: Path, error: OSError) -> ResultFilesError:
 
 def _prepare(descriptor: int, path: Path, end: int | None) -> None:
     _require_own(os.fstat(descriptor), path, end)
+    # Lines beyond the recorded end are of a unit that the record does not have, and are written again.
     os.ftruncate(descriptor, end or 0)
     os.fsync(descriptor)
 

@@ -188,6 +188,7 @@ async def outcomes_served(
         return output if output is not None and output.root == unit.output_root else None
 
     tries = [partial(served, blob, endpoint) for blob, endpoint in _outputs(unit, providers)]
+    # One correct output is enough, so a slow or lying racer delays nothing.
     found = await side_by_side(tries, wanted=1, patience_seconds=PATIENCE_SECONDS, deadline_seconds=FETCH_SECONDS)
     if not found:
         raise ResultError("no provider serves the paid output at the moment. Try again later", code="no_output")

@@ -20,11 +20,10 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-from cli.output import plain
+from gpu_tasks.client.units.batch_object import BatchState, RequestCounts, status_of
 from gpu_tasks.client.units.costs import NOTHING, UnitSums
 from gpu_tasks.client.units.lines import LineError
 from gpu_tasks.client.units.posting_once import LockedRecord, RecordError, record_name
@@ -32,6 +31,7 @@ from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
 from wallet.private_file import OWNER_ONLY, sync_folder
 
+# A journal is read into memory as a whole, so a file that is no journal must not fill it.
 RECORD_BYTES_MAX = 64 * 1024 * 1024
 JOURNAL, CANCEL = ".journal", ".cancel"
 STOPS = ("cancelled", "expired")
@@ -100,9 +100,11 @@ class BatchRecord(LockedRecord):
     def open_path(cls, path: Path) -> Self:
         """Return the record of the run with this journal."""
         record, folder = cls(path), path.parent
+        # Two processes at one run would both post its units, and the customer would pay for them twice.
         record.lock("another `ogpu unit post` is at the same run: wait for it, or stop it")
         try:
             record._journal = _open(record.path)
+            # By fsync(2), a synced file can still lose its name in a power cut, and the paid units with it.
             sync_folder(folder)
             record._take_up()
         except OSError as error:
@@ -120,6 +122,7 @@ class BatchRecord(LockedRecord):
         """Return a run's record without a lock, for reading only. Raise RecordError if it is damaged."""
         record = cls(path)
         try:
+            # A process holds the lock of its run for hours, and a list must show that run too.
             with path.open("rb") as stream:
                 record._read(stream.read(RECORD_BYTES_MAX + 1))
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -170,11 +173,13 @@ class BatchRecord(LockedRecord):
     def note_stopped(self, why: str) -> None:
         """Note the stop of the run. Results of posted units are still written."""
         self._add({"stopped": why, "at": _now()})
+        # The request goes after the journal has the stop: a kill in between leaves a request without further effect.
         self.path.with_suffix(CANCEL).unlink(missing_ok=True)
 
     def ask_to_cancel(self) -> None:
         """Ask the process that holds the run, or the next one, to cancel it."""
         try:
+            # Only the holder of the lock appends to the journal, so the request is an empty file beside it.
             os.close(_open(self.path.with_suffix(CANCEL)))
             sync_folder(self.path.parent)
         except OSError as error:
@@ -218,6 +223,7 @@ class BatchRecord(LockedRecord):
             data = stream.read(RECORD_BYTES_MAX + 1)
         whole = self._read(data)
         if whole < len(data):
+            # An entry appended to a torn one would be on the same line, and its hash would refuse the whole journal.
             os.ftruncate(self._journal, whole)
             os.fsync(self._journal)
 
@@ -225,6 +231,7 @@ class BatchRecord(LockedRecord):
         """Apply every whole entry, and return the end of the last one."""
         if len(data) > RECORD_BYTES_MAX:
             raise ValueError(f"more than {RECORD_BYTES_MAX:,} bytes")
+        # The line feed is written last, so an entry without one was torn by a kill.
         whole = data.rfind(b"\n") + 1
         for number, line in enumerate(data[:whole].splitlines(), 1):
             self._apply(_entry(line, number))
@@ -238,12 +245,14 @@ class BatchRecord(LockedRecord):
         if end + len(line) > RECORD_BYTES_MAX:
             reason = f"{self.path} would exceed {RECORD_BYTES_MAX:,} bytes. Split the file"
             raise RecordError(reason, code="record_too_large")
+        # Applied before it is written: an entry that this check refuses would make the journal unreadable for good.
         self._apply(entry)
         try:
             _write_all(self._journal, line)
             os.fsync(self._journal)
         except OSError as error:
-            self.close()  # what is on the disk now, the next process reads
+            # Part of the entry may be on the disk. The next process cuts it off before it appends.
+            self.close()
             raise RecordError(
                 f"{self.path} cannot be written: {error}. Nothing more is posted", code="record_unwritable"
             ) from None
@@ -282,6 +291,7 @@ class BatchRecord(LockedRecord):
         _check(0 <= unit < len(self.plan.units), f"there is no unit {unit}")
         _check(unit not in self.posted, f"unit {unit} was posted twice")
         _check(unit not in self.written, f"unit {unit} was posted after it was given up")
+        # Null is an unknown fee: no node served the fee's block any more.
         fees = entry.get("fees", 0)
         self.posted[unit] = str(entry["id"])
         self.sums[unit] = UnitSums(
@@ -330,6 +340,7 @@ def _damaged(path: Path, error: Exception) -> RecordError:
 
 
 def _open(path: Path) -> int:
+    # Without O_NOFOLLOW, a link in a shared folder would lead the entries into any file of the user.
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
 
 
@@ -347,6 +358,7 @@ def _hash(text: bytes) -> bytes:
 
 def _write_all(descriptor: int, data: bytes) -> None:
     while data:
+        # write(2) may take fewer bytes than it was given, as on a nearly full disk.
         data = data[os.write(descriptor, data) :]
 
 
@@ -395,6 +407,7 @@ def runs_of(folder: Path, *, skips_damaged: bool = True) -> list[BatchRecord]:
     for path in folder.expanduser().glob(f"*{JOURNAL}"):
         try:
             record = BatchRecord.look(path)
+        # One damaged record must not hide the customer's other runs.
         except RecordError:
             if skips_damaged:
                 continue
@@ -486,115 +499,3 @@ def _times(record: BatchRecord, status: str) -> Iterator[tuple[str, int]]:
 def _plan_of(record: BatchRecord) -> RunPlan:
     assert record.plan is not None, "only a run that was begun stands anywhere"
     return record.plan
-
-
-WINDOW_UNASKED = "24h"
-"""The value that OpenAI's object always has. For a run without a limit, `expires_at` is null."""
-ERRORS_SHOWN_MAX = 100
-"""The most refused lines in the object. The errors file has all of them."""
-
-
-class BatchStatus(StrEnum):
-    """The status of a run, in OpenAI's words."""
-
-    VALIDATING = "validating"
-    FAILED = "failed"
-    IN_PROGRESS = "in_progress"
-    FINALIZING = "finalizing"
-    COMPLETED = "completed"
-    EXPIRED = "expired"
-    CANCELLING = "cancelling"
-    CANCELLED = "cancelled"
-
-
-_TIMES = ("in_progress", "expires", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled")
-
-
-@dataclass(frozen=True, slots=True)
-class RequestCounts:
-    """The number of a run's requests, and their outcomes."""
-
-    total: int
-    completed: int
-    failed: int
-
-    def __post_init__(self) -> None:
-        assert min(self.completed, self.failed) >= 0, self
-        assert self.completed + self.failed <= self.total, self
-
-
-@dataclass(frozen=True, slots=True)
-class BatchState:
-    """A run at one moment. Times are Unix seconds, by event: `in_progress`, `expires`, `completed`, ..."""
-
-    batch_id: str
-    endpoint: str
-    status: BatchStatus
-    created_at: int
-    input_file: str
-    output_file: str
-    error_file: str
-    counts: RequestCounts
-    completion_window: str | None
-    """The window as requested. None if the run has no limit."""
-    times: Mapping[str, int] = field(default_factory=dict)
-    refused: Sequence[LineError] = ()
-    sums: UnitSums = NOTHING
-
-    def json(self) -> str:
-        """Return OpenAI's object with all its names, and `costs`. An empty file is null."""
-        unknown = sorted(set(self.times) - set(_TIMES))
-        assert not unknown, unknown
-        return json.dumps(
-            {
-                "id": self.batch_id,
-                "object": "batch",
-                "endpoint": self.endpoint,
-                "errors": _errors(self.refused),
-                "input_file_id": self.input_file,
-                "completion_window": self.completion_window or WINDOW_UNASKED,
-                "status": self.status.value,
-                "output_file_id": self.output_file if self.counts.completed else None,
-                "error_file_id": self.error_file if self.counts.failed else None,
-                "created_at": self.created_at,
-                **{f"{name}_at": self.times.get(name) for name in _TIMES},
-                "request_counts": {
-                    "total": self.counts.total,
-                    "completed": self.counts.completed,
-                    "failed": self.counts.failed,
-                },
-                "metadata": None,
-                "costs": plain(self.sums.facts()),
-            },
-            indent=2,
-        )
-
-
-def status_of(
-    counts: RequestCounts, stopped: str | None, is_running: bool, are_files_whole: bool, given_up: int = 0
-) -> BatchStatus:
-    """Return the status of a run. `stopped` is the reason of a stop, `is_running` tells if units are open.
-
-    `given_up` is the number of requests without an answer because of the stop. With 0 the stop came too late.
-    """
-    if stopped == "cancelled" and (is_running or not are_files_whole):
-        return BatchStatus.CANCELLING
-    if stopped == "cancelled" and given_up:
-        return BatchStatus.CANCELLED
-    if is_running:
-        return BatchStatus.IN_PROGRESS
-    if not are_files_whole:
-        return BatchStatus.FINALIZING
-    if stopped == "expired" and given_up:
-        return BatchStatus.EXPIRED
-    return BatchStatus.COMPLETED if counts.completed + counts.failed == counts.total else BatchStatus.IN_PROGRESS
-
-
-def _errors(refused: Sequence[LineError]) -> dict[str, object] | None:
-    if not refused:
-        return None
-    data = [
-        {"code": error.code, "message": error.message, "param": error.param, "line": error.number}
-        for error in refused[:ERRORS_SHOWN_MAX]
-    ]
-    return {"object": "list", "data": data}

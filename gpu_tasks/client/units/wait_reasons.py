@@ -214,6 +214,7 @@ def _too_dear(unit: Unit, view: MarketView, slots: Sequence[_Slot]) -> str:
     """Return the ask that enough owners would take, and the block at which the rising price reaches it."""
     lowest: dict[bytes, int] = {}
     for slot in slots:
+        # Racers have different owners, so an owner of many devices counts once, with its lowest ask.
         lowest[slot.owner] = min(slot.ask, lowest.get(slot.owner, slot.ask))
     needed = unit.terms.racers
     ask = price_of(sorted(lowest.values())[needed - 1], money.work_allowed(unit))

@@ -177,6 +177,7 @@ async def moments(client: ChainClient) -> AsyncIterator[None]:
         heads = await client.finalized_heads()
         try:
             while True:
+                # A node can stop to report blocks and keep the connection open.
                 async with asyncio.timeout(SILENCE_SECONDS):
                     await anext(heads)
                 yield
@@ -266,6 +267,7 @@ def _shortened(text: str | None, length: int) -> str | None:
     """Return one line of a text."""
     if text is None:
         return None
+    # Providers write completions, and customers run this in a terminal.
     line = harmless(text).replace("\n", " ")
     return line if len(line) <= length else line[: length - 1] + "…"
 
