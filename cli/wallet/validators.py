@@ -67,7 +67,7 @@ async def chill(planning: Planning) -> PlannedCall:
     pool = await view.look(lambda state: state[TrustStake].pools[planning.payer.account])
     facts = {
         "bond": Grains(await view.staked(planning.payer.account, planning.payer.account)),
-        "behind_you": f"{pool.delegators} delegators, who earn nothing from the next era on",
+        "behind_you": f"{pool.delegators} delegators; they earn nothing from the next era on",
         "no_seat_from": f"{view.time.era_text(await view.look(_open_era))}, at the earliest",
         "until_then": "a seat that you have goes on: keep the node running until its log says that it has none",
         **view.present_facts(),

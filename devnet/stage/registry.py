@@ -63,7 +63,7 @@ def push_image(engine: str, image: ImageArchive, *repositories: str) -> str:
             client.remove_image(f"sha256:{image.sha256}", force=True)
         except APIError as error:
             raise DevnetError(f"no image in the registry: {error}") from None
-    # One image has one digest, whatever the name is that it was pushed under.
+    # An image has the same digest under every name. Two digests mean that the engine changed the image.
     if len(digests) != 1:
         raise DevnetError(f"the registry took no image: {digests}; see registry.log")
     return digests.pop().removeprefix("sha256:")

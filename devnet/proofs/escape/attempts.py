@@ -140,7 +140,7 @@ async def reach_other_processes(scene: EscapeScene, checks: EscapeChecks) -> Non
 
 @escape_attempt
 async def make_devices(scene: EscapeScene, checks: EscapeChecks) -> None:
-    # A node of a disk gives all files of the machine, whatever the mounts are.
+    # A program that opens a disk's device node reads all files of the machine, even those that no mount shows.
     """Make device nodes of disks and memory. Open the machine's nodes and those of the image."""
     _require_refusals(await scene.run("probe", "devices"), checks, 20)
 
@@ -228,7 +228,7 @@ async def reach_another_container(scene: EscapeScene, checks: EscapeChecks) -> N
 
 @escape_attempt
 async def find_the_engine(scene: EscapeScene, checks: EscapeChecks) -> None:
-    # Whoever may use the engine's socket is root on the machine.
+    # A program that can write to the engine's socket is root on the machine.
     """Search for the engine's socket, by its usual names and everywhere."""
     engine_socket = scene.address.removeprefix("unix://")
     usual_sockets = "/var/run/docker.sock /run/docker.sock /run/containerd/containerd.sock"

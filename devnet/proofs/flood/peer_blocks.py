@@ -184,7 +184,7 @@ def _replacements(scene: AttackScene) -> MakeMessage:
     return make
 
 
-# The pool must keep room for paying extrinsics, whatever strangers have put there.
+# Strangers can fill the pool at no cost. The pool must still take an extrinsic that pays well.
 async def _honest_one_early(devnet: Devnet) -> list[str]:
     """Check that the pool still accepts a well-paying honest extrinsic one nonce early, and then its predecessor."""
     return await with_client(devnet, _try_early)
