@@ -323,8 +323,8 @@ def test_where_no_class_has_enough_any_device_may_race() -> None:
 def test_what_is_named_counts_and_else_several_race_in_one_class(
     monkeypatch: pytest.MonkeyPatch, racers: int, named: str, kind: DeviceClass | None
 ) -> None:
-    async def suiting(*_: Any, racers: int, rate_max: int, at: bytes) -> Suiting:
-        assert (racers, rate_max, at) == (2, 70, b"block")
+    async def suiting(*_: Any, racers: int, rate_max: int, block_hash: bytes) -> Suiting:
+        assert (racers, rate_max, block_hash) == (2, 70, b"block")
         return found(*DEVICES)
 
     monkeypatch.setattr(listing, "suiting", suiting)
