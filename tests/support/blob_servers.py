@@ -35,7 +35,7 @@ async def asked(
 ) -> AsyncIterator[tuple[BlobServer, BlobClient, str]]:
     """A server in this loop, a client, and the server's endpoint."""
     server = BlobServer(BlobStore(folder, quota), resealer)
-    await server.start(port_number=0)
+    await server.start(port=0)
     async with BlobClient(private=True) as client:
         yield server, client, f"http://127.0.0.1:{server.port}"
     await server.close()

@@ -228,10 +228,13 @@ def picture(
         text, file_price = _scene_of(file, scene)
         order, check = _ordered(text, tiles, size), _pixel_check(pixels, backend)
         number, sold = await selling_service(client, service)
+        is_default = price is None and file_price is None
         per_tile = price if price is not None else PRICE if file_price is None else file_price // tiles
         price_from = "--price" if price is not None or file_price is None else f"maxPrice of {file} over {tiles} tiles"
         most, requests = _requests(order, sold)
-        wish = Wish(number, most, {}, racers, rate_of(per_tile, work_of(0, 0, most)))
+        rate = rate_of(per_tile, work_of(0, 0, most))
+        # A small tile for the default amount would cost more for a bundle than the service may ask.
+        wish = Wish(number, most, {}, racers, min(rate, sold.terms.price_max) if is_default else rate)
         state = PictureState.read(postings, order, client.genesis_hash, session.payer(key_text).account)
         bought = _Picture(session, key_text, order, requests, check, postings, place)
         found = None if again else state.to_take_up()

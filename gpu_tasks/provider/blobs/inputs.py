@@ -49,25 +49,25 @@ class Inputs:
     """The opened inputs of units and tasks. A copy of each stays in the provider's store, where judges find it."""
 
     def __init__(
-        self, identity: Identity, chain: NetworkPort, blobs: BlobClient, blob_store: BlobStore, telemetry: Telemetry
+        self, identity: Identity, chain: NetworkPort, blobs: BlobClient, store: BlobStore, telemetry: Telemetry
     ) -> None:
-        """It searches `blob_store` first, then other stores, and reports inputs that could not be kept."""
+        """It searches `store` first, then other stores, and reports inputs that could not be kept."""
         self._identity = identity
         self._network_port = chain
         self._blobs = blobs
-        self._store = blob_store
+        self._store = store
         self._telemetry = telemetry
-        self.kept = KeptInputs(blob_store)
+        self.kept = KeptInputs(store)
 
-    async def open(self, unit_id: bytes, unit: Unit, input_use: InputUse) -> UnitInput:
+    async def open(self, unit_id: bytes, unit: Unit, use: InputUse) -> UnitInput:
         """Return a unit's request.
 
         Raise UnusableInputError if the input is unusable, or BlobError or ChainError if it is unavailable at the
         moment.
         """
-        return await self.open_sealed(_sealed(unit_id, unit, input_use))
+        return await self.open_sealed(_sealed(unit_id, unit, use))
 
-    async def is_shown_unusable(self, unit_id: bytes, unit_record: Unit) -> bool:
+    async def is_shown_unusable(self, unit_id: bytes, unit: Unit) -> bool:
         """Return True if this provider's copy of an input proves that it is unusable. May raise ChainError.
 
         Every holder of the copy comes to the same result. A missing copy is not fetched, because its absence proves
@@ -79,10 +79,8 @@ class Inputs:
         if not has_key:
             return False
         try:
-            await gathered(
-                self._own_copy(unit_record.terms.input_root), self._fetch_own, content_max(unit_record.terms.requests)
-            )
-            await self.open(unit_id, unit_record, InputUse.ANSWERED)
+            await gathered(self._own_copy(unit.terms.input_root), self._fetch_own, content_max(unit.terms.requests))
+            await self.open(unit_id, unit, InputUse.ANSWERED)
         except _NotHereError:
             return False
         except (UnusableInputError, PiecesError):
@@ -91,9 +89,9 @@ class Inputs:
 
     async def open_sealed(self, sealed_input: SealedInput) -> UnitInput:
         """Return the request of any sealed input. It raises the errors of `open`."""
-        opened_input = await self._opened(sealed_input)
-        asked_input = _asked(opened_input)
-        await self._check_boxes(sealed_input, opened_input)
+        opened = await self._opened(sealed_input)
+        asked_input = _asked(opened)
+        await self._check_boxes(sealed_input, opened)
         return asked_input
 
     async def _opened(self, sealed_input: SealedInput) -> Opened:
@@ -106,43 +104,43 @@ class Inputs:
                 partial(self._fetch, sealed_input=sealed_input, unkept_reasons=unkept_reasons),
                 sealed_input.content_max,
             )
-            opened_input = self._identity.seal_key.opened(sealed_blob)
+            opened = self._identity.seal_key.opened(sealed_blob)
         except (SealError, PiecesError) as error:
             raise UnusableInputError(str(error), code="invalid_input") from error
         if unkept_reasons:  # the work goes on, and others have the input
             self._telemetry.tell("input_not_kept", unit=sealed_input.unit, problem=unkept_reasons[0])
-        if commitment_of(opened_input.content) != sealed_input.commitment:
+        if commitment_of(opened.content) != sealed_input.commitment:
             raise UnusableInputError("the input differs from the customer's commitment", code="other_commitment")
-        return opened_input
+        return opened
 
-    async def _check_boxes(self, sealed_input: SealedInput, opened_input: Opened) -> None:
+    async def _check_boxes(self, sealed_input: SealedInput, opened: Opened) -> None:
         """Check that the input is sealed to every possible judge.
 
         A customer that left some out could win a case through their missing answers.
         """
         judge_keys = keys_at(await self._network_port.judging_readers(), sealed_input.sealed_at)
-        left_out = opened_input.left_out(judge_keys)
+        left_out = opened.left_out(judge_keys)
         if left_out:
             raise UnusableInputError(
                 f"the input is not sealed to {len(left_out)} of the {len(judge_keys)} possible judges",
                 code="not_sealed_to_judges",
             )
 
-    async def _fetch_own(self, blob_address: bytes) -> bytes:
-        return self._own_copy(blob_address)
+    async def _fetch_own(self, address: bytes) -> bytes:
+        return self._own_copy(address)
 
-    def _own_copy(self, blob_address: bytes) -> bytes:
-        sealed_blob = self._store.get(blob_address)
+    def _own_copy(self, address: bytes) -> bytes:
+        sealed_blob = self._store.get(address)
         if sealed_blob is None:
             raise _NotHereError
         return sealed_blob
 
-    async def _fetch(self, blob_address: bytes, sealed_input: SealedInput, unkept_reasons: list[str]) -> bytes:
+    async def _fetch(self, address: bytes, sealed_input: SealedInput, unkept_reasons: list[str]) -> bytes:
         """Fetch a blob: from its own store, from the stores that the customer could choose, or from other providers.
 
         The blob is an input's named blob or one of its pieces. A reason for not keeping it joins `unkept_reasons`.
         """
-        sealed_blob = self._store.get(blob_address)
+        sealed_blob = self._store.get(address)
         if sealed_blob is None:
             providers = await self._network_port.providers()
             # The other racers fetched the input for their own work, so they may have it when the customer's stores do
@@ -150,10 +148,10 @@ class Inputs:
             keeper_stores = endpoints_of(
                 {keeper: providers[keeper] for keeper in sealed_input.keepers if keeper in providers}
             )
-            ranked_stores = stores_for(blob_address, endpoints_of(providers))
+            ranked_stores = stores_for(address, endpoints_of(providers))
             # First the customer's choice of stores, then the other racers, which keep what they fetch, then all others.
             sealed_blob = await self._blobs.get(
-                blob_address, [*ranked_stores[:COPIES], *keeper_stores, *ranked_stores[COPIES:]]
+                address, [*ranked_stores[:COPIES], *keeper_stores, *ranked_stores[COPIES:]]
             )
         self.kept.name(sealed_input.address, sealed_input.use, sealed_input.unit)
         try:
@@ -163,25 +161,19 @@ class Inputs:
         return sealed_blob
 
 
-def _sealed(unit_id: bytes, unit_record: Unit, input_use: InputUse) -> SealedInput:
+def _sealed(unit_id: bytes, unit: Unit, use: InputUse) -> SealedInput:
     """Return a unit's sealed input."""
-    service_terms, racer_stashes = unit_record.terms, tuple(open_racer.owner for open_racer in unit_record.racers)
-    content_bytes_max = content_max(service_terms.requests)
+    terms, racer_stashes = unit.terms, tuple(open_racer.owner for open_racer in unit.racers)
+    content_bytes_max = content_max(terms.requests)
     return SealedInput(
-        service_terms.input_root,
-        service_terms.input_commitment,
-        service_terms.sealed_at,
-        racer_stashes,
-        content_bytes_max,
-        unit_id,
-        input_use,
+        terms.input_root, terms.input_commitment, terms.sealed_at, racer_stashes, content_bytes_max, unit_id, use
     )
 
 
-def _asked(opened_input: Opened) -> UnitInput:
+def _asked(opened: Opened) -> UnitInput:
     """Return the content of an input. Raise UnusableInputError if it does not decode or has no usable reply key."""
     try:
-        asked_input = decode_input(opened_input.content)
+        asked_input = decode_input(opened.content)
     except DecodeError as error:
         raise UnusableInputError(str(error), code="invalid_input") from error
     if not is_usable(asked_input.reply_key):

@@ -47,34 +47,34 @@ class KeptInputs:
     A task's input belongs to no unit and stays for its life in the store.
     """
 
-    def __init__(self, blob_store: BlobStore) -> None:
+    def __init__(self, store: BlobStore) -> None:
         """Blobs that an earlier process kept have no purpose until they are named again."""
-        self._blob_store = blob_store
+        self._blob_store = store
         self._kept: dict[bytes, _Kept] = {}
         self._next_turn = 0
 
-    def name(self, content_root: bytes, input_use: InputUse, unit_id: bytes | None) -> None:
+    def name(self, content_root: bytes, use: InputUse, unit_id: bytes | None) -> None:
         """Note the purpose of an input: a unit or, without one, a task."""
-        kept_input = self._kept.setdefault(content_root, _Kept(input_use))
+        kept = self._kept.setdefault(content_root, _Kept(use))
         # An input may serve a judgement first and a race later. The more important purpose decides its removal.
-        kept_input.use = max(kept_input.use, input_use)
-        kept_input.blobs.add(content_root)
+        kept.use = max(kept.use, use)
+        kept.blobs.add(content_root)
         if unit_id is not None:
-            kept_input.units.add(unit_id)
+            kept.units.add(unit_id)
 
-    def recall(self, content_root: bytes, input_use: InputUse, unit_id: bytes) -> None:
+    def recall(self, content_root: bytes, use: InputUse, unit_id: bytes) -> None:
         """Name an input that an earlier process kept, with all its pieces."""
-        self.name(content_root, input_use, unit_id)
+        self.name(content_root, use, unit_id)
         self._kept[content_root].blobs.update(pieces_of(self._blob_store.get(content_root) or b""))
 
     def keep(self, content_root: bytes, blob: bytes) -> None:
         """Keep a blob of a named input. Raise StoreFullError if there is no space even after removals."""
-        kept_input = self._kept[content_root]
-        kept_input.blobs.add(address_of(blob))
+        kept = self._kept[content_root]
+        kept.blobs.add(address_of(blob))
         try:
             self._blob_store.keep(blob)
         except StoreFullError:
-            self._make_room(len(blob), kept_input.use)
+            self._make_room(len(blob), kept.use)
             self._blob_store.keep(blob)
 
     def units_in_turn(self, unit_count: int, excluded_units: Collection[bytes]) -> list[bytes]:
@@ -84,10 +84,7 @@ class KeptInputs:
         """
         waiting_units = list(
             dict.fromkeys(
-                unit_id
-                for kept_input in self._kept.values()
-                for unit_id in kept_input.units
-                if unit_id not in excluded_units
+                unit_id for kept in self._kept.values() for unit_id in kept.units if unit_id not in excluded_units
             )
         )
         # Each unit costs a read of the chain, so each call looks at a few and the next call continues from there.
@@ -99,33 +96,29 @@ class KeptInputs:
         """Remove the inputs that only these ended units needed."""
         if not self._kept:
             return
-        stored_inputs = self._blob_store.inputs
-        for content_root, kept_input in list(self._kept.items()):
-            was_for_units = bool(kept_input.units)
-            kept_input.units.difference_update(ended_units)
-            if was_for_units and not kept_input.units:
+        stored = self._blob_store.inputs
+        for content_root, kept in list(self._kept.items()):
+            was_for_units = bool(kept.units)
+            kept.units.difference_update(ended_units)
+            if was_for_units and not kept.units:
                 del self._kept[content_root]
                 # Inputs may share a piece, which stays as long as any of them needs it.
-                for blob_address in kept_input.blobs - self._needed(self._kept.values()):
-                    self._blob_store.drop_input(blob_address)
-            elif not was_for_units and kept_input.blobs.isdisjoint(
-                stored_inputs
-            ):  # a task's input whose life has ended
+                for address in kept.blobs - self._needed(self._kept.values()):
+                    self._blob_store.drop_input(address)
+            elif not was_for_units and kept.blobs.isdisjoint(stored):  # a task's input whose life has ended
                 del self._kept[content_root]
 
-    def _make_room(self, size_bytes: int, input_use: InputUse) -> None:
+    def _make_room(self, size_bytes: int, use: InputUse) -> None:
         """Remove blobs to make room: first unneeded ones, then less important ones, the oldest first."""
-        stored_inputs = self._blob_store.inputs
+        stored = self._blob_store.inputs
         needed_blobs = self._needed(self._kept.values())
-        needed_more = self._needed(kept_input for kept_input in self._kept.values() if kept_input.use >= input_use)
+        needed_more = self._needed(kept for kept in self._kept.values() if kept.use >= use)
         bytes_limit = self._blob_store.input_bytes - size_bytes
-        for blob_address in sorted(
-            set(stored_inputs) - needed_more, key=lambda each: (each in needed_blobs, stored_inputs[each])
-        ):
-            self._blob_store.drop_input(blob_address)
+        for address in sorted(set(stored) - needed_more, key=lambda each: (each in needed_blobs, stored[each])):
+            self._blob_store.drop_input(address)
             if self._blob_store.input_bytes <= bytes_limit:
                 return
 
     @staticmethod
-    def _needed(kept_inputs: Iterable[_Kept]) -> set[bytes]:
-        return {blob_address for kept_input in kept_inputs for blob_address in kept_input.blobs}
+    def _needed(inputs: Iterable[_Kept]) -> set[bytes]:
+        return {address for kept in inputs for address in kept.blobs}

@@ -86,11 +86,7 @@ class RequestSlots:
     @contextlib.asynccontextmanager
     async def take(self, peer_address: str | None) -> AsyncIterator[RequestSlot]:
         """Yield a slot. Raise BusyError, or TimeoutError if the work was too slow or had to yield its slot."""
-        slots_of_peer = [
-            request_slot
-            for request_slot in self._taken
-            if peer_address is not None and request_slot.address == peer_address
-        ]
+        slots_of_peer = [slot for slot in self._taken if peer_address is not None and slot.address == peer_address]
         # An address at its own limit replaces one of its own requests, never another address's.
         if len(slots_of_peer) >= self._of_address:
             self._end_slowest(slots_of_peer)
@@ -98,24 +94,20 @@ class RequestSlots:
             self._end_slowest(list(self._taken))
         now_seconds = asyncio.get_running_loop().time()
         async with asyncio.timeout_at(now_seconds + GRACE_SECONDS) as timeout:
-            request_slot = RequestSlot(peer_address, timeout, now_seconds)
-            self._taken[request_slot] = None
+            slot = RequestSlot(peer_address, timeout, now_seconds)
+            self._taken[slot] = None
             try:
-                yield request_slot
+                yield slot
             finally:
-                self._taken.pop(request_slot, None)
+                self._taken.pop(slot, None)
 
     def _end_slowest(self, candidate_slots: list[RequestSlot]) -> None:
         now_seconds = asyncio.get_running_loop().time()
         # A request that has just begun has no speed to compare.
-        older_slots = [
-            request_slot for request_slot in candidate_slots if now_seconds - request_slot.started >= GRACE_SECONDS / 2
-        ]
+        older_slots = [slot for slot in candidate_slots if now_seconds - slot.started >= GRACE_SECONDS / 2]
         if not older_slots:
             raise BusyError
-        slowest_slot = min(
-            older_slots, key=lambda request_slot: request_slot.moved / (now_seconds - request_slot.started)
-        )
+        slowest_slot = min(older_slots, key=lambda slot: slot.moved / (now_seconds - slot.started))
         # Removed here and not at its end, so that its slot is free for the new request at once.
         del self._taken[slowest_slot]
         slowest_slot.is_lost = True
@@ -123,6 +115,6 @@ class RequestSlots:
             slowest_slot.timeout.reschedule(now_seconds)
 
 
-def address_of_peer(http_request: web.Request) -> str | None:
+def address_of_peer(request: web.Request) -> str | None:
     """Return the client's network; None for this machine, which may be a proxy for any client."""
-    return None if http_request.remote is None else network_of(http_request.remote)
+    return None if request.remote is None else network_of(request.remote)

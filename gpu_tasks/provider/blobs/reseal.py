@@ -80,15 +80,15 @@ class Resealer:
         unit_status = await self._race_port.unit(judge_question.unit)
         if unit_status is None or unit_status.case is None:
             raise NoJudgeError("no case about this unit")
-        provider_stash = await self._race_port.stash_of(judge_question.provider_key)
-        if provider_stash is None or provider_stash not in judges_of(unit_status.case):
+        stash = await self._race_port.stash_of(judge_question.provider_key)
+        if stash is None or stash not in judges_of(unit_status.case):
             raise NoJudgeError("the key belongs to no judge of the case")
         # An earlier attempt may have another result. Judges of the present case ask about this attempt only.
-        race_entry = self._journal.races.get((judge_question.unit, unit_status.unit.attempt))
-        reading_provider = await self._race_port.provider(provider_stash)
-        if race_entry is None or race_entry.result is None or reading_provider is None:
+        entry = self._journal.races.get((judge_question.unit, unit_status.unit.attempt))
+        reading_provider = await self._race_port.provider(stash)
+        if entry is None or entry.result is None or reading_provider is None:
             raise RefusedResealError("no output of this unit here")
-        return seal(race_entry.result.outcomes, [reading_provider.seal_key])
+        return seal(entry.result.outcomes, [reading_provider.seal_key])
 
 
 def _payload(genesis_hash: bytes, judge_question: _Question) -> bytes:

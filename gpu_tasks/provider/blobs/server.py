@@ -92,21 +92,21 @@ class BlobServer:
 
     def __init__(
         self,
-        blob_store: BlobStore,
+        store: BlobStore,
         resealer: AnswersJudges | None = None,
         state_answers: AnswersJudges | None = None,
         broker_address: str | None = None,
         inventory: TellInventory | None = None,
-        tunnel_entrance: EntersTunnels | None = None,
+        tunnels: EntersTunnels | None = None,
         presence: ProvePresence | None = None,
     ) -> None:
         """Listening begins with `start`. `broker_address` is the address of the customers' telemetry."""
-        self._store = blob_store
+        self._store = store
         self._resealer = resealer
         self._states = state_answers
         self._broker = broker_address
         self._inventory = inventory
-        self._tunnels = tunnel_entrance
+        self._tunnels = tunnels
         self._presence = presence
         self._uploads, self._reads = RequestSlots(*UPLOADS), RequestSlots(*READS)
         self._arriving, self._questions = RequestSlots(*ARRIVING_QUESTIONS), RequestSlots(*QUESTIONS)
@@ -115,19 +115,19 @@ class BlobServer:
         self._http: HttpServer | None = None
         self.port = 0
 
-    async def start(self, port_number: int = DEFAULT_PORT, host_address: str = DEFAULT_HOST) -> None:
+    async def start(self, port: int = DEFAULT_PORT, address: str = DEFAULT_HOST) -> None:
         """Listen. Port 0 selects a free port, see `self.port`. Raise OSError if the port is taken."""
-        web_application = web.Application(client_max_size=BLOB_BYTES_MAX, middlewares=[_let_go])
-        web_application.router.add_put("/blobs", self._put_blob)
-        web_application.router.add_get("/blobs/{address}", self._get_blob)
-        web_application.router.add_get(TELEMETRY_PATH, self._tell_broker)
-        web_application.router.add_get(INVENTORY_PATH, self._tell_inventory)
-        web_application.router.add_get(TUNNEL_PATH, self._enter_tunnel)
-        web_application.router.add_get(PRESENCE_PATH, self._prove_presence)
-        web_application.router.add_post("/reseal", self._reseal)
-        web_application.router.add_post("/states", self._show_state)
-        self._http = HttpServer(web_application, DoorLimits(CONNECTIONS, IDLE_SECONDS), KEEPALIVE_SECONDS)
-        self.port = await self._http.listen(host_address, port_number)
+        application = web.Application(client_max_size=BLOB_BYTES_MAX, middlewares=[_let_go])
+        application.router.add_put("/blobs", self._put_blob)
+        application.router.add_get("/blobs/{address}", self._get_blob)
+        application.router.add_get(TELEMETRY_PATH, self._tell_broker)
+        application.router.add_get(INVENTORY_PATH, self._tell_inventory)
+        application.router.add_get(TUNNEL_PATH, self._enter_tunnel)
+        application.router.add_get(PRESENCE_PATH, self._prove_presence)
+        application.router.add_post("/reseal", self._reseal)
+        application.router.add_post("/states", self._show_state)
+        self._http = HttpServer(application, DoorLimits(CONNECTIONS, IDLE_SECONDS), KEEPALIVE_SECONDS)
+        self.port = await self._http.listen(address, port)
 
     async def close(self) -> None:
         """Stop listening, and close every connection."""
@@ -135,101 +135,99 @@ class BlobServer:
             await self._http.close()
 
     @contextlib.asynccontextmanager
-    async def _request_slot(self, request_slots: RequestSlots, http_request: web.Request) -> AsyncIterator[RequestSlot]:
+    async def _request_slot(self, slots: RequestSlots, request: web.Request) -> AsyncIterator[RequestSlot]:
         """Yield a slot for a request. Answer 503 if there is none, and 408 if a slow client lost its slot."""
         assert self._http is not None  # the server accepted the request
         try:
-            async with request_slots.take(address_of_peer(http_request)) as request_slot:
-                with self._http.door.serving(http_request.transport):
-                    yield request_slot
+            async with slots.take(address_of_peer(request)) as slot:
+                with self._http.door.serving(request.transport):
+                    yield slot
         except BusyError:
             raise web.HTTPServiceUnavailable(text="busy; try again") from None
         except TimeoutError:
             refusal_text = f"slower than {BYTES_PER_SECOND_MIN:,} bytes a second"
             raise web.HTTPRequestTimeout(text=refusal_text) from None
 
-    async def _put_blob(self, http_request: web.Request) -> web.Response:
+    async def _put_blob(self, request: web.Request) -> web.Response:
         try:
             # The slot is held until the blob is on the disk. Otherwise one address could queue dozens of blobs.
-            async with self._request_slot(self._uploads, http_request) as request_slot:
-                sealed_blob = await body_of(http_request, BLOB_BYTES_MAX, request_slot.progress)
-                request_slot.progress(WRITING_SECONDS * BYTES_PER_SECOND_MIN)
+            async with self._request_slot(self._uploads, request) as slot:
+                sealed_blob = await body_of(request, BLOB_BYTES_MAX, slot.progress)
+                slot.progress(WRITING_SECONDS * BYTES_PER_SECOND_MIN)
                 async with self._writing:
                     # In a thread: hashing, writing and syncing a megabyte would block all other requests.
-                    blob_address = await asyncio.to_thread(
-                        self._store.put, sealed_blob, stranger=address_of_peer(http_request)
-                    )
+                    address = await asyncio.to_thread(self._store.put, sealed_blob, stranger=address_of_peer(request))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
         except (StoreFullError, OSError) as error:
             raise web.HTTPInsufficientStorage(text=str(error)) from None
-        return web.Response(status=201, text=blob_address.hex())
+        return web.Response(status=201, text=address.hex())
 
-    async def _tell_broker(self, http_request: web.Request) -> web.Response:
-        async with self._request_slot(self._reads, http_request):
+    async def _tell_broker(self, request: web.Request) -> web.Response:
+        async with self._request_slot(self._reads, request):
             if self._broker is None:
                 raise web.HTTPNotFound(text="this provider publishes no telemetry: it has no broker")
             return web.Response(text=self._broker)
 
-    async def _tell_inventory(self, http_request: web.Request) -> web.StreamResponse:
+    async def _tell_inventory(self, request: web.Request) -> web.StreamResponse:
         if self._inventory is None:
             raise web.HTTPNotFound(text="this provider does not publish its inventory")
-        async with self._request_slot(self._reads, http_request) as request_slot:
-            return await _sent(http_request, await self._inventory(), request_slot, _CHANGING_HEADERS)
+        async with self._request_slot(self._reads, request) as slot:
+            return await _sent(request, await self._inventory(), slot, _CHANGING_HEADERS)
 
-    async def _prove_presence(self, http_request: web.Request) -> web.StreamResponse:
-        presence_nonce = _hexadecimal(http_request.match_info["nonce"], NONCE_BYTES)
+    async def _prove_presence(self, request: web.Request) -> web.StreamResponse:
+        presence_nonce = _hexadecimal(request.match_info["nonce"], NONCE_BYTES)
         if self._presence is None:
             raise web.HTTPNotFound(text="no daemon runs behind this store")
         if presence_nonce is None:
             raise web.HTTPBadRequest(text=f"a nonce is {2 * NONCE_BYTES} hexadecimal digits")
-        async with self._request_slot(self._reads, http_request) as request_slot:
-            return await _sent(http_request, self._presence(presence_nonce), request_slot, _CHANGING_HEADERS)
+        async with self._request_slot(self._reads, request) as slot:
+            return await _sent(request, self._presence(presence_nonce), slot, _CHANGING_HEADERS)
 
-    async def _enter_tunnel(self, http_request: web.Request) -> web.StreamResponse:
+    async def _enter_tunnel(self, request: web.Request) -> web.StreamResponse:
         if self._tunnels is None:
             raise web.HTTPNotFound(text="this provider runs no containers")
         assert self._http is not None  # the server accepted the request
-        with self._http.door.serving(http_request.transport):
-            return await self._tunnels.enter(http_request)
+        with self._http.door.serving(request.transport):
+            return await self._tunnels.enter(request)
 
-    async def _get_blob(self, http_request: web.Request) -> web.StreamResponse:
-        blob_address = _hexadecimal(http_request.match_info["address"], ADDRESS_DIGITS // 2)
-        if blob_address is None:
+    async def _get_blob(self, request: web.Request) -> web.StreamResponse:
+        address = _hexadecimal(request.match_info["address"], ADDRESS_DIGITS // 2)
+        if address is None:
             raise web.HTTPBadRequest(text="an address is 64 hexadecimal digits")
-        async with self._request_slot(self._reads, http_request) as request_slot:
-            sealed_blob = self._store.get(blob_address)
+        async with self._request_slot(self._reads, request) as slot:
+            sealed_blob = self._store.get(address)
             if sealed_blob is None:
                 raise web.HTTPNotFound(text="no such blob here")
-            return await _sent(http_request, sealed_blob, request_slot)
+            return await _sent(request, sealed_blob, slot)
 
-    async def _reseal(self, http_request: web.Request) -> web.StreamResponse:
-        return await self._answered(http_request, self._resealer)
+    async def _reseal(self, request: web.Request) -> web.StreamResponse:
+        return await self._answered(request, self._resealer)
 
-    async def _show_state(self, http_request: web.Request) -> web.StreamResponse:
-        return await self._answered(http_request, self._states)
+    async def _show_state(self, request: web.Request) -> web.StreamResponse:
+        return await self._answered(request, self._states)
 
-    async def _answered(self, http_request: web.Request, judge_answers: AnswersJudges | None) -> web.StreamResponse:
+    async def _answered(self, request: web.Request, judge_answers: AnswersJudges | None) -> web.StreamResponse:
         if judge_answers is None:
             raise web.HTTPNotFound(text="nothing to reseal here")
-        peer_address = address_of_peer(http_request)
+        peer_address = address_of_peer(request)
         if self._waiting.has_to_wait(peer_address):
             raise web.HTTPTooManyRequests(text="ask again in a moment")
         try:
-            async with self._request_slot(self._arriving, http_request):
-                question = await body_of(http_request, RESEAL_BYTES_MAX)
+            async with self._request_slot(self._arriving, request):
+                question = await body_of(request, RESEAL_BYTES_MAX)
         except web.HTTPRequestTimeout:
             self._waiting.wait(peer_address)
             raise
-        async with self._request_slot(self._questions, http_request) as request_slot:
+        async with self._request_slot(self._questions, request) as slot:
             try:
-                request_slot.progress(BLOB_BYTES_MAX)  # the time for asking the chain is not the judge's
+                slot.progress(BLOB_BYTES_MAX)  # the time for asking the chain is not the judge's
                 sealed_answer = await judge_answers.answer(question)
             except RefusedResealError as error:
                 if isinstance(error, NoJudgeError):
                     self._waiting.wait(peer_address)
                 raise web.HTTPForbidden(text=str(error)) from None
-            return await _sent(http_request, sealed_answer, request_slot)
+            return await _sent(request, sealed_answer, slot)
 
 
 @web.middleware
@@ -248,30 +246,30 @@ async def _let_go(request: web.Request, handler: Handler) -> web.StreamResponse:
         raise
 
 
-def _hexadecimal(digits_text: str, byte_count: int) -> bytes | None:
-    """Return `byte_count` bytes from hexadecimal digits, or None for any other text."""
+def _hexadecimal(digits: str, count: int) -> bytes | None:
+    """Return `count` bytes from hexadecimal digits, or None for any other text."""
     try:
-        parsed_bytes = bytes.fromhex(digits_text)
+        parsed_bytes = bytes.fromhex(digits)
     except ValueError:
         return None
-    return parsed_bytes if len(digits_text) == 2 * byte_count == 2 * len(parsed_bytes) else None
+    return parsed_bytes if len(digits) == 2 * count == 2 * len(parsed_bytes) else None
 
 
 async def _sent(
-    http_request: web.Request, sealed_blob: bytes, request_slot: RequestSlot, headers: Mapping[str, str] = _HEADERS
+    request: web.Request, sealed_blob: bytes, slot: RequestSlot, headers: Mapping[str, str] = _HEADERS
 ) -> web.StreamResponse:
     """Send a whole blob while the slot is held. A client that reads too slowly receives only a part."""
     response = web.StreamResponse(headers=headers)
     response.content_length = len(sealed_blob)
     try:
-        await response.prepare(http_request)
+        await response.prepare(request)
         for part_start in range(0, len(sealed_blob), PART_BYTES):
             await response.write(sealed_blob[part_start : part_start + PART_BYTES])
-            request_slot.progress(PART_BYTES)
+            slot.progress(PART_BYTES)
         await response.write_eof()
     except asyncio.CancelledError:
         # A clean end would present the part as the whole blob.
-        if http_request.transport is not None:
-            http_request.transport.abort()
+        if request.transport is not None:
+            request.transport.abort()
         raise
     return response

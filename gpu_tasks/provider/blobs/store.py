@@ -96,22 +96,22 @@ class Stored:
 class BlobStore:
     """A folder of blobs. `now` is in seconds since the epoch. Any thread may call `put`."""
 
-    def __init__(self, store_folder: Path, quota: Quota | None = None) -> None:
+    def __init__(self, folder: Path, quota: Quota | None = None) -> None:
         """Read the names of the blobs, and remove the remains of a crash."""
-        self._folder = store_folder
+        self._folder = folder
         self._disk_quota = quota or Quota()
-        store_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._blobs: dict[str, Stored] = {}
-        self._used_room = {blob_kind: Used() for blob_kind in BlobKind}
+        self._used_room = {kind: Used() for kind in BlobKind}
         self._by_stranger: defaultdict[str, Used] = defaultdict(Used)
         self._changing = Lock()
-        for blob_path in sorted(store_folder.iterdir()):
-            blob_kind = _KINDS.get(blob_path.suffix)
-            if len(blob_path.stem) != ADDRESS_DIGITS or blob_kind is None:
+        for blob_path in sorted(folder.iterdir()):
+            kind = _KINDS.get(blob_path.suffix)
+            if len(blob_path.stem) != ADDRESS_DIGITS or kind is None:
                 blob_path.unlink()
                 continue
             file_status = blob_path.stat()
-            self._found(blob_path.stem, Stored(file_status.st_size, file_status.st_mtime, blob_kind))
+            self._found(blob_path.stem, Stored(file_status.st_size, file_status.st_mtime, kind))
 
     @property
     def bytes_stored(self) -> int:
@@ -127,11 +127,7 @@ class BlobStore:
     def inputs(self) -> dict[bytes, float]:
         """The blobs of these inputs, with the last use of each."""
         known_blobs = list(self._blobs.items())
-        return {
-            bytes.fromhex(blob_name): stored_blob.at
-            for blob_name, stored_blob in known_blobs
-            if stored_blob.kind is BlobKind.INPUT
-        }
+        return {bytes.fromhex(name): stored.at for name, stored in known_blobs if stored.kind is BlobKind.INPUT}
 
     def put(
         self, blob: bytes, *, is_own: bool = False, stranger: str | None = None, now_seconds: float | None = None
@@ -141,8 +137,8 @@ class BlobStore:
         Raise ValueError if it is too long, or StoreFullError if there is no space. `stranger` is the uploader's network
         address, which may use only a part of the space.
         """
-        blob_kind = BlobKind.OWN if is_own else BlobKind.STRANGERS
-        return self._stored(blob, blob_kind, None if is_own else stranger, now_seconds)
+        kind = BlobKind.OWN if is_own else BlobKind.STRANGERS
+        return self._stored(blob, kind, None if is_own else stranger, now_seconds)
 
     def keep(self, blob: bytes, *, now_seconds: float | None = None) -> bytes:
         """Store a blob of an input that is worked on, and return its address. It raises the errors of `put`.
@@ -151,21 +147,21 @@ class BlobStore:
         """
         return self._stored(blob, BlobKind.INPUT, None, now_seconds)
 
-    def drop_input(self, blob_address: bytes) -> None:
+    def drop_input(self, address: bytes) -> None:
         """Remove a blob that is kept only as an input of work."""
         with self._changing:
-            stored_blob = self._blobs.get(blob_address.hex())
-            if stored_blob is not None and stored_blob.kind is BlobKind.INPUT:
-                self._forget_blob(blob_address.hex())
+            stored = self._blobs.get(address.hex())
+            if stored is not None and stored.kind is BlobKind.INPUT:
+                self._forget_blob(address.hex())
 
     def get(self, address: bytes) -> bytes | None:
         """Return the blob of an address, or None if it is not here."""
-        blob_name = address.hex()
-        stored_blob = self._blobs.get(blob_name)
-        if stored_blob is None:
+        name = address.hex()
+        stored = self._blobs.get(name)
+        if stored is None:
             return None
         try:
-            return self._path(blob_name, stored_blob).read_bytes()
+            return self._path(name, stored).read_bytes()
         except FileNotFoundError:  # deleted by the operator, or just renamed as the provider's own
             return None
 
@@ -174,82 +170,76 @@ class BlobStore:
         with self._changing:
             self._sweep(now_seconds)
 
-    def _stored(
-        self, sealed_blob: bytes, blob_kind: BlobKind, stranger: str | None, now_seconds: float | None
-    ) -> bytes:
+    def _stored(self, sealed_blob: bytes, kind: BlobKind, stranger: str | None, now_seconds: float | None) -> bytes:
         if not 0 < len(sealed_blob) <= BLOB_BYTES_MAX:
             raise ValueError(f"a blob has 1 to {BLOB_BYTES_MAX:,} bytes")
-        blob_address = address_of(sealed_blob)
-        stored_blob = Stored(len(sealed_blob), time.time() if now_seconds is None else now_seconds, blob_kind, stranger)
+        address = address_of(sealed_blob)
+        stored = Stored(len(sealed_blob), time.time() if now_seconds is None else now_seconds, kind, stranger)
         with self._changing:
-            self._put(blob_address.hex(), sealed_blob, stored_blob)
-        return blob_address
+            self._put(address.hex(), sealed_blob, stored)
+        return address
 
-    def _put(self, blob_name: str, sealed_blob: bytes, stored_blob: Stored) -> None:
-        known_blob = self._blobs.get(blob_name)
+    def _put(self, name: str, sealed_blob: bytes, stored: Stored) -> None:
+        known_blob = self._blobs.get(name)
         # Blobs are named by their hash, so a second copy needs no write. It may only need a longer life.
-        if known_blob is not None and not _becomes(known_blob.kind, stored_blob.kind):
-            if stored_blob.kind is not BlobKind.STRANGERS:
-                self._renew_file(blob_name, replace(known_blob, at=max(known_blob.at, stored_blob.at)))
+        if known_blob is not None and not _becomes(known_blob.kind, stored.kind):
+            if stored.kind is not BlobKind.STRANGERS:
+                self._renew_file(name, replace(known_blob, at=max(known_blob.at, stored.at)))
             return
-        self._require_room(stored_blob)
-        self._write(blob_name + stored_blob.suffix, sealed_blob)
+        self._require_room(stored)
+        self._write(name + stored.suffix, sealed_blob)
         if known_blob is not None:  # it existed as another kind
-            self._forget_blob(blob_name)
-        self._note(blob_name, stored_blob)
+            self._forget_blob(name)
+        self._note(name, stored)
 
-    def _found(self, blob_name: str, stored_blob: Stored) -> None:
+    def _found(self, name: str, stored: Stored) -> None:
         """Note a file at the start. If a crash left two files of one name, remove the less important one."""
-        known_blob = self._blobs.get(blob_name)
-        if known_blob is not None and known_blob.kind > stored_blob.kind:
-            (self._folder / f"{blob_name}{stored_blob.suffix}").unlink()
+        known_blob = self._blobs.get(name)
+        if known_blob is not None and known_blob.kind > stored.kind:
+            (self._folder / f"{name}{stored.suffix}").unlink()
             return
         if known_blob is not None:
-            self._forget_blob(blob_name)
-        self._note(blob_name, stored_blob)
+            self._forget_blob(name)
+        self._note(name, stored)
 
-    def _renew_file(self, blob_name: str, stored_blob: Stored) -> None:
+    def _renew_file(self, name: str, stored: Stored) -> None:
         """Restart the life of a blob that is needed again, because its owner's work depends on it."""
         with suppress(FileNotFoundError):  # deleted by the operator
-            os.utime(self._path(blob_name, stored_blob), (stored_blob.at, stored_blob.at))
-        self._blobs[blob_name] = stored_blob
+            os.utime(self._path(name, stored), (stored.at, stored.at))
+        self._blobs[name] = stored
 
-    def _require_room(self, stored_blob: Stored) -> None:
-        if stored_blob.kind is BlobKind.INPUT:
-            self._require_input_room(stored_blob)
-        elif stored_blob.kind is BlobKind.STRANGERS:
-            self._require_strangers_room(stored_blob)
+    def _require_room(self, stored: Stored) -> None:
+        if stored.kind is BlobKind.INPUT:
+            self._require_input_room(stored)
+        elif stored.kind is BlobKind.STRANGERS:
+            self._require_strangers_room(stored)
 
-    def _require_input_room(self, stored_blob: Stored) -> None:
+    def _require_input_room(self, stored: Stored) -> None:
         used_room, bytes_limit = self._used_room[BlobKind.INPUT], self._disk_quota.input_bytes_max
-        if not used_room.has_room(stored_blob.size, bytes_limit, self._disk_quota.input_blobs_max):
+        if not used_room.has_room(stored.size, bytes_limit, self._disk_quota.input_blobs_max):
             usage_text = f"the inputs take {used_room.bytes:,} of {bytes_limit:,} bytes, in {used_room.blobs:,} blobs"
-            raise StoreFullError(f"{usage_text}; no room for {stored_blob.size:,} more")
+            raise StoreFullError(f"{usage_text}; no room for {stored.size:,} more")
 
-    def _require_strangers_room(self, stored_blob: Stored) -> None:
+    def _require_strangers_room(self, stored: Stored) -> None:
         disk_quota, used_room = self._disk_quota, self._used_room[BlobKind.STRANGERS]
-        if not used_room.has_room(stored_blob.size, disk_quota.bytes_max, disk_quota.blobs_max):
-            self._sweep(stored_blob.at)  # not earlier: scanning 20,000 blobs for each upload would take milliseconds
-        if not used_room.has_room(stored_blob.size, disk_quota.bytes_max, disk_quota.blobs_max):
+        if not used_room.has_room(stored.size, disk_quota.bytes_max, disk_quota.blobs_max):
+            self._sweep(stored.at)  # not earlier: scanning 20,000 blobs for each upload would take milliseconds
+        if not used_room.has_room(stored.size, disk_quota.bytes_max, disk_quota.blobs_max):
             raise StoreFullError(f"full: {used_room.blobs:,} blobs, {used_room.bytes:,} bytes; try another provider")
-        if stored_blob.stranger is None:
+        if stored.stranger is None:
             return
-        stranger_share, stranger_divisor = self._by_stranger.get(stored_blob.stranger, Used()), disk_quota.address_part
+        stranger_share, stranger_divisor = self._by_stranger.get(stored.stranger, Used()), disk_quota.address_part
         if not stranger_share.has_room(
-            stored_blob.size, disk_quota.bytes_max // stranger_divisor, disk_quota.blobs_max // stranger_divisor
+            stored.size, disk_quota.bytes_max // stranger_divisor, disk_quota.blobs_max // stranger_divisor
         ):
-            raise StoreFullError(
-                f"full for {stored_blob.stranger}: {stranger_share.blobs:,} blobs; try another provider"
-            )
+            raise StoreFullError(f"full for {stored.stranger}: {stranger_share.blobs:,} blobs; try another provider")
 
     def _sweep(self, now_seconds: float) -> None:
         oldest_seconds = now_seconds - self._disk_quota.life_seconds
-        for blob_name in [
-            blob_name for blob_name, stored_blob in self._blobs.items() if stored_blob.at < oldest_seconds
-        ]:
-            self._forget_blob(blob_name)
+        for name in [name for name, stored in self._blobs.items() if stored.at < oldest_seconds]:
+            self._forget_blob(name)
 
-    def _write(self, blob_name: str, sealed_blob: bytes) -> None:
+    def _write(self, name: str, sealed_blob: bytes) -> None:
         draft_path = self._folder / "draft"
         # A crash may have left a draft, and O_EXCL below would then fail.
         draft_path.unlink(missing_ok=True)
@@ -261,34 +251,34 @@ class BlobStore:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        draft_path.rename(self._folder / blob_name)
+        draft_path.rename(self._folder / name)
         sync_folder(self._folder)
 
-    def _note(self, blob_name: str, stored_blob: Stored) -> None:
-        self._blobs[blob_name] = stored_blob
-        self._used_room[stored_blob.kind].add(stored_blob.size)
-        if stored_blob.stranger is not None:
-            self._by_stranger[stored_blob.stranger].add(stored_blob.size)
+    def _note(self, name: str, stored: Stored) -> None:
+        self._blobs[name] = stored
+        self._used_room[stored.kind].add(stored.size)
+        if stored.stranger is not None:
+            self._by_stranger[stored.stranger].add(stored.size)
 
-    def _forget_blob(self, blob_name: str) -> None:
-        stored_blob = self._blobs.pop(blob_name)
-        self._path(blob_name, stored_blob).unlink(missing_ok=True)
-        self._used_room[stored_blob.kind].take(stored_blob.size)
-        if stored_blob.stranger is not None:
-            stranger_share = self._by_stranger[stored_blob.stranger]
-            stranger_share.take(stored_blob.size)
+    def _forget_blob(self, name: str) -> None:
+        stored = self._blobs.pop(name)
+        self._path(name, stored).unlink(missing_ok=True)
+        self._used_room[stored.kind].take(stored.size)
+        if stored.stranger is not None:
+            stranger_share = self._by_stranger[stored.stranger]
+            stranger_share.take(stored.size)
             # Without this, every address that ever stored a blob would stay in memory.
             if not stranger_share.blobs:
-                del self._by_stranger[stored_blob.stranger]
+                del self._by_stranger[stored.stranger]
 
-    def _path(self, blob_name: str, stored_blob: Stored) -> Path:
-        return self._folder / f"{blob_name}{stored_blob.suffix}"
+    def _path(self, name: str, stored: Stored) -> Path:
+        return self._folder / f"{name}{stored.suffix}"
 
 
-def _becomes(known: BlobKind, blob_kind: BlobKind) -> bool:
+def _becomes(known: BlobKind, kind: BlobKind) -> bool:
     """Return True if an existing blob changes its kind.
 
     A stranger's blob keeps its kind while it is worked on. An input that a stranger also uploads becomes the
     stranger's, and stays when the work ends.
     """
-    return known not in (blob_kind, BlobKind.OWN) and blob_kind is not BlobKind.INPUT
+    return known not in (kind, BlobKind.OWN) and kind is not BlobKind.INPUT

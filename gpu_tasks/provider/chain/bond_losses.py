@@ -33,53 +33,45 @@ class BondLoss:
     """The last block in which the verdict could be appealed; 0 without a higher court."""
 
 
-async def bond_losses(chain_client: ChainClient, provider_stash: bytes, since_height: int) -> list[BondLoss]:
+async def bond_losses(client: ChainClient, stash: bytes, since_height: int) -> list[BondLoss]:
     """Return the losses of a stash's devices after a block, oldest first, as far back as the node has states."""
-    first_height, block_ids = await blocks_since(chain_client, since_height)
-    found_losses: list[BondLoss] = []
+    first_height, block_ids = await blocks_since(client, since_height)
+    losses: list[BondLoss] = []
     # Newest first: a node without old states then loses the oldest losses only.
-    for block_index in range(len(block_ids) - 1, -1, -1):
-        if first_height + block_index <= since_height:
+    for index in range(len(block_ids) - 1, -1, -1):
+        if first_height + index <= since_height:
             break
         try:
-            block_events = [event_record.event for event_record in await chain_client.events(block_ids[block_index])]
+            events = [record.event for record in await client.events(block_ids[index])]
         except RpcError:  # the node has discarded the states of older blocks
             break
-        found_losses += [
-            await _bond_loss(chain_client, first_height, block_ids, block_index, loss_event, block_events)
-            for loss_event in _own_losses(block_events, provider_stash)
+        losses += [
+            await _bond_loss(client, first_height, block_ids, index, event, events)
+            for event in _own_losses(events, stash)
         ]
-    return found_losses[::-1]
+    return losses[::-1]
 
 
-def _own_losses(block_events: Sequence[object], provider_stash: bytes) -> list[RaceMissed | ProviderSlashed]:
-    loss_events = (loss_event for loss_event in block_events if isinstance(loss_event, RaceMissed | ProviderSlashed))
-    return [loss_event for loss_event in loss_events if loss_event.provider == provider_stash][::-1]
+def _own_losses(events: Sequence[object], stash: bytes) -> list[RaceMissed | ProviderSlashed]:
+    loss_events = (event for event in events if isinstance(event, RaceMissed | ProviderSlashed))
+    return [event for event in loss_events if event.provider == stash][::-1]
 
 
 async def _bond_loss(
-    chain_client: ChainClient, first_height: int, block_ids: Sequence[bytes], block_index: int,
-    loss_event: RaceMissed | ProviderSlashed, block_events: Sequence[object],
+    client: ChainClient, first_height: int, block_ids: Sequence[bytes], index: int,
+    event: RaceMissed | ProviderSlashed, events: Sequence[object],
 ) -> BondLoss:  # fmt: skip
-    parent_hash = block_ids[block_index - 1] if block_index else None
-    if isinstance(loss_event, RaceMissed):  # the event names no device, and the unit's next race has other racers
-        unit_record: Unit | None = await _value_at(chain_client, InferenceMarket.units, loss_event.unit, parent_hash)
-        own_racer = None if unit_record is None else racer_of(unit_record, loss_event.provider)
-        device_id = None if own_racer is None else own_racer.device
-        return BondLoss(first_height + block_index, loss_event.unit, loss_event.amount, PartyFault.MISSED, device_id)
-    case_id = _case_of(
-        loss_event.unit, [block_event.case for block_event in block_events if isinstance(block_event, CaseEnded)]
-    )
-    open_case: CourtCase | None = await _value_at(chain_client, Courts.cases, case_id, parent_hash)
+    parent = block_ids[index - 1] if index else None
+    if isinstance(event, RaceMissed):  # the event names no device, and the unit's next race has other racers
+        unit: Unit | None = await _value_at(client, InferenceMarket.units, event.unit, parent)
+        racer = None if unit is None else racer_of(unit, event.provider)
+        device_id = None if racer is None else racer.device
+        return BondLoss(first_height + index, event.unit, event.amount, PartyFault.MISSED, device_id)
+    case_id = _case_of(event.unit, [block_event.case for block_event in events if isinstance(block_event, CaseEnded)])
+    open_case: CourtCase | None = await _value_at(client, Courts.cases, case_id, parent)
     appealable_until = 0 if open_case is None else open_case.appealable_until
     return BondLoss(
-        first_height + block_index,
-        loss_event.unit,
-        loss_event.amount,
-        loss_event.fault,
-        loss_event.device,
-        case_id,
-        appealable_until,
+        first_height + index, event.unit, event.amount, event.fault, event.device, case_id, appealable_until
     )
 
 
@@ -88,9 +80,9 @@ def _case_of(unit_id: bytes, ended_cases: list[bytes]) -> bytes:
     return ended_cases[0] if unit_id not in ended_cases and len(ended_cases) == 1 else unit_id
 
 
-async def _value_at(chain_client: ChainClient, storage_item: Any, storage_key: bytes, block_hash: bytes | None) -> Any:
+async def _value_at(client: ChainClient, item: Any, key: bytes, block_hash: bytes | None) -> Any:
     """Return a stored value; None without a block, or if the node has discarded the block's state."""
     try:
-        return None if block_hash is None else await chain_client.read(storage_item, storage_key, at=block_hash)
+        return None if block_hash is None else await client.read(item, key, at=block_hash)
     except RpcError:
         return None

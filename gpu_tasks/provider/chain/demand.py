@@ -57,28 +57,23 @@ class Demand:
     services: Mapping[int, ServiceDemand] = field(default_factory=dict)
 
 
-async def demand(chain_client: ChainClient, provider_stash: bytes, services: Collection[int]) -> Demand:
+async def demand(client: ChainClient, stash: bytes, services: Collection[int]) -> Demand:
     """Return the demand for a provider in some services, in the final state."""
-    block_hash = await chain_client.finalized()
-    return await over_state(
-        chain_client, block_hash, lambda bound_state: demand_of(bound_state, provider_stash, services)
-    )
+    block_hash = await client.finalized()
+    return await over_state(client, block_hash, lambda state: demand_of(state, stash, services))
 
 
-def demand_of(bound_state: Bound, provider_stash: bytes, services: Iterable[int]) -> Demand:
+def demand_of(state: Bound, stash: bytes, services: Iterable[int]) -> Demand:
     """Return the demand for a provider in some services, in a given state. Closed services are left out."""
-    market_state, block_height = bound_state[InferenceMarket], bound_state[System].number.get()
-    may_work = (
-        bound_state[TrustStake].is_candidate(provider_stash)
-        and bound_state[Devices].providers[provider_stash] is not None
-    )
+    market_state, height = state[InferenceMarket], state[System].number.get()
+    may_work = state[TrustStake].is_candidate(stash) and state[Devices].providers[stash] is not None
     demand_by_service: dict[int, ServiceDemand] = {}
     for service_number in services:
-        service_record = market_state.services[service_number]
-        if service_record is None:
+        service = market_state.services[service_number]
+        if service is None:
             continue
         # A service without open units has no waiting ones, which saves a read.
-        sleeping_units = market_state.waiting_unit_count[service_number] if service_record.open_units else 0
+        sleeping_units = market_state.waiting_unit_count[service_number] if service.open_units else 0
         # Ordered by the block of posting, so these are the units that the market retries first.
         waiting_keys = (
             islice((waiting_key for waiting_key, _ in market_state.waiting_units.under(service_number)), SLEEPERS_SEEN)
@@ -86,23 +81,15 @@ def demand_of(bound_state: Bound, provider_stash: bytes, services: Iterable[int]
             else ()
         )
         unit_records = (market_state.units[unit_of(waiting_key)] for waiting_key in waiting_keys)
-        waiting_units = tuple(
-            _waiting_unit(service_record.terms, unit_record, block_height)
-            for unit_record in unit_records
-            if unit_record is not None
-        )
-        demand_by_service[service_number] = ServiceDemand(service_record.open_units, waiting_units)
+        waiting_units = tuple(_waiting_unit(service.terms, unit, height) for unit in unit_records if unit is not None)
+        demand_by_service[service_number] = ServiceDemand(service.open_units, waiting_units)
     return Demand(may_work, demand_by_service)
 
 
-def _waiting_unit(service_terms: ServiceTerms, unit_record: Unit, block_height: int) -> WaitingUnit:
-    work_allowed = money.work_allowed(unit_record)
-    floor_price = price_of(service_terms.price_min, work_allowed)
-    asked_price = money.ramped_price(
-        floor_price, unit_record.terms.price_max, block_height - unit_record.posted_at, service_terms.ramp
-    )
+def _waiting_unit(terms: ServiceTerms, unit: Unit, height: int) -> WaitingUnit:
+    work_allowed = money.work_allowed(unit)
+    floor_price = price_of(terms.price_min, work_allowed)
+    asked_price = money.ramped_price(floor_price, unit.terms.price_max, height - unit.posted_at, terms.ramp)
     return WaitingUnit(
-        rate_of(asked_price, work_allowed),
-        money.collateral(unit_record.rules, asked_price),
-        classes_of(unit_record, service_terms.ramp),
+        rate_of(asked_price, work_allowed), money.collateral(unit.rules, asked_price), classes_of(unit, terms.ramp)
     )

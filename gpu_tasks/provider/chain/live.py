@@ -254,8 +254,8 @@ def _asks_chain(
 ) -> Callable[Concatenate[LiveChain, P], ChainAnswer[T]]:
     """Make a method from a function that reads with a client. The method raises ChainError."""
 
-    async def method(live_chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
-        return await live_chain.asked(read(live_chain.client, *arguments, **named))
+    async def method(chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return await chain.asked(read(chain.client, *arguments, **named))
 
     return method
 
@@ -265,8 +265,8 @@ def _asks_own(
 ) -> Callable[Concatenate[LiveChain, P], ChainAnswer[T]]:
     """Make a method from a function that reads data of a stash, for the provider's own stash."""
 
-    async def method(live_chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
-        return await live_chain.asked(read(live_chain.client, live_chain.stash, *arguments, **named))
+    async def method(chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return await chain.asked(read(chain.client, chain.stash, *arguments, **named))
 
     return method
 
@@ -364,9 +364,9 @@ class LiveChain:
         height = await self.client.height(block_hash)
         duties = await market_reads.duties(self.client, self.stash, block_hash)
         for duty in duties:
-            own_racer = racer_of(duty.status.unit, self.stash)
-            if own_racer is not None:
-                self._devices.heard_of(own_racer.device)
+            racer = racer_of(duty.status.unit, self.stash)
+            if racer is not None:
+                self._devices.heard_of(racer.device)
         seats = await market_reads.seats(self.client, self.stash, block_hash)
         checks = await market_reads.checks(self.client, self.stash, block_hash)
         disputes = await market_reads.disputes(self.client, self.stash, block_hash)
@@ -491,11 +491,11 @@ class LiveChain:
 
     async def service(self, number: int) -> Service:
         """See `ChainPort`."""
-        service_record = await self.asked(market_reads.service(self.client, number))
+        service = await self.asked(market_reads.service(self.client, number))
         # A closed service is removed with its last unit, possibly just before this read.
-        if service_record is None:
+        if service is None:
             raise ChainError(f"there is no service {number} on {self.client.chain}", code="unknown_service")
-        return service_record
+        return service
 
     async def providers(self) -> dict[bytes, Provider]:
         """See `ChainPort`."""
@@ -549,8 +549,8 @@ class LiveChain:
     async def submit(self, call: Call) -> None:
         """See `ChainPort`."""
         async with self.turn:
-            encoded_call = self.client.runtime.call_codec.encode(call)
-            signed_before = self._signed.pop(encoded_call, None)
+            encoded = self.client.runtime.call_codec.encode(call)
+            signed_before = self._signed.pop(encoded, None)
             # A repeated call reuses the signed extrinsic: a second signature with a new nonce would execute it twice.
             extrinsic = await self.asked(self.client.sign(call, self.key)) if signed_before is None else signed_before
             try:
@@ -559,14 +559,14 @@ class LiveChain:
                 if signed_before is None:
                     raise
                 return  # it is in a block, or its era is over; if it is missing, the next call signs it again
-            self._signed[encoded_call] = extrinsic
+            self._signed[encoded] = extrinsic
             while len(self._signed) > SIGNED_KEPT:
                 del self._signed[next(iter(self._signed))]
 
     async def attest(self, attestation: AnyAttestation) -> None:
         """See `ChainPort`."""
-        encoded_attestation = encode_attestation(attestation)
-        await self._sent_or_known(self.client.rpc.call("ogpu_submitAttestation", "0x" + encoded_attestation.hex()))
+        encoded = encode_attestation(attestation)
+        await self._sent_or_known(self.client.rpc.call("ogpu_submitAttestation", "0x" + encoded.hex()))
 
     async def _sent_or_known(self, question: Awaitable[RpcJson]) -> None:
         """Send as `asked` does. A message that the node already has counts as sent."""

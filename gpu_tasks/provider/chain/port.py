@@ -99,9 +99,9 @@ class Identity:
     genesis: bytes
 
     @classmethod
-    def of(cls, provider_stash: bytes, key: Keypair, genesis_hash: bytes) -> Identity:
+    def of(cls, stash: bytes, key: Keypair, genesis_hash: bytes) -> Identity:
         """Return an identity. The seal key is derived from the signing key."""
-        return cls(provider_stash, key, SealKey.of(key), genesis_hash)
+        return cls(stash, key, SealKey.of(key), genesis_hash)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,181 +46,143 @@ class SidePayment:
     grains: int
 
 
-def is_standing_by(task_record: Task, provider_stash: bytes) -> bool:
+def is_standing_by(task: Task, stash: bytes) -> bool:
     """Return True if a provider is due a share for standing by: it is bound, or took over and has not begun."""
-    is_bound = (
-        task_record.standby is not None
-        and task_record.standby.is_bound
-        and task_record.standby.provider == provider_stash
-    )
-    return is_bound or any(
-        task_slot.provider == provider_stash and task_slot.was_standby for task_slot in task_record.slots
-    )
+    is_bound = task.standby is not None and task.standby.is_bound and task.standby.provider == stash
+    return is_bound or any(task_slot.provider == stash and task_slot.was_standby for task_slot in task.slots)
 
 
 async def side_payments(
-    chain_client: ChainClient,
-    provider_stash: bytes,
-    case_ids: Collection[bytes],
-    task_ids: Collection[bytes],
-    since_height: int,
+    client: ChainClient, stash: bytes, case_ids: Collection[bytes], task_ids: Collection[bytes], since_height: int
 ) -> dict[bytes, SidePayment]:
     """Return the payment of each of these cases and tasks, by id. Ends that are not final or not found are left out."""
-    first_height, block_ids = await blocks_since(chain_client, since_height)
-    found_payments: dict[bytes, SidePayment] = {}
+    first_height, block_ids = await blocks_since(client, since_height)
+    payments: dict[bytes, SidePayment] = {}
     for case_id in case_ids:
-        end_index = await _last_end(block_ids, partial(_has_seat, chain_client, provider_stash, case_id))
-        if end_index is not None:
-            found_payments[case_id] = SidePayment(
-                first_height + end_index,
-                await _fee(chain_client, provider_stash, case_id, block_ids[end_index - 1], block_ids[end_index]),
+        end = await _last_end(block_ids, partial(_has_seat, client, stash, case_id))
+        if end is not None:
+            payments[case_id] = SidePayment(
+                first_height + end, await _fee(client, stash, case_id, block_ids[end - 1], block_ids[end])
             )
     for task_id in task_ids:
-        end_index = await _last_end(block_ids, partial(_stands_by, chain_client, provider_stash, task_id))
-        if end_index is not None:
-            found_payments[task_id] = SidePayment(
-                first_height + end_index,
-                await _share(chain_client, provider_stash, task_id, block_ids[end_index - 1], block_ids[end_index]),
+        end = await _last_end(block_ids, partial(_stands_by, client, stash, task_id))
+        if end is not None:
+            payments[task_id] = SidePayment(
+                first_height + end, await _share(client, stash, task_id, block_ids[end - 1], block_ids[end])
             )
-    return found_payments
+    return payments
 
 
 async def audit_payments(
-    chain_client: ChainClient, provider_stash: bytes, unit_ids: Collection[bytes], since_height: int
+    client: ChainClient, stash: bytes, unit_ids: Collection[bytes], since_height: int
 ) -> dict[bytes, SidePayment | None]:
     """Return the auditor's payment for each of these batches' checks.
 
     The value is None while a check continues. Unknown checks are left out. An auditor without the accepted answer
     received 0 grains.
     """
-    first_height, block_ids = await blocks_since(chain_client, since_height)
+    first_height, block_ids = await blocks_since(client, since_height)
     if not block_ids:
         return {}
-    leaf_checks = await chain_client.read_many(
+    leaf_checks = await client.read_many(
         LeafChecks.checks, list(unit_ids), at=block_ids[-1]
     )  # an auditor may have hundreds
-    is_open = {unit_id: leaf_check is not None for unit_id, leaf_check in zip(unit_ids, leaf_checks, strict=True)}
-    found_payments: dict[bytes, SidePayment | None] = {unit_id: None for unit_id in unit_ids if is_open[unit_id]}
+    is_open = {unit_id: check is not None for unit_id, check in zip(unit_ids, leaf_checks, strict=True)}
+    payments: dict[bytes, SidePayment | None] = {unit_id: None for unit_id in unit_ids if is_open[unit_id]}
     for unit_id in (unit_id for unit_id in unit_ids if not is_open[unit_id]):
-        end_index = await _last_end(block_ids, partial(_is_checked, chain_client, unit_id))
-        if end_index is not None:
-            found_payments[unit_id] = SidePayment(
-                first_height + end_index,
-                await _auditors(chain_client, provider_stash, unit_id, block_ids[end_index - 1], block_ids[end_index]),
+        end = await _last_end(block_ids, partial(_is_checked, client, unit_id))
+        if end is not None:
+            payments[unit_id] = SidePayment(
+                first_height + end, await _auditors(client, stash, unit_id, block_ids[end - 1], block_ids[end])
             )
-    return found_payments
+    return payments
 
 
-async def audited(chain_client: ChainClient, provider_stash: bytes) -> set[bytes]:
+async def audited(client: ChainClient, stash: bytes) -> set[bytes]:
     """Return the batches whose check holds an auditor's deposit of this provider, in the final state."""
-    held_item = chain_client.runtime.item(Balances.held_cases)
-    held_entries = await chain_client.entries(Balances.held_cases, provider_stash, at=await chain_client.finalized())
+    held_item = client.runtime.item(Balances.held_cases)
+    held_entries = await client.entries(Balances.held_cases, stash, at=await client.finalized())
     hold_cases = [map_keys(held_item, held_key)[1] for held_key in held_entries]
     return {hold_case.case for hold_case in hold_cases if hold_case.reason == LEAF_SEAT}
 
 
-def share_paid(earlier_task: Task, task_id: bytes, provider_stash: bytes, block_events: Sequence[object]) -> int:
+def share_paid(earlier: Task, task_id: bytes, stash: bytes, events: Sequence[object]) -> int:
     """Return the paid share for standing by, found among a block's payments with the task's earlier record."""
     share_by_case = {
-        slot_case(task_id, slot_index): _standby_price(earlier_task, task_slot.price)
-        for slot_index, task_slot in enumerate(earlier_task.slots)
+        slot_case(task_id, slot_index): _standby_price(earlier, task_slot.price)
+        for slot_index, task_slot in enumerate(earlier.slots)
     }
-    paid_events = (paid_event for paid_event in block_events if isinstance(paid_event, Paid))
-    own_events = (
-        paid_event
-        for paid_event in paid_events
-        if paid_event.payee == provider_stash and paid_event.reason is TASK_ESCROW
-    )
+    paid_events = (event for event in events if isinstance(event, Paid))
+    own_events = (event for event in paid_events if event.payee == stash and event.reason is TASK_ESCROW)
     # The block may also pay the stash for its work. Only a payment of the share's own amount counts.
-    return next(
-        (paid_event.amount for paid_event in own_events if paid_event.amount == share_by_case.get(paid_event.case)), 0
-    )
+    return next((event.amount for event in own_events if event.amount == share_by_case.get(event.case)), 0)
 
 
-def _standby_price(task_record: Task, slot_price: int) -> int:
+def _standby_price(task: Task, slot_price: int) -> int:
     """Return the share for standing by for a slot of this price, after the fee."""
-    held_grains = {TaskPurse.ESCROW: money.escrow(task_record.rules, task_record.terms.price_max)}
-    money_flows = money.settle(
-        TaskOutcome.STOOD_BY, TaskMoney(task_record.rules, task_record.terms, held_grains, slot_price)
-    )
-    return sum(money_flow.amount for money_flow in money_flows if money_flow.payee is TaskPayee.STANDBY)
+    held_grains = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max)}
+    money_flows = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held_grains, slot_price))
+    return sum(flow.amount for flow in money_flows if flow.payee is TaskPayee.STANDBY)
 
 
-async def blocks_since(chain_client: ChainClient, since_height: int) -> tuple[int, list[bytes]]:
+async def blocks_since(client: ChainClient, since_height: int) -> tuple[int, list[bytes]]:
     """Return a bounded number of final blocks, from a little before `since_height`, and the first one's height."""
-    last_height = await chain_client.height(await chain_client.finalized())
+    last_height = await client.height(await client.finalized())
     # Bounded, because a daemon that returns after days would read thousands of blocks.
     first_height = max(1, since_height - OVERLAP_BLOCKS, last_height - LOOKED_BACK_MAX)
-    return first_height, await chain_client.final_ids(first_height, last_height) if first_height <= last_height else []
+    return first_height, await client.final_ids(first_height, last_height) if first_height <= last_height else []
 
 
 async def _last_end(block_ids: Sequence[bytes], is_there: Callable[[bytes], Awaitable[bool]]) -> int | None:
     """Return the index of the last block that removed something: present after the block before, absent after it."""
     # Read backwards: the newest end is the one that just happened.
     was_gone = None
-    for block_index in range(len(block_ids) - 1, -1, -1):
-        if await is_there(block_ids[block_index]):
+    for index in range(len(block_ids) - 1, -1, -1):
+        if await is_there(block_ids[index]):
             return was_gone
-        was_gone = block_index
+        was_gone = index
     return None
 
 
-async def _has_seat(chain_client: ChainClient, provider_stash: bytes, case_id: bytes, block_hash: bytes) -> bool:
-    return await chain_client.read(Courts.seats, provider_stash, case_id, at=block_hash) is not None
+async def _has_seat(client: ChainClient, stash: bytes, case_id: bytes, block_hash: bytes) -> bool:
+    return await client.read(Courts.seats, stash, case_id, at=block_hash) is not None
 
 
-async def _stands_by(chain_client: ChainClient, provider_stash: bytes, task_id: bytes, block_hash: bytes) -> bool:
-    task_record = await training_reads.task(chain_client, task_id, block_hash)
-    return task_record is not None and is_standing_by(task_record, provider_stash)
+async def _stands_by(client: ChainClient, stash: bytes, task_id: bytes, block_hash: bytes) -> bool:
+    task = await training_reads.task(client, task_id, block_hash)
+    return task is not None and is_standing_by(task, stash)
 
 
-async def _leaf_check(chain_client: ChainClient, unit_id: bytes, block_hash: bytes) -> LeafCheck | None:
-    leaf_check: LeafCheck | None = await chain_client.read(LeafChecks.checks, unit_id, at=block_hash)
-    return leaf_check
+async def _leaf_check(client: ChainClient, unit_id: bytes, block_hash: bytes) -> LeafCheck | None:
+    check: LeafCheck | None = await client.read(LeafChecks.checks, unit_id, at=block_hash)
+    return check
 
 
-async def _is_checked(chain_client: ChainClient, unit_id: bytes, block_hash: bytes) -> bool:
-    return await _leaf_check(chain_client, unit_id, block_hash) is not None
+async def _is_checked(client: ChainClient, unit_id: bytes, block_hash: bytes) -> bool:
+    return await _leaf_check(client, unit_id, block_hash) is not None
 
 
-async def _auditors(
-    chain_client: ChainClient, provider_stash: bytes, unit_id: bytes, parent_hash: bytes, block_hash: bytes
-) -> int:
+async def _auditors(client: ChainClient, stash: bytes, unit_id: bytes, parent: bytes, block_hash: bytes) -> int:
     """Return the whole auditor's fee if a batch's check ended in a block and named this stash as earner, else 0."""
-    leaf_check = await _leaf_check(chain_client, unit_id, parent_hash)
-    block_events = [event_record.event for event_record in await chain_client.events(block_hash)]
-    ended_events = (
-        ended_event
-        for ended_event in block_events
-        if isinstance(ended_event, LeafCheckEnded) and ended_event.unit == unit_id
-    )
-    is_earner = any(ended_event.earner == provider_stash for ended_event in ended_events)
-    return leaf_check.terms.fee if leaf_check is not None and is_earner else 0
+    check = await _leaf_check(client, unit_id, parent)
+    events = [record.event for record in await client.events(block_hash)]
+    ended_events = (event for event in events if isinstance(event, LeafCheckEnded) and event.unit == unit_id)
+    is_earner = any(event.earner == stash for event in ended_events)
+    return check.terms.fee if check is not None and is_earner else 0
 
 
-async def _fee(
-    chain_client: ChainClient, provider_stash: bytes, case_id: bytes, parent_hash: bytes, block_hash: bytes
-) -> int:
-    block_events = [event_record.event for event_record in await chain_client.events(block_hash)]
-    ended_event = next(
-        (case_event for case_event in block_events if isinstance(case_event, CaseEnded) and case_event.case == case_id),
-        None,
+async def _fee(client: ChainClient, stash: bytes, case_id: bytes, parent: bytes, block_hash: bytes) -> int:
+    events = [record.event for record in await client.events(block_hash)]
+    event = next(
+        (case_event for case_event in events if isinstance(case_event, CaseEnded) and case_event.case == case_id), None
     )
-    if ended_event is None:
+    if event is None:
         return 0
-    moved_money = await over_state(
-        chain_client, parent_hash, lambda bound_state: flows_at_end(bound_state, case_id, ended_event)
-    )
-    return (
-        0
-        if moved_money is None
-        else sum(money_flow.amount for money_flow in moved_money[1] if money_flow.payee == provider_stash)
-    )
+    moved_money = await over_state(client, parent, lambda state: flows_at_end(state, case_id, event))
+    return 0 if moved_money is None else sum(flow.amount for flow in moved_money[1] if flow.payee == stash)
 
 
-async def _share(
-    chain_client: ChainClient, provider_stash: bytes, task_id: bytes, parent_hash: bytes, block_hash: bytes
-) -> int:
-    task_record = await training_reads.task(chain_client, task_id, parent_hash)
-    block_events = [event_record.event for event_record in await chain_client.events(block_hash)]
-    return 0 if task_record is None else share_paid(task_record, task_id, provider_stash, block_events)
+async def _share(client: ChainClient, stash: bytes, task_id: bytes, parent: bytes, block_hash: bytes) -> int:
+    task = await training_reads.task(client, task_id, parent)
+    events = [record.event for record in await client.events(block_hash)]
+    return 0 if task is None else share_paid(task, task_id, stash, events)

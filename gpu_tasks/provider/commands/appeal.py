@@ -12,15 +12,16 @@ from wallet.keypair import Keypair
 from wallet.trust import hash_typed
 
 
-def appeal(provider_options: ProviderOptions, unit: str, dry_run: bool, yes: bool) -> None:
+def appeal(options: ProviderOptions, unit: str, dry_run: bool, yes: bool) -> None:
     """Appeal against a verdict about a unit."""
     unit_id = hash_typed(unit)
 
-    async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
+    async def plan(client: ChainClient, signing_key: Keypair) -> list[Planned]:
         if unit_id is None:
             raise ProviderError(f"{unit!r} is not a unit. Write 0x and 64 hex digits", code="not_a_unit")
-        provider_stash = await market_reads.stash_of(chain_client, signing_key.account) or signing_key.account
-        found = await appeal_against(chain_client, unit_id, provider_stash)
-        return [Planned(found.call, found.bond, "bond", provider_stash, found.facts)]
+        # The operator may give the key of the stash itself, which is no provider key.
+        stash = await market_reads.stash_of(client, signing_key.account) or signing_key.account
+        found = await appeal_against(client, unit_id, stash)
+        return [Planned(found.call, found.bond, "bond", stash, found.facts)]
 
-    make(provider_options.session, lambda: provider_options.key, plan, dry_run=dry_run, is_agreed=yes)
+    make(options.session, lambda: options.key, plan, dry_run=dry_run, is_agreed=yes)

@@ -55,68 +55,61 @@ NO_CONTAINERS = "the policy has images, but no containers. Add --kind container"
 NEXT_START = "container settings apply from the daemon's next start. Restart a running daemon"
 
 
-def auctions(provider_options: ProviderOptions, watch: bool) -> None:
+def auctions(options: ProviderOptions, watch: bool) -> None:
     """Print the tasks at auction."""
 
     async def show() -> None:
-        live_chain, _ = await connect(provider_options, tell=note)
+        chain, _ = await connect(options, tell=note)
         if watch:
             note("watching final blocks. Stop with Ctrl-C")
         try:
             shown_rows = None
-            async for chain_view in live_chain.views():
-                task_rows = await auction_rows(
-                    live_chain, read_policy(provider_options.base_path, bidding_kinds()), chain_view.newest
-                )
+            async for view in chain.views():
+                task_rows = await auction_rows(chain, read_policy(options.base_path, bidding_kinds()), view.newest)
                 # Most blocks change nothing, and a table for each of them would hide the changes.
                 if task_rows != shown_rows:
-                    provider_options.output.rows(f"Auctions at block {chain_view.height}", AUCTIONS, task_rows)
+                    options.output.rows(f"Auctions at block {view.height}", AUCTIONS, task_rows)
                 if task_rows != shown_rows and not task_rows:
                     note("no task is at auction")
                 shown_rows = task_rows
                 if not watch:
                     return
         finally:
-            await live_chain.close()
+            await chain.close()
 
     asyncio.run(told(show))
 
 
-async def auction_rows(live_chain: LiveChain, bid_policy: BidPolicy, newest_height: int) -> list[dict[str, Any]]:
+async def auction_rows(chain: LiveChain, bid_policy: BidPolicy, newest_height: int) -> list[dict[str, Any]]:
     """Return the tasks at auction as rows. Raise ChainError if the chain cannot be read."""
-    auctioned_tasks: Mapping[bytes, Task] = await live_chain.auctions()
-    bid_means = Means(live_chain.stash, await live_chain.spendable(), 0)
-    own_statuses = await live_chain.own_devices()
-    tasks_bid_for = {device_status.device.assignment for device_status in own_statuses}
-    unproven_reason = unproven_text(
-        own_statuses, (await live_chain.roll_call([device_status.id for device_status in own_statuses])).rates
-    )
+    auctioned_tasks: Mapping[bytes, Task] = await chain.auctions()
+    bid_means = Means(chain.stash, await chain.spendable(), 0)
+    statuses = await chain.own_devices()
+    tasks_bid_for = {status.device.assignment for status in statuses}
+    unproven_reason = unproven_text(statuses, (await chain.roll_call([status.id for status in statuses])).rates)
     return [
         {
             "task": task_id,
-            "kind": kind_of(task_record),
-            "state": task_record.state.name.lower(),
-            "until": task_record.deadline,
-            "price_max": Grains(task_record.terms.price_max),
-            "blocks_max": task_record.terms.blocks_max,
-            "milestones": task_record.milestones,
-            "devices": task_record.terms.slots,
-            "bids": task_record.bids,
+            "kind": kind_of(task),
+            "state": task.state.name.lower(),
+            "until": task.deadline,
+            "price_max": Grains(task.terms.price_max),
+            "blocks_max": task.terms.blocks_max,
+            "milestones": task.milestones,
+            "devices": task.terms.slots,
+            "bids": task.bids,
             "own_bid": task_id in tasks_bid_for,
             "not_bid": None
             if task_id in tasks_bid_for
-            else why_not(task_record, bid_policy, bid_means, newest_height) or unproven_reason or ONLY_TRIED,
+            else why_not(task, bid_policy, bid_means, newest_height) or unproven_reason or ONLY_TRIED,
         }
-        for task_id, task_record in auctioned_tasks.items()
+        for task_id, task in auctioned_tasks.items()
     ]
 
 
-def unproven_text(own_statuses: Sequence[DeviceStatus], proven_rates: ProvenRates) -> str:
+def unproven_text(statuses: Sequence[DeviceStatus], proven_rates: ProvenRates) -> str:
     """Return why the chain takes no bid with any of these devices; empty if it takes one."""
-    reason_by_device = {
-        device_status.id: why_no_work(proven_rates, device_status.id, device_status.device.kind)
-        for device_status in own_statuses
-    }
+    reason_by_device = {status.id: why_no_work(proven_rates, status.id, status.device.kind) for status in statuses}
     if not reason_by_device or not all(reason_by_device.values()):
         return ""
     return "; ".join(
@@ -124,38 +117,36 @@ def unproven_text(own_statuses: Sequence[DeviceStatus], proven_rates: ProvenRate
     )
 
 
-def kind_of(task_record: Task) -> str:
+def kind_of(task: Task) -> str:
     """Return the name of a task's workload, or the beginning of its id."""
-    if runs_program(task_record.order):
+    if runs_program(task.order):
         return CONTAINER_KIND
     try:
-        return Workloads().in_steps(task_record.order.workload).name
+        return Workloads().in_steps(task.order.workload).name
     except UnknownWorkloadError:
-        return f"0x{task_record.order.workload.hex()[:8]}.."
+        return f"0x{task.order.workload.hex()[:8]}.."
 
 
-def why_not(task_record: Task, bid_policy: BidPolicy, bid_means: Means, newest_height: int) -> str:
+def why_not(task: Task, bid_policy: BidPolicy, bid_means: Means, newest_height: int) -> str:
     """Return why the daemon does not bid, as far as the chain shows it; empty if it may bid."""
-    if task_record.state is not TaskState.COMMITTING:
+    if task.state is not TaskState.COMMITTING:
         return BIDS_OPENED
     host_machine = HostMachine()
-    policy_reason = bid_policy.forbids(
-        kind_of(task_record), *host_machine.time_of_week(), is_idle=host_machine.is_idle()
-    )
+    policy_reason = bid_policy.forbids(kind_of(task), *host_machine.time_of_week(), is_idle=host_machine.is_idle())
     if policy_reason:
         return policy_reason
     try:
-        if runs_program(task_record.order):
-            check_program(task_record, bid_means, newest_height)
+        if runs_program(task.order):
+            check_program(task, bid_means, newest_height)
         else:
-            check_task(task_record, bid_means, bid_policy, newest_height)
+            check_task(task, bid_means, bid_policy, newest_height)
     except UnfitError as error:
         return str(error)
     return ""
 
 
 def policy(
-    provider_options: ProviderOptions, kinds: tuple[str, ...], is_none: bool, least_price: str | None,
+    options: ProviderOptions, kinds: tuple[str, ...], is_none: bool, least_price: str | None,
     spans: tuple[str, ...], only_when_idle: bool | None, gangs: bool | None, images: tuple[str, ...],
     any_archive: bool | None, outbound: bool | None,
 ) -> None:  # fmt: skip
@@ -163,19 +154,19 @@ def policy(
     if is_none and kinds:
         raise click.UsageError("--none and --kind exclude each other. Leave one of them out")
     kind_names = bidding_kinds()
-    present_policy = read_policy(provider_options.base_path, kind_names)
+    present_policy = read_policy(options.base_path, kind_names)
     changed_policy = (
         present_policy
         if not kinds
-        else replace(present_policy, kinds=tuple(kind_named(image_text, kind_names) for image_text in kinds))
+        else replace(present_policy, kinds=tuple(kind_named(kind, kind_names) for kind in kinds))
     )
     if least_price is not None:
         changed_policy = replace(changed_policy, least_price=price_of(least_price))
     if spans:
-        bid_hours = () if spans == ("always",) else tuple(hours_of(image_text) for image_text in spans)
+        bid_hours = () if spans == ("always",) else tuple(hours_of(span) for span in spans)
         changed_policy = replace(changed_policy, schedule=bid_hours)
     if images:
-        named_images = tuple(image_named(image_text) for image_text in images)
+        named_images = tuple(image_named(image) for image in images)
         changed_policy = replace(changed_policy, containers=replace(changed_policy.containers, images=named_images))
     if any_archive is not None:
         changed_policy = replace(changed_policy, containers=replace(changed_policy.containers, any_archive=any_archive))
@@ -189,10 +180,10 @@ def policy(
         else replace(changed_policy.containers, outbound=outbound),
     )
     if changed_policy != present_policy:
-        write_policy(made_base_path(provider_options.base_path), changed_policy)
-    provider_options.output.facts(policy_facts(changed_policy) | {"changed": changed_policy != present_policy})
-    for advice_text in _policy_advice(present_policy, changed_policy):
-        note(advice_text)
+        write_policy(made_base_path(options.base_path), changed_policy)
+    options.output.facts(policy_facts(changed_policy) | {"changed": changed_policy != present_policy})
+    for advice in _policy_advice(present_policy, changed_policy):
+        note(advice)
 
 
 def _policy_advice(present_policy: BidPolicy, changed_policy: BidPolicy) -> Iterator[str]:
@@ -224,9 +215,9 @@ def policy_facts(bid_policy: BidPolicy) -> dict[str, Any]:
     }
 
 
-def drain(provider_options: ProviderOptions, is_off: bool) -> None:
+def drain(options: ProviderOptions, is_off: bool) -> None:
     """Begin or end the drain of the daemon of this base path."""
-    base_path = made_base_path(provider_options.base_path)
+    base_path = made_base_path(options.base_path)
     was_draining = is_draining(base_path)
     set_draining(base_path, drains=not is_off)
-    provider_options.output.facts({"draining": not is_off, "changed": was_draining is is_off})
+    options.output.facts({"draining": not is_off, "changed": was_draining is is_off})

@@ -62,18 +62,18 @@ class MeasuredRate:
 async def measured_rate(computer: ChainComputer, slot_ms: int) -> MeasuredRate:
     """Time chains until one takes long enough. Raise ExecutionError if a worker fails."""
     await computer.start()
-    work_shape = WorkShape(SIZE_MIN, ROWS_MIN, 1)
+    shape = WorkShape(SIZE_MIN, ROWS_MIN, 1)
     while True:
         began_seconds = time.perf_counter()
-        chain_shape = ChainShape(work_shape.size, work_shape.rows, work_shape.rounds)
+        chain_shape = ChainShape(shape.size, shape.rows, shape.rounds)
         await computer.rows(ChainWork(ChainChallenge(os.urandom(32), chain_shape)))
         chain_seconds = time.perf_counter() - began_seconds
         # A short run measures the start of the computation more than its rate.
-        larger_shape = shape_for(4 * operations(work_shape))
-        if chain_seconds >= SECONDS_LEAST or larger_shape == work_shape:
-            operation_rate = int(operations(work_shape) * slot_ms / (chain_seconds * 1_000 * UNIT))
+        larger_shape = shape_for(4 * operations(shape))
+        if chain_seconds >= SECONDS_LEAST or larger_shape == shape:
+            operation_rate = int(operations(shape) * slot_ms / (chain_seconds * 1_000 * UNIT))
             return MeasuredRate(operation_rate, shape_for(operation_rate * UNIT * WORK_SLOTS))
-        work_shape = larger_shape
+        shape = larger_shape
 
 
 def shape_for(operations_max: int) -> WorkShape:
@@ -81,14 +81,14 @@ def shape_for(operations_max: int) -> WorkShape:
 
     It is never less than the least work.
     """
-    column_count = SIZE_MIN
-    while column_count < SIZE_MAX and operations_max > operations(WorkShape(column_count, ROWS_MIN, ROUNDS_MAX)):
-        column_count *= 2
-    row_count = ROWS_MIN
-    while operations_max > operations(WorkShape(column_count, row_count, ROUNDS_MAX)) and row_count < 2**16:
-        row_count *= 2
-    round_count = operations_max // operations(WorkShape(column_count, row_count, 1))
-    return WorkShape(column_count, row_count, min(ROUNDS_MAX, max(1, round_count)))
+    columns = SIZE_MIN
+    while columns < SIZE_MAX and operations_max > operations(WorkShape(columns, ROWS_MIN, ROUNDS_MAX)):
+        columns *= 2
+    rows = ROWS_MIN
+    while operations_max > operations(WorkShape(columns, rows, ROUNDS_MAX)) and rows < 2**16:
+        rows *= 2
+    rounds = operations_max // operations(WorkShape(columns, rows, 1))
+    return WorkShape(columns, rows, min(ROUNDS_MAX, max(1, rounds)))
 
 
 def class_reached(proven_rate: int, least_rates: Sequence[int]) -> DeviceClass | None:
@@ -97,21 +97,22 @@ def class_reached(proven_rate: int, least_rates: Sequence[int]) -> DeviceClass |
     return reached_classes[-1] if reached_classes else None
 
 
-def bench(provider_options: ProviderOptions, backend: str | None, slot_ms: int) -> None:
+def bench(options: ProviderOptions, backend: str | None, slot_ms: int) -> None:
     """Print the rates of this machine's devices."""
 
     async def show() -> None:
-        offered_hardware = hardware_of(provider_options)
+        offered_hardware = hardware_of(options)
         backend_name = chosen_backend(backend, offered_hardware)
         for hardware in idle_gpus(backend_name, offered_hardware):
             note(idle_gpu_problem(hardware))
+        # All at once, as in a roll call: devices share cores and power, so a rate measured alone promises too much.
         rate_rows = await asyncio.gather(
             *(
                 _measured(backend_name, device_number, hardware, slot_ms)
                 for device_number, hardware in enumerate(offered_hardware)
             )
         )
-        provider_options.output.rows("Rates of the devices", BENCH, list(rate_rows))
+        options.output.rows("Rates of the devices", BENCH, list(rate_rows))
 
     asyncio.run(told(show))
 
@@ -134,52 +135,49 @@ async def _measured(backend_name: str, device_number: int, hardware: Hardware, s
     }
 
 
-def enrol(
-    provider_options: ProviderOptions, device: str, work: str, stash: StashOptions, dry_run: bool, yes: bool
-) -> None:
+def enrol(options: ProviderOptions, device: str, work: str, stash: StashOptions, dry_run: bool, yes: bool) -> None:
     """Enrol a device for roll calls."""
-    work_shape = shape_of(work)
+    shape = shape_of(work)
 
-    async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
-        device_status = device_named(device, await devices_of(chain_client, signing_key.account))
-        if await chain_client.read(Capacity.enrolments, device_status.id) is not None:
+    async def plan(client: ChainClient, signing_key: Keypair) -> list[Planned]:
+        status = device_named(device, await devices_of(client, signing_key.account))
+        if await client.read(Capacity.enrolments, status.id) is not None:
             raise ProviderError(
                 "the device is enrolled. To change its work, run `ogpu-provider withdraw` first", code="enrolled"
             )
-        bond_grains = await chain_client.read(Capacity.bond.item)
-        return [Planned(Capacity.enrol(device=device_status.id, shape=work_shape), bond_grains, "roll_call_bond")]
+        bond_grains = await client.read(Capacity.bond.item)
+        return [Planned(Capacity.enrol(device=status.id, shape=shape), bond_grains, "roll_call_bond")]
 
-    make(stash.session(provider_options), lambda: stash.key(provider_options), plan, dry_run=dry_run, is_agreed=yes)
+    make(stash.session(options), lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
 
 
-def withdraw(provider_options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool) -> None:
+def withdraw(options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool) -> None:
     """Withdraw a device from roll calls."""
 
-    async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
-        device_status = device_named(device, await devices_of(chain_client, signing_key.account))
-        chain_call: Call = Capacity.withdraw(device=device_status.id)
-        return only(chain_call)
+    async def plan(client: ChainClient, signing_key: Keypair) -> list[Planned]:
+        status = device_named(device, await devices_of(client, signing_key.account))
+        call: Call = Capacity.withdraw(device=status.id)
+        return only(call)
 
-    make(stash.session(provider_options), lambda: stash.key(provider_options), plan, dry_run=dry_run)
+    make(stash.session(options), lambda: stash.key(options), plan, dry_run=dry_run)
 
 
-def text_of(work_shape: WorkShape) -> str:
+def text_of(shape: WorkShape) -> str:
     """Return a work as text."""
-    return f"{work_shape.size}x{work_shape.rows}x{work_shape.rounds}"
+    return f"{shape.size}x{shape.rows}x{shape.rounds}"
 
 
-def shape_of(work_text: str) -> WorkShape:
+def shape_of(text: str) -> WorkShape:
     """Read a work. Raise ProviderError for one that no roll call takes."""
     try:
-        column_count, row_count, round_count = map(int, work_text.split("x"))
-        work_shape = WorkShape(column_count, row_count, round_count)
+        columns, rows, rounds = map(int, text.split("x"))
+        shape = WorkShape(columns, rows, rounds)
     except ValueError:
         raise ProviderError(
-            f"{work_text!r} is not SIZExROWSxROUNDS. See `ogpu-provider bench`", code="invalid_work"
+            f"{text!r} is not SIZExROWSxROUNDS. See `ogpu-provider bench`", code="invalid_work"
         ) from None
-    if not is_sound(work_shape):
+    if not is_sound(shape):
         raise ProviderError(
-            f"{work_text!r} is outside 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds",
-            code="work_out_of_range",
+            f"{text!r} is outside 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds", code="work_out_of_range"
         )
-    return work_shape
+    return shape

@@ -36,23 +36,24 @@ def make(
     call_facts: dict[str, Any] = {}
     signing_keys: list[Keypair] = []
 
-    async def look(chain_client: ChainClient) -> None:
+    async def look(client: ChainClient) -> None:
         signing_keys.append(key())
-        planned_calls.extend(await plan_calls(chain_client, signing_keys[0]))
+        planned_calls.extend(await plan_calls(client, signing_keys[0]))
         if planned_calls:
+            # Before the trial reads the chain, so that a script without --yes fails at once.
             making.require_somebody_to_ask(is_asked=is_asked())
-            call_facts.update(await _tried_cost(chain_client, planned_calls, signing_keys[0]))
+            call_facts.update(await _tried_cost(client, planned_calls, signing_keys[0]))
 
-    async def send(chain_client: ChainClient) -> None:
+    async def send(client: ChainClient) -> None:
         note("waiting until a final block holds the calls")
-        await session.make(chain_client, _one_call(planned_calls), signing_keys[0])
+        await session.make(client, _one_call(planned_calls), signing_keys[0])
 
     def is_asked() -> bool:
         return any(planned_call.grains or planned_call.alters for planned_call in planned_calls) and not (
             dry_run or is_agreed
         )
 
-    session.run(lambda chain_client: told(lambda: look(chain_client)))
+    session.run(lambda client: told(lambda: look(client)))
     if not planned_calls:
         return
     if dry_run or call_facts["refused"] is not None:
@@ -61,18 +62,12 @@ def make(
             _raise_refusal(call_facts["refused"], call_facts["refused_code"])
         return
     if not session.output.as_json:  # the result alone then
-        session.output.facts(
-            {
-                fact_name: fact_value
-                for fact_name, fact_value in call_facts.items()
-                if fact_name not in ("refused", "sent")
-            }
-        )
+        session.output.facts({name: fact for name, fact in call_facts.items() if name not in ("refused", "sent")})
     if is_asked():
         click.confirm(_question(call_facts), abort=True, err=True)
     before()
     # A second connection: the first would be closed as dead while a person takes time to answer.
-    session.run(lambda chain_client: told(lambda: send(chain_client)))
+    session.run(lambda client: told(lambda: send(client)))
 
 
 def _question(call_facts: Mapping[str, Any]) -> str:
@@ -80,32 +75,31 @@ def _question(call_facts: Mapping[str, Any]) -> str:
     return f"Lock and send {total_text} in all?" if call_facts["amount"] else f"Send this, for a fee of {total_text}?"
 
 
-def _raise_refusal(refusal_text: str, refusal_code: str) -> None:
-    raise CallFailedError(f"the chain would refuse this: {refusal_text}", code=refusal_code or "refused")
+def _raise_refusal(text: str, code: str) -> None:
+    raise CallFailedError(f"the chain would refuse this: {text}", code=code or "refused")
 
 
 # batch_all makes all calls or none, so a refused one leaves no half of a registration behind.
 def _one_call(planned_calls: Sequence[Planned]) -> Call:
-    chain_calls = [planned_call.call for planned_call in planned_calls]
-    return chain_calls[0] if len(chain_calls) == 1 else Utility.batch_all(calls=tuple(chain_calls))
+    calls = [planned_call.call for planned_call in planned_calls]
+    return calls[0] if len(calls) == 1 else Utility.batch_all(calls=tuple(calls))
 
 
-async def _tried_cost(
-    chain_client: ChainClient, planned_calls: Sequence[Planned], signing_key: Keypair
-) -> dict[str, Any]:
+async def _tried_cost(client: ChainClient, planned_calls: Sequence[Planned], signing_key: Keypair) -> dict[str, Any]:
     """Return the cost of the calls, and the chain's refusal."""
-    fee_grains = await chain_client.fee(_one_call(planned_calls), signing_key)
+    fee_grains = await client.fee(_one_call(planned_calls), signing_key)
     paying_stash = next((planned_call.stash for planned_call in planned_calls if planned_call.stash is not None), None)
     try:
         if paying_stash is None:
             call_trial = await trial.attempt(
-                chain_client, [planned_call.call for planned_call in planned_calls], signing_key.account, fee_grains
+                client, [planned_call.call for planned_call in planned_calls], signing_key.account, fee_grains
             )
         else:  # the key pays the fee, and the stash all else: what it binds shows when it calls itself
             call_trial = await trial.attempt(
-                chain_client, [planned_call.call for planned_call in planned_calls], paying_stash
+                client, [planned_call.call for planned_call in planned_calls], paying_stash
             )
     except trial.TrialError as error:
+        # A trial that fails proves nothing about the calls, so the plan's amounts are shown, and the chain decides.
         note(f"the dry run failed: {error}")
         call_trial = trial.Trial(sum(planned_call.grains for planned_call in planned_calls))
     return _cost_facts(planned_calls, signing_key, fee_grains, call_trial)
@@ -113,7 +107,7 @@ async def _tried_cost(
 
 def only(*calls: Call) -> list[Planned]:
     """Return a plan of calls that lock and send no money."""
-    return [Planned(chain_call) for chain_call in calls]
+    return [Planned(call) for call in calls]
 
 
 def _cost_facts(
@@ -127,11 +121,7 @@ def _cost_facts(
     cost_facts = {
         "calls": ", ".join(planned_call.call.name for planned_call in planned_calls),
         "from": Account(signing_key.account),
-        **{
-            fact_name: fact_value
-            for planned_call in planned_calls
-            for fact_name, fact_value in planned_call.facts.items()
-        },
+        **{name: fact for planned_call in planned_calls for name, fact in planned_call.facts.items()},
         **{planned_call.purpose: Grains(planned_call.grains) for planned_call in planned_calls if planned_call.grains},
         "amount": Grains(max(0, amount_grains)),
     }

@@ -34,6 +34,7 @@ async def closing_containers(containers: Containers) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        # Containers are children of Docker and not of the daemon, so they would run on after its end.
         if containers.engine is not None:
             await containers.engine.close()
 
@@ -43,28 +44,27 @@ def bidding_kinds() -> tuple[str, ...]:
     return (*Workloads().stepwise, CONTAINER_KIND)
 
 
-def policy_of(provider_options: ProviderOptions) -> BidPolicy:
+def policy_of(options: ProviderOptions) -> BidPolicy:
     """Read the base path's policy. A missing or damaged file bids for nothing."""
     try:
-        return read_policy(provider_options.base_path, bidding_kinds())
+        return read_policy(options.base_path, bidding_kinds())
     except PolicyError:  # the daemon tells it, and reads it again when it changes
         return BidPolicy()
 
 
-def offers_containers(bid_policy: BidPolicy) -> bool:
+def offers_containers(policy: BidPolicy) -> bool:
     """Return True if the policy offers containers."""
-    return CONTAINER_KIND in bid_policy.kinds and bid_policy.containers.has_images
+    return CONTAINER_KIND in policy.kinds and policy.containers.has_images
 
 
-async def containers_for(
-    bid_policy: BidPolicy, base_path: Path, worker_pool: WorkerPool, engine_address: str
-) -> Containers:
+async def containers_for(policy: BidPolicy, base_path: Path, workers: WorkerPool, engine_address: str) -> Containers:
     """Open the container engine, if the present policy offers containers and this machine has one."""
-    if not offers_containers(bid_policy):
+    if not offers_containers(policy):
         return Containers(None, NOT_OFFERED)
-    gpu_uuids = tuple(hardware.uuid for hardware in worker_pool.hardware if hardware.index is not None)
+    # By UUID: NVIDIA's indices can change between boots, and would give a container another card.
+    gpu_uuids = tuple(hardware.uuid for hardware in workers.hardware if hardware.index is not None)
     try:
-        container_policy = bid_policy.containers.container_policy(gpu_uuids)
+        container_policy = policy.containers.container_policy(gpu_uuids)
         return Containers(await open_engine(base_path / ENGINE_FOLDER, container_policy, engine_address))
     except (ContainerError, OSError) as error:
         return Containers(None, str(error))

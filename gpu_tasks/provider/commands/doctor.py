@@ -41,12 +41,10 @@ TORCH = "run `pip install torch` in this environment (on Linux, the CUDA build),
 COLUMNS = ("check", "grade", "says", "todo")
 
 
-def doctor(
-    provider_options: ProviderOptions, backend: str | None, wish: str, engine_address: str, offline: bool
-) -> None:
+def doctor(options: ProviderOptions, backend: str | None, wish: str, engine_address: str, offline: bool) -> None:
     """Print diagnoses. Exit with 1 if one of them is a problem."""
-    diagnoses = asyncio.run(_diagnoses(provider_options, backend, wish, engine_address, offline=offline))
-    output = provider_options.output
+    diagnoses = asyncio.run(_diagnoses(options, backend, wish, engine_address, offline=offline))
+    output = options.output
     columns = (*COLUMNS, "code") if output.as_json else COLUMNS
     output.rows("Diagnoses", columns, [_diagnosis_row(diagnosis) for diagnosis in diagnoses])
     if any(diagnosis.grade is Grade.BAD for diagnosis in diagnoses):
@@ -54,26 +52,17 @@ def doctor(
 
 
 async def _diagnoses(
-    provider_options: ProviderOptions,
-    backend_name: str | None,
-    sandbox_wish: str,
-    engine_address: str,
-    *,
-    offline: bool,
+    options: ProviderOptions, backend_name: str | None, sandbox_wish: str, engine_address: str, *, offline: bool
 ) -> list[Diagnosis]:
-    worker_walls, offered_hardware = walls_for(sandbox_wish), hardware_of(provider_options)
-    base_path, bid_policy = made_base_path(provider_options.base_path), policy_of(provider_options)
-    are_offered = offers_containers(bid_policy)
-    diagnoses = system_diagnoses(base_path, worker_walls.sandbox, worker_walls.problem, are_offered=are_offered)
+    walls, offered_hardware = walls_for(sandbox_wish), hardware_of(options)
+    base_path, policy = made_base_path(options.base_path), policy_of(options)
+    are_offered = offers_containers(policy)
+    diagnoses = system_diagnoses(base_path, walls.sandbox, walls.problem, are_offered=are_offered)
     diagnoses += hardware_diagnoses(offered_hardware)
     diagnoses += container_diagnoses(await look_at_engine(engine_address), are_offered=are_offered)
     if are_offered:
-        diagnoses.append(
-            image_diagnosis(provider_options.base_path / ENGINE_FOLDER, bid_policy.containers.container_policy())
-        )
-    chain_findings = (
-        [] if offline else await _chain_findings(provider_options)
-    )  # before the workers, whose trial takes a while
+        diagnoses.append(image_diagnosis(options.base_path / ENGINE_FOLDER, policy.containers.container_policy()))
+    chain_findings = [] if offline else await _chain_findings(options)  # before the workers, whose trial takes a while
     for diagnosis in chain_findings:
         if diagnosis.check in ("chain", "key") and diagnosis.grade is Grade.BAD:
             note(f"{diagnosis.says}. The check of this machine goes on")
@@ -86,38 +75,38 @@ async def _diagnoses(
     ]
     if is_possible(chosen_name, offered_hardware):
         diagnoses += await worker_diagnoses(
-            offered_hardware, FORMS, provider_options.make_workers(chosen_name, worker_walls.sandbox), chosen_name
+            offered_hardware, FORMS, options.make_workers(chosen_name, walls.sandbox), chosen_name
         )
     else:
         diagnoses.append(bad("workers", f"the backend {chosen_name} needs a GPU, and there is none", "--backend numpy"))
     return [*diagnoses, *chain_findings]
 
 
-async def _chain_findings(provider_options: ProviderOptions) -> list[Diagnosis]:
+async def _chain_findings(options: ProviderOptions) -> list[Diagnosis]:
     """Return the diagnoses of key and chain; one diagnosis if they cannot be used."""
     try:
-        provider_key = provider_options.key
+        provider_key = options.key
     except WalletError as error:
         return [bad("key", str(error), "give --provider-key and --password-file")]
     try:
-        live_chain = await LiveChain.connect(provider_options.url, provider_key, provider_options.trust, note)
+        chain = await LiveChain.connect(options.url, provider_key, options.trust, note)
     except (ChainError, WalletError, NodeUnreachableError, RpcError) as error:
         return [bad("chain", str(error), "name the node with --url, or register the key with `ogpu-provider register`")]
     try:
-        pause_notes = PauseBook(provider_options.base_path).read()
+        pause_notes = PauseBook(options.base_path).read()
 
-        def why(device_status: DeviceStatus) -> str:
-            return why_paused(device_status, pause_notes.get(device_status.id), 0).why
+        def why(status: DeviceStatus) -> str:
+            return why_paused(status, pause_notes.get(status.id), 0).why
 
-        return await chain_diagnoses(live_chain, all_hardware(provider_options.base_path), why)
+        return await chain_diagnoses(chain, all_hardware(options.base_path), why)
     except ChainError as error:
         return [bad("chain", str(error), "try again, or name another node with --url")]
     except OSError as error:
         raise ProviderError(
-            f"the base path {provider_options.base_path} cannot be used: {error.strerror}", code="file_unusable"
+            f"the base path {options.base_path} cannot be used: {error.strerror}", code="file_unusable"
         ) from None
     finally:
-        await live_chain.close()
+        await chain.close()
 
 
 def _diagnosis_row(diagnosis: Diagnosis) -> dict[str, str]:

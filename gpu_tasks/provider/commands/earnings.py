@@ -27,25 +27,25 @@ NO_PAYMENTS = "{} has no payments. Give the daemon's --base-path"
 COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens", "losses", "lost")
 
 
-def earnings(provider_options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -> None:
+def earnings(options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -> None:
     """Print earnings or losses."""
-    lost_parts = list(losses(provider_options.base_path / LOSSES_FILE))
+    lost_parts = list(losses(options.base_path / LOSSES_FILE))
     if are_lost:
         if as_text:
             click.echo(losses_as_csv(lost_parts), nl=False)
             return
         if not lost_parts:
-            note(f"{provider_options.base_path} has no losses. `run` records one when a bond falls")
+            note(f"{options.base_path} has no losses. `run` records one when a bond falls")
         loss_rows = [loss_row(lost_part) | {"grains": Grains(lost_part.grains)} for lost_part in lost_parts]
-        provider_options.output.rows("Losses of device bonds", LOSS_COLUMNS, loss_rows)
+        options.output.rows("Losses of device bonds", LOSS_COLUMNS, loss_rows)
         return
-    earned_sums = sums(payments(provider_options.base_path / EARNINGS_FILE), By(by), lost_parts)
+    earned_sums = sums(payments(options.base_path / EARNINGS_FILE), By(by), lost_parts)
     if not earned_sums:
-        note(NO_PAYMENTS.format(provider_options.base_path))
+        note(NO_PAYMENTS.format(options.base_path))
     if as_text:
         click.echo(as_csv(earned_sums, By(by)), nl=False)
         return
-    provider_options.output.rows(
+    options.output.rows(
         "Earnings", (by, *COLUMNS), [{by: earned_sum.name, **_earned_row(earned_sum)} for earned_sum in earned_sums]
     )
 

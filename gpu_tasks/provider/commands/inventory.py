@@ -16,10 +16,10 @@ from gpu_tasks.provider.tasks.policy import BidPolicy, price_text
 COLUMNS = ("vendor", "model", "memory_mib", "driver", "platform", "platform_version", "uuid_hash", "can_be_offered")
 
 
-def inventory(provider_options: ProviderOptions) -> None:
+def inventory(options: ProviderOptions) -> None:
     """Print the published inventory."""
-    hardware = all_hardware(provider_options.base_path)
-    machine = claimed_machine(provider_options.base_path, TransferRates())
+    hardware = all_hardware(options.base_path)
+    machine = claimed_machine(options.base_path, TransferRates())
     offered = {piece.uuid_hash for piece in hardware}
     rows = [_row(device, is_offered=device.uuid_hash in offered) for device in claimed_devices(hardware)]
     facts = {
@@ -27,22 +27,23 @@ def inventory(provider_options: ProviderOptions) -> None:
         "cores": machine.cores,
         "memory_mib": machine.memory_mib,
         "disk_free_mib": machine.disk_free_mib,
-        **_policy(policy_of(provider_options)),
+        **_policy(policy_of(options)),
     }
-    if provider_options.output.as_json:
-        provider_options.output.facts(facts | {"devices": rows})
+    # A program reads one JSON value from standard output.
+    if options.output.as_json:
+        options.output.facts(facts | {"devices": rows})
         return
-    provider_options.output.facts(facts)
-    provider_options.output.rows("Devices", COLUMNS, rows)
+    options.output.facts(facts)
+    options.output.rows("Devices", COLUMNS, rows)
     note("the daemon measures the transfer rates while it works, and publishes them then")
 
 
-def _policy(bid_policy: BidPolicy) -> dict[str, Any]:
+def _policy(policy: BidPolicy) -> dict[str, Any]:
     """Return the policy as customers read it, with hashes instead of the list of images."""
-    means = bid_policy.containers
+    means = policy.containers
     return {
-        "bids_for": ", ".join(bid_policy.kinds) or "nothing",
-        "least_price": price_text(bid_policy.least_price),
+        "bids_for": ", ".join(policy.kinds) or "nothing",
+        "least_price": price_text(policy.least_price),
         "container_memory_mib": means.memory_bytes >> 20,
         "container_disk_mib": means.disk_bytes >> 20,
         "container_cores": f"{means.cpu_thousandths / 1_000:g}",

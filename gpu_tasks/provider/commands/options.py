@@ -35,28 +35,26 @@ from wallet.trust import Trust
 Body = Callable[[], Awaitable[None]]
 
 
-async def devices_of(chain_client: ChainClient, provider_stash: bytes) -> list[DeviceStatus]:
+async def devices_of(client: ChainClient, stash: bytes) -> list[DeviceStatus]:
     """Return the devices of a stash."""
-    return list(await market_reads.devices_of(chain_client, provider_stash))
+    return list(await market_reads.devices_of(client, stash))
 
 
-async def own_devices(chain_client: ChainClient, signing_key: Keypair) -> list[DeviceStatus]:
+async def own_devices(client: ChainClient, signing_key: Keypair) -> list[DeviceStatus]:
     """Return the devices of a provider key. Raise ProviderError if no stash has the key."""
-    provider_stash = await market_reads.stash_of(chain_client, signing_key.public_key)
-    if provider_stash is None:
+    stash = await market_reads.stash_of(client, signing_key.public_key)
+    if stash is None:
         raise ProviderError(
-            f"{signing_key.address} is no provider key on {chain_client.chain}. Run `ogpu-provider register`",
+            f"{signing_key.address} is no provider key on {client.chain}. Run `ogpu-provider register`",
             code="not_registered",
         )
-    return await devices_of(chain_client, provider_stash)
+    return await devices_of(client, stash)
 
 
-def device_named(device_text: str, own_statuses: Sequence[DeviceStatus]) -> DeviceStatus:
+def device_named(device_text: str, statuses: Sequence[DeviceStatus]) -> DeviceStatus:
     """Return the device whose id begins with `device_text`. Raise WalletError if none, or several, do."""
-    by_id, typed_digits = (
-        {device_status.id: device_status for device_status in own_statuses},
-        first_digits(device_text, 1),
-    )
+    by_id = {status.id: status for status in statuses}
+    typed_digits = first_digits(device_text, 1)
     matching_id = None if typed_digits is None else only_match(device_text, typed_digits, by_id)
     if matching_id is not None:
         return by_id[matching_id]
@@ -100,30 +98,28 @@ class StashOptions:
     keyring: Path
     password_file: Path | None = None
 
-    def session(self, provider_options: ProviderOptions) -> WalletSession:
+    def session(self, options: ProviderOptions) -> WalletSession:
         """Return the wallet with the stash."""
-        used_file = self.password_file or provider_options.password_file
-        return WalletSession(
-            provider_options.url, Keyring(self.keyring), provider_options.output, used_file, provider_options.trust
-        )
+        used_file = self.password_file or options.password_file
+        return WalletSession(options.url, Keyring(self.keyring), options.output, used_file, options.trust)
 
-    def account(self, provider_options: ProviderOptions) -> bytes | None:
+    def account(self, options: ProviderOptions) -> bytes | None:
         """Return the stash's account; None without a name. Raise WalletError for a text that is no account."""
-        return None if self.text is None else self.session(provider_options).account(self.text)
+        return None if self.text is None else self.session(options).account(self.text)
 
-    def key(self, provider_options: ProviderOptions) -> Keypair:
+    def key(self, options: ProviderOptions) -> Keypair:
         """Return the stash's key, from any name of the account. Raise WalletError if the keyring lacks it."""
-        session, stash_text = self.session(provider_options), self.text
+        session, stash_text = self.session(options), self.text
         if stash_text is None:
             raise ProviderError(
                 "give the stash's key with --key: a stored name, its address, or //Eve", code="key_missing"
             )
-        stash_account = session.account(stash_text)
+        account = session.account(stash_text)
         if stash_text.startswith("//") or stash_text in session.keyring.names():
             return session.key(stash_text)
         # An address, or 0x and digits, names a stored key too.
         key_names = [
-            key_name for key_name in session.keyring.names() if session.keyring.get(key_name).account == stash_account
+            key_name for key_name in session.keyring.names() if session.keyring.get(key_name).account == account
         ]
         if not key_names:
             raise ProviderError(
@@ -136,9 +132,9 @@ class StashOptions:
 def known_backend(backend_wish: str) -> str:
     """Return the operator's backend. Raise click.BadParameter if it is not installed."""
     if backend_wish.partition(":")[0] not in backends_here():
-        hint_text = "" if has_torch() else ". For the torch backends install PyTorch (`pip install torch`)"
+        hint = "" if has_torch() else ". For the torch backends install PyTorch (`pip install torch`)"
         raise click.BadParameter(
-            f"there is no backend {backend_wish!r} here. There are: {', '.join(backends_here())}{hint_text}"
+            f"there is no backend {backend_wish!r} here. There are: {', '.join(backends_here())}{hint}"
         )
     return backend_wish
 
@@ -154,6 +150,7 @@ async def told(body: Body) -> None:
     try:
         with refusals_explained():
             await body()
+    # It is an OSError too, and must keep its code: no file is at fault.
     except NodeUnreachableError:
         raise
     except OSError as error:
@@ -184,13 +181,13 @@ def why_open(base_path: Path) -> str | None:
     return f"others can read {base_path}. Give a private folder with --base-path"
 
 
-def hardware_of(provider_options: ProviderOptions) -> list[Hardware]:
+def hardware_of(options: ProviderOptions) -> list[Hardware]:
     """Return the hardware that this machine can offer. Raise ProviderError if the base path is unusable."""
     try:
-        return find_hardware(made_base_path(provider_options.base_path))
+        return find_hardware(made_base_path(options.base_path))
     except OSError as error:
         raise ProviderError(
-            f"the base path {provider_options.base_path} cannot be used: {error.strerror}", code="file_unusable"
+            f"the base path {options.base_path} cannot be used: {error.strerror}", code="file_unusable"
         ) from None
 
 

@@ -53,69 +53,64 @@ FIRST_ENDPOINT = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
 
 
 def register(
-    provider_options: ProviderOptions, stash: StashOptions, endpoint: str | None, number: int, device_bond: int,
+    options: ProviderOptions, stash: StashOptions, endpoint: str | None, number: int, device_bond: int,
     service: int, ask: int | None, bond: int | None, node_keys: str | None, commission: int, dry_run: bool,
     yes: bool,
 ) -> None:  # fmt: skip
     """Register what is missing, and update what differs."""
-    wallet_session = stash.session(provider_options)
+    session = stash.session(options)
     joining: list[Registration] = []
 
-    def wanted(
-        chain_client: ChainClient, signing_key: Keypair, endpoint: str, service_terms: ServiceTerms | None
-    ) -> Registration:
+    def wanted(client: ChainClient, signing_key: Keypair, endpoint: str, terms: ServiceTerms | None) -> Registration:
         return Registration(
             stash=signing_key.account,
-            provider_key=provider_options.key.public_key,
-            seal_key=SealKey.of(provider_options.key).public,
+            provider_key=options.key.public_key,
+            seal_key=SealKey.of(options.key).public,
             endpoint=endpoint,
-            hardware=numbered(hardware_of(provider_options), number),
+            hardware=numbered(hardware_of(options), number),
             device_bond=device_bond,
             service=service,
             ask=ask,
-            first_ask=FIRST_ASK if service_terms is None else min(FIRST_ASK, service_terms.price_max),
+            # No unit pays an ask above the service's highest price, so the device would get no work.
+            first_ask=FIRST_ASK if terms is None else min(FIRST_ASK, terms.price_max),
             bond=bond,
-            node_keys=None if node_keys is None else read_node_keys(node_keys, signing_key.account, chain_client),
+            node_keys=None if node_keys is None else read_node_keys(node_keys, signing_key.account, client),
             commission_ppm=commission * PPM_PER_PERCENT,
         )
 
-    async def plan(chain_client: ChainClient, signing_key: Keypair) -> Sequence[Planned]:
-        stated_endpoint = await endpoint_now(chain_client, signing_key.account) if endpoint is None else endpoint
+    async def plan(client: ChainClient, signing_key: Keypair) -> Sequence[Planned]:
+        stated_endpoint = await endpoint_now(client, signing_key.account) if endpoint is None else endpoint
         chosen_endpoint = FIRST_ENDPOINT if stated_endpoint is None else stated_endpoint
-        _check_endpoint(chosen_endpoint, private=market_reads.is_development(chain_client))
-        service_terms = (
-            await check_service(chain_client, service, ask)
-            if ask is not None
-            else await terms_of(chain_client, service)
-        )
-        registration = wanted(chain_client, signing_key, chosen_endpoint, service_terms)
+        _check_endpoint(chosen_endpoint, private=market_reads.is_development(client))
+        terms = await check_service(client, service, ask) if ask is not None else await terms_of(client, service)
+        registration = wanted(client, signing_key, chosen_endpoint, terms)
         _warn_of_idle_gpu(registration.hardware)
-        planned_calls = await registration_calls(chain_client, registration)
-        present_facts = await what_is_there(chain_client, registration)
-        if present_facts:
-            note(_unchanged_text(present_facts))
+        planned_calls = await registration_calls(client, registration)
+        facts = await what_is_there(client, registration)
+        if facts:
+            note(_unchanged_text(facts))
         if planned_calls and ask is None:
-            await check_service(chain_client, service, None)
+            await check_service(client, service, None)
         if not planned_calls:
-            wallet_session.output.facts({"registered": True, "calls": "none", **present_facts})
+            session.output.facts({"registered": True, "calls": "none", **facts})
         if any(planned_call.purpose == DEVICE_BOND for planned_call in planned_calls):
             joining.append(registration)
         return planned_calls
 
     # The chain may draw a new device in its first block, before any daemon could note it.
     def before() -> None:
-        _note_registered(provider_options, joining)
+        _note_registered(options, joining)
 
-    make(wallet_session, lambda: stash.key(provider_options), plan, dry_run=dry_run, is_agreed=yes, before=before)
+    make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes, before=before)
     if joining and not dry_run:
         note(START_NOW)
 
 
-def _note_registered(provider_options: ProviderOptions, new_registrations: Sequence[Registration]) -> None:
+def _note_registered(options: ProviderOptions, new_registrations: Sequence[Registration]) -> None:
     """Note new devices for the daemon of this base path, which may start after the first race."""
     try:
         for registration in new_registrations:
-            PauseBook(provider_options.base_path).note_registered(registration.device, registration.device_bond)
+            PauseBook(options.base_path).note_registered(registration.device, registration.device_bond)
     except (JournalError, OSError) as error:
         raise ProviderError(f"{error}. Nothing was sent", code="file_unusable") from None
 
@@ -125,45 +120,41 @@ def _warn_of_idle_gpu(hardware: Hardware) -> None:
         note(f"{idle_gpu_problem(piece)}. `run` refuses to start until you install it")
 
 
-def _unchanged_text(present_facts: Mapping[str, Any]) -> str:
+def _unchanged_text(facts: Mapping[str, Any]) -> str:
     """Describe a provider's present registration, and the commands that change it."""
-    present_text = ", ".join(
-        f"{fact_name.replace('_', ' ')} {as_text(fact_value)}"
-        for fact_name, fact_value in present_facts.items()
-        if fact_value is not None
-    )
+    text = ", ".join(f"{name.replace('_', ' ')} {as_text(fact)}" for name, fact in facts.items() if fact is not None)
     return (
-        f"the stash is a provider already: {present_text}. Only the facts below change. To change others, see "
+        f"the stash is a provider already: {text}. Only the facts below change. To change others, see "
         "`ogpu-wallet unstake`, `commission` and `set-keys`. A device keeps its bond"
     )
 
 
-async def terms_of(chain_client: ChainClient, service_number: int) -> ServiceTerms | None:
+async def terms_of(client: ChainClient, number: int) -> ServiceTerms | None:
     """Return a service's terms; None for an unknown number."""
-    service_record = (await market_reads.services(chain_client)).get(service_number)
-    return None if service_record is None else service_record.terms
+    service = (await market_reads.services(client)).get(number)
+    return None if service is None else service.terms
 
 
-async def check_service(chain_client: ChainClient, service_number: int, ask: int | None) -> ServiceTerms:
+async def check_service(client: ChainClient, number: int, ask: int | None) -> ServiceTerms:
     """Raise ProviderError for an unknown service, unknown work, or an ask that no unit can meet."""
-    services = await market_reads.services(chain_client)
-    if service_number not in services:
-        raise ProviderError(f"there is no service {service_number}. {_listed(services)}", code="unknown_service")
-    service_terms: ServiceTerms = services[service_number].terms
+    services = await market_reads.services(client)
+    if number not in services:
+        raise ProviderError(f"there is no service {number}. {_listed(services)}", code="unknown_service")
+    terms: ServiceTerms = services[number].terms
     try:
-        Workloads().of(service_terms)
+        Workloads().of(terms)
     except UnknownWorkloadError as error:
-        raise ProviderError(f"service {service_number} cannot be offered: {error}", code="unknown_workload") from None
-    if ask is not None and not 0 < ask <= service_terms.price_max:
-        highest_price = format_amount(service_terms.price_max)
+        raise ProviderError(f"service {number} cannot be offered: {error}", code="unknown_workload") from None
+    if ask is not None and not 0 < ask <= terms.price_max:
+        highest_price = format_amount(terms.price_max)
         raise ProviderError(
-            f"--ask {format_amount(ask)}: a unit of service {service_number} pays {_price_range(service_terms)}. Ask "
+            f"--ask {format_amount(ask)}: a unit of service {number} pays {_price_range(terms)}. Ask "
             f"for more than 0, and for {highest_price} oGPU at most",
             code="ask_out_of_bounds",
         )
-    if ask is not None and ask < service_terms.price_min:
-        note(f"a unit of service {service_number} pays {_price_range(service_terms)}, so a lower ask changes nothing")
-    return service_terms
+    if ask is not None and ask < terms.price_min:
+        note(f"a unit of service {number} pays {_price_range(terms)}, so a lower ask changes nothing")
+    return terms
 
 
 def _listed(services: Mapping[int, Service]) -> str:
@@ -171,8 +162,8 @@ def _listed(services: Mapping[int, Service]) -> str:
     if not services:
         return "The chain has no services"
     shown_services = [
-        f"{service_number} ({_service_name(service_record)}, {_price_range(service_record.terms)})"
-        for service_number, service_record in sorted(services.items())
+        f"{number} ({_service_name(service)}, {_price_range(service.terms)})"
+        for number, service in sorted(services.items())
     ]
     more_text = (
         f", and {len(shown_services) - SERVICES_SHOWN} more: `ogpu offer services`"
@@ -187,30 +178,30 @@ def _service_name(service: Service) -> str:
     return harmless(service.terms.name.decode("utf-8", "replace"))
 
 
-def _price_range(service_terms: ServiceTerms) -> str:
-    lowest_price, highest_price = format_amount(service_terms.price_min), format_amount(service_terms.price_max)
+def _price_range(terms: ServiceTerms) -> str:
+    lowest_price, highest_price = format_amount(terms.price_min), format_amount(terms.price_max)
     return f"{lowest_price} to {highest_price} oGPU for a thousand output tokens"
 
 
-def _check_endpoint(endpoint_text: str, *, private: bool) -> None:
+def _check_endpoint(text: str, *, private: bool) -> None:
     """Raise ProviderError for an address at which customers cannot reach the blob store."""
     try:
-        reachable_endpoint(endpoint_text, is_private_allowed=private)
+        reachable_endpoint(text, is_private_allowed=private)
     except EndpointError as error:
-        meant_endpoint = _meant_endpoint(endpoint_text, private=private)
-        hint_text = (
+        meant_endpoint = _meant_endpoint(text, private=private)
+        hint = (
             f"Did you mean {meant_endpoint}?"
             if meant_endpoint
             else "Give the public address, such as http://gpu.example.org:9750"
         )
-        raise ProviderError(f"--endpoint: {error}. {hint_text}", code="endpoint_unusable") from None
+        raise ProviderError(f"--endpoint: {error}. {hint}", code="endpoint_unusable") from None
 
 
-def _meant_endpoint(endpoint_text: str, *, private: bool) -> str | None:
+def _meant_endpoint(text: str, *, private: bool) -> str | None:
     """Return the endpoint meant by a text without a scheme, or with a path; None if there is none."""
     try:
         # A user name before the host is no part of an endpoint.
-        url_parts = urlsplit(endpoint_text if "://" in endpoint_text else f"http://{endpoint_text}")
+        url_parts = urlsplit(text if "://" in text else f"http://{text}")
         return reachable_endpoint(
             f"{url_parts.scheme}://{url_parts.netloc.rpartition('@')[2]}", is_private_allowed=private
         ).url

@@ -71,7 +71,7 @@ class BrokerOptions:
         return self.public_url or self.url
 
     def broadcast(
-        self, identity: Identity, worker_pool: WorkerPool, report_problem: SayProblem, *, is_private: bool
+        self, identity: Identity, workers: WorkerPool, report_problem: SayProblem, *, is_private: bool
     ) -> TaskBroadcast | None:
         """Return the sender of progress messages; None without a broker.
 
@@ -87,11 +87,9 @@ class BrokerOptions:
             raise ProviderError(
                 f"--mqtt: {error}. Give its public address with --mqtt-public", code="broker_unusable"
             ) from None
-        note_outbox = NoteOutbox()
-        broker_sender = BrokerSender(
-            broker_address, identity, note_outbox, report_problem, is_private=True, login=self._login()
-        )
-        return TaskBroadcast(broker_sender, note_outbox, worker_pool)
+        outbox = NoteOutbox()
+        sender = BrokerSender(broker_address, identity, outbox, report_problem, is_private=True, login=self._login())
+        return TaskBroadcast(sender, outbox, workers)
 
     def _login(self) -> tuple[str, str] | None:
         if self.login_file is None:
@@ -104,7 +102,7 @@ class BrokerOptions:
 
 
 def run(
-    provider_options: ProviderOptions, stash: StashOptions, backend: str | None, numbers: tuple[int, ...],
+    options: ProviderOptions, stash: StashOptions, backend: str | None, numbers: tuple[int, ...],
     workloads: tuple[str, ...], blob_host: str, blob_port: int | None, input_mib: int, wish: str, engine_address: str,
     keep_paused: bool, broker: BrokerOptions,
 ) -> None:  # fmt: skip
@@ -115,101 +113,93 @@ def run(
         handler.setFormatter(HarmlessFormatter("%(asctime)s %(levelname)-7s %(message)s"))
 
     async def work() -> None:
-        expected_stash, worker_walls = stash.account(provider_options), walls_for(wish)
-        offered_hardware = hardware_for(provider_options, numbers)
+        expected_stash, walls = stash.account(options), walls_for(wish)
+        offered_hardware = hardware_for(options, numbers)
         backend_name = chosen_backend(backend, offered_hardware)
-        idle_hardware = idle_gpus(backend_name, offered_hardware)
+        idle = idle_gpus(backend_name, offered_hardware)
         working_hardware = offered_hardware
         if backend is None:
-            working_hardware = [hardware for hardware in offered_hardware if hardware not in idle_hardware]
+            working_hardware = [hardware for hardware in offered_hardware if hardware not in idle]
         # A GPU without PyTorch would idle while the processor earns a fraction of its pay.
-        _refuse_idle([] if working_hardware else idle_hardware)
-        worker_pool = workshop_of(provider_options, backend_name, worker_walls.sandbox, working_hardware, workloads)
-        open_base = why_open(provider_options.base_path)
-        live_chain, identity = await _connect_in_time(provider_options, expected_stash)
-        async with contextlib.AsyncExitStack() as exit_stack:
-            exit_stack.push_async_callback(live_chain.close)
-            idle_hardware = list(on_this_machine(await live_chain.own_devices(), idle_hardware).values())
+        _refuse_idle([] if working_hardware else idle)
+        workers = workshop_of(options, backend_name, walls.sandbox, working_hardware, workloads)
+        open_base = why_open(options.base_path)
+        chain, identity = await _connect_in_time(options, expected_stash)
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(chain.close)
+            # Only registered GPUs count. The operator may keep another one for other work.
+            idle = list(on_this_machine(await chain.own_devices(), idle).values())
             if backend is None:
-                _refuse_idle(idle_hardware)
+                _refuse_idle(idle)
             # Customers use the port of the endpoint that the chain shows.
-            blob_port_chosen = blob_port if blob_port is not None else await _endpoint_port(live_chain)
-            with contextlib.closing(JsonLinesTelemetry(provider_options.base_path / TELEMETRY_FILE)) as json_lines:
-                event_log = Telling(LogTelemetry(), json_lines)
-                for event_name, problem_text in _start_problems(open_base, worker_walls, idle_hardware):
-                    event_log.tell(event_name, problem=problem_text)
-                containers = await _open_containers(provider_options, worker_pool, engine_address, event_log)
+            port = blob_port if blob_port is not None else await _endpoint_port(chain)
+            with contextlib.closing(JsonLinesTelemetry(options.base_path / TELEMETRY_FILE)) as json_lines:
+                log = Telling(LogTelemetry(), json_lines)
+                for event_name, problem in _start_problems(open_base, walls, idle):
+                    log.tell(event_name, problem=problem)
+                containers = await _open_containers(options, workers, engine_address, log)
                 disk_quota = Quota(input_bytes_max=input_mib * MIB)
                 settings = Settings(
-                    provider_options.base_path, blob_host, blob_port_chosen, disk_quota, keep_paused=keep_paused,
+                    options.base_path, blob_host, port, disk_quota, keep_paused=keep_paused,
                     engine=containers.engine, why_no_engine=containers.why_not, make_chains=chains_with(backend_name),
                 )  # fmt: skip
                 broadcast = broker.broadcast(
-                    identity, worker_pool, partial(_tell_broker, event_log), is_private=live_chain.is_development
+                    identity, workers, partial(_tell_broker, log), is_private=chain.is_development
                 )
-                daemon_log = event_log
+                daemon_log = log
                 if broadcast is not None:
                     settings = replace(settings, watch=broadcast, broker=broker.advertised)
-                    daemon_log = Telling(event_log, broadcast)
-                make_daemon = provider_options.make_daemon
-                provider_daemon = make_daemon(identity, live_chain, worker_pool, daemon_log, settings)
+                    daemon_log = Telling(log, broadcast)
+                make_daemon = options.make_daemon
+                daemon = make_daemon(identity, chain, workers, daemon_log, settings)
                 # The daemon ends first, since its duties use the engine and the broker.
-                async with closing_containers(containers), broadcast or contextlib.nullcontext(), provider_daemon:
-                    address = f"http://{blob_host}:{provider_daemon.server.port}"
-                    _tell_start(event_log, live_chain, worker_pool, worker_walls, broker, address)
-                    await _until_stopped(provider_daemon)
+                async with closing_containers(containers), broadcast or contextlib.nullcontext(), daemon:
+                    address = f"http://{blob_host}:{daemon.server.port}"
+                    _tell_start(log, chain, workers, walls, broker, address)
+                    await _until_stopped(daemon)
 
     asyncio.run(told(work))
 
 
 def _tell_start(
-    event_log: Telling, live_chain: LiveChain, worker_pool: WorkerPool, worker_walls: Walls, broker: BrokerOptions,
+    log: Telling, chain: LiveChain, workers: WorkerPool, walls: Walls, broker: BrokerOptions,
     blob_address: str,
 ) -> None:  # fmt: skip
-    for device_id, hardware in worker_pool.devices.items():
-        event_log.tell("serving", device=device_id, hardware=hardware.name)
-    sandbox_state = NEVER if worker_walls.sandbox is None else ALWAYS
-    stash_text, device_count = ss58.encode(live_chain.stash), len(worker_pool.devices)
-    event_log.tell(
-        "started",
-        stash=stash_text,
-        devices=device_count,
-        blobs=blob_address,
-        sandbox=sandbox_state,
-        broker=broker.url,
+    for device_id, hardware in workers.devices.items():
+        log.tell("serving", device=device_id, hardware=hardware.name)
+    sandbox_state = NEVER if walls.sandbox is None else ALWAYS
+    stash_text, device_count = ss58.encode(chain.stash), len(workers.devices)
+    log.tell(
+        "started", stash=stash_text, devices=device_count, blobs=blob_address, sandbox=sandbox_state, broker=broker.url
     )
 
 
 async def _open_containers(
-    provider_options: ProviderOptions, worker_pool: WorkerPool, engine_address: str, event_log: Telling
+    options: ProviderOptions, workers: WorkerPool, engine_address: str, log: Telling
 ) -> Containers:
     """Return the runner of customers' programs; report why there is none."""
-    bid_policy = policy_of(provider_options)
-    containers = await containers_for(bid_policy, provider_options.base_path, worker_pool, engine_address)
+    policy = policy_of(options)
+    containers = await containers_for(policy, options.base_path, workers, engine_address)
     if containers.why_not:
-        field_name = "problem" if offers_containers(bid_policy) else "why"
-        event_log.tell("no_containers", **{field_name: containers.why_not})
+        field_name = "problem" if offers_containers(policy) else "why"
+        log.tell("no_containers", **{field_name: containers.why_not})
     return containers
 
 
-def _start_problems(open_base: str | None, worker_walls: Walls, idle_hardware: list[Hardware]) -> list[tuple[str, str]]:
+def _start_problems(open_base: str | None, walls: Walls, idle: list[Hardware]) -> list[tuple[str, str]]:
     """Return problems for the operator, by event name; the daemon works in spite of them."""
-    possible_problems = [
-        ("few_files", raise_limit()),
-        ("no_sandbox", worker_walls.problem),
-        ("open_base_path", open_base),
-    ]
-    possible_problems += [("idle_gpu", idle_gpu_problem(hardware)) for hardware in idle_hardware]
-    possible_problems += [("lost_gpu", loss_reason) for loss_reason in lost_gpus()]
-    return [(event_name, problem) for event_name, problem in possible_problems if problem is not None]
+    problems = [("few_files", raise_limit()), ("no_sandbox", walls.problem), ("open_base_path", open_base)]
+    problems += [("idle_gpu", idle_gpu_problem(hardware)) for hardware in idle]
+    problems += [("lost_gpu", loss_reason) for loss_reason in lost_gpus()]
+    return [(event_name, problem) for event_name, problem in problems if problem is not None]
 
 
-def _tell_broker(event_log: Telling, problem_text: str) -> None:
-    event_log.tell("broker", problem=problem_text)
+def _tell_broker(log: Telling, problem: str) -> None:
+    log.tell("broker", problem=problem)
 
 
 def workshop_of(
-    provider_options: ProviderOptions,
+    options: ProviderOptions,
     backend_name: str,
     worker_sandbox: Sandbox | None,
     hardware: list[Hardware],
@@ -222,69 +212,64 @@ def workshop_of(
         workloads = Workloads.named(workload_names)
     except LookupError as error:
         raise ProviderError(str(error), code="unknown_workload") from None
-    return WorkerPool(hardware, workloads, provider_options.make_workers(backend_name, worker_sandbox))
+    return WorkerPool(hardware, workloads, options.make_workers(backend_name, worker_sandbox))
 
 
-def hardware_for(provider_options: ProviderOptions, numbers: tuple[int, ...] = ()) -> list[Hardware]:
+def hardware_for(options: ProviderOptions, numbers: tuple[int, ...] = ()) -> list[Hardware]:
     """Return the chosen hardware. Raise ProviderError for an unknown number."""
-    offered_hardware = hardware_of(provider_options)
-    return [numbered(offered_hardware, device_number) for device_number in numbers] or all_hardware(
-        provider_options.base_path
-    )
+    offered_hardware = hardware_of(options)
+    return [numbered(offered_hardware, device_number) for device_number in numbers] or all_hardware(options.base_path)
 
 
-def _refuse_idle(idle_hardware: list[Hardware]) -> None:
+def _refuse_idle(idle: list[Hardware]) -> None:
     """Raise ProviderError for a GPU that would compute in NumPy without the operator's choice."""
-    if idle_hardware:
+    if idle:
         raise ProviderError(
-            f"{idle_gpu_problem(idle_hardware[0])}. Run `pip install torch`, or accept this with --backend numpy",
+            f"{idle_gpu_problem(idle[0])}. Run `pip install torch`, or accept this with --backend numpy",
             code="idle_gpu",
         )
 
 
 async def connect(
-    provider_options: ProviderOptions, provider_stash: bytes | None = None, tell: Warn | None = None
+    options: ProviderOptions, stash: bytes | None = None, tell: Warn | None = None
 ) -> tuple[LiveChain, Identity]:
     """Return the chain, and our identity on it. Raise ProviderError if the key is not the stash's.
 
     `tell` takes warnings.
     """
-    live_chain = await LiveChain.connect(provider_options.url, provider_options.key, provider_options.trust, tell)
-    if provider_stash is not None and provider_stash != live_chain.stash:
-        await live_chain.close()
+    chain = await LiveChain.connect(options.url, options.key, options.trust, tell)
+    if stash is not None and stash != chain.stash:
+        await chain.close()
         raise ProviderError(
-            f"the provider key works for {ss58.encode(live_chain.stash)}, not for {ss58.encode(provider_stash)}",
-            code="other_stash",
+            f"the provider key works for {ss58.encode(chain.stash)}, not for {ss58.encode(stash)}", code="other_stash"
         )
-    return live_chain, Identity.of(live_chain.stash, provider_options.key, live_chain.genesis_hash)
+    return chain, Identity.of(chain.stash, options.key, chain.genesis_hash)
 
 
-async def _connect_in_time(
-    provider_options: ProviderOptions, provider_stash: bytes | None
-) -> tuple[LiveChain, Identity]:
+async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tuple[LiveChain, Identity]:
     """Connect, and wait for a node that is starting or lies at present. A daemon often starts with its node."""
     for waiting_seconds in RECONNECT_SECONDS:
         try:
-            return await connect(provider_options, provider_stash)
+            return await connect(options, stash)
         except (NodeUnreachableError, NodeRefutedError) as error:
             logging.getLogger("ogpu.provider").warning("%s; trying again", error)
             await asyncio.sleep(waiting_seconds)
-    return await connect(provider_options, provider_stash)
+    return await connect(options, stash)
 
 
-async def _endpoint_port(live_chain: LiveChain) -> int:
+async def _endpoint_port(chain: LiveChain) -> int:
     """Return the port of the registered endpoint."""
-    provider = await live_chain.provider(live_chain.stash)
+    provider = await chain.provider(chain.stash)
     endpoint = market_reads.endpoint_of(provider) if provider else None
     return DEFAULT_PORT if endpoint is None else parse_endpoint(endpoint).port
 
 
-async def _until_stopped(provider_daemon: Daemon) -> None:
+async def _until_stopped(daemon: Daemon) -> None:
     """Run until SIGINT, SIGTERM or an error of the daemon."""
     event_loop, stop_event = asyncio.get_running_loop(), asyncio.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         event_loop.add_signal_handler(signal_number, stop_event.set)
-    daemon_task, stop_task = asyncio.create_task(provider_daemon.run()), asyncio.create_task(stop_event.wait())
+    daemon_task, stop_task = asyncio.create_task(daemon.run()), asyncio.create_task(stop_event.wait())
     await asyncio.wait((daemon_task, stop_task), return_when=asyncio.FIRST_COMPLETED)
     stop_task.cancel()
     if daemon_task.done():

@@ -18,13 +18,7 @@ from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
 from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import NobodyError
-from gpu_tasks.provider.commands.options import (
-    ProviderError,
-    ProviderOptions,
-    StashOptions,
-    hardware_of,
-    told,
-)
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, hardware_of, told
 from gpu_tasks.provider.commands.run import connect
 from gpu_tasks.provider.commands.utilisation import NOW, now_rows
 from gpu_tasks.provider.duties.losses import newest_losses
@@ -50,10 +44,10 @@ SEATS = ("case", "bench", "held", "stage", "said")
 DISPUTES = ("batch", "asked_for", "until_block", "shown")
 
 
-def devices(provider_options: ProviderOptions) -> None:
+def devices(options: ProviderOptions) -> None:
     """Print this machine's devices."""
-    found_hardware = hardware_of(provider_options)
-    hardware_rows = [
+    found_hardware = hardware_of(options)
+    rows = [
         {
             "number": device_number,
             "name": hardware.name,
@@ -66,108 +60,95 @@ def devices(provider_options: ProviderOptions) -> None:
         }
         for device_number, hardware in enumerate(found_hardware)
     ]
-    provider_options.output.rows("Devices of this machine", HARDWARE, hardware_rows)
+    options.output.rows("Devices of this machine", HARDWARE, rows)
     for loss_reason in lost_gpus() if any(hardware.index is not None for hardware in found_hardware) else ():
         note(f"{loss_reason}. It is not offered")
 
 
-def status(provider_options: ProviderOptions, stash: StashOptions) -> None:
+def status(options: ProviderOptions, stash: StashOptions) -> None:
     """Print the state of the provider."""
 
     async def show() -> None:
         try:
-            live_chain, _ = await connect(provider_options, stash.account(provider_options), tell=note)
+            chain, _ = await connect(options, stash.account(options), tell=note)
         # A provider that has left has no key on the chain, but its bond may still be unbonding.
         except NobodyError as error:
-            await _show_left(provider_options, stash, error)
+            await _show_left(options, stash, error)
             return
         try:
-            await _show_status(provider_options, live_chain)
+            await _show_status(options, chain)
         finally:
-            await live_chain.close()
+            await chain.close()
 
     asyncio.run(told(show))
 
 
-async def _show_left(provider_options: ProviderOptions, stash_options: StashOptions, error: NobodyError) -> None:
+async def _show_left(options: ProviderOptions, stash_options: StashOptions, error: NobodyError) -> None:
     """Print the unbonding bond of a provider that has left. Raise ProviderError if there is none."""
-    stash_account = stash_options.account(provider_options)
-    if stash_account is None:
+    account = stash_options.account(options)
+    if account is None:
         raise ProviderError(f"{error}. If the provider has left, run `status --stash STASH`", code="not_registered")
-    async with await provider_options.session.connect() as chain_client:
-        unbonding = await unbonding_facts(chain_client, stash_account)
-        bonded_grains = await chain_client.read(TrustStake.bonds, stash_account, at=await chain_client.finalized())
+    async with await options.session.connect() as client:
+        unbonding = await unbonding_facts(client, account)
+        bonded_grains = await client.read(TrustStake.bonds, account, at=await client.finalized())
     if not unbonding and not bonded_grains:
-        raise ProviderError(
-            f"{error}. {ss58.encode(stash_account)} has no bond, and none unbonds", code="not_registered"
-        )
-    stash_facts = {"stash": ss58.encode(stash_account), "provider": False, "bonded": Grains(bonded_grains), **unbonding}
-    provider_options.output.facts({**stash_facts, **earned_facts(provider_options.base_path / EARNINGS_FILE)})
+        raise ProviderError(f"{error}. {ss58.encode(account)} has no bond, and none unbonds", code="not_registered")
+    stash_facts = {"stash": ss58.encode(account), "provider": False, "bonded": Grains(bonded_grains), **unbonding}
+    options.output.facts({**stash_facts, **earned_facts(options.base_path / EARNINGS_FILE)})
 
 
-async def _show_status(provider_options: ProviderOptions, live_chain: LiveChain) -> None:
-    own_statuses = await live_chain.own_devices()
-    block_height, duty_statuses = await live_chain.standing()
-    paused_statuses = [device_status for device_status in own_statuses if device_status.device.is_paused]
-    pause_notes = PauseBook(provider_options.base_path).read()
+async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
+    statuses = await chain.own_devices()
+    block_height, duty_statuses = await chain.standing()
+    paused_statuses = [device_status for device_status in statuses if device_status.device.is_paused]
+    pause_notes = PauseBook(options.base_path).read()
     notes = {
         device_status.id: why_paused(device_status, pause_notes.get(device_status.id), block_height)
         for device_status in paused_statuses
     }
     has_losses = any(is_by_loss(device_status, pause_notes.get(device_status.id)) for device_status in paused_statuses)
-    newest_loss_by_device = (
-        await newest_losses(live_chain.client, live_chain.stash, provider_options.base_path / LOSSES_FILE)
-        if has_losses
-        else {}
-    )
-    proven_rates = (await live_chain.roll_call([device_status.id for device_status in own_statuses])).rates
+    # The search reads recent blocks one by one, so only a pause by a loss starts it.
+    newest = await newest_losses(chain.client, chain.stash, options.base_path / LOSSES_FILE) if has_losses else {}
+    proven_rates = (await chain.roll_call([device_status.id for device_status in statuses])).rates
     device_rows = [
         _device_row(device_status, notes.get(device_status.id), proven_rates)
         | _lost_row(
-            newest_loss_by_device.get(device_status.id)
-            if is_by_loss(device_status, pause_notes.get(device_status.id))
-            else None
+            newest.get(device_status.id) if is_by_loss(device_status, pause_notes.get(device_status.id)) else None
         )
-        for device_status in own_statuses
+        for device_status in statuses
     ]
-    seat_rows = [seat_row(judge_seat) for judge_seat in await live_chain.final_seats()]
-    disputes = [dispute_row(dispute, live_chain.stash) for dispute in await _disputes(live_chain)]
-    present_rows = now_rows(present_notes(provider_options.base_path / UTILISATION_FOLDER))
+    seat_rows = [seat_row(judge_seat) for judge_seat in await chain.final_seats()]
+    disputes = [dispute_row(dispute, chain.stash) for dispute in await _disputes(chain)]
+    present_rows = now_rows(present_notes(options.base_path / UTILISATION_FOLDER))
     status_facts = {
-        "stash": ss58.encode(live_chain.stash),
+        "stash": ss58.encode(chain.stash),
         "height": block_height,
         "duties": len(duty_statuses),
-        "draining": is_draining(provider_options.base_path),
-        **journal_facts(provider_options.base_path / "journal"),
-        **earned_facts(provider_options.base_path / EARNINGS_FILE),
+        "draining": is_draining(options.base_path),
+        **journal_facts(options.base_path / "journal"),
+        **earned_facts(options.base_path / EARNINGS_FILE),
     }
-    if provider_options.output.as_json:
-        provider_options.output.facts(
+    if options.output.as_json:
+        options.output.facts(
             status_facts | {"devices": device_rows, "now": present_rows, "seats": seat_rows, "disputes": disputes}
         )
         return
-    provider_options.output.facts(status_facts)
-    provider_options.output.rows(
-        "Devices on the chain", DEVICES, [device_shown(device_row) for device_row in device_rows]
-    )
+    options.output.facts(status_facts)
+    options.output.rows("Devices on the chain", DEVICES, [device_shown(row) for row in device_rows])
     if present_rows:
-        provider_options.output.rows("Work of the devices", NOW, present_rows)
+        options.output.rows("Work of the devices", NOW, present_rows)
     if paused_statuses:
-        provider_options.output.rows(
-            "Why devices are paused", PAUSED, [device_row for device_row in device_rows if device_row["paused"]]
-        )
-    if any(device_row["why_no_work"] for device_row in device_rows):
-        provider_options.output.rows(
-            "Why devices get no work", UNPROVEN, [device_row for device_row in device_rows if device_row["why_no_work"]]
-        )
+        options.output.rows("Why devices are paused", PAUSED, [row for row in device_rows if row["paused"]])
+    if any(row["why_no_work"] for row in device_rows):
+        options.output.rows("Why devices get no work", UNPROVEN, [row for row in device_rows if row["why_no_work"]])
     if disputes:
-        provider_options.output.rows("Disputed batches: this stash must show nodes of its tree", DISPUTES, disputes)
+        options.output.rows("Disputed batches: this stash must show nodes of its tree", DISPUTES, disputes)
     if seat_rows:
-        provider_options.output.rows("Cases of this stash's judge", SEATS, seat_rows)
+        options.output.rows("Cases of this stash's judge", SEATS, seat_rows)
 
 
-async def _disputes(live_chain: LiveChain) -> tuple[DisputeStatus, ...]:
-    return await market_reads.disputes(live_chain.client, live_chain.stash, await live_chain.client.finalized())
+async def _disputes(chain: LiveChain) -> tuple[DisputeStatus, ...]:
+    return await market_reads.disputes(chain.client, chain.stash, await chain.client.finalized())
 
 
 def _device_row(device_status: DeviceStatus, pause_note: PauseNote | None, proven_rates: ProvenRates) -> dict[str, Any]:
@@ -184,10 +165,7 @@ def _device_row(device_status: DeviceStatus, pause_note: PauseNote | None, prove
         "queue": device_status.device.queue,
         "proven": proven_rates.proven.get(device_status.id, 0),
         "why_no_work": why_no_work(proven_rates, device_status.id, device_status.device.kind) or None,
-        "asks": [
-            {"service": service_number, "ask": Grains(device_offer.ask)}
-            for service_number, device_offer in device_status.offers
-        ],
+        "asks": [{"service": number, "ask": Grains(device_offer.ask)} for number, device_offer in device_status.offers],
     }
 
 
@@ -199,11 +177,11 @@ def _lost_row(lost_part: LostPart | None) -> dict[str, Any]:
     return {"lost": Grains(lost_part.grains), **{column: shown_loss[column] or None for column in LOST[1:]}}
 
 
-def device_shown(device_row: dict[str, Any]) -> dict[str, Any]:
+def device_shown(row: dict[str, Any]) -> dict[str, Any]:
     """Return a device's row with short ids, which leave room for its numbers."""
-    assigned_unit = device_row["assignment"]
-    return device_row | {
-        "asks": _asked_text(device_row["asks"]),
+    assigned_unit = row["assignment"]
+    return row | {
+        "asks": _asked_text(row["asks"]),
         "assignment": None if assigned_unit is None else f"0x{assigned_unit.hex()[:8]}",
     }
 
@@ -221,12 +199,12 @@ def seat_row(seat_status: SeatStatus) -> dict[str, Any]:
     }
 
 
-def dispute_row(dispute_status: DisputeStatus, provider_stash: bytes) -> dict[str, Any]:
+def dispute_row(dispute_status: DisputeStatus, stash: bytes) -> dict[str, Any]:
     """Return a row for a batch whose nodes the daemon must show, or its provider loses collateral."""
     dispute = dispute_status.dispute
     first_leaf = dispute.subtree * SUBTREE_LEAVES
     last_leaf = first_leaf + leaves_below(dispute.requests, dispute.subtree) - 1
-    own_side = side_of(dispute, provider_stash)
+    own_side = side_of(dispute, stash)
     return {
         "batch": dispute_status.unit,
         "asked_for": "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves {first_leaf} to {last_leaf}",
@@ -241,28 +219,28 @@ def _asked_text(asked_prices: list[dict[str, int]]) -> str:
     )
 
 
-def journal_facts(journal_path: Path) -> dict[str, Any]:
+def journal_facts(path: Path) -> dict[str, Any]:
     """Return sums over the journal, which a daemon may be writing."""
-    if not journal_path.exists():
+    if not path.exists():
         return {"journal": "none yet"}
     try:
-        provider_journal = Journal(journal_path, is_reader=True)
+        journal = Journal(path, is_reader=True)
     except JournalError as error:
         return {"journal": str(error)}
-    ended_races = [race_entry for race_entry in provider_journal.races.values() if race_entry.end is not None]
-    provider_journal.close()
+    ended_races = [race_entry for race_entry in journal.races.values() if race_entry.end is not None]
+    journal.close()
     return {
-        "races": len(provider_journal.races),
-        "open": len(provider_journal.races) - len(ended_races),
+        "races": len(journal.races),
+        "open": len(journal.races) - len(ended_races),
         "won": sum(race_entry.end is End.WON for race_entry in ended_races),
         "witnessed": sum(race_entry.end is End.WITNESSED for race_entry in ended_races),
-        "open_tasks": sum(1 for _ in provider_journal.open_tasks()),
+        "open_tasks": sum(1 for _ in journal.open_tasks()),
     }
 
 
-def earned_facts(earnings_path: Path) -> dict[str, Any]:
+def earned_facts(path: Path) -> dict[str, Any]:
     """Return all earnings, and the number of paid tasks."""
-    all_payments = list(payments(earnings_path))
+    all_payments = list(payments(path))
     return {
         "tasks_paid": sum(payment.name.startswith("task ") for payment in all_payments),
         "earned": Grains(sum(payment.grains for payment in all_payments)),

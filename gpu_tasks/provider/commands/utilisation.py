@@ -30,22 +30,18 @@ SILENT_MS = 15_000
 """A daemon that has written nothing for this time has ended, or hangs."""
 
 
-def utilisation(provider_options: ProviderOptions, by: str) -> None:
+def utilisation(options: ProviderOptions, by: str) -> None:
     """Print the utilisation of the devices."""
-    utilisation_folder = provider_options.base_path / UTILISATION_FOLDER
-    device_sums = used_sums(
-        device_days(utilisation_folder), payments(provider_options.base_path / EARNINGS_FILE), UsedBy(by)
-    )
+    folder = options.base_path / UTILISATION_FOLDER
+    device_sums = used_sums(device_days(folder), payments(options.base_path / EARNINGS_FILE), UsedBy(by))
     if not device_sums:
-        note(f"{provider_options.base_path} has no measurements. Give the daemon's --base-path")
-    if provider_options.output.as_json:
-        provider_options.output.rows("", (by, *PLAIN), [plain_row(device_sum, by) for device_sum in device_sums])
+        note(f"{options.base_path} has no measurements. Give the daemon's --base-path")
+    if options.output.as_json:
+        options.output.rows("", (by, *PLAIN), [plain_row(device_sum, by) for device_sum in device_sums])
         return
-    provider_options.output.rows(
-        "Utilisation", (by, *COLUMNS), [shown_row(device_sum, by) for device_sum in device_sums]
-    )
+    options.output.rows("Utilisation", (by, *COLUMNS), [shown_row(device_sum, by) for device_sum in device_sums])
     state_table = [row | {by: device_sum.name} for device_sum in device_sums for row in state_rows(device_sum)]
-    provider_options.output.rows("Of this time", (by, *STATES), state_table)
+    options.output.rows("Of this time", (by, *STATES), state_table)
 
 
 def plain_row(used_sum: UsedSum, grouping: str) -> dict[str, Any]:
@@ -75,17 +71,15 @@ def shown_row(used_sum: UsedSum, grouping: str) -> dict[str, Any]:
 
 def state_rows(used_sum: UsedSum) -> list[dict[str, Any]]:
     """Return rows of computing states, then of idle reasons, the longest first."""
-    ordered_states = sorted(
-        used_sum.ms.items(), key=lambda state_time: (state_time[0] not in COMPUTING, -state_time[1])
-    )
+    ordered_states = sorted(used_sum.ms.items(), key=lambda item: (item[0] not in COMPUTING, -item[1]))
     return [
         {
             "state": activity if activity in COMPUTING else f"idle: {activity}",
-            "time": _hours_text(ms_by_state),
-            "share": _share_text(ms_by_state, used_sum.up_ms),
+            "time": _hours_text(spent_ms),
+            "share": _share_text(spent_ms, used_sum.up_ms),
         }
-        for activity, ms_by_state in ordered_states
-        if ms_by_state
+        for activity, spent_ms in ordered_states
+        if spent_ms
     ]
 
 

@@ -29,6 +29,7 @@ def walls_for(wish: str) -> Walls:
     try:
         return Walls(find_sandbox())
     except NoSandboxError as error:
+        # An operator that asks for the sandbox must not serve strangers' requests without it.
         if wish == ALWAYS:
             raise ProviderError(str(error), code=error.code) from None
         return Walls(None, str(error))

@@ -39,20 +39,20 @@ class Bench:
     def __init__(
         self,
         hardware: Hardware,
-        make_executor: MakeExecutor,
-        energy_meter: Meter | None = None,
+        make: MakeExecutor,
+        meter: Meter | None = None,
         clock_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing runs yet. `clock_seconds` gives monotonic seconds."""
         self.hardware = hardware
-        self._make_executor = make_executor
-        self._meter = energy_meter or meter_for(hardware)
+        self._make_executor = make
+        self._meter = meter or meter_for(hardware)
         self._clock_seconds = clock_seconds
         self._workers: dict[bytes, _Worker] = {}
 
-    def has_worker(self, workload_form: WorkloadForm) -> bool:
+    def has_worker(self, form: WorkloadForm) -> bool:
         """Return True if a worker of this workload runs, so that a request need not wait for its start."""
-        return workload_form.workload_id in self._workers
+        return form.workload_id in self._workers
 
     async def worker(self, form: WorkloadForm) -> Executor:
         """Return a running worker of a workload, with its conformance vectors passed.
@@ -83,8 +83,8 @@ class Bench:
         try:
             work_result = await measured_work
         finally:
-            meter_reading = self._meter.end()
-        return work_result, meter_reading
+            reading = self._meter.end()
+        return work_result, reading
 
     async def end_idle(self) -> None:
         """End the workers without recent work."""
@@ -101,9 +101,9 @@ class Bench:
         await self._workers.pop(workload).executor.close()
 
 
-def _check_identity(executor: Executor, workload_form: WorkloadForm) -> None:
-    if (executor.workload_id, executor.model_id) != (workload_form.workload_id, workload_form.model_id):
+def _check_identity(executor: Executor, form: WorkloadForm) -> None:
+    if (executor.workload_id, executor.model_id) != (form.workload_id, form.model_id):
         raise ExecutionError(
-            f"the worker does not compute {workload_form.name} as this program does; reinstall the release",
+            f"the worker does not compute {form.name} as this program does; reinstall the release",
             code="other_worker_release",
         )

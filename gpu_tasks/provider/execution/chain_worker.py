@@ -47,11 +47,11 @@ ROWS = codec(ChainRows)
 
 def main() -> None:
     """Limit this process, load the backend and answer."""
-    argument_parser = argparse.ArgumentParser(description=__doc__)
-    argument_parser.add_argument("--backend", required=True)
-    backend_name = argument_parser.parse_args().backend
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", required=True)
+    backend_name = parser.parse_args().backend
     limits.apply(limits.chain_limits_for(backend_name))
-    work_source, answer_sink = pipes()
+    work_source, sink = pipes()
     from gpu_tasks.workloads.matmul_chain.prover import (  # noqa: PLC0415 # NumPy loads under the limits
         chain_arithmetic,
         hashes_of,
@@ -61,7 +61,7 @@ def main() -> None:
 
     arithmetic = chain_arithmetic(backend_name)
     # The daemon waits for this first message, so that loading does not count as an answer's time.
-    write_message(answer_sink, b"")
+    write_message(sink, b"")
     while work_body := read_message(work_source, WORK_BYTES_MAX):
         chain_work = WORK.decode(work_body)
         if chain_work.rows:
@@ -69,7 +69,7 @@ def main() -> None:
         else:
             row_digests = row_hashes(arithmetic, chain_work.challenge)
             chain_rows = ChainRows(rows_root(row_digests), b"".join(row_digests))
-        write_message(answer_sink, ROWS.encode(chain_rows))
+        write_message(sink, ROWS.encode(chain_rows))
 
 
 if __name__ == "__main__":

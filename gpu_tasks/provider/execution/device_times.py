@@ -176,7 +176,7 @@ class DeviceTimes:
             timed_device.state, timed_device.since = state, now_ms
 
 
-def _add_elapsed(timed_device: _Timed, now_ms: int) -> None:
-    if now_ms > timed_device.booked_to:
-        timed_device.spent[timed_device.state] += now_ms - timed_device.booked_to
-        timed_device.booked_to = now_ms
+def _add_elapsed(device: _Timed, now_ms: int) -> None:
+    if now_ms > device.booked_to:
+        device.spent[device.state] += now_ms - device.booked_to
+        device.booked_to = now_ms

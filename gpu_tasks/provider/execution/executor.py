@@ -136,11 +136,9 @@ class Executor(Protocol):
 class WorkerExecutor:
     """An `Executor` that works in a separate process."""
 
-    def __init__(
-        self, worker_command: Sequence[str], limits: Limits, environment: Mapping[str, str] | None = None
-    ) -> None:
-        """`worker_command` starts a process that speaks `worker_wire` and limits itself. It also sees `environment`."""
-        self._process = WorkerProcess(worker_command, ONE_THREAD | dict(environment or {}))
+    def __init__(self, command: Sequence[str], limits: Limits, environment: Mapping[str, str] | None = None) -> None:
+        """`command` starts a process that speaks `worker_wire` and limits itself. It also sees `environment`."""
+        self._process = WorkerProcess(command, ONE_THREAD | dict(environment or {}))
         self._limits = limits
         self._ready: wire.Ready | None = None
         self._turn = asyncio.Lock()
@@ -178,13 +176,13 @@ class WorkerExecutor:
         began_ns = time.monotonic_ns()
         missing_places = set(range(len(requests)))
 
-        def told(partial_answer: wire.RanSome) -> None:
-            finished_places = [finished_run.place for finished_run in partial_answer.finished]
+        def told(answer: wire.RanSome) -> None:
+            finished_places = [finished_run.place for finished_run in answer.finished]
             # The worker ran a customer's data, so its reports are checked: each place once, and none beyond the batch.
             if len(set(finished_places)) != len(finished_places) or not missing_places.issuperset(finished_places):
                 raise ExecutionError("the worker answered an unknown request, or one twice", code="wrong_worker_answer")
             missing_places.difference_update(finished_places)
-            finished([(finished_run.place, finished_run.output) for finished_run in partial_answer.finished])
+            finished([(finished_run.place, finished_run.output) for finished_run in answer.finished])
 
         last_answer = await self._expected_answer(wire.RunMany(tuple(requests)), wire.Ran, told)
         if missing_places:
@@ -229,10 +227,10 @@ class WorkerExecutor:
         report_progress: Callable[[wire.RanSome], None] | None = None,
     ) -> _Answer:
         """Return the answer to a question. Raise ExecutionError if it has another type than `answer_type`."""
-        worker_answer = await self._ask_worker(question, report_progress)
-        if not isinstance(worker_answer, answer_type):
-            raise ExecutionError(f"the worker answered {type(worker_answer).__name__}", code="wrong_worker_answer")
-        return worker_answer
+        answer = await self._ask_worker(question, report_progress)
+        if not isinstance(answer, answer_type):
+            raise ExecutionError(f"the worker answered {type(answer).__name__}", code="wrong_worker_answer")
+        return answer
 
     async def _ask_worker(
         self, question: wire.Question, report_progress: Callable[[wire.RanSome], None] | None = None
@@ -240,19 +238,19 @@ class WorkerExecutor:
         async with self._turn:
             await self._started_worker()
             try:
-                worker_answer = await self._exchange(question, report_progress)
+                answer = await self._exchange(question, report_progress)
             except BaseException:  # also when cancelled: the answer must not reach the next request
                 await self._process.kill()
                 raise
-            if isinstance(worker_answer, wire.Failed):
+            if isinstance(answer, wire.Failed):
                 await self._process.kill()  # a failed GPU context fails every later request
-                raise ExecutionError(worker_answer.reason, code="execution_failed")
+                raise ExecutionError(answer.reason, code="execution_failed")
         # After the lock is released: a bad request is no fault of the worker, which continues.
-        if isinstance(worker_answer, wire.BadRequest):
-            raise BadRequestError(worker_answer.reason)
-        if isinstance(worker_answer, wire.BadState):
-            raise BadStateError(worker_answer.reason)
-        return worker_answer
+        if isinstance(answer, wire.BadRequest):
+            raise BadRequestError(answer.reason)
+        if isinstance(answer, wire.BadState):
+            raise BadStateError(answer.reason)
+        return answer
 
     async def _exchange(
         self, question: wire.Question, report_progress: Callable[[wire.RanSome], None] | None
@@ -261,10 +259,10 @@ class WorkerExecutor:
             self._process.write(wire.QUESTION.encode(question))
             while True:
                 # The kernel limits CPU time only, so the daemon limits a worker that sleeps or waits.
-                worker_answer = await asyncio.wait_for(self._read_answer(), self._limits.wall_seconds)
-                if report_progress is None or not isinstance(worker_answer, wire.RanSome):
-                    return worker_answer
-                report_progress(worker_answer)
+                answer = await asyncio.wait_for(self._read_answer(), self._limits.wall_seconds)
+                if report_progress is None or not isinstance(answer, wire.RanSome):
+                    return answer
+                report_progress(answer)
         except TimeoutError:
             raise ExecutionError(
                 f"stopped after more than {self._limits.wall_seconds} s", code="execution_too_long"
@@ -272,7 +270,7 @@ class WorkerExecutor:
 
     async def _read_answer(self) -> wire.WorkerAnswer:
         try:
-            worker_answer: wire.WorkerAnswer = wire.ANSWER.decode(
+            answer: wire.WorkerAnswer = wire.ANSWER.decode(
                 await self._process.read(wire.MESSAGE_BYTES_MAX, self._limits.cpu_seconds)
             )
         except DecodeError as error:
@@ -281,7 +279,7 @@ class WorkerExecutor:
             ) from error
         except NoAnswerError as error:
             raise ExecutionError(str(error), code="worker_ended") from None
-        return worker_answer
+        return answer
 
     async def _started_worker(self) -> None:
         """Start a worker unless one runs."""

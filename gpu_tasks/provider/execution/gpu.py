@@ -110,12 +110,10 @@ class NvmlMeter:
         self._stop.set()
         if self._sampler is not None:
             self._sampler.join()
-        meter_reading = Reading(
-            is_gpu=True, energy_mj=self._used_mj(), memory_peak_bytes=max(self._peak, self._memory())
-        )
+        reading = Reading(is_gpu=True, energy_mj=self._used_mj(), memory_peak_bytes=max(self._peak, self._memory()))
         with contextlib.suppress(pynvml.NVMLError):
             self._opened.close()
-        return meter_reading
+        return reading
 
     def _used_mj(self) -> int:
         """Return the energy used, or 0 if the counter could not be read at both ends.

@@ -26,11 +26,11 @@ KIB_OF_MIB = 1_024
 def claimed_devices(hardware: Iterable[Hardware], system_root: Path = Path("/")) -> tuple[ClaimedDevice, ...]:
     """Return this daemon's hardware, then graphics cards of other vendors, for which it has no backend."""
     cuda_text = cuda_version()
-    known_devices = [_claim_of_hardware(hardware_piece, cuda_text, system_root) for hardware_piece in hardware]
+    known_devices = [_claim_of_hardware(piece, cuda_text, system_root) for piece in hardware]
     return (*known_devices, *_amd_cards(system_root))[:DEVICES_MAX]
 
 
-def claimed_machine(work_folder: Path, transfer_rates: TransferRates, system_root: Path = Path("/")) -> ClaimedMachine:
+def claimed_machine(work_folder: Path, rates: TransferRates, system_root: Path = Path("/")) -> ClaimedMachine:
     """Return the parts that all devices share. `work_folder` is the folder of the daemon's work."""
     free_mib = 0
     with contextlib.suppress(OSError):
@@ -40,30 +40,23 @@ def claimed_machine(work_folder: Path, transfer_rates: TransferRates, system_roo
         cores=min(_cores(), U16_MAX),
         memory_mib=min(_memory_mib(system_root), U32_MAX),
         disk_free_mib=free_mib,
-        down_kbit=min(transfer_rates.down_kbit, U32_MAX),
-        up_kbit=min(transfer_rates.up_kbit, U32_MAX),
+        down_kbit=min(rates.down_kbit, U32_MAX),
+        up_kbit=min(rates.up_kbit, U32_MAX),
     )
 
 
-def _claim_of_hardware(hardware_piece: Hardware, cuda_text: str, system_root: Path) -> ClaimedDevice:
-    if hardware_piece.index is None:
+def _claim_of_hardware(piece: Hardware, cuda_text: str, system_root: Path) -> ClaimedDevice:
+    if piece.index is None:
         return ClaimedDevice(
-            hardware_piece.uuid_hash,
-            _cpu_vendor(system_root),
-            _processor(system_root),
-            0,
-            "",
-            "",
-            "",
-            is_processor=True,
+            piece.uuid_hash, _cpu_vendor(system_root), _processor(system_root), 0, "", "", "", is_processor=True
         )
-    model_name, memory_mib = claim_text(hardware_piece.name), min(hardware_piece.memory_mib, U32_MAX)
+    model_name, memory_mib = claim_text(piece.name), min(piece.memory_mib, U32_MAX)
     return ClaimedDevice(
-        hardware_piece.uuid_hash,
+        piece.uuid_hash,
         "NVIDIA",
         model_name,
         memory_mib,
-        claim_text(hardware_piece.driver),
+        claim_text(piece.driver),
         "cuda" if cuda_text else "",
         cuda_text,
         is_processor=False,

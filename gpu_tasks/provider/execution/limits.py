@@ -45,10 +45,8 @@ def limits_for(backend_name: str) -> Limits:
 
 def chain_limits_for(backend_name: str) -> Limits:
     """Return the limits of a process for roll calls. It may use all threads, because its throughput is measured."""
-    worker_limits = limits_for(backend_name)
-    return Limits(
-        address_mib=worker_limits.address_mib and 16_384, processes=4_096, open_files=max(256, worker_limits.open_files)
-    )
+    limits = limits_for(backend_name)
+    return Limits(address_mib=limits.address_mib and 16_384, processes=4_096, open_files=max(256, limits.open_files))
 
 
 def apply(limits: Limits) -> None:

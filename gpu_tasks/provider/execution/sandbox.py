@@ -59,7 +59,7 @@ class Sandbox:
     switches: tuple[str, ...] = ALONE
     readable: tuple[Path, ...] = ()
 
-    def around(self, inner_command: Sequence[str], *, with_gpu: bool = False) -> list[str]:
+    def around(self, command: Sequence[str], *, with_gpu: bool = False) -> list[str]:
         """Return the sandboxed command. `with_gpu` makes this machine's GPUs visible."""
         command_parts = [self.program, *self.switches, "--proc", "/proc", "--dev", "/dev"]
         command_parts += ["--tmpfs", "/tmp", "--chdir", "/"]  # noqa: S108 - the worker's own
@@ -69,7 +69,7 @@ class Sandbox:
             command_parts += _seen(path)
         if with_gpu:
             command_parts += _gpu_parts()
-        return [*command_parts, "--remount-ro", "/", "--", *inner_command]
+        return [*command_parts, "--remount-ro", "/", "--", *command]
 
 
 def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:

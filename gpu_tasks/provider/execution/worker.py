@@ -32,50 +32,50 @@ PART_SECONDS = 1.0
 
 def main() -> None:
     """Limit this process, load the workload and serve."""
-    argument_parser = argparse.ArgumentParser(description=__doc__)
-    argument_parser.add_argument("--workload", required=True)
-    argument_parser.add_argument("--backend", required=True)
-    argument_parser.add_argument("--limits", required=True, help="fields of Limits as JSON")
-    arguments = argument_parser.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workload", required=True)
+    parser.add_argument("--backend", required=True)
+    parser.add_argument("--limits", required=True, help="fields of Limits as JSON")
+    arguments = parser.parse_args()
     worker_limits = Limits(**json.loads(arguments.limits))
     limits.apply(worker_limits)
-    question_source, answer_sink = pipes()
+    question_source, sink = pipes()
     try:
         from gpu_tasks.workloads.registry import open_workload  # noqa: PLC0415 # NumPy loads under the limits
 
         workload = open_workload(arguments.workload, arguments.backend)
     except Exception as error:  # noqa: BLE001 # the daemon reports any problem of this machine
-        answer(answer_sink, wire.Failed(wire.shortened(f"{type(error).__name__}: {error}")))
+        answer(sink, wire.Failed(wire.shortened(f"{type(error).__name__}: {error}")))
         return
-    serve(workload, worker_limits, question_source, answer_sink)
+    serve(workload, worker_limits, question_source, sink)
 
 
 def pipes() -> tuple[BinaryIO, BinaryIO]:
     """Return standard input and the former standard output. Later prints go to standard error."""
     # Libraries print to descriptor 1, which would break the answers' framing.
-    answer_sink = os.fdopen(os.dup(1), "wb")
+    sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    return os.fdopen(0, "rb"), answer_sink
+    return os.fdopen(0, "rb"), sink
 
 
-def serve(workload: Workload, worker_limits: Limits, byte_source: BinaryIO, byte_sink: BinaryIO) -> None:
+def serve(workload: Workload, worker_limits: Limits, source: BinaryIO, sink: BinaryIO) -> None:
     """Answer questions until the input ends."""
-    answer(byte_sink, wire.Ready(workload.workload_id, workload.model_id))
-    while question_body := wire.read_message(byte_source, wire.MESSAGE_BYTES_MAX):
+    answer(sink, wire.Ready(workload.workload_id, workload.model_id))
+    while question_body := wire.read_message(source, wire.MESSAGE_BYTES_MAX):
         limits.allow_cpu_from_now(worker_limits, int(time.process_time()))
         question = wire.QUESTION.decode(question_body)
         if isinstance(question, wire.RunMany):
             for worker_answer in _answers_to(workload, question):
-                answer(byte_sink, worker_answer)
+                answer(sink, worker_answer)
                 # Each report renews the CPU allowance, which is meant for one request.
                 limits.allow_cpu_from_now(worker_limits, int(time.process_time()))
         else:
-            answer(byte_sink, _answer_one(workload, question))
+            answer(sink, _answer_one(workload, question))
 
 
-def answer(byte_sink: BinaryIO, worker_answer: wire.WorkerAnswer) -> None:
+def answer(sink: BinaryIO, worker_answer: wire.WorkerAnswer) -> None:
     """Send an answer."""
-    wire.write_message(byte_sink, wire.ANSWER.encode(worker_answer))
+    wire.write_message(sink, wire.ANSWER.encode(worker_answer))
 
 
 def _answers_to(workload: Workload, question: wire.RunMany) -> Iterator[wire.WorkerAnswer]:

@@ -30,11 +30,11 @@ JUDGES_BENCH = b""
 class WorkerPool:
     """The devices and their workers. `serve` names the devices, and nothing runs before that."""
 
-    def __init__(self, hardware: Sequence[Hardware], workloads: Workloads, make_executor: MakeExecutor) -> None:
-        """`make_executor` returns an executor of a workload on a piece of hardware."""
+    def __init__(self, hardware: Sequence[Hardware], workloads: Workloads, make: MakeExecutor) -> None:
+        """`make` returns an executor of a workload on a piece of hardware."""
         self.hardware = tuple(hardware)
         self.workloads = workloads
-        self._make_executor = make_executor
+        self._make_executor = make
         self._benches: dict[bytes, Bench] = {}
         self._line = Line()
         self.times = DeviceTimes()
@@ -63,88 +63,81 @@ class WorkerPool:
                 if device != JUDGES_BENCH:
                     self.times.add(device)
 
-    async def start(self, device: bytes, workload_form: WorkloadForm) -> None:
+    async def start(self, device: bytes, form: WorkloadForm) -> None:
         """Start a device's worker for a workload. Raise ExecutionError if it does not conform."""
-        async with self._bench_turn(device, Activity.STARTING) as free_bench:
-            await free_bench.worker(workload_form)
+        async with self._bench_turn(device, Activity.STARTING) as bench:
+            await bench.worker(form)
 
     async def race(
-        self, device: bytes, workload_form: WorkloadForm, request: bytes, race_rank: Rank = FIRST
+        self, device: bytes, form: WorkloadForm, request: bytes, race_rank: Rank = FIRST
     ) -> tuple[Execution, Reading]:
         """Execute a request on the drawn device, in its turn. Raise BadRequestError or ExecutionError."""
-        async with self._bench_turn(device, Activity.UNITS, turn_rank=race_rank) as free_bench:
-            return await free_bench.measured((await free_bench.worker(workload_form)).run(request))
+        async with self._bench_turn(device, Activity.UNITS, turn_rank=race_rank) as bench:
+            return await bench.measured((await bench.worker(form)).run(request))
 
     async def race_many(
-        self,
-        device: bytes,
-        workload_form: WorkloadForm,
-        requests: Sequence[bytes],
-        finished: Finished,
-        race_rank: Rank = FIRST,
+        self, device: bytes, form: WorkloadForm, requests: Sequence[bytes], finished: Finished, race_rank: Rank = FIRST
     ) -> tuple[ManyExecuted, Reading]:
         """Execute a batch on the drawn device, in its turn. Raise ExecutionError on failure."""
-        async with self._bench_turn(device, Activity.UNITS, turn_rank=race_rank) as free_bench:
-            return await free_bench.measured((await free_bench.worker(workload_form)).run_many(requests, finished))
+        async with self._bench_turn(device, Activity.UNITS, turn_rank=race_rank) as bench:
+            return await bench.measured((await bench.worker(form)).run_many(requests, finished))
 
     async def recompute_many(
-        self, workload_form: WorkloadForm, requests: Sequence[bytes], activity: Activity = Activity.JUDGING
+        self, form: WorkloadForm, requests: Sequence[bytes], activity: Activity = Activity.JUDGING
     ) -> list[bytes | None]:
         """Execute a batch on any device, as a judge or an auditor. Return None for each invalid request.
 
         Raise ExecutionError on failure.
         """
         computed_outputs: dict[int, bytes | None] = {}
-        async with self._bench_turn(None, activity, workload_form) as free_bench:
-            await (await free_bench.worker(workload_form)).run_many(requests, computed_outputs.update)
+        async with self._bench_turn(None, activity, form) as bench:
+            await (await bench.worker(form)).run_many(requests, computed_outputs.update)
         return [computed_outputs[request_place] for request_place in range(len(requests))]
 
-    async def recompute(self, workload_form: WorkloadForm, request: bytes) -> bytes:
+    async def recompute(self, form: WorkloadForm, request: bytes) -> bytes:
         """Execute a request on any device, as a judge. Raise BadRequestError or ExecutionError."""
-        async with self._any_bench(workload_form) as free_bench:
-            return (await (await free_bench.worker(workload_form)).run(request)).output
+        async with self._any_bench(form) as bench:
+            return (await (await bench.worker(form)).run(request)).output
 
-    async def verify(self, workload_form: WorkloadForm, request: bytes, output: bytes) -> bool:
+    async def verify(self, form: WorkloadForm, request: bytes, output: bytes) -> bool:
         """Return True if `output` is right, checked on any device. Raise BadRequestError or ExecutionError."""
-        async with self._any_bench(workload_form) as free_bench:
-            return await (await free_bench.worker(workload_form)).verify(request, output)
+        async with self._any_bench(form) as bench:
+            return await (await bench.worker(form)).verify(request, output)
 
-    async def trace(self, workload_form: WorkloadForm, request: bytes, output: bytes, place: bytes) -> bytes:
+    async def trace(self, form: WorkloadForm, request: bytes, output: bytes, place: bytes) -> bytes:
         """Return the hash at a place in a right output's computation, on any device.
 
         Raise BadRequestError or ExecutionError.
         """
-        async with self._any_bench(workload_form) as free_bench:
-            return await (await free_bench.worker(workload_form)).trace(request, output, place)
+        async with self._any_bench(form) as bench:
+            return await (await bench.worker(form)).trace(request, output, place)
 
-    async def begin(self, workload_form: WorkloadForm, request: bytes, device: bytes | None = None) -> BegunRun:
+    async def begin(self, form: WorkloadForm, request: bytes, device: bytes | None = None) -> BegunRun:
         """Begin a run in steps, on the given device or any. Raise BadRequestError or ExecutionError."""
-        async with self._bench_turn(device, _of_task(device), workload_form) as free_bench:
-            return await (await free_bench.worker(workload_form)).begin(request)
+        async with self._bench_turn(device, _of_task(device), form) as bench:
+            return await (await bench.worker(form)).begin(request)
 
     async def advance(
-        self, workload_form: WorkloadForm, request: bytes, state: bytes, steps: int, device: bytes | None = None
+        self, form: WorkloadForm, request: bytes, state: bytes, steps: int, device: bytes | None = None
     ) -> tuple[LaterState, Reading]:
         """Return the state after `steps` more steps, on the given device or any, and the consumption.
 
         It raises the errors of `Executor.advance`.
         """
-        async with self._bench_turn(device, _of_task(device), workload_form) as free_bench:
-            return await free_bench.measured((await free_bench.worker(workload_form)).advance(request, state, steps))
+        async with self._bench_turn(device, _of_task(device), form) as bench:
+            return await bench.measured((await bench.worker(form)).advance(request, state, steps))
 
-    async def metric(
-        self, workload_form: WorkloadForm, request: bytes, state: bytes, device: bytes | None = None
-    ) -> int:
+    async def metric(self, form: WorkloadForm, request: bytes, state: bytes, device: bytes | None = None) -> int:
         """Return the metric of a state. It raises the errors of `advance`."""
-        async with self._bench_turn(device, _of_task(device), workload_form) as free_bench:
-            return await (await free_bench.worker(workload_form)).metric(request, state)
+        async with self._bench_turn(device, _of_task(device), form) as bench:
+            return await (await bench.worker(form)).metric(request, state)
 
     async def end_idle(self) -> None:
         """End workers without recent work, on free devices only."""
         # A device at work has its worker in use, and waiting for it would delay the daemon's loop.
         for device in [device for device in self._benches if self._line.is_free(device)]:
-            async with self._bench_turn(device, None) as free_bench:
-                await free_bench.end_idle()
+            async with self._bench_turn(device, None) as bench:
+                await bench.end_idle()
 
     async def close(self) -> None:
         """End all workers."""
@@ -163,9 +156,7 @@ class WorkerPool:
         if bench_place is not None and bench_place not in self._benches:
             raise ExecutionError(f"device 0x{bench_place.hex()[:8]}.. is not on this machine", code="device_not_here")
         # Starting a worker loads a model, so a device that already runs the workload is preferred.
-        warm_places = [
-            device for device, free_bench in self._benches.items() if form is not None and free_bench.has_worker(form)
-        ]
+        warm_places = [device for device, bench in self._benches.items() if form is not None and bench.has_worker(form)]
         taken_place = await self._line.take(bench_place, preferred_places=warm_places, request_rank=turn_rank)
         try:
             with contextlib.nullcontext() if activity is None else self.times.at(taken_place, activity):
@@ -173,9 +164,9 @@ class WorkerPool:
         finally:
             self._line.give(taken_place)
 
-    def _any_bench(self, workload_form: WorkloadForm) -> contextlib.AbstractAsyncContextManager[Bench]:
+    def _any_bench(self, form: WorkloadForm) -> contextlib.AbstractAsyncContextManager[Bench]:
         """Take any device, preferably one with a running worker of this workload."""
-        return self._bench_turn(None, Activity.JUDGING, workload_form)
+        return self._bench_turn(None, Activity.JUDGING, form)
 
 
 def _of_task(device: bytes | None) -> Activity:

@@ -35,9 +35,9 @@ class NoAnswerError(Exception):
 class WorkerProcess:
     """A child process with its messages. A caller that abandons an answer must kill the process."""
 
-    def __init__(self, worker_command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Nothing runs yet. The process sees `environment` beside the kept variables."""
-        self._worker_command = tuple(worker_command)
+        self._worker_command = tuple(command)
         self._environment = dict(environment)
         self._process: Process | None = None
         self._complaints = b""
@@ -51,12 +51,8 @@ class WorkerProcess:
     async def start(self) -> None:
         """Start the process, after killing an earlier one."""
         await self.kill()
-        kept_variables = {
-            variable_name: os.environ[variable_name]
-            for variable_name in ENVIRONMENT_KEPT
-            if variable_name in os.environ
-        }
-        worker_process = await asyncio.create_subprocess_exec(
+        kept_variables = {name: os.environ[name] for name in ENVIRONMENT_KEPT if name in os.environ}
+        process = await asyncio.create_subprocess_exec(
             *self._worker_command,
             stdin=PIPE,
             stdout=PIPE,
@@ -64,8 +60,8 @@ class WorkerProcess:
             start_new_session=True,
             env=kept_variables | {"PYTHONPATH": str(CODE), "HOME": "/nonexistent"} | self._environment,
         )
-        self._process, self._complaints = worker_process, b""
-        self._reader = asyncio.create_task(self._listen(worker_process))
+        self._process, self._complaints = process, b""
+        self._reader = asyncio.create_task(self._listen(process))
 
     def write(self, body: bytes) -> None:
         """Send a message to the running process."""
@@ -78,48 +74,48 @@ class WorkerProcess:
 
         `cpu_seconds` is the limit of one answer. It only appears in the error's text.
         """
-        worker_process = self._process
-        assert worker_process is not None
-        assert worker_process.stdout is not None  # asked for as a pipe
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None  # asked for as a pipe
         try:
-            body_length = int.from_bytes(await worker_process.stdout.readexactly(LENGTH_BYTES), "little")
+            body_length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "little")
             # The length comes from a process that ran a customer's data, so it is checked before memory is taken.
             if body_length > bytes_max:
                 raise NoAnswerError("the worker's output is not an answer")
-            return await worker_process.stdout.readexactly(body_length)
+            return await process.stdout.readexactly(body_length)
         except (asyncio.IncompleteReadError, ConnectionError):
-            raise NoAnswerError(await self._cause_of_death(worker_process, cpu_seconds)) from None
+            raise NoAnswerError(await self._cause_of_death(process, cpu_seconds)) from None
 
     async def kill(self) -> None:
         """End the process and all processes that it started."""
-        worker_process, self._process = self._process, None
-        if worker_process is None:
+        process, self._process = self._process, None
+        if process is None:
             return
         with contextlib.suppress(ProcessLookupError):
             # The process leads a session of its own, so its group contains every child that did not leave it.
-            os.killpg(worker_process.pid, signal.SIGKILL)
-        transport = getattr(worker_process, "_transport", None)
+            os.killpg(process.pid, signal.SIGKILL)
+        transport = getattr(process, "_transport", None)
         answers_pipe = None if transport is None else transport.get_pipe_transport(1)
         if answers_pipe is not None:
             answers_pipe.close()  # an unread answer pauses its pipe, and `wait` would await that pipe's end for ever
-        await worker_process.wait()
+        await process.wait()
         if self._reader is not None:
             await asyncio.gather(self._reader, return_exceptions=True)
         if transport is not None:
             transport.close()
 
-    async def _listen(self, worker_process: Process) -> None:
+    async def _listen(self, process: Process) -> None:
         """Keep the end of the error output."""
-        assert worker_process.stderr is not None  # asked for as a pipe
-        while complaint_part := await worker_process.stderr.read(4096):
+        assert process.stderr is not None  # asked for as a pipe
+        while complaint_part := await process.stderr.read(4096):
             self._complaints = (self._complaints + complaint_part)[-ERROR_TAIL_BYTES:]
 
-    async def _cause_of_death(self, worker_process: Process, cpu_seconds: int) -> str:
+    async def _cause_of_death(self, process: Process, cpu_seconds: int) -> str:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(worker_process.wait(), STOP_SECONDS)
+            await asyncio.wait_for(process.wait(), STOP_SECONDS)
             if self._reader is not None:
                 await asyncio.wait_for(self._reader, STOP_SECONDS)
-        exit_status = worker_process.returncode
+        exit_status = process.returncode
         if exit_status in SPENT_CPU:
             return f"stopped after more than {cpu_seconds} s of CPU"
         complaint_text = self._complaints.decode(errors="replace").strip().rpartition("\n")[2]

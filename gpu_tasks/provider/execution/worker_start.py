@@ -34,16 +34,12 @@ def chosen_backend(wished_backend: str | None, hardware: Iterable[Hardware]) -> 
     """Return the operator's backend. The default is PyTorch on GPUs if it is installed, and NumPy elsewhere."""
     if wished_backend is not None:
         return wished_backend
-    return CUDA if has_torch() and any(hardware_piece.index is not None for hardware_piece in hardware) else NUMPY
+    return CUDA if has_torch() and any(piece.index is not None for piece in hardware) else NUMPY
 
 
 def idle_gpus(backend_name: str, hardware: Iterable[Hardware]) -> list[Hardware]:
     """Return the GPUs that would be idle because this backend computes on the processor."""
-    return (
-        []
-        if backend_name.startswith(CUDA)
-        else [hardware_piece for hardware_piece in hardware if hardware_piece.index is not None]
-    )
+    return [] if backend_name.startswith(CUDA) else [piece for piece in hardware if piece.index is not None]
 
 
 def worker_command(workload: str, backend_name: str, limits: Limits) -> list[str]:
@@ -53,19 +49,19 @@ def worker_command(workload: str, backend_name: str, limits: Limits) -> list[str
     return [sys.executable, "-s", *module_arguments, "--limits", json.dumps(asdict(limits))]
 
 
-def backend_for(backend_name: str, hardware: Hardware, workload_form: WorkloadForm) -> str:
+def backend_for(backend_name: str, hardware: Hardware, form: WorkloadForm) -> str:
     """Return the backend for a workload on this hardware, given the operator's choice."""
     # A judge may be drawn for any workload, so NumPy computes a workload that lacks this kind of backend.
-    if not is_known(backend_name, [workload_form]):
+    if not is_known(backend_name, [form]):
         return NUMPY
     if not backend_name.startswith(CUDA):
         return backend_name
     return NUMPY if hardware.index is None else f"{CUDA}:0"
 
 
-def is_known(backend_name: str, workload_forms: Iterable[WorkloadForm]) -> bool:
+def is_known(backend_name: str, forms: Iterable[WorkloadForm]) -> bool:
     """Return True if any of the workloads has a backend of this kind."""
-    return any(backend_name.partition("-")[0] in workload_form.backends for workload_form in workload_forms)
+    return any(backend_name.partition("-")[0] in form.backends for form in forms)
 
 
 def is_possible(backend_name: str, hardware: Sequence[Hardware]) -> bool:
@@ -76,13 +72,13 @@ def is_possible(backend_name: str, hardware: Sequence[Hardware]) -> bool:
 def workers_with(backend_name: str, sandbox: Sandbox | None = None) -> MakeExecutor:
     """Return a factory of workers with the operator's backend, inside the sandbox if there is one."""
 
-    def make(hardware: Hardware, workload_form: WorkloadForm) -> WorkerExecutor:
-        chosen_name = backend_for(backend_name, hardware, workload_form)
+    def make(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
+        chosen_name = backend_for(backend_name, hardware, form)
         limits = limits_for(chosen_name)
         # CUDA may order GPUs differently, so the identifier selects the GPU.
         with_gpu = chosen_name.startswith(CUDA)
         visible_devices = {"CUDA_VISIBLE_DEVICES": hardware.uuid} if with_gpu else {}
-        command_words = worker_command(workload_form.name, chosen_name, limits)
+        command_words = worker_command(form.name, chosen_name, limits)
         if sandbox is not None:
             command_words = sandbox.around(command_words, with_gpu=with_gpu)
         return WorkerExecutor(command_words, limits, visible_devices)

@@ -184,22 +184,22 @@ QUESTION = codec(Question)
 ANSWER = codec(WorkerAnswer)
 
 
-def framed(message_body: bytes) -> bytes:
+def framed(body: bytes) -> bytes:
     """Return a message with its length in front."""
-    return len(message_body).to_bytes(LENGTH_BYTES, "little") + message_body
+    return len(body).to_bytes(LENGTH_BYTES, "little") + body
 
 
-def read_message(byte_source: BinaryIO, bytes_max: int) -> bytes:
+def read_message(source: BinaryIO, bytes_max: int) -> bytes:
     """Return the next message of a pipe; empty at its end or for an invalid length."""
-    body_length = int.from_bytes(byte_source.read(LENGTH_BYTES), "little")
+    body_length = int.from_bytes(source.read(LENGTH_BYTES), "little")
     # A wrong length cannot be resynchronised, so it counts as the end.
-    return byte_source.read(body_length) if 0 < body_length <= bytes_max else b""
+    return source.read(body_length) if 0 < body_length <= bytes_max else b""
 
 
-def write_message(byte_sink: BinaryIO, message_body: bytes) -> None:
+def write_message(sink: BinaryIO, body: bytes) -> None:
     """Send a message at once."""
-    byte_sink.write(framed(message_body))
-    byte_sink.flush()
+    sink.write(framed(body))
+    sink.flush()
 
 
 def shortened(failure_reason: object) -> str:

@@ -17,9 +17,9 @@ class UnknownWorkloadError(CodedError):
 class Workloads:
     """The workload forms, by workload id."""
 
-    def __init__(self, workload_forms: Iterable[WorkloadForm] = FORMS) -> None:
-        """`workload_forms` are the known workloads: all of this package by default."""
-        self._forms = {workload_form.workload_id: workload_form for workload_form in workload_forms}
+    def __init__(self, forms: Iterable[WorkloadForm] = FORMS) -> None:
+        """`forms` are the known workloads: all of this package by default."""
+        self._forms = {form.workload_id: form for form in forms}
 
     @classmethod
     def named(cls, names: Sequence[str]) -> Workloads:
@@ -32,7 +32,7 @@ class Workloads:
     @property
     def stepwise(self) -> tuple[str, ...]:
         """The names of the workloads that run in steps. Only these are sold by auction."""
-        return tuple(workload_form.name for workload_form in self._forms.values() if workload_form.is_stepwise)
+        return tuple(form.name for form in self._forms.values() if form.is_stepwise)
 
     def in_steps(self, workload: bytes) -> WorkloadForm:
         """Return the form of a task's workload.
@@ -49,22 +49,22 @@ class Workloads:
             )
         return stepwise_form
 
-    def of(self, service_terms: ServiceTerms) -> WorkloadForm:
+    def of(self, terms: ServiceTerms) -> WorkloadForm:
         """Return the form of a service's workload.
 
         Raise UnknownWorkloadError if this daemon has another workload or model.
         """
-        workload_form = self._forms.get(service_terms.workload)
+        form = self._forms.get(terms.workload)
         known_names = ", ".join(known_form.name for known_form in self._forms.values())
-        if workload_form is None:
+        if form is None:
             raise UnknownWorkloadError(
-                f"workload 0x{service_terms.workload.hex()[:8]}.. is unknown to this daemon (it has {known_names})"
+                f"workload 0x{terms.workload.hex()[:8]}.. is unknown to this daemon (it has {known_names})"
             )
         # The right program with other weights gives other results, and wrong results are slashed.
-        if workload_form.model_id != service_terms.model:
+        if form.model_id != terms.model:
             raise UnknownWorkloadError(
-                f"model 0x{service_terms.model.hex()[:8]}.. of {workload_form.name} is unknown to this daemon (it has "
-                f"0x{workload_form.model_id.hex()[:8]}..)",
+                f"model 0x{terms.model.hex()[:8]}.. of {form.name} is unknown to this daemon (it has "
+                f"0x{form.model_id.hex()[:8]}..)",
                 code="unknown_model",
             )
-        return workload_form
+        return form

@@ -47,69 +47,63 @@ class FinishedRequests:
         self.outputs = dict(self._read_records())
         """Outputs by place; None for an invalid request."""
 
-    def append(self, new_outputs: Sequence[tuple[int, bytes | None]]) -> None:
+    def append(self, outputs: Sequence[tuple[int, bytes | None]]) -> None:
         """Append finished requests. They are on the disk when this returns. Raise OSError on failure."""
         self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        record_frames = b"".join(
-            framed(_DONE.encode(_Done(request_index, request_output))) for request_index, request_output in new_outputs
-        )
-        with open(self.path, "ab", opener=own_opener) as open_file:
-            open_file.write(record_frames)
-            open_file.flush()
+        frames = b"".join(framed(_DONE.encode(_Done(index, output))) for index, output in outputs)
+        with open(self.path, "ab", opener=own_opener) as file:
+            file.write(frames)
+            file.flush()
             # Without this a power cut would cost the computation again.
-            os.fsync(open_file.fileno())
-        self.outputs.update(new_outputs)
+            os.fsync(file.fileno())
+        self.outputs.update(outputs)
 
     def _read_records(self) -> Iterator[tuple[int, bytes | None]]:
-        file_bytes, whole_bytes = _content(self.path), 0
-        for record_end, finished_requests in _records(file_bytes):
-            yield from finished_requests
-            whole_bytes = record_end
-        if whole_bytes < len(file_bytes):  # a torn record: later ones must not follow it
+        content, whole_bytes = _content(self.path), 0
+        for end, requests in _records(content):
+            yield from requests
+            whole_bytes = end
+        if whole_bytes < len(content):  # a torn record: later ones must not follow it
             os.truncate(self.path, whole_bytes)
 
 
-def records_in(file_path: Path) -> list[tuple[int, bytes | None]]:
+def records_in(path: Path) -> list[tuple[int, bytes | None]]:
     """Return all finished requests of a file in order, even while another process writes it.
 
     A missing file has none.
     """
-    return [
-        finished_request
-        for _, finished_requests in _records(_content(file_path))
-        for finished_request in finished_requests
-    ]
+    return [request for _, requests in _records(_content(path)) for request in requests]
 
 
-def _content(file_path: Path) -> bytes:
+def _content(path: Path) -> bytes:
     """Return the content of a file; empty if it is missing."""
     try:
-        with file_path.open("rb") as open_file:
-            return open_file.read(FILE_BYTES_MAX)
+        with path.open("rb") as file:
+            return file.read(FILE_BYTES_MAX)
     except FileNotFoundError:
         return b""
 
 
-def _records(file_bytes: bytes) -> Iterator[tuple[int, list[tuple[int, bytes | None]]]]:
+def _records(content: bytes) -> Iterator[tuple[int, list[tuple[int, bytes | None]]]]:
     """Yield the end of each whole record, and its content if it can be decoded."""
-    for record_end, record_body in whole_records(file_bytes, 0, _RECORD_BYTES_MAX):
-        decoded_requests: list[tuple[int, bytes | None]] = []
+    for end, body in whole_records(content, 0, _RECORD_BYTES_MAX):
+        requests: list[tuple[int, bytes | None]] = []
         with contextlib.suppress(DecodeError):
-            done: _Done = _DONE.decode(record_body)
+            done: _Done = _DONE.decode(body)
             if done.place < REQUESTS_MAX:
-                decoded_requests.append((done.place, done.output))
-        yield record_end, decoded_requests
+                requests.append((done.place, done.output))
+        yield end, requests
 
 
 def forget(base_path: Path, unit_id: bytes) -> None:
     """Remove the files of a unit."""
-    for finished_path in list(base_path.glob(f"{unit_id.hex()}-*")):
-        finished_path.unlink(missing_ok=True)
+    for path in list(base_path.glob(f"{unit_id.hex()}-*")):
+        path.unlink(missing_ok=True)
 
 
 def forget_others(base_path: Path, unit_ids: Iterable[bytes]) -> None:
     """Remove the files of all units except these."""
     kept_names = {unit_id.hex() for unit_id in unit_ids}
-    for finished_path in list(base_path.iterdir()) if base_path.exists() else []:
-        if finished_path.name.partition("-")[0] not in kept_names:
-            finished_path.unlink(missing_ok=True)
+    for path in list(base_path.iterdir()) if base_path.exists() else []:
+        if path.name.partition("-")[0] not in kept_names:
+            path.unlink(missing_ok=True)

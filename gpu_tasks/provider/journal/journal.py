@@ -48,18 +48,18 @@ class JournalError(CodedError):
 class Journal:
     """An open journal, with its entries in `races`, `cases` and `tasks`."""
 
-    def __init__(self, journal_path: Path, *, is_reader: bool = False) -> None:
+    def __init__(self, path: Path, *, is_reader: bool = False) -> None:
         """Read the file, or create it. Raise JournalError if it is damaged or in use by another daemon.
 
         A reader may read a file that a daemon is writing, and changes nothing.
         """
-        self.path = journal_path
+        self.path = path
         self.races: JournalTable[RaceKey, RaceEntry] = JournalTable(0, tuple[Hash, U32], RaceEntry, self._append_record)
         self.cases: JournalTable[CaseKey, CaseEntry] = JournalTable(1, tuple[Hash, U32], CaseEntry, self._append_record)
         self.tasks: JournalTable[TaskKey, TaskEntry] = JournalTable(2, tuple[Hash, U8], TaskEntry, self._append_record)
         self._tables = (self.races, self.cases, self.tasks)
         self._is_reader = is_reader
-        self._descriptor = os.open(journal_path, os.O_RDONLY | os.O_CLOEXEC) if is_reader else _opened(journal_path)
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if is_reader else _opened(path)
         self._replay_records()
         if not is_reader and self._file_size() > COMPACT_ABOVE_BYTES:
             self._compact_file()
@@ -70,28 +70,28 @@ class Journal:
 
     def open_races(self) -> Iterator[tuple[RaceKey, RaceEntry]]:
         """Return the races that are not over."""
-        return ((race_key, race_entry) for race_key, race_entry in self.races.items() if race_entry.end is None)
+        return ((key, entry) for key, entry in self.races.items() if entry.end is None)
 
     def open_cases(self) -> Iterator[tuple[CaseKey, CaseEntry]]:
         """Return the cases that are not over."""
-        return ((case_key, case_entry) for case_key, case_entry in self.cases.items() if not case_entry.is_over)
+        return ((key, entry) for key, entry in self.cases.items() if not entry.is_over)
 
     def open_tasks(self) -> Iterator[tuple[TaskKey, TaskEntry]]:
         """Return the bids with possible work left."""
-        return ((task_key, task_entry) for task_key, task_entry in self.tasks.items() if task_entry.end is None)
+        return ((key, entry) for key, entry in self.tasks.items() if entry.end is None)
 
-    def _append_record(self, record_body: bytes) -> None:
+    def _append_record(self, body: bytes) -> None:
         """Write a record. It is on the disk when this returns. Raise JournalError on failure."""
-        record_frame, old_size = framed(record_body), self._file_size()
+        frame, old_size = framed(body), self._file_size()
         try:
-            written_bytes = os.write(self._descriptor, record_frame)
+            written_bytes = os.write(self._descriptor, frame)
             os.fsync(self._descriptor)
         except OSError as error:
             # A partial record would be taken for damage once a whole one follows it.
             os.ftruncate(self._descriptor, old_size)
             raise JournalError(f"{self.path} cannot be written: {error}", code="journal_unwritable") from error
         # A write to an almost full disk takes a part of the bytes, without an error.
-        if written_bytes != len(record_frame):
+        if written_bytes != len(frame):
             os.ftruncate(self._descriptor, old_size)
             raise JournalError(f"{self.path} cannot be written: the disk is full", code="disk_full")
 
@@ -100,108 +100,106 @@ class Journal:
 
     def _replay_records(self) -> None:
         journal_bytes, whole_bytes = os.pread(self._descriptor, self._file_size(), 0), 0
-        for record_end, record_body in whole_records(journal_bytes, 0, RECORD_BYTES_MAX):
-            self._take_record(record_body, whole_bytes)
-            whole_bytes = record_end
+        for end, body in whole_records(journal_bytes, 0, RECORD_BYTES_MAX):
+            self._take_record(body, whole_bytes)
+            whole_bytes = end
         if whole_bytes < len(journal_bytes):
             self._cut_torn_record(journal_bytes, whole_bytes)
 
-    def _take_record(self, record_body: bytes, record_begin: int) -> None:
+    def _take_record(self, body: bytes, begin: int) -> None:
         try:
-            record_table = next((table for table in self._tables if table.number == record_body[0]), None)
+            record_table = next((table for table in self._tables if table.number == body[0]), None)
             # A record that this release does not know may hold a promise, so it is never skipped.
-            is_known = record_table is not None and record_table.take(record_body[1:])
+            is_known = record_table is not None and record_table.take(body[1:])
         except (DecodeError, IndexError) as error:
-            raise JournalError(f"{_damage(self.path, record_begin)} ({error})", code="journal_damaged") from error
+            raise JournalError(f"{_damage(self.path, begin)} ({error})", code="journal_damaged") from error
         if not is_known:
             raise JournalError(
                 f"{self.path} was written by a newer release; install that release or a later one",
                 code="journal_too_new",
             )
 
-    def _cut_torn_record(self, journal_bytes: bytes, record_begin: int) -> None:
+    def _cut_torn_record(self, journal_bytes: bytes, begin: int) -> None:
         """Remove a record that a crash tore. A whole record after it means damage instead."""
-        later_starts = range(record_begin + 1, len(journal_bytes) - HEADER_BYTES)
+        later_starts = range(begin + 1, len(journal_bytes) - HEADER_BYTES)
         if any(any(whole_records(journal_bytes, record_start, RECORD_BYTES_MAX)) for record_start in later_starts):
-            raise JournalError(_damage(self.path, record_begin), code="journal_damaged")
+            raise JournalError(_damage(self.path, begin), code="journal_damaged")
         if not self._is_reader:
-            os.ftruncate(self._descriptor, record_begin)
+            os.ftruncate(self._descriptor, begin)
             os.fsync(self._descriptor)
 
     def _compact_file(self) -> None:
         """Rewrite the file without the outputs of ended races and tasks, and without the oldest ended entries."""
         kept_races, kept_tasks = _without_oldest(self.races), _without_oldest(self.tasks)
-        self.races.keep({entry_key: _shortened(ended_entry) for entry_key, ended_entry in kept_races.items()})
+        self.races.keep({key: _shortened(entry) for key, entry in kept_races.items()})
         self.cases.keep(dict(self.open_cases()))
-        self.tasks.keep({entry_key: _shortened(ended_entry) for entry_key, ended_entry in kept_tasks.items()})
+        self.tasks.keep({key: _shortened(entry) for key, entry in kept_tasks.items()})
         draft_path = self.path.with_suffix(".draft")
         draft_path.unlink(missing_ok=True)
-        draft_file = _opened(draft_path)
-        for record_frame in (
-            framed(record_body) for journal_table in self._tables for record_body in journal_table.bodies()
-        ):
-            if os.write(draft_file, record_frame) != len(record_frame):
+        descriptor = _opened(draft_path)
+        for frame in (framed(body) for table in self._tables for body in table.bodies()):
+            if os.write(descriptor, frame) != len(frame):
                 raise JournalError(f"{draft_path} cannot be written: the disk is full", code="disk_full")
-        os.fsync(draft_file)
+        os.fsync(descriptor)
         # The new file is complete and synced before it replaces the old one.
         draft_path.rename(self.path)
         sync_folder(self.path.parent)
         os.close(self._descriptor)
-        self._descriptor = draft_file
+        self._descriptor = descriptor
 
 
-def framed(record_body: bytes) -> bytes:
+def framed(body: bytes) -> bytes:
     """Return the record with this body."""
-    return len(record_body).to_bytes(4, "little") + blake2_128(record_body) + record_body
+    return len(body).to_bytes(4, "little") + blake2_128(body) + body
 
 
-def whole_records(record_bytes: bytes, record_begin: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the end and body of each record from `record_begin` to the first torn or damaged one.
+def whole_records(record_bytes: bytes, begin: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the end and body of each record from `begin` to the first torn or damaged one.
 
     A body has `bytes_max` bytes at most.
     """
-    while record_begin + HEADER_BYTES <= len(record_bytes):
-        body_length = int.from_bytes(record_bytes[record_begin : record_begin + 4], "little")
-        record_end = record_begin + HEADER_BYTES + body_length
-        record_body = record_bytes[record_begin + HEADER_BYTES : record_end]
+    while begin + HEADER_BYTES <= len(record_bytes):
+        body_length = int.from_bytes(record_bytes[begin : begin + 4], "little")
+        end = begin + HEADER_BYTES + body_length
+        body = record_bytes[begin + HEADER_BYTES : end]
         # The bytes of a torn record can read as any length.
-        is_whole = 0 < body_length <= bytes_max and record_end <= len(record_bytes)
-        if not is_whole or blake2_128(record_body) != record_bytes[record_begin + 4 : record_begin + HEADER_BYTES]:
+        is_whole = 0 < body_length <= bytes_max and end <= len(record_bytes)
+        if not is_whole or blake2_128(body) != record_bytes[begin + 4 : begin + HEADER_BYTES]:
             return
-        yield record_end, record_body
-        record_begin = record_end
+        yield end, body
+        begin = end
 
 
-def _opened(journal_path: Path) -> int:
+def _opened(path: Path) -> int:
     """Open a journal's file for this process alone, and for appending."""
-    is_new = not journal_path.exists()
+    is_new = not path.exists()
     try:
         # Two daemons would append to one file without knowing each other's promises.
-        descriptor = lock_file(journal_path)
+        descriptor = lock_file(path)
     except BlockingIOError:
         raise JournalError(
-            f"{journal_path} is in use by another ogpu-provider with this --base-path", code="journal_in_use"
+            f"{path} is in use by another ogpu-provider with this --base-path", code="journal_in_use"
         ) from None
     fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
     if is_new:
-        sync_folder(journal_path.parent)
+        sync_folder(path.parent)
     return descriptor
 
 
 def _without_oldest(entries: Mapping[tuple[bytes, int], EndingEntry]) -> dict[tuple[bytes, int], EndingEntry]:
     """Return the open entries, and the newest `ENDED_KEPT` of the others."""
-    ended_keys = [entry_key for entry_key, ending_entry in entries.items() if ending_entry.end is not None]
+    ended_keys = [key for key, entry in entries.items() if entry.end is not None]
     dropped_keys = set(ended_keys[: max(0, len(ended_keys) - ENDED_KEPT)])
-    return {entry_key: ending_entry for entry_key, ending_entry in entries.items() if entry_key not in dropped_keys}
+    return {key: entry for key, entry in entries.items() if key not in dropped_keys}
 
 
-def _shortened(ending_entry: EndingEntry) -> EndingEntry:
+def _shortened(entry: EndingEntry) -> EndingEntry:
     """Return the entry, without its result if it is over."""
-    return ending_entry if ending_entry.end is None else replace(ending_entry, result=None)
+    return entry if entry.end is None else replace(entry, result=None)
 
 
-def _damage(journal_path: Path, record_begin: int) -> str:
+def _damage(path: Path, begin: int) -> str:
     return (
-        f"{journal_path} is damaged at byte {record_begin}. Restore it from a backup, or move it away. Without it, "
+        f"{path} is damaged at byte {begin}. Restore it from a backup, or move it away. Without it, "
         "each race that is committed and not revealed may cost all its collateral"
     )

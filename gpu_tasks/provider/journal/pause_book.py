@@ -83,8 +83,8 @@ class PauseBook:
     def read(self) -> dict[bytes, NotedDevice]:
         """Return all notes; none if the file is missing or damaged."""
         try:
-            with self._notes_path.open("rb") as open_file:
-                notes_json = open_file.read(FILE_BYTES_MAX + 1)
+            with self._notes_path.open("rb") as file:
+                notes_json = file.read(FILE_BYTES_MAX + 1)
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -101,13 +101,13 @@ class PauseBook:
     def note(self, device: bytes, **changes: Any) -> NotedDevice:
         """Change fields of a device's note, and return the whole note. Raise JournalError if it cannot be written."""
         with self._locked_notes():
-            noted_devices = self.read()
-            earlier_note = noted_devices.get(device)
-            changed_note = replace(earlier_note or NotedDevice(), **changes)
+            notes = self.read()
+            earlier = notes.get(device)
+            changed = replace(earlier or NotedDevice(), **changes)
             # The daemon notes every device every few blocks, mostly without a change.
-            if changed_note != earlier_note:
-                self._write_notes(noted_devices | {device: changed_note})
-            return changed_note
+            if changed != earlier:
+                self._write_notes(notes | {device: changed})
+            return changed
 
     def note_registered(self, device_id: bytes, bond_grains: int) -> None:
         """Note a device before the chain knows it, in place of any older note. It raises the errors of `note`.
@@ -119,19 +119,15 @@ class PauseBook:
     def forget_others(self, own_device_ids: Collection[bytes]) -> None:
         """Drop the notes of devices that are no longer registered."""
         with self._locked_notes():
-            noted_devices = self.read()
-            kept_notes = {
-                device_id: noted_device
-                for device_id, noted_device in noted_devices.items()
-                if device_id in own_device_ids
-            }
-            if len(kept_notes) < len(noted_devices):
+            notes = self.read()
+            kept_notes = {device_id: noted for device_id, noted in notes.items() if device_id in own_device_ids}
+            if len(kept_notes) < len(notes):
                 self._write_notes(kept_notes)
 
-    def _write_notes(self, noted_devices: dict[bytes, NotedDevice]) -> None:
+    def _write_notes(self, notes: dict[bytes, NotedDevice]) -> None:
         try:
             # Replaced as a whole, so that a crash leaves the old notes or the new ones.
-            private_file.replace(self._notes_path, _NOTES.dump_json(noted_devices, indent=1))
+            private_file.replace(self._notes_path, _NOTES.dump_json(notes, indent=1))
         except OSError as error:
             raise JournalError(
                 f"{self._notes_path} cannot be written: {error.strerror}", code="pauses_unwritable"
@@ -141,9 +137,9 @@ class PauseBook:
     def _locked_notes(self) -> Iterator[None]:
         """Keep other writers out. The lock is on the folder, because the file is replaced."""
         private_file.make_folder(self._base_path)
-        folder_descriptor = os.open(self._base_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(self._base_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(folder_descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(folder_descriptor)
+            os.close(descriptor)

@@ -26,16 +26,16 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
         self.number = number
         self._key_codec: Codec[K] = codec(key)
         self._entry_class = kind
-        type_hints = get_type_hints(kind, include_extras=True)
+        hints = get_type_hints(kind, include_extras=True)
         field_names = [entry_field.name for entry_field in fields(kind)]  # type: ignore[arg-type]  # a `@struct`
-        self._fields = [(field_name, codec(type_hints[field_name])) for field_name in field_names]
-        self._numbers = {field_name: field_index for field_index, field_name in enumerate(field_names)}
+        self._fields = [(name, codec(hints[name])) for name in field_names]
+        self._numbers = {name: index for index, name in enumerate(field_names)}
         self.write = write
         self._entries: dict[K, E] = {}
 
-    def __getitem__(self, entry_key: K) -> E:
+    def __getitem__(self, key: K) -> E:
         """Return an entry. Raise KeyError for an unknown key."""
-        return self._entries[entry_key]
+        return self._entries[key]
 
     def __iter__(self) -> Iterator[K]:
         """Iterate over a copy, because entries may be added meanwhile."""
@@ -45,64 +45,61 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
         """Return the number of entries."""
         return len(self._entries)
 
-    def put(self, key: K, table_entry: E) -> None:
+    def put(self, key: K, entry: E) -> None:
         """Create an entry, replacing any earlier one. Raise JournalError if it cannot be written."""
         # Disk before memory: if the write fails, memory must not have the change.
-        self.write(self._body(key, table_entry, self._numbers))
-        self._entries[key] = table_entry
+        self.write(self._body(key, entry, self._numbers))
+        self._entries[key] = entry
 
-    def change(self, entry_key: K, **changes: Any) -> None:
+    def change(self, key: K, **changes: Any) -> None:
         """Set fields of an entry. Raise JournalError if they cannot be written."""
-        changed_entry = replace(self._entries[entry_key], **changes)  # type: ignore[type-var]  # a `@struct`
-        self.write(self._body(entry_key, changed_entry, changes))
-        self._entries[entry_key] = changed_entry
+        changed = replace(self._entries[key], **changes)  # type: ignore[type-var]  # a `@struct`
+        self.write(self._body(key, changed, changes))
+        self._entries[key] = changed
 
-    def add(self, entry_key: K, **added: Any) -> None:
+    def add(self, key: K, **added: Any) -> None:
         """Append a value to each named list of an entry, unless the list has it. It raises the errors of `change`."""
-        held_lists = {field_name: getattr(self._entries[entry_key], field_name) for field_name in added}
+        held_lists = {name: getattr(self._entries[key], name) for name in added}
         changes = {
-            field_name: (*held_values, added[field_name])
-            for field_name, held_values in held_lists.items()
-            if added[field_name] not in held_values
+            name: (*held_values, added[name])
+            for name, held_values in held_lists.items()
+            if added[name] not in held_values
         }
         if changes:
-            self.change(entry_key, **changes)
+            self.change(key, **changes)
 
-    def take(self, record_body: bytes) -> bool:
+    def take(self, body: bytes) -> bool:
         """Read a body without its table number. Return False for a field of a later release.
 
         Raise DecodeError if the body is invalid.
         """
-        entry_key, read_position = self._key_codec.decode_from(record_body, 0)
+        key, position = self._key_codec.decode_from(body, 0)
         changed_fields = {}
-        while read_position < len(record_body):
+        while position < len(body):
             # A later release may have added fields. Ignoring them could forget a promise, so the caller refuses the
             # file.
-            if record_body[read_position] >= len(self._fields):
+            if body[position] >= len(self._fields):
                 return False
-            field_name, field_codec = self._fields[record_body[read_position]]
-            changed_fields[field_name], read_position = field_codec.decode_from(record_body, read_position + 1)
-        known_entry = self._entries.get(entry_key)
-        if known_entry is None and len(changed_fields) < len(self._fields):
-            raise DecodeError("an entry without its start", read_position)
-        if known_entry is None:
-            self._entries[entry_key] = self._entry_class(**changed_fields)
+            name, field_codec = self._fields[body[position]]
+            changed_fields[name], position = field_codec.decode_from(body, position + 1)
+        known = self._entries.get(key)
+        if known is None and len(changed_fields) < len(self._fields):
+            raise DecodeError("an entry without its start", position)
+        if known is None:
+            self._entries[key] = self._entry_class(**changed_fields)
         else:
-            self._entries[entry_key] = replace(known_entry, **changed_fields)  # type: ignore[type-var]
+            self._entries[key] = replace(known, **changed_fields)  # type: ignore[type-var]
         return True
 
     def bodies(self) -> Iterator[bytes]:
         """Return bodies from which `take` restores these entries."""
-        return (self._body(entry_key, table_entry, self._numbers) for entry_key, table_entry in self._entries.items())
+        return (self._body(key, entry, self._numbers) for key, entry in self._entries.items())
 
     def keep(self, entries: Mapping[K, E]) -> None:
         """Keep only these entries in memory. The caller rewrites the journal's file next."""
         self._entries = dict(entries)
 
-    def _body(self, entry_key: K, table_entry: E, changed_fields: Mapping[str, Any]) -> bytes:
-        numbered = ((self._numbers[field_name], field_name) for field_name in changed_fields)
-        encoded_fields = (
-            bytes((field_index,)) + self._fields[field_index][1].encode(getattr(table_entry, field_name))
-            for field_index, field_name in numbered
-        )
-        return bytes((self.number,)) + self._key_codec.encode(entry_key) + b"".join(encoded_fields)
+    def _body(self, key: K, entry: E, changed_fields: Mapping[str, Any]) -> bytes:
+        numbered = ((self._numbers[name], name) for name in changed_fields)
+        encoded = (bytes((index,)) + self._fields[index][1].encode(getattr(entry, name)) for index, name in numbered)
+        return bytes((self.number,)) + self._key_codec.encode(key) + b"".join(encoded)

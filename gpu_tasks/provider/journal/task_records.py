@@ -92,10 +92,10 @@ class TaskEntry:
     @property
     def milestones(self) -> dict[int, Milestone]:
         """The milestones by number, counted over all legs."""
-        return {kept_milestone.milestone.number: kept_milestone.milestone for kept_milestone in self.found}
+        return {found.milestone.number: found.milestone for found in self.found}
 
     @property
     def usages(self) -> dict[int, Usage]:
         """The usage for each milestone. The result's is under `RESULT_STEP`."""
-        usages = {kept_milestone.milestone.number: kept_milestone.usage for kept_milestone in self.found}
+        usages = {found.milestone.number: found.usage for found in self.found}
         return usages if self.result_usage is None else {**usages, RESULT_STEP: self.result_usage}

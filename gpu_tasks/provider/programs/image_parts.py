@@ -51,9 +51,7 @@ class ImageSpool:
         return self._spool_folder / f"{container_id}.tar"
 
     @contextlib.asynccontextmanager
-    async def laid(
-        self, daemon_parts: Parts[NetworkPort], image: ArchivedImage, container_id: str
-    ) -> AsyncIterator[None]:
+    async def laid(self, parts: Parts[NetworkPort], image: ArchivedImage, container_id: str) -> AsyncIterator[None]:
         """Provide an archive at its path while the context lasts.
 
         Raise UnfitProgramError for an invalid archive, ProgramError if it is unavailable, or ChainError or OSError.
@@ -66,7 +64,7 @@ class ImageSpool:
                 raise ProgramError("the disk has no room for the image's archive", code="disk_full")
             try:
                 async with asyncio.timeout(FETCH_SECONDS):
-                    await _fetched(daemon_parts, image, archive_path)
+                    await _fetched(parts, image, archive_path)
                 yield
             except TimeoutError:
                 raise ProgramError(
@@ -83,62 +81,60 @@ class ImageSpool:
             self._is_clean = True
 
 
-def check_asked(archived_image: ArchivedImage) -> None:
+def check_asked(image: ArchivedImage) -> None:
     """Raise UnfitProgramError for an archive without parts or beyond the size limit."""
-    if not archived_image.parts or not 0 < archived_image.size <= IMAGE_ARCHIVE_BYTES_MAX:
+    if not image.parts or not 0 < image.size <= IMAGE_ARCHIVE_BYTES_MAX:
         raise UnfitProgramError(
-            f"the image's archive has {archived_image.size:,} bytes in {len(archived_image.parts)} parts, of at most "
+            f"the image's archive has {image.size:,} bytes in {len(image.parts)} parts, of at most "
             f"{IMAGE_ARCHIVE_BYTES_MAX:,} bytes",
             code="image_too_large",
         )
 
 
-async def _fetched(daemon_parts: Parts[NetworkPort], archived_image: ArchivedImage, archive_path: Path) -> None:
-    endpoints = endpoints_of(await daemon_parts.chain.providers())
-    unpacker, remaining_bytes = zlib.decompressobj(GZIP_WINDOW), archived_image.size
-    with archive_path.open("xb") as archive_file:
+async def _fetched(parts: Parts[NetworkPort], image: ArchivedImage, archive_path: Path) -> None:
+    endpoints = endpoints_of(await parts.chain.providers())
+    unpacker, remaining = zlib.decompressobj(GZIP_WINDOW), image.size
+    with archive_path.open("xb") as file:
         # A few at a time, because each part is a whole blob in memory.
-        for first_part in range(0, len(archived_image.parts), FETCHED_AT_ONCE):
-            parts_at_once = archived_image.parts[first_part : first_part + FETCHED_AT_ONCE]
-            for part_content in await asyncio.gather(
-                *(_part(daemon_parts, image_part, endpoints) for image_part in parts_at_once)
-            ):
-                remaining_bytes = await asyncio.to_thread(_write, archive_file, unpacker, part_content, remaining_bytes)
+        for first_part in range(0, len(image.parts), FETCHED_AT_ONCE):
+            parts_at_once = image.parts[first_part : first_part + FETCHED_AT_ONCE]
+            for content in await asyncio.gather(*(_part(parts, part, endpoints) for part in parts_at_once)):
+                remaining = await asyncio.to_thread(_write, file, unpacker, content, remaining)
     # Trailing data is refused too: the request's size would not cover it.
-    if remaining_bytes or not unpacker.eof or unpacker.unused_data:
+    if remaining or not unpacker.eof or unpacker.unused_data:
         raise UnfitProgramError("the image's archive differs from its stated size", code="wrong_image_size")
 
 
-async def _part(daemon_parts: Parts[NetworkPort], image_part: ImagePart, endpoints: list[str]) -> bytes:
+async def _part(parts: Parts[NetworkPort], part: ImagePart, endpoints: list[str]) -> bytes:
     try:
-        sealed_blob = await daemon_parts.blobs.get(image_part.blob, stores_for(image_part.blob, endpoints))
+        sealed_blob = await parts.blobs.get(part.blob, stores_for(part.blob, endpoints))
     except BlobError as error:
         raise ProgramError(f"a part of the image cannot be fetched: {error}", code=error.code) from None
     try:
-        part_content = daemon_parts.identity.seal_key.open(sealed_blob)
+        content = parts.identity.seal_key.open(sealed_blob)
     except SealError as error:
         raise UnfitProgramError(f"a part of the image cannot be opened: {error}", code="sealed_to_others") from None
-    if blake2_256(part_content) != image_part.root:
+    if blake2_256(content) != part.root:
         raise UnfitProgramError("a part of the image does not match its hash", code="other_hash")
-    return part_content
+    return content
 
 
-def _write(archive_file: BinaryIO, unpacker: zlib._Decompress, part_content: bytes, remaining_bytes: int) -> int:
+def _write(file: BinaryIO, unpacker: zlib._Decompress, content: bytes, remaining: int) -> int:
     """Write the unpacked content of a part, and return the bytes still to come.
 
     Raise UnfitProgramError if the archive is longer than its size.
     """
-    packed_bytes = part_content
-    while packed_bytes and not unpacker.eof:
+    packed = content
+    while packed and not unpacker.eof:
         try:
             # One byte more than is left, so that an archive beyond its size is noticed. Never more: gzip can expand a
             # thousandfold.
-            plain_bytes = unpacker.decompress(packed_bytes, min(WRITE_BYTES, remaining_bytes + 1))
+            plain = unpacker.decompress(packed, min(WRITE_BYTES, remaining + 1))
         except zlib.error:
             raise UnfitProgramError("the image's archive has the wrong compression", code="wrong_compression") from None
-        remaining_bytes -= len(plain_bytes)
-        if remaining_bytes < 0:
+        remaining -= len(plain)
+        if remaining < 0:
             raise UnfitProgramError("the image's archive is longer than its stated size", code="wrong_image_size")
-        archive_file.write(plain_bytes)
-        packed_bytes = unpacker.unconsumed_tail
-    return remaining_bytes
+        file.write(plain)
+        packed = unpacker.unconsumed_tail
+    return remaining

@@ -40,39 +40,35 @@ class AskedProgram:
         return self.given.reply_key
 
 
-async def open_program(daemon_parts: Parts[object], task_record: Task) -> AskedProgram:
+async def open_program(parts: Parts[object], task: Task) -> AskedProgram:
     """Return the request of a task that buys time.
 
     It raises the errors of `Inputs.open`: UnusableInputError, BlobError and ChainError.
     """
-    task_order = task_record.order
-    keepers = tuple(task_slot.provider for task_slot in task_record.slots)
-    opened_input = await daemon_parts.inputs.open_sealed(
-        SealedInput(task_order.input_blob, task_order.input_root, task_order.sealed_at, keepers)
-    )
-    device_classes = tuple(device_class for device_class in DeviceClass if task_order.classes >> device_class & 1)
+    order = task.order
+    keepers = tuple(slot.provider for slot in task.slots)
+    opened = await parts.inputs.open_sealed(SealedInput(order.input_blob, order.input_root, order.sealed_at, keepers))
+    device_classes = tuple(device_class for device_class in DeviceClass if order.classes >> device_class & 1)
     # The hash on the chain binds request, classes and slots, so a customer cannot seal another request to some
     # providers.
-    asked_hash = container_hash(opened_input.request, task_order.milestones, device_classes, task_order.slots)
-    if asked_hash != task_order.task_hash:
+    asked_hash = container_hash(opened.request, order.milestones, device_classes, order.slots)
+    if asked_hash != order.task_hash:
         raise UnusableInputError("its request does not match its hash", code="other_hash")
-    container_request = decoded(opened_input.request)
+    request = decoded(opened.request)
     # Replicas must compute the same result, so they would all need the secrets.
-    if container_request.secrets and is_replicated(task_order):
+    if request.secrets and is_replicated(order):
         raise UnusableInputError(
             "it has secrets, which one winner receives, but several providers compute it", code="secrets_of_several"
         )
-    return AskedProgram(container_request, opened_input)
+    return AskedProgram(request, opened)
 
 
 def decoded(request_bytes: bytes) -> ContainerRequest:
     """Decode a request. Raise UnusableInputError if the bytes are invalid."""
     try:
-        container_request = REQUEST.decode(request_bytes)
+        request = REQUEST.decode(request_bytes)
     except DecodeError as error:
         raise UnusableInputError(f"its request is invalid: {error}", code="invalid_request") from None
-    if container_request.version != CONTAINER_VERSION:
-        raise UnusableInputError(
-            f"its request has the unknown version {container_request.version}", code="unknown_version"
-        )
-    return container_request
+    if request.version != CONTAINER_VERSION:
+        raise UnusableInputError(f"its request has the unknown version {request.version}", code="unknown_version")
+    return request

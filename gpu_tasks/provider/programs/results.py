@@ -37,16 +37,16 @@ UNKNOWN_EXIT = 255
 _USAGE = codec(Usage)
 
 
-async def tell_lines(container_log: ContainerLog, task_watch: TaskWatch, task_id: bytes) -> None:
+async def tell_lines(log: ContainerLog, task_watch: TaskWatch, task_id: bytes) -> None:
     """Report the lines of a program as they arrive, until its log closes."""
     told_number = 0
     while True:
         # Read before the lines, so that lines written just before the close are still sent.
-        is_last = container_log.is_closed
-        new_lines = container_log.since(told_number)
+        is_last = log.is_closed
+        new_lines = log.since(told_number)
         # A customer that watches wants the newest lines, so a backlog is skipped and only counted.
         fresh_lines = new_lines[-BEHIND_LINES_MAX:]
-        log_note = log_lines(list(_first_that_fit(fresh_lines)), container_log.began_ms)
+        log_note = log_lines(list(_first_that_fit(fresh_lines)), log.began_ms)
         if log_note:
             task_watch.lines(task_id, log_note, fresh_lines[0].number - told_number)
             told_number = fresh_lines[len(log_note) - 1].number + 1
@@ -58,46 +58,33 @@ async def tell_lines(container_log: ContainerLog, task_watch: TaskWatch, task_id
 def log_lines(lines: Sequence[ContainerLine], began_ms: int) -> tuple[LogLine, ...]:
     """Return lines in the customers' form."""
     return tuple(
-        LogLine(
-            began_ms + int(1_000 * container_line.seconds),
-            container_line.stream == "err",
-            shortened_text(container_line.text, LINE_BYTES_MAX),
-        )
-        for container_line in lines
+        LogLine(began_ms + int(1_000 * line.seconds), line.stream == "err", shortened_text(line.text, LINE_BYTES_MAX))
+        for line in lines
     )
 
 
 def _first_that_fit(log_lines: Sequence[ContainerLine]) -> Iterator[ContainerLine]:
     """Yield the lines that fit into one note; at least one, because a line is much shorter than a note."""
-    remaining_bytes = NOTE_TEXT_BYTES
+    remaining = NOTE_TEXT_BYTES
     for log_line in islice(log_lines, LINES_MAX):
-        remaining_bytes -= min(len(log_line.text.encode()), LINE_BYTES_MAX)
-        if remaining_bytes < 0:
+        remaining -= min(len(log_line.text.encode()), LINE_BYTES_MAX)
+        if remaining < 0:
             return
         yield log_line
 
 
-def interval_of(interval_number: int, metered_usage: Usage) -> Milestone:
+def interval_of(number: int, usage: Usage) -> Milestone:
     """Return the statement about an interval: the hash of its usage record, and its GPU seconds."""
-    return Milestone(
-        interval_number,
-        blake2_256(b"ogpu/usage/1" + _USAGE.encode(metered_usage)),
-        metered_usage.gpu_ms // 1_000,
-        NOTHING,
-    )
+    return Milestone(number, blake2_256(b"ogpu/usage/1" + _USAGE.encode(usage)), usage.gpu_ms // 1_000, NOTHING)
 
 
-def stored(daemon_parts: Parts[object], output_archive: bytes, container_log: ContainerLog, reply_key: bytes) -> bytes:
+def stored(parts: Parts[object], archive: bytes, log: ContainerLog, reply_key: bytes) -> bytes:
     """Seal outputs and last lines, store the blob and return its address. Raise ValueError if it is too long."""
-    left_content = encode_left(
-        output_archive, log_lines(container_log.lines, container_log.began_ms), container_log.lines_seen
-    )
-    reader_keys = list(dict.fromkeys((reply_key, daemon_parts.identity.seal_key.public)))
-    return daemon_parts.store.put(seal(left_content, reader_keys), is_own=True)
+    left_content = encode_left(archive, log_lines(log.lines, log.began_ms), log.lines_seen)
+    reader_keys = list(dict.fromkeys((reply_key, parts.identity.seal_key.public)))
+    return parts.store.put(seal(left_content, reader_keys), is_own=True)
 
 
-def result_of(container_end: ContainerEnd, content_root: bytes, sealed_blob: bytes) -> TaskResult:
+def result_of(end: ContainerEnd, content_root: bytes, sealed_blob: bytes) -> TaskResult:
     """Return the statement about a program's end: the outputs' hash and address, and the exit code."""
-    return TaskResult(
-        content_root, sealed_blob, UNKNOWN_EXIT if container_end.exit_code < 0 else container_end.exit_code
-    )
+    return TaskResult(content_root, sealed_blob, UNKNOWN_EXIT if end.exit_code < 0 else end.exit_code)

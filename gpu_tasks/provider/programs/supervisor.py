@@ -72,8 +72,8 @@ def seconds_of(block_count: int, slot_ms: int) -> int:
 
 
 def spec_of(
-    container_request: ContainerRequest,
-    container_policy: ContainerPolicy,
+    request: ContainerRequest,
+    policy: ContainerPolicy,
     container_id: str,
     gpu_uuids: Sequence[str],
     wall_seconds: int,
@@ -83,48 +83,48 @@ def spec_of(
 
     Raise UnfitProgramError if this provider does not run such a request.
     """
-    if container_request.gpus > len(gpu_uuids):
+    if request.gpus > len(gpu_uuids):
         raise UnfitProgramError(
-            f"it needs {container_request.gpus} GPUs, and the device has {len(gpu_uuids)}", code="too_many_gpus"
+            f"it needs {request.gpus} GPUs, and the device has {len(gpu_uuids)}", code="too_many_gpus"
         )
-    asked_limits = container_request.limits
-    if asked_limits.output_bytes > OUTPUT_BYTES_MAX:
+    limits = request.limits
+    if limits.output_bytes > OUTPUT_BYTES_MAX:
         raise UnfitProgramError(
-            f"it needs {asked_limits.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}",
+            f"it needs {limits.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}",
             code="output_too_large",
         )
-    container_spec = ContainerSpec(
+    spec = ContainerSpec(
         container_id=container_id,
-        image=_image(container_request.image, archive_path),
-        command=container_request.command,
-        environment={asked_blob.name: asked_blob.value for asked_blob in container_request.environment},
-        inputs={asked_blob.name: asked_blob.content for asked_blob in container_request.inputs},
-        secrets=dict.fromkeys(container_request.secrets, b""),  # the values come later and never touch a disk
-        gpus=tuple(gpu_uuids[: container_request.gpus]),
-        network=_NETWORKS[container_request.network],
+        image=_image(request.image, archive_path),
+        command=request.command,
+        environment={variable.name: variable.value for variable in request.environment},
+        inputs={file.name: file.content for file in request.inputs},
+        secrets=dict.fromkeys(request.secrets, b""),  # the values come later and never touch a disk
+        gpus=tuple(gpu_uuids[: request.gpus]),
+        network=_NETWORKS[request.network],
         limits=ContainerLimits(
-            cpu_thousandths=asked_limits.cpu_thousandths,
-            memory_bytes=asked_limits.memory_bytes,
-            processes=asked_limits.processes,
+            cpu_thousandths=limits.cpu_thousandths,
+            memory_bytes=limits.memory_bytes,
+            processes=limits.processes,
             wall_seconds=wall_seconds,
-            log_bytes=asked_limits.log_bytes,
-            workspace_bytes=asked_limits.workspace_bytes,
+            log_bytes=limits.log_bytes,
+            workspace_bytes=limits.workspace_bytes,
             output_bytes=OUTPUT_BYTES_MAX,
         ),
     )
     try:
-        check_spec(container_spec, container_policy)
-        check_allowed(container_spec.image, container_policy)
+        check_spec(spec, policy)
+        check_allowed(spec.image, policy)
     except ContainerRefusedError as error:
         raise UnfitProgramError(str(error), code=error.code) from None
-    return container_spec
+    return spec
 
 
-def _image(asked_image: AskedImage, archive_path: Path) -> ImageByDigest | ImageArchive:
-    if isinstance(asked_image, RegistryImage):
-        return ImageByDigest(asked_image.repository, asked_image.sha256.hex())
-    check_asked(asked_image)
-    return ImageArchive(archive_path, asked_image.sha256.hex())
+def _image(image: AskedImage, archive_path: Path) -> ImageByDigest | ImageArchive:
+    if isinstance(image, RegistryImage):
+        return ImageByDigest(image.repository, image.sha256.hex())
+    check_asked(image)
+    return ImageArchive(archive_path, image.sha256.hex())
 
 
 class ProgramEngine(Protocol):
@@ -212,8 +212,8 @@ class ContainerSupervisor:
 
     def __init__(
         self,
-        program_engine: ProgramEngine | None,
-        container_policy: ContainerPolicy,
+        engine: ProgramEngine | None,
+        policy: ContainerPolicy,
         devices: Callable[[], Mapping[bytes, Hardware]],
         why_not: str = "",
         *,
@@ -224,21 +224,21 @@ class ContainerSupervisor:
 
         Image archives are in `spool_folder` while they are loaded.
         """
-        self._program_engine = program_engine
-        self._policy = container_policy
+        self._program_engine = engine
+        self._policy = policy
         self._devices = devices
         self._keep_seconds = keep_seconds
         self._image_spool = ImageSpool(spool_folder)
         self._programs: dict[TaskKey, _Program] = {}
-        self.why_not = why_not or ("" if program_engine is not None else "this daemon runs no containers")
+        self.why_not = why_not or ("" if engine is not None else "this daemon runs no containers")
 
-    def is_ready(self, task_key: TaskKey) -> bool:
+    def is_ready(self, key: TaskKey) -> bool:
         """Return True if the program is prepared or started."""
-        return task_key in self._programs
+        return key in self._programs
 
-    def is_begun(self, task_key: TaskKey) -> bool:
+    def is_begun(self, key: TaskKey) -> bool:
         """Return True if the program has a container."""
-        return task_key in self._programs and self._programs[task_key].container is not None
+        return key in self._programs and self._programs[key].container is not None
 
     def of_task(self, task_id: bytes) -> HousedProgram | None:
         """Return the program of a task, if it has a container here and its customer may enter it."""
@@ -247,48 +247,42 @@ class ContainerSupervisor:
             for (known_task, _), known_program in self._programs.items()
             if known_task == task_id and known_program.container is not None
         )
-        running_program = next(matching_programs, None)
+        program = next(matching_programs, None)
         # A customer that enters a replica could change the compared result.
-        if running_program is None or running_program.container is None or running_program.is_compared:
+        if program is None or program.container is None or program.is_compared:
             return None
-        return HousedProgram(
-            running_program.container, running_program.asked.reply_key, running_program.asked.request.ports
-        )
+        return HousedProgram(program.container, program.asked.reply_key, program.asked.request.ports)
 
     def waiting(self, task_id: bytes) -> TaskKey | None:
         """Return the program of a task that waits for its customer's secrets."""
         return next(
-            (
-                task_key
-                for task_key, known_program in self._programs.items()
-                if task_key[0] == task_id and known_program.lacks_secrets
-            ),
+            (key for key, known_program in self._programs.items() if key[0] == task_id and known_program.lacks_secrets),
             None,
         )
 
-    def lacks_secrets(self, task_key: TaskKey) -> bool:
+    def lacks_secrets(self, key: TaskKey) -> bool:
         """Return True if the program waits for its customer's secrets."""
-        return task_key in self._programs and self._programs[task_key].lacks_secrets
+        return key in self._programs and self._programs[key].lacks_secrets
 
-    def give_secrets(self, task_key: TaskKey, secrets: Mapping[str, bytes]) -> None:
+    def give_secrets(self, key: TaskKey, secrets: Mapping[str, bytes]) -> None:
         """Let a program start with the customer's secrets. Raise ProgramError unless they match its request."""
-        waiting_program = self._programs.get(task_key)
-        if waiting_program is None or not waiting_program.lacks_secrets:
+        program = self._programs.get(key)
+        if program is None or not program.lacks_secrets:
             raise ProgramError("its program expects no secrets", code="no_secrets_expected")
         # All at once, because the program starts as soon as it has them.
-        if set(secrets) != set(waiting_program.asked.request.secrets):
+        if set(secrets) != set(program.asked.request.secrets):
             raise ProgramError(
-                f"its program expects all of these at once: {', '.join(waiting_program.asked.request.secrets)}",
+                f"its program expects all of these at once: {', '.join(program.asked.request.secrets)}",
                 code="secrets_differ",
             )
-        waiting_program.spec = replace(waiting_program.spec, secrets=dict(secrets))
-        waiting_program.lacks_secrets = False
+        program.spec = replace(program.spec, secrets=dict(secrets))
+        program.lacks_secrets = False
 
-    def reply_key(self, task_key: TaskKey) -> bytes:
+    def reply_key(self, key: TaskKey) -> bytes:
         """Return the key to which its outputs are sealed."""
-        return self._programs[task_key].asked.reply_key
+        return self._programs[key].asked.reply_key
 
-    async def prepare(self, daemon_parts: Parts[NetworkPort], key: TaskKey, task: Task, device: bytes) -> None:
+    async def prepare(self, parts: Parts[NetworkPort], key: TaskKey, task: Task, device: bytes) -> None:
         """Prepare a program: open and check its request, and fetch its image.
 
         Raise UnfitProgramError if this provider does not run it, or ProgramError if it cannot at the moment, or the
@@ -296,129 +290,124 @@ class ContainerSupervisor:
         """
         if key in self._programs:
             return
-        program_engine = self._running_engine()
+        engine = self._running_engine()
         if len(self._programs) >= READY_MAX:
             raise ProgramError(f"{READY_MAX} programs are prepared already", code="too_many_programs")
         hardware = self._devices().get(device)
         if hardware is None:
             raise UnfitProgramError("the device is not on this machine", code="device_not_here")
-        asked_program = await open_program(daemon_parts, task)
+        asked = await open_program(parts, task)
         gpu_uuids = () if hardware.index is None else (hardware.uuid,)
-        slot_ms = await daemon_parts.chain.slot_ms()
+        slot_ms = await parts.chain.slot_ms()
         wall_seconds = seconds_of(task.terms.blocks_max, slot_ms)
-        keep_seconds = self._kept_for(asked_program.request.keep_blocks * slot_ms // 1_000)
+        keep_seconds = self._kept_for(asked.request.keep_blocks * slot_ms // 1_000)
         container_id = f"{key[0].hex()[:32]}-{key[1]}"
-        container_spec = spec_of(
-            asked_program.request,
-            self._policy,
-            container_id,
-            gpu_uuids,
-            wall_seconds,
-            self._image_spool.path(container_id),
+        spec = spec_of(
+            asked.request, self._policy, container_id, gpu_uuids, wall_seconds, self._image_spool.path(container_id)
         )
         try:
-            async with self._with_archive(daemon_parts, program_engine, asked_program.request.image, container_spec):
-                await program_engine.ready(container_spec)
+            async with self._with_archive(parts, engine, asked.request.image, spec):
+                await engine.ready(spec)
         except ContainerRefusedError as error:
             raise UnfitProgramError(str(error), code=error.code) from None
         except ContainerError as error:
             raise ProgramError(str(error), code=error.code) from None
         # A parallel call may have started the program meanwhile. Replacing it would lose track of its container.
-        prepared_program = _Program(
-            asked_program,
-            container_spec,
+        program = _Program(
+            asked,
+            spec,
             hardware,
             is_replicated(task.order),
-            lacks_secrets=bool(asked_program.request.secrets),
+            lacks_secrets=bool(asked.request.secrets),
             keep_seconds=keep_seconds,
         )
-        self._programs.setdefault(key, prepared_program)
+        self._programs.setdefault(key, program)
 
-    async def begin(self, task_key: TaskKey) -> None:
+    async def begin(self, key: TaskKey) -> None:
         """Start a program. Raise ProgramError on failure, also if its task ended before the start."""
-        prepared_program, program_engine = self._programs[task_key], self._running_engine()
+        program, engine = self._programs[key], self._running_engine()
         try:
-            container = await program_engine.start(prepared_program.spec)
+            container = await engine.start(program.spec)
             # Removed meanwhile: nothing would ever end the container, and nobody pays for it.
-            if self._programs.get(task_key) is not prepared_program:
-                await program_engine.remove(container)
+            if self._programs.get(key) is not program:
+                await engine.remove(container)
                 raise ProgramError("its task ended before it began", code="task_ended")
         except ContainerError as error:
             raise ProgramError(str(error), code=error.code) from None
-        prepared_program.container = container
-        prepared_program.meter, prepared_program.counted_at = meter_for(prepared_program.hardware), time.monotonic()
-        prepared_program.meter.begin()
+        program.container = container
+        program.meter, program.counted_at = meter_for(program.hardware), time.monotonic()
+        program.meter.begin()
 
-    def has_ended(self, task_key: TaskKey) -> bool:
+    def has_ended(self, key: TaskKey) -> bool:
         """Return True if the program has ended."""
-        return self._container(task_key).end.done()
+        return self._container(key).end.done()
 
-    async def ended(self, task_key: TaskKey) -> None:
+    async def ended(self, key: TaskKey) -> None:
         """Wait until the program has ended."""
-        await asyncio.wait((self._container(task_key).end,))
+        await asyncio.wait((self._container(key).end,))
 
-    async def stop(self, task_key: TaskKey) -> ContainerEnd:
+    async def stop(self, key: TaskKey) -> ContainerEnd:
         """Stop the program."""
-        return await self._running_engine().stop(self._container(task_key))
+        return await self._running_engine().stop(self._container(key))
 
-    async def usage(self, task_key: TaskKey) -> Usage:
+    async def usage(self, key: TaskKey) -> Usage:
         """Return the usage since the last call. A value that the engine does not report is 0."""
-        running_program, now_seconds, container_use = self._programs[task_key], time.monotonic(), ContainerUse(0, 0)
+        program, now_seconds, use = self._programs[key], time.monotonic(), ContainerUse(0, 0)
         with contextlib.suppress(ContainerError):
-            container_use = await self._running_engine().use(self._container(task_key))
-        wall_ms = int(1_000 * (now_seconds - running_program.counted_at))
+            use = await self._running_engine().use(self._container(key))
+        wall_ms = int(1_000 * (now_seconds - program.counted_at))
         energy_mj, gpu_memory = 0, 0
-        if running_program.meter is not None:
-            meter_reading = running_program.meter.end()
-            running_program.meter.begin()
-            energy_mj, gpu_memory = meter_reading.energy_mj, meter_reading.memory_peak_bytes
-        has_gpu = bool(running_program.spec.gpus)
+        if program.meter is not None:
+            reading = program.meter.end()
+            program.meter.begin()
+            energy_mj, gpu_memory = reading.energy_mj, reading.memory_peak_bytes
+        has_gpu = bool(program.spec.gpus)
         # The engine reports zero after the program's end, which would be a negative difference.
-        cpu_ms = max(0, container_use.cpu_ms - running_program.counted.cpu_ms)
-        running_program.counted, running_program.counted_at = container_use, now_seconds
+        cpu_ms = max(0, use.cpu_ms - program.counted.cpu_ms)
+        program.counted, program.counted_at = use, now_seconds
         return Usage(
             work_units=0,
             gpu_ms=wall_ms if has_gpu else 0,
             energy_mj=energy_mj if has_gpu else 0,
             cpu_ms=cpu_ms,
             wall_ms=wall_ms,
-            memory_peak_bytes=max(container_use.memory_peak_bytes, gpu_memory if has_gpu else 0),
+            memory_peak_bytes=max(use.memory_peak_bytes, gpu_memory if has_gpu else 0),
         )
 
-    async def outputs(self, task_key: TaskKey) -> ProgramOutputs:
+    async def outputs(self, key: TaskKey) -> ProgramOutputs:
         """Return the outputs. Raise ProgramError if they break the rules."""
         archive_buffer = io.BytesIO()
         try:
-            output_archive = await self._running_engine().outputs(self._container(task_key), archive_buffer)
+            archive = await self._running_engine().outputs(self._container(key), archive_buffer)
         except ContainerError as error:
             raise ProgramError(str(error), code=error.code) from None
-        return ProgramOutputs(archive_buffer.getvalue(), output_archive.blake2_256)
+        return ProgramOutputs(archive_buffer.getvalue(), archive.blake2_256)
 
-    def log(self, task_key: TaskKey) -> ContainerLog:
+    def log(self, key: TaskKey) -> ContainerLog:
         """Return the log of the program."""
-        return self._container(task_key).log
+        return self._container(key).log
 
-    async def remove(self, task_key: TaskKey) -> None:
+    async def remove(self, key: TaskKey) -> None:
         """Remove a program if it exists. Raise ProgramError that names the remains; the caller tries again.
 
         A program with a kept workspace is only stopped. The first call after the kept time removes it.
         """
-        removed_program = self._programs.get(task_key)
-        if removed_program is None:
+        program = self._programs.get(key)
+        if program is None:
             return
-        if removed_program.meter is not None:
-            removed_program.meter.end()
-            removed_program.meter = None
-        if removed_program.container is not None and await self._is_kept(removed_program, removed_program.container):
+        if program.meter is not None:
+            program.meter.end()
+            program.meter = None
+        if program.container is not None and await self._is_kept(program, program.container):
             return
-        if removed_program.container is not None:
+        if program.container is not None:
             try:
-                await self._running_engine().remove(removed_program.container)
+                await self._running_engine().remove(program.container)
             except ContainerError as error:
                 raise ProgramError(str(error), code=error.code) from None
-        self._programs.pop(task_key, None)
+        self._programs.pop(key, None)
         with contextlib.suppress(ContainerError):
-            await self._running_engine().release(removed_program.spec)
+            await self._running_engine().release(program.spec)
 
     async def tidy(self) -> None:
         """Let the engine remove images without recent use. A failure is tried again later."""
@@ -428,20 +417,16 @@ class ContainerSupervisor:
 
     @contextlib.asynccontextmanager
     async def _with_archive(
-        self,
-        daemon_parts: Parts[NetworkPort],
-        program_engine: ProgramEngine,
-        asked_image: AskedImage,
-        container_spec: ContainerSpec,
+        self, parts: Parts[NetworkPort], engine: ProgramEngine, image: AskedImage, spec: ContainerSpec
     ) -> AsyncIterator[None]:
         """Provide an image archive if the image comes as one and the engine lacks it.
 
         It raises the errors of `prepare`.
         """
-        if isinstance(asked_image, RegistryImage) or await program_engine.has_image(container_spec):
+        if isinstance(image, RegistryImage) or await engine.has_image(spec):
             yield
             return
-        async with self._image_spool.laid(daemon_parts, asked_image, container_spec.container_id):
+        async with self._image_spool.laid(parts, image, spec.container_id):
             yield
 
     def _kept_for(self, asked_seconds: int) -> int:
@@ -461,17 +446,17 @@ class ContainerSupervisor:
             raise ProgramError(f"{KEPT_MAX} workspaces are kept or reserved already", code="too_many_workspaces")
         return asked_seconds
 
-    async def _is_kept(self, ended_program: _Program, container: RunningContainer) -> bool:
+    async def _is_kept(self, program: _Program, container: RunningContainer) -> bool:
         """Stop an ended program. Return True if its workspace is still kept."""
         now_seconds = time.monotonic()
-        if ended_program.kept_until is None:
-            ended_program.kept_until = now_seconds + ended_program.keep_seconds
-            if ended_program.keep_seconds:
+        if program.kept_until is None:
+            program.kept_until = now_seconds + program.keep_seconds
+            if program.keep_seconds:
                 await self._running_engine().stop(container)
-        return now_seconds < ended_program.kept_until
+        return now_seconds < program.kept_until
 
-    def _container(self, task_key: TaskKey) -> RunningContainer:
-        container = self._programs[task_key].container
+    def _container(self, key: TaskKey) -> RunningContainer:
+        container = self._programs[key].container
         assert container is not None, "the program has begun"
         return container
 

@@ -75,39 +75,39 @@ class Means:
     """Free bytes for states."""
 
 
-def check_task(task: Task, task_means: Means, bid_policy: BidPolicy, block_height: int) -> None:
+def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None:
     """Raise UnfitError for a task that this provider does not bid for at any speed."""
-    task_order, task_windows, task_terms = task.order, task.windows, task.terms
+    order, task_windows, terms = task.order, task.windows, task.terms
     _refuse_if_any(
-        (task.customer == task_means.stash, "it is this provider's own task", "own_task"),
+        (task.customer == means.stash, "it is this provider's own task", "own_task"),
         (task.bids >= BIDS_MAX, f"it has {BIDS_MAX} bids already", "bids_full"),
-        (not task_order.segments, "it has no trace, so all of it would be judged at once", "no_trace"),
-        (task_order.milestones > task_order.segments, "it has more milestones than segments", "too_many_milestones"),
+        (not order.segments, "it has no trace, so all of it would be judged at once", "no_trace"),
+        (order.milestones > order.segments, "it has more milestones than segments", "too_many_milestones"),
         (
             min(task_windows.reveal, task_windows.start, task_windows.show) < WINDOW_BLOCKS_LEAST,
             f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
             "window_too_short",
         ),
         (
-            task.rules.late_penalty_factor * task_terms.time_value * LATE_BLOCKS_BORNE > task_terms.price_max,
+            task.rules.late_penalty_factor * terms.time_value * LATE_BLOCKS_BORNE > terms.price_max,
             f"{LATE_BLOCKS_BORNE} late blocks cost more than its greatest price",
             "late_penalty_too_high",
         ),
         (
-            task_terms.slots > 1 and task_terms.time_value > 0 and not bid_policy.gangs,
+            terms.slots > 1 and terms.time_value > 0 and not policy.gangs,
             "a slow partner in a gang could hold it longer than promised (the policy's `gangs` allows it)",
             "gang_refused",
         ),
-        (task_means.spendable < task_terms.collateral_min, "the stash cannot lock the collateral", "too_little_money"),
-        (task.deadline < block_height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over", "too_late"),
+        (means.spendable < terms.collateral_min, "the stash cannot lock the collateral", "too_little_money"),
+        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over", "too_late"),
     )
 
 
-def check_program(task: Task, task_means: Means, block_height: int) -> None:
+def check_program(task: Task, means: Means, height: int) -> None:
     """Raise UnfitError for a program that this provider does not bid for, independent of its content."""
-    task_windows, task_terms = task.windows, task.terms
+    task_windows, terms = task.windows, task.terms
     _refuse_if_any(
-        (task.customer == task_means.stash, "it is this provider's own task", "own_task"),
+        (task.customer == means.stash, "it is this provider's own task", "own_task"),
         (  # a full list of offers drops the smallest bond
             task.state is not TaskState.VOLUNTEERING and task.bids >= BIDS_MAX,
             f"it has {BIDS_MAX} bids already",
@@ -123,14 +123,14 @@ def check_program(task: Task, task_means: Means, block_height: int) -> None:
             f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
             "window_too_short",
         ),
-        (task_means.spendable < task_terms.collateral_min, "the stash cannot lock the collateral", "too_little_money"),
-        (task.deadline < block_height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over", "too_late"),
+        (means.spendable < terms.collateral_min, "the stash cannot lock the collateral", "too_little_money"),
+        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over", "too_late"),
     )
 
 
-def check_price(task: Task, bid_policy: BidPolicy, slot_length_ms: int) -> None:
+def check_price(task: Task, policy: BidPolicy, slot_length_ms: int) -> None:
     """Raise UnfitError for a task that pays too little at any speed, before anything is fetched or tried."""
-    _check_price(task, bid_policy, MILESTONE_BLOCKS * task.milestones, slot_length_ms)
+    _check_price(task, policy, MILESTONE_BLOCKS * task.milestones, slot_length_ms)
 
 
 def check_device(task: Task, device: Device, reason_against: str = "") -> None:
@@ -145,20 +145,16 @@ def check_device(task: Task, device: Device, reason_against: str = "") -> None:
         raise UnfitError(reason_against, code="proved_too_little")
 
 
-def offer_for(
-    task: Task, measured_run: MeasuredRun, bid_policy: BidPolicy, slot_length_ms: int, task_means: Means
-) -> BidOffer:
+def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_length_ms: int, means: Means) -> BidOffer:
     """Return the bid. Raise UnfitError if the task requires more than this machine can promise."""
-    _check_sizes(task, measured_run, task_means)
-    promised = promised_blocks(task, measured_run, slot_length_ms)
+    _check_sizes(task, run, means)
+    promised = promised_blocks(task, run, slot_length_ms)
     if promised > task.terms.blocks_max:
         raise UnfitError(
             f"this machine needs {promised} blocks, and the task allows {task.terms.blocks_max}", code="too_slow"
         )
-    longest_steps = max(_part_lengths(measured_run.boundaries))
-    judged_blocks = _blocks_of_steps(
-        looked_at_most(task.order.segments) * longest_steps, measured_run.step_us, slot_length_ms
-    )
+    longest_steps = max(_part_lengths(run.boundaries))
+    judged_blocks = _blocks_of_steps(looked_at_most(task.order.segments) * longest_steps, run.step_us, slot_length_ms)
     if judged_blocks > task.order.run_blocks:
         raise UnfitError(
             f"judges have {task.order.run_blocks} blocks and may need {judged_blocks}", code="judges_too_short"
@@ -168,35 +164,33 @@ def offer_for(
             f"judges have {task.order.run_blocks} blocks for work of {judged_blocks}, so a case may last too long",
             code="judges_too_long",
         )
-    offered_price = _check_price(task, bid_policy, promised, slot_length_ms)
-    return BidOffer(offered_price, promised, task.terms.collateral_min)
+    price = _check_price(task, policy, promised, slot_length_ms)
+    return BidOffer(price, promised, task.terms.collateral_min)
 
 
-def program_offer(task: Task, bid_policy: BidPolicy, slot_length_ms: int) -> BidOffer:
+def program_offer(task: Task, policy: BidPolicy, slot_length_ms: int) -> BidOffer:
     """Return the bid, or the offer as a replica. Raise UnfitError if the task pays less than the policy's price."""
     promised, is_award = task.terms.blocks_max, task.state is TaskState.VOLUNTEERING
-    offered_price = asked_price(bid_policy, promised, slot_length_ms, task.rules.settlement_fee)
+    price = asked_price(policy, promised, slot_length_ms, task.rules.settlement_fee)
     price_max = task.slots[0].price if is_award else task.terms.price_max
-    if offered_price > price_max:
+    if price > price_max:
         price_text = f"{format_amount(price_max)} {SYMBOL}{'' if is_award else ' at most'}"
-        raise UnfitError(
-            f"it pays {price_text}; the policy requires {format_amount(offered_price)}", code="price_too_low"
-        )
-    return BidOffer(price_max if is_award else offered_price, promised, task.terms.collateral_min)
+        raise UnfitError(f"it pays {price_text}; the policy requires {format_amount(price)}", code="price_too_low")
+    return BidOffer(price_max if is_award else price, promised, task.terms.collateral_min)
 
 
-def promised_blocks(task: Task, measured_run: MeasuredRun, slot_length_ms: int) -> int:
+def promised_blocks(task: Task, run: MeasuredRun, slot_length_ms: int) -> int:
     """Return a number of blocks within which this machine certainly finishes and reports each milestone in time."""
     milestone_ends = [
-        measured_run.boundaries[state_index(task.order, milestone_number)]
+        run.boundaries[state_index(task.order, milestone_number)]
         for milestone_number in range(task.behind, task.order.milestones + 1)
     ]
     whole_blocks = (
-        _blocks_of_steps(milestone_ends[-1] - milestone_ends[0], measured_run.step_us, slot_length_ms)
+        _blocks_of_steps(milestone_ends[-1] - milestone_ends[0], run.step_us, slot_length_ms)
         + MILESTONE_BLOCKS * task.milestones
     )
     longest_blocks = (
-        _blocks_of_steps(max(_part_lengths(milestone_ends)), measured_run.step_us, slot_length_ms) + MILESTONE_BLOCKS
+        _blocks_of_steps(max(_part_lengths(milestone_ends)), run.step_us, slot_length_ms) + MILESTONE_BLOCKS
     )
     # the chain waits SILENT_TIMES a milestone's share of the promise, plus the grace
     longest_share = -(-max(0, longest_blocks - task.windows.grace) // SILENT_TIMES)
@@ -204,51 +198,48 @@ def promised_blocks(task: Task, measured_run: MeasuredRun, slot_length_ms: int) 
     return max(1, whole_blocks, longest_share * task.milestones)
 
 
-def asked_price(bid_policy: BidPolicy, promised: int, slot_length_ms: int, fee_ppm: int) -> int:
+def asked_price(policy: BidPolicy, promised: int, slot_length_ms: int, fee_ppm: int) -> int:
     """Return the price of some blocks of a device, with the fee added. It is rounded up to at least one grain."""
-    return bid_policy.least_price.price_with_fee(promised, slot_length_ms, fee_ppm)
+    return policy.least_price.price_with_fee(promised, slot_length_ms, fee_ppm)
 
 
 def _refuse_if_any(*possible_reasons: tuple[bool, str, str]) -> None:
     """Raise UnfitError with the first reason that holds. A reason is a condition, a text and a code."""
-    for applies, reason_text, reason_code in possible_reasons:
+    for applies, reason, code in possible_reasons:
         if applies:
-            raise UnfitError(reason_text, code=reason_code)
+            raise UnfitError(reason, code=code)
 
 
-def _check_price(task: Task, bid_policy: BidPolicy, promised: int, slot_length_ms: int) -> int:
+def _check_price(task: Task, policy: BidPolicy, promised: int, slot_length_ms: int) -> int:
     """Return the price of some blocks. Raise UnfitError if the task pays less."""
-    offered_price = asked_price(bid_policy, promised, slot_length_ms, task.rules.settlement_fee)
-    if offered_price > task.terms.price_max:
-        price_max_text, asked_text = format_amount(task.terms.price_max), format_amount(offered_price)
+    price = asked_price(policy, promised, slot_length_ms, task.rules.settlement_fee)
+    if price > task.terms.price_max:
+        price_max_text, asked_text = format_amount(task.terms.price_max), format_amount(price)
         raise UnfitError(
             f"it pays at most {price_max_text} {SYMBOL}; the policy requires {asked_text}", code="price_too_low"
         )
-    return offered_price
+    return price
 
 
-def _check_sizes(task: Task, measured_run: MeasuredRun, task_means: Means) -> None:
+def _check_sizes(task: Task, run: MeasuredRun, means: Means) -> None:
     """Raise UnfitError for a run that does not match the order or is too large."""
-    state_count = len(measured_run.boundaries)
+    state_count = len(run.boundaries)
     if state_count != task.order.segments + 1:
         raise UnfitError(
             f"its request has {state_count - 1} segments, and its order {task.order.segments}", code="segments_differ"
         )
-    if measured_run.step_us > STEP_US_MAX:
+    if run.step_us > STEP_US_MAX:
         raise UnfitError(
-            f"a step takes {measured_run.step_us // 1000} ms here, of at most {STEP_US_MAX // 1000}",
-            code="step_too_long",
+            f"a step takes {run.step_us // 1000} ms here, of at most {STEP_US_MAX // 1000}", code="step_too_long"
         )
-    if measured_run.state_bytes > STATE_BYTES_MAX:
-        raise UnfitError(
-            f"a state of {measured_run.state_bytes} bytes is too large for a checkpoint", code="state_too_large"
-        )
-    kept_bytes = state_count * (measured_run.state_bytes + DIGEST_BYTES)
+    if run.state_bytes > STATE_BYTES_MAX:
+        raise UnfitError(f"a state of {run.state_bytes} bytes is too large for a checkpoint", code="state_too_large")
+    kept_bytes = state_count * (run.state_bytes + DIGEST_BYTES)
     if kept_bytes > KEPT_BYTES_MAX:
         raise UnfitError(f"its states have {kept_bytes} bytes, of at most {KEPT_BYTES_MAX}", code="states_too_large")
-    if 2 * kept_bytes > task_means.disk_bytes:
+    if 2 * kept_bytes > means.disk_bytes:
         raise UnfitError(
-            f"its states have {kept_bytes} bytes, and the disk has {task_means.disk_bytes}", code="disk_too_small"
+            f"its states have {kept_bytes} bytes, and the disk has {means.disk_bytes}", code="disk_too_small"
         )
 
 

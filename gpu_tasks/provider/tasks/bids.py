@@ -74,33 +74,33 @@ class BidDuty(Duty):
     def __init__(
         self,
         parts: Parts[BidPort],
-        task_book: TaskBook,
+        book: TaskBook,
         programs: ContainerSupervisor,
         policy_source: PolicySource,
-        host_machine: HostMachine,
+        machine: HostMachine,
         reason_against: Callable[[bytes, DeviceClass], str] = lambda *_: "",
     ) -> None:
         """There is no bid yet. `reason_against` returns the reason that the chain accepts no bid with a device."""
         self._reason_against = reason_against
         self.parts = parts
-        self.book = task_book
+        self.book = book
         self.tasks = KeyedTasks()
         self.running = (self.tasks,)
         self._programs = programs
         self._policy = policy_source
-        self._machine = host_machine
+        self._machine = machine
         self._bid_tries: dict[TaskKey, _BidTry] = {}
         self._preparing: dict[TaskKey, bytes] = {}
         self._told_problem = ""
 
     async def step(self, view: View) -> None:
         """Examine the auctions of a block. Raise ChainError if they cannot be read."""
-        bid_policy = self._policy.policy()
+        policy = self._policy.policy()
         if self._policy.problem != self._told_problem:
             # Told once for each change, and not at every block.
             self._told_problem = self._policy.problem
             self.parts.telemetry.tell("policy", problem=self._policy.problem or "it is readable again")
-        if not bid_policy.kinds:
+        if not policy.kinds:
             return
         auctions = await self.parts.chain.auctions()
         stash = self.parts.identity.stash
@@ -115,24 +115,24 @@ class BidDuty(Duty):
         for task_key, task in fresh_tasks.items():
             try:
                 if runs_program(task.order):
-                    program_offer(task, bid_policy, slot_length_ms)
+                    program_offer(task, policy, slot_length_ms)
                 else:
-                    check_price(task, bid_policy, slot_length_ms)
-                self._look_at_task(task_key, task, bid_policy, own_devices, spendable, view.newest)
+                    check_price(task, policy, slot_length_ms)
+                self._look_at_task(task_key, task, policy, own_devices, spendable, view.newest)
             except (UnfitError, ExecutionError) as error:
                 self._pass_over(task_key, error)
 
     def _is_new(self, task_key: TaskKey, task: Task) -> bool:
-        known_try = self._bid_tries.get(task_key)
+        attempt = self._bid_tries.get(task_key)
         # A raised price makes another auction of it, which deserves another look.
-        is_refused = known_try is not None and known_try.is_refused and known_try.terms == task.terms
+        is_refused = attempt is not None and attempt.is_refused and attempt.terms == task.terms
         return task_key not in self.parts.journal.tasks and task_key not in self._preparing and not is_refused
 
     def _look_at_task(
         self,
         task_key: TaskKey,
         task: Task,
-        bid_policy: BidPolicy,
+        policy: BidPolicy,
         own_devices: list[DeviceStatus],
         spendable: int,
         newest_height: int,
@@ -141,28 +141,28 @@ class BidDuty(Duty):
 
         Raise UnfitError or ExecutionError with the reason if there is none.
         """
-        self._check_against_policy(task, bid_policy, self._task_means(spendable, 0), newest_height)
+        self._check_against_policy(task, policy, self._task_means(spendable, 0), newest_height)
         if len(self._preparing) >= PREPARED_MAX:
             raise UnfitError(f"{PREPARED_MAX} other bids are being prepared", code="too_many_bids")
         free_device = self._device_for(task, own_devices)
         self._preparing[task_key] = free_device
         self.tasks.start(task_key, self._place_bid(task_key, task, free_device, newest_height))
 
-    def _check_against_policy(self, task: Task, bid_policy: BidPolicy, task_means: Means, newest_height: int) -> None:
-        task_kind = CONTAINER_KIND if runs_program(task.order) else form_of(self.parts, task.order).name
+    def _check_against_policy(self, task: Task, policy: BidPolicy, means: Means, newest_height: int) -> None:
+        kind = CONTAINER_KIND if runs_program(task.order) else form_of(self.parts, task.order).name
         weekday, minute_of_day = self._machine.time_of_week()
-        is_idle_enough = not bid_policy.only_when_idle or (
+        is_idle_enough = not policy.only_when_idle or (
             self._machine.is_idle() and not any(self.parts.journal.open_races())
         )
-        refusal_reason = bid_policy.forbids(task_kind, weekday, minute_of_day, is_idle=is_idle_enough)
+        refusal_reason = policy.forbids(kind, weekday, minute_of_day, is_idle=is_idle_enough)
         if refusal_reason:
             raise UnfitError(refusal_reason, code="policy_refuses")
         if not runs_program(task.order):
-            check_task(task, task_means, bid_policy, newest_height)
+            check_task(task, means, policy, newest_height)
         elif self._programs.why_not:
             raise UnfitError(self._programs.why_not, code="no_container_engine")
         else:
-            check_program(task, task_means, newest_height)
+            check_program(task, means, newest_height)
 
     def _task_means(self, spendable: int, disk_bytes: int) -> Means:
         # Less the promised grains: a bid won without its collateral loses its bond.
@@ -175,18 +175,16 @@ class BidDuty(Duty):
         """
         unfit_error = UnfitError("no device of this provider is on this machine", code="no_device_here")
         devices_in_use = self.book.devices_in_use() | set(self._preparing.values())
-        for device_status in own_devices:
-            if device_status.id not in self.parts.workers.devices:
+        for status in own_devices:
+            if status.id not in self.parts.workers.devices:
                 continue
             try:
-                check_device(
-                    task, device_status.device, self._reason_against(device_status.id, device_status.device.kind)
-                )
+                check_device(task, status.device, self._reason_against(status.id, status.device.kind))
             except UnfitError as error:
                 unfit_error = error
                 continue
-            if device_status.id not in devices_in_use:
-                return device_status.id
+            if status.id not in devices_in_use:
+                return status.id
             unfit_error = UnfitError("the device has a bid for another task", code="device_in_bid")
         raise unfit_error
 
@@ -212,7 +210,7 @@ class BidDuty(Duty):
                 await self._programs.remove(task_key)
 
     async def _prepared_bid(self, task_key: TaskKey, task: Task, device_id: bytes, newest_height: int) -> None:
-        parts, (task_id, auction_number) = self.parts, task_key
+        parts, (task_id, auction) = self.parts, task_key
         is_for_time, measured, disk_bytes = runs_program(task.order), NOT_MEASURED, 0
         if is_for_time:
             await self._programs.prepare(parts, task_key, task, device_id)
@@ -227,17 +225,17 @@ class BidDuty(Duty):
         # The preparation took time. The auction may have ended or restarted meanwhile.
         if (
             current_task.order != task.order
-            or sale_number(current_task) != auction_number
+            or sale_number(current_task) != auction
             or current_task.state is not task.state
         ):
             raise UnfitError("its auction is over", code="auction_over")
         # no await from here on, so that two bids cannot promise the same device or grains
-        bid_policy, task_means = self._policy.policy(), self._task_means(spendable, disk_bytes)
-        self._check_against_policy(current_task, bid_policy, task_means, newest_height)
+        policy, means = self._policy.policy(), self._task_means(spendable, disk_bytes)
+        self._check_against_policy(current_task, policy, means, newest_height)
         bid_offer = (
-            program_offer(current_task, bid_policy, slot_length_ms)
+            program_offer(current_task, policy, slot_length_ms)
             if is_for_time
-            else offer_for(current_task, measured, bid_policy, slot_length_ms, task_means)
+            else offer_for(current_task, measured, policy, slot_length_ms, means)
         )
         if device_id in self.book.devices_in_use():
             raise UnfitError("the device has a bid for another task", code="device_in_bid")
@@ -245,15 +243,15 @@ class BidDuty(Duty):
         # On the disk before its commitment is sent: a bid without its salt cannot be opened, and its bond burns.
         parts.journal.tasks.put(task_key, TaskEntry(device_id, bid_basis, bid_offer, os.urandom(32)))
         parts.telemetry.tell(
-            "bid", task=task_id, auction=auction_number, device=device_id,
+            "bid", task=task_id, auction=auction, device=device_id,
             price=bid_offer.price, blocks=bid_offer.blocks, collateral=bid_offer.collateral, step_us=measured.step_us,
         )  # fmt: skip
 
     def _pass_over(self, task_key: TaskKey, error: Exception, more_text: str = "") -> None:
-        self.book.wait(task_key[0], "not_bid", f"{error}{more_text}", reason_code=code_of(error))
+        self.book.wait(task_key[0], "not_bid", f"{error}{more_text}", code=code_of(error))
 
-    def _let_pass(self, task_key: TaskKey, known_try: _BidTry, error: Exception, more_text: str = "") -> None:
-        known_try.is_refused = True
+    def _let_pass(self, task_key: TaskKey, attempt: _BidTry, error: Exception, more_text: str = "") -> None:
+        attempt.is_refused = True
         self.book.forget(task_key[0])
         self._pass_over(task_key, error, more_text)
         # Anyone can post tasks, so the memory of refused ones needs a bound.

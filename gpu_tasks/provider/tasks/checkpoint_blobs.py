@@ -37,17 +37,15 @@ async def seal_run(
     return parts.store.put(seal(encode_run_state(state_digests, state), reader_keys), is_own=True)
 
 
-async def spread(parts: Parts[NetworkPort], blob_address: bytes) -> None:
+async def spread(parts: Parts[NetworkPort], address: bytes) -> None:
     """Copy a blob of its own store to other stores, as far as they accept it, in case this machine fails."""
-    run_blob, own_stash = parts.store.get(blob_address), parts.identity.stash
+    run_blob, own_stash = parts.store.get(address), parts.identity.stash
     other_providers = {
-        stash: provider_record
-        for stash, provider_record in (await parts.chain.providers()).items()
-        if stash != own_stash
+        stash: provider for stash, provider in (await parts.chain.providers()).items() if stash != own_stash
     }
     if run_blob is not None and other_providers:
         with contextlib.suppress(BlobError):
-            await parts.blobs.put(run_blob, stores_for(blob_address, endpoints_of(other_providers)), copies=COPIES)
+            await parts.blobs.put(run_blob, stores_for(address, endpoints_of(other_providers)), copies=COPIES)
 
 
 async def fetch_run(
@@ -102,9 +100,9 @@ async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, reply_key:
     return begins_as_stated(run_state.digests, task) and not opened_blob.left_out([reply_key])
 
 
-async def _fetch_blob(parts: Parts[NetworkPort], blob_address: bytes, blob_keepers: Iterable[bytes]) -> bytes:
+async def _fetch_blob(parts: Parts[NetworkPort], address: bytes, blob_keepers: Iterable[bytes]) -> bytes:
     """Return a blob from its own store, its makers or others. Raise BlobError if it is unavailable."""
-    fetched_blob = parts.store.get(blob_address)
+    fetched_blob = parts.store.get(address)
     if fetched_blob is None:
         providers_by_stash = await parts.chain.providers()
         keeper_stores = endpoints_of(
@@ -115,8 +113,8 @@ async def _fetch_blob(parts: Parts[NetworkPort], blob_address: bytes, blob_keepe
             }
         )
         # After the makers, since only they are known to have it.
-        other_stores = stores_for(blob_address, endpoints_of(providers_by_stash))
-        fetched_blob = await parts.blobs.get(blob_address, list(dict.fromkeys((*keeper_stores, *other_stores))))
+        other_stores = stores_for(address, endpoints_of(providers_by_stash))
+        fetched_blob = await parts.blobs.get(address, list(dict.fromkeys((*keeper_stores, *other_stores))))
     return fetched_blob
 
 
@@ -126,11 +124,7 @@ async def _reader_keys(parts: Parts[NetworkPort], task: Task, reply_key: bytes) 
     standby_stashes = [task.standby.provider] if task.standby is not None else []
     standby_keys = [providers_by_stash[stash].seal_key for stash in standby_stashes if stash in providers_by_stash]
     judge_keys = keys_at(await parts.chain.judging_readers(), sealed_since)
-    other_keys = [
-        provider_record.seal_key
-        for provider_record in providers_by_stash.values()
-        if provider_record.key_since <= sealed_since
-    ]
+    other_keys = [provider.seal_key for provider in providers_by_stash.values() if provider.key_since <= sealed_since]
     wanted_keys = (reply_key, parts.identity.seal_key.public, *standby_keys, *judge_keys, *other_keys)
     # Ordered by need, because a blob has room for a limited number of readers.
     return [reader_key for reader_key in dict.fromkeys(wanted_keys) if is_usable(reader_key)][:READERS_MAX]

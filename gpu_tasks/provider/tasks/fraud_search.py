@@ -77,7 +77,7 @@ def why_not(task: Task | None, stash: bytes) -> str | None:
     if not task.order.segments:
         return "it has no trace; its customer may dispute the result, and judges compute all of it"
     # The chain refuses such a proof, so nothing is computed for it.
-    if task.customer == stash or any(task_slot.provider == stash for task_slot in task.slots):
+    if task.customer == stash or any(slot.provider == stash for slot in task.slots):
         return "this provider takes part in it, and the chain takes no proof from customer or provider"
     if task.accepted is not None:
         return "its customer has accepted the result"
@@ -88,35 +88,35 @@ def why_not(task: Task | None, stash: bytes) -> str | None:
 
 async def found_or_searched(
     parts: Parts[TaskPort],
-    fraud_path: Path,
+    path: Path,
     base_path: Path,
     task_id: bytes,
     report_step: Callable[[Step], None],
-    chain_looks: AsyncIterator[object],
+    looks: AsyncIterator[object],
 ) -> Fraud | None:
-    """Return the result of `search`. It is stored in `fraud_path`, so an interruption before the proof repeats nothing.
+    """Return the result of `search`. It is stored in `path`, so an interruption before the proof repeats nothing.
 
     A prover that had to compute a run again would be late, and lose the claim's place and bond.
     """
-    kept_fraud = _kept_fraud(fraud_path, task_id)
+    kept_fraud = _kept_fraud(path, task_id)
     task = (await parts.chain.tasks([task_id], final=True)).get(task_id)
     if kept_fraud is not None and task is not None and _still_proves(kept_fraud, task, parts.identity.stash):
         return kept_fraud
-    found_fraud = await search(parts, base_path, task_id, report_step, chain_looks)
+    found_fraud = await search(parts, base_path, task_id, report_step, looks)
     if found_fraud is not None:
         # On the disk before anything is sent: the run took long to compute, and the window of acceptance is short.
-        replace(_fraud_file(fraud_path, task_id), _FRAUD.encode(found_fraud))
+        replace(_fraud_file(path, task_id), _FRAUD.encode(found_fraud))
     return found_fraud
 
 
-def forget(fraud_path: Path, task_id: bytes) -> None:
+def forget(path: Path, task_id: bytes) -> None:
     """Delete the stored proof of a task after it was shown."""
-    _fraud_file(fraud_path, task_id).unlink(missing_ok=True)
+    _fraud_file(path, task_id).unlink(missing_ok=True)
 
 
-def _kept_fraud(fraud_path: Path, task_id: bytes) -> Fraud | None:
+def _kept_fraud(path: Path, task_id: bytes) -> Fraud | None:
     try:
-        return _FRAUD.decode(read_private(_fraud_file(fraud_path, task_id), KEPT_BYTES_MAX))
+        return _FRAUD.decode(read_private(_fraud_file(path, task_id), KEPT_BYTES_MAX))
     except (FileNotFoundError, KeyFileError, DecodeError):
         return None  # the search finds it again
 
@@ -125,15 +125,13 @@ def _still_proves(fraud: Fraud, task: Task, stash: bytes) -> bool:
     """Return True if a stored proof is about a result that still counts."""
     if why_not(task, stash) is not None or task.state is not TaskState.SUBMITTED or fraud.place >= len(task.slots):
         return False
-    stated_result = task.slots[fraud.place].result
+    result = task.slots[fraud.place].result
     is_in_own_leg = fraud.proof.index in own_segments(task)
-    return (
-        stated_result is not None and is_in_own_leg and has_form(stated_result.root, task.order.segments, fraud.proof)
-    )
+    return result is not None and is_in_own_leg and has_form(result.root, task.order.segments, fraud.proof)
 
 
-def _fraud_file(fraud_path: Path, task_id: bytes) -> Path:
-    return fraud_path / f"proof-{task_id.hex()}"
+def _fraud_file(path: Path, task_id: bytes) -> Path:
+    return path / f"proof-{task_id.hex()}"
 
 
 async def search(
@@ -141,16 +139,16 @@ async def search(
     base_path: Path,
     task_id: bytes,
     report_step: Callable[[Step], None],
-    chain_looks: AsyncIterator[object],
+    looks: AsyncIterator[object],
 ) -> Fraud | None:
     """Compute a task's run in folder `base_path` once it has a provider, and compare once there is a result.
 
-    Return None if every stated state is right. `chain_looks` yields once for each block. Raise CannotProveError, or the
+    Return None if every stated state is right. `looks` yields once for each block. Raise CannotProveError, or the
     errors of `prepared_run`.
     """
-    right_digests: Sequence[bytes] = ()
+    right: Sequence[bytes] = ()
     milestones_behind = -1
-    async for _ in chain_looks:
+    async for _ in looks:
         task = (await parts.chain.tasks([task_id], final=True)).get(task_id)
         reason_against = why_not(task, parts.identity.stash)
         if task is None or reason_against is not None:
@@ -160,36 +158,32 @@ async def search(
             continue
         # A new leg begins with another checkpoint, so its states are computed from there.
         if task.behind != milestones_behind:
-            right_digests, milestones_behind = (
+            right, milestones_behind = (
                 await _computed_digests(parts, base_path, task_id, task, report_step),
                 task.behind,
             )
             continue  # the computation took time, so the task is read again
         if task.state is TaskState.SUBMITTED:
-            return await compared(parts, task, right_digests)
-        report_step(Step("its result", len(right_digests) - 1, task.order.segments))
+            return await compared(parts, task, right)
+        report_step(Step("its result", len(right) - 1, task.order.segments))
     raise CannotProveError("the node serves no more blocks", code="no_more_blocks")
 
 
-async def compared(parts: Parts[TaskPort], task: Task, right_digests: Sequence[bytes]) -> Fraud | None:
+async def compared(parts: Parts[TaskPort], task: Task, right: Sequence[bytes]) -> Fraud | None:
     """Return the first wrong segment of the stated traces, by the right hashes."""
-    right_root, task_order = trace_root(right_digests), task.order
+    right_root, order = trace_root(right), task.order
     for place, accused_slot in enumerate(task.slots):
-        stated_result = accused_slot.result
-        if stated_result is None or stated_result.root == right_root:
+        result = accused_slot.result
+        if result is None or result.root == right_root:
             continue
-        milestone = Milestone(task_order.milestones, stated_result.root, 0, stated_result.blob)
+        milestone = Milestone(order.milestones, result.root, 0, result.blob)
         found_run = (await fetch_run(parts, task, milestone, [accused_slot.provider])).digests
         own_leg = own_segments(task)
         wrong_segment = next(
-            (
-                wrong_segment
-                for wrong_segment in own_leg
-                if found_run[wrong_segment + 1] != right_digests[wrong_segment + 1]
-            ),
+            (wrong_segment for wrong_segment in own_leg if found_run[wrong_segment + 1] != right[wrong_segment + 1]),
             None,
         )
-        continues_checkpoint = not task.behind or found_run[: own_leg.start + 1] == right_digests[: own_leg.start + 1]
+        continues_checkpoint = not task.behind or found_run[: own_leg.start + 1] == right[: own_leg.start + 1]
         # A proof compares two neighbouring states, of which the first must be right.
         if wrong_segment is None or not continues_checkpoint:
             raise CannotProveError(
@@ -199,7 +193,7 @@ async def compared(parts: Parts[TaskPort], task: Task, right_digests: Sequence[b
             )
         return Fraud(
             place,
-            proof_of_fraud(found_run, wrong_segment, right_digests[wrong_segment + 1]),
+            proof_of_fraud(found_run, wrong_segment, right[wrong_segment + 1]),
             claim_bond(task),
             reward_of(task, accused_slot),
         )

@@ -21,48 +21,45 @@ class TaskJudgeDuty(SeatDuty[TaskCase]):
 
     parts: Parts[TaskPort]
 
-    async def _case(self, judge_seat: SeatStatus) -> TaskCase | None:
-        if judge_seat.status.case.handler != TrainingMarket.index:
+    async def _case(self, seat: SeatStatus) -> TaskCase | None:
+        if seat.status.case.handler != TrainingMarket.index:
             return None
-        task_id = await self.parts.chain.task_of_case(judge_seat.id)
+        task_id = await self.parts.chain.task_of_case(seat.id)
         task = None if task_id is None else (await self.parts.chain.tasks([task_id])).get(task_id)
         if task_id is None or task is None:
             return None
-        slot_place = next(
-            (slot_place for slot_place in range(len(task.slots)) if slot_case(task_id, slot_place) == judge_seat.id),
-            None,
-        )
-        return None if slot_place is None else TaskCase(*seated(judge_seat), task_id, task, slot_place)
+        place = next((place for place in range(len(task.slots)) if slot_case(task_id, place) == seat.id), None)
+        return None if place is None else TaskCase(*seated(seat), task_id, task, place)
 
-    def _given_up(self, task_case: TaskCase, verdict_search: Search, newest_height: int) -> Statement | None:
+    def _given_up(self, case: TaskCase, search: Search, newest_height: int) -> Statement | None:
         """Return the statement for missing data.
 
         If the case is not about the input, a result shows that the input was available.
         """
-        if not 0 < task_case.commits_until <= newest_height + GIVE_UP_BLOCKS:
+        if not 0 < case.commits_until <= newest_height + GIVE_UP_BLOCKS:
             return None
-        if verdict_search.lacks is Lacking.INPUT and task_case.is_about_input:
+        if search.lacks is Lacking.INPUT and case.is_about_input:
             return UNANSWERABLE
-        return unshown(task_case) if verdict_search.lacks is Lacking.STATES else None
+        return unshown(case) if search.lacks is Lacking.STATES else None
 
-    async def _found(self, task_case: TaskCase, verdict_search: Search) -> Statement:
-        return await find_task_verdict(self.parts, task_case, verdict_search)
+    async def _found(self, case: TaskCase, search: Search) -> Statement:
+        return await find_task_verdict(self.parts, case, search)
 
-    def _keep(self, task_case: TaskCase, statement: Statement) -> None:
-        super()._keep(task_case, statement)
+    def _keep(self, case: TaskCase, statement: Statement) -> None:
+        super()._keep(case, statement)
         kept_opinion = statement.opinion
         opinion_text = (
             "no result is right" if isinstance(kept_opinion, Unanswerable) else f"0x{kept_opinion.root.hex()[:8]}.."
         )
-        self.parts.telemetry.tell("judged", **task_case.subject, said=opinion_text)
+        self.parts.telemetry.tell("judged", **case.subject, said=opinion_text)
 
-    async def _check_final(self, task_case: TaskCase) -> None:
-        final_task = (await self.parts.chain.tasks([task_case.task_id], final=True)).get(task_case.task_id)
+    async def _check_final(self, case: TaskCase) -> None:
+        final_task = (await self.parts.chain.tasks([case.task_id], final=True)).get(case.task_id)
         # A node could have served another task. An opinion about it would be wrong.
         if (
             final_task is None
-            or final_task.order != task_case.task.order
-            or final_task.slots[task_case.place : task_case.place + 1] != (task_case.slot,)
+            or final_task.order != case.task.order
+            or final_task.slots[case.place : case.place + 1] != (case.slot,)
         ):
             raise ChainError(
                 "the node's task differs from the final chain's, so the judgement is void", code="task_not_final"

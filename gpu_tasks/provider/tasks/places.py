@@ -81,33 +81,27 @@ class _Look:
 
 
 def next_step(
-    own_task: OwnTask, task_entry: TaskEntry, stash: bytes, on_hand: OnHand, newest_height: int
+    own_task: OwnTask, entry: TaskEntry, stash: bytes, on_hand: OnHand, newest_height: int
 ) -> TaskStep | None:
     """Return the next step, for the block after `newest_height`, by chain and journal; None if there is none."""
-    task, auction_number = own_task.task, own_task.key[1]
-    if task is None or not is_of_leg(task, auction_number) or task_entry.end is not None:
+    task, auction = own_task.task, own_task.key[1]
+    if task is None or not is_of_leg(task, auction) or entry.end is not None:
         return None
     step_for_state = _STEPS.get(task.state)
     # The next block is past the deadline, so any message would fail and cost its fee.
     if step_for_state is None or 0 < task.deadline <= newest_height:
         return None
-    slot_place = own_place(task, stash, task_entry.device)
-    is_standby = own_standby(task, stash, task_entry.device) is not None
-    if is_offer(auction_number) and slot_place is None:
-        is_missing = own_task.bid is None and may_offer(
-            task, auction_number, is_again=TaskStep.VOLUNTEER in task_entry.sent
-        )
+    place = own_place(task, stash, entry.device)
+    is_standby = own_standby(task, stash, entry.device) is not None
+    if is_offer(auction) and place is None:
+        is_missing = own_task.bid is None and may_offer(task, auction, is_again=TaskStep.VOLUNTEER in entry.sent)
         return TaskStep.VOLUNTEER if is_missing else None
-    return step_for_state(_Look(task, own_task.bid, task_entry, slot_place, is_standby, on_hand, newest_height))
+    return step_for_state(_Look(task, own_task.bid, entry, place, is_standby, on_hand, newest_height))
 
 
 def own_place(task: Task, stash: bytes, device_id: bytes) -> int | None:
     """Return the slot of this provider with a device."""
-    slot_places = (
-        slot_place
-        for slot_place, task_slot in enumerate(task.slots)
-        if (task_slot.provider, task_slot.device) == (stash, device_id)
-    )
+    slot_places = (place for place, slot in enumerate(task.slots) if (slot.provider, slot.device) == (stash, device_id))
     return next(slot_places, None)
 
 
@@ -121,10 +115,10 @@ def own_standby(task: Task, stash: bytes, device_id: bytes) -> Standby | None:
     )
 
 
-def is_about(task: Task, task_entry: TaskEntry) -> bool:
+def is_about(task: Task, entry: TaskEntry) -> bool:
     """Return True if the journal's bid was for the chain's present task. Nothing is signed for another one."""
-    task_order, bid_basis = task.order, task_entry.basis
-    return (task_order.task_hash, task_order.input_root, task_order.input_blob) == (
+    order, bid_basis = task.order, entry.basis
+    return (order.task_hash, order.input_root, order.input_blob) == (
         bid_basis.task_hash, bid_basis.input_root, bid_basis.input_blob,
     )  # fmt: skip
 
@@ -149,20 +143,20 @@ def is_held(task: Task, held_milestone: Milestone | None) -> bool:
     )
 
 
-def why_over(own_task: OwnTask, task_entry: TaskEntry, stash: bytes, block_height: int) -> str:
+def why_over(own_task: OwnTask, entry: TaskEntry, stash: bytes, height: int) -> str:
     """Return the reason that no work of a bid is left, by a final block; empty while some may be."""
-    task, device_id = own_task.task, task_entry.device
+    task, device_id = own_task.task, entry.device
     if task is None:
         return "the chain has dropped the task"
     if task.state is TaskState.ENDED:
         return "the task has ended"
     if is_offer(own_task.key[1]):
-        slot_place = own_place(task, stash, device_id)
-        return why_offer_over(task, own_task.key[1], slot_place, block_height, is_there=own_task.bid is not None)
+        place = own_place(task, stash, device_id)
+        return why_offer_over(task, own_task.key[1], place, height, is_there=own_task.bid is not None)
     if task.auction != own_task.key[1]:
         return "it was auctioned again"
     if task.state in (TaskState.COMMITTING, TaskState.REVEALING):
-        is_closed = task.state is TaskState.REVEALING or block_height > task.deadline
+        is_closed = task.state is TaskState.REVEALING or height > task.deadline
         return "the bid was too late" if own_task.bid is None and is_closed else ""
     if task.state is TaskState.AWARDING:
         return (
@@ -173,13 +167,13 @@ def why_over(own_task: OwnTask, task_entry: TaskEntry, stash: bytes, block_heigh
     return ""
 
 
-def why_waiting(own_task: OwnTask, task_entry: TaskEntry, stash: bytes) -> str:
+def why_waiting(own_task: OwnTask, entry: TaskEntry, stash: bytes) -> str:
     """Return a sentence about the event that a task without a due step waits for. It changes only with the event."""
     task = own_task.task
     assert task is not None, "an unknown task waits for nothing"
-    slot_place = own_place(task, stash, task_entry.device)
+    place = own_place(task, stash, entry.device)
     is_of_replicas = task.state in REPLICA_STATES or (is_replicated(task.order) and task.state is TaskState.RUNNING)
-    return why_replica_waits(task, slot_place) if is_of_replicas else _why_task_waits(task, slot_place)
+    return why_replica_waits(task, place) if is_of_replicas else _why_task_waits(task, place)
 
 
 def _why_task_waits(task: Task, place: int | None) -> str:
@@ -196,11 +190,9 @@ def _why_task_waits(task: Task, place: int | None) -> str:
         case TaskState.RUNNING:
             if place is None:
                 return f"another provider works on it; this one is standby, {until_text} for the next milestone"
-            interval_number, interval_count = task.behind + task.slots[place].reported + 1, task.order.milestones
-            computed = (
-                f"milestone {interval_number} of {interval_count} is being computed, here or by a partner, {until_text}"
-            )
-            interval_text = f"its program runs; interval {interval_number} of {interval_count} is paid at its end"
+            number, interval_count = task.behind + task.slots[place].reported + 1, task.order.milestones
+            computed = f"milestone {number} of {interval_count} is being computed, here or by a partner, {until_text}"
+            interval_text = f"its program runs; interval {number} of {interval_count} is paid at its end"
             return interval_text if is_by_time(task.order) else computed
         case TaskState.ASKING:
             return f"the takeover of its rest is being prepared, {until_text}"
@@ -215,89 +207,85 @@ def _why_task_waits(task: Task, place: int | None) -> str:
             return "judges check it"
 
 
-def commitment_of(genesis_hash: bytes, task_key: TaskKey, stash: bytes, task_entry: TaskEntry) -> bytes:
+def commitment_of(genesis_hash: bytes, task_key: TaskKey, stash: bytes, entry: TaskEntry) -> bytes:
     """Return this provider's commitment, by the journal."""
-    return bid_commitment(
-        genesis_hash, auction_id(*task_key), stash, task_entry.device, task_entry.offer, task_entry.salt
-    )
+    return bid_commitment(genesis_hash, auction_id(*task_key), stash, entry.device, entry.offer, entry.salt)
 
 
-def _step_while_committing(task_look: _Look) -> TaskStep | None:
-    return TaskStep.COMMIT if task_look.bid is None else None
+def _step_while_committing(look: _Look) -> TaskStep | None:
+    return TaskStep.COMMIT if look.bid is None else None
 
 
-def _step_while_revealing(task_look: _Look) -> TaskStep | None:
-    is_sealed = task_look.bid is not None and task_look.bid.opened is None
+def _step_while_revealing(look: _Look) -> TaskStep | None:
+    is_sealed = look.bid is not None and look.bid.opened is None
     return TaskStep.REVEAL if is_sealed else None
 
 
-def _step_while_starting(task_look: _Look) -> TaskStep | None:
-    task, sent_steps = task_look.task, task_look.entry.sent
-    if task_look.place is None or task.slots[task_look.place].started_at or not works_now(task, task_look.place):
+def _step_while_starting(look: _Look) -> TaskStep | None:
+    task, sent_steps = look.task, look.entry.sent
+    if look.place is None or task.slots[look.place].started_at or not works_now(task, look.place):
         return None
     # After a report the task must not start, even if the input arrives later: the two contradict each other.
     if TaskStep.REPORT in sent_steps:
         return TaskStep.REPORT
-    if task_look.on_hand.has_input or TaskStep.START in sent_steps:
+    if look.on_hand.has_input or TaskStep.START in sent_steps:
         return TaskStep.START
-    is_input_late = (
-        task_look.on_hand.may_report and not task.jury_from and task.deadline <= task_look.newest + REPORT_BLOCKS
-    )
+    is_input_late = look.on_hand.may_report and not task.jury_from and task.deadline <= look.newest + REPORT_BLOCKS
     return TaskStep.REPORT if is_input_late else None
 
 
-def _step_while_running(task_look: _Look) -> TaskStep | None:
-    if is_replicated(task_look.task.order):
-        return TaskStep.FINISH if is_to_be_bound(task_look.task, task_look.place, task_look.entry) else None
-    if is_by_time(task_look.task.order):
-        return None if task_look.place is None else _selling(task_look, task_look.task.slots[task_look.place])
-    if task_look.place is not None:
-        return _stating(task_look, task_look.task.slots[task_look.place])
-    is_newest_held = 0 < newest_stated(task_look.task) == task_look.on_hand.held
-    return TaskStep.HOLD if task_look.is_standby and is_newest_held else None
+def _step_while_running(look: _Look) -> TaskStep | None:
+    if is_replicated(look.task.order):
+        return TaskStep.FINISH if is_to_be_bound(look.task, look.place, look.entry) else None
+    if is_by_time(look.task.order):
+        return None if look.place is None else _selling(look, look.task.slots[look.place])
+    if look.place is not None:
+        return _stating(look, look.task.slots[look.place])
+    is_newest_held = 0 < newest_stated(look.task) == look.on_hand.held
+    return TaskStep.HOLD if look.is_standby and is_newest_held else None
 
 
-def _stating(task_look: _Look, own_slot: Slot) -> TaskStep | None:
+def _stating(look: _Look, slot: Slot) -> TaskStep | None:
     """Return the milestone or result that is computed and due: partners keep step, the previous one had its time."""
-    task, task_entry = task_look.task, task_look.entry
-    if own_slot.result is not None or own_slot.reported != kept_step(task):
+    task, entry = look.task, look.entry
+    if slot.result is not None or slot.reported != kept_step(task):
         return None
     # Standbys hold the newest checkpoint only, so each needs time before the next one replaces it.
-    if task.done < own_slot.reported and task_look.newest < task.reported_at + HOLD_BLOCKS:
+    if task.done < slot.reported and look.newest < task.reported_at + HOLD_BLOCKS:
         return None
-    following = own_slot.reported + 1
+    following = slot.reported + 1
     if following == task.milestones:
-        return TaskStep.FINISH if task_entry.result is not None else None
-    return TaskStep.MILESTONE if task.behind + following in task_entry.milestones else None
+        return TaskStep.FINISH if entry.result is not None else None
+    return TaskStep.MILESTONE if task.behind + following in entry.milestones else None
 
 
-def _selling(task_look: _Look, own_slot: Slot) -> TaskStep | None:
+def _selling(look: _Look, slot: Slot) -> TaskStep | None:
     """Return the step for an ended interval or the end. A lease ends only when its time is up."""
-    task, task_entry, following = task_look.task, task_look.entry, task_look.newest + 1
-    if task_entry.result is not None:
-        is_time_up = following >= task.started_at + own_slot.promised
+    task, entry, following = look.task, look.entry, look.newest + 1
+    if entry.result is not None:
+        is_time_up = following >= task.started_at + slot.promised
         return TaskStep.FINISH if is_time_up or task.order.checked_by is CheckedBy.METERED else None
-    if TaskStep.LEAVE in task_entry.sent:
+    if TaskStep.LEAVE in entry.sent:
         return TaskStep.LEAVE
-    is_interval_over = following >= interval_end(task) and own_slot.reported + 1 < task.milestones
-    if is_interval_over and task.behind + own_slot.reported + 1 in task_entry.milestones:
+    is_interval_over = following >= interval_end(task) and slot.reported + 1 < task.milestones
+    if is_interval_over and task.behind + slot.reported + 1 in entry.milestones:
         return TaskStep.MILESTONE  # the customer pays for the delivered interval, even if the program was lost later
-    return TaskStep.LEAVE if task_look.on_hand.is_lost else None
+    return TaskStep.LEAVE if look.on_hand.is_lost else None
 
 
-def _step_while_asked(task_look: _Look) -> TaskStep | None:
-    return TaskStep.START if task_look.is_standby and task_look.on_hand.has_input else None
+def _step_while_asked(look: _Look) -> TaskStep | None:
+    return TaskStep.START if look.is_standby and look.on_hand.has_input else None
 
 
-def _step_while_opening(task_look: _Look) -> TaskStep | None:
-    return TaskStep.OPEN if is_to_be_opened(task_look.task, task_look.place, task_look.entry) else None
+def _step_while_opening(look: _Look) -> TaskStep | None:
+    return TaskStep.OPEN if is_to_be_opened(look.task, look.place, look.entry) else None
 
 
-def _step_while_showing(task_look: _Look) -> TaskStep | None:
-    if task_look.place is None or task_look.task.drawn is None:
+def _step_while_showing(look: _Look) -> TaskStep | None:
+    if look.place is None or look.task.drawn is None:
         return None
-    own_slot = task_look.task.slots[task_look.place]
-    return TaskStep.SHOW if own_slot.result is not None and not own_slot.is_shown else None
+    slot = look.task.slots[look.place]
+    return TaskStep.SHOW if slot.result is not None and not slot.is_shown else None
 
 
 _STEPS: dict[TaskState, Callable[[_Look], TaskStep | None]] = {

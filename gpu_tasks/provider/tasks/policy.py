@@ -76,22 +76,22 @@ class BidPolicy:
     containers: ProgramMeans = field(default_factory=ProgramMeans)
     """Limits for programs in containers. The permitted programs are fixed when the daemon starts."""
 
-    def forbids(self, task_kind: str, weekday: int, minute_of_day: int, *, is_idle: bool) -> str:
+    def forbids(self, kind: str, weekday: int, minute_of_day: int, *, is_idle: bool) -> str:
         """Return the reason that the policy forbids a bid for this kind at a time; empty if it permits one."""
-        if task_kind not in self.kinds:
-            return f"the policy bids for {', '.join(self.kinds) or 'nothing'}, not for {task_kind}"
-        if self.schedule and not any(open_hours.holds(weekday, minute_of_day) for open_hours in self.schedule):
+        if kind not in self.kinds:
+            return f"the policy bids for {', '.join(self.kinds) or 'nothing'}, not for {kind}"
+        if self.schedule and not any(hours.holds(weekday, minute_of_day) for hours in self.schedule):
             return "the policy's schedule allows no bid now"
         if self.only_when_idle and not is_idle:
             return "the policy bids only on an idle machine"
         return ""
 
 
-def policy_of(policy_text: str, known_kinds: Sequence[str]) -> BidPolicy:
+def policy_of(text: str, known_kinds: Sequence[str]) -> BidPolicy:
     """Return the policy in a JSON text. `known_kinds` are the known workloads. Raise PolicyError if it is invalid."""
     try:
         # Repeated keys and NaN are errors: JSON's default would silently keep the last value.
-        given_values = json.loads(policy_text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
+        given_values = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
     except RecursionError:
         raise PolicyError("it is nested too deeply", code="not_json") from None
     except json.JSONDecodeError as error:
@@ -121,7 +121,7 @@ def _containers(given_values: Any) -> ProgramMeans:
     """Return the limits for programs. Raise PolicyError if they are invalid."""
     _check_keys(given_values, ("images", *_TRUTHS, *_AMOUNTS), "containers must be an object")
     image_names, least_amounts = (
-        tuple(image_named(image_text) for image_text in _text_values(given_values, "images")),
+        tuple(image_named(text) for text in _text_values(given_values, "images")),
         _amount_texts(ProgramMeans()),
     )
     try:
@@ -136,52 +136,50 @@ def _containers(given_values: Any) -> ProgramMeans:
     )
 
 
-def _amount_texts(program_means: ProgramMeans) -> dict[str, str]:
+def _amount_texts(means: ProgramMeans) -> dict[str, str]:
     return {
-        truth_key: amount_text_of(getattr(program_means, amount_name))
+        truth_key: amount_text_of(getattr(means, amount_name))
         for truth_key, (amount_name, _, amount_text_of) in _AMOUNTS.items()
     }
 
 
-def image_named(image_text: str) -> str:
+def image_named(text: str) -> str:
     """Return the text of a repository, with or without a digest, or of an archive's id.
 
     Raise PolicyError for another.
     """
-    repository, _, image_digest = image_text.partition("@sha256:")
+    repository, _, image_digest = text.partition("@sha256:")
     has_form = REPOSITORY_FORM.fullmatch(repository) and (not image_digest or SHA256_FORM.fullmatch(image_digest))
-    is_image_id = image_text.startswith(ID_PREFIX) and SHA256_FORM.fullmatch(image_text.removeprefix(ID_PREFIX))
-    if not is_image_id and (
-        not has_form or ("@" in image_text and not image_digest) or image_text.startswith(ID_PREFIX)
-    ):
-        repository_name, _, image_tag = image_text.rpartition(":")
+    is_image_id = text.startswith(ID_PREFIX) and SHA256_FORM.fullmatch(text.removeprefix(ID_PREFIX))
+    if not is_image_id and (not has_form or ("@" in text and not image_digest) or text.startswith(ID_PREFIX)):
+        repository_name, _, image_tag = text.rpartition(":")
         if (
             not {"/", "@"} & set(image_tag)
-            and not image_text.startswith(ID_PREFIX)
+            and not text.startswith(ID_PREFIX)
             and REPOSITORY_FORM.fullmatch(repository_name)
         ):
             raise PolicyError(
-                f"containers: the tag of {shown(image_text)} may name another image tomorrow. "
+                f"containers: the tag of {shown(text)} may name another image tomorrow. "
                 f"Write {repository_name} for all its "
                 "images, or add the digest of one (@sha256:…)",
                 code="image_with_tag",
             )
         raise PolicyError(
-            f"containers: image {shown(image_text)} is neither a repository, with or without a digest "
+            f"containers: image {shown(text)} is neither a repository, with or without a digest "
             f"(@sha256:…), nor an "
             "archive's id (sha256:…)",
             code="invalid_image",
         )
-    return image_text
+    return text
 
 
-def keep_of(keep_text: str, value_name: str = "workspaces") -> int:
+def keep_of(text: str, value_name: str = "workspaces") -> int:
     """Return the seconds to keep something, 0 for `none`. Raise QuantityError if the text is invalid."""
-    if keep_text == NOT_KEPT:
+    if text == NOT_KEPT:
         return 0
-    time_span = span(keep_text)
+    time_span = span(text)
     if time_span.blocks or not 1_000 <= time_span.milliseconds <= 1_000 * KEEP_SECONDS_MAX:
-        raise QuantityError(f"keeps {value_name} for {keep_text}; write `1h`, at most 30 days, or `{NOT_KEPT}`")
+        raise QuantityError(f"keeps {value_name} for {text}; write `1h`, at most 30 days, or `{NOT_KEPT}`")
     return time_span.milliseconds // 1_000
 
 
@@ -206,18 +204,18 @@ _AMOUNTS: dict[str, tuple[str, Callable[[str], int], Callable[[int], str]]] = {
 """For each key of `containers`: the field of the means, its reader and its writer."""
 
 
-def text_of(bid_policy: BidPolicy) -> str:
+def text_of(policy: BidPolicy) -> str:
     """Return the JSON text that `policy_of` reads as this policy."""
     policy_fields = {
-        "kinds": list(bid_policy.kinds),
-        "least_price": price_text(bid_policy.least_price),
-        "schedule": [hours_text(open_hours) for open_hours in bid_policy.schedule],
-        "only_when_idle": bid_policy.only_when_idle,
-        "gangs": bid_policy.gangs,
+        "kinds": list(policy.kinds),
+        "least_price": price_text(policy.least_price),
+        "schedule": [hours_text(hours) for hours in policy.schedule],
+        "only_when_idle": policy.only_when_idle,
+        "gangs": policy.gangs,
         "containers": {
-            "images": list(bid_policy.containers.images),
-            **{truth_key: getattr(bid_policy.containers, truth_key) for truth_key in _TRUTHS},
-            **_amount_texts(bid_policy.containers),
+            "images": list(policy.containers.images),
+            **{truth_key: getattr(policy.containers, truth_key) for truth_key in _TRUTHS},
+            **_amount_texts(policy.containers),
         },
     }
     return json.dumps(policy_fields, indent=2) + "\n"
@@ -225,7 +223,7 @@ def text_of(bid_policy: BidPolicy) -> str:
 
 def kind_named(kind_name: str, known_kinds: Sequence[str]) -> str:
     """Return a workload's name if it is known. Raise PolicyError with the known names otherwise."""
-    if kind_name not in known_kinds and any(workload_form.name == kind_name for workload_form in FORMS):
+    if kind_name not in known_kinds and any(form.name == kind_name for form in FORMS):
         raise PolicyError(
             f"{kind_name} is sold in units, not in auctioned tasks; offer it with `ogpu-provider offer`",
             code="sold_in_units",
@@ -235,12 +233,12 @@ def kind_named(kind_name: str, known_kinds: Sequence[str]) -> str:
     return kind_name
 
 
-def price_of(rate_text: str) -> Rate:
+def price_of(text: str) -> Rate:
     """Return a price for time, such as `0.5 oGPU/h`. Raise PolicyError if the text is invalid."""
     try:
-        return rate(rate_text)
+        return rate(text)
     except QuantityError as error:
-        raise PolicyError(f"least_price {shown(rate_text)} {error}", code="invalid_price") from None
+        raise PolicyError(f"least_price {shown(text)} {error}", code="invalid_price") from None
 
 
 def price_text(price_rate: Rate) -> str:
@@ -251,14 +249,13 @@ def price_text(price_rate: Rate) -> str:
     return f"{format_amount(price_rate.grains)} {SYMBOL}/{unit_by_ms[price_rate.span.milliseconds]}"
 
 
-def hours_of(span_text: str) -> Hours:
+def hours_of(text: str) -> Hours:
     """Return hours such as `mon-fri 22:00-06:00`, `sat` or `09:00-17:00`. Raise PolicyError if the text is invalid."""
-    hours_match = _SPAN.fullmatch(span_text)
+    hours_match = _SPAN.fullmatch(text)
     refusal_text = (
-        f"schedule {shown(span_text)} is invalid; write it like `mon-fri 22:00-06:00`, `sat-sun` or `09:00-17:00`, "
-        "in UTC"
+        f"schedule {shown(text)} is invalid; write it like `mon-fri 22:00-06:00`, `sat-sun` or `09:00-17:00`, in UTC"
     )
-    if span_text != span_text.strip() or not span_text or hours_match is None:
+    if text != text.strip() or not text or hours_match is None:
         raise PolicyError(refusal_text, code="invalid_schedule")
     first_day, last_day, *clock_parts = hours_match.groups()
     if any(day_name is not None and day_name not in DAYS for day_name in (first_day, last_day)):
@@ -275,23 +272,23 @@ def hours_of(span_text: str) -> Hours:
     return Hours(_day_numbers(first_day, last_day), begin_minute, end_minute)
 
 
-def hours_text(open_hours: Hours) -> str:
+def hours_text(hours: Hours) -> str:
     """Return the text that `hours_of` reads as these hours."""
     first_day = next(
-        (day_number for day_number in sorted(open_hours.days) if (day_number - 1) % len(DAYS) not in open_hours.days), 0
+        (day_number for day_number in sorted(hours.days) if (day_number - 1) % len(DAYS) not in hours.days), 0
     )
-    last_day = (first_day + len(open_hours.days) - 1) % len(DAYS)
+    last_day = (first_day + len(hours.days) - 1) % len(DAYS)
     days_text = (
         ""
-        if len(open_hours.days) == len(DAYS)
+        if len(hours.days) == len(DAYS)
         else DAYS[first_day]
         if first_day == last_day
         else f"{DAYS[first_day]}-{DAYS[last_day]}"
     )
-    is_whole_day = (open_hours.begin, open_hours.end) == (0, MINUTES)
+    is_whole_day = (hours.begin, hours.end) == (0, MINUTES)
     if is_whole_day and days_text:
         return days_text
-    clock_text = f"{_clock_text(open_hours.begin)}-{_clock_text(open_hours.end)}"
+    clock_text = f"{_clock_text(hours.begin)}-{_clock_text(hours.end)}"
     return f"{days_text} {clock_text}" if days_text else clock_text
 
 
@@ -327,23 +324,23 @@ def _refuse_constant(constant_name: str) -> Any:
     raise PolicyError(f"{constant_name} is not a value here", code="not_json")
 
 
-def _text_values(given_values: dict[str, Any], policy_key: str) -> list[str]:
-    given_value = given_values.get(policy_key, [])
+def _text_values(given_values: dict[str, Any], key: str) -> list[str]:
+    given_value = given_values.get(key, [])
     is_short_list = isinstance(given_value, list) and len(given_value) <= SPANS_MAX
     if not is_short_list or not all(isinstance(list_item, str) for list_item in given_value):
-        raise PolicyError(f"{policy_key} must be a list of at most {SPANS_MAX} texts", code="wrong_kind")
+        raise PolicyError(f"{key} must be a list of at most {SPANS_MAX} texts", code="wrong_kind")
     return [str(list_item) for list_item in given_value]
 
 
-def _text_value(given_values: dict[str, Any], policy_key: str, default_text: str) -> str:
-    given_value = given_values.get(policy_key, default_text)
+def _text_value(given_values: dict[str, Any], key: str, default_text: str) -> str:
+    given_value = given_values.get(key, default_text)
     if not isinstance(given_value, str):
-        raise PolicyError(f"{policy_key} must be a text, such as {default_text!r}", code="wrong_kind")
+        raise PolicyError(f"{key} must be a text, such as {default_text!r}", code="wrong_kind")
     return given_value
 
 
-def _truth_value(given_values: dict[str, Any], policy_key: str) -> bool:
-    given_value = given_values.get(policy_key, False)
+def _truth_value(given_values: dict[str, Any], key: str) -> bool:
+    given_value = given_values.get(key, False)
     if not isinstance(given_value, bool):
-        raise PolicyError(f"{policy_key} must be true or false", code="wrong_kind")
+        raise PolicyError(f"{key} must be true or false", code="wrong_kind")
     return given_value

@@ -23,21 +23,21 @@ def read_policy(base_path: Path, known_kinds: Sequence[str]) -> BidPolicy:
 
     Raise PolicyError if it is invalid.
     """
-    policy_path = base_path / POLICY_FILE
+    path = base_path / POLICY_FILE
     try:
-        return policy_of(_policy_text(policy_path), known_kinds)
+        return policy_of(_policy_text(path), known_kinds)
     except FileNotFoundError:
         return BidPolicy()
     except UnicodeDecodeError:
-        raise PolicyError(f"{policy_path} is not UTF-8", code="not_utf8") from None
+        raise PolicyError(f"{path} is not UTF-8", code="not_utf8") from None
     except OSError as error:
-        raise PolicyError(f"{policy_path} cannot be read: {error.strerror}", code="file_unreadable") from None
+        raise PolicyError(f"{path} cannot be read: {error.strerror}", code="file_unreadable") from None
     except PolicyError as error:
-        raise PolicyError(f"{policy_path}: {error}", code=error.code) from None
+        raise PolicyError(f"{path}: {error}", code=error.code) from None
 
 
-def _policy_text(policy_path: Path) -> str:
-    with policy_path.open("rb") as policy_file:
+def _policy_text(path: Path) -> str:
+    with path.open("rb") as policy_file:
         # One byte more than allowed, to notice a longer file without reading it.
         file_bytes = policy_file.read(POLICY_BYTES_MAX + 1)
     if len(file_bytes) > POLICY_BYTES_MAX:
@@ -45,9 +45,9 @@ def _policy_text(policy_path: Path) -> str:
     return file_bytes.decode("utf-8")
 
 
-def write_policy(base_path: Path, bid_policy: BidPolicy) -> None:
+def write_policy(base_path: Path, policy: BidPolicy) -> None:
     """Write the policy of a base path. A running daemon follows it from its next block on."""
-    replace(base_path / POLICY_FILE, text_of(bid_policy).encode())
+    replace(base_path / POLICY_FILE, text_of(policy).encode())
 
 
 def is_draining(base_path: Path) -> bool:

@@ -21,22 +21,22 @@ def sale_number(task: Task) -> int:
     return DRAWS_FROM + task.draws if task.state is TaskState.VOLUNTEERING else task.auction
 
 
-def is_offer(auction_number: int) -> bool:
+def is_offer(auction: int) -> bool:
     """Return True if the number is that of a draw."""
-    return auction_number > DRAWS_FROM
+    return auction > DRAWS_FROM
 
 
-def is_of_leg(task: Task, auction_number: int) -> bool:
+def is_of_leg(task: Task, auction: int) -> bool:
     """Return True if a bid or an offer of this number may belong to the present leg."""
-    return 0 < auction_number - DRAWS_FROM <= task.draws if is_offer(auction_number) else auction_number == task.auction
+    return 0 < auction - DRAWS_FROM <= task.draws if is_offer(auction) else auction == task.auction
 
 
-def may_offer(task: Task, auction_number: int, *, is_again: bool) -> bool:
+def may_offer(task: Task, auction: int, *, is_again: bool) -> bool:
     """Return True if a device may be offered in this draw.
 
     A full draw accepts no second offer: it holds larger bonds.
     """
-    is_draw_open = task.state is TaskState.VOLUNTEERING and auction_number == sale_number(task) and task.deadline > 0
+    is_draw_open = task.state is TaskState.VOLUNTEERING and auction == sale_number(task) and task.deadline > 0
     return is_draw_open and not (is_again and task.volunteers >= BIDS_MAX)
 
 
@@ -45,44 +45,42 @@ def works_now(task: Task, place: int | None) -> bool:
     return place is not None and place in panel(task) and task.slots[place].outcome is None
 
 
-def is_to_be_bound(task: Task, place: int | None, task_entry: TaskEntry) -> bool:
+def is_to_be_bound(task: Task, place: int | None, entry: TaskEntry) -> bool:
     """Return True if the journal's result still needs its commitment."""
     return (
         works_now(task, place)
         and place is not None
         and task.slots[place].commitment is None
-        and task_entry.result is not None
-        and task_entry.result_salt is not None
+        and entry.result is not None
+        and entry.result_salt is not None
     )
 
 
-def is_to_be_opened(task: Task, place: int | None, task_entry: TaskEntry) -> bool:
+def is_to_be_opened(task: Task, place: int | None, entry: TaskEntry) -> bool:
     """Return True if the committed result is due to be opened."""
-    if place is None or task_entry.result is None or task.state is not TaskState.OPENING or not works_now(task, place):
+    if place is None or entry.result is None or task.state is not TaskState.OPENING or not works_now(task, place):
         return False
-    own_slot = task.slots[place]
-    return own_slot.commitment is not None and own_slot.result is None
+    slot = task.slots[place]
+    return slot.commitment is not None and slot.result is None
 
 
-def bound_result(
-    genesis_hash: bytes, task_key: TaskKey, slot_place: int, slot: Slot, task_entry: TaskEntry
-) -> TaskResult:
+def bound_result(genesis_hash: bytes, task_key: TaskKey, place: int, slot: Slot, entry: TaskEntry) -> TaskResult:
     """Return the statement of an unopened result, which contains only the commitment."""
-    assert task_entry.result is not None, "the journal has the commitment"
-    assert task_entry.result_salt is not None, "the journal has its salt"
+    assert entry.result is not None, "the journal has the commitment"
+    assert entry.result_salt is not None, "the journal has its salt"
     # The result stays secret until all replicas have committed, so that none can copy it.
     own_commitment = replica_commitment(
-        genesis_hash, task_key[0], slot_place, slot.provider, task_entry.result, task_entry.result_salt
+        genesis_hash, task_key[0], place, slot.provider, entry.result, entry.result_salt
     )
     return TaskResult(own_commitment, NOTHING, 0)
 
 
-def why_offer_over(task: Task, auction_number: int, place: int | None, block_height: int, *, is_there: bool) -> str:
+def why_offer_over(task: Task, auction: int, place: int | None, height: int, *, is_there: bool) -> str:
     """Return the reason that no work of an offer is left, by a final block; empty while some may be."""
     if place is not None:
         return ""
-    if task.state is TaskState.VOLUNTEERING and auction_number == sale_number(task):
-        is_closed = not task.deadline or block_height > task.deadline
+    if task.state is TaskState.VOLUNTEERING and auction == sale_number(task):
+        is_closed = not task.deadline or height > task.deadline
         return "the offer was too late" if is_closed and not is_there else ""
     return "other providers were drawn"
 

@@ -40,11 +40,11 @@ SILENT_TIMES = 2
 class TimeDuty:
     """The programs of tasks that this provider has or may get."""
 
-    def __init__(self, parts: Parts[NetworkPort], programs: ContainerSupervisor, keyed_tasks: KeyedTasks) -> None:
+    def __init__(self, parts: Parts[NetworkPort], programs: ContainerSupervisor, tasks: KeyedTasks) -> None:
         """Nothing runs yet."""
         self.parts = parts
         self.programs = programs
-        self._tasks = keyed_tasks
+        self._tasks = tasks
         self.telling = KeyedTasks()
         """Work as long as the programs run: their lines for customers, and their devices' times."""
         self._lost: set[TaskKey] = set()
@@ -62,25 +62,23 @@ class TimeDuty:
         """Return True if the program of a running task is gone or cannot run."""
         if task.state is not TaskState.RUNNING or is_replicated(task.order):  # a replica restarts with the same result
             return False
-        task_entry = self.parts.journal.tasks.get(own_task.key)
-        has_vanished = task_entry is not None and task_entry.is_begun and not self.programs.is_begun(own_task.key)
+        entry = self.parts.journal.tasks.get(own_task.key)
+        has_vanished = entry is not None and entry.is_begun and not self.programs.is_begun(own_task.key)
         return own_task.key in self._lost or (has_vanished and own_task.key not in self._starting)
 
-    def beside(
-        self, own_task: OwnTask, task: Task, task_entry: TaskEntry, place: int | None, newest_height: int
-    ) -> None:
+    def beside(self, own_task: OwnTask, task: Task, entry: TaskEntry, place: int | None, newest_height: int) -> None:
         """Start long work."""
         task_key = own_task.key
         if task.state in BEFORE_STATES:
             return
         if task.state in READY_STATES:
-            if task_entry.result is None and not self.programs.is_ready(task_key) and task_key not in self._lost:
-                self._tasks.start(task_key, self._prepare_program(task_key, task, task_entry))
+            if entry.result is None and not self.programs.is_ready(task_key) and task_key not in self._lost:
+                self._tasks.start(task_key, self._prepare_program(task_key, task, entry))
         elif task.state is TaskState.RUNNING and is_replicated(task.order):
             if place is not None and works_now(task, place):
-                self._run_replica(task_key, task, task_entry, place, newest_height)
+                self._run_replica(task_key, task, entry, place, newest_height)
         elif task.state is TaskState.RUNNING and place is not None:
-            self._run_beside(task_key, task, task_entry, place, newest_height)
+            self._run_beside(task_key, task, entry, place, newest_height)
         elif self.programs.is_ready(task_key):
             self._tasks.start((*task_key, "remove"), self._remove(task_key))
 
@@ -98,53 +96,49 @@ class TimeDuty:
         for task_key in self._over_tasks:
             self._tasks.start((*task_key, "remove"), self._remove(task_key))
 
-    def _run_beside(
-        self, task_key: TaskKey, task: Task, task_entry: TaskEntry, slot_place: int, newest_height: int
-    ) -> None:
-        if task_entry.result is not None or task_key in self._lost:
+    def _run_beside(self, task_key: TaskKey, task: Task, entry: TaskEntry, place: int, newest_height: int) -> None:
+        if entry.result is not None or task_key in self._lost:
             return
         is_waiting = self.programs.lacks_secrets(task_key)
         # By the journal and not the engine: a restarted daemon would begin the program anew, for time that is paid
         # already.
-        if not task_entry.is_begun and not is_waiting:
-            self._tasks.start((*task_key, "begin"), self._begin_program(task_key, task, task_entry, slot_place))
+        if not entry.is_begun and not is_waiting:
+            self._tasks.start((*task_key, "begin"), self._begin_program(task_key, task, entry, place))
             return
         if is_waiting:
-            self._tell_waiting(task_key, task_entry, slot_place)
+            self._tell_waiting(task_key, entry, place)
         elif not self.programs.is_begun(task_key):
             return
         is_interval_over, is_last_interval = newest_height + 1 >= interval_end(task), task.owed + 1 == task.milestones
         is_job_done = (
             task.order.checked_by is CheckedBy.METERED and not is_waiting and self.programs.has_ended(task_key)
         )
-        interval_number = task.behind + task.owed + 1
+        number = task.behind + task.owed + 1
         if is_job_done or (is_interval_over and is_last_interval):
             self._tasks.start((*task_key, "end"), self._end_program(task_key))
-        elif is_interval_over and interval_number not in task_entry.milestones:
-            self._tasks.start((*task_key, interval_number), self._note_interval(task_key, interval_number))
+        elif is_interval_over and number not in entry.milestones:
+            self._tasks.start((*task_key, number), self._note_interval(task_key, number))
 
-    def _tell_waiting(self, task_key: TaskKey, task_entry: TaskEntry, slot_place: int) -> None:
+    def _tell_waiting(self, task_key: TaskKey, entry: TaskEntry, place: int) -> None:
         """Report once that a program waits for its customer's secrets. The bought time runs meanwhile."""
         if task_key not in self._waiting:
             self._waiting.add(task_key)
-            self.parts.watch.begin(task_key[0], slot_place, task_entry.device, self.programs.reply_key(task_key))
+            self.parts.watch.begin(task_key[0], place, entry.device, self.programs.reply_key(task_key))
             self.parts.telemetry.tell("waits_for_secrets", task=task_key[0])
 
-    def _run_replica(
-        self, task_key: TaskKey, task: Task, task_entry: TaskEntry, slot_place: int, newest_height: int
-    ) -> None:
+    def _run_replica(self, task_key: TaskKey, task: Task, entry: TaskEntry, place: int, newest_height: int) -> None:
         """Start a replica, also after a restart, and find its result when it ends or takes too long."""
-        if task_entry.result is not None or task_key in self._lost:
+        if entry.result is not None or task_key in self._lost:
             return
         is_time_up = newest_height + 1 >= task.started_at + SILENT_TIMES * task.slots[0].promised
         if not self.programs.is_begun(task_key):
-            self._tasks.start((*task_key, "begin"), self._begin_program(task_key, task, task_entry, slot_place))
+            self._tasks.start((*task_key, "begin"), self._begin_program(task_key, task, entry, place))
         elif is_time_up or self.programs.has_ended(task_key):
             self._tasks.start((*task_key, "end"), self._end_program(task_key))
 
-    async def _prepare_program(self, task_key: TaskKey, task: Task, task_entry: TaskEntry) -> None:
+    async def _prepare_program(self, task_key: TaskKey, task: Task, entry: TaskEntry) -> None:
         try:
-            await self.programs.prepare(self.parts, task_key, task, task_entry.device)
+            await self.programs.prepare(self.parts, task_key, task, entry.device)
             self._without_input.discard(task_key)
         except (UnusableInputError, BlobError) as error:
             self._without_input.add(task_key)
@@ -159,14 +153,14 @@ class TimeDuty:
         self._lost.add(task_key)
         self.parts.telemetry.tell("program_lost", task=task_key[0], **failure(error))
 
-    async def _begin_program(self, task_key: TaskKey, task: Task, task_entry: TaskEntry, slot_place: int) -> None:
+    async def _begin_program(self, task_key: TaskKey, task: Task, entry: TaskEntry, place: int) -> None:
         """Start the program. If it cannot start, it is lost."""
-        await self._prepare_program(task_key, task, task_entry)
+        await self._prepare_program(task_key, task, entry)
         if not self.programs.is_ready(task_key) or self.programs.lacks_secrets(task_key):
             return
         self._starting.add(task_key)
         try:
-            if not task_entry.is_begun:
+            if not entry.is_begun:
                 # Before the start: after a crash in between, the provider must assume that the program ran.
                 self.parts.journal.tasks.change(task_key, is_begun=True)
             await self.programs.begin(task_key)
@@ -175,23 +169,23 @@ class TimeDuty:
             return
         finally:
             self._starting.discard(task_key)
-        self.parts.watch.begin(task_key[0], slot_place, task_entry.device, self.programs.reply_key(task_key))
-        self.parts.telemetry.tell("program_begun", task=task_key[0], device=task_entry.device)
+        self.parts.watch.begin(task_key[0], place, entry.device, self.programs.reply_key(task_key))
+        self.parts.telemetry.tell("program_begun", task=task_key[0], device=entry.device)
         self.telling.start(task_key, tell_lines(self.programs.log(task_key), self.parts.watch, task_key[0]))
-        self.telling.start((*task_key, "time"), self._hold_device(task_key, task_entry.device))
+        self.telling.start((*task_key, "time"), self._hold_device(task_key, entry.device))
 
     async def _hold_device(self, task_key: TaskKey, device_id: bytes) -> None:
         """Count the device's time as task work while the program runs, even if it computes nothing."""
         with self.parts.workers.times.at(device_id, Activity.TASKS):
             await self.programs.ended(task_key)
 
-    async def _note_interval(self, task_key: TaskKey, interval_number: int) -> None:
+    async def _note_interval(self, task_key: TaskKey, number: int) -> None:
         # a program that waits for secrets uses nothing
         program_usage = await self.programs.usage(task_key) if self.programs.is_begun(task_key) else NOTHING_USED
-        task_entry = self.parts.journal.tasks.get(task_key)
-        if task_entry is not None and interval_number not in task_entry.milestones:
+        entry = self.parts.journal.tasks.get(task_key)
+        if entry is not None and number not in entry.milestones:
             self.parts.journal.tasks.add(
-                task_key, found=FoundMilestone(interval_of(interval_number, program_usage), program_usage)
+                task_key, found=FoundMilestone(interval_of(number, program_usage), program_usage)
             )
 
     async def _end_program(self, task_key: TaskKey) -> None:

@@ -66,10 +66,10 @@ def question(identity: Identity, case_id: bytes, stretch: TraceStretch) -> bytes
 class StateAnswers:
     """The answers to judges' questions about states."""
 
-    def __init__(self, parts: Parts[TaskPort], task_book: TaskBook) -> None:
+    def __init__(self, parts: Parts[TaskPort], book: TaskBook) -> None:
         """It reads states from the disk and seats from the chain."""
         self._parts = parts
-        self._book = task_book
+        self._book = book
 
     async def answer(self, data: bytes) -> bytes:
         """Return a `ShownState` as a sealed blob. Raise RefusedResealError if the caller may not have it."""
@@ -99,9 +99,9 @@ class StateAnswers:
         reader_record = await chain_port.provider(judge_stash)
         if reader_record is None:
             raise RefusedResealError("the asker has no key to seal to")
-        task_id, task, slot_place = await self._task_of(state_question.case)
+        task_id, task, place = await self._task_of(state_question.case)
         return seal(
-            SHOWN_STATE.encode(self._shown_states(task_id, task, slot_place, state_question.stretch)),
+            SHOWN_STATE.encode(self._shown_states(task_id, task, place, state_question.stretch)),
             [reader_record.seal_key],
         )
 
@@ -109,17 +109,17 @@ class StateAnswers:
         """Return the task and place of the slot that a case is about, if this provider has it."""
         open_tasks = dict(self._parts.journal.open_tasks())
         known_tasks = await self._parts.chain.tasks(list(dict.fromkeys(task for task, _ in open_tasks)))
-        for (task_id, _), task_entry in open_tasks.items():
+        for (task_id, _), entry in open_tasks.items():
             task = known_tasks.get(task_id)
-            slot_place = None if task is None else own_place(task, self._parts.identity.stash, task_entry.device)
-            if task is not None and slot_place is not None and slot_case(task_id, slot_place) == case_id:
-                return task_id, task, slot_place
+            place = None if task is None else own_place(task, self._parts.identity.stash, entry.device)
+            if task is not None and place is not None and slot_case(task_id, place) == case_id:
+                return task_id, task, place
         raise RefusedResealError("no task of that case was run here")
 
-    def _shown_states(self, task_id: bytes, task: Task, slot_place: int, stretch: TraceStretch) -> ShownState:
+    def _shown_states(self, task_id: bytes, task: Task, place: int, stretch: TraceStretch) -> ShownState:
         task_run = self._book.run(task_id, task)
         # a judge must compute the end of a stretch itself
-        if stretch not in judged_stretches(task_id, task, slot_place):
+        if stretch not in judged_stretches(task_id, task, place):
             raise RefusedResealError("these segments are not part of the case")
         # After a restart the run is still being read from the disk.
         if task_run is None or task_run.index < stretch.end:

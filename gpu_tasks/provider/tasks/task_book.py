@@ -52,27 +52,19 @@ class TaskBook:
         return RunFolder(self._base, task_id, task.behind)
 
     def wait(
-        self,
-        task_id: bytes,
-        event_name: str,
-        reason_text: str,
-        *,
-        is_problem: bool = False,
-        reason_code: str | None = None,
+        self, task_id: bytes, event_name: str, reason: str, *, is_problem: bool = False, code: str | None = None
     ) -> None:
         """Report the reason that a task waits or gets no bid, once for each reason. A problem needs attention.
 
-        `reason_code` is that of the error behind it.
+        `code` is that of the error behind it.
         """
-        if self._told.get(task_id) == reason_text:
+        if self._told.get(task_id) == reason:
             return
         # Anyone can post tasks, so the memory of reasons needs a bound.
         while len(self._told) >= TOLD_MAX:
             del self._told[next(iter(self._told))]
-        self._told[task_id] = reason_text
-        reason_fields = {"problem" if is_problem else "why": reason_text} | (
-            {} if reason_code is None else {"code": reason_code}
-        )
+        self._told[task_id] = reason
+        reason_fields = {"problem" if is_problem else "why": reason} | ({} if code is None else {"code": code})
         self._parts.telemetry.tell(event_name, task=task_id, **reason_fields)
 
     def forget(self, task_id: bytes) -> None:
@@ -84,7 +76,7 @@ class TaskBook:
 
     def devices_in_use(self) -> set[bytes]:
         """Return the devices of open bids. A device is in one bid at a time."""
-        return {task_entry.device for _, task_entry in self._parts.journal.open_tasks()}
+        return {entry.device for _, entry in self._parts.journal.open_tasks()}
 
     def note_opened(self, task_key: TaskKey) -> None:
         """Note an opened bid. Its collateral is locked, and no longer part of the spendable balance."""
@@ -92,7 +84,5 @@ class TaskBook:
 
     def promised(self) -> int:
         """Return the grains that unopened bids will lock. Each counts in full, even if a part is locked already."""
-        unopened = (
-            task_entry for task_key, task_entry in self._parts.journal.open_tasks() if task_key not in self._opened
-        )
-        return sum(task_entry.offer.collateral for task_entry in unopened)
+        unopened = (entry for task_key, entry in self._parts.journal.open_tasks() if task_key not in self._opened)
+        return sum(entry.offer.collateral for entry in unopened)

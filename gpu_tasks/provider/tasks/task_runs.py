@@ -145,29 +145,29 @@ async def prepared_run(
     Raise UnusableInputError or BadRequestError for the customer's fault, BlobError or ChainError if something is
     unavailable at the moment, or ExecutionError if this machine cannot run it.
     """
-    workload_form, run_folder = form_of(parts, task.order), RunFolder(base_path, task_id, task.behind)
+    form, run_folder = form_of(parts, task.order), RunFolder(base_path, task_id, task.behind)
     kept_input = run_folder.input()
     # The store deletes a blob at the end of its life, and a task may run for longer.
     if kept_input is not None and parts.store.get(task.order.input_blob) is None:
         parts.store.put(kept_input, is_own=True)
-    unit_input = await open_task(parts, workload_form, task)
+    opened = await open_task(parts, form, task)
     input_blob = parts.store.get(task.order.input_blob)
     if kept_input is None and input_blob is not None:
         run_folder.keep_input(input_blob)
-    begun_run = await parts.workers.begin(workload_form, unit_input.request, device)
+    begun_run = await parts.workers.begin(form, opened.request, device)
     first_state, earlier_digests = run_folder.state(state_index(task.order, task.behind)), list(run_folder.earlier())
     # After a power cut the folder may be incomplete. The root of a shorter trace would count as a lie.
     if first_state is None or len(earlier_digests) != state_index(task.order, task.behind):
         first_state, earlier_digests = await _first_state(
-            parts, task, workload_form, unit_input, begun_run.state, begun_run.boundaries
+            parts, task, form, opened, begun_run.state, begun_run.boundaries
         )
         run_folder.keep_earlier(earlier_digests)
         run_folder.keep_state(len(earlier_digests), first_state)
     task_run = TaskRun(
         parts,
         device,
-        workload_form,
-        unit_input,
+        form,
+        opened,
         begun_run.boundaries,
         run_folder,
         [*earlier_digests, state_hash(first_state)],
@@ -180,8 +180,8 @@ async def prepared_run(
 async def _first_state(
     parts: Parts[NetworkPort],
     task: Task,
-    workload_form: WorkloadForm,
-    unit_input: UnitInput,
+    form: WorkloadForm,
+    opened: UnitInput,
     initial_state: bytes,
     boundaries: tuple[int, ...],
 ) -> tuple[bytes, list[bytes]]:
@@ -192,24 +192,22 @@ async def _first_state(
     assert held_checkpoint is not None, "a leg after the first begins with a checkpoint"
     # the standby signed with its provider key, but stores are listed by stash
     holder_stash = await parts.chain.stash_of(held_checkpoint.holder) or held_checkpoint.holder
-    state_keepers = (holder_stash, *(task_slot.provider for task_slot in task.slots))
+    state_keepers = (holder_stash, *(slot.provider for slot in task.slots))
     fetched_run = await fetch_run(parts, task, held_checkpoint.milestone, state_keepers, is_to_keep=True)
     # The trace proves that a state was stated, not that it belongs to the request at this step.
-    await check_state(
-        parts, workload_form, unit_input.request, fetched_run.state, boundaries[len(fetched_run.digests) - 1]
-    )
+    await check_state(parts, form, opened.request, fetched_run.state, boundaries[len(fetched_run.digests) - 1])
     return fetched_run.state, list(fetched_run.digests[:-1])
 
 
 async def stepped(
-    parts: Parts[NetworkPort], workload_form: WorkloadForm, encoded_request: bytes, state: bytes, step_count: int
+    parts: Parts[NetworkPort], form: WorkloadForm, encoded_request: bytes, state: bytes, step_count: int
 ) -> bytes:
     """Return the state after `step_count` steps, in chunks, on any device. Raise BadStateError or ExecutionError."""
     step_us = 0
     while step_count:
         chunk_steps = min(step_count, max(1, CHUNK_US // step_us if step_us else 1))
         started_ns = time.monotonic_ns()
-        later_state, _ = await parts.workers.advance(workload_form, encoded_request, state, chunk_steps)
+        later_state, _ = await parts.workers.advance(form, encoded_request, state, chunk_steps)
         state = later_state.state
         step_us, step_count = (
             max(1, (time.monotonic_ns() - started_ns) // 1_000 // chunk_steps),
@@ -219,11 +217,11 @@ async def stepped(
 
 
 async def check_state(
-    parts: Parts[NetworkPort], workload_form: WorkloadForm, encoded_request: bytes, state: bytes, steps_done: int
+    parts: Parts[NetworkPort], form: WorkloadForm, encoded_request: bytes, state: bytes, steps_done: int
 ) -> None:
     """Raise BlobError for a state of another request or step, because no run can continue from it."""
     try:
-        next_state, _ = await parts.workers.advance(workload_form, encoded_request, state, 0)
+        next_state, _ = await parts.workers.advance(form, encoded_request, state, 0)
     except BadStateError as error:
         raise BlobError(f"its checkpoint is not a state of its run: {error}", code="invalid_checkpoint") from None
     if next_state.done != steps_done:

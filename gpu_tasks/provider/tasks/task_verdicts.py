@@ -75,105 +75,93 @@ class TaskCase(SeatedCase):
         return self.task.judged_for is JudgedFor.INPUT
 
 
-async def find_task_verdict(parts: Parts[TaskPort], task_case: TaskCase, verdict_search: Search) -> Statement:
+async def find_task_verdict(parts: Parts[TaskPort], case: TaskCase, search: Search) -> Statement:
     """Return the right statement. Raise UnusableInputError if there is none.
 
     Raise BlobError or ChainError if it cannot be told at the moment.
     """
-    if runs_program(task_case.task.order):  # courts judge only the input of such a task
-        workload_form, opening_input = None, _given_up(parts, task_case.task)
+    if runs_program(case.task.order):  # courts judge only the input of such a task
+        form, opening_input = None, _given_up(parts, case.task)
     else:
-        workload_form = form_of(parts, task_case.task.order)
-        opening_input = open_task(parts, workload_form, task_case.task)
-    verdict_search.lacks = Lacking.INPUT
-    unit_input = await opening_input
-    verdict_search.lacks = Lacking.NOTHING
-    if task_case.is_about_input or workload_form is None:
-        computed_states = [unit_input.request]
-        opinion = Answered(task_case.task.order.input_root)
+        form = form_of(parts, case.task.order)
+        opening_input = open_task(parts, form, case.task)
+    search.lacks = Lacking.INPUT
+    opened = await opening_input
+    search.lacks = Lacking.NOTHING
+    if case.is_about_input or form is None:
+        computed_states = [opened.request]
+        opinion = Answered(case.task.order.input_root)
     else:
-        is_right, computed_states = await _compute_stretches(
-            parts, task_case, workload_form, unit_input, verdict_search
-        )
-        opinion = Answered(_stated_root(task_case) if is_right else refuted(_stated_root(task_case)))
-    result_probe = _result_probe(
-        task_case, unit_input, computed_states, parts.identity.stash, task_case.seat.probe_place
-    )
-    return Statement(
-        opinion, result_probe, await _doubted_opinions(parts, task_case, unit_input, computed_states, opinion)
-    )
+        is_right, computed_states = await _compute_stretches(parts, case, form, opened, search)
+        opinion = Answered(_stated_root(case) if is_right else refuted(_stated_root(case)))
+    result_probe = _result_probe(case, opened, computed_states, parts.identity.stash, case.seat.probe_place)
+    return Statement(opinion, result_probe, await _doubted_opinions(parts, case, opened, computed_states, opinion))
 
 
 async def _given_up(parts: Parts[TaskPort], task: Task) -> UnitInput:
     return (await open_program(parts, task)).given
 
 
-def unshown(task_case: TaskCase) -> Statement:
+def unshown(case: TaskCase) -> Statement:
     """Return the statement for a result whose states were unavailable."""
-    return Statement(Answered(refuted(_stated_root(task_case))), UNSHOWN)
+    return Statement(Answered(refuted(_stated_root(case))), UNSHOWN)
 
 
 async def _compute_stretches(
-    parts: Parts[TaskPort],
-    task_case: TaskCase,
-    workload_form: WorkloadForm,
-    unit_input: UnitInput,
-    verdict_search: Search,
+    parts: Parts[TaskPort], case: TaskCase, form: WorkloadForm, opened: UnitInput, search: Search
 ) -> tuple[bool, list[bytes]]:
     """Return whether all judged stretches are right, and the computed states up to the first wrong one."""
-    begun_run = await parts.workers.begin(workload_form, unit_input.request)
-    if not await _is_sound(parts, task_case, unit_input, verdict_search):
+    begun_run = await parts.workers.begin(form, opened.request)
+    if not await _is_sound(parts, case, opened, search):
         return False, []
     computed_states: list[bytes] = []
-    for stretch in judged_stretches(task_case.task_id, task_case.task, task_case.place):
-        verdict_search.lacks = Lacking.STATES
-        shown_states = await _shown_states(parts, task_case, stretch)
-        verdict_search.lacks = Lacking.NOTHING
+    for stretch in judged_stretches(case.task_id, case.task, case.place):
+        search.lacks = Lacking.STATES
+        shown_states = await _shown_states(parts, case, stretch)
+        search.lacks = Lacking.NOTHING
         # The first state follows from the request, so every judge can compare it.
         if stretch.first == 0 and shown_states.state != begun_run.state:
             return False, [*computed_states, begun_run.state]
         try:
             # No steps: the worker only checks the state and counts its steps.
-            state_there, _ = await parts.workers.advance(workload_form, unit_input.request, shown_states.state, 0)
+            state_there, _ = await parts.workers.advance(form, opened.request, shown_states.state, 0)
         except BadStateError:
             return False, [*computed_states, shown_states.state]
         # A provider could leave steps out, and the judges would make up for them.
         if state_there.done != begun_run.boundaries[stretch.first]:
             return False, [*computed_states, shown_states.state]
         stretch_steps = begun_run.boundaries[stretch.end] - state_there.done
-        computed_states.append(
-            await stepped(parts, workload_form, unit_input.request, shown_states.state, stretch_steps)
-        )
+        computed_states.append(await stepped(parts, form, opened.request, shown_states.state, stretch_steps))
         if state_hash(computed_states[-1]) != shown_states.after.digest:
             return False, computed_states
     return True, computed_states
 
 
-async def _is_sound(parts: Parts[TaskPort], task_case: TaskCase, unit_input: UnitInput, verdict_search: Search) -> bool:
+async def _is_sound(parts: Parts[TaskPort], case: TaskCase, opened: UnitInput, search: Search) -> bool:
     """Return True if the result is the stated run and its customer can open it.
 
     Each part may be right while the whole is useless. A case about a fraud proof concerns its segment only.
     """
-    if task_case.task.challenge is not None:
+    if case.task.challenge is not None:
         return True
-    verdict_search.lacks = Lacking.STATES
-    is_state_sound = await is_sound(parts, task_case.task, task_case.slot, unit_input.reply_key)
-    verdict_search.lacks = Lacking.NOTHING
+    search.lacks = Lacking.STATES
+    is_state_sound = await is_sound(parts, case.task, case.slot, opened.reply_key)
+    search.lacks = Lacking.NOTHING
     return is_state_sound
 
 
-async def _shown_states(parts: Parts[TaskPort], task_case: TaskCase, stretch: TraceStretch) -> ShownState:
+async def _shown_states(parts: Parts[TaskPort], case: TaskCase, stretch: TraceStretch) -> ShownState:
     """Return the state before a stretch from its provider. Raise BlobError if it shows none from its trace."""
-    accused_provider = await parts.chain.provider(task_case.slot.provider)
+    accused_provider = await parts.chain.provider(case.slot.provider)
     endpoint = None if accused_provider is None else endpoint_of(accused_provider)
     if endpoint is None:
         raise BlobError("its provider has no store", code="no_store")
-    sealed_answer = await parts.blobs.ask(endpoint, PATH, question(parts.identity, task_case.id, stretch))
+    sealed_answer = await parts.blobs.ask(endpoint, PATH, question(parts.identity, case.id, stretch))
     try:
         shown_states: ShownState = SHOWN_STATE.decode(parts.identity.seal_key.open(sealed_answer))
     except (SealError, DecodeError) as error:
         raise BlobError(f"its provider returns no state: {error}", code="no_state") from None
-    stated_root, segments = _stated_root(task_case), task_case.task.order.segments
+    stated_root, segments = _stated_root(case), case.task.order.segments
     # A provider may show anything. Only a state in its stated trace can convict or clear it.
     is_shown = is_in_trace(stated_root, segments, stretch.first, shown_states.before)
     if (
@@ -185,52 +173,38 @@ async def _shown_states(parts: Parts[TaskPort], task_case: TaskCase, stretch: Tr
     return shown_states
 
 
-def _stated_root(task_case: TaskCase) -> bytes:
-    stated_result = task_case.slot.result
-    assert stated_result is not None, "a judged provider has a result"
-    return stated_result.root
+def _stated_root(case: TaskCase) -> bytes:
+    result = case.slot.result
+    assert result is not None, "a judged provider has a result"
+    return result.root
 
 
 def _result_probe(
-    task_case: TaskCase,
-    unit_input: UnitInput,
-    computed_states: Sequence[bytes],
-    judge_stash: bytes,
-    drawn_place: bytes,
+    case: TaskCase, opened: UnitInput, computed_states: Sequence[bytes], judge_stash: bytes, drawn_place: bytes
 ) -> bytes:
     """Return the probe over one computed state, which the seat's place selects."""
     chosen_state = (
         computed_states[int.from_bytes(drawn_place, "little") % len(computed_states)] if computed_states else b""
     )
-    return probe_of(
-        task_case.id, judge_stash, unit_input.salt, blake2_256(b"ogpu/state-probe" + drawn_place + chosen_state)
-    )
+    return probe_of(case.id, judge_stash, opened.salt, blake2_256(b"ogpu/state-probe" + drawn_place + chosen_state))
 
 
 async def _doubted_opinions(
-    parts: Parts[TaskPort],
-    task_case: TaskCase,
-    unit_input: UnitInput,
-    computed_states: Sequence[bytes],
-    opinion: Answered,
+    parts: Parts[TaskPort], case: TaskCase, opened: UnitInput, computed_states: Sequence[bytes], opinion: Answered
 ) -> int:
     """Return a court member's bits for earlier judges with the same answer and a wrong probe."""
-    if task_case.seat.bench != BenchKind.COURT:
+    if case.seat.bench != BenchKind.COURT:
         return 0
     doubted_bits = 0
-    for seat_number, (judge_stash, judge_seat) in enumerate(
-        (await parts.chain.judges(task_case.id))[:EARLIER_JUDGES_MAX]
-    ):
-        statement = judge_seat.statement
+    for seat_number, (judge_stash, seat) in enumerate((await parts.chain.judges(case.id))[:EARLIER_JUDGES_MAX]):
+        statement = seat.statement
         if (
-            judge_seat.bench == BenchKind.COURT
+            seat.bench == BenchKind.COURT
             or statement is None
             or statement.opinion != opinion
             or statement.probe == UNSHOWN
         ):
             continue
-        if statement.probe != _result_probe(
-            task_case, unit_input, computed_states, judge_stash, judge_seat.probe_place
-        ):
+        if statement.probe != _result_probe(case, opened, computed_states, judge_stash, seat.probe_place):
             doubted_bits |= 1 << seat_number
     return doubted_bits

@@ -85,26 +85,26 @@ WORKED_STATES = (
 # not contain them.
 def earned(task: Task | None, stash: bytes, device_id: bytes) -> int:
     """Return the grains paid to the provider of a slot, after fees; 0 if the chain no longer knows the task."""
-    slot_place = None if task is None else own_place(task, stash, device_id)
-    if task is None or slot_place is None:
+    place = None if task is None else own_place(task, stash, device_id)
+    if task is None or place is None:
         return 0
-    own_slot, task_rules, task_terms = task.slots[slot_place], task.rules, task.terms
+    slot, task_rules, terms = task.slots[place], task.rules, task.terms
     has_ended = task.state is TaskState.ENDED
-    slot_outcome = own_slot.outcome
+    slot_outcome = slot.outcome
     if slot_outcome is None and has_ended:
         slot_outcome = task.outcome  # a stopped task ends alike for all
     if slot_outcome is None:
         return 0
-    end_height = own_slot.finished_at or (task.deadline - task.windows.keep if has_ended else 0)
+    end_height = slot.finished_at or (task.deadline - task.windows.keep if has_ended else 0)
     held_by_purse = {
-        TaskPurse.ESCROW: money.escrow(task_rules, task_terms.price_max),
-        TaskPurse.CUSTOMER_BOND: money.customer_bond(task_rules, task_terms.price_max),
-        TaskPurse.COLLATERAL: own_slot.collateral,
+        TaskPurse.ESCROW: money.escrow(task_rules, terms.price_max),
+        TaskPurse.CUSTOMER_BOND: money.customer_bond(task_rules, terms.price_max),
+        TaskPurse.COLLATERAL: slot.collateral,
     }
     if is_by_time(task.order):
-        payments = (*interval_flows(task, own_slot), *end_flows(task, own_slot, slot_outcome, held_by_purse))
+        payments = (*interval_flows(task, slot), *end_flows(task, slot, slot_outcome, held_by_purse))
     else:
-        payments = money.settle(slot_outcome, _slot_money(task, own_slot, held_by_purse, end_height))
+        payments = money.settle(slot_outcome, _slot_money(task, slot, held_by_purse, end_height))
     return sum(payment.amount for payment in payments if payment.payee is TaskPayee.PROVIDER)
 
 
@@ -128,15 +128,11 @@ class WorkDuty(Duty):
     """The steps of all bids and of the won tasks."""
 
     def __init__(
-        self,
-        parts: Parts[TaskPort],
-        task_book: TaskBook,
-        programs: ContainerSupervisor,
-        is_draining: Callable[[], bool],
+        self, parts: Parts[TaskPort], book: TaskBook, programs: ContainerSupervisor, is_draining: Callable[[], bool]
     ) -> None:
         """Tasks run in parallel, each on the device of its bid. A draining provider takes over no task."""
         self.parts = parts
-        self.book = task_book
+        self.book = book
         self._drains = is_draining
         self.steps: StepBook[TaskStep] = StepBook(parts)
         self.selling = TimeDuty(parts, programs, self.steps.tasks)
@@ -166,9 +162,7 @@ class WorkDuty(Duty):
     async def _own_tasks(self, open_entries: dict[TaskKey, TaskEntry], *, is_final: bool = False) -> list[OwnTask]:
         """Return the chain's tasks and bids for these journal entries."""
         chain_port = self.parts.chain
-        bid_keys = {
-            task_key: (auction_id(*task_key), task_entry.device) for task_key, task_entry in open_entries.items()
-        }
+        bid_keys = {task_key: (auction_id(*task_key), entry.device) for task_key, entry in open_entries.items()}
         task_records = await chain_port.tasks(list(dict.fromkeys(task for task, _ in open_entries)), final=is_final)
         bid_records = await chain_port.bids(list(bid_keys.values()), final=is_final)
         return [
@@ -176,40 +170,40 @@ class WorkDuty(Duty):
             for task_key in open_entries
         ]
 
-    async def _take_step(self, own_task: OwnTask, task_entry: TaskEntry, chain_view: View) -> None:
+    async def _take_step(self, own_task: OwnTask, entry: TaskEntry, view: View) -> None:
         stash, task = self.parts.identity.stash, own_task.task
-        if why_over(own_task, task_entry, stash, chain_view.height):
-            await self._end_if_final(own_task.key, task_entry, chain_view)
+        if why_over(own_task, entry, stash, view.height):
+            await self._end_if_final(own_task.key, entry, view)
             return
         if task is None:
             return
         # A dishonest node could show another task to have something signed for it.
-        if not is_about(task, task_entry):
+        if not is_about(task, entry):
             self.book.wait(
                 own_task.key[0], "not_final", "the node's task differs from the one of the bid", is_problem=True
             )
             return
         if own_task.bid is not None and own_task.bid.opened is not None:
             self.book.note_opened(own_task.key)
-        self._work_beside(own_task, task, task_entry)
+        self._work_beside(own_task, task, entry)
         if task.state is TaskState.JUDGED:
-            await self._appeal_if_wronged(own_task, task, task_entry)
-        task_step = next_step(own_task, task_entry, stash, self._on_hand(own_task, task), chain_view.newest)
-        if task_step is None:
-            self.book.wait(own_task.key[0], "waiting", why_waiting(own_task, task_entry, stash))
-        elif await self._may_be_seen(own_task, task_entry, task_step, chain_view):
-            await self._take_if_due(own_task, task, task_entry, task_step)
+            await self._appeal_if_wronged(own_task, task, entry)
+        step = next_step(own_task, entry, stash, self._on_hand(own_task, task), view.newest)
+        if step is None:
+            self.book.wait(own_task.key[0], "waiting", why_waiting(own_task, entry, stash))
+        elif await self._may_be_seen(own_task, entry, step, view):
+            await self._take_if_due(own_task, task, entry, step)
 
-    async def _end_if_final(self, task_key: TaskKey, task_entry: TaskEntry, chain_view: View) -> None:
+    async def _end_if_final(self, task_key: TaskKey, entry: TaskEntry, view: View) -> None:
         """End a bid without remaining work, if the final chain agrees."""
-        (final_own_task,) = await self._own_tasks({task_key: task_entry}, is_final=True)
-        reason_over = why_over(final_own_task, task_entry, self.parts.identity.stash, chain_view.height)
+        (final_own_task,) = await self._own_tasks({task_key: entry}, is_final=True)
+        reason_over = why_over(final_own_task, entry, self.parts.identity.stash, view.height)
         if not reason_over:
             return
-        paid_grains = earned(final_own_task.task, self.parts.identity.stash, task_entry.device)
-        task_kind = "task" if final_own_task.task is None else name_of(self.parts, final_own_task.task.order)
+        paid_grains = earned(final_own_task.task, self.parts.identity.stash, entry.device)
+        kind = "task" if final_own_task.task is None else name_of(self.parts, final_own_task.task.order)
         self.selling.forget(task_key)
-        self.parts.earnings.note("task", *task_key, device=task_entry.device, service=task_kind, grains=paid_grains)
+        self.parts.earnings.note("task", *task_key, device=entry.device, service=kind, grains=paid_grains)
         self.parts.journal.tasks.change(task_key, end=reason_over, paid=paid_grains)
         self.steps.forget(task_key)
         self.steps.tasks.cancel((*task_key, "hold"))
@@ -222,55 +216,55 @@ class WorkDuty(Duty):
         self._seen_final.discard(task_key)
         self.book.forget(task_key[0])
         self.parts.telemetry.tell(
-            "task_over", task=task_key[0], device=task_entry.device, why=reason_over, grains=paid_grains
+            "task_over", task=task_key[0], device=entry.device, why=reason_over, grains=paid_grains
         )
         self.parts.watch.end(task_key[0])
 
-    async def _appeal_if_wronged(self, own_task: OwnTask, task: Task, task_entry: TaskEntry) -> None:
+    async def _appeal_if_wronged(self, own_task: OwnTask, task: Task, entry: TaskEntry) -> None:
         """Appeal a verdict against a result that this machine computed."""
-        slot_place = own_place(task, self.parts.identity.stash, task_entry.device)
-        if slot_place is None or task_entry.result is None:
+        place = own_place(task, self.parts.identity.stash, entry.device)
+        if place is None or entry.result is None:
             return
-        case_id = slot_case(own_task.key[0], slot_place)
+        case_id = slot_case(own_task.key[0], place)
         case_status = await self.parts.chain.case(case_id)
         if case_status is not None and is_found_lying(case_status, self.parts.identity.stash):
             step_key = (case_id, own_task.key[1])
             if self.steps.is_due(step_key, TaskStep.APPEAL):
-                appeal_details: dict[str, Detail] = {"task": own_task.key[0], "place": slot_place}
+                appeal_details: dict[str, Detail] = {"task": own_task.key[0], "place": place}
                 await self.steps.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", appeal_details))
 
     # ------------------------------------------------------------------------------------------------ beside the chain
 
-    def _work_beside(self, own_task: OwnTask, task: Task, task_entry: TaskEntry) -> None:
+    def _work_beside(self, own_task: OwnTask, task: Task, entry: TaskEntry) -> None:
         """Start long work: preparing a run, running it, or fetching a checkpoint to hold."""
-        stash, keyed_tasks = self.parts.identity.stash, self.steps.tasks
-        slot_place = own_place(task, stash, task_entry.device)
+        stash, tasks = self.parts.identity.stash, self.steps.tasks
+        place = own_place(task, stash, entry.device)
         if runs_program(task.order):
-            self.selling.beside(own_task, task, task_entry, slot_place, self.steps.newest)
+            self.selling.beside(own_task, task, entry, place, self.steps.newest)
             return
-        is_standby = own_standby(task, stash, task_entry.device) is not None
-        if slot_place is not None and task.state in WORKED_STATES:
-            has_more = task.state is TaskState.RUNNING and task_entry.result is None
+        is_standby = own_standby(task, stash, entry.device) is not None
+        if place is not None and task.state in WORKED_STATES:
+            has_more = task.state is TaskState.RUNNING and entry.result is None
             # A submitted or judged task needs its run too: after a restart its states are read from the disk to be
             # shown.
             if has_more or self.book.run(own_task.key[0], task) is None:
-                keyed_tasks.start(own_task.key, self._run_task(own_task, task, task_entry, has_more=has_more))
+                tasks.start(own_task.key, self._run_task(own_task, task, entry, has_more=has_more))
         elif is_standby and task.state is TaskState.ASKING:
             if self.book.run(own_task.key[0], task) is None and not self._drains():
-                keyed_tasks.start(own_task.key, self._run_task(own_task, task, task_entry, has_more=False))
+                tasks.start(own_task.key, self._run_task(own_task, task, entry, has_more=False))
         elif (
             is_standby
             and task.state is TaskState.RUNNING
             and newest_stated(task)
             and not is_held(task, self._held.get(own_task.key))
         ):
-            keyed_tasks.start((*own_task.key, "hold"), self._fetch_to_hold(own_task, task, task_entry))
+            tasks.start((*own_task.key, "hold"), self._fetch_to_hold(own_task, task, entry))
 
-    async def _run_task(self, own_task: OwnTask, task: Task, task_entry: TaskEntry, *, has_more: bool) -> None:
+    async def _run_task(self, own_task: OwnTask, task: Task, entry: TaskEntry, *, has_more: bool) -> None:
         """Prepare a run and compute it to its end. An error is retried at the next block."""
         try:
-            task_run = await self.book.prepare(own_task.key[0], task, task_entry.device)
-            self._let_watch(own_task.key[0], task, task_entry, task_run)
+            task_run = await self.book.prepare(own_task.key[0], task, entry.device)
+            self._let_watch(own_task.key[0], task, entry, task_run)
             while has_more:
                 await self._note_milestones(own_task.key, task, task_run)
                 if task_run.is_whole:
@@ -279,22 +273,22 @@ class WorkDuty(Duty):
         except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
             self.parts.telemetry.tell("hindered", task=own_task.key[0], **failure(error))
 
-    def _let_watch(self, task_id: bytes, task: Task, task_entry: TaskEntry, task_run: TaskRun) -> None:
+    def _let_watch(self, task_id: bytes, task: Task, entry: TaskEntry, task_run: TaskRun) -> None:
         """Start telemetry for the customer, if this machine has the slot."""
-        slot_place = own_place(task, self.parts.identity.stash, task_entry.device)
-        if slot_place is not None:
-            self.parts.watch.begin(task_id, slot_place, task_entry.device, task_run.asked.reply_key)
+        place = own_place(task, self.parts.identity.stash, entry.device)
+        if place is not None:
+            self.parts.watch.begin(task_id, place, entry.device, task_run.asked.reply_key)
 
     def _tell_progress(self, task_id: bytes, task_run: TaskRun, steps_done: int) -> None:
         self.parts.watch.progress(task_id, steps_done, task_run.boundaries[-1], task_run.step_us)
 
     async def _note_milestones(self, task_key: TaskKey, task: Task, task_run: TaskRun) -> None:
         """Store and note the finished milestones and the result, before any other party learns of them."""
-        task_order = task.order
-        for milestone_number in range(task.behind + 1, task_order.milestones + 1):
+        order = task.order
+        for milestone_number in range(task.behind + 1, order.milestones + 1):
             boundary_index, is_last_milestone = (
-                state_index(task_order, milestone_number),
-                milestone_number == task_order.milestones,
+                state_index(order, milestone_number),
+                milestone_number == order.milestones,
             )
             if boundary_index > task_run.index:
                 return
@@ -319,18 +313,18 @@ class WorkDuty(Duty):
                 milestone = Milestone(milestone_number, root_of(state_digests), state_metric, state_blob)
                 self.parts.journal.tasks.add(task_key, found=FoundMilestone(milestone, task_run.usage_taken()))
             self.parts.telemetry.tell(
-                "computed", task=task_key[0], milestone=milestone_number, of=task_order.milestones, metric=state_metric
+                "computed", task=task_key[0], milestone=milestone_number, of=order.milestones, metric=state_metric
             )
             # Copies at other stores let a standby continue if this machine fails.
             self.steps.tasks.start((*task_key, state_blob), self._spread(state_blob))
 
-    async def _spread(self, blob_address: bytes) -> None:
+    async def _spread(self, address: bytes) -> None:
         try:
-            await spread(self.parts, blob_address)
+            await spread(self.parts, address)
         except ChainError as error:
             self.parts.telemetry.tell("not_spread", **failure(error))
 
-    async def _fetch_to_hold(self, own_task: OwnTask, task: Task, task_entry: TaskEntry) -> None:
+    async def _fetch_to_hold(self, own_task: OwnTask, task: Task, entry: TaskEntry) -> None:
         """Fetch and check the newest milestone's checkpoint.
 
         A provider that signs for it may have to continue from it.
@@ -338,8 +332,8 @@ class WorkDuty(Duty):
         milestone = task.slots[0].milestone
         assert milestone is not None, "a milestone exists"
         try:
-            task_run = await self.book.prepare(own_task.key[0], task, task_entry.device)
-            state_makers = [task_slot.provider for task_slot in task.slots]
+            task_run = await self.book.prepare(own_task.key[0], task, entry.device)
+            state_makers = [slot.provider for slot in task.slots]
             fetched_run = await fetch_run(self.parts, task, milestone, state_makers, is_to_keep=True)
             steps_done = task_run.boundaries[state_index(task.order, milestone.number)]
             # Before it is signed for: the next provider continues from a held state, and a false one would convict it.
@@ -358,87 +352,79 @@ class WorkDuty(Duty):
         has_input = self.book.run(own_task.key[0], task) is not None and not is_refused
         return OnHand(has_input, newest_stated(task) if is_held(task, self._held.get(own_task.key)) else 0)
 
-    async def _may_be_seen(
-        self, own_task: OwnTask, task_entry: TaskEntry, task_step: TaskStep, chain_view: View
-    ) -> bool:
+    async def _may_be_seen(self, own_task: OwnTask, entry: TaskEntry, step: TaskStep, view: View) -> bool:
         """Return True if a step reveals nothing too early: a bid is opened only after its commitment is final.
 
         A node that suppressed the commitment could claim that bids are opened, and pass the price to a rival.
         """
-        if task_step is not TaskStep.REVEAL or own_task.key in self._seen_final:
+        if step is not TaskStep.REVEAL or own_task.key in self._seen_final:
             return True
-        (final_own_task,) = await self._own_tasks({own_task.key: task_entry}, is_final=True)
-        own_commitment = commitment_of(self.parts.identity.genesis, own_task.key, self.parts.identity.stash, task_entry)
+        (final_own_task,) = await self._own_tasks({own_task.key: entry}, is_final=True)
+        own_commitment = commitment_of(self.parts.identity.genesis, own_task.key, self.parts.identity.stash, entry)
         # A node that swallowed the commitment would be shown the sealed price, and a rival could bid below it.
         if final_own_task.bid is None or final_own_task.bid.commitment != own_commitment or final_own_task.task is None:
             self.book.wait(own_task.key[0], "not_final", "the final chain does not have the bid", is_problem=True)
             return False
         # If finality is delayed, a bid that is opened too late costs more than an early one.
         is_closed = final_own_task.task.state is not TaskState.COMMITTING
-        is_window_ending = own_task.task is not None and own_task.task.deadline <= chain_view.newest + LAST_BLOCKS
+        is_window_ending = own_task.task is not None and own_task.task.deadline <= view.newest + LAST_BLOCKS
         if is_closed:
             self._seen_final.add(own_task.key)
         return is_closed or is_window_ending
 
-    async def _take_if_due(self, own_task: OwnTask, task: Task, task_entry: TaskEntry, task_step: TaskStep) -> None:
-        step_number = _step_number(task, task_entry, self.parts.identity.stash, task_step)
+    async def _take_if_due(self, own_task: OwnTask, task: Task, entry: TaskEntry, step: TaskStep) -> None:
+        step_number = _step_number(task, entry, self.parts.identity.stash, step)
         step_key = (own_task.key[0], own_task.key[1] + AUCTIONS_APART * step_number)
-        if task_step is TaskStep.SHOW and self.book.run(own_task.key[0], task) is None:
+        if step is TaskStep.SHOW and self.book.run(own_task.key[0], task) is None:
             self.book.wait(own_task.key[0], "waiting", "the states to show are being read from disk")
             return
         # a second copy of an earlier process's step only costs a fee, but a missed window costs more
         may_wait = task.deadline > self.steps.newest + 2 * RESEND_BLOCKS
-        if self.steps.is_due(
-            step_key, task_step, was_sent=may_wait and task_step in task_entry.sent and not step_number
-        ):
-            journal_intent = partial(self.parts.journal.tasks.add, own_task.key, sent=task_step)
-            chain_call = self._call_of_step(own_task, task, task_entry, task_step, step_number)
-            step_details: dict[str, Detail] = {"task": own_task.key[0], "device": task_entry.device}
+        if self.steps.is_due(step_key, step, was_sent=may_wait and step in entry.sent and not step_number):
+            journal_intent = partial(self.parts.journal.tasks.add, own_task.key, sent=step)
+            call = self._call_of_step(own_task, task, entry, step, step_number)
+            step_details: dict[str, Detail] = {"task": own_task.key[0], "device": entry.device}
             step_details |= {"milestone": step_number} if step_number else {}
-            call_content: Call | AnyAttestation = chain_call
-            if task_step in ATTESTED:
-                call_content = self._by_turns(step_key, task_step, task, task_entry, chain_call)
-            await self.steps.send(
-                StepMessage(call_content, f"task_{task_step.name.lower()}", step_details, journal_intent)
-            )
+            call_content: Call | AnyAttestation = call
+            if step in ATTESTED:
+                call_content = self._by_turns(step_key, step, task, entry, call)
+            await self.steps.send(StepMessage(call_content, f"task_{step.name.lower()}", step_details, journal_intent))
 
     def _by_turns(
-        self, step_key: StepKey, task_step: TaskStep, task: Task, task_entry: TaskEntry, chain_call: Call
+        self, step_key: StepKey, step: TaskStep, task: Task, entry: TaskEntry, call: Call
     ) -> Call | AnyAttestation:
         """Return an attestation, or the call if the previous attestation did not get into a block, in alternation."""
         turn_state = self._attested.get(step_key)
-        if turn_state is task_step:
+        if turn_state is step:
             del self._attested[step_key]
-            return chain_call
-        self._attested[step_key] = task_step
-        return attested(self.parts.identity, task, chain_call, task_entry.usages, self.steps.newest)
+            return call
+        self._attested[step_key] = step
+        return attested(self.parts.identity, task, call, entry.usages, self.steps.newest)
 
     def _call_of_step(  # noqa: C901  # a row for each step
-        self, own_task: OwnTask, task: Task, task_entry: TaskEntry, task_step: TaskStep, step_number: int
+        self, own_task: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, step_number: int
     ) -> Call:
         """Return the call of a step."""
         task_id, genesis_hash, stash = own_task.key[0], self.parts.identity.genesis, self.parts.identity.stash
-        slot_place = own_place(task, stash, task_entry.device) or 0  # a standby that takes over gets the first slot
-        match task_step:
+        place = own_place(task, stash, entry.device) or 0  # a standby that takes over gets the first slot
+        match step:
             case TaskStep.COMMIT:
-                own_commitment = commitment_of(genesis_hash, own_task.key, stash, task_entry)
-                return TrainingMarket.commit_bid(task=task_id, device=task_entry.device, commitment=own_commitment)
+                own_commitment = commitment_of(genesis_hash, own_task.key, stash, entry)
+                return TrainingMarket.commit_bid(task=task_id, device=entry.device, commitment=own_commitment)
             case TaskStep.REVEAL:
-                return TrainingMarket.reveal_bid(
-                    task=task_id, device=task_entry.device, offer=task_entry.offer, salt=task_entry.salt
-                )
+                return TrainingMarket.reveal_bid(task=task_id, device=entry.device, offer=entry.offer, salt=entry.salt)
             case TaskStep.START:
-                return TrainingMarket.start(task=task_id, place=slot_place)
+                return TrainingMarket.start(task=task_id, place=place)
             case TaskStep.REPORT:
-                return TrainingMarket.report_input(task=task_id, place=slot_place)
+                return TrainingMarket.report_input(task=task_id, place=place)
             case TaskStep.MILESTONE:
                 return TrainingMarket.report_milestone(
-                    task=task_id, place=slot_place, milestone=task_entry.milestones[step_number]
+                    task=task_id, place=place, milestone=entry.milestones[step_number]
                 )
             case TaskStep.FINISH | TaskStep.OPEN:
-                return _result_call(genesis_hash, own_task.key, task, slot_place, task_entry, task_step)
+                return _result_call(genesis_hash, own_task.key, task, place, entry, step)
             case TaskStep.VOLUNTEER:
-                return TrainingMarket.volunteer(task=task_id, device=task_entry.device)
+                return TrainingMarket.volunteer(task=task_id, device=entry.device)
             case TaskStep.LEAVE:
                 return TrainingMarket.leave(task=task_id)
             case TaskStep.HOLD:
@@ -447,12 +433,12 @@ class WorkDuty(Duty):
                 )
             case TaskStep.SHOW:
                 return TrainingMarket.show(
-                    task=task_id, place=slot_place, stretches=self._shown_stretches(task_id, task, slot_place)
+                    task=task_id, place=place, stretches=self._shown_stretches(task_id, task, place)
                 )
             case _:
-                raise AssertionError(f"{task_step.name} is not a step with a transaction")
+                raise AssertionError(f"{step.name} is not a step with a transaction")
 
-    def _shown_stretches(self, task_id: bytes, task: Task, slot_place: int) -> tuple[ShownStretch, ...]:
+    def _shown_stretches(self, task_id: bytes, task: Task, place: int) -> tuple[ShownStretch, ...]:
         """Return the hashes before and after each judged stretch, with their paths."""
         task_run = self.book.run(task_id, task)
         assert task_run is not None, "the shown rows were read earlier"
@@ -461,67 +447,61 @@ class WorkDuty(Duty):
             ShownStretch(
                 traced_state(task_run.digests, judged_stretch.first), traced_state(task_run.digests, judged_stretch.end)
             )
-            for judged_stretch in judged_stretches(task_id, task, slot_place)
+            for judged_stretch in judged_stretches(task_id, task, place)
         )
 
 
 def _result_call(
-    genesis_hash: bytes, task_key: TaskKey, task: Task, slot_place: int, task_entry: TaskEntry, task_step: TaskStep
+    genesis_hash: bytes, task_key: TaskKey, task: Task, place: int, entry: TaskEntry, step: TaskStep
 ) -> Call:
     """Return the call that states a result, commits a replica to it, or opens a replica's result."""
-    assert task_entry.result is not None, "`next_step` requests a result only once one exists"
-    if task_step is TaskStep.OPEN:
-        assert task_entry.result_salt is not None, "its salt was written with it"
-        return TrainingMarket.open_result(
-            task=task_key[0], place=slot_place, result=task_entry.result, salt=task_entry.result_salt
-        )
+    assert entry.result is not None, "`next_step` requests a result only once one exists"
+    if step is TaskStep.OPEN:
+        assert entry.result_salt is not None, "its salt was written with it"
+        return TrainingMarket.open_result(task=task_key[0], place=place, result=entry.result, salt=entry.result_salt)
     is_bound = is_replicated(task.order)
-    opened_result = (
-        bound_result(genesis_hash, task_key, slot_place, task.slots[slot_place], task_entry)
-        if is_bound
-        else task_entry.result
-    )
-    return TrainingMarket.finish(task=task_key[0], place=slot_place, result=opened_result)
+    opened_result = bound_result(genesis_hash, task_key, place, task.slots[place], entry) if is_bound else entry.result
+    return TrainingMarket.finish(task=task_key[0], place=place, result=opened_result)
 
 
-def _step_number(task: Task, task_entry: TaskEntry, stash: bytes, task_step: TaskStep) -> int:
+def _step_number(task: Task, entry: TaskEntry, stash: bytes, step: TaskStep) -> int:
     """Return the milestone of a step; 0 if it has none."""
-    if task_step is TaskStep.MILESTONE:
-        slot_place = own_place(task, stash, task_entry.device)
-        assert slot_place is not None, "a provider that reports a milestone has a slot"
-        return task.behind + task.slots[slot_place].reported + 1
-    return newest_stated(task) if task_step is TaskStep.HOLD else 0
+    if step is TaskStep.MILESTONE:
+        place = own_place(task, stash, entry.device)
+        assert place is not None, "a provider that reports a milestone has a slot"
+        return task.behind + task.slots[place].reported + 1
+    return newest_stated(task) if step is TaskStep.HOLD else 0
 
 
 def attested(
-    identity: Identity, task: Task, chain_call: Call, usage_by_number: Mapping[int, Usage], block_height: int
+    identity: Identity, task: Task, call: Call, usage_by_number: Mapping[int, Usage], height: int
 ) -> SignedTaskAttestation:
     """Return the attestation that is equivalent to a call of `report_milestone` or `finish`.
 
-    `usage_by_number` has the usage of that step, and `block_height` is the newest block. The node accepts an
+    `usage_by_number` has the usage of that step, and `height` is the newest block. The node accepts an
     attestation without a fee or a transaction. If no author includes it, the next attempt is a call, which is free if
     it succeeds, then an attestation again.
     """
-    arguments = chain_call.named_arguments
-    own_slot = task.slots[arguments["place"]]
-    stated_step = _stated_in(chain_call)
-    started_at = max(task.reported_at, own_slot.started_at)
+    arguments = call.named_arguments
+    slot = task.slots[arguments["place"]]
+    stated_step = _stated_in(call)
+    started_at = max(task.reported_at, slot.started_at)
     statement = TaskAttestation(
         version=TASK_VERSION,
         task=arguments["task"],
         auction=task.auction,
         place=arguments["place"],
         provider_key=identity.key.public_key,
-        device=own_slot.device,
+        device=slot.device,
         stated=stated_step,
         usage=usage_by_number[step_of(stated_step)],
         started_at=started_at,
-        finished_at=max(started_at, block_height),
+        finished_at=max(started_at, height),
     )
     return SignedTaskAttestation(statement, identity.key.sign(task_signing_payload(identity.genesis, statement)))
 
 
-def _stated_in(chain_call: Call) -> Stated:
-    if chain_call.name == f"{TrainingMarket.__name__}.report_milestone":
-        return StatedMilestone(chain_call.named_arguments["milestone"])
-    return StatedResult(chain_call.named_arguments["result"])
+def _stated_in(call: Call) -> Stated:
+    if call.name == f"{TrainingMarket.__name__}.report_milestone":
+        return StatedMilestone(call.named_arguments["milestone"])
+    return StatedResult(call.named_arguments["result"])

@@ -23,50 +23,42 @@ _PIECE = 1 << 20
 OWN_FOLDERS = ("workspace", "out")
 
 
-def target_of(container_path: str) -> tuple[str, ...]:
+def target_of(path: str) -> tuple[str, ...]:
     """Return the parts of a path in a container. Raise AccessError if customers may not write there."""
-    path_parts = tuple(path_part for path_part in container_path.split("/") if path_part)
-    if (
-        not path_parts
-        or path_parts[0] not in OWN_FOLDERS
-        or any(path_part in {".", ".."} or "\0" in path_part for path_part in path_parts)
-    ):
+    parts = tuple(part for part in path.split("/") if part)
+    if not parts or parts[0] not in OWN_FOLDERS or any(part in {".", ".."} or "\0" in part for part in parts):
+        raise AccessError(f"{path[:80]!r} is not under /workspace or /out; copy files only there", code="path_outside")
+    if len(parts) > DEPTH_MAX or any(len(part.encode()) > NAME_BYTES_MAX for part in parts):
         raise AccessError(
-            f"{container_path[:80]!r} is not under /workspace or /out; copy files only there", code="path_outside"
-        )
-    if len(path_parts) > DEPTH_MAX or any(len(path_part.encode()) > NAME_BYTES_MAX for path_part in path_parts):
-        raise AccessError(
-            f"{container_path[:80]!r} is too deep or too long; use at most {DEPTH_MAX} folders and "
-            f"{NAME_BYTES_MAX} bytes a name",
+            f"{path[:80]!r} is too deep or too long; use at most {DEPTH_MAX} folders and {NAME_BYTES_MAX} bytes a name",
             code="path_too_long",
         )
-    return path_parts
+    return parts
 
 
-def unpack(archive_file: BinaryIO, target_folder: Path) -> None:
+def unpack(file: BinaryIO, target_folder: Path) -> None:
     """Unpack an archive into an empty folder. Raise AccessError if it is no plain archive, or OSError."""
     file_count, known_paths = 0, set[tuple[str, ...]]()
     try:
-        tar_stream = TarStream(PieceReader(iter(lambda: archive_file.read(_PIECE), b"")))
-        for tar_entry in tar_stream:
-            file_count, path_parts = file_count + 1, _parts(tar_entry.name)
+        tar_stream = TarStream(PieceReader(iter(lambda: file.read(_PIECE), b"")))
+        for entry in tar_stream:
+            file_count, parts = file_count + 1, _parts(entry.name)
             # Parent folders count too, since a short entry with a deep name would create many of them.
-            known_paths.update(path_parts[:depth] for depth in range(1, len(path_parts) + 1))
+            known_paths.update(parts[:depth] for depth in range(1, len(parts) + 1))
             if max(file_count, len(known_paths)) > FILES_MAX:
                 raise AccessError(f"more than {FILES_MAX} files and folders; pack them into one", code="too_many_files")
-            target_path = target_folder.joinpath(*path_parts)
-            if tar_entry.kind is EntryKind.FOLDER:
+            target_path = target_folder.joinpath(*parts)
+            if entry.kind is EntryKind.FOLDER:
                 target_path.mkdir(parents=True, exist_ok=True)
-            elif tar_entry.kind is EntryKind.FILE:
+            elif entry.kind is EntryKind.FILE:
                 target_path.parent.mkdir(parents=True, exist_ok=True)
                 # Mode "xb" never overwrites: a repeated name is an error, and no link is followed.
                 with target_path.open("xb") as target_file:
-                    for hardware in tar_stream.content():
-                        target_file.write(hardware)
+                    for piece in tar_stream.content():
+                        target_file.write(piece)
             else:
                 raise AccessError(
-                    f"{tar_entry.name[:80]!r} is {tar_entry.kind.value}; copy plain files and folders",
-                    code="not_a_plain_file",
+                    f"{entry.name[:80]!r} is {entry.kind.value}; copy plain files and folders", code="not_a_plain_file"
                 )
     except ContainerRefusedError as error:
         raise AccessError(str(error), code=error.code) from None
@@ -76,14 +68,13 @@ def unpack(archive_file: BinaryIO, target_folder: Path) -> None:
         ) from None
 
 
-def _parts(entry_name: str) -> tuple[str, ...]:
-    path_parts = tuple(entry_name.removesuffix("/").split("/"))
+def _parts(name: str) -> tuple[str, ...]:
+    parts = tuple(name.removesuffix("/").split("/"))
     # Names like "..", or empty ones from absolute paths, would lead out of the folder.
-    if len(path_parts) > DEPTH_MAX or any(
-        path_part in {"", ".", ".."} or "\0" in path_part or len(path_part.encode()) > NAME_BYTES_MAX
-        for path_part in path_parts
+    if len(parts) > DEPTH_MAX or any(
+        part in {"", ".", ".."} or "\0" in part or len(part.encode()) > NAME_BYTES_MAX for part in parts
     ):
         raise AccessError(
-            f"the name {entry_name[:80]!r} leads out of the folder, or is too deep or too long", code="path_outside"
+            f"the name {name[:80]!r} leads out of the folder, or is too deep or too long", code="path_outside"
         )
-    return path_parts
+    return parts

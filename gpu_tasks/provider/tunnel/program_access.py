@@ -68,7 +68,7 @@ class WaitingRoom:
 async def open_port(process_id: int, port_number: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to 127.0.0.1 in the network of a process. Raise ContainerError with the reason."""
     try:
-        connected_socket = await _connected_elsewhere(process_id, port_number)
+        connection = await _connected_elsewhere(process_id, port_number)
     except PermissionError:
         failure_reason = "this daemon may not enter the containers' networks"
         raise ContainerError(
@@ -84,8 +84,8 @@ async def open_port(process_id: int, port_number: int) -> tuple[asyncio.StreamRe
         raise ContainerError(
             "reach a port", failure_reason, "start the service, on 127.0.0.1 or all addresses", code="port_silent"
         ) from None
-    connected_socket.setblocking(False)
-    return await asyncio.open_connection(sock=connected_socket)
+    connection.setblocking(False)
+    return await asyncio.open_connection(sock=connection)
 
 
 async def _connected_elsewhere(process_id: int, port_number: int) -> socket.socket:
@@ -93,8 +93,8 @@ async def _connected_elsewhere(process_id: int, port_number: int) -> socket.sock
 
     The daemon's shared threads are not used: services that never answer would block them all.
     """
-    event_loop = asyncio.get_running_loop()
-    connected: asyncio.Future[socket.socket] = event_loop.create_future()
+    loop = asyncio.get_running_loop()
+    connected: asyncio.Future[socket.socket] = loop.create_future()
 
     def tell(connection: socket.socket | OSError) -> None:
         if isinstance(connection, OSError):
@@ -113,7 +113,7 @@ async def _connected_elsewhere(process_id: int, port_number: int) -> socket.sock
         except OSError as error:
             connection = error
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            event_loop.call_soon_threadsafe(tell, connection)
+            loop.call_soon_threadsafe(tell, connection)
 
     threading.Thread(target=connect, name="container port", daemon=True).start()  # it cannot return to its own network
     return await connected
@@ -121,12 +121,12 @@ async def _connected_elsewhere(process_id: int, port_number: int) -> socket.sock
 
 def enter_network(process_id: int) -> None:
     """Move the calling thread into the network of a process that has its own. Raise OSError on failure."""
-    network_namespace = Path("/proc") / str(process_id) / "ns" / "net"
+    namespace = Path("/proc") / str(process_id) / "ns" / "net"
     # Every container has a network of its own. The machine's network would give a customer its local services.
-    if network_namespace.readlink() == Path("/proc/self/ns/net").readlink():
+    if namespace.readlink() == Path("/proc/self/ns/net").readlink():
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
     c_library = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(network_namespace, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if c_library.setns(descriptor, _NEW_NETWORK) != 0:
             error_number = ctypes.get_errno()
@@ -149,22 +149,22 @@ class RunningPrograms:
         waiting_key = self._programs.waiting(task)
         if waiting_key is not None:
             return OpenContainer(WaitingRoom(self._programs, waiting_key), self._programs.reply_key(waiting_key))
-        running_program = self._programs.of_task(task)
-        if running_program is None or self._container_entry is None:
+        program = self._programs.of_task(task)
+        if program is None or self._container_entry is None:
             return None
-        container = running_program.container
-        program_access = self._access_by_name.get(container.name)
+        container = program.container
+        access = self._access_by_name.get(container.name)
         # The same object serves all tunnels of a container, so that its limits count across them.
-        if program_access is None:
+        if access is None:
             self._access_by_name = {
                 container_name: known_access
                 for container_name, known_access in self._access_by_name.items()
                 if not known_access.is_over
             }
-            program_access = self._access_by_name[container.name] = ProgramAccess(
-                self._container_entry, container, running_program.ports
+            access = self._access_by_name[container.name] = ProgramAccess(
+                self._container_entry, container, program.ports
             )
-        return OpenContainer(program_access, running_program.reply_key)
+        return OpenContainer(access, program.reply_key)
 
 
 class ProgramAccess:
@@ -197,17 +197,17 @@ class ProgramAccess:
         # Counted before the first await, or parallel requests would pass the limit together.
         self._programs += 1
         try:
-            shell_session = await self._container_entry.open_program(self._container, command, is_terminal=is_terminal)
+            shell = await self._container_entry.open_program(self._container, command, is_terminal=is_terminal)
             if is_terminal:
                 with contextlib.suppress(ContainerError):
-                    await self._container_entry.resize(shell_session, rows, columns)
+                    await self._container_entry.resize(shell, rows, columns)
         except ContainerError as error:
             self._programs -= 1
             raise AccessError(str(error), code=error.code) from None
         except BaseException:
             self._programs -= 1
             raise
-        return _ProgramTalk(self._container_entry, shell_session, self._ended, is_terminal=is_terminal)
+        return _ProgramTalk(self._container_entry, shell, self._ended, is_terminal=is_terminal)
 
     async def reach(self, port: int) -> Talk:
         """See `ContainerAccess`."""
@@ -259,13 +259,13 @@ class ProgramAccess:
 def _moved_below(copied_folder: Path, deeper_folders: Sequence[str]) -> dict[str, bytes | Path]:
     """Move the content of a folder below further folders, and return the top entries."""
     if not deeper_folders:
-        return {child_path.name: child_path for child_path in sorted(copied_folder.iterdir())}
+        return {child.name: child for child in sorted(copied_folder.iterdir())}
     top_folder = copied_folder / ".deeper"
     target_folder = top_folder.joinpath(*deeper_folders)
     children = sorted(copied_folder.iterdir())
     target_folder.mkdir(parents=True)
-    for child_path in children:
-        child_path.rename(target_folder / child_path.name)
+    for child in children:
+        child.rename(target_folder / child.name)
     return {deeper_folders[0]: top_folder / deeper_folders[0]}
 
 
@@ -273,17 +273,12 @@ class _ProgramTalk:
     """The `Talk` with a program."""
 
     def __init__(
-        self,
-        container_entry: EntersContainers,
-        shell_session: Shell,
-        report_end: Callable[[], None],
-        *,
-        is_terminal: bool,
+        self, container_entry: EntersContainers, shell: Shell, report_end: Callable[[], None], *, is_terminal: bool
     ) -> None:
         self._container_entry = container_entry
-        self._shell_session = shell_session
+        self._shell_session = shell
         self._ended = report_end
-        self._frames = None if is_terminal else shell_session.stream.frames()
+        self._frames = None if is_terminal else shell.stream.frames()
 
     async def read(self) -> tuple[int, bytes] | None:
         if self._frames is None:

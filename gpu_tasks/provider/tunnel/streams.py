@@ -44,162 +44,147 @@ class CopySpool:
     _of_room: WeakKeyDictionary[ContainerAccess, asyncio.Lock] = field(default_factory=WeakKeyDictionary)
 
     @contextlib.asynccontextmanager
-    async def place(self, container_access: ContainerAccess, tunnel_stream: TunnelStream) -> AsyncIterator[Path]:
+    async def place(self, access: ContainerAccess, stream: TunnelStream) -> AsyncIterator[Path]:
         """Yield a place for a copy, after earlier copies of the same container.
 
         Raise AccessError if the stream ended meanwhile.
         """
         # The container's own lock first, so that one customer's copies do not occupy all places.
-        async with self._of_room.setdefault(container_access, asyncio.Lock()), self.places:
-            if tunnel_stream.end.done():
+        async with self._of_room.setdefault(access, asyncio.Lock()), self.places:
+            if stream.end.done():
                 raise AccessError(BROKEN_OFF, code="copy_interrupted")
             yield self.folder
 
 
-async def serve_stream(
-    container_access: ContainerAccess, copy_spool: CopySpool, tunnel_stream: TunnelStream, stream_purpose: StreamPurpose
-) -> None:
+async def serve_stream(access: ContainerAccess, spool: CopySpool, stream: TunnelStream, purpose: StreamPurpose) -> None:
     """Serve the request of a stream, and end the stream."""
     try:
-        exit_code = await _serve_request(container_access, copy_spool, tunnel_stream, stream_purpose)
-        await tunnel_stream.finish(exit_code)
+        exit_code = await _serve_request(access, spool, stream, purpose)
+        await stream.finish(exit_code)
     except AccessError as error:
-        await tunnel_stream.finish(1, str(error))
+        await stream.finish(1, str(error))
     except (TunnelError, ConnectionError):
-        await tunnel_stream.finish(1, "it was cut off")
+        await stream.finish(1, "it was cut off")
     except OSError as error:
-        await tunnel_stream.finish(1, f"the provider's disk: {error.strerror}")
+        await stream.finish(1, f"the provider's disk: {error.strerror}")
 
 
 async def _serve_request(
-    container_access: ContainerAccess, copy_spool: CopySpool, tunnel_stream: TunnelStream, stream_purpose: StreamPurpose
+    access: ContainerAccess, spool: CopySpool, stream: TunnelStream, purpose: StreamPurpose
 ) -> int:
-    match stream_purpose:
+    match purpose:
         case frames.RunProgram():
-            return await _run_program(container_access, tunnel_stream, stream_purpose)
+            return await _run_program(access, stream, purpose)
         case frames.ReachPort():
-            return await _carry_both_ways(tunnel_stream, await container_access.reach(stream_purpose.port))
+            return await _carry_both_ways(stream, await access.reach(purpose.port))
         case frames.CopyIn():
-            async with copy_spool.place(container_access, tunnel_stream) as spool_folder:
-                await _copy_in(container_access, spool_folder, tunnel_stream, stream_purpose.path)
+            async with spool.place(access, stream) as spool_folder:
+                await _copy_in(access, spool_folder, stream, purpose.path)
         case frames.CopyOut():
-            async with copy_spool.place(container_access, tunnel_stream) as spool_folder:
-                await _copy_out(container_access, spool_folder, tunnel_stream, stream_purpose.path)
+            async with spool.place(access, stream) as spool_folder:
+                await _copy_out(access, spool_folder, stream, purpose.path)
         case frames.TakeSecrets():
-            await _take_secrets(container_access, tunnel_stream)
+            await _take_secrets(access, stream)
     return 0
 
 
-async def _run_program(
-    container_access: ContainerAccess, tunnel_stream: TunnelStream, run_request: frames.RunProgram
-) -> int:
+async def _run_program(access: ContainerAccess, stream: TunnelStream, request: frames.RunProgram) -> int:
     # The words' total is not limited by the frame's fields, which limit each word.
-    if (
-        not run_request.command
-        or sum(len(command_word.encode()) for command_word in run_request.command) > frames.COMMAND_BYTES_MAX
-    ):
+    if not request.command or sum(len(word.encode()) for word in request.command) > frames.COMMAND_BYTES_MAX:
         raise AccessError(f"a command has 1 to {frames.COMMAND_BYTES_MAX} bytes", code="wrong_command_length")
-    rows, columns = _clamped_size(run_request.rows, run_request.columns)
-    program_talk = await container_access.run(
-        run_request.command, is_terminal=run_request.is_terminal, rows=rows, columns=columns
-    )
-    if run_request.is_terminal:
+    rows, columns = _clamped_size(request.rows, request.columns)
+    talk = await access.run(request.command, is_terminal=request.is_terminal, rows=rows, columns=columns)
+    if request.is_terminal:
 
         async def resize(row_count: int, column_count: int) -> None:
-            await program_talk.resize(*_clamped_size(row_count, column_count))
+            await talk.resize(*_clamped_size(row_count, column_count))
 
-        tunnel_stream.on_resize = resize
-    return await _carry_both_ways(tunnel_stream, program_talk)
+        stream.on_resize = resize
+    return await _carry_both_ways(stream, talk)
 
 
 # The customer chooses the size, so it is clamped before the container engine sees it.
-def _clamped_size(row_count: int, column_count: int) -> tuple[int, int]:
-    return min(max(1, row_count), frames.TERMINAL_MAX), min(max(1, column_count), frames.TERMINAL_MAX)
+def _clamped_size(rows: int, columns: int) -> tuple[int, int]:
+    return min(max(1, rows), frames.TERMINAL_MAX), min(max(1, columns), frames.TERMINAL_MAX)
 
 
-async def _carry_both_ways(tunnel_stream: TunnelStream, program_talk: Talk) -> int:
+async def _carry_both_ways(stream: TunnelStream, talk: Talk) -> int:
     """Carry bytes both ways until either side ends, then end the other."""
-    carrying_up = asyncio.create_task(_carry_input(tunnel_stream, program_talk))
-    carrying_down = asyncio.create_task(_carry_output(tunnel_stream, program_talk))
-    stream_end = asyncio.ensure_future(asyncio.wait({tunnel_stream.end}))
+    carrying_up = asyncio.create_task(_carry_input(stream, talk))
+    carrying_down = asyncio.create_task(_carry_output(stream, talk))
+    stream_end = asyncio.ensure_future(asyncio.wait({stream.end}))
     try:
         await asyncio.wait({carrying_down, stream_end}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for carrying_task in (carrying_up, carrying_down, stream_end):
-            carrying_task.cancel()
+        for task in (carrying_up, carrying_down, stream_end):
+            task.cancel()
         await asyncio.wait({carrying_up, carrying_down, stream_end})
         # Shielded, since a cancelled stream must still end its program and report that to the access limits.
-        exit_code = await asyncio.shield(program_talk.end())
+        exit_code = await asyncio.shield(talk.end())
     return exit_code
 
 
-async def _carry_input(tunnel_stream: TunnelStream, program_talk: Talk) -> None:
+async def _carry_input(stream: TunnelStream, talk: Talk) -> None:
     with contextlib.suppress(ConnectionError):
-        while (received_frame := await tunnel_stream.read()) is not None:
-            await program_talk.write(received_frame[1])
-        program_talk.end_input()
+        while (frame := await stream.read()) is not None:
+            await talk.write(frame[1])
+        talk.end_input()
 
 
-async def _carry_output(tunnel_stream: TunnelStream, program_talk: Talk) -> None:
+async def _carry_output(stream: TunnelStream, talk: Talk) -> None:
     with contextlib.suppress(TunnelError, ConnectionError):
-        while (program_output := await program_talk.read()) is not None:
+        while (program_output := await talk.read()) is not None:
             stream_channel, output_bytes = program_output
-            await tunnel_stream.write(output_bytes, stream_channel)
+            await stream.write(output_bytes, stream_channel)
 
 
-async def _take_secrets(container_access: ContainerAccess, tunnel_stream: TunnelStream) -> None:
+async def _take_secrets(access: ContainerAccess, stream: TunnelStream) -> None:
     received_bytes = b""
-    while (received_frame := await _in_time(tunnel_stream.read())) is not None:
-        received_bytes += received_frame[1]
+    while (frame := await _in_time(stream.read())) is not None:
+        received_bytes += frame[1]
         if len(received_bytes) > frames.HANDED_BYTES_MAX:
             raise AccessError(
                 f"secrets have at most {frames.SECRETS_BYTES_MAX:,} bytes; seal data as inputs",
                 code="secrets_too_large",
             )
     # A stream that ended early may have carried a valid prefix of the secrets.
-    if tunnel_stream.end.done():
+    if stream.end.done():
         raise AccessError("the secrets were interrupted", code="secrets_interrupted")
     try:
-        handed_secrets = {
-            handed_secret.name: handed_secret.value for handed_secret in frames.HANDED.decode(received_bytes)
-        }
+        handed_secrets = {secret.name: secret.value for secret in frames.HANDED.decode(received_bytes)}
     except DecodeError:
         raise AccessError("these bytes are not secrets", code="not_secrets") from None
-    container_access.take_secrets(handed_secrets)
+    access.take_secrets(handed_secrets)
 
 
-async def _copy_in(
-    container_access: ContainerAccess, spool_folder: Path, tunnel_stream: TunnelStream, container_path: str
-) -> None:
+async def _copy_in(access: ContainerAccess, spool_folder: Path, stream: TunnelStream, path: str) -> None:
     # The path is checked before any byte is accepted.
-    target_of(container_path)
-    async with _own_folder(spool_folder) as unpacked_folder, _spooled_file(spool_folder) as spooled_file:
+    target_of(path)
+    async with _own_folder(spool_folder) as unpacked_folder, _spooled_file(spool_folder) as file:
         received_size = 0
-        while (received_frame := await _in_time(tunnel_stream.read())) is not None:
-            received_size += len(received_frame[1])
+        while (frame := await _in_time(stream.read())) is not None:
+            received_size += len(frame[1])
             if received_size > frames.COPY_BYTES_MAX:
                 raise AccessError(
                     f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes; copy in parts", code="copy_too_large"
                 )
-            await _to_its_end(spooled_file.write, received_frame[1])
-        if tunnel_stream.end.done():
+            await _to_its_end(file.write, frame[1])
+        if stream.end.done():
             raise AccessError(BROKEN_OFF, code="copy_interrupted")
-        spooled_file.seek(0)
-        await _to_its_end(unpack, spooled_file, unpacked_folder)
-        await container_access.copy_in(container_path, unpacked_folder)
+        file.seek(0)
+        await _to_its_end(unpack, file, unpacked_folder)
+        await access.copy_in(path, unpacked_folder)
 
 
-async def _copy_out(
-    container_access: ContainerAccess, spool_folder: Path, tunnel_stream: TunnelStream, container_path: str
-) -> None:
-    target_of(container_path)
-    async with _spooled_file(spool_folder) as spooled_file:
-        bounded_file = _Bounded(spooled_file)
-        await container_access.copy_out(container_path, bounded_file)  # type: ignore[arg-type]
-        spooled_file.seek(0)
-        while copied_piece := await _to_its_end(spooled_file.read, frames.DATA_BYTES_MAX):
-            await _in_time(tunnel_stream.write(copied_piece))
-    await tunnel_stream.end_input()
+async def _copy_out(access: ContainerAccess, spool_folder: Path, stream: TunnelStream, path: str) -> None:
+    target_of(path)
+    async with _spooled_file(spool_folder) as file:
+        bounded = _Bounded(file)
+        await access.copy_out(path, bounded)  # type: ignore[arg-type]
+        file.seek(0)
+        while piece := await _to_its_end(file.read, frames.DATA_BYTES_MAX):
+            await _in_time(stream.write(piece))
+    await stream.end_input()
 
 
 async def _in_time(copy_step: Awaitable[T]) -> T:
@@ -231,24 +216,24 @@ async def _own_folder(spool_folder: Path) -> AsyncIterator[Path]:
 
 @contextlib.asynccontextmanager
 async def _spooled_file(spool_folder: Path) -> AsyncIterator[BinaryIO]:
-    spooled_file = tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY, dir=str(spool_folder))  # noqa: SIM115 it is closed in a thread
+    file = tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY, dir=str(spool_folder))  # noqa: SIM115 it is closed in a thread
     try:
-        yield cast("BinaryIO", spooled_file)
+        yield cast("BinaryIO", file)
     finally:
-        await _to_its_end(spooled_file.close)
+        await _to_its_end(file.close)
 
 
 class _Bounded:
     """A file that refuses more bytes than a copy may have."""
 
-    def __init__(self, inner_file: IO[bytes]) -> None:
-        self._file = inner_file
-        self._clamped_size = 0
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._written_bytes = 0
 
     def write(self, data: bytes) -> int:
         """Write, or raise AccessError if the copy is too large."""
-        self._clamped_size += len(data)
-        if self._clamped_size > frames.COPY_BYTES_MAX:
+        self._written_bytes += len(data)
+        if self._written_bytes > frames.COPY_BYTES_MAX:
             raise AccessError(
                 f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes; copy in parts", code="copy_too_large"
             )

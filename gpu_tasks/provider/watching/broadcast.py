@@ -76,11 +76,11 @@ class _Watched:
 class TaskBroadcast(TaskWatch):
     """A `Telemetry` and a `TaskWatch` that fill the outbox. Use `async with` to send notes and beats."""
 
-    def __init__(self, broker_sender: BrokerSender, note_outbox: NoteOutbox, worker_pool: WorkerPool) -> None:
+    def __init__(self, sender: BrokerSender, outbox: NoteOutbox, workers: WorkerPool) -> None:
         """Sending begins with `async with`."""
-        self._sender = broker_sender
-        self._note_outbox = note_outbox
-        self._workshop = worker_pool
+        self._sender = sender
+        self._note_outbox = outbox
+        self._workshop = workers
         self._watched_tasks: dict[bytes, _Watched] = {}
         self._meters: dict[bytes, DeviceMeter] = {}
         self._gauge = Gauge()
@@ -93,8 +93,8 @@ class TaskBroadcast(TaskWatch):
 
     async def __aexit__(self, *_: object) -> None:
         """Stop. Waiting notes are dropped."""
-        for running_task in self._running:
-            running_task.cancel()
+        for task in self._running:
+            task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
         self._gauge.close()
 
@@ -103,55 +103,55 @@ class TaskBroadcast(TaskWatch):
     def tell(self, event: str, **fields: Detail) -> None:
         """Report an event to the customer of its task, if the task is watched."""
         task_id = fields.get("task")
-        watched_task = self._watched_tasks.get(task_id) if isinstance(task_id, bytes) else None
-        if watched_task is None:
+        watched = self._watched_tasks.get(task_id) if isinstance(task_id, bytes) else None
+        if watched is None:
             return
         note_fields = []
-        for field_name, field_value in fields.items():
+        for field_name, value in fields.items():
             if field_name != "task":
-                text = shortened_text(shown(field_value), TEXT_BYTES_MAX)
+                text = shortened_text(shown(value), TEXT_BYTES_MAX)
                 note_fields.append(NoteField(shortened_text(field_name, WORD_BYTES_MAX), text))
         event_note = EventNote(shortened_text(event, WORD_BYTES_MAX), tuple(note_fields[:FIELDS_MAX]))
-        self._queue_note(watched_task.subject, Channel.STATUS, event_note, watched_task.reader, is_retained=True)
+        self._queue_note(watched.subject, Channel.STATUS, event_note, watched.reader, is_retained=True)
 
     def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:
         """See `TaskWatch`."""
         # A request may name a bad reply key. Nothing could be sealed to it.
         if (task not in self._watched_tasks and len(self._watched_tasks) >= WATCHED_MAX) or not is_usable(reader):
             return
-        watched_task = _Watched(TaskSubject(task, place), device, reader)
-        if self._watched_tasks.get(task) is None or self._watched_tasks[task].subject != watched_task.subject:
-            self._watched_tasks[task] = watched_task
+        watched = _Watched(TaskSubject(task, place), device, reader)
+        if self._watched_tasks.get(task) is None or self._watched_tasks[task].subject != watched.subject:
+            self._watched_tasks[task] = watched
 
     def progress(self, task: bytes, done: int, total: int, step_us: int) -> None:
         """See `TaskWatch`."""
-        watched_task = self._watched_tasks.get(task)
-        if watched_task is None:
+        watched = self._watched_tasks.get(task)
+        if watched is None:
             return
         now_seconds = time.monotonic()
         # The last step is always sent, so that the customer sees the end.
-        if done == total or now_seconds - watched_task.progress_at >= SAMPLE_SECONDS:
-            watched_task.progress_at = now_seconds
-            meter_reading = self._meters.get(watched_task.device, NO_METER)
+        if done == total or now_seconds - watched.progress_at >= SAMPLE_SECONDS:
+            watched.progress_at = now_seconds
+            meter_reading = self._meters.get(watched.device, NO_METER)
             progress_note = ProgressNote(done, total, step_us, meter_reading)
-            self._queue_note(watched_task.subject, Channel.METRICS, progress_note, watched_task.reader)
+            self._queue_note(watched.subject, Channel.METRICS, progress_note, watched.reader)
 
     def lines(self, task: bytes, lines: Sequence[LogLine], left_out: int) -> None:
         """See `TaskWatch`. The broker retains the newest lines for later subscribers."""
-        watched_task = self._watched_tasks.get(task)
-        if watched_task is not None:
-            watched_task.has_lines = True
+        watched = self._watched_tasks.get(task)
+        if watched is not None:
+            watched.has_lines = True
             log_note = LogNote(tuple(lines), left_out)
-            self._queue_note(watched_task.subject, Channel.LOG, log_note, watched_task.reader, is_retained=True)
+            self._queue_note(watched.subject, Channel.LOG, log_note, watched.reader, is_retained=True)
 
     def end(self, task: bytes) -> None:
         """See `TaskWatch`."""
-        watched_task = self._watched_tasks.pop(task, None)
-        if watched_task is not None:
-            self._note_outbox.forget(watched_task.subject)
-            for note_channel in (Channel.STATUS, Channel.LOG) if watched_task.has_lines else (Channel.STATUS,):
+        watched = self._watched_tasks.pop(task, None)
+        if watched is not None:
+            self._note_outbox.forget(watched.subject)
+            for channel in (Channel.STATUS, Channel.LOG) if watched.has_lines else (Channel.STATUS,):
                 # MQTT 3.1.1, 3.3.1.3: an empty retained message removes the one that the broker keeps.
-                self._queue_note(watched_task.subject, note_channel, None, None, is_retained=True)
+                self._queue_note(watched.subject, channel, None, None, is_retained=True)
 
     # ------------------------------------------------------------------------------------------- in the background
 
@@ -173,11 +173,9 @@ class TaskBroadcast(TaskWatch):
                 self._meters[device_id] = DeviceMeter(*await asyncio.to_thread(self._gauge.read, hardware))
 
     def _tell_beats(self) -> None:
-        for watched_task in self._watched_tasks.values():
-            told_numbers = [
-                self._sender.told(watched_task.subject, note_channel) for note_channel in (Channel.LOG, Channel.METRICS)
-            ]
-            self._queue_note(watched_task.subject, Channel.STATUS, BeatNote(*told_numbers), watched_task.reader)
+        for watched in self._watched_tasks.values():
+            told_numbers = [self._sender.told(watched.subject, channel) for channel in (Channel.LOG, Channel.METRICS)]
+            self._queue_note(watched.subject, Channel.STATUS, BeatNote(*told_numbers), watched.reader)
 
     def _tell_devices(self) -> None:
         for device_id, hardware in self._workshop.devices.items():
@@ -189,12 +187,12 @@ class TaskBroadcast(TaskWatch):
 
     def _queue_note(
         self,
-        note_subject: Subject,
-        note_channel: Channel,
-        telemetry_note: TelemetryNote | None,
+        subject: Subject,
+        channel: Channel,
+        note: TelemetryNote | None,
         reader_key: bytes | None,
         *,
         is_retained: bool = False,
     ) -> None:
         now_ms = time.time_ns() // 1_000_000
-        self._note_outbox.put(WaitingNote(note_subject, note_channel, telemetry_note, now_ms, reader_key, is_retained))
+        self._note_outbox.put(WaitingNote(subject, channel, note, now_ms, reader_key, is_retained))

@@ -50,9 +50,9 @@ class NoteOutbox:
         """Return the number of waiting notes."""
         return len(self._waiting)
 
-    def put(self, waiting_note: WaitingNote) -> None:
+    def put(self, waiting: WaitingNote) -> None:
         """Add a note. If the queue is full, drop another one."""
-        self._waiting.append(waiting_note)
+        self._waiting.append(waiting)
         if len(self._waiting) > NOTES_MAX:
             self._drop_least()
         self._filled.set()
@@ -64,19 +64,19 @@ class NoteOutbox:
             await self._filled.wait()
         return self._waiting[0]
 
-    def sent(self, waiting_note: WaitingNote) -> None:
+    def sent(self, waiting: WaitingNote) -> None:
         """Remove a sent note, unless it was dropped meanwhile."""
-        if self._waiting and self._waiting[0] is waiting_note:
+        if self._waiting and self._waiting[0] is waiting:
             self._waiting.popleft()
 
-    def take_dropped(self, waiting_note: WaitingNote) -> int:
+    def take_dropped(self, waiting: WaitingNote) -> int:
         """Return the number of notes dropped from this note's channel since the last call."""
-        return self._dropped.pop((waiting_note.subject, waiting_note.channel), 0)
+        return self._dropped.pop((waiting.subject, waiting.channel), 0)
 
-    def forget(self, note_subject: Subject) -> None:
+    def forget(self, subject: Subject) -> None:
         """Forget the counts of dropped notes about a subject."""
-        for channel_line in [channel_line for channel_line in self._dropped if channel_line[0] == note_subject]:
-            del self._dropped[channel_line]
+        for line in [line for line in self._dropped if line[0] == subject]:
+            del self._dropped[line]
 
     def _drop_least(self) -> None:
         """Drop the oldest note of the least important channel, except the note being sent."""
@@ -87,5 +87,5 @@ class NoteOutbox:
         )
         dropped_note = self._waiting[dropped_index]
         del self._waiting[dropped_index]
-        channel_line = (dropped_note.subject, dropped_note.channel)
-        self._dropped[channel_line] = self._dropped.get(channel_line, 0) + 1
+        line = (dropped_note.subject, dropped_note.channel)
+        self._dropped[line] = self._dropped.get(line, 0) + 1

@@ -69,9 +69,9 @@ class BrokerSender:
             try:
                 async with broker_connection(
                     self.address, private=self.is_private, last_will=self._last_will(), user_and_password=self.login
-                ) as broker_client:
+                ) as client:
                     failures, self.is_connected = 0, True
-                    await self._serve_connection(broker_client)
+                    await self._serve_connection(client)
             except BROKER_ERRORS as error:
                 # One report for several attempts, so that a missing broker does not fill the log.
                 if failures % len(RECONNECT_SECONDS) == 0:
@@ -81,9 +81,9 @@ class BrokerSender:
             await asyncio.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
             failures += 1
 
-    def told(self, note_subject: Subject, note_channel: Channel) -> int:
+    def told(self, subject: Subject, channel: Channel) -> int:
         """Return the number of messages numbered in a channel in this session."""
-        return self._numbers.get((note_subject, note_channel), 0)
+        return self._numbers.get((subject, channel), 0)
 
     def _last_will(self) -> aiomqtt.Will:
         """Return the message that the broker publishes when the connection breaks.
@@ -97,9 +97,9 @@ class BrokerSender:
             retain=True,
         )
 
-    async def _serve_connection(self, broker_client: aiomqtt.Client) -> None:
+    async def _serve_connection(self, client: aiomqtt.Client) -> None:
         """Announce presence and send waiting notes until the connection ends or the task is cancelled."""
-        sending_task, broken_task = asyncio.create_task(self._send(broker_client)), broken_off(broker_client)
+        sending_task, broken_task = asyncio.create_task(self._send(client)), broken_off(client)
         try:
             # Sending waits for new notes and would not notice a broken connection by itself.
             await asyncio.wait((sending_task, broken_task), return_when=asyncio.FIRST_COMPLETED)
@@ -110,81 +110,60 @@ class BrokerSender:
             # MQTT 3.1.1, 3.14.4: a clean disconnect discards the will, so absence is published here.
             with contextlib.suppress(*BROKER_ERRORS, TimeoutError):
                 async with asyncio.timeout(FAREWELL_SECONDS):
-                    await self._publish_presence(broker_client, is_here=False)
+                    await self._publish_presence(client, is_here=False)
             raise
         finally:
             sending_task.cancel()
             await asyncio.gather(sending_task, return_exceptions=True)
 
-    async def _send(self, broker_client: aiomqtt.Client) -> NoReturn:
-        await self._publish_presence(broker_client, is_here=True)
+    async def _send(self, client: aiomqtt.Client) -> NoReturn:
+        await self._publish_presence(client, is_here=True)
         while True:
-            await self._send_first(broker_client)
+            await self._send_first(client)
 
-    async def _publish_presence(self, broker_client: aiomqtt.Client, *, is_here: bool) -> None:
+    async def _publish_presence(self, client: aiomqtt.Client, *, is_here: bool) -> None:
         """Publish presence with a number of its own. Absence has the next number, which the will uses too."""
-        channel_line = (self._own_subject, Channel.STATUS)
-        message_number = self.told(*channel_line) + 1 if is_here else self.told(*channel_line)
+        line = (self._own_subject, Channel.STATUS)
+        number = self.told(*line) + 1 if is_here else self.told(*line)
         if is_here:
-            self._numbers[channel_line] = message_number + 1
-        signed_message = self._signed(PresenceNote(is_here), message_number)
-        await broker_client.publish(self.topics.of(*channel_line), signed_message, AT_LEAST_ONCE, retain=True)
+            self._numbers[line] = number + 1
+        signed_message = self._signed(PresenceNote(is_here), number)
+        await client.publish(self.topics.of(*line), signed_message, AT_LEAST_ONCE, retain=True)
 
-    async def _send_first(self, broker_client: aiomqtt.Client) -> None:
-        waiting_note = await self.outbox.first()
+    async def _send_first(self, client: aiomqtt.Client) -> None:
+        waiting = await self.outbox.first()
         # A note that is sent again keeps its number and bytes, so that a reader recognises the repetition.
-        if self._begun is None or self._begun[0] is not waiting_note:
-            signed_message = b"" if waiting_note.note is None else self._numbered(waiting_note, waiting_note.note)
-            self._begun = (waiting_note, self.topics.of(waiting_note.subject, waiting_note.channel), signed_message)
+        if self._begun is None or self._begun[0] is not waiting:
+            signed_message = b"" if waiting.note is None else self._numbered(waiting, waiting.note)
+            self._begun = (waiting, self.topics.of(waiting.subject, waiting.channel), signed_message)
         _, message_topic, signed_message = self._begun
-        await broker_client.publish(message_topic, signed_message, AT_LEAST_ONCE, retain=waiting_note.is_retained)
-        self.outbox.sent(waiting_note)
+        await client.publish(message_topic, signed_message, AT_LEAST_ONCE, retain=waiting.is_retained)
+        self.outbox.sent(waiting)
 
     @property
     def _own_subject(self) -> ProviderSubject:
         return ProviderSubject(self.identity.stash)
 
-    def _numbered(self, waiting_note: WaitingNote, telemetry_note: TelemetryNote) -> bytes:
-        channel_line = (waiting_note.subject, waiting_note.channel)
-        self._numbers[channel_line] = self._numbers.pop(channel_line, 0) + 1
+    def _numbered(self, waiting: WaitingNote, note: TelemetryNote) -> bytes:
+        line = (waiting.subject, waiting.channel)
+        self._numbers[line] = self._numbers.pop(line, 0) + 1
         if len(self._numbers) > CHANNELS_MAX:
             del self._numbers[next(iter(self._numbers))]
-        note_payload = payload_of(telemetry_note, waiting_note.reader)
-        dropped_count = self.outbox.take_dropped(waiting_note)
+        payload = payload_of(note, waiting.reader)
+        dropped_count = self.outbox.take_dropped(waiting)
         return self._message(
-            waiting_note.subject,
-            waiting_note.channel,
-            self._numbers[channel_line],
-            waiting_note.told_at_ms,
-            dropped_count,
-            note_payload,
+            waiting.subject, waiting.channel, self._numbers[line], waiting.told_at_ms, dropped_count, payload
         )
 
-    def _signed(self, presence_note: PresenceNote, message_number: int) -> bytes:
+    def _signed(self, presence: PresenceNote, number: int) -> bytes:
         now_ms = time.time_ns() // 1_000_000
-        return self._message(
-            self._own_subject, Channel.STATUS, message_number, now_ms, 0, payload_of(presence_note, None)
-        )
+        return self._message(self._own_subject, Channel.STATUS, number, now_ms, 0, payload_of(presence, None))
 
     def _message(
-        self,
-        note_subject: Subject,
-        note_channel: Channel,
-        message_number: int,
-        told_at_ms: int,
-        dropped_count: int,
-        note_payload: bytes,
+        self, subject: Subject, channel: Channel, number: int, told_at_ms: int, dropped_count: int, payload: bytes
     ) -> bytes:
         provider_key = self.identity.key
-        telemetry_message = TelemetryMessage(
-            VERSION,
-            provider_key.public_key,
-            note_subject,
-            note_channel,
-            self.session,
-            message_number,
-            told_at_ms,
-            dropped_count,
-            note_payload,
+        message = TelemetryMessage(
+            VERSION, provider_key.public_key, subject, channel, self.session, number, told_at_ms, dropped_count, payload
         )
-        return sign_message(telemetry_message, self.identity.genesis, provider_key.sign)
+        return sign_message(message, self.identity.genesis, provider_key.sign)

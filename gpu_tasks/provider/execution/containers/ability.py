@@ -30,12 +30,7 @@ CDI_DEVICES = "nvidia.com/gpu="
 ENGINE_PARTS = ("dockerd", "containerd", "runc")
 """The engine's programs on this machine. The client `docker` alone runs nothing."""
 DISK_LEAST_BYTES = 10 * GIB
-LIMITS = {
-    "MemoryLimit": "memory",
-    "SwapLimit": "swap",
-    "CpuCfsQuota": "CPU",
-    "PidsLimit": "processes",
-}
+LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "CpuCfsQuota": "CPU", "PidsLimit": "processes"}
 """The engine's keys for the limits of its control groups."""
 DELEGATE = (
     "as root write `[Service]` and `Delegate=cpu cpuset io memory pids` into "
@@ -57,33 +52,33 @@ class ContainerAbility:
     """The architecture of the machine, in the engine's name for it."""
 
 
-async def look_at_engine(engine_address: str = DEFAULT_ADDRESS) -> ContainerAbility:
+async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
     """Examine the engine and the machine. Missing abilities are findings, not errors."""
-    if (diagnosis := why_unreachable(engine_address)) is not None:
+    if (diagnosis := why_unreachable(address)) is not None:
         return _without(diagnosis)
     try:
-        docker_door = await open_door(engine_address)
+        door = await open_door(address)
     except ContainerError as error:
         return _without(bad("engine", error.why, "start it: `systemctl start docker`"))
     try:
-        engine_info = await docker_door.call("query the engine", lambda client: client.info())
+        info = await door.call("query the engine", lambda client: client.info())
     except ContainerError as error:
         return _without(bad("engine", error.why, "check its log: `journalctl -u docker`"))
     finally:
-        await docker_door.close()
+        await door.close()
     toolkit_state = await _diagnose_toolkit()
     if toolkit_state.grade is Grade.GOOD:
-        toolkit_state = judge_gpus(engine_info, toolkit_state.says, has_hook=is_there(HOOK))
+        toolkit_state = judge_gpus(info, toolkit_state.says, has_hook=is_there(HOOK))
     why_no_outbound = await why_not_outbound()
     diagnoses = (
-        _diagnose_engine(engine_info),
-        _diagnose_storage(engine_info),
-        *_diagnose_limits(engine_info),
-        _diagnose_seccomp(engine_info),
-        _user_namespace(engine_info),
+        _diagnose_engine(info),
+        _diagnose_storage(info),
+        *_diagnose_limits(info),
+        _diagnose_seccomp(info),
+        _user_namespace(info),
         _workspaces(),
         _diagnose_swap(),
-        _diagnose_disk(engine_info),
+        _diagnose_disk(info),
         toolkit_state,
         weak("network", why_no_outbound, "only containers without a network run")
         if why_no_outbound
@@ -94,13 +89,13 @@ async def look_at_engine(engine_address: str = DEFAULT_ADDRESS) -> ContainerAbil
         "; ".join(f"{diagnosis.check}: {diagnosis.says}" for diagnosis in diagnoses if diagnosis.grade is Grade.BAD),
         "" if toolkit_state.grade is Grade.GOOD else toolkit_state.says,
         why_no_outbound,
-        str(engine_info.get("Architecture") or ""),
+        str(info.get("Architecture") or ""),
     )
 
 
-def why_unreachable(engine_address: str) -> Diagnosis | None:
+def why_unreachable(address: str) -> Diagnosis | None:
     """Return the obstacle between this process and the engine's socket; None if there is none."""
-    path = Path(engine_address.removeprefix("unix://"))
+    path = Path(address.removeprefix("unix://"))
     try:
         is_socket = path.is_socket()
     except PermissionError:
@@ -123,14 +118,14 @@ def _without(diagnosis: Diagnosis) -> ContainerAbility:
     return ContainerAbility((diagnosis,), f"{diagnosis.check}: {diagnosis.says}", diagnosis.says, diagnosis.says)
 
 
-def _diagnose_engine(engine_info: Mapping[str, Any]) -> Diagnosis:
-    return good("engine", f"Docker {engine_info.get('ServerVersion')} with {engine_info.get('DefaultRuntime')}")
+def _diagnose_engine(info: Mapping[str, Any]) -> Diagnosis:
+    return good("engine", f"Docker {info.get('ServerVersion')} with {info.get('DefaultRuntime')}")
 
 
-def _diagnose_storage(engine_info: Mapping[str, Any]) -> Diagnosis:
-    storage_driver = str(engine_info.get("Driver"))
+def _diagnose_storage(info: Mapping[str, Any]) -> Diagnosis:
+    storage_driver = str(info.get("Driver"))
     # There an image's id is not the hash of its configuration, and ids are how archives are verified.
-    if any("io.containerd.snapshotter" in str(status_line) for status_line in engine_info.get("DriverStatus") or []):
+    if any("io.containerd.snapshotter" in str(status_line) for status_line in info.get("DriverStatus") or []):
         remedy = 'put "features": {"containerd-snapshotter": false} into /etc/docker/daemon.json'
         return bad("storage", "images are in containerd's store, under other ids", remedy)
     if storage_driver == "vfs":
@@ -138,39 +133,35 @@ def _diagnose_storage(engine_info: Mapping[str, Any]) -> Diagnosis:
     return good("storage", storage_driver)
 
 
-def _diagnose_limits(engine_info: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
-    cgroups_version = f"control groups v{engine_info.get('CgroupVersion') or '?'}"
+def _diagnose_limits(info: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
+    cgroups_version = f"control groups v{info.get('CgroupVersion') or '?'}"
     diagnoses = []
     for info_key, limit_name in LIMITS.items():
         # Control groups v2 always limit swap separately, and engines do not report it.
-        if engine_info.get(info_key) or (info_key == "SwapLimit" and engine_info.get("CgroupVersion") == "2"):
+        if info.get(info_key) or (info_key == "SwapLimit" and info.get("CgroupVersion") == "2"):
             diagnoses.append(good(f"limit of {limit_name}", cgroups_version))
         else:
             diagnoses.append(
-                bad(
-                    f"limit of {limit_name}",
-                    f"{cgroups_version} do not enforce it here",
-                    _remedy(engine_info, info_key),
-                )
+                bad(f"limit of {limit_name}", f"{cgroups_version} do not enforce it here", _remedy(info, info_key))
             )
     return tuple(diagnoses)
 
 
-def _remedy(engine_info: Mapping[str, Any], info_key: str) -> str:
+def _remedy(info: Mapping[str, Any], info_key: str) -> str:
     """Return the remedy for a limit that is not enforced: a rootless engine has only delegated controllers."""
-    if _is_rootless(engine_info):
+    if _is_rootless(info):
         return DELEGATE
     return "boot with cgroup_enable=memory swapaccount=1" if info_key in {"MemoryLimit", "SwapLimit"} else "see Docker"
 
 
-def _is_rootless(engine_info: Mapping[str, Any]) -> bool:
+def _is_rootless(info: Mapping[str, Any]) -> bool:
     return any(
-        str(security_option).startswith("name=rootless") for security_option in engine_info.get("SecurityOptions") or []
+        str(security_option).startswith("name=rootless") for security_option in info.get("SecurityOptions") or []
     )
 
 
-def _diagnose_seccomp(engine_info: Mapping[str, Any]) -> Diagnosis:
-    security_options = [str(security_option) for security_option in engine_info.get("SecurityOptions") or []]
+def _diagnose_seccomp(info: Mapping[str, Any]) -> Diagnosis:
+    security_options = [str(security_option) for security_option in info.get("SecurityOptions") or []]
     seccomp_options = [
         security_option for security_option in security_options if security_option.startswith("name=seccomp")
     ]
@@ -184,12 +175,10 @@ def _diagnose_seccomp(engine_info: Mapping[str, Any]) -> Diagnosis:
     return good("system calls", "filtered by the default profile" + (f"; {profile_names}" if profile_names else ""))
 
 
-def _user_namespace(engine_info: Mapping[str, Any]) -> Diagnosis:
-    if any(
-        str(security_option).startswith("name=userns") for security_option in engine_info.get("SecurityOptions") or []
-    ):
+def _user_namespace(info: Mapping[str, Any]) -> Diagnosis:
+    if any(str(security_option).startswith("name=userns") for security_option in info.get("SecurityOptions") or []):
         return good("user namespace", "container users map to unprivileged users")
-    if _is_rootless(engine_info):
+    if _is_rootless(info):
         return good("user namespace", "the engine is not root")
     remedy = 'put "userns-remap": "default" into /etc/docker/daemon.json'
     return weak("user namespace", "none: a container's user 65534 is also the machine's", remedy)
@@ -214,8 +203,8 @@ def _diagnose_swap() -> Diagnosis:
     return good("secrets", "only in memory")
 
 
-def _diagnose_disk(engine_info: Mapping[str, Any]) -> Diagnosis:
-    storage_root = str(engine_info.get("DockerRootDir") or "/")
+def _diagnose_disk(info: Mapping[str, Any]) -> Diagnosis:
+    storage_root = str(info.get("DockerRootDir") or "/")
     try:
         free_bytes = shutil.disk_usage(storage_root).free
     except OSError:
@@ -228,7 +217,7 @@ def _diagnose_disk(engine_info: Mapping[str, Any]) -> Diagnosis:
 
 async def _diagnose_toolkit() -> Diagnosis:
     remedy = f"install nvidia-container-toolkit {'.'.join(map(str, TOOLKIT_LEAST))} or newer"
-    programs = [program_name for program_name in ("nvidia-ctk", "nvidia-container-toolkit") if is_there(program_name)]
+    programs = [program for program in ("nvidia-ctk", "nvidia-container-toolkit") if is_there(program)]
     if not programs:
         return weak("GPUs", "NVIDIA's container toolkit is not installed", remedy)
     try:
@@ -238,15 +227,15 @@ async def _diagnose_toolkit() -> Diagnosis:
     return judge_toolkit(version_text, remedy)
 
 
-def judge_gpus(engine_info: Mapping[str, Any], toolkit_text: str, *, has_hook: bool) -> Diagnosis:
+def judge_gpus(info: Mapping[str, Any], toolkit_text: str, *, has_hook: bool) -> Diagnosis:
     """Judge whether the engine itself can give a container a GPU, given a sufficient NVIDIA toolkit."""
     device_ids = [
         str(engine_device.get("ID"))
-        for engine_device in engine_info.get("DiscoveredDevices") or []
+        for engine_device in info.get("DiscoveredDevices") or []
         if isinstance(engine_device, Mapping)
     ]
     is_known_by_way = {
-        "its runtime nvidia": "nvidia" in (engine_info.get("Runtimes") or {}),
+        "its runtime nvidia": "nvidia" in (info.get("Runtimes") or {}),
         "CDI": any(device_id.startswith(CDI_DEVICES) for device_id in device_ids),
         f"the program {HOOK}": has_hook,
     }

@@ -44,7 +44,7 @@ def task_config(
     cpu_seconds = -(-limits.wall_seconds * limits.cpu_thousandths // 1_000) + CPU_SLACK_SECONDS
     tmp_bytes, tmp_files = limits.tmp_bytes, max(TMP_FILES_MIN, limits.tmp_bytes // TMP_FILE_COST_BYTES)
     temporary = f"rw,nosuid,nodev,exec,mode=1777,uid={USER_ID},gid={USER_ID},size={tmp_bytes},nr_inodes={tmp_files}"
-    host_config = {
+    config = {
         **_closed_host(),
         "Memory": limits.memory_bytes,
         "MemorySwap": limits.memory_bytes,  # no additional swap
@@ -53,8 +53,8 @@ def task_config(
         "ShmSize": limits.tmp_bytes,
         "Tmpfs": {"/tmp": temporary},  # noqa: S108 the container's own
         "Mounts": [
-            _mount_config(variable_name, mounted_folder, mounted_folder in {"in", "secrets"})
-            for mounted_folder, variable_name in sorted(volume_by_folder.items())
+            _mount_config(name, mounted_folder, mounted_folder in {"in", "secrets"})
+            for mounted_folder, name in sorted(volume_by_folder.items())
         ],
         "NetworkMode": network_name,
         "Dns": list(name_servers) if network_name != NO_NETWORK else [],
@@ -68,32 +68,32 @@ def task_config(
         ],
     }
     if spec.gpus:
-        host_config["DeviceRequests"] = [
+        config["DeviceRequests"] = [
             {"Driver": "nvidia", "DeviceIDs": list(spec.gpus), "Capabilities": [["gpu", "compute", "utility"]]}
         ]
     environment = {"HOME": "/workspace", **spec.environment}
     return {
-        **_plain_settings(image_id, labels, host_config),
+        **_plain_settings(image_id, labels, config),
         "Cmd": list(spec.command) or None,
-        "Env": [f"{variable_name}={variable_value}" for variable_name, variable_value in environment.items()],
+        "Env": [f"{name}={value}" for name, value in environment.items()],
     }
 
 
 def holder_config(image_id: str, volume_by_folder: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration of the holder of the volumes (see `holder`)."""
-    host_config = {
+    config = {
         **_closed_host(),
         "Memory": HOLDER_MEMORY_BYTES,
         "MemorySwap": HOLDER_MEMORY_BYTES,
         "NanoCpus": HOLDER_NANO_CPUS,
         "PidsLimit": HOLDER_PROCESSES,
         "Mounts": [
-            _mount_config(volume_name, mounted_folder, is_read_only=False)
-            for mounted_folder, volume_name in sorted(volume_by_folder.items())
+            _mount_config(volume, mounted_folder, is_read_only=False)
+            for mounted_folder, volume in sorted(volume_by_folder.items())
         ],
         "NetworkMode": NO_NETWORK,
     }
-    return {**_plain_settings(image_id, labels, host_config), "Entrypoint": [PROGRAM]}
+    return {**_plain_settings(image_id, labels, config), "Entrypoint": [PROGRAM]}
 
 
 LIMIT_SETTINGS = (
@@ -154,9 +154,9 @@ def check_made(asked_config: Mapping[str, Any], warnings: Sequence[str] | None, 
         )
 
 
-def _gpus_of(host_config: Mapping[str, Any]) -> list[tuple[list[str], int]]:
+def _gpus_of(config: Mapping[str, Any]) -> list[tuple[list[str], int]]:
     """Return the requested devices, and the counts of unnamed ones."""
-    requests = host_config.get("DeviceRequests") or []
+    requests = config.get("DeviceRequests") or []
     return [
         (list(device_request.get("DeviceIDs") or []), int(device_request.get("Count") or 0))
         for device_request in requests
@@ -178,7 +178,7 @@ def _closed_host() -> dict[str, Any]:
     }
 
 
-def _plain_settings(image_id: str, labels: Mapping[str, str], host_config: Mapping[str, Any]) -> dict[str, Any]:
+def _plain_settings(image_id: str, labels: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "Image": image_id,
         "User": USER,
@@ -188,19 +188,19 @@ def _plain_settings(image_id: str, labels: Mapping[str, str], host_config: Mappi
         "StopSignal": "SIGTERM",
         "AttachStdout": True,
         "AttachStderr": True,
-        "HostConfig": dict(host_config),
+        "HostConfig": dict(config),
     }
 
 
-def _mount_config(volume_name: str, mounted_folder: str, is_read_only: bool) -> dict[str, Any]:
+def _mount_config(volume: str, mounted_folder: str, is_read_only: bool) -> dict[str, Any]:
     return {
         "Type": "volume",
-        "Source": volume_name,
+        "Source": volume,
         "Target": f"/{mounted_folder}",
         "ReadOnly": is_read_only,
         "VolumeOptions": {"NoCopy": True},
     }
 
 
-def _ulimit_config(limit_name: str, limit_value: int) -> dict[str, Any]:
-    return {"Name": limit_name, "Soft": limit_value, "Hard": limit_value}
+def _ulimit_config(limit_name: str, value: int) -> dict[str, Any]:
+    return {"Name": limit_name, "Soft": value, "Hard": value}

@@ -50,7 +50,7 @@ class DockerDoor:
                 work_future.exception()  # mark the error as retrieved
             raise
 
-    async def wait(self, action_text: str, engine_work: Callable[[docker.APIClient], T]) -> T:
+    async def wait(self, action_text: str, work: Callable[[docker.APIClient], T]) -> T:
         """Do long work like `call`, in a separate daemon thread: the process can end before the work does."""
         event_loop = asyncio.get_running_loop()
         result_future: asyncio.Future[T] = event_loop.create_future()
@@ -67,7 +67,7 @@ class DockerDoor:
         def run() -> None:
             result, failure = None, None
             try:
-                result = self._run(action_text, engine_work)
+                result = self._run(action_text, work)
             except BaseException as error:  # noqa: BLE001 # raised at the caller, which awaits the result
                 failure = error
             with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits
@@ -84,61 +84,52 @@ class DockerDoor:
         """Remove a network if it exists. Raise ContainerError on failure."""
         await self._remove("a network", lambda client: client.remove_network(name))
 
-    async def remove_volume(self, volume_name: str) -> None:
+    async def remove_volume(self, volume: str) -> None:
         """Remove a volume if it exists. Raise ContainerError on failure."""
-        await self._remove("a volume", lambda client: client.remove_volume(volume_name))
+        await self._remove("a volume", lambda client: client.remove_volume(volume))
 
-    async def _remove(self, action_text: str, engine_work: Callable[[docker.APIClient], None]) -> None:
+    async def _remove(self, action_text: str, work: Callable[[docker.APIClient], None]) -> None:
         with contextlib.suppress(GoneError):
-            await self.call(f"remove {action_text}", engine_work)
+            await self.call(f"remove {action_text}", work)
 
     async def close(self) -> None:
         """Close the connection. Calls in progress end by themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.close()
 
-    def _run(self, action_text: str, engine_work: Callable[[docker.APIClient], T]) -> T:
+    def _run(self, action_text: str, work: Callable[[docker.APIClient], T]) -> T:
         try:
-            return engine_work(self._client)
+            return work(self._client)
         except NotFound as error:
             raise GoneError(action_text, _engine_message(error), code="not_in_engine") from None
         except APIError as error:
             raise ContainerError(action_text, _engine_message(error), code="engine_refused") from None
         except (DockerException, requests.RequestException) as error:
             raise ContainerError(
-                action_text,
-                f"{type(error).__name__}: {error}",
-                "see `ogpu-provider doctor`",
-                code="engine_silent",
+                action_text, f"{type(error).__name__}: {error}", "see `ogpu-provider doctor`", code="engine_silent"
             ) from None
 
 
-async def open_door(engine_address: str = DEFAULT_ADDRESS) -> DockerDoor:
+async def open_door(address: str = DEFAULT_ADDRESS) -> DockerDoor:
     """Connect to the engine at a Unix socket ("unix:///path"). Raise ContainerError with the reason on failure."""
     # `streams` opens the socket by its path, so a TCP address would not work there.
-    if not engine_address.startswith("unix:///"):
+    if not address.startswith("unix:///"):
         raise ContainerError(
-            "reach the engine",
-            f"{engine_address} is not a Unix socket",
-            "write it as unix:///path",
-            code="not_a_socket",
+            "reach the engine", f"{address} is not a Unix socket", "write it as unix:///path", code="not_a_socket"
         )
-    path = engine_address.removeprefix("unix://")
+    path = address.removeprefix("unix://")
 
     def reach() -> docker.APIClient:
-        return docker.APIClient(base_url=engine_address, version="auto", timeout=CALL_SECONDS)
+        return docker.APIClient(base_url=address, version="auto", timeout=CALL_SECONDS)
 
     try:
         client = await asyncio.to_thread(reach)
     except (DockerException, requests.RequestException) as error:
         raise ContainerError(
-            "reach the engine",
-            f"no answer at {path}: {error}",
-            "see `ogpu-provider doctor`",
-            code="engine_silent",
+            "reach the engine", f"no answer at {path}: {error}", "see `ogpu-provider doctor`", code="engine_silent"
         ) from None
     return DockerDoor(client, path)
 
 
-def _engine_message(api_error: APIError) -> str:
-    return str(api_error.explanation or api_error)[:500]
+def _engine_message(error: APIError) -> str:
+    return str(error.explanation or error)[:500]

@@ -28,13 +28,7 @@ from gpu_tasks.provider.execution.containers.networks import Networks
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits
 from gpu_tasks.provider.execution.containers.parts import ContainerParts
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
-from gpu_tasks.provider.execution.containers.run import (
-    ContainerEnd,
-    ContainerUse,
-    EndReason,
-    RunningContainer,
-    use_of,
-)
+from gpu_tasks.provider.execution.containers.run import ContainerEnd, ContainerUse, EndReason, RunningContainer, use_of
 from gpu_tasks.provider.execution.containers.spec import (
     MIB,
     ContainerPolicy,
@@ -70,33 +64,25 @@ class Leftovers:
         return self.containers + self.volumes + self.networks + self.rules + self.files
 
 
-async def remove_leftovers(
-    docker_door: DockerDoor, container_owner: Owner, networks: Networks, workspaces: Workspaces
-) -> Leftovers:
+async def remove_leftovers(door: DockerDoor, owner: Owner, networks: Networks, workspaces: Workspaces) -> Leftovers:
     """Remove everything of this owner, when none of its containers is needed.
 
     Raise ContainerError if something remains.
     """
-    label_filters = container_owner.filters()
-    containers = await docker_door.call(
-        "list containers", lambda client: client.containers(all=True, filters=label_filters)
-    )
+    label_filters = owner.filters()
+    containers = await door.call("list containers", lambda client: client.containers(all=True, filters=label_filters))
     # The label alone is not enough: a container inherits its image's labels.
-    container_names = [
-        leftover_name
-        for leftover_name in map(_container_name, containers)
-        if leftover_name.startswith(container_owner.prefix)
-    ]
-    for leftover_name in container_names:
-        await docker_door.remove_container(leftover_name)
-    listed_networks = await docker_door.call("list networks", lambda client: client.networks(filters=label_filters))
-    network_names = list(_with_our_label(listed_networks, container_owner))
-    for leftover_name in network_names:
-        await docker_door.remove_network(leftover_name)
-    listed_volumes = await docker_door.call("list volumes", lambda client: client.volumes(filters=label_filters))
-    volume_names = list(_with_our_label(listed_volumes.get("Volumes") or [], container_owner))
-    for leftover_name in volume_names:
-        await docker_door.remove_volume(leftover_name)
+    container_names = [name for name in map(_container_name, containers) if name.startswith(owner.prefix)]
+    for name in container_names:
+        await door.remove_container(name)
+    listed_networks = await door.call("list networks", lambda client: client.networks(filters=label_filters))
+    network_names = list(_with_our_label(listed_networks, owner))
+    for name in network_names:
+        await door.remove_network(name)
+    listed_volumes = await door.call("list volumes", lambda client: client.volumes(filters=label_filters))
+    volume_names = list(_with_our_label(listed_volumes.get("Volumes") or [], owner))
+    for name in volume_names:
+        await door.remove_volume(name)
     return Leftovers(
         len(container_names),
         len(volume_names),
@@ -106,11 +92,11 @@ async def remove_leftovers(
     )
 
 
-def _with_our_label(engine_things: Iterable[dict[str, Any]], container_owner: Owner) -> Iterable[str]:
+def _with_our_label(engine_things: Iterable[dict[str, Any]], owner: Owner) -> Iterable[str]:
     """Yield the names of things that carry both our label and our name prefix."""
     for engine_thing in engine_things:
         thing_name, thing_labels = str(engine_thing.get("Name") or ""), engine_thing.get("Labels") or {}
-        if thing_name.startswith(container_owner.prefix) and thing_labels.get(OWNER_LABEL) == container_owner.name:
+        if thing_name.startswith(owner.prefix) and thing_labels.get(OWNER_LABEL) == owner.name:
             yield thing_name
 
 
@@ -124,23 +110,23 @@ class ContainerEngine:
 
     def __init__(
         self,
-        docker_door: DockerDoor,
-        engine_ability: ContainerAbility,
+        door: DockerDoor,
+        ability: ContainerAbility,
         images: Images,
         parts: ContainerParts,
-        container_policy: ContainerPolicy,
+        policy: ContainerPolicy,
         logs_folder: Path,
     ) -> None:
         """`open_engine` supplies the parts."""
-        self._door = docker_door
+        self._door = door
         self._images = images
         self._parts = parts
-        self._policy = container_policy
+        self._policy = policy
         self._logs_folder = logs_folder
         self._containers: dict[str, RunningContainer] = {}
         self._starting: set[str] = set()
-        self.ability = engine_ability
-        self._inside = Inside(docker_door, parts)
+        self.ability = ability
+        self._inside = Inside(door, parts)
         self.leftovers = Leftovers()
         """The things removed at the start."""
 
@@ -375,52 +361,36 @@ def end_of(state: dict[str, Any], run_seconds: float, *, is_over_time: bool, is_
 
 
 async def open_engine(
-    folder_path: Path,
-    container_policy: ContainerPolicy,
-    engine_address: str = DEFAULT_ADDRESS,
-    workspace_kind: WorkspaceKind | None = None,
+    folder: Path, policy: ContainerPolicy, address: str = DEFAULT_ADDRESS, workspace_kind: WorkspaceKind | None = None
 ) -> ContainerEngine:
     """Connect to the engine, and remove the remains of an earlier daemon of this folder.
 
-    Raise ContainerError with the reason, or OSError. `folder_path` belongs to one daemon at a time.
+    Raise ContainerError with the reason, or OSError. `folder` belongs to one daemon at a time.
     """
-    engine_ability = await look_at_engine(engine_address)
-    if engine_ability.why_not:
-        raise ContainerError(
-            "run containers", engine_ability.why_not, "see `ogpu-provider doctor`", code="machine_unfit"
-        )
-    container_owner = owner_of(folder_path)
-    docker_door = await open_door(engine_address)
+    ability = await look_at_engine(address)
+    if ability.why_not:
+        raise ContainerError("run containers", ability.why_not, "see `ogpu-provider doctor`", code="machine_unfit")
+    owner = owner_of(folder)
+    door = await open_door(address)
     try:
-        workspaces = Workspaces(docker_door, container_owner, folder_path / "workspaces", workspace_kind or best_kind())
-        networks = Networks(docker_door, container_owner)
-        leftovers = await remove_leftovers(docker_door, container_owner, networks, workspaces)
-        holder_image = await _holder_image(docker_door, engine_ability.machine)
-        engine_images = Images(
-            docker_door, container_policy, engine_ability.machine, ImageBook(folder_path / BOOK_FILE)
-        )
+        workspaces = Workspaces(door, owner, folder / "workspaces", workspace_kind or best_kind())
+        networks = Networks(door, owner)
+        leftovers = await remove_leftovers(door, owner, networks, workspaces)
+        holder_image = await _holder_image(door, ability.machine)
+        engine_images = Images(door, policy, ability.machine, ImageBook(folder / BOOK_FILE))
         await engine_images.keeping.settle()
-        container_parts = ContainerParts(
-            docker_door, container_owner, workspaces, networks, container_policy, holder_image
-        )
+        container_parts = ContainerParts(door, owner, workspaces, networks, policy, holder_image)
         container_engine = ContainerEngine(
-            docker_door,
-            engine_ability,
-            engine_images,
-            container_parts,
-            container_policy,
-            folder_path / "container-logs",
+            door, ability, engine_images, container_parts, policy, folder / "container-logs"
         )
     except BaseException:
-        await docker_door.close()
+        await door.close()
         raise
     container_engine.leftovers = leftovers
     return container_engine
 
 
-async def _holder_image(docker_door: DockerDoor, machine_name: str) -> str:
-    archive_content, image_sha256 = holder_archive(machine_name)
+async def _holder_image(door: DockerDoor, machine_name: str) -> str:
+    content, image_sha256 = holder_archive(machine_name)
     holder_policy = ContainerPolicy(any_archive=True)
-    return await Images(docker_door, holder_policy, machine_name).ready(
-        ImageArchive(archive_content, image_sha256), MIB
-    )
+    return await Images(door, holder_policy, machine_name).ready(ImageArchive(content, image_sha256), MIB)

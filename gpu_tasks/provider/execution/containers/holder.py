@@ -55,14 +55,14 @@ def program_for(machine_name: str) -> bytes:
 def holder_archive(machine_name: str) -> tuple[bytes, str]:
     """Return the holder's image archive and its id. Raise ContainerError for an unsupported machine."""
     layer_tar = _tar({PROGRAM.lstrip("/"): (program_for(machine_name), 0o555)}, FOLDERS)
-    image_config = {
+    config = {
         "architecture": _CODE[machine_name][1],
         "os": "linux",
         "config": {"Entrypoint": [PROGRAM]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer_tar).hexdigest()}"]},
     }
     # Sorted keys make the bytes, and so the image's id, the same everywhere.
-    config_bytes = json.dumps(image_config, sort_keys=True).encode()
+    config_bytes = json.dumps(config, sort_keys=True).encode()
     image_id = hashlib.sha256(config_bytes).hexdigest()
     manifest = json.dumps([{"Config": f"{image_id}.json", "RepoTags": None, "Layers": ["0.tar"]}]).encode()
     archive_files = {
@@ -77,12 +77,12 @@ def _tar(file_contents: dict[str, tuple[bytes, int]], folder_names: tuple[str, .
     tar_bytes = io.BytesIO()
     with tarfile.open(fileobj=tar_bytes, mode="w", format=tarfile.USTAR_FORMAT) as tar_file:
         for folder_name in folder_names:
-            entry_header = tarfile.TarInfo(folder_name)
-            entry_header.type, entry_header.mode = tarfile.DIRTYPE, 0o755
-            tar_file.addfile(entry_header)
+            header = tarfile.TarInfo(folder_name)
+            header.type, header.mode = tarfile.DIRTYPE, 0o755
+            tar_file.addfile(header)
         for file_name, (file_content, file_mode) in file_contents.items():
-            entry_header = tarfile.TarInfo(file_name)
+            header = tarfile.TarInfo(file_name)
             # No owner and no time, for the same reason.
-            entry_header.size, entry_header.mode = len(file_content), file_mode
-            tar_file.addfile(entry_header, io.BytesIO(file_content))
+            header.size, header.mode = len(file_content), file_mode
+            tar_file.addfile(header, io.BytesIO(file_content))
     return tar_bytes.getvalue()

@@ -74,15 +74,15 @@ class CheckedArchive:
         yield bytes(2 * BLOCK)
 
 
-def check_archive(archive_file: BinaryIO, sha256: str, size_max: int, machine_name: str) -> CheckedArchive:
+def check_archive(file: BinaryIO, sha256: str, size_max: int, machine_name: str) -> CheckedArchive:
     """Read the whole archive. Raise ContainerRefusedError with the reason unless it is the requested image."""
-    entry_places = _entry_places(archive_file)
-    manifest = _json_document(archive_file, entry_places, "manifest.json")
+    places = _entry_places(file)
+    manifest = _json_document(file, places, "manifest.json")
     if not (isinstance(manifest, list) and len(manifest) == 1 and isinstance(manifest[0], dict)):
         raise refused(
             "its manifest does not name exactly one image", "save one image, by its id", code="several_images"
         )
-    config_bytes = _bytes_of(archive_file, entry_places, manifest[0].get("Config"))
+    config_bytes = _bytes_of(file, places, manifest[0].get("Config"))
     if hashlib.sha256(config_bytes).hexdigest() != sha256:
         raise refused(
             f"its configuration has an id other than sha256:{sha256[:12]}…", "ask for its own id", code="other_image_id"
@@ -93,16 +93,12 @@ def check_archive(archive_file: BinaryIO, sha256: str, size_max: int, machine_na
     check_platform(image.get("os"), image.get("architecture"), machine_name)
     # Before the layers, which take much longer to read.
     check_config(image.get("config") or {})
-    layer_places, image_bytes = _check_layers(archive_file, entry_places, manifest[0].get("Layers"), image, size_max)
-    return CheckedArchive(archive_file, config_bytes, layer_places, image_bytes)
+    layer_places, image_bytes = _check_layers(file, places, manifest[0].get("Layers"), image, size_max)
+    return CheckedArchive(file, config_bytes, layer_places, image_bytes)
 
 
 def _check_layers(
-    archive_file: BinaryIO,
-    entry_places: dict[str, _EntryPlace],
-    layer_names: object,
-    image: dict[str, Any],
-    size_max: int,
+    file: BinaryIO, places: dict[str, _EntryPlace], layer_names: object, image: dict[str, Any], size_max: int
 ) -> tuple[tuple[_EntryPlace, ...], int]:
     image_rootfs = image.get("rootfs")
     layer_hashes = image_rootfs.get("diff_ids") if isinstance(image_rootfs, dict) else None
@@ -118,8 +114,8 @@ def _check_layers(
         )
     layer_places, total_bytes, entry_count = [], 0, 0
     for layer_name, expected in zip(layer_names, layer_hashes, strict=True):
-        layer_place = _place_of(entry_places, layer_name)
-        hashing_reader = HashingReader(_bounded_reader(archive_file, layer_place))
+        layer_place = _place_of(places, layer_name)
+        hashing_reader = HashingReader(_bounded_reader(file, layer_place))
         bytes_left = LAYER_FRAME_BYTES
         for layer_entry in TarStream(hashing_reader):
             # Even an empty file costs an inode and metadata, so it counts with a least size.
@@ -144,45 +140,45 @@ def _check_layers(
     return tuple(layer_places), total_bytes
 
 
-def _entry_places(archive_file: BinaryIO) -> dict[str, _EntryPlace]:
+def _entry_places(file: BinaryIO) -> dict[str, _EntryPlace]:
     """Return the position of each file in the archive. Links and folders are left out."""
-    archive_file.seek(0)
-    tar_stream = TarStream(archive_file.read)
-    entry_place: dict[str, _EntryPlace] = {}
-    archive_end = archive_file.seek(0, io.SEEK_END)
-    archive_file.seek(0)
-    for tar_entry in tar_stream:
+    file.seek(0)
+    tar_stream = TarStream(file.read)
+    places: dict[str, _EntryPlace] = {}
+    archive_end = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    for entry in tar_stream:
         # A `docker save` archive has a few files for each layer, so this bound only stops floods.
-        if len(entry_place) > 4 * LAYERS_MAX + 64:
+        if len(places) > 4 * LAYERS_MAX + 64:
             raise refused(
                 "it has more files than an image can have", "save one image, by its id", code="too_many_files"
             )
-        if tar_entry.kind is EntryKind.FILE:
-            entry_place[tar_entry.name] = _EntryPlace(archive_file.tell(), tar_entry.size)
-        if archive_file.tell() + tar_entry.size > archive_end:
+        if entry.kind is EntryKind.FILE:
+            places[entry.name] = _EntryPlace(file.tell(), entry.size)
+        if file.tell() + entry.size > archive_end:
             raise refused("it ends inside a file", "send it again", code="truncated")
-    return entry_place
+    return places
 
 
-def _place_of(entry_places: dict[str, _EntryPlace], entry_name: object) -> _EntryPlace:
-    if not isinstance(entry_name, str) or entry_name not in entry_places:
+def _place_of(places: dict[str, _EntryPlace], entry_name: object) -> _EntryPlace:
+    if not isinstance(entry_name, str) or entry_name not in places:
         raise refused("its manifest names a missing file", "save it again, by its id", code="missing_file")
-    return entry_places[entry_name]
+    return places[entry_name]
 
 
-def _bytes_of(archive_file: BinaryIO, entry_places: dict[str, _EntryPlace], entry_name: object) -> bytes:
-    entry_place = _place_of(entry_places, entry_name)
-    if entry_place.size > DOCUMENT_BYTES_MAX:
+def _bytes_of(file: BinaryIO, places: dict[str, _EntryPlace], entry_name: object) -> bytes:
+    place = _place_of(places, entry_name)
+    if place.size > DOCUMENT_BYTES_MAX:
         raise refused(
             f"{str(entry_name)[:60]} is longer than {DOCUMENT_BYTES_MAX} bytes",
             "make it smaller",
             code="document_too_long",
         )
-    return b"".join(_entry_slices(archive_file, entry_place))
+    return b"".join(_entry_slices(file, place))
 
 
-def _json_document(archive_file: BinaryIO, entry_places: dict[str, _EntryPlace], entry_name: str) -> Any:
-    return _parsed_json(_bytes_of(archive_file, entry_places, entry_name))
+def _json_document(file: BinaryIO, places: dict[str, _EntryPlace], entry_name: str) -> Any:
+    return _parsed_json(_bytes_of(file, places, entry_name))
 
 
 def _parsed_json(json_bytes: bytes) -> Any:
@@ -193,19 +189,19 @@ def _parsed_json(json_bytes: bytes) -> Any:
         raise refused("a document in it is not JSON", "save it again", code="not_json") from None
 
 
-def _entry_slices(archive_file: BinaryIO, entry_place: _EntryPlace) -> Iterator[bytes]:
-    read_within = _bounded_reader(archive_file, entry_place)
+def _entry_slices(file: BinaryIO, place: _EntryPlace) -> Iterator[bytes]:
+    read_within = _bounded_reader(file, place)
     while entry_piece := read_within(CHUNK_BYTES):
         yield entry_piece
 
 
-def _bounded_reader(archive_file: BinaryIO, entry_place: _EntryPlace) -> Read:
-    left = entry_place.size
-    archive_file.seek(entry_place.offset)
+def _bounded_reader(file: BinaryIO, place: _EntryPlace) -> Read:
+    left = place.size
+    file.seek(place.offset)
 
     def read(byte_count: int) -> bytes:
         nonlocal left
-        read_bytes = archive_file.read(min(byte_count, left))
+        read_bytes = file.read(min(byte_count, left))
         left -= len(read_bytes)
         return read_bytes
 
@@ -213,9 +209,9 @@ def _bounded_reader(archive_file: BinaryIO, entry_place: _EntryPlace) -> Read:
 
 
 def _entry_header(entry_name: str, size_bytes: int) -> bytes:
-    header_block = tarfile.TarInfo(entry_name)
-    header_block.size = size_bytes
-    return header_block.tobuf(tarfile.GNU_FORMAT)
+    block = tarfile.TarInfo(entry_name)
+    block.size = size_bytes
+    return block.tobuf(tarfile.GNU_FORMAT)
 
 
 def _entry_with_content(entry_name: str, entry_content: bytes) -> Iterator[bytes]:

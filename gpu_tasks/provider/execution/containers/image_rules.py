@@ -13,12 +13,7 @@ from typing import Any
 
 from gpu_tasks.provider.execution.containers.labels import PREFIX
 from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError
-from gpu_tasks.provider.execution.containers.spec import (
-    ContainerPolicy,
-    ImageArchive,
-    ImageByDigest,
-    check_environment,
-)
+from gpu_tasks.provider.execution.containers.spec import ContainerPolicy, ImageArchive, ImageByDigest, check_environment
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 
@@ -27,14 +22,14 @@ refused = partial(ContainerRefusedError, "use an image")
 """The error of a refused image, with reason and remedy."""
 
 
-def check_allowed(image: ImageByDigest | ImageArchive, container_policy: ContainerPolicy) -> None:
+def check_allowed(image: ImageByDigest | ImageArchive, policy: ContainerPolicy) -> None:
     """Raise ContainerRefusedError if the provider's list does not contain the image."""
     if isinstance(image, ImageByDigest):
-        if image.repository not in container_policy.images and image.reference not in container_policy.images:
+        if image.repository not in policy.images and image.reference not in policy.images:
             raise refused(
                 f"{image.reference} is not on the provider's list", "use an image on the list", code="image_not_listed"
             )
-    elif not container_policy.any_archive and f"sha256:{image.sha256}" not in container_policy.images:
+    elif not policy.any_archive and f"sha256:{image.sha256}" not in policy.images:
         raise refused(
             f"no archive with the id sha256:{image.sha256[:12]}… is on the provider's list",
             "use an image on the list",
@@ -42,29 +37,29 @@ def check_allowed(image: ImageByDigest | ImageArchive, container_policy: Contain
         )
 
 
-def check_config(image_config: Mapping[str, Any]) -> None:
+def check_config(config: Mapping[str, Any]) -> None:
     """Raise ContainerRefusedError for a configuration that acts outside the container or bypasses our limits."""
-    check_environment(_environment(image_config.get("Env")), "the image")
-    if image_config.get("Volumes"):
+    check_environment(_environment(config.get("Env")), "the image")
+    if config.get("Volumes"):
         raise refused(
             "it declares volumes, which no limit covers", "write to /workspace, /out and /tmp", code="image_volumes"
         )
-    if image_config.get("Healthcheck") and _test_of(image_config["Healthcheck"]) not in ([], ["NONE"]):
+    if config.get("Healthcheck") and _test_of(config["Healthcheck"]) not in ([], ["NONE"]):
         raise refused("it declares a health check, a second program", "build it without one", code="image_health_check")
-    if image_config.get("OnBuild"):
+    if config.get("OnBuild"):
         raise refused("it declares build triggers", "build it without ONBUILD", code="image_triggers")
     # `labels` identifies our things by labels with this prefix, and a container inherits its image's labels.
-    image_labels = image_config.get("Labels") or {}
+    image_labels = config.get("Labels") or {}
     if not isinstance(image_labels, Mapping) or any(str(label_name).startswith(PREFIX) for label_name in image_labels):
         raise refused(f"it has labels that begin with {PREFIX}", "build it without them", code="image_labels")
 
 
-def check_start(image_config: Mapping[str, Any], *, has_command: bool) -> None:
+def check_start(config: Mapping[str, Any], *, has_command: bool) -> None:
     """Raise ContainerRefusedError for an image that could never start. Its winner would pay for the failure."""
-    if not (has_command or image_config.get("Cmd") or image_config.get("Entrypoint")):
+    if not (has_command or config.get("Cmd") or config.get("Entrypoint")):
         raise refused("it names no program, and the request gives no command", "give a command", code="no_command")
     # The engine creates a missing working folder, which fails below the read-only /in and /secrets.
-    working_folder = posixpath.normpath("/" + str(image_config.get("WorkingDir") or "").lstrip("/"))
+    working_folder = posixpath.normpath("/" + str(config.get("WorkingDir") or "").lstrip("/"))
     if working_folder.split("/")[1] in {"in", "secrets"} and working_folder.count("/") > 1:
         raise refused(
             f"its working directory {working_folder[:60]} is read-only",
@@ -103,8 +98,8 @@ def _environment(variables: object) -> dict[str, str]:
     if not isinstance(variables, list) or not all(isinstance(variable_line, str) for variable_line in variables):
         raise refused("its environment is not a list of texts", "build it again", code="invalid_image")
     variable_pairs = [variable_line.partition("=") for variable_line in variables]
-    return {variable_name: variable_value for variable_name, _, variable_value in variable_pairs}
+    return {name: value for name, _, value in variable_pairs}
 
 
-def _test_of(health_check: object) -> object:
-    return health_check.get("Test") or [] if isinstance(health_check, Mapping) else health_check
+def _test_of(health: object) -> object:
+    return health.get("Test") or [] if isinstance(health, Mapping) else health

@@ -115,12 +115,12 @@ def told(brought_images: Collection[BroughtImage], bytes_max: int, age_seconds: 
 class ImageKeeping:
     """The images of one engine that were fetched for tasks."""
 
-    def __init__(self, docker_door: DockerDoor, container_policy: ContainerPolicy, image_book: ImageBook) -> None:
+    def __init__(self, door: DockerDoor, policy: ContainerPolicy, book: ImageBook) -> None:
         """Nothing is removed before `settle` or `tidy`."""
-        self._door = docker_door
-        self._bytes_max = container_policy.image_disk_bytes
-        self._age_seconds = container_policy.image_age_seconds
-        self._image_book = image_book
+        self._door = door
+        self._bytes_max = policy.image_disk_bytes
+        self._age_seconds = policy.image_age_seconds
+        self._image_book = book
         self._turn_by_image: dict[str, asyncio.Lock] = {}
         self._image_by_user: dict[str, str] = {}
         self._coming_references: set[str] = set()
@@ -157,11 +157,11 @@ class ImageKeeping:
         self._coming_references.add(reference)
         return self._bytes_max - bytes_in_use
 
-    def end(self, reference: str, inspected_image: Mapping[str, Any] | None) -> None:
+    def end(self, reference: str, inspected: Mapping[str, Any] | None) -> None:
         """Note the result of fetching an image. Raise OSError on failure."""
         self._coming_references.discard(reference)
-        if inspected_image is not None:
-            self._image_book.note(BroughtImage(reference, _size_of(inspected_image), time.time()))
+        if inspected is not None:
+            self._image_book.note(BroughtImage(reference, _size_of(inspected), time.time()))
 
     async def tidy(self, bytes_needed: int = 0) -> None:
         """Remove images unused for long, and then the longest unused until `bytes_needed` more bytes fit."""
@@ -198,8 +198,8 @@ class ImageKeeping:
     async def send_away(self, reference: str) -> None:
         """Remove a fetched image unless it got a name. An image in use is tried again later."""
         try:
-            inspected_image = await self.inspected(reference)
-            if inspected_image is not None and not is_named(inspected_image, reference):
+            inspected = await self.inspected(reference)
+            if inspected is not None and not is_named(inspected, reference):
                 await self._door.call("remove an image", lambda client: client.remove_image(reference))
         except GoneError:
             pass
@@ -219,9 +219,9 @@ class ImageKeeping:
         for image in list(self._image_book.images.values()):
             if image.bytes or image.reference in self._coming_references:
                 continue
-            inspected_image = await self.inspected(image.reference)
-            if inspected_image is not None:
-                self.end(image.reference, inspected_image)
+            inspected = await self.inspected(image.reference)
+            if inspected is not None:
+                self.end(image.reference, inspected)
             elif time.time() - image.used_at > FORGOTTEN_SECONDS:
                 self._forget(image.reference)
 
@@ -236,33 +236,29 @@ class ImageKeeping:
             self._image_book.forget(reference)
 
 
-def is_named(inspected_image: Mapping[str, Any], reference: str) -> bool:
+def is_named(inspected: Mapping[str, Any], reference: str) -> bool:
     """Return True if an image fetched as `reference` has another name, and so another owner."""
-    return bool(inspected_image.get("RepoTags")) or any(
-        repository_digest != reference for repository_digest in inspected_image.get("RepoDigests") or []
+    return bool(inspected.get("RepoTags")) or any(
+        repository_digest != reference for repository_digest in inspected.get("RepoDigests") or []
     )
 
 
-def _size_of(inspected_image: Mapping[str, Any]) -> int:
-    return max(1, int(inspected_image.get("Size") or 0))
+def _size_of(inspected: Mapping[str, Any]) -> int:
+    return max(1, int(inspected.get("Size") or 0))
 
 
 class Images:
     """The images of one engine, used within the policy."""
 
     def __init__(
-        self,
-        docker_door: DockerDoor,
-        container_policy: ContainerPolicy,
-        machine_name: str,
-        image_book: ImageBook | None = None,
+        self, door: DockerDoor, policy: ContainerPolicy, machine_name: str, book: ImageBook | None = None
     ) -> None:
-        """`machine_name` is the engine's name of its architecture. `image_book` lists the images fetched for tasks."""
-        self._door = docker_door
-        self._policy = container_policy
+        """`machine_name` is the engine's name of its architecture. `book` lists the images fetched for tasks."""
+        self._door = door
+        self._policy = policy
         self._machine = machine_name
         self._bringing = asyncio.Semaphore(BROUGHT_AT_ONCE_MAX)
-        self.keeping = ImageKeeping(docker_door, container_policy, image_book or ImageBook(None))
+        self.keeping = ImageKeeping(door, policy, book or ImageBook(None))
 
     async def ready(
         self, image: ImageByDigest | ImageArchive, size_max: int, *, has_command: bool = True, user_name: str = ""
@@ -274,12 +270,12 @@ class Images:
         check_allowed(image, self._policy)
         # The lock prevents two fetches of one image. Other images do not wait.
         async with self.keeping.turn(image.sha256):
-            inspected_image = await self._find(image)
-            if inspected_image is None:
+            inspected = await self._find(image)
+            if inspected is None:
                 async with self._bringing:
                     image_id = await self._bring_in_turn(image, size_max, has_command)
             else:
-                image_id = self._check_brought(image, inspected_image, size_max, has_command)
+                image_id = self._check_brought(image, inspected, size_max, has_command)
             if user_name:
                 self.keeping.hold(reference_of(image), user_name)
         await self.keeping.tidy()
@@ -287,14 +283,14 @@ class Images:
 
     async def _bring_in_turn(self, image: ImageByDigest | ImageArchive, size_max: int, has_command: bool) -> str:
         """Fetch an image within the remaining space. The book names it first."""
-        reference, inspected_image = reference_of(image), None
+        reference, inspected = reference_of(image), None
         bytes_allowed = min(size_max, await self.keeping.begin(reference, _size_known(image)))
         try:
-            inspected_image = await self._bring(image, bytes_allowed)
+            inspected = await self._bring(image, bytes_allowed)
         finally:
-            self.keeping.end(reference, inspected_image)
+            self.keeping.end(reference, inspected)
         try:
-            return self._check_brought(image, inspected_image, bytes_allowed, has_command)
+            return self._check_brought(image, inspected, bytes_allowed, has_command)
         except ContainerRefusedError:
             await self.keeping.send_away(reference)
             raise
@@ -318,32 +314,32 @@ class Images:
                 ) from None
         else:
             await self._door.wait("load an image", lambda client: self._load(client, image, size_max))
-        inspected_image = await self._find(image)
-        if inspected_image is None:
+        inspected = await self._find(image)
+        if inspected is None:
             raise ContainerError(
                 "use an image",
                 "the engine lists it under another id",
                 "see `ogpu-provider doctor`",
                 code="other_inspected_image",
             )
-        return inspected_image
+        return inspected
 
     def _load(self, client: docker.APIClient, image: ImageArchive, size_max: int) -> None:
-        with _opened(image.content) as archive_content:
-            checked_archive = check_archive(archive_content, image.sha256, size_max, self._machine)
+        with _opened(image.content) as content:
+            checked_archive = check_archive(content, image.sha256, size_max, self._machine)
             load(client, checked_archive)
 
     def _check_brought(
-        self, image: ImageByDigest | ImageArchive, inspected_image: Mapping[str, Any], size_max: int, has_command: bool
+        self, image: ImageByDigest | ImageArchive, inspected: Mapping[str, Any], size_max: int, has_command: bool
     ) -> str:
         # After the fetch too: a registry's image was never checked, and an archive's check covers only our copy.
-        check_platform(inspected_image.get("Os"), inspected_image.get("Architecture"), self._machine)
-        check_config(inspected_image.get("Config") or {})
-        check_start(inspected_image.get("Config") or {}, has_command=has_command)
-        check_size(int(inspected_image.get("Size") or 0), size_max)
-        if isinstance(image, ImageByDigest) and image.reference not in (inspected_image.get("RepoDigests") or []):
+        check_platform(inspected.get("Os"), inspected.get("Architecture"), self._machine)
+        check_config(inspected.get("Config") or {})
+        check_start(inspected.get("Config") or {}, has_command=has_command)
+        check_size(int(inspected.get("Size") or 0), size_max)
+        if isinstance(image, ImageByDigest) and image.reference not in (inspected.get("RepoDigests") or []):
             raise refused(f"the engine has no {image.reference}", "pull it again", code="not_in_engine")
-        return str(inspected_image["Id"])
+        return str(inspected["Id"])
 
 
 def reference_of(image: ImageByDigest | ImageArchive) -> str:
@@ -398,10 +394,10 @@ def check_progress(progress_messages: Iterable[Mapping[str, Any]], announced: di
             check_size(sum(announced.values()), size_max)
 
 
-def _opened(archive_content: bytes | Path) -> BinaryIO:
-    if isinstance(archive_content, bytes):
-        return io.BytesIO(archive_content)
+def _opened(content: bytes | Path) -> BinaryIO:
+    if isinstance(content, bytes):
+        return io.BytesIO(content)
     try:
-        return archive_content.open("rb")
+        return content.open("rb")
     except OSError as error:
         raise ContainerError("read an archive", str(error), "fetch it again", code="archive_unreadable") from None

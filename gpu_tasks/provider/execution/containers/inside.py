@@ -48,9 +48,9 @@ class Shell:
 class Inside:
     """Programs and files of one engine's running containers."""
 
-    def __init__(self, docker_door: DockerDoor, parts: ContainerParts) -> None:
+    def __init__(self, door: DockerDoor, parts: ContainerParts) -> None:
         """`parts` copies files in."""
-        self._door = docker_door
+        self._door = door
         self._parts = parts
 
     async def run(
@@ -76,10 +76,7 @@ class Inside:
                     is_cut = is_cut or len(output_data) > bytes_left
         except TimeoutError:
             raise ContainerError(
-                "run a program",
-                f"unfinished after {time_limit:.0f} s",
-                "stop the container",
-                code="program_too_slow",
+                "run a program", f"unfinished after {time_limit:.0f} s", "stop the container", code="program_too_slow"
             ) from None
         finally:
             program_stream.close()
@@ -150,7 +147,7 @@ class Inside:
         return await self._copy_archive(container, "out", limits, sink, is_named=False)
 
     async def _copy_archive(
-        self, container: RunningContainer, path: str, limits: OutputLimits, byte_sink: BinaryIO, *, is_named: bool
+        self, container: RunningContainer, path: str, limits: OutputLimits, sink: BinaryIO, *, is_named: bool
     ) -> OutputArchive:
         path_parts = path.strip("/").split("/")
         # The archive comes from the holder, which also mounts /in and /secrets.
@@ -165,16 +162,16 @@ class Inside:
 
         def copy(client: docker.APIClient) -> OutputArchive:
             pieces, _ = client.get_archive(container.holder, f"/{'/'.join(path_parts)}", COPY_CHUNK_BYTES)
-            return _closing_pieces(pieces, path_parts[-1], limits, byte_sink, is_named=is_named)
+            return _closing_pieces(pieces, path_parts[-1], limits, sink, is_named=is_named)
 
         return await self._door.wait("copy out of a container", copy)
 
 
 def _closing_pieces(
-    archive_pieces: Iterator[bytes], folder_name: str, limits: OutputLimits, byte_sink: BinaryIO, *, is_named: bool
+    pieces: Iterator[bytes], folder_name: str, limits: OutputLimits, sink: BinaryIO, *, is_named: bool
 ) -> OutputArchive:
     """Write the outputs, and always close the engine's stream."""
     try:
-        return write_outputs(archive_pieces, folder_name, limits, byte_sink, is_named=is_named)
+        return write_outputs(pieces, folder_name, limits, sink, is_named=is_named)
     finally:
-        getattr(archive_pieces, "close", lambda: None)()
+        getattr(pieces, "close", lambda: None)()

@@ -51,14 +51,14 @@ class Owner:
         return f"og{blake2s(f'{self.name}/{container_id}'.encode(), digest_size=6).hexdigest()}"
 
 
-def owner_of(folder_path: Path) -> Owner:
+def owner_of(folder: Path) -> Owner:
     """Return the owner of a daemon's folder. It is drawn once and stored.
 
     Raise OSError, or ValueError for a damaged file.
     """
-    path = folder_path / "container-owner"
+    path = folder / "container-owner"
     if not path.exists():
-        folder_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(path, "w", opener=own_opener) as owner_file:
             owner_file.write(secrets.token_hex(_OWNER_BYTES) + "\n")
     owner_name = path.read_text().strip()

@@ -48,13 +48,13 @@ def input_files(inputs: Mapping[str, bytes | Path], bytes_max: int) -> list[Inpu
             found_files.extend(_walked_files(input_name, input_content, 0))
         if len(found_files) > FILES_MAX:
             raise _refused(f"more than {FILES_MAX} files", "pack them", code="too_many_files")
-    if (total_bytes := sum(input_file.size for input_file in found_files)) > bytes_max:
+    if (total_bytes := sum(file.size for file in found_files)) > bytes_max:
         raise _refused(f"{total_bytes} bytes, of at most {bytes_max}", "raise input_bytes", code="input_too_large")
     return found_files
 
 
 def laid_in(
-    folder_names: tuple[str, ...], placed_inputs: list[InputFile], secret_contents: Mapping[str, bytes]
+    folder_names: tuple[str, ...], placed_inputs: list[InputFile], secrets: Mapping[str, bytes]
 ) -> Iterator[bytes]:
     """Yield the tar stream that gives a container's volumes their owners and contents."""
     for folder_name in folder_names:
@@ -62,22 +62,20 @@ def laid_in(
         yield _entry_header(
             folder_name, 0, _OWN_FOLDER if is_writable else _WALKABLE, tarfile.DIRTYPE, USER_ID if is_writable else 0
         )
-    for input_file in placed_inputs:
-        yield from _file_pieces(
-            f"in/{input_file.name}", input_file, _READABLE if input_file.content is not None else _WALKABLE, 0
-        )
-    for secret_name, secret_content in sorted(secret_contents.items()):
+    for file in placed_inputs:
+        yield from _file_pieces(f"in/{file.name}", file, _READABLE if file.content is not None else _WALKABLE, 0)
+    for secret_name, secret_content in sorted(secrets.items()):
         yield from _file_pieces(
             f"secrets/{secret_name}", InputFile(secret_name, secret_content, len(secret_content)), _SECRET, USER_ID
         )
     yield bytes(2 * BLOCK)
 
 
-def copied_in(folder_name: str, input_files: list[InputFile]) -> Iterator[bytes]:
+def copied_in(folder_name: str, files: list[InputFile]) -> Iterator[bytes]:
     """Yield the tar stream of files for a folder that the program owns."""
-    for input_file in input_files:
-        file_mode = 0o644 if input_file.content is not None else 0o755
-        yield from _file_pieces(f"{folder_name}/{input_file.name}", input_file, file_mode, USER_ID)
+    for file in files:
+        file_mode = 0o644 if file.content is not None else 0o755
+        yield from _file_pieces(f"{folder_name}/{file.name}", file, file_mode, USER_ID)
     yield bytes(2 * BLOCK)
 
 
@@ -98,39 +96,39 @@ def _walked_files(entry_name: str, path: Path, folder_depth: int) -> Iterator[In
         )
 
 
-def _file_pieces(entry_name: str, input_file: InputFile, file_mode: int, owner_id: int) -> Iterator[bytes]:
-    if input_file.content is None:
+def _file_pieces(entry_name: str, file: InputFile, file_mode: int, owner_id: int) -> Iterator[bytes]:
+    if file.content is None:
         yield _entry_header(entry_name, 0, file_mode, tarfile.DIRTYPE, owner_id)
         return
-    yield _entry_header(entry_name, input_file.size, file_mode, tarfile.REGTYPE, owner_id)
-    if isinstance(input_file.content, bytes):
-        yield input_file.content
+    yield _entry_header(entry_name, file.size, file_mode, tarfile.REGTYPE, owner_id)
+    if isinstance(file.content, bytes):
+        yield file.content
     else:
         # O_NOFOLLOW: the file may have become a link since it was counted.
-        descriptor = os.open(input_file.content, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as content_source:
-            yield from _counted_pieces(content_source, input_file)
-    yield bytes(-input_file.size % BLOCK)
+        descriptor = os.open(file.content, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as source:
+            yield from _counted_pieces(source, file)
+    yield bytes(-file.size % BLOCK)
 
 
-def _counted_pieces(content_source: BinaryIO, input_file: InputFile) -> Iterator[bytes]:
-    bytes_left = input_file.size
+def _counted_pieces(source: BinaryIO, file: InputFile) -> Iterator[bytes]:
+    bytes_left = file.size
     while bytes_left:
         # The tar header promises this size, so a shorter file would shift every later entry.
-        content_piece = content_source.read(min(bytes_left, CHUNK_BYTES))
-        if not content_piece:
-            raise _refused(f"{input_file.name} was shortened during the copy", "do not change it", code="file_changed")
-        bytes_left -= len(content_piece)
-        yield content_piece
+        piece = source.read(min(bytes_left, CHUNK_BYTES))
+        if not piece:
+            raise _refused(f"{file.name} was shortened during the copy", "do not change it", code="file_changed")
+        bytes_left -= len(piece)
+        yield piece
 
 
 def _entry_header(entry_name: str, size_bytes: int, entry_mode: int, entry_kind: bytes, owner_id: int) -> bytes:
-    entry_header = tarfile.TarInfo(entry_name)
-    entry_header.size, entry_header.mode, entry_header.type, entry_header.uid, entry_header.gid = (
+    header = tarfile.TarInfo(entry_name)
+    header.size, header.mode, header.type, header.uid, header.gid = (
         size_bytes,
         entry_mode,
         entry_kind,
         owner_id,
         owner_id,
     )
-    return entry_header.tobuf(tarfile.PAX_FORMAT)
+    return header.tobuf(tarfile.PAX_FORMAT)

@@ -152,26 +152,24 @@ class Pace:
         return max(0.0, self._due_at - now_seconds)
 
 
-def keep_log(folder_path: Path, container_id: str, log_lines: Sequence[ContainerLine]) -> Path:
+def keep_log(folder: Path, container_id: str, log_lines: Sequence[ContainerLine]) -> Path:
     """Write a container's last lines for the operator, with control characters escaped. Raise OSError on failure."""
-    folder_path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder_path / f"{container_id}.log"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{container_id}.log"
     with open(path, "w", encoding="utf-8", opener=own_opener) as log_file:
         log_file.writelines(f"{log_line}\n" for log_line in log_lines)
-    old_logs = sorted(folder_path.glob("*.log"), key=lambda old_log: old_log.stat().st_mtime, reverse=True)[LOGS_MAX:]
+    old_logs = sorted(folder.glob("*.log"), key=lambda old_log: old_log.stat().st_mtime, reverse=True)[LOGS_MAX:]
     for old_log in old_logs:
         old_log.unlink()
     return path
 
 
-async def pump(
-    output_frames: AsyncIterator[tuple[int, bytes]], container_log: ContainerLog, is_hurried: asyncio.Event
-) -> None:
+async def pump(output_frames: AsyncIterator[tuple[int, bytes]], log: ContainerLog, is_hurried: asyncio.Event) -> None:
     """Copy frames of the attached streams to the log until they end, at the permitted pace or in a hurry."""
     write_pace = Pace()
     try:
         async for stream_name, output_data in output_frames:
-            container_log.feed(STREAMS.get(stream_name, "out"), output_data)
+            log.feed(STREAMS.get(stream_name, "out"), output_data)
             delay_seconds = write_pace.delay_after(output_data)
             # An ended container is read without delays, because its engine waits for the reader.
             if delay_seconds and not is_hurried.is_set():
@@ -181,7 +179,7 @@ async def pump(
                 # A turn for the event loop, since a fast stream would otherwise never yield.
                 await asyncio.sleep(0)
     finally:
-        container_log.close()
+        log.close()
 
 
 def _line_pieces(line_bytes: bytes) -> list[bytes]:

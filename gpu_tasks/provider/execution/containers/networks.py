@@ -57,10 +57,10 @@ _ANSWERS = ("-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED")
 class Networks:
     """The bridges of one owner."""
 
-    def __init__(self, docker_door: DockerDoor, container_owner: Owner) -> None:
+    def __init__(self, door: DockerDoor, owner: Owner) -> None:
         """Rules carry the owner's name as a comment."""
-        self._door = docker_door
-        self._owner = container_owner
+        self._door = door
+        self._owner = owner
         self._turn = asyncio.Lock()
 
     async def make(self, container_id: str) -> str:

@@ -53,29 +53,29 @@ _refused = partial(ContainerRefusedError, "fetch the outputs")
 
 
 def write_outputs(
-    tar_pieces: Iterator[bytes], folder: str, limits: OutputLimits, byte_sink: BinaryIO, *, is_named: bool = False
+    pieces: Iterator[bytes], folder: str, limits: OutputLimits, sink: BinaryIO, *, is_named: bool = False
 ) -> OutputArchive:
     """Write the archive of a folder that the engine sends as tar.
 
     Raise ContainerRefusedError, or OSError of the sink. `folder` is the first part of the engine's entry names. The
     archive's names begin below it, or with it if `is_named`.
     """
-    output_writer = _OutputWriter(byte_sink)
-    tar_stream, last_place = TarStream(PieceReader(tar_pieces)), None
+    output_writer = _OutputWriter(sink)
+    tar_stream, last_place = TarStream(PieceReader(pieces)), None
     entry_count = file_count = total_bytes = 0
-    for tar_entry in tar_stream:
-        path = _path_within(tar_entry, folder, is_named=is_named)
+    for entry in tar_stream:
+        path = _path_within(entry, folder, is_named=is_named)
         if path is None:
             continue
-        entry_place = tuple(path_part.encode() for path_part in path.split("/"))
+        place = tuple(path_part.encode() for path_part in path.split("/"))
         # The order is part of the canonical form, and it also excludes repeated names.
-        if last_place is not None and entry_place <= last_place:
+        if last_place is not None and place <= last_place:
             raise _refused(f"the engine sends {path!r} out of order", "report this", code="out_of_order")
-        last_place = entry_place
+        last_place = place
         entry_count, total_bytes, file_count = (
             entry_count + 1,
-            total_bytes + tar_entry.size,
-            file_count + (tar_entry.kind is EntryKind.FILE),
+            total_bytes + entry.size,
+            file_count + (entry.kind is EntryKind.FILE),
         )
         if entry_count > limits.files:
             raise _refused(
@@ -88,30 +88,27 @@ def write_outputs(
                 "raise output_bytes",
                 code="output_too_large",
             )
-        output_writer.add(tar_entry, path, tar_stream)
+        output_writer.add(entry, path, tar_stream)
     return OutputArchive(output_writer.finish(), output_writer.size, file_count)
 
 
 class _OutputWriter:
-    def __init__(self, byte_sink: BinaryIO) -> None:
-        self._sink = byte_sink
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
         self._hash = hashlib.blake2b(digest_size=32)
         self.size = 0
 
-    def add(self, tar_entry: TarEntry, path: str, stream: TarStream) -> None:
-        entry_header = tarfile.TarInfo(path)
-        if tar_entry.kind is EntryKind.FOLDER:
-            entry_header.type, entry_header.mode = tarfile.DIRTYPE, _FOLDER_MODE
+    def add(self, entry: TarEntry, path: str, stream: TarStream) -> None:
+        header = tarfile.TarInfo(path)
+        if entry.kind is EntryKind.FOLDER:
+            header.type, header.mode = tarfile.DIRTYPE, _FOLDER_MODE
         else:
             # Only two modes, so that the same files give the same hash on every machine.
-            entry_header.size, entry_header.mode = (
-                tar_entry.size,
-                _PROGRAM_MODE if tar_entry.mode & 0o100 else _FILE_MODE,
-            )
-        self._write(entry_header.tobuf(tarfile.PAX_FORMAT))
-        for content_piece in stream.content():
-            self._write(content_piece)
-        self._write(bytes(-tar_entry.size % BLOCK))
+            header.size, header.mode = (entry.size, _PROGRAM_MODE if entry.mode & 0o100 else _FILE_MODE)
+        self._write(header.tobuf(tarfile.PAX_FORMAT))
+        for piece in stream.content():
+            self._write(piece)
+        self._write(bytes(-entry.size % BLOCK))
 
     def finish(self) -> bytes:
         self._write(bytes(2 * BLOCK))
@@ -123,20 +120,18 @@ class _OutputWriter:
         self.size += len(written_bytes)
 
 
-def _path_within(tar_entry: TarEntry, folder: str, *, is_named: bool) -> str | None:
+def _path_within(entry: TarEntry, folder: str, *, is_named: bool) -> str | None:
     """Return the entry's name below the folder, or None for the folder itself unless `is_named`.
 
     A single file keeps its own name.
     """
-    entry_name = tar_entry.name.removesuffix("/") if tar_entry.kind is EntryKind.FOLDER else tar_entry.name
+    entry_name = entry.name.removesuffix("/") if entry.kind is EntryKind.FOLDER else entry.name
     shown_name = repr(entry_name[:80])
     # A customer that unpacks the outputs must not follow a stranger's link.
-    if tar_entry.kind not in {EntryKind.FILE, EntryKind.FOLDER}:
-        raise _refused(
-            f"{shown_name} is {tar_entry.kind.value}", "use plain files and folders", code="not_a_plain_file"
-        )
+    if entry.kind not in {EntryKind.FILE, EntryKind.FOLDER}:
+        raise _refused(f"{shown_name} is {entry.kind.value}", "use plain files and folders", code="not_a_plain_file")
     if entry_name == folder:
-        return None if tar_entry.kind is EntryKind.FOLDER and not is_named else folder
+        return None if entry.kind is EntryKind.FOLDER and not is_named else folder
     path = entry_name.removeprefix(f"{folder}/")
     path_parts = path.split("/")
     if not entry_name.startswith(f"{folder}/") or any(path_part in {"", ".", ".."} for path_part in path_parts):

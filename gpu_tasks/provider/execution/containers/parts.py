@@ -30,19 +30,19 @@ class ContainerParts:
 
     def __init__(
         self,
-        docker_door: DockerDoor,
-        container_owner: Owner,
+        door: DockerDoor,
+        owner: Owner,
         workspaces: Workspaces,
         networks: Networks,
-        container_policy: ContainerPolicy,
+        policy: ContainerPolicy,
         holder_image: str,
     ) -> None:
         """`holder_image` is an image id."""
-        self._door = docker_door
-        self._owner = container_owner
+        self._door = door
+        self._owner = owner
         self._workspaces = workspaces
         self._networks = networks
-        self._policy = container_policy
+        self._policy = policy
         self._holder_image = holder_image
 
     def task_name(self, container_id: str) -> str:
@@ -60,7 +60,7 @@ class ContainerParts:
         """
         placed_files = await asyncio.to_thread(input_files, spec.inputs, spec.limits.input_bytes)
         folder_volumes = await self._make_volumes(
-            spec, sum(-(-input_file.size // (4 * KIB)) * 4 * KIB for input_file in placed_files)
+            spec, sum(-(-file.size // (4 * KIB)) * 4 * KIB for file in placed_files)
         )
         container_labels = self._owner.labels(spec.container_id)
         holder_container = holder_config(self._holder_image, folder_volumes, container_labels)
@@ -77,11 +77,11 @@ class ContainerParts:
         )
         await self._create_container(self.task_name(spec.container_id), task_container)
 
-    async def lay(self, container_id: str, tar_pieces: Iterator[bytes]) -> None:
+    async def lay(self, container_id: str, pieces: Iterator[bytes]) -> None:
         """Unpack a tar stream into the volumes."""
         container_holder = self.holder_name(container_id)
         await self._door.call(
-            "copy inputs into a container", lambda client: client.put_archive(container_holder, "/", tar_pieces)
+            "copy inputs into a container", lambda client: client.put_archive(container_holder, "/", pieces)
         )
 
     async def remove(self, container_id: str) -> None:

@@ -13,20 +13,17 @@ PROGRAM_SECONDS = 60.0
 _SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def is_there(program_name: str) -> bool:
+def is_there(program: str) -> bool:
     """Return True if the machine has a program, in the system folders only."""
-    return shutil.which(program_name, path=_SYSTEM_PATH) is not None
+    return shutil.which(program, path=_SYSTEM_PATH) is not None
 
 
-async def run_program(program_name: str, *arguments: str) -> str:
+async def run_program(program: str, *arguments: str) -> str:
     """Return the output of a system program. Raise ContainerError if it fails, is missing or hangs."""
-    path = shutil.which(program_name, path=_SYSTEM_PATH)
+    path = shutil.which(program, path=_SYSTEM_PATH)
     if path is None:
         raise ContainerError(
-            f"run {program_name}",
-            "not installed",
-            f"install the package that has {program_name}",
-            code="program_missing",
+            f"run {program}", "not installed", f"install the package that has {program}", code="program_missing"
         )
     child_process = await asyncio.create_subprocess_exec(
         path,
@@ -46,12 +43,12 @@ async def run_program(program_name: str, *arguments: str) -> str:
         await child_process.wait()
         if isinstance(error, TimeoutError):
             raise ContainerError(
-                f"run {program_name}", f"unfinished after {PROGRAM_SECONDS:.0f} s", code="program_too_slow"
+                f"run {program}", f"unfinished after {PROGRAM_SECONDS:.0f} s", code="program_too_slow"
             ) from None
         raise
     if child_process.returncode:
         raise ContainerError(
-            f"run {program_name}",
+            f"run {program}",
             (error_output or standard_output).decode(errors="replace").strip()[:300] or "it failed",
             code="program_failed",
         )

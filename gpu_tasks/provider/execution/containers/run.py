@@ -42,10 +42,10 @@ class ContainerUse:
     """The peak, or the present use where the engine keeps no peak (control groups v2)."""
 
 
-def use_of(engine_stats: Mapping[str, Any]) -> ContainerUse:
+def use_of(stats: Mapping[str, Any]) -> ContainerUse:
     """Return the consumption from an engine's statistics; 0 for missing values."""
-    cpu_usage = (engine_stats.get("cpu_stats") or {}).get("cpu_usage") or {}
-    memory_stats = engine_stats.get("memory_stats") or {}
+    cpu_usage = (stats.get("cpu_stats") or {}).get("cpu_usage") or {}
+    memory_stats = stats.get("memory_stats") or {}
     return ContainerUse(
         _whole_number(cpu_usage.get("total_usage")) // 1_000_000,
         _whole_number(memory_stats.get("max_usage", memory_stats.get("usage"))),

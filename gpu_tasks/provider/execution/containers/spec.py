@@ -155,7 +155,7 @@ class ContainerPolicy:
 _refused = partial(ContainerRefusedError, "run a container")
 
 
-def check_spec(spec: ContainerSpec, container_policy: ContainerPolicy) -> None:
+def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
     """Raise ContainerRefusedError unless the spec is well formed and within the policy.
 
     The content of the image is not examined.
@@ -168,12 +168,12 @@ def check_spec(spec: ContainerSpec, container_policy: ContainerPolicy) -> None:
             code="invalid_id",
         )
     _check_image(spec.image)
-    check_limits(spec.limits, container_policy.greatest)
+    check_limits(spec.limits, policy.greatest)
     _check_command(spec.command)
     check_environment(spec.environment, "the task's environment")
     _check_files(spec)
-    _check_gpus(spec.gpus, container_policy.gpus)
-    if spec.network is NetworkAccess.OUTBOUND and not container_policy.outbound:
+    _check_gpus(spec.gpus, policy.gpus)
+    if spec.network is NetworkAccess.OUTBOUND and not policy.outbound:
         raise _refused(
             "it asks for the network, which the provider's policy forbids",
             "ask without a network",
@@ -184,12 +184,12 @@ def check_spec(spec: ContainerSpec, container_policy: ContainerPolicy) -> None:
 def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
     """Raise ContainerRefusedError for a limit out of its bounds or beyond the provider's maximum."""
     for limit_field in fields(ContainerLimits):
-        limit_value, (least_value, greatest_value) = getattr(limits, limit_field.name), BOUNDS[limit_field.name]
+        value, (least_value, greatest_value) = getattr(limits, limit_field.name), BOUNDS[limit_field.name]
         greatest_value = min(greatest_value, getattr(greatest, limit_field.name))
         # `type(...) is int`, because bool is a subclass of int.
-        if type(limit_value) is not int or not least_value <= limit_value <= greatest_value:
+        if type(value) is not int or not least_value <= value <= greatest_value:
             raise _refused(
-                f"{limit_field.name} is {limit_value!r:.40}",
+                f"{limit_field.name} is {value!r:.40}",
                 f"ask for {least_value} to {greatest_value}",
                 code="limit_out_of_range",
             )
@@ -203,31 +203,23 @@ def check_environment(environment: Mapping[str, str], owner_words: str) -> None:
             f"use at most {ENVIRONMENT_MAX}",
             code="too_many_variables",
         )
-    if (
-        sum(
-            len(variable_name) + len(variable_value.encode()) + 2
-            for variable_name, variable_value in environment.items()
-        )
-        > ENVIRONMENT_BYTES_MAX
-    ):
+    if sum(len(name) + len(value.encode()) + 2 for name, value in environment.items()) > ENVIRONMENT_BYTES_MAX:
         raise _refused(
             f"{owner_words} is longer than {ENVIRONMENT_BYTES_MAX} bytes",
             "put data into inputs",
             code="variables_too_long",
         )
-    for variable_name, variable_value in environment.items():
+    for name, value in environment.items():
         # The engine's helpers and GPU hooks run with the container's environment, outside of it.
-        if is_loader_variable(variable_name):
+        if is_loader_variable(name):
             raise _refused(
-                f"{owner_words} sets {variable_name:.60}, which changes how programs are loaded",
+                f"{owner_words} sets {name:.60}, which changes how programs are loaded",
                 "set it in the program itself",
                 code="loader_variable",
             )
-        if not VARIABLE_FORM.fullmatch(variable_name) or "\0" in variable_value:
+        if not VARIABLE_FORM.fullmatch(name) or "\0" in value:
             raise _refused(
-                f"{owner_words} has a variable {variable_name[:60]!r}",
-                "use letters, digits and _",
-                code="invalid_variable",
+                f"{owner_words} has a variable {name[:60]!r}", "use letters, digits and _", code="invalid_variable"
             )
 
 

@@ -23,10 +23,10 @@ FRAME_HEADER_BYTES = 8
 class EngineStream:
     """One connection that the engine turned into a stream. `close` it."""
 
-    def __init__(self, stream_reader: asyncio.StreamReader, stream_writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """`open_stream` creates it."""
-        self._reader = stream_reader
-        self._writer = stream_writer
+        self._reader = reader
+        self._writer = writer
 
     async def frames(self) -> AsyncIterator[tuple[int, bytes]]:
         """Yield (1 or 2, bytes) for standard output or error until the program ends.
@@ -69,38 +69,35 @@ class EngineStream:
         self._writer.close()
 
 
-async def open_stream(socket_path: str, path: str, json_body: dict[str, Any] | None = None) -> EngineStream:
+async def open_stream(socket_path: str, path: str, body: dict[str, Any] | None = None) -> EngineStream:
     """POST to the engine and take over the connection. Raise ContainerError on failure."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            stream_reader, stream_writer = await asyncio.open_unix_connection(socket_path, limit=READ_BYTES)
+            reader, writer = await asyncio.open_unix_connection(socket_path, limit=READ_BYTES)
     except (OSError, TimeoutError) as error:
         raise ContainerError(
             "reach the engine", str(error) or "no answer", "see `ogpu-provider doctor`", code="engine_silent"
         ) from None
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            await _send_request(stream_reader, stream_writer, path, json_body)
+            await _send_request(reader, writer, path, body)
     except BaseException:
-        stream_writer.close()
+        writer.close()
         raise
-    return EngineStream(stream_reader, stream_writer)
+    return EngineStream(reader, writer)
 
 
 async def _send_request(
-    stream_reader: asyncio.StreamReader,
-    stream_writer: asyncio.StreamWriter,
-    path: str,
-    json_body: dict[str, Any] | None,
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, body: dict[str, Any] | None
 ) -> None:
-    body_bytes = b"" if json_body is None else json.dumps(json_body).encode()
+    body_bytes = b"" if body is None else json.dumps(body).encode()
     request_head = (
         f"POST {path} HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body_bytes)}\r\n\r\n"
     )
-    stream_writer.write(request_head.encode() + body_bytes)
+    writer.write(request_head.encode() + body_bytes)
     try:
-        answer_head = await stream_reader.readuntil(b"\r\n\r\n")
+        answer_head = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
         raise ContainerError(
             "open a stream", f"the engine closed the connection: {error}", code="engine_silent"
@@ -108,7 +105,7 @@ async def _send_request(
     status_code = answer_head.split(b" ", 2)[1:2]
     # 101 for attach and exec. `wait` is a plain request with the status 200, and its answer is read in the same way.
     if status_code not in ([b"101"], [b"200"]):
-        refusal_text = (await stream_reader.read(500)).decode(errors="replace")
+        refusal_text = (await reader.read(500)).decode(errors="replace")
         raise ContainerError(
             "open a stream",
             f"the engine answered {answer_head[:60].decode(errors='replace')!r}: {refusal_text}",

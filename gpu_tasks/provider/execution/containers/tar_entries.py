@@ -83,8 +83,8 @@ class TarStream:
 
     def __iter__(self) -> Iterator[TarEntry]:
         """Yield all entries. Raise ContainerRefusedError if this is no valid archive."""
-        while (tar_entry := self.next_entry()) is not None:
-            yield tar_entry
+        while (entry := self.next_entry()) is not None:
+            yield entry
 
     def next_entry(self) -> TarEntry | None:
         """Return the next entry, or None at the end. The rest of the previous content is skipped."""
@@ -93,38 +93,38 @@ class TarStream:
         extended: dict[str, str] = {}
         # An archive of extended headers alone would otherwise never reach an entry.
         for _ in range(EXTENDED_IN_A_ROW_MAX):
-            header_block = self._next_header()
-            if header_block is None:
+            block = self._next_header()
+            if block is None:
                 return None
-            type_flag, entry_size = header_block[156:157], _octal_number(header_block[124:136])
+            type_flag, entry_size = block[156:157], _octal_number(block[124:136])
             if type_flag in b"LKxg" and type_flag:
                 self._read_extended(type_flag, entry_size, extended)
                 continue
-            return self._entry_of(header_block, type_flag, entry_size, extended)
+            return self._entry_of(block, type_flag, entry_size, extended)
         raise refused(f"more than {EXTENDED_IN_A_ROW_MAX} extended headers before an entry")
 
     def content(self) -> Iterator[bytes]:
         """Yield the rest of the entry's content, in pieces of at most `CHUNK_BYTES`."""
         while self._content_left:
-            content_piece = self._read_bytes(min(self._content_left, CHUNK_BYTES))
-            if not content_piece:
+            piece = self._read_bytes(min(self._content_left, CHUNK_BYTES))
+            if not piece:
                 raise refused("it ends inside a file")
-            self._content_left -= len(content_piece)
-            yield content_piece
+            self._content_left -= len(piece)
+            yield piece
         self._read_exactly(self._padding_left)
         self._padding_left = 0
 
     def _next_header(self) -> bytes | None:
-        header_block = self._read_exactly(BLOCK, may_end=True)
-        if not header_block or not any(header_block):
+        block = self._read_exactly(BLOCK, may_end=True)
+        if not block or not any(block):
             return None
-        declared = _octal_number(header_block[148:156])
+        declared = _octal_number(block[148:156])
         # The checksum field itself counts as eight spaces.
-        if declared != sum(header_block) - sum(header_block[148:156]) + 8 * 0x20:
+        if declared != sum(block) - sum(block[148:156]) + 8 * 0x20:
             raise refused("a header has a wrong checksum")
-        return header_block
+        return block
 
-    def _entry_of(self, header_block: bytes, type_flag: bytes, size_bytes: int, extended: dict[str, str]) -> TarEntry:
+    def _entry_of(self, block: bytes, type_flag: bytes, size_bytes: int, extended: dict[str, str]) -> TarEntry:
         entry_kind = _KINDS.get(type_flag)
         # A sparse file of a kilobyte unpacks to a terabyte in the engine's folder.
         if entry_kind is None or any(extended_key.startswith("GNU.sparse") for extended_key in extended):
@@ -138,27 +138,27 @@ class TarStream:
         if size_bytes > SIZE_MAX:
             raise refused("an entry declares more bytes than any disk has")
         self._content_left, self._padding_left = size_bytes, -size_bytes % BLOCK
-        entry_name = extended.get("path") or _name_of(header_block)
-        link_target = extended.get("linkpath") or _field_text(header_block[157:257])
-        return TarEntry(entry_name, entry_kind, size_bytes, _octal_number(header_block[100:108]) & 0o7777, link_target)
+        entry_name = extended.get("path") or _name_of(block)
+        link_target = extended.get("linkpath") or _field_text(block[157:257])
+        return TarEntry(entry_name, entry_kind, size_bytes, _octal_number(block[100:108]) & 0o7777, link_target)
 
     def _read_extended(self, type_flag: bytes, size_bytes: int, extended: dict[str, str]) -> None:
         if size_bytes > EXTENDED_BYTES_MAX:
             raise refused(f"an extended header has {size_bytes} bytes, of at most {EXTENDED_BYTES_MAX}")
-        extended_content = self._read_exactly(size_bytes)
+        content = self._read_exactly(size_bytes)
         self._read_exactly(-size_bytes % BLOCK)
         match type_flag:
             case b"L":
-                extended["path"] = _field_text(extended_content)
+                extended["path"] = _field_text(content)
             case b"K":
-                extended["linkpath"] = _field_text(extended_content)
+                extended["linkpath"] = _field_text(content)
             case b"x":
-                extended.update(_extended_records(extended_content))
+                extended.update(_extended_records(content))
             case _:
                 # Global records would apply to every later entry. Harmless ones, such as comments, are ignored.
                 if any(
                     extended_key.startswith("GNU.sparse") or extended_key in {"path", "size"}
-                    for extended_key in _extended_records(extended_content)
+                    for extended_key in _extended_records(content)
                 ):
                     raise refused("a global header renames every file")
 
@@ -177,9 +177,9 @@ class TarStream:
 class PieceReader:
     """A `Read` over pieces of any length from the engine. It holds one piece."""
 
-    def __init__(self, byte_pieces: Iterator[bytes]) -> None:
-        """`byte_pieces` in order."""
-        self._pieces = byte_pieces
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        """`pieces` in order."""
+        self._pieces = pieces
         self._held = io.BytesIO()
 
     def __call__(self, byte_count: int) -> bytes:
@@ -213,13 +213,13 @@ class HashingReader:
         return self._hash.hexdigest()
 
 
-def _name_of(header_block: bytes) -> str:
+def _name_of(block: bytes) -> str:
     file_name, name_prefix = (
-        _field_text(header_block[:100]),
-        _field_text(header_block[345:500]) if header_block[257:262] == b"ustar" else "",
+        _field_text(block[:100]),
+        _field_text(block[345:500]) if block[257:262] == b"ustar" else "",
     )
     # GNU's old format uses these bytes for other fields than a prefix.
-    is_posix = header_block[257:263] == b"ustar\0"
+    is_posix = block[257:263] == b"ustar\0"
     return f"{name_prefix}/{file_name}" if name_prefix and is_posix else file_name
 
 
@@ -248,26 +248,26 @@ def _decimal_number(digits_text: str) -> int:
     return int(digits_text)
 
 
-def _extended_records(extended_content: bytes) -> dict[str, str]:
+def _extended_records(content: bytes) -> dict[str, str]:
     """Return the pax records "length key=value newline" that this reader needs. Other keys are skipped."""
     value_found: dict[str, str] = {}
-    extended_content, record_start, record_count = extended_content.rstrip(b"\0"), 0, 0
-    while record_start < len(extended_content):
+    content, record_start, record_count = content.rstrip(b"\0"), 0, 0
+    while record_start < len(content):
         record_count += 1
         if record_count > RECORDS_MAX:
             raise refused(f"an extended header has more than {RECORDS_MAX} records")
-        length_digits, space_sign, _ = extended_content[record_start : record_start + 8].partition(b" ")
+        length_digits, space_sign, _ = content[record_start : record_start + 8].partition(b" ")
         if not space_sign or not length_digits.isdigit():
             raise refused("an extended header is damaged")
         record_end = record_start + int(length_digits)
         if (
-            not record_start + len(length_digits) + 2 < record_end <= len(extended_content)
-            or extended_content[record_end - 1 : record_end] != b"\n"
+            not record_start + len(length_digits) + 2 < record_end <= len(content)
+            or content[record_end - 1 : record_end] != b"\n"
         ):
             raise refused("an extended header is damaged")
-        record_key, equals_sign, value_text = extended_content[
-            record_start + len(length_digits) + 1 : record_end - 1
-        ].partition(b"=")
+        record_key, equals_sign, value_text = content[record_start + len(length_digits) + 1 : record_end - 1].partition(
+            b"="
+        )
         if not equals_sign:
             raise refused("an extended header is damaged")
         record_start = record_end

@@ -50,11 +50,11 @@ def has_noswap() -> bool:
 class Workspaces:
     """The volumes of one owner."""
 
-    def __init__(self, docker_door: DockerDoor, container_owner: Owner, folder_path: Path, kind: WorkspaceKind) -> None:
-        """`folder_path` holds the files and nothing else."""
-        self._door = docker_door
-        self._owner = container_owner
-        self._folder = folder_path
+    def __init__(self, door: DockerDoor, owner: Owner, folder: Path, kind: WorkspaceKind) -> None:
+        """`folder` holds the files and nothing else."""
+        self._door = door
+        self._owner = owner
+        self._folder = folder
         self.kind = kind
 
     async def make(self, container_id: str, volume_part: str, size_bytes: int) -> str:
@@ -63,24 +63,22 @@ class Workspaces:
             return await self.make_in_memory(container_id, volume_part, size_bytes)
         path = self._folder / f"{self._owner.name_of(container_id, volume_part)}.ext4"
         device = await self._make_file_system(path, size_bytes)
-        volume_options = {"type": "ext4", "device": device, "o": "nosuid,nodev,noatime"}
-        return await self._make_volume(container_id, volume_part, volume_options)
+        options = {"type": "ext4", "device": device, "o": "nosuid,nodev,noatime"}
+        return await self._make_volume(container_id, volume_part, options)
 
     async def make_in_memory(self, container_id: str, volume_part: str, size_bytes: int) -> str:
         """Make a volume in memory even if the others are files. It is for secrets."""
         swap_option = ",noswap" if has_noswap() else ""
-        volume_options = (
+        options = (
             f"size={size_bytes},nr_inodes={max(64, size_bytes // INODE_BYTES)},nosuid,nodev,mode=0755{swap_option}"
         )
-        return await self._make_volume(
-            container_id, volume_part, {"type": "tmpfs", "device": "tmpfs", "o": volume_options}
-        )
+        return await self._make_volume(container_id, volume_part, {"type": "tmpfs", "device": "tmpfs", "o": options})
 
     async def remove(self, container_id: str, volume_part: str) -> None:
         """Remove the existing volume and its file. Raise ContainerError if something remains."""
-        volume_name = self._owner.name_of(container_id, volume_part)
-        await self._door.remove_volume(volume_name)
-        await _remove_file(self._folder / f"{volume_name}.ext4")
+        volume = self._owner.name_of(container_id, volume_part)
+        await self._door.remove_volume(volume)
+        await _remove_file(self._folder / f"{volume}.ext4")
 
     async def remove_files(self) -> int:
         """Remove every remaining file and return their number. Call it when no container of ours exists."""
@@ -99,12 +97,12 @@ class Workspaces:
         await run_program("debugfs", "-w", "-R", "rmdir lost+found", str(path))
         return (await run_program("losetup", "--find", "--show", str(path))).strip()
 
-    async def _make_volume(self, container_id: str, volume_part: str, volume_options: dict[str, str]) -> str:
-        volume_name, volume_labels = self._owner.name_of(container_id, volume_part), self._owner.labels(container_id)
+    async def _make_volume(self, container_id: str, volume_part: str, options: dict[str, str]) -> str:
+        volume, volume_labels = self._owner.name_of(container_id, volume_part), self._owner.labels(container_id)
         await self._door.call(
-            "make a volume", lambda client: client.create_volume(volume_name, "local", volume_options, volume_labels)
+            "make a volume", lambda client: client.create_volume(volume, "local", options, volume_labels)
         )
-        return volume_name
+        return volume
 
 
 def _allocate(path: Path, size_bytes: int) -> None:

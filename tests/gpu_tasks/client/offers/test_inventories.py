@@ -185,9 +185,9 @@ def test_a_provider_s_door_tells_its_inventory(tmp_path: Path, monkeypatch: pyte
 
     async def main() -> tuple[bytes, bytes]:
         server = BlobServer(BlobStore(tmp_path), inventory=told.told)
-        await server.start(port_number=0)
+        await server.start(port=0)
         without = BlobServer(BlobStore(tmp_path / "2"))
-        await without.start(port_number=0)
+        await without.start(port=0)
         async with BlobClient(private=True) as blobs:
             first = await blobs.inventory_of(f"http://127.0.0.1:{server.port}")
             again = await blobs.inventory_of(f"http://127.0.0.1:{server.port}")

@@ -122,7 +122,7 @@ def completions(
         for blob in stored:
             store.put(blob)
         server = BlobServer(store)
-        await server.start(port_number=0)
+        await server.start(port=0)
         endpoint = f"http://127.0.0.1:{server.port}".encode()
 
         async def known(client: Any, at: bytes | None = None) -> dict[bytes, Provider]:

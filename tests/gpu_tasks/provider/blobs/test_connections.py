@@ -66,7 +66,7 @@ async def test_who_reads_no_answers_is_closed_in_time(tmp_path: Path, monkeypatc
 async def test_a_connection_that_comes_as_the_store_closes_is_closed_too(tmp_path: Path, turns: int) -> None:
     """In some turn of the loop it is accepted, and not yet handed over."""
     made = BlobServer(BlobStore(tmp_path))
-    await made.start(port_number=0)
+    await made.start(port=0)
     with socket.create_connection(("127.0.0.1", made.port)) as visitor:
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -127,10 +127,10 @@ async def test_requests_under_way_yield_to_no_idle_connection_and_hold_up_no_oth
         BlobStore(tmp_path),
         broker_address="b",
         inventory=inventory,
-        tunnel_entrance=rooms,
+        tunnels=rooms,
         presence=lambda _nonce: b"here",
     )
-    await made.start(port_number=0)
+    await made.start(port=0)
     url = f"http://127.0.0.1:{made.port}"
     async with BlobClient(private=True) as client, aiohttp.ClientSession() as session:
         async with made._writing:

@@ -83,7 +83,7 @@ async def test_strangers_questions_hold_no_judge_up(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
     monkeypatch.setattr(server, "address_of_peer", from_its_header)
     made = BlobServer(BlobStore(tmp_path), cast(Resealer, KnowingResealer()))
-    await made.start(port_number=0)
+    await made.start(port=0)
     url = f"http://127.0.0.1:{made.port}/reseal"
     strangers = [SLOW_QUESTION.replace(b"Host: x", b"Host: x\r\nFrom: %d" % (number // 4)) for number in range(16)]
     slow = [await opened(made.port, said) for said in strangers]

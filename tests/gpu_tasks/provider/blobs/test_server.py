@@ -65,7 +65,7 @@ async def test_no_cache_keeps_a_proof_of_presence_or_an_inventory(tmp_path: Path
         return b"a card"
 
     server = BlobServer(BlobStore(tmp_path), inventory=inventory, presence=lambda nonce: b"proof of " + nonce)
-    await server.start(port_number=0)
+    await server.start(port=0)
     url = f"http://127.0.0.1:{server.port}"
     async with BlobClient(private=True) as client, aiohttp.ClientSession() as session:
         await client.put(b"x", [url])
@@ -90,7 +90,7 @@ async def test_a_judge_s_question_has_few_bytes(path: str, status: int, tmp_path
             return data[:1]
 
     server = BlobServer(BlobStore(tmp_path), resealer=Resealer())
-    await server.start(port_number=0)
+    await server.start(port=0)
     async with aiohttp.ClientSession() as session:
         for size, expected in ((256, status), (257, 413 if status == 200 else status)):
             response = await session.post(f"http://127.0.0.1:{server.port}{path}", data=bytes(size))

@@ -78,10 +78,10 @@ async def test_a_refuted_device_stays_paused_over_restarts(village: Village) -> 
     races = liar.daemon.parts.journal.races
     causes, change = list[PauseCause | None](), races.change
 
-    def changed(entry_key: RaceKey, **changes: Any) -> None:
+    def changed(key: RaceKey, **changes: Any) -> None:
         if "end" in changes:
             causes.append(noted(liar).cause)
-        change(entry_key, **changes)
+        change(key, **changes)
 
     races.change = changed  # type: ignore[method-assign]
     while not village.happened(ProviderSlashed):
@@ -184,8 +184,8 @@ async def test_a_device_that_is_paused_for_another_cause_meanwhile_is_not_resume
     miner = village.miners[0]
     book, start = miner.daemon.parts.pauses, miner.daemon.parts.workers.start
 
-    async def noting(device: bytes, workload_form: WorkloadForm) -> None:
-        await start(device, workload_form)
+    async def noting(device: bytes, form: WorkloadForm) -> None:
+        await start(device, form)
         book.note(device, cause=cause)
 
     pause_on_chain(village, miner)
