@@ -300,6 +300,7 @@ class ChainClient:
         """Return the transaction extensions, and the height of the block from which the extrinsic is valid."""
         if nonce is None:
             nonce = await self.nonce(account)
+        # A final block cannot be reverted. A signature over a reverted birth block would be invalid.
         height = await self.height(await self.finalized())
         mortal_era = mortal(ERA_BLOCKS, height)
         return Extra(mortal_era, nonce, tip), mortal_era.birth(height)
@@ -407,6 +408,7 @@ class ChainClient:
 
         def decoded(answer: RpcJson) -> dict[bytes, Any]:
             changes = {bytes_of(key): raw for key, raw in answer[0]["changes"]}
+            # A key that the node leaves out raises KeyError: only null means that nothing is stored.
             return {key: decode(changes[key]) for key in keys if changes[key] is not None}
 
         return await self.rpc.ask(decoded, "state_queryStorageAt", [hex_of(key) for key in keys], hex_of(at))
@@ -414,6 +416,7 @@ class ChainClient:
 
 def describe_error(runtime: Runtime, error_value: ErrorValue) -> str:
     """Return a dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else `Token.Frozen: ...`."""
+    # Kind 3 is an error that a pallet declares: `DispatchError::Module` of Substrate.
     if error_value.kind != 3:
         error_kinds = (
             error_kind for error_kind in DispatchError.__subclasses__() if vars(error_kind).get("value") == error_value
@@ -432,6 +435,7 @@ def describe_error(runtime: Runtime, error_value: ErrorValue) -> str:
 def _check_version(node_version: RpcJson, runtime: Runtime) -> None:
     own_version = runtime.version
     node_rules = (node_version["specName"], node_version["specVersion"], node_version["transactionVersion"])
+    # Under other rules the signed bytes can be another call than the person reads.
     if node_rules != (own_version.spec_name, own_version.spec_version, own_version.transaction_version):
         raise UnknownRulesError(
             f"the node runs {node_rules[0]} spec {node_rules[1]}, transactions {node_rules[2]}. This program knows "

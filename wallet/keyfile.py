@@ -83,6 +83,7 @@ def lock(
 ) -> KeyFile:
     """Seal a key with a password; `entropy` is 56 fresh random bytes, for salt and nonce."""
     salt, box_nonce = entropy[:_SALT_BYTES], entropy[_SALT_BYTES:]
+    # polkadot.js stores 64 bytes of secret, also for a key that comes from a seed of 32 bytes.
     expanded_secret = secret_key_to_expanded(keypair.scheme, keypair.secret_key)
     plain_bytes = _PKCS8_HEADER + expanded_secret + _PKCS8_DIVIDER + keypair.public_key
     sealed_key = SecretBox(_stretch(password, salt, scrypt_cost)).encrypt(plain_bytes, box_nonce)
@@ -149,6 +150,7 @@ def load(file_bytes: bytes) -> KeyFile:
         account = ss58.decode(json_fields["address"], prefix=None)
         metadata = json_fields.get("meta", {})
         scheme = _scheme(json_fields["encoding"])
+    # A few kilobytes of nested brackets make `json.loads` raise RecursionError.
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError, binascii.Error):
         raise KeyFileError(
             "this is not a key file in polkadot.js' JSON format, version 3", code="not_a_key_file"

@@ -68,6 +68,7 @@ def replace(path: Path, file_bytes: bytes) -> None:
     Raise OSError with the path if it cannot be written, as on a full disk.
     """
     make_folder(path.parent)
+    # One fixed name, so that crashes leave one draft at most. The next write truncates it.
     draft_path = path.with_name(f".{path.name}.new")
     descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, OWNER_ONLY)
     try:

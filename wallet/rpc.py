@@ -166,6 +166,7 @@ class RpcConnection:
         """Start a subscription, and return its items until closed (`aclose` also ends it at the node)."""
         self._subscribing += 1
         try:
+            # Substrate gives texts as subscription ids, and other servers numbers.
             subscription_key = str(await self.call(method, *params))
             item_queue: asyncio.Queue[RpcJson] = asyncio.Queue()
             for early_item in self._early.pop(subscription_key, []):

@@ -38,6 +38,7 @@ class SentNotes:
                 # The note exists already if this call finishes an earlier try.
                 with contextlib.suppress(FileExistsError):
                     write_new(note_path, _dump(prepared))
+                # Under the folder's lock, or `unsettled` of another process could take the note before its writer does.
                 is_taken = held_locks.enter_context(_held(note_path))
             if not is_taken:
                 raise WalletError(

@@ -171,6 +171,7 @@ def _unsettled(prepared: Prepared, error: BaseException) -> UnsettledError:
 
 def inner_failure(runtime: Runtime, events: Iterable[Any]) -> str | None:
     """Return the failure of a call inside a successful call, Root's or a batch's; None if none failed."""
+    # Root's calls and batches succeed on the chain even if a call inside them fails.
     for chain_event in events:
         if isinstance(chain_event, Sudid) and chain_event.sudo_result is not None:
             return f"Root's call failed: {describe_error(runtime, chain_event.sudo_result)}"

@@ -123,6 +123,7 @@ def _child(parent_keypair: Keypair, junction: Junction) -> Keypair:
             parent_keypair.public_key, parent_keypair.secret_key, junction.chain_code, hard=junction.hard
         )
         return Keypair(Scheme.SR25519, public_key, secret_key)
+    # Substrate has no soft derivation for ed25519, so no other tool could restore such a key.
     if not junction.hard:
         raise SuriError("an ed25519 path has hard steps only. Write // before each step", code="soft_step")
     mini_secret = parent_keypair.secret_key[:32]

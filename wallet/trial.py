@@ -158,6 +158,7 @@ async def over_state(client: ChainClient, block_hash: bytes, run_calls: Callable
 
 def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int, tip: int) -> Trial:
     balances = bound[Balances]
+    # An extrinsic whose fee cannot be paid reaches no block, so the trial names the fee and not the call.
     spendable = balances.spendable_balance(signer)
     if spendable < fee + tip:
         fee_text, spendable_text = format_amount(fee + tip), format_amount(spendable)
@@ -185,6 +186,7 @@ def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int, tip: int
 
 def _returned(bound: Bound, call: Call, post_dispatch: PostDispatch, fee: int) -> int:
     """Return the grains of a call's fee that the chain pays back after it."""
+    # Substrate's `Pays::No` in a call's result refunds the whole fee.
     if not (fee and post_dispatch.pays_fee):
         return fee
     if post_dispatch.actual_weight is None or not post_dispatch.actual_weight.fits(call.weight):
