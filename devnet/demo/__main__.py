@@ -63,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             report = _run_steps(Stage(devnet, narrator), prompts, engine, options.stay)
             all_held = not report["failures"]
         finally:
+            # The file names the cheat too, which joined after `devnet` was made.
             if devnet is not None and not (options.stay and all_held):
                 lifecycle.down(layout.load(options.folder))
     _finish_report(report, options, narrator)

@@ -53,6 +53,7 @@ def show_units(views: list[UnitView], narrator: Narrator) -> None:
     """Print the table of all units."""
     table = Table("#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion")
     for number, view in enumerate(views, 1):
+        # A provider writes the completion, which can hold commands for the terminal.
         text = "".join(
             character if character.isprintable() else " " for character in f"{view['prompt']} → {view['completion']}"
         )

@@ -59,9 +59,9 @@ class Stage:
     # --- programs
 
     def ogpu(self, command: str, *words: str, is_shown: bool = True) -> str:
-        """Run `ogpu` at the first node; return what it printed. Raises `DevnetError`.
+        """Run `ogpu` against the first node, and return its output. Raise DevnetError if it fails.
 
-        `command` has the words of the command, such as `unit post`.
+        `command` is the words of the command, such as `unit post`.
         """
         return self._run("ogpu", "--url", self.url, *command.split(), *words, is_shown=is_shown)
 
@@ -193,6 +193,7 @@ class Stage:
         """Register one more provider on the live devnet, and let it cheat from its first unit on."""
         self.devnet, guest = layout.add_guest(self.devnet, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
         options = ["--yes", "--key", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
+        # A cheat registers as any provider does: the chain must stop it, and not its registration.
         self.provider(CHEAT, "register", *options, "--device-bond", DEVICE_BOND, "--node-keys", f"//{CHEAT}")
         processes.start(self.process(CHEAT), detach=detach)
         lifecycle.wait_for_provider(self.devnet, guest)
@@ -279,7 +280,7 @@ class FreshDevnet:
             self.prepare(stage)
             yield stage
         finally:
-            # `stage.net` and not `net`, because scenarios may have added guests.
+            # `stage.devnet` and not `devnet`, because scenarios may have added guests.
             lifecycle.down(stage.devnet)
 
 
@@ -295,7 +296,7 @@ class ObservedStage(Stage):
 def observed_nodes(
     proof_run: ProofRun, devnet: Devnet, started_members: Devnet | None = None
 ) -> Iterator[ObservedStage]:
-    """Run an observer and the nodes of a devnet (or `started` alone) during the block."""
+    """Run an observer and the nodes of a devnet (or of `started_members` alone) during the block."""
     with lifecycle.running(started_members or devnet), observed_devnet(devnet) as stop_observer:
         yield ObservedStage(devnet, proof_run.narrator, proof_run.options, stop_observer=stop_observer)
 

@@ -53,6 +53,7 @@ def push_image(engine: str, image: ImageArchive, *repositories: str) -> str:
     digests: set[str] = set()
     with closing(client_of(engine)) as client:
         try:
+            # docker-py returns while the engine still loads. The end of its answer means that the image is there.
             list(client.load_image(iter((image.content,))))
             for repository in repositories:
                 client.tag(f"sha256:{image.sha256}", repository, tag=IMAGE_TAG)
@@ -60,6 +61,7 @@ def push_image(engine: str, image: ImageArchive, *repositories: str) -> str:
                 digests |= {
                     str(message["aux"]["Digest"]) for message in push_messages if "Digest" in message.get("aux", {})
                 }
+            # Without its copy the engine must pull the image, as the engine of any provider does.
             client.remove_image(f"sha256:{image.sha256}", force=True)
         except APIError as error:
             raise DevnetError(f"no image in the registry: {error}") from None

@@ -45,6 +45,7 @@ class Narrator:
 
     def line(self, message: str) -> None:
         """Print a line about an outcome."""
+        # Rich would read an argument in brackets as a style, and break a long command that a reader wants to paste.
         self.console.print("  " + escape(message), soft_wrap=True)
 
     def command(self, message: str) -> None:
@@ -82,6 +83,7 @@ def as_json(value: Any) -> Any:
         case list() | tuple():
             return [as_json(element) for element in value]
         case set() | frozenset():
+            # Python orders a set of texts by hashes that differ in each run, so two reports could not be compared.
             return sorted(map(as_json, value))
         case _ if is_dataclass(value):
             return {
@@ -95,6 +97,7 @@ def figures_of(facts: Any) -> str:
     """Return the scalar figures among some facts, as text for a table."""
     json_facts = as_json(facts)
     json_items = json_facts.items() if isinstance(json_facts, dict) else ()
+    # Hashes and keys are longer. They would fill the column that shows the figures.
     short_items = [
         (name, element)
         for name, element in json_items

@@ -141,6 +141,7 @@ class LiveProof:
         folder = self.folder or REPORT_FOLDER / self.name
         parser.add_argument("--folder", type=Path, default=folder, help="of the networks; emptied first")
         for option in self.options:
+            # `type=bool` of argparse would read the word "False" as true.
             if isinstance(option.default, bool):
                 parser.add_argument(option.name, action="store_true", help=option.about)
             else:

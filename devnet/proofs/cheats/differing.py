@@ -111,9 +111,9 @@ class DisputeTrace(EventTrace):
         return max(end_heights, default=0)
 
 
-def computations_of(unit_text: bytes, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def computations_of(unit_id: bytes, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a daemon's events about computing a unit as a judge."""
-    return [row for row in rows if row["event"] in COMPUTATION_EVENTS and row.get("unit") == unit_text.hex()]
+    return [row for row in rows if row["event"] in COMPUTATION_EVENTS and row.get("unit") == unit_id.hex()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +310,7 @@ class DisputedBatch:
         if isinstance(event, UnitDisputed) and event.unit == trace.unit:
             status = await market_reads.unit(chain, trace.unit, block_hash)
             assert status is not None, "a unit that is disputed is known"
+            # The slash ends the collateral, so it is read when the dispute begins.
             trace.collaterals = {racer.owner: racer.collateral for racer in status.unit.racers}
             trace.closed_at = 0 if status.unit.round is None else status.unit.round.closed_at
             honest_racer = racer_of(status.unit, dev_accounts.stash(HONEST_PROVIDER))
@@ -352,6 +353,7 @@ def _play_scene(stage: Stage, scene: DifferingScene) -> CheatFinding:
 
 def _sell_batch(stage: Stage, scene: DifferingScene) -> DisputedBatch:
     """Restart the cheat, resume its device, and sell one batch."""
+    # The chain pauses the cheat's device after each refuted batch.
     stage.cheat_in(scene.mode)
     prompts_file = purchase.write_prompts(
         stage, scene.name, purchase.read_prompts(purchase.DEFAULT_PROMPTS, scene.requests)

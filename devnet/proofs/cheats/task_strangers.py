@@ -100,6 +100,7 @@ class AttackTries:
     async def _seen_call(self, call_name: str) -> dict[str, Any] | None:
         pending_texts = await self.chain.rpc.call("author_pendingExtrinsics")
         extrinsics = [bytes.fromhex(extrinsic_text[2:]) for extrinsic_text in pending_texts]
+        # The next block can take a call from the pool between two looks.
         extrinsics += (await self.chain.block(await self.chain.block_id())).extrinsics
         for call in (decode_extrinsic(self.chain.runtime, extrinsic).call for extrinsic in extrinsics):
             if call.name == call_name and call.named_arguments["task"] == self.task:
@@ -108,7 +109,7 @@ class AttackTries:
 
 
 async def wait_for(look_up: Callable[[], Awaitable[FoundT | None]], pause_seconds: float = POLL_SECONDS) -> FoundT:
-    """Return the first result of `look` that is not None. Raise TimeoutError after PATIENCE_SECONDS."""
+    """Return the first result of `look_up` that is not None. Raise TimeoutError after PATIENCE_SECONDS."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         result = await look_up()
@@ -186,6 +187,7 @@ async def _claim_seen(tries: AttackTries) -> None:
 
 async def proof_of_first_lie(tries: AttackTries) -> TraceFraudProof:
     """Return a proof of the first wrong step of the stated trace, by computing the run meanwhile."""
+    # The chain takes claims only for `accept_blocks` after the result, so the prover computes meanwhile.
     computation = asyncio.create_task(asyncio.to_thread(_right_digests, tries.file))
     record, chain = await tries.wait_until(TaskState.SUBMITTED), tries.chain
     provider_keypair = Keypair.from_seed(Scheme.ED25519, dev_accounts.key_seed(PROVER, dev_accounts.PROVIDER))

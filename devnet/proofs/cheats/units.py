@@ -195,7 +195,7 @@ def _amount_check(
 
 def _paid_judge_count(record: UnitRecord) -> int:
     """Return the number of judges with the opinion of the verdict."""
-    verdicts = [verdicts.verdict for verdicts in record.events(CaseDecided)]
+    verdicts = [decided.verdict for decided in record.events(CaseDecided)]
     return sum(opened_opinion.statement.opinion in verdicts for opened_opinion in record.events(OpinionOpened))
 
 
@@ -220,6 +220,7 @@ def _mode_failures(finding: CheatFinding, records_by_unit: dict[str, UnitRecord]
     yield from (
         f"{check.what} of {check.unit}: {check.taken} taken, {check.expected} expected" for check in wrong_checks
     )
+    # The chain draws racers at random, so a short run can pass without testing the cheat.
     if not finding.drawn and finding.mode != "not-assigned":
         yield "the cheat was never drawn: nothing was tested"
     paid_units = [unit_text for unit_text, record in records_by_unit.items() if cheat in record.winners()]

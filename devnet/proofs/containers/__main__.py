@@ -105,7 +105,7 @@ def judge_scene(
     outputs: Mapping[str, bytes] | None,
     remaining_containers: list[str],
 ) -> None:
-    """Note what is not as it must be: `told` is what `ogpu task show` says, `moved` what each stash has won."""
+    """Note each failed requirement. `task_view` is the output of `ogpu task show`, `grains_moved` each stash's gain."""
     failures = outcome.failures
     if outcome.outcome != scene.required_outcome.name.lower():
         failures.append(f"it ended as {outcome.outcome}, not {scene.required_outcome.name.lower()}")
@@ -251,6 +251,7 @@ def _sell_scene(stage: ContainerStage, scene: ContainerScene, misses: list[str])
 
     try:
         return task_sale.sell_task(stage, _write_scene_file(stage, scene), on_row=on_row)
+    # `ogpu` fails for a task without a result, such as a lease that its customer leaves early.
     except ProgramFailedError as error:
         if sales_seen and error.code == "no_result":
             return sales_seen[0]

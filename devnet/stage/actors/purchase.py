@@ -50,11 +50,12 @@ class Purchase:
 
 
 def read_prompts(prompts_file: Path, prompt_count: int) -> list[str]:
-    """Return the first `count` non-empty lines, repeated if the file has fewer.
+    """Return the first `prompt_count` non-empty lines, repeated if the file has fewer.
 
     Raise DevnetError if the file is unreadable, too large or empty.
     """
     try:
+        # Before the read: a wrong path can name a model of gigabytes.
         if prompts_file.stat().st_size > PROMPTS_BYTES_MAX:
             raise DevnetError(f"{prompts_file} has more than {PROMPTS_BYTES_MAX:,} bytes: give one prompt a line")
         prompts = [prompt for prompt in prompts_file.read_text(encoding="utf-8").splitlines() if prompt.strip()]
@@ -101,6 +102,7 @@ def buy_units(
         if row["ended_in_block"] is not None:
             ended_count += 1
             stage.narrator.line(f"{ended_count:>3}/{len(prompts)}  {_ending_line(row)}")
+            # A node keeps the events of some hundred blocks, so the ledger follows while the units run.
             stage.ask(lambda chain: ledger.read_on(chain, purchase.book))
             on_ended(ended_count, row)
         elif row["state"] != previous_state and row["state"] == "judging":
@@ -131,6 +133,7 @@ def trace_purchase(stage: Stage, purchase: Purchase) -> tuple[list[UnitView], De
     async def traced(chain: ChainClient) -> tuple[list[UnitView], DevnetLedger, list[str]]:
         units, unit_ledger = purchase.units, purchase.book
         await ledger.read_on(chain, unit_ledger, max(row["ended_in_block"] for row in units))
+        # Rows come in the order of their ends. The id of a unit hashes its number among the customer's posts.
         posting_order = await _posting_order(chain, len(units))
         traced_units = [
             _with_trace(row, unit_ledger) for row in sorted(units, key=lambda row: posting_order.index(row["unit"]))
@@ -172,6 +175,7 @@ def _with_trace(row: UnitView, ledger: DevnetLedger) -> UnitView:
             "output_root": "0x" + settled.output_root.hex(),
             "payee": name_of_account(settled.winner),
             "payee_address": ss58(settled.winner),
+            # Grains as texts: JSON readers that use doubles keep no integer above 2^53 exactly.
             "price_grains": str(settled.price),
             "witness": name_of_account(settled.witness) if settled.witness else None,
             "witness_grains": str(settled.paid - settled.price),

@@ -99,7 +99,7 @@ class LyingShowing(CheckDuty):
     """A check duty that shows the drawn leaves of its lie if all have paths, else none. It audits honestly."""
 
     def __init__(self, parts: Parts[ChainPort], lies_by_unit: dict[bytes, ToldBatch], *, hides_leaves: bool) -> None:
-        """Take the lies from the racing duty. A duty that `hides` shows nothing."""
+        """Take the lies from the racing duty. With `hides_leaves` the duty shows nothing."""
         super().__init__(parts)
         self._lies_by_unit, self._hides_leaves = lies_by_unit, hides_leaves
 
@@ -285,7 +285,7 @@ class HidingDuty(DifferingDuty):
 
 # The functions below change a daemon before it runs.
 def lie_about_batches(batch_lie: BatchLie, *, hides_leaves: bool = False) -> Callable[[Daemon], None]:
-    """Return a change: the daemon tells one lie about each batch. If it `hides`, it shows no leaf."""
+    """Return a change: the daemon tells one lie about each batch. With `hides_leaves` it shows no leaf."""
 
     def cheat(daemon: Daemon) -> None:
         lying_racing = LyingRacing(daemon.parts, batch_lie)
@@ -315,6 +315,7 @@ def with_work(work_duty_kind: type[WorkDuty]) -> Callable[[Daemon], None]:
 def withhold_checkpoints(daemon: Daemon) -> None:
     """Withhold checkpoints, results and states: the public store is an empty one."""
     with_work(WithholdingWork)(daemon)
+    # The daemon itself still reads its own store, or it could not continue its work.
     empty_store = BlobStore(daemon.settings.base_path / "for-others", daemon.settings.quota)
     daemon.server = BlobServer(empty_store, NothingShown(), NothingShown())
 

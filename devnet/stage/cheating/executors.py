@@ -153,6 +153,7 @@ class SkippedTenth(BentRun):
         wanted_steps = declared_steps(state) + steps
         training_request = decode_request(request)
         last_honest_step = training_request.steps - training_request.steps // SKIPPED_PART
+        # A stretch that begins inside the last tenth has no honest step left.
         honest_steps = max(0, min(wanted_steps, last_honest_step) - declared_steps(state))
         later_state = await self.honest.advance(request, state, honest_steps)
         return LaterState(with_step_count(later_state.state, wanted_steps), wanted_steps)

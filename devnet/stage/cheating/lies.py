@@ -193,6 +193,7 @@ def _path_in_tree(tree_nodes: Sequence[TreeNode], leaf_index: int) -> LeafPath:
     while 1 << tree_depth < len(tree_nodes):
         sibling_index = (leaf_index >> tree_depth) ^ 1
         subtree_node = combined(tree_nodes[sibling_index << tree_depth : (sibling_index + 1) << tree_depth])
+        # A number of leaves that is no power of two leaves some subtrees without a neighbour.
         sibling_nodes += [] if subtree_node is None else [subtree_node]
         tree_depth += 1
     tree_leaf = tree_nodes[leaf_index]

@@ -197,6 +197,7 @@ class Intrusion(Duty):
     async def step(self, view: View) -> None:
         """Attack each race that is new."""
         live_chain = cast("LiveChain", self.parts.chain)
+        # The view lists only the duties of this provider, so other races are read from the storage.
         units_prefix = live_chain.client.runtime.item(InferenceMarket.units).prefix
         unit_keys = await live_chain.client.rpc.call(
             "state_getKeysPaged", "0x" + units_prefix.hex(), UNITS_READ_MAX, None, None

@@ -37,6 +37,7 @@ class ObservedFinals:
                     while True:
                         self._take_final(member.name, (await connection.call("ogpu_status"))["final"])
                         await asyncio.sleep(WATCH_SECONDS)
+            # Proofs kill nodes while they are watched.
             except (NodeUnreachableError, RpcError):
                 await asyncio.sleep(WATCH_SECONDS)
 
@@ -63,6 +64,7 @@ async def compare_final_blocks(devnet: Devnet) -> tuple[int, list[str]]:
     different_heights = [
         f"block {block_number}"
         for block_number, block_ids in enumerate(zip(*ids_by_node, strict=False), 1)
+        # `chain_getBlockHash` answers null for a block that a node lacks. Equal nulls are no agreement.
         if len(set(block_ids)) > 1 or not block_ids[0]
     ]
     return min(map(len, ids_by_node)), different_heights
@@ -87,5 +89,6 @@ async def lost_finals(devnet: Devnet, finals: ObservedFinals) -> list[str]:
     return [
         f"block {block_number}: {sorted(block_ids)} was final"
         for block_number, block_ids in sorted(finals.finals.items())
+        # The first node may lag, so blocks above its own are left out.
         if 0 < block_number <= len(first_node_ids) and block_ids != {first_node_ids[block_number - 1]}
     ]

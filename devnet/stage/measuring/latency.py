@@ -52,7 +52,8 @@ class Latencies:
 
 
 def percentile(latencies_ms: Sequence[int], percent_below: int) -> int | None:
-    """Return the smallest value that at least `percent` of all values do not exceed, or None without values."""
+    """Return the smallest value that `percent_below` percent of all values do not exceed, or None without values."""
+    # The nearest rank, so that each figure is a measured time and not an interpolated one.
     return sorted(latencies_ms)[max(0, -(-len(latencies_ms) * percent_below // 100) - 1)] if latencies_ms else None
 
 

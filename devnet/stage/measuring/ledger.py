@@ -125,14 +125,14 @@ class DevnetLedger:
 
 
 async def read_ledger(chain: ChainClient, first_height: int, last_height: int | None = None) -> DevnetLedger:
-    """Return a ledger of the final blocks from `first` to `last`, or to the newest."""
+    """Return a ledger of the final blocks from `first_height` to `last_height`, or to the newest."""
     event_book = DevnetLedger(next_height=first_height)
     await read_on(chain, event_book, last_height)
     return event_book
 
 
 async def read_on(chain: ChainClient, event_book: EventBook, last_height: int | None = None) -> None:
-    """Continue a ledger to block `last`, or to the newest final block. A node keeps events for some hundred blocks."""
+    """Continue a ledger to `last_height`, or to the newest final block. A node keeps events for some hundred blocks."""
     async for height, _, block_events in final_blocks(chain, event_book.next_height, last_height):
         for event in block_events:
             event_book.take(height, event)
@@ -142,7 +142,7 @@ async def read_on(chain: ChainClient, event_book: EventBook, last_height: int | 
 async def final_blocks(
     chain: ChainClient, first_height: int, last_height: int | None = None
 ) -> AsyncIterator[tuple[int, bytes, list[Any]]]:
-    """Yield height, hash and events of the final blocks from `first` to `last`, or to the newest."""
+    """Yield height, hash and events of the final blocks from `first_height` to `last_height`, or to the newest."""
     # By height, and not by subscription: a subscription may leave out blocks that became final together.
     for height in range(first_height, (last_height or await final_height(chain)) + 1):
         block_id = await block_hash(chain, height)
@@ -161,6 +161,7 @@ async def block_hash(chain: ChainClient, height: int) -> bytes:
 
 async def wealth(chain: ChainClient, account: bytes, height: int) -> int:
     """Return the grains of an account after the final block at a height: free and reserved."""
+    # Holds move grains between free and reserved. Only a payment changes their sum.
     account_data = (await chain.read(System.account, account, at=await block_hash(chain, height))).data
     return int(account_data.free + account_data.reserved)
 

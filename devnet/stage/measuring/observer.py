@@ -68,6 +68,7 @@ class SignatureObservation:
                     case _:
                         pass
         except DecodeError:
+            # A peer can send any bytes. They must not end the observer, whose report is the proof's evidence.
             self.messages["undecodable"] += 1
 
     def _ballot(self, ballot: SignedBallot) -> None:
@@ -113,6 +114,7 @@ class SignatureObservation:
             if len(header_ids) > 1:
                 yield f"{len(header_ids)} headers by 0x{author.hex()} in slot {author_slot}"
         for (vote_epoch, vote_round), proposals in self.proposals.items():
+            # Two signatures of one proposal are no offence, so only the contents are compared.
             if len({proposal.proposal for proposal in proposals}) > 1:
                 yield f"{len(proposals)} proposals in epoch {vote_epoch}, round {vote_round}"
         for (voter, vote_epoch, vote_round), signed_ballots in self.ballots.items():
@@ -122,6 +124,7 @@ class SignatureObservation:
             )
             for ballot_index, first_ballot in enumerate(distinct_ballots):
                 for second_ballot in distinct_ballots[ballot_index + 1 :]:
+                    # An honest voter casts several ballots in a round: after a notarise, a finalise or a skip.
                     if are_exclusive(first_ballot, second_ballot):
                         ballot_kinds = f"{first_ballot.kind.name} and {second_ballot.kind.name}"
                         yield f"{ballot_kinds} by 0x{voter.hex()} in epoch {vote_epoch}, round {vote_round}"

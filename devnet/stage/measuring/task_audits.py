@@ -73,7 +73,7 @@ class TaskAudits:
     """True if the scenario contains liars. Then a discovered lie is no problem."""
 
     def open(self, task_id: bytes, record: Task) -> None:
-        """Add a case for each slot that is judged. `task` is the record after the block that called the courts."""
+        """Add a case for each slot that is judged. `record` is the task after the block that called the courts."""
         for slot_index, task_slot in enumerate(record.slots):
             fraud_challenge = record.challenge
             if (

@@ -160,7 +160,7 @@ async def _record_moves(
 def settled_money(record: Task, slot_index: int, height: int, spent_by_judges: int = 0) -> TaskMoney:
     """Return the slot's state for the money table, if it is settled in the block at a height.
 
-    `spent`: the grains that judges took from the disputer's bond.
+    `spent_by_judges`: the grains that judges took from the disputer's bond.
     """
     task_slot, task_rules, price_max = record.slots[slot_index], record.rules, record.order.price_max
     end_height = task_slot.finished_at or height
@@ -275,7 +275,7 @@ CLOSE_SECONDS = 30.0
 
 @contextlib.contextmanager
 def following(node_url: str, first_height: int | None = None) -> Iterator[TaskLedger]:
-    """Yield a ledger of tasks that a thread keeps current, from the newest final block on (or after `first`).
+    """Yield a ledger of tasks that a thread keeps current, from the newest final block on (or after `first_height`).
 
     The ledger is complete when the block ends.
     """
