@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,25 @@ def url(tmp_path: Path, reads: PaintedReads, monkeypatch: pytest.MonkeyPatch) ->
     # headers of the played chain name no final block, and inputs are sealed as of one that the chain knows
     monkeypatch.setattr(Beacon, "final_height", lambda beacon: max(0, beacon.system.number.get() - 1))
 
+    with tile_market(tmp_path, 10 * GRAINS_PER_OGPU, 1_000 * GRAINS_PER_OGPU) as url:  # a tile is a bundle
+        yield url
+
+
+@contextmanager
+def tile_market(folder: Path, price_min: int, price_max: int) -> Iterator[str]:
+    """Yield the address of a node whose service 0 sells tiles at these prices."""
+
     def plant(bound: Bound) -> None:
         sold, form = bound[InferenceMarket].services[0], picture_form()
         assert sold is not None
         terms = replace(sold.terms, workload=form.workload_id, model=form.model_id)
-        terms = replace(terms, price_min=10 * GRAINS_PER_OGPU, price_max=1_000 * GRAINS_PER_OGPU)  # a tile is a bundle
-        bound[InferenceMarket].services[0] = replace(sold, terms=terms)
+        bound[InferenceMarket].services[0] = replace(
+            sold, terms=replace(terms, price_min=price_min, price_max=price_max)
+        )
 
-    (tmp_path / "scene.txt").write_text(SCENE)
-    (tmp_path / "picture.yaml").write_text(TASK)
-    with chain_with(tmp_path, plant, beat_seconds=0.2) as url:
+    (folder / "scene.txt").write_text(SCENE)
+    (folder / "picture.yaml").write_text(TASK)
+    with chain_with(folder, plant, beat_seconds=0.2) as url:
         yield url
 
 
@@ -366,3 +376,12 @@ def test_where_nobody_sells_tiles_it_says_how_that_is_begun(tmp_path: Path) -> N
         refused = picture(url, tmp_path)
     assert refused.exit_code == 2, refused.output
     assert "`ogpu offer create-service --workload render-tile`" in refused.stderr
+
+
+def test_the_default_price_is_within_what_the_service_may_ask(
+    tmp_path: Path, reads: PaintedReads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Beacon, "final_height", lambda beacon: max(0, beacon.system.number.get() - 1))
+    with tile_market(tmp_path, GRAINS_PER_OGPU // 1_000, GRAINS_PER_OGPU // 10) as url:
+        assert picture(url, tmp_path, "--dry-run").exit_code == 0
+        assert ended_code(picture(url, tmp_path, "--dry-run", "--price", "0.05")) == "price_not_sold"
