@@ -11,7 +11,7 @@ import logging
 import resource
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from time import monotonic
@@ -118,15 +118,17 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted_files, hard_limit))
 
 
-def deaf_to_interrupts(command: Sequence[str]) -> list[str]:
-    """Return the command of a child process that ignores SIGINT from its first instruction on.
+def child_command(module: str, *arguments: str) -> list[str]:
+    """Return the command of a child process that runs a module, and ignores SIGINT from its first instruction on.
 
     Ctrl-C reaches every process of a terminal. The node ends at it, and its children end with their pipes. A child that
     ignores the signal by itself is not safe before its imports are done, which takes a second.
     """
+    # -P: a file `genesis.py` in the operator's present folder must not be imported in place of the package.
+    python_command = [sys.executable, "-P", "-m", module, *arguments]
     # The shell becomes the program, which inherits the ignored signal. A signal mask of this thread would not be
     # inherited, because trio forks in another thread.
-    return ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    return ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", *python_command]
 
 
 def settle_memory(thresholds: tuple[int, int, int] = COLLECTOR_THRESHOLDS) -> None:

@@ -65,7 +65,7 @@ def start(process: Process, *, detach: bool = False) -> int:
     process.folder.mkdir(mode=FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
     with open(process.log, "ab", opener=own_opener) as log_file:
         child = subprocess.Popen(
-            [sys.executable, "-m", process.module, *process.arguments],
+            [sys.executable, "-P", "-m", process.module, *process.arguments],
             stdin=subprocess.DEVNULL,
             stdout=log_file,
             stderr=log_file,

@@ -25,7 +25,7 @@ import trio
 
 from node.pool import verify_worker
 from node.pool.verify_worker import LENGTH
-from node.process import deaf_to_interrupts
+from node.process import child_command
 from runtime.cryptography import signatures
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme
@@ -146,7 +146,7 @@ class Verifier:
             self._known_verdicts.popitem(last=False)
 
     async def _drive_worker(self) -> None:
-        command = deaf_to_interrupts([sys.executable, "-m", verify_worker.__name__])
+        command = child_command(verify_worker.__name__)
         process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         link = _Link(process)
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ import trio
 
 from node.config import RpcConfig
 from node.errors import BadInputError
-from node.process import deaf_to_interrupts
+from node.process import child_command
 
 BACKOFF_FIRST_SECONDS = 1.0
 BACKOFF_MAX_SECONDS = 30.0
@@ -33,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 def command(config: RpcConfig, feed_socket: Path) -> list[str]:
     """Return the command line of the process."""
-    words = [sys.executable, "-m", "node.rpc", "--feed", str(feed_socket), "--rpc-port", str(config.port)]
+    words = ["--feed", str(feed_socket), "--rpc-port", str(config.port)]
     words += ["--rpc-methods", config.methods, "--rpc-max-connections", str(config.connections_max)]
     words += ["--rpc-external"] * config.external
     options = {
@@ -45,7 +44,7 @@ def command(config: RpcConfig, feed_socket: Path) -> list[str]:
     }
     for option, value in options.items():
         words += [option, str(value)] if value is not None else []
-    return deaf_to_interrupts(words)
+    return child_command("node.rpc", *words)
 
 
 def require_free_port(config: RpcConfig) -> None:

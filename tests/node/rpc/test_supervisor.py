@@ -78,6 +78,13 @@ def test_an_interrupt_from_the_terminal_is_the_nodes_to_answer(tmp_path: Path) -
     assert line.endswith(f" rpc: {rpc_process.NODE_ENDED}"), "no other error ended it"
 
 
+def test_a_file_in_the_present_folder_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "genesis.py").write_text("raise SystemExit(7)")
+    words = supervisor.command(RpcConfig(port=0), tmp_path / "no-feed")
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+
+
 @pytest.mark.trio
 async def test_a_process_that_lives_is_left_alone(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
