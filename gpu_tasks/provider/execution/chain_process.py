@@ -53,7 +53,7 @@ class ChainProcess:
         """Nothing runs yet. The process sees `environment` beside the variables of every worker."""
         self._backend = backend_name
         module_arguments = ("-m", "gpu_tasks.provider.execution.chain_worker", "--backend", backend_name)
-        self._process = WorkerProcess((sys.executable, "-s", *module_arguments), environment or {})
+        self._process = WorkerProcess((sys.executable, "-sP", *module_arguments), environment or {})
         self._turn = asyncio.Lock()
 
     async def start(self) -> None:

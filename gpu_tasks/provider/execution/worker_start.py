@@ -45,8 +45,8 @@ def idle_gpus(backend_name: str, hardware: Iterable[Hardware]) -> list[Hardware]
 def worker_command(workload: str, backend_name: str, limits: Limits) -> list[str]:
     """Return the command of this package's worker, with its arguments."""
     module_arguments = ["-m", "gpu_tasks.provider.execution.worker", "--workload", workload, "--backend", backend_name]
-    # -s: packages in the user's home are not part of this installation.
-    return [sys.executable, "-s", *module_arguments, "--limits", json.dumps(asdict(limits))]
+    # -s: packages in the user's home are not part of this installation. -P: nor are files of the present folder.
+    return [sys.executable, "-sP", *module_arguments, "--limits", json.dumps(asdict(limits))]
 
 
 def backend_for(backend_name: str, hardware: Hardware, form: WorkloadForm) -> str:
