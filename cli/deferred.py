@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 PLACE = "ogpu_place"
-"""The attribute of a command's callback that holds the place of its body, `module:function`."""
+"""The attribute of a command's callback that names the function to run: `module:function`."""
 
 
 def loaded(place: str) -> Any:

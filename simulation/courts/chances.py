@@ -70,7 +70,7 @@ class ChosenOutputs(Outputs):
         self.coalition, self.share_percent = coalition, share_percent
 
     def randbytes(self, n: int) -> bytes:
-        """Return the next output. In the coalition's slots, return that of two which seats more of its judges."""
+        """Return the next output. In a slot of the coalition, return the one of two that seats more of its judges."""
         outputs = [super().randbytes(n)]
         if self.random() * 100 < self.share_percent:
             outputs.append(super().randbytes(n))

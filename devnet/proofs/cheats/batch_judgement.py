@@ -152,7 +152,7 @@ class ExpectedEnd:
 
     outcome: CheckOutcome = CheckOutcome.UNLOOKED
     earner: bytes | None = None
-    """The auditor with the upheld opinion."""
+    """The auditor whose opinion the chain upheld, and who is paid."""
     guilty: list[tuple[CheckPurse, int]] = field(default_factory=list)
     """The cheats that are found, and the holds that secured them."""
     payments: list[CheckPayment] = field(default_factory=list)

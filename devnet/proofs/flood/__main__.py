@@ -79,7 +79,7 @@ def _token_when_ready(token_queue: queue.Queue[trio.lowlevel.TrioToken], run: Fu
 
 
 def figures(facts_by_scenario: Mapping[str, BarResult]) -> str:
-    """Return the line of figures."""
+    """Return the last line of the output, with the figures of all attacks."""
     bar_results = list(facts_by_scenario.values())
     intervals, rpc_latencies = (
         [result.p99_ms or 0 for result in figures_by_attack]

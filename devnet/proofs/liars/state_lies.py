@@ -169,7 +169,7 @@ def calls_api(function: str) -> Callable[[NodeMessage], bool]:
 
 
 def proves_call(function: str) -> Callable[[NodeMessage], bool]:
-    """Select proofs of a runtime API's answer."""
+    """Return a filter of messages that prove the answer of this runtime API function."""
     return lambda message: calls_api(function)(message) and isinstance(message.value, dict)
 
 

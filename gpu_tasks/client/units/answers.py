@@ -188,7 +188,7 @@ class PaidOutcomes:
     ) -> tuple[BatchOutcome, ...] | None:
         """Return the paid outcomes of a unit.
 
-        Return None if no provider serves them or the unit's input. The unit then waits twice as long.
+        Return None if no provider serves them or the unit's input. The next try comes after twice the wait.
         """
         trying = self._trying.setdefault(place, _Trying())
         try:

@@ -313,8 +313,8 @@ class BatchRecord(LockedRecord):
     def _apply_written(self, unit: int, entry: Mapping[str, Any]) -> None:
         assert self.plan is not None, "looked at by `_apply`"
         is_given_up = self.stopped is not None and 0 <= unit < len(self.plan.units)
-        _check(unit in self.posted or is_given_up, f"unit {unit} was written, and not posted")
-        _check(unit not in self.written, f"unit {unit} was written twice")
+        _check(unit in self.posted or is_given_up, f"it has an answer of unit {unit}, which it never posted")
+        _check(unit not in self.written, f"it has two answers of unit {unit}")
         self._apply_ends(entry)
         self.written[unit] = (int(entry["answered"]), int(entry["failed"]))
         self.given_up += int(entry["failed"]) if entry.get("given_up", self.stopped is not None) else 0

@@ -74,7 +74,7 @@ SEAT_LOOK_WEIGHT = work(reads=6, microseconds=9)
 """The weight of checking that one validator may sit. Usually the first few may. If few can pay for a seat, all 128 are
 checked."""
 LOOKS_MAX = 2 * VALIDATORS_MAX
-"""The most checks in one step: for a bench that cannot be drawn, and for the existence of a court."""
+"""The most validators checked in one step: the set once for a bench that cannot be filled, and once for a court."""
 
 _BENCH_OF = {stage: bench for bench, stage in STAGE_OF.items()}
 _Verdict = Answered | Unanswerable

@@ -156,7 +156,7 @@ class Unit:
     """The grains held for the record. All of them return when it is dropped, for any outcome."""
     posted_at: BlockNumber
     recorded_at: BlockNumber
-    """The block that recorded the unit for a draw, of its race or of a place in it. The draw uses the beacon of two
+    """The block from which the unit waits for a draw of its racers, or of one place. The draw uses the beacon of two
     blocks later."""
     state: UnitState = UnitState.QUEUED
     attempt: U32 = 0

@@ -35,7 +35,7 @@ class LeafStage(IntEnum):
     CHECKING = 2
     """An auditor computes these leaves."""
     PROVING = 3
-    """The auditor passed. The courts may audit its proof."""
+    """The auditor found no wrong leaf. The courts may audit its work."""
     DOUBTED = 4
     """The courts judge a leaf."""
     OPEN = 5

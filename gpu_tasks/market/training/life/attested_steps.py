@@ -63,7 +63,7 @@ def lasting_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> s
 
 
 def record_problem(task: Task | None, statement: TaskAttestation) -> str:
-    """Return the reason that the task's record alone gives, for any signer, or "" if there is none."""
+    """Return the reason against a statement by the task's record alone, for any signer, or "" if there is none."""
     slot = _slot_of(task, statement)
     if task is None or slot is None or task.state not in (TaskState.STARTING, TaskState.RUNNING):
         return NO_SLOT

@@ -425,7 +425,7 @@ def test_a_run_that_is_stopped(tmp_path: Path, why: str, first: str, last: str) 
         record.note_written(1, 0, 1, FileEnds(0, 1), is_given_up=True)
         record.note_written(0, 2, 0, FileEnds(1, 1))
         assert (record.to_give_up(), stands(record)["status"]) == ([], last)
-        with pytest.raises(ValueError, match="written twice"):
+        with pytest.raises(ValueError, match="two answers"):
             record.note_written(1, 0, 1, FileEnds(0, 1))
         with pytest.raises(ValueError, match="stopped twice"):
             record.note_stopped(why)
