@@ -39,9 +39,10 @@ def measure_code(root: Path, paths: Iterable[str]) -> CodeFigures:
         lines, found = _lines(source)
         code += len(lines - _docstring_lines(tree))
         comments += found
-        for name in bound_names(tree):
+        # `_` names nothing: it stands for a value that nobody uses.
+        for name in filter(None, (name.strip("_") for name in bound_names(tree))):
             names += 1
-            letters += len(name.strip("_"))
+            letters += len(name)
     return CodeFigures(code, round(100 * comments / max(code, 1), 2), round(letters / max(names, 1), 2))
 
 
