@@ -263,7 +263,7 @@ class ForgottenPlace(FloatArithmetic):
         (LostLastBits(), "product differs from its vector"),
         (Truncating(), "limits differs from its vector"),
         (ForgottenPlace(), "limits differs from its vector"),
-        (NoLimit(), "momentum out of range"),
+        (NoLimit(), "a weight or momentum"),
         (NoEnd(), "out of bounds"),
     ],
 )
