@@ -16,8 +16,8 @@ PPM_PER_PERCENT = 10_000
 PPM = 100 * PPM_PER_PERCENT
 
 # At most eight digits before the point: 21,000,000 oGPU exist.
-_AMOUNT = re.compile(rf"([0-9]{{1,8}})(?:\.([0-9]{{1,8}}))?(?: ?{SYMBOL})?", re.ASCII | re.IGNORECASE)
-_GRAINS = re.compile(r"([0-9]{1,16}) ?grains?", re.ASCII | re.IGNORECASE)
+_AMOUNT = re.compile(rf"([0-9]{{1,8}})(?:\.([0-9]{{1,8}}))?(?: *{SYMBOL})?", re.ASCII | re.IGNORECASE)
+_GRAINS = re.compile(r"([0-9]{1,16}) *grains?", re.ASCII | re.IGNORECASE)
 _DURATION_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 _PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
 

@@ -29,7 +29,7 @@ from gpu_tasks.client.units.answers import CANCELS_PER_CALL, FileAnswers, RunSto
 from gpu_tasks.client.units.posting import Sealer
 from gpu_tasks.client.units.posting_once import ENDED, PostedPart
 from gpu_tasks.client.units.run_record import BatchRecord
-from gpu_tasks.client.units.watch import FollowedUnit
+from gpu_tasks.client.units.watch import FollowedUnit, FollowedUnits
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from runtime.frame.call import Call
 from wallet_runner import chain
@@ -290,10 +290,11 @@ def test_who_interrupts_is_told_how_to_go_on(
     async def sealed_at_genesis(*given: Any) -> list[UnitTerms]:
         return [replace(each, sealed_at=0) for each in await honest(*given)]  # all that this chain's beacon calls final
 
-    async def ended(*given: Any) -> dict[bytes, FollowedUnit]:
-        followed.append(list(given[2]))
+    async def ended(*given: Any) -> None:
+        units: FollowedUnits = given[2]
+        followed.append(list(units.rows))
         state = "refunded" if len(followed) == 2 else "settled"
-        return {unit: FollowedUnit(unit.hex(), state=state) for unit in given[2]}
+        units.rows.update({unit: FollowedUnit(unit.hex(), state=state) for unit in units.rows})
 
     async def forgotten(_client: object, ids: list[bytes], *_: object) -> list[None]:
         return [None for _ in ids]
