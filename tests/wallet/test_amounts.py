@@ -48,7 +48,6 @@ def test_amounts_in_grains(text: str, grains: int) -> None:
             "1.5 oGPU oGPU",
             "oGPU",
             "1.5 DOT",
-            "1.5  oGPU",
             "1.5 grains",
             "grains",
             "-5 grains",
