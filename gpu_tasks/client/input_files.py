@@ -13,8 +13,8 @@ class InputFileError(WalletError):
     """The file cannot be read."""
 
 
-def read_input(path: Path, bytes_max: int, what: str = "") -> bytes:
-    """Return the bytes of a file, at most one more than `bytes_max`. `what` names the file's use in an error.
+def read_input(path: Path, bytes_max: int, subject: str = "") -> bytes:
+    """Return the bytes of a file, at most one more than `bytes_max`. `subject` names the file's use in an error.
 
     Raise InputFileError for a missing file, and for a folder, a device or a pipe, whose end may never come.
     """
@@ -27,10 +27,10 @@ def read_input(path: Path, bytes_max: int, what: str = "") -> bytes:
     except IsADirectoryError:
         is_plain, content = False, b""
     except OSError as error:
-        reason = f"{what}{path} cannot be read: {error.strerror}. Give the path of a file"
+        reason = f"{subject}{path} cannot be read: {error.strerror}. Give the path of a file"
         raise InputFileError(reason, code="file_unreadable") from None
     if not is_plain:
-        raise InputFileError(f"{what}{path} is not a plain file. Give the path of a file", code="not_a_file")
+        raise InputFileError(f"{subject}{path} is not a plain file. Give the path of a file", code="not_a_file")
     return content
 
 

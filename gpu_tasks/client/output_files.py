@@ -59,7 +59,7 @@ class OutputFile:
         """Write all of `content`, or nothing, and return the path. Raise OutputFileError."""
         output_path = self.place(file_name)
         try:
-            _write(output_path, content, is_forced=self.is_forced)
+            _write_whole(output_path, content, is_forced=self.is_forced)
         except FileExistsError:
             raise _file_exists_error(output_path) from None
         except OSError as error:
@@ -102,7 +102,7 @@ def _file_exists_error(output_path: Path) -> OutputFileError:
     return OutputFileError(f"{output_path} exists. Name a new file, or overwrite it with --force", code="file_exists")
 
 
-def _write(output_path: Path, content: bytes, *, is_forced: bool) -> None:
+def _write_whole(output_path: Path, content: bytes, *, is_forced: bool) -> None:
     """Write a draft and give it its name, so that a killed program leaves no part of a result under the name."""
     draft_path = output_path.with_name(f".{secrets.token_hex(8)}.draft")
     # O_EXCL and a random name: nobody can have placed a link there beforehand.

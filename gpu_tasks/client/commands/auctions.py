@@ -81,11 +81,11 @@ async def told_now(
     from gpu_tasks.client.tasks.streams import live_table  # noqa: PLC0415  # as above
     from gpu_tasks.client.tasks.subscriber import BrokerTrouble  # noqa: PLC0415  # loads MQTT: for who listens alone
 
-    key = session.key(key_text)
-    if task.customer != key.account:
+    keypair = session.key(key_text)
+    if task.customer != keypair.account:
         note(f"the task belongs to {ss58.encode(task.customer)}. Only that customer's key opens its providers' reports")
         return None
-    table = await live_table(client, SealKey.of(key), task_id, task, mqtt, seconds)
+    table = await live_table(client, SealKey.of(keypair), task_id, task, mqtt, seconds)
     if table is None:
         note(NOBODY)
         return None
@@ -96,20 +96,20 @@ async def told_now(
         for row in table.rows(time.time_ns() // 1_000_000)
     ]
     troubles = dict.fromkeys(row["trouble"] for row in slots if row["trouble"] is not None)
-    said = {name: BrokerTrouble[name.upper()].value for name in troubles}
-    return {"whose": WHOSE, "is_proved": False, "slots": slots, "troubles": said}
+    sentences = {name: BrokerTrouble[name.upper()].value for name in troubles}
+    return {"whose": WHOSE, "is_proved": False, "slots": slots, "troubles": sentences}
 
 
-def show_told(output: Output, live: dict[str, Any] | None) -> None:
+def show_told(output: Output, reports: dict[str, Any] | None) -> None:
     """Print the reports for people: a table, the last lines, and a note for each problem of a broker."""
-    if live is None:
+    if reports is None:
         return
-    output.rows(f"Reports of its providers: {WHOSE}", PERSON_COLUMNS, live["slots"])
-    for slot in live["slots"]:
+    output.rows(f"Reports of its providers: {WHOSE}", PERSON_COLUMNS, reports["slots"])
+    for slot in reports["slots"]:
         if slot["lines"]:
             rows = [{"line": line} for line in slot["lines"]]
             output.rows(f"Last lines of slot {slot['place']}, by its provider's word", ("line",), rows)
-    for text in live["troubles"].values():
+    for text in reports["troubles"].values():
         note(f"{text}. The chain's facts above hold")
 
 
@@ -117,19 +117,19 @@ def show_told(output: Output, live: dict[str, Any] | None) -> None:
 async def list_tasks(session: WalletSession, client: ChainClient, key_text: str, is_all: bool) -> None:
     """Carry out `ogpu task list`."""
     require_market(client)
-    final = await client.finalized()
-    found = await training_reads.tasks_of(client, session.account(key_text), final)
-    shown = [(task_id, task) for task_id, task in found if is_all or is_open(task)]
-    seen = [task_view(task_id, task, await open_case(client, task_id, task, final)) for task_id, task in shown]
-    rows = [fields_of(each) for each in seen]
+    final_hash = await client.finalized()
+    tasks = await training_reads.tasks_of(client, session.account(key_text), final_hash)
+    shown = [(task_id, task) for task_id, task in tasks if is_all or is_open(task)]
+    views = [task_view(task_id, task, await open_case(client, task_id, task, final_hash)) for task_id, task in shown]
+    rows = [fields_of(view) for view in views]
     if rows and not session.output.as_json:
-        now = await read_time(client, final)
-        rows = [row | {"why": now.timed(row["why"])} for row in rows]
+        chain_time = await read_time(client, final_hash)
+        rows = [row | {"why": chain_time.timed(row["why"])} for row in rows]
     session.output.rows("Tasks", TASK_COLUMNS, rows)
-    if not found:
+    if not tasks:
         note(f"{key_text} has no task on the chain. The chain forgets old tasks")
-    if len(shown) < len(found):
-        note(f"{len(shown)} open tasks. {len(found) - len(shown)} have ended: --all shows them")
+    if len(shown) < len(tasks):
+        note(f"{len(shown)} open tasks. {len(tasks) - len(shown)} have ended: --all shows them")
 
 
 @reads
@@ -138,31 +138,31 @@ async def history(
 ) -> None:
     """Carry out `ogpu task history`."""
     require_market(client)
-    final = await client.finalized()
-    first = await _first_block(client, since, final)
-    found = await training_reads.tasks_of(client, session.account(key_text), final)
-    step_fee = await client.read(TrainingMarket.step_fee.item, at=final)
+    final_hash = await client.finalized()
+    first_block = await _first_block(client, since, final_hash)
+    tasks = await training_reads.tasks_of(client, session.account(key_text), final_hash)
+    step_fee = await client.read(TrainingMarket.step_fee.item, at=final_hash)
     rows = []
-    for task_id, task in found:
+    for task_id, task in tasks:
         row = history_row(task_id, task)
-        if task.submitted_at >= first and (not states or row["state"] in states):
-            cost = await cost_by_record(client, task_id, task, final, step_fee)
+        if task.submitted_at >= first_block and (not states or row["state"] in states):
+            cost = await cost_by_record(client, task_id, task, final_hash, step_fee)
             rows.append(history_row(task_id, task, cost))
     if session.output.as_json:
         session.output.rows("History", HISTORY_COLUMNS, rows)
     else:
         session.output.rows("History", HISTORY_SHOWN, [history_shown(row) for row in rows])
-    oldest = min((task.submitted_at for _, task in found), default=None)
+    oldest = min((task.submitted_at for _, task in tasks), default=None)
     known = "" if oldest is None else f" The oldest kept task was submitted in block {oldest}."
     note(f"the chain forgets old tasks.{known} `ogpu task show` lists the payments of a task")
 
 
-async def _first_block(client: ChainClient, since: TimeSpan | None, final: bytes) -> int:
+async def _first_block(client: ChainClient, since: TimeSpan | None, final_hash: bytes) -> int:
     """Return the first block of the listed tasks: the named block, or the block at the start of the named time."""
     if since is None or since.blocks:
         return 0 if since is None else since.blocks
-    now = await read_time(client, final)
-    return now.height - since.milliseconds * now.passed_blocks // now.passed_ms
+    chain_time = await read_time(client, final_hash)
+    return chain_time.height - since.milliseconds * chain_time.passed_blocks // chain_time.passed_ms
 
 
 @reads
@@ -171,25 +171,27 @@ async def show_task(
 ) -> None:
     """Carry out `ogpu task show`."""
     task_id = await named_task(session, client, task, key_text)
-    final = await client.finalized()
-    found = await known_task(client, task_id, final)
-    lacking = await unproven(client, devices_of_task(found), final)
-    now = await read_time(client, final)
-    facts = task_facts(task_id, found, now, await open_case(client, task_id, found, final), lacking)
-    slots, story = slot_rows(found, lacking), await story_of(client, task_id, found, final)
-    shifts = [] if story is None else shift_rows(story.shifts, is_time=is_by_time(found.order))
+    final_hash = await client.finalized()
+    chain_task = await known_task(client, task_id, final_hash)
+    lacking = await unproven(client, devices_of_task(chain_task), final_hash)
+    chain_time = await read_time(client, final_hash)
+    facts = task_facts(
+        task_id, chain_task, chain_time, await open_case(client, task_id, chain_task, final_hash), lacking
+    )
+    slots, story = slot_rows(chain_task, lacking), await story_of(client, task_id, chain_task, final_hash)
+    shifts = [] if story is None else shift_rows(story.shifts, is_time=is_by_time(chain_task.order))
     payments = [] if story is None else payment_rows(story.account)
     if story is not None:
-        cost = story.account.cost(await client.read(TrainingMarket.step_fee.item, at=final))
+        cost = story.account.cost(await client.read(TrainingMarket.step_fee.item, at=final_hash))
         facts["cost_before_fees"] = grains_of(cost)
     missing = None if story is None else "; ".join(story.account.unknown) or None
     output = session.output
-    live = None if key_text is None else await told_now(session, client, key_text, task_id, found, mqtt, listen)
+    reports = None if key_text is None else await told_now(session, client, key_text, task_id, chain_task, mqtt, listen)
     if output.as_json:
         more = {"slots": slots, "shifts": shifts, "payments": payments, "payments_not_shown": missing}
-        output.facts(facts | more | {"telemetry": live})
+        output.facts(facts | more | {"telemetry": reports})
         return
-    facts["why"] = now.timed(facts["why"])
+    facts["why"] = chain_time.timed(facts["why"])
     output.facts({name: value for name, value in facts.items() if value is not None})
     if slots:
         output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
@@ -199,31 +201,32 @@ async def show_task(
         output.rows("Payments and losses", PAYMENT_COLUMNS, payments)
     if missing is not None:
         note(f"{NOT_TOLD}: {missing}")
-    show_told(output, live)
+    show_told(output, reports)
 
 
 @reads
 async def bids(session: WalletSession, client: ChainClient, task: str, explain: bool, auction: int | None) -> None:
     """Carry out `ogpu task bids`."""
     task_id = await named_task(session, client, task)
-    final = await client.finalized()
-    found = await known_task(client, task_id, final)
-    number = found.auction if auction is None else auction
-    if number > found.auction:
+    final_hash = await client.finalized()
+    chain_task = await known_task(client, task_id, final_hash)
+    auction_number = chain_task.auction if auction is None else auction
+    if auction_number > chain_task.auction:
         raise TaskError(
-            f"there is no auction {number}. The task went to {found.auction} of {found.order.auctions} auctions",
+            f"there is no auction {auction_number}. The task went to {chain_task.auction} of "
+            f"{chain_task.order.auctions} auctions",
             code="auction_unknown",
         )
-    records = await award_records(client, task_id, number, final)
-    rows = auction_rows(found, number, records.award, records.bids)
-    title, as_json = f"Bids of auction {number}, amounts in {SYMBOL}", session.output.as_json
+    records = await award_records(client, task_id, auction_number, final_hash)
+    rows = auction_rows(chain_task, auction_number, records.award, records.bids)
+    title, as_json = f"Bids of auction {auction_number}, amounts in {SYMBOL}", session.output.as_json
     rows = rows if as_json else with_bare_amounts(shortened(rows))
     session.output.rows(title, EXPLAINED_COLUMNS if explain and as_json else BID_COLUMNS, rows)
     if explain and rows and not as_json:  # Beside twelve columns a sentence would break after each word.
         session.output.rows("Reasons for each bid", WHY_COLUMNS, rows)
     if not rows and not as_json:
-        note(f"there are no bids: {(await read_time(client, final)).timed(why(found))}")
-    if number == found.auction and found.state is TaskState.AWARDING:
+        note(f"there are no bids: {(await read_time(client, final_hash)).timed(why(chain_task))}")
+    if auction_number == chain_task.auction and chain_task.state is TaskState.AWARDING:
         note("nothing is decided yet: the beacon that breaks ties is not final")
 
 
@@ -231,21 +234,23 @@ async def bids(session: WalletSession, client: ChainClient, task: str, explain: 
 async def verify(session: WalletSession, client: ChainClient, task: str, blocks: int) -> None:
     """Carry out `ogpu task verify`."""
     task_id = await named_task(session, client, task)
-    final = await client.finalized()
-    found = await known_task(client, task_id, final)
-    life = await _life(client, found, final, blocks)
+    final_hash = await client.finalized()
+    chain_task = await known_task(client, task_id, final_hash)
+    life = await _searched_life(client, chain_task, final_hash, blocks)
     auctions = []
-    for number in range(1, found.auction + 1):
-        records = await award_records(client, task_id, number, final)
-        auctions.append(await with_winners(client, task_id, found, number, records, life))
-    count = await client.read(TrainingMarket.submission_counts, found.customer, at=final)
-    checks = check_task(client.genesis_hash, task_id, found, count, auctions)
-    draws = [await award_records(client, task_id, DRAWS_FROM + draw, final) for draw in range(1, found.draws + 1)]
-    if is_replicated(found.order):
-        checks += check_replicas(found, draws)
-    checks.append(check_statements(found, await _blocks(client, task_id, life, final)))
+    for auction_number in range(1, chain_task.auction + 1):
+        records = await award_records(client, task_id, auction_number, final_hash)
+        auctions.append(await with_winners(client, task_id, chain_task, auction_number, records, life))
+    count = await client.read(TrainingMarket.submission_counts, chain_task.customer, at=final_hash)
+    checks = check_task(client.genesis_hash, task_id, chain_task, count, auctions)
+    draws = [
+        await award_records(client, task_id, DRAWS_FROM + draw, final_hash) for draw in range(1, chain_task.draws + 1)
+    ]
+    if is_replicated(chain_task.order):
+        checks += check_replicas(chain_task, draws)
+    checks.append(check_statements(chain_task, await _stated_blocks(client, task_id, life, final_hash)))
     rows = [{"what": check.what, "is_right": check.is_right, "says": check.says} for check in checks]
-    session.output.rows(f"Checked again, with the task {found.state.name.lower()}", CHECK_COLUMNS, rows)
+    session.output.rows(f"Checked again, with the task {chain_task.state.name.lower()}", CHECK_COLUMNS, rows)
     wrong = [check.what for check in checks if check.is_right is False]
     if wrong:
         raise CallFailedError(
@@ -254,17 +259,17 @@ async def verify(session: WalletSession, client: ChainClient, task: str, blocks:
         )
 
 
-async def _life(client: ChainClient, task: Task, final: bytes, most: int) -> LifeBlocks:
+async def _searched_life(client: ChainClient, task: Task, final_hash: bytes, blocks_max: int) -> LifeBlocks:
     try:
-        return await life_blocks(client, task, final, most)
+        return await life_blocks(client, task, final_hash, blocks_max)
     except (RpcError, OddAnswerError) as error:
         note(f"the node does not show the blocks of the task's life: {error}")
         return LifeBlocks(1, 0, is_whole=False, ids=())
 
 
-async def _blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, final: bytes) -> TaskBlocks:
+async def _stated_blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, final_hash: bytes) -> TaskBlocks:
     try:
-        return await task_blocks(client, task_id, life, final)
+        return await task_blocks(client, task_id, life, final_hash)
     except (RpcError, OddAnswerError) as error:
         note(f"the node does not show the content of the blocks of the task's life: {error}")
         return TaskBlocks(1, 0, is_whole=False, statements=(), holdings=())
@@ -278,19 +283,19 @@ NO_SLOTS = "the state of the block that awarded it has no slots"
 
 
 async def with_winners(
-    client: ChainClient, task_id: bytes, task: Task, number: int, records: AuctionRecords, life: LifeBlocks
+    client: ChainClient, task_id: bytes, task: Task, auction_number: int, records: AuctionRecords, life: LifeBlocks
 ) -> AuctionRecords:
     """Return the records of an auction with the task's record after its award, or the reason why that is missing."""
-    if records.award is None or records.award.seed is None or is_told_now(task, number):
+    if records.award is None or records.award.seed is None or is_told_now(task, auction_number):
         return records
-    place, has_older = await _award_place(client, task_id, number, life)
+    place, has_older = await _award_place(client, task_id, auction_number, life)
     if place == len(life.ids):
         return replace(records, why_not=TOO_OLD if not life.ids else GONE)
     try:
         then = await training_reads.task(client, task_id, life.ids[place])
     except (RpcError, OddAnswerError):
         then = None
-    if then is not None and is_told_now(then, number):
+    if then is not None and is_told_now(then, auction_number):
         return replace(records, then=then, then_at=life.first + place)
     if has_older:
         return replace(records, why_not=GONE)
@@ -298,13 +303,13 @@ async def with_winners(
     return replace(records, why_not=TOO_OLD if is_first else NO_SLOTS)
 
 
-async def _award_place(client: ChainClient, task_id: bytes, number: int, life: LifeBlocks) -> tuple[int, bool]:
+async def _award_place(client: ChainClient, task_id: bytes, auction_number: int, life: LifeBlocks) -> tuple[int, bool]:
     """Return the place of the first readable state with the award's seed, and whether the one before is unreadable."""
     low, high, gone = 0, len(life.ids), -1
     while low < high:
         middle = (low + high) // 2
         try:
-            award = await training_reads.award(client, task_id, number, life.ids[middle])
+            award = await training_reads.award(client, task_id, auction_number, life.ids[middle])
         except (RpcError, OddAnswerError):
             gone, low = middle, middle + 1
             continue
@@ -328,50 +333,59 @@ class TaskStory:
     account: TaskAccount
 
 
-async def story_of(client: ChainClient, task_id: bytes, task: Task, final: bytes) -> TaskStory | None:
+async def story_of(client: ChainClient, task_id: bytes, task: Task, final_hash: bytes) -> TaskStory | None:
     """Return the story of a task; None before its first award."""
     if task.auction == 1 and has_bidding(task):
         return None
-    told = await task_events(client, task_id, task, final)
-    auctions = await _auctions(client, task_id, task, final)
-    shifts = shifts_of(task, auctions, told)
-    held = await _held(client, task_id, task, final, shifts)
-    return TaskStory(shifts, payments_of_task(task_id, task, auctions, shifts, told, held))
+    known_events = await task_events(client, task_id, task, final_hash)
+    auctions = await _records_of_auctions(client, task_id, task, final_hash)
+    shifts = shifts_of(task, auctions, known_events)
+    held = await _signed_before_failure(client, task_id, task, final_hash, shifts)
+    return TaskStory(shifts, payments_of_task(task_id, task, auctions, shifts, known_events, held))
 
 
-async def cost_by_record(client: ChainClient, task_id: bytes, task: Task, final: bytes, step_fee: int) -> int | None:
+async def cost_by_record(
+    client: ChainClient, task_id: bytes, task: Task, final_hash: bytes, step_fee: int
+) -> int | None:
     """Return a task's cost without fees from its records alone; None if the records do not contain it."""
-    auctions = await _auctions(client, task_id, task, final)
+    auctions = await _records_of_auctions(client, task_id, task, final_hash)
     # Records alone: the events of each listed task would take up to 64 more reads of blocks.
-    told = TaskEvents()
-    shifts = shifts_of(task, auctions, told)
-    return payments_of_task(task_id, task, auctions, shifts, told, {}).cost(step_fee)
+    known_events = TaskEvents()
+    shifts = shifts_of(task, auctions, known_events)
+    return payments_of_task(task_id, task, auctions, shifts, known_events, {}).cost(step_fee)
 
 
-async def award_records(client: ChainClient, task_id: bytes, number: int, at: bytes) -> AuctionRecords:
+async def award_records(client: ChainClient, task_id: bytes, auction_number: int, block_hash: bytes) -> AuctionRecords:
     """Return the award and the bids of one auction."""
-    award = await training_reads.award(client, task_id, number, at)
-    return AuctionRecords(award, await training_reads.bids(client, task_id, at, auction=number))
+    award = await training_reads.award(client, task_id, auction_number, block_hash)
+    return AuctionRecords(award, await training_reads.bids(client, task_id, block_hash, auction=auction_number))
 
 
-async def _auctions(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> list[AuctionRecords]:
+async def _records_of_auctions(
+    client: ChainClient, task_id: bytes, task: Task, block_hash: bytes
+) -> list[AuctionRecords]:
     """Return the task's auctions, the first one first."""
-    return [await award_records(client, task_id, number, at) for number in range(1, task.auction + 1)]
+    return [
+        await award_records(client, task_id, auction_number, block_hash)
+        for auction_number in range(1, task.auction + 1)
+    ]
 
 
-async def _held(
-    client: ChainClient, task_id: bytes, task: Task, final: bytes, shifts: list[WorkShift]
+async def _signed_before_failure(
+    client: ChainClient, task_id: bytes, task: Task, final_hash: bytes, shifts: list[WorkShift]
 ) -> dict[int, int]:
     """Return the milestones that the customer signed before a failure without an event, by auction."""
     if not any(shift.outcome is TaskOutcome.DIED and shift.event is None for shift in shifts):
         return {}
     try:
-        life = await life_blocks(client, task, final, BODIES_READ)
-        blocks = await task_blocks(client, task_id, life, final)
+        life = await life_blocks(client, task, final_hash, BODIES_READ)
+        blocks = await task_blocks(client, task_id, life, final_hash)
     except (RpcError, OddAnswerError):
         return {}
     # A missing block could hold a signed milestone, and an unknown amount is never guessed.
     if not blocks.is_whole:
         return {}
-    own = [each.number for each in blocks.holdings if each.by == task.customer and each.number <= task.behind]
-    return {1: max(own, default=0)}
+    signed_milestones = [
+        holding.number for holding in blocks.holdings if holding.by == task.customer and holding.number <= task.behind
+    ]
+    return {1: max(signed_milestones, default=0)}

@@ -53,16 +53,16 @@ BY_CONTENT = {
 }
 
 
-def form_by_content(path: Path, data: bytes) -> ForeignForm:
+def form_by_content(source_path: Path, file_bytes: bytes) -> ForeignForm:
     """Return the form of a file. Raise ForeignFileError if its content shows none that can be converted."""
-    other = other_file(data)
+    other = other_file(file_bytes)
     if other is OtherFile.KUBERNETES:
-        raise ForeignFileError(f"{path} is {other.value}", code="other_kind_of_file")
-    if other is None and SBATCH_LINE.search(data) is not None:
+        raise ForeignFileError(f"{source_path} is {other.value}", code="other_kind_of_file")
+    if other is None and SBATCH_LINE.search(file_bytes) is not None:
         return ForeignForm.SBATCH
     if other is None:
         raise ForeignFileError(
-            f"{path} is not a Slurm script, a Compose file or an Akash deployment. Name its form with --from. "
+            f"{source_path} is not a Slurm script, a Compose file or an Akash deployment. Name its form with --from. "
             "Submit a task file as it is, with `ogpu task submit`",
             code="form_unknown",
         )
@@ -73,8 +73,8 @@ def convert(
     session: WalletSession, /, file: Path, form: str | None, out: Path | None, force: bool, **given: Any
 ) -> None:
     """Carry out `ogpu task convert`."""
-    data = read_foreign(file)
-    draft, hints = converted(file, data, None if form is None else ForeignForm(form), given, out=out)
+    file_bytes = read_foreign(file)
+    draft, hints = converted(file, file_bytes, None if form is None else ForeignForm(form), given, out=out)
     if out is None:
         click.echo(draft.json_text() if session.output.as_json else draft.text(), nl=False)
     else:
@@ -85,59 +85,74 @@ def convert(
         click.echo(f"submit it with `ogpu task submit {harmless(' '.join(hints))} FILE`", err=True)
 
 
-def read_foreign(path: Path) -> bytes:
+def read_foreign(source_path: Path) -> bytes:
     """Return the bytes of another system's file, at most one byte more than any form may have."""
-    return read_input(path, max(FILE_BYTES_MAX, SCRIPT_BYTES_MAX))
+    return read_input(source_path, max(FILE_BYTES_MAX, SCRIPT_BYTES_MAX))
 
 
 def converted(
-    path: Path, data: bytes, form: ForeignForm | None, given: dict[str, Any], *, out: Path | None = None
+    source_path: Path,
+    file_bytes: bytes,
+    foreign_form: ForeignForm | None,
+    given: dict[str, Any],
+    *,
+    out: Path | None = None,
 ) -> tuple[ProgramDraft, Sequence[str]]:
     """Return the task of a file with these bytes, and its options for `ogpu task submit`.
 
     Losses and defaults go to standard error.
     `given` are the options of `conversion_options`. Raise ForeignFileError for a file that is no task.
     """
-    form = form or form_by_content(path, data)
-    if form is ForeignForm.SBATCH:
+    foreign_form = foreign_form or form_by_content(source_path, file_bytes)
+    if foreign_form is ForeignForm.SBATCH:
         if given.get("service") is not None or given.get("is_job"):
             raise click.UsageError("--service and --job are for Compose and Akash files")
-        _require_beside(path, out)
+        _require_beside(source_path, out)
     try:
-        found = _converted(path, data, form, given)
+        foreign = _converted(source_path, file_bytes, foreign_form, given)
     except ForeignFileError as error:
         if error.left_out is not None:
             error.left_out.drop_given(_named_variables(given))
             _tell_left_out(error.left_out)
         if error.line is None:
             raise
-        raise ForeignFileError(f"{path}:{error.line}: {error}", code=error.code) from None
-    found.carrying.drop_given(_named_variables(given))
+        raise ForeignFileError(f"{source_path}:{error.line}: {error}", code=error.code) from None
+    foreign.carrying.drop_given(_named_variables(given))
     try:
-        draft = _draft_of(path, found, given, out)
+        draft = _draft_of(source_path, foreign, given, out)
     except ForeignFileError:
-        _tell_left_out(found.carrying)
+        _tell_left_out(foreign.carrying)
         raise
     # Slurm gives a job one core too, so that default changes nothing.
-    _note_defaults(draft, found.carrying, ("cpu",) if form is ForeignForm.SBATCH else ())
-    _tell_left_out(found.carrying)
-    if given["strict"] and found.carrying.losses:
+    _note_defaults(draft, foreign.carrying, ("cpu",) if foreign_form is ForeignForm.SBATCH else ())
+    _tell_left_out(foreign.carrying)
+    if given["strict"] and foreign.carrying.losses:
         raise ForeignFileError("--strict: the program would run differently, as the lines with ! say", code="strict")
-    return draft, found.hints
+    return draft, foreign.hints
 
 
-def _converted(path: Path, data: bytes, form: ForeignForm, given: dict[str, Any]) -> Foreign:
+def _converted(source_path: Path, file_bytes: bytes, foreign_form: ForeignForm, given: dict[str, Any]) -> Foreign:
     image, price, network = given["image"], given["max_price"], given["network"]
     is_archived = given["archive"] is not None
-    if form is ForeignForm.SBATCH:
-        return from_sbatch(data, path.name, image, price, network, is_archived=is_archived)
+    if foreign_form is ForeignForm.SBATCH:
+        return from_sbatch(file_bytes, source_path.name, image, price, network, is_archived=is_archived)
     service, is_job = given["service"], given["is_job"]
-    if form is ForeignForm.COMPOSE:
+    if foreign_form is ForeignForm.COMPOSE:
         variables = _named_variables(given)
         return from_compose(
-            data, str(path), service, image, price, variables, is_job=is_job, network=network, is_archived=is_archived
+            file_bytes,
+            str(source_path),
+            service,
+            image,
+            price,
+            variables,
+            is_job=is_job,
+            network=network,
+            is_archived=is_archived,
         )
-    return from_sdl(data, str(path), service, image, price, is_job=is_job, network=network, is_archived=is_archived)
+    return from_sdl(
+        file_bytes, str(source_path), service, image, price, is_job=is_job, network=network, is_archived=is_archived
+    )
 
 
 def _require_beside(sent: Path, out: Path | None) -> None:
@@ -148,28 +163,28 @@ def _require_beside(sent: Path, out: Path | None) -> None:
 
 
 def _tell_left_out(carrying: Carrying) -> None:
-    for each in carrying.left_out:
-        click.echo(harmless(str(each)), err=True)
+    for omission in carrying.left_out:
+        click.echo(harmless(str(omission)), err=True)
     if carrying.more:
         click.echo(f"… and {carrying.more} more", err=True)
 
 
-def _draft_of(path: Path, found: Foreign, given: dict[str, Any], out: Path | None) -> ProgramDraft:
+def _draft_of(source_path: Path, foreign: Foreign, given: dict[str, Any], out: Path | None) -> ProgramDraft:
     """Return the draft with the options of the command line. Raise ForeignFileError if it is not a task."""
-    variables, carrying = _named_variables(given), found.carrying
-    said = {name: given[name] for name in LIMITS if given[name]}
+    variables, carrying = _named_variables(given), foreign.carrying
+    limit_options = {name: given[name] for name in LIMITS if given[name]}
     draft = replace(
-        found.draft,
-        env={**found.draft.env, **variables},
-        classes=given["classes"] or found.draft.classes,
+        foreign.draft,
+        env={**foreign.draft.env, **variables},
+        classes=given["classes"] or foreign.draft.classes,
         archive=_archive_name(given["archive"], out),
-        **said,
+        **limit_options,
     )
-    of_options = {key: origin for key, origin in OPTION_ORIGINS.items() if key not in carrying.origins}
-    of_options |= option_origins(
-        {name: f"--{name}" for name in said} | ({"image": "--image"} if given["image"] else {})
+    option_keys = {key: origin for key, origin in OPTION_ORIGINS.items() if key not in carrying.origins}
+    option_keys |= option_origins(
+        {name: f"--{name}" for name in limit_options} | ({"image": "--image"} if given["image"] else {})
     )
-    of_options |= {variable_key(name): DraftOrigin(f"--env {name}") for name in variables}
+    option_keys |= {variable_key(name): DraftOrigin(f"--env {name}") for name in variables}
     try:
         source = read_any_task(draft.text().encode(), "the task")
         if isinstance(source, ContainerSource):
@@ -177,7 +192,7 @@ def _draft_of(path: Path, found: Foreign, given: dict[str, Any], out: Path | Non
             if source.image is not None:
                 look_at_image(given["archive"], source.image.sha256)
     except TaskFileError as error:
-        raise ForeignFileError(in_own_words(error, {**carrying.origins, **of_options}, str(path))) from None
+        raise ForeignFileError(in_own_words(error, {**carrying.origins, **option_keys}, str(source_path))) from None
     except OSError as error:
         raise ForeignFileError(
             f"--archive: {given['archive']} cannot be read: {error.strerror}", code="archive_unreadable"
@@ -204,12 +219,12 @@ def _note_defaults(draft: ProgramDraft, carrying: Carrying, unnoted: tuple[str, 
 
 def _named_variables(given: dict[str, Any]) -> dict[str, str]:
     """Return the variables of --env. Raise ForeignFileError for a bare name that the environment lacks."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for word in given["variables"]:
         name, is_set, value = word.partition("=")
         if not is_set and name not in os.environ:
             raise ForeignFileError(
                 f"--env {word!r}: this variable is not in your environment. Write NAME=VALUE", code="variable_unset"
             )
-        found[name] = value if is_set else os.environ[name]
-    return found
+        variables[name] = value if is_set else os.environ[name]
+    return variables

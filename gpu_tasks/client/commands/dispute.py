@@ -41,7 +41,7 @@ from wallet.keypair import Keypair
 async def leaf_dispute(
     session: WalletSession,
     client: ChainClient,
-    key: Keypair,
+    keypair: Keypair,
     unit_id: bytes,
     unit: Unit,
     leaf: int | None,
@@ -51,53 +51,53 @@ async def leaf_dispute(
 
     Raise ResultError if the named leaf is right.
     """
-    final = await client.finalized()
+    final_hash = await client.finalized()
     with session.doing("fetching requests and answers from the stores"):
-        async with BlobClient(private=market_reads.is_development(client)) as blobs:
-            paid = await paid_output(client, blobs, key, unit_id, unit, final)
-    wrong = await _looked_at(session, client.genesis_hash, unit_id, paid, leaf, backend)
+        async with BlobClient(private=market_reads.is_development(client)) as blob_client:
+            paid = await paid_output(client, blob_client, keypair, unit_id, unit, final_hash)
+    wrong = await _recomputed(session, client.genesis_hash, unit_id, paid, leaf, backend)
     if wrong is None:
         return all_right({"unit": unit_id, "state": progress(unit)}, len(paid.requests), "answer")
     with session.doing("a wrong answer is found. It can be disputed after the unit's check ends"):
-        check = await _opened(client, unit_id, unit)
-    bond = dispute_bond(check.terms.judge_fee)
-    now = await read_time(client, await client.finalized())
+        leaf_check = await _check_once_open(client, unit_id, unit)
+    bond = dispute_bond(leaf_check.terms.judge_fee)
+    chain_time = await read_time(client, await client.finalized())
     facts: dict[str, Any] = {
         "unit": unit_id,
         "state": progress(unit),
         "leaf": wrong.index,
-        "disputable_up_to_block": check.deadline,
-        "time_left": time_left(now, check.deadline),
+        "disputable_up_to_block": leaf_check.deadline,
+        "time_left": time_left(chain_time, leaf_check.deadline),
         "bond": Grains(bond),
         "gone_if_lost": Grains(bond),
-        "brings_if_won": Grains(check.terms.price),
+        "brings_if_won": Grains(leaf_check.terms.price),
         "then": f"judges compute it. Follow them with `ogpu unit watch 0x{unit_id.hex()}`",
     }
     return planned(session.output, wrong.dispute(unit_id), facts, locks=bond)
 
 
-async def require_not_late(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> None:
+async def require_not_late(client: ChainClient, unit_id: bytes, unit: Unit, final_hash: bytes) -> None:
     """Raise ResultError for a unit whose leaves can no longer be disputed."""
-    check = await market_reads.check(client, unit_id, final)
-    if not is_early(check):
-        require_disputable(unit, check, await client.height(final))
+    leaf_check = await market_reads.check(client, unit_id, final_hash)
+    if not is_early(leaf_check):
+        require_disputable(unit, leaf_check, await client.height(final_hash))
 
 
-async def _opened(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafCheck:
+async def _check_once_open(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafCheck:
     """Return the check once leaves can be disputed. Raise ResultError if that time has passed."""
-    told, ticks = None, moments(client)
+    told_stage, block_moments = None, moments(client)
     while True:
-        final = await client.finalized()
-        check = await market_reads.check(client, unit_id, final)
-        if check is None or not is_early(check):
-            return require_disputable(unit, check, await client.height(final))
-        if check.stage is not told:
-            told = check.stage
-            note(f"a wrong answer is found. It can be disputed after the unit's check: {why_checked(check)}")
-        await anext(ticks)
+        final_hash = await client.finalized()
+        leaf_check = await market_reads.check(client, unit_id, final_hash)
+        if leaf_check is None or not is_early(leaf_check):
+            return require_disputable(unit, leaf_check, await client.height(final_hash))
+        if leaf_check.stage is not told_stage:
+            told_stage = leaf_check.stage
+            note(f"a wrong answer is found. It can be disputed after the unit's check: {why_checked(leaf_check)}")
+        await anext(block_moments)
 
 
-async def _looked_at(
+async def _recomputed(
     session: WalletSession, genesis: bytes, unit_id: bytes, paid: PaidOutput, leaf: int | None, backend: str
 ) -> WrongLeaf | None:
     """Return the first wrong leaf of all, or of the named one. Raise ResultError if the named leaf is right.
@@ -171,12 +171,12 @@ def dispute_unit(
 
     async def plan(client: ChainClient, _: Payer) -> PlannedCall | NothingToSend:
         unit_id = await named_unit(session, client, unit, key_text)
-        final = await client.finalized()
-        found = await known_unit(client, unit_id, final)
-        await require_not_late(client, unit_id, found, final)
+        final_hash = await client.finalized()
+        chain_unit = await known_unit(client, unit_id, final_hash)
+        await require_not_late(client, unit_id, chain_unit, final_hash)
         # Refuse before anything is computed.
         require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
-        return await leaf_dispute(session, client, session.key(key_text), unit_id, found, leaf, backend)
+        return await leaf_dispute(session, client, session.key(key_text), unit_id, chain_unit, leaf, backend)
 
     make(session, key_text, sending, plan)
 
@@ -193,25 +193,27 @@ def dispute_task(
         named = await named_task(session, client, task, key_text)
         return await draft(client, payer, named, await known_task(client, named, await client.finalized()))
 
-    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall | NothingToSend:
-        require_customer(found, payer.account)
+    async def draft(client: ChainClient, payer: Payer, task_id: bytes, chain_task: Task) -> PlannedCall | NothingToSend:
+        require_customer(chain_task, payer.account)
         named = segment
         if is_computed:
-            await _require_not_late(client, found)
+            await _require_not_late(client, chain_task)
             # Refuse before hours of computing.
             require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
-            found, named = await _computed(session, client, session.key(key_text), task_id, found, backend)
+            chain_task, named = await _recomputed_segment(
+                session, client, session.key(key_text), task_id, chain_task, backend
+            )
             if named is None:
-                return all_right(facts(task_id, found), found.order.segments, "segment")
-        require_result(found)
-        last = await _require_in_time(client, found)
-        bonds = bonds_of(found)
-        covered = sum(min(slot.collateral // 2, found.terms.price_max) for slot in found.slots)
-        _require_own_segment(found, named)
+                return all_right(facts(task_id, chain_task), chain_task.order.segments, "segment")
+        require_result(chain_task)
+        last_block = await _require_in_time(client, chain_task)
+        bonds = bonds_of(chain_task)
+        covered = sum(min(slot.collateral // 2, chain_task.terms.price_max) for slot in chain_task.slots)
+        _require_own_segment(chain_task, named)
         terms = {
-            **facts(task_id, found),
-            "disputable_up_to_block": last,
-            "time_left": time_left(await read_time(client, await client.finalized()), last),
+            **facts(task_id, chain_task),
+            "disputable_up_to_block": last_block,
+            "time_left": time_left(await read_time(client, await client.finalized()), last_block),
             "segment": named,
             "bond": Grains(sum(bonds)),
             "gone_if_lost": Grains(sum(bonds)),
@@ -232,11 +234,11 @@ async def _require_not_late(client: ChainClient, task: Task) -> None:
 
 async def _require_in_time(client: ChainClient, task: Task) -> int:
     """Return the last block of the dispute window. Raise TaskError if it has passed."""
-    last = task.finished_at + task.windows.dispute
-    if await client.height(await client.finalized()) >= last:
+    last_block = task.finished_at + task.windows.dispute
+    if await client.height(await client.finalized()) >= last_block:
         then = "" if is_replicated(task.order) else ", unless an audit refutes it"
-        raise TaskError(f"the dispute window ended after block {last}. The result is paid{then}", code="too_late")
-    return last
+        raise TaskError(f"the dispute window ended after block {last_block}. The result is paid{then}", code="too_late")
+    return last_block
 
 
 def bonds_of(task: Task) -> list[int]:
@@ -263,24 +265,28 @@ def _require_trace(task: Task) -> None:
         raise TaskError("the run has no trace, so no segment can be named. Judges compute all of it", code="no_trace")
 
 
-async def _computed(
-    session: WalletSession, client: ChainClient, key: Keypair, task_id: bytes, task: Task, backend: str
+async def _recomputed_segment(
+    session: WalletSession, client: ChainClient, keypair: Keypair, task_id: bytes, task: Task, backend: str
 ) -> tuple[Task, int | None]:
     """Return a task with its result, and the first segment that differs from the run computed here, or None."""
     _require_trace(task)
     if task.state not in NO_RESULT_YET:
         require_result(task)
-    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+    async with BlobClient(private=market_reads.is_development(client)) as blob_client:
         providers = await market_reads.providers(client, await client.finalized())
         with session.doing(
             f"this machine recomputes the run on {backend}. If you interrupt it, the computed part is lost"
         ):
-            right = await right_digests(blobs, key, task, providers, backend, Tenths(task.order.segments, "segments"))
+            own_digests = await right_digests(
+                blob_client, keypair, task, providers, backend, Tenths(task.order.segments, "segments")
+            )
         with session.doing("the run is computed here. Waiting for the task's result, then its trace is fetched"):
             task = await _with_result(client, task_id, task)
             # Endpoints may have changed during hours of computing.
             providers = await market_reads.providers(client, await client.finalized())
-            return task, first_wrong_segment(task, right, await stated_digests(blobs, key, task, providers))
+            return task, first_wrong_segment(
+                task, own_digests, await stated_digests(blob_client, keypair, task, providers)
+            )
 
 
 async def _with_result(client: ChainClient, task_id: bytes, task: Task) -> Task:
@@ -302,22 +308,27 @@ OnComputed = Callable[[int], None]
 
 
 async def right_digests(
-    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], backend: str, tell: OnComputed
+    blob_client: BlobClient,
+    keypair: Keypair,
+    task: Task,
+    providers: dict[bytes, Provider],
+    backend: str,
+    tell: OnComputed,
 ) -> Sequence[bytes]:
     """Compute a task's run here, and return the hashes of all its states.
 
     Raise RunBlobError if the input is unavailable, or this machine cannot compute the workload.
     """
-    request = await fetch_input(blobs, key, task, providers)
-    return await asyncio.to_thread(_digests, task, request, backend, tell)
+    request = await fetch_input(blob_client, keypair, task, providers)
+    return await asyncio.to_thread(_computed_digests, task, request, backend, tell)
 
 
-def first_wrong_segment(task: Task, right: Sequence[bytes], stated: Sequence[bytes]) -> int | None:
+def first_wrong_segment(task: Task, own_digests: Sequence[bytes], stated: Sequence[bytes]) -> int | None:
     """Return the first segment of the newest leg that is wrong in the stated trace; None if the trace is right.
 
     Raise RunBlobError if an earlier segment is wrong: the last provider did not compute it.
     """
-    differs = next((number for number, digest in enumerate(right) if stated[number] != digest), None)
+    differs = next((number for number, digest in enumerate(own_digests) if stated[number] != digest), None)
     if differs is None:
         return None
     # A segment ends with the state after it, so the first wrong state belongs to the segment before.
@@ -332,14 +343,14 @@ def first_wrong_segment(task: Task, right: Sequence[bytes], stated: Sequence[byt
     return segment
 
 
-def _digests(task: Task, request: bytes, backend: str, tell: OnComputed) -> Sequence[bytes]:
-    form = registry.form_of(task.order.workload)
-    if form is None or not form.is_stepwise:
+def _computed_digests(task: Task, request: bytes, backend: str, tell: OnComputed) -> Sequence[bytes]:
+    workload_form = registry.form_of(task.order.workload)
+    if workload_form is None or not workload_form.is_stepwise:
         raise RunBlobError(
             "this program does not know the task's workload. Use a newer version", code="workload_unknown"
         )
     try:
-        workload = form.open(backend)
+        workload = workload_form.open(backend)
     except (LookupError, ImportError) as error:
         raise RunBlobError(
             f"this machine cannot compute it: {error}. Name another --backend", code="backend_unusable"

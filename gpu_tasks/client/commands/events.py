@@ -24,12 +24,12 @@ def events(
 
     async def body() -> None:
         account = None if key_text is None else session.account(key_text)
-        wanted = EventFilter(account, await _ids(session, key_text, tasks, units))
+        wanted = EventFilter(account, await _typed_ids(session, key_text, tasks, units))
         streams.append(EventStream(session.connect, wanted, first, is_followed, note))
         is_told = False
-        async for each in streams[0].told():
+        async for told_event in streams[0].told():
             is_told = True
-            _print(session.output, each)
+            _print_event(session.output, told_event)
         if not is_told:
             note(f"no such event in these blocks, up to block {streams[0].next_block - 1}")
 
@@ -41,17 +41,19 @@ def events(
             note(f"continue later with --from {streams[0].next_block}")
 
 
-async def _ids(session: WalletSession, key_text: str | None, tasks: Sequence[str], units: Sequence[str]) -> list[bytes]:
+async def _typed_ids(
+    session: WalletSession, key_text: str | None, tasks: Sequence[str], units: Sequence[str]
+) -> list[bytes]:
     """Return the named ids. Whole ids need no node."""
-    whole = [hash_typed(text) for text in (*tasks, *units)]
-    if None not in whole:
-        return [each for each in whole if each is not None]
+    whole_ids = [hash_typed(id_text) for id_text in (*tasks, *units)]
+    if None not in whole_ids:
+        return [whole_id for whole_id in whole_ids if whole_id is not None]
     async with await session.connect() as client:
-        found = [await named_task(session, client, text, key_text) for text in tasks]
-        return found + [await named_unit(session, client, text, key_text) for text in units]
+        task_ids = [await named_task(session, client, id_text, key_text) for id_text in tasks]
+        return task_ids + [await named_unit(session, client, id_text, key_text) for id_text in units]
 
 
-def _print(output: Output, told: ToldEvent | UntoldBlocks) -> None:
+def _print_event(output: Output, told: ToldEvent | UntoldBlocks) -> None:
     if output.as_json:
         click.echo(json.dumps(told.row()))
     elif isinstance(told, ToldEvent):

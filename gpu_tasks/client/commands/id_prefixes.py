@@ -67,24 +67,24 @@ def wrong_kind(named: bytes, kind: NamedKind) -> TaskError:
     return TaskError(f"0x{named.hex()} is a {kind.value}, not a {kind.other.value}. Use `{here}`", code="wrong_kind")
 
 
-async def require_no_task(client: ChainClient, unit_id: bytes, at: bytes) -> None:
+async def require_no_task(client: ChainClient, unit_id: bytes, block_hash: bytes) -> None:
     """Raise TaskError for the id of a task where a command takes a unit."""
-    if await task_if_known(client, unit_id, at) is not None:
+    if await task_if_known(client, unit_id, block_hash) is not None:
         raise wrong_kind(unit_id, NamedKind.TASK)
 
 
-async def named_task(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
+async def named_task(session: WalletSession, client: ChainClient, id_text: str, key_text: str | None = None) -> bytes:
     """Return the task id that a user typed. Raise TaskError if it is none."""
-    return await named_id(session, client, text, key_text, (NamedKind.TASK,))
+    return await named_id(session, client, id_text, key_text, (NamedKind.TASK,))
 
 
-async def named_unit(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
+async def named_unit(session: WalletSession, client: ChainClient, id_text: str, key_text: str | None = None) -> bytes:
     """Return the unit id that a user typed. Raise TaskError if it is none."""
-    return await named_id(session, client, text, key_text, (NamedKind.UNIT,))
+    return await named_id(session, client, id_text, key_text, (NamedKind.UNIT,))
 
 
 async def named_id(
-    session: WalletSession, client: ChainClient, text: str, key_text: str | None = None,
+    session: WalletSession, client: ChainClient, id_text: str, key_text: str | None = None,
     kinds: Sequence[NamedKind] = (NamedKind.UNIT, NamedKind.TASK),
 ) -> bytes:  # fmt: skip
     """Return the id that a user typed: whole, its first digits, or `last`.
@@ -93,137 +93,148 @@ async def named_id(
     development chain, of the known accounts. `last` is the newest of the key, or of all these accounts without a key.
     Raise TaskError for no match, and AmbiguousIdError for several.
     """
-    whole = hash_typed(text)
-    if whole is not None:
-        return whole
-    if text == LAST:
-        return await _newest_id(client, [session.account(key_text)] if key_text else _accounts(session, client), kinds)
-    what, digits = " or ".join(kind.value for kind in kinds), _typed_digits(text)
+    whole_id = hash_typed(id_text)
+    if whole_id is not None:
+        return whole_id
+    if id_text == LAST:
+        return await _newest_id(
+            client, [session.account(key_text)] if key_text else _matching_accounts(session, client), kinds
+        )
+    what, digits = " or ".join(kind.value for kind in kinds), _typed_digits(id_text)
     if digits is None:
         raise TaskError(
-            f"{text!r} is not the id of a {what}. Type 0x and at least {DIGITS_LEAST} hexadecimal digits, or {LAST!r}. "
-            f"{_lists(kinds)} shows ids",
+            f"{id_text!r} is not the id of a {what}. Type 0x and at least {DIGITS_LEAST} hexadecimal digits, or "
+            f"{LAST!r}. {_list_commands(kinds)} shows ids",
             code="invalid_id",
         )
-    at = await client.finalized()
-    accounts = _accounts(session, client, key_text)
-    found = [each for kind in kinds for each in await _beginning_so(client, kind, accounts, digits, at)]
-    if (match := only_match(text, digits, found)) is not None:
+    block_hash = await client.finalized()
+    accounts = _matching_accounts(session, client, key_text)
+    matches = [
+        known_id for kind in kinds for known_id in await _ids_beginning_with(client, kind, accounts, digits, block_hash)
+    ]
+    if (match := only_match(id_text, digits, matches)) is not None:
         return match
-    others = [] if len(kinds) > 1 else await _beginning_so(client, kinds[0].other, accounts, digits, at)
-    if len(others) == 1:
-        raise wrong_kind(others[0], kinds[0].other)
+    other_matches = (
+        [] if len(kinds) > 1 else await _ids_beginning_with(client, kinds[0].other, accounts, digits, block_hash)
+    )
+    if len(other_matches) == 1:
+        raise wrong_kind(other_matches[0], kinds[0].other)
     raise TaskError(
-        f"no {what} of your keys begins with {text!r}. {_lists(kinds)} shows them. For another account's {what}, type "
-        "all 64 digits",
+        f"no {what} of your keys begins with {id_text!r}. {_list_commands(kinds)} shows them. For another account's "
+        f"{what}, type all 64 digits",
         code=f"{kinds[0].value}_unknown",
     )
 
 
-def _lists(kinds: Sequence[NamedKind]) -> str:
+def _list_commands(kinds: Sequence[NamedKind]) -> str:
     """Name the commands that list things of these kinds."""
     return " or ".join(f"`ogpu {kind.value} list`" for kind in kinds)
 
 
-def is_id(text: str) -> bool:
+def is_id(id_text: str) -> bool:
     """Tell whether a text names a unit or a task, rather than a file or a run."""
-    return text == LAST or hash_typed(text) is not None or _typed_digits(text) is not None
+    return id_text == LAST or hash_typed(id_text) is not None or _typed_digits(id_text) is not None
 
 
-def _typed_digits(text: str) -> str | None:
+def _typed_digits(id_text: str) -> str | None:
     """Return the first digits of an id. The 0x tells an id from the name of a file or a run."""
-    return first_digits(text, DIGITS_LEAST) if text.startswith("0x") else None
+    return first_digits(id_text, DIGITS_LEAST) if id_text.startswith("0x") else None
 
 
 async def _newest_id(client: ChainClient, accounts: Sequence[bytes], kinds: Sequence[NamedKind]) -> bytes:
     """Return the newest unit or task of these accounts. Raise TaskError if there is none."""
-    at = await client.finalized()
-    found = [each for kind in kinds for each in await _newest_of(client, kind, accounts, at)]
-    if not found:
-        what = " or ".join(kind.value for kind in kinds)
-        raise TaskError(f"there is no {what} of your keys on the chain", code=f"{kinds[0].value}_unknown")
-    return max(found)[1]
+    block_hash = await client.finalized()
+    newest = [known_id for kind in kinds for known_id in await _newest_of(client, kind, accounts, block_hash)]
+    if not newest:
+        subject = " or ".join(kind.value for kind in kinds)
+        raise TaskError(f"there is no {subject} of your keys on the chain", code=f"{kinds[0].value}_unknown")
+    return max(newest)[1]
 
 
 async def _newest_of(
-    client: ChainClient, kind: NamedKind, accounts: Sequence[bytes], at: bytes
+    client: ChainClient, kind: NamedKind, accounts: Sequence[bytes], block_hash: bytes
 ) -> list[tuple[int, bytes]]:
     """Return the newest unit or task of each account, with the block in which it was posted or submitted."""
     if kind is NamedKind.TASK and not sells_tasks(client):
         return []
     counter, id_of = COUNTERS[kind]
-    counts = await client.read_many(counter, accounts, at=at)
-    ids = [
+    counts = await client.read_many(counter, accounts, at=block_hash)
+    known_ids = [
         id_of(client.genesis_hash, account, count - 1) for account, count in zip(accounts, counts, strict=True) if count
     ]
-    things = await _things(client, kind, ids, at)
-    return [(began_at, each) for each, began_at in zip(ids, things, strict=True) if began_at is not None]
+    things = await _blocks_of_posts(client, kind, known_ids, block_hash)
+    return [(began_at, known_id) for known_id, began_at in zip(known_ids, things, strict=True) if began_at is not None]
 
 
-async def _things(client: ChainClient, kind: NamedKind, ids: Sequence[bytes], at: bytes) -> list[int | None]:
+async def _blocks_of_posts(
+    client: ChainClient, kind: NamedKind, known_ids: Sequence[bytes], block_hash: bytes
+) -> list[int | None]:
     """Return the block in which each unit was posted or each task submitted; None for one that the chain forgot."""
-    if not ids:
+    if not known_ids:
         return []
     if kind is NamedKind.UNIT:
-        return [None if unit is None else unit.posted_at for unit in await market_reads.units(client, ids, at)]
-    tasks = await client.read_many(TrainingMarket.tasks, ids, at=at)
+        return [
+            None if unit is None else unit.posted_at for unit in await market_reads.units(client, known_ids, block_hash)
+        ]
+    tasks = await client.read_many(TrainingMarket.tasks, known_ids, at=block_hash)
     return [None if task is None else task.submitted_at for task in tasks]
 
 
-def _accounts(session: WalletSession, client: ChainClient, key_text: str | None = None) -> list[bytes]:
+def _matching_accounts(session: WalletSession, client: ChainClient, key_text: str | None = None) -> list[bytes]:
     """Return the accounts whose units and tasks a beginning may match."""
     known = [f"//{name}" for name in (*DEV_NAMES, *CUSTOMER_NAMES)] if market_reads.is_development(client) else []
     texts = [*([] if key_text is None else [key_text]), *session.keyring.names(), *known]
     return list(dict.fromkeys(session.account(text) for text in texts))
 
 
-async def _beginning_so(
-    client: ChainClient, kind: NamedKind, accounts: Sequence[bytes], digits: str, at: bytes
+async def _ids_beginning_with(
+    client: ChainClient, kind: NamedKind, accounts: Sequence[bytes], digits: str, block_hash: bytes
 ) -> list[bytes]:
     """Return the ids on the chain with these first digits."""
     if kind is NamedKind.TASK and not sells_tasks(client):
         return []
     counter, id_of = COUNTERS[kind]
-    counts = await client.read_many(counter, accounts, at=at)
-    ids = [
-        each
+    counts = await client.read_many(counter, accounts, at=block_hash)
+    known_ids = [
+        known_id
         for account, count in zip(accounts, counts, strict=True)
-        for number in _newest(count)
-        if (each := id_of(client.genesis_hash, account, number)).hex().startswith(digits)
+        for number in _searched_numbers(count)
+        if (known_id := id_of(client.genesis_hash, account, number)).hex().startswith(digits)
     ]
-    things = await _things(client, kind, ids, at)
-    return [each for each, began_at in zip(ids, things, strict=True) if began_at is not None]
+    things = await _blocks_of_posts(client, kind, known_ids, block_hash)
+    return [known_id for known_id, began_at in zip(known_ids, things, strict=True) if began_at is not None]
 
 
-def _newest(count: int) -> range:
+def _searched_numbers(count: int) -> range:
     return range(max(0, count - NUMBERS_LOOKED_AT), count)
 
 
-async def task_if_known(client: ChainClient, task_id: bytes, at: bytes) -> Task | None:
+async def task_if_known(client: ChainClient, task_id: bytes, block_hash: bytes) -> Task | None:
     """Return the task at a block; None if the chain does not know it, or sells no tasks."""
-    return await training_reads.task(client, task_id, at) if sells_tasks(client) else None
+    return await training_reads.task(client, task_id, block_hash) if sells_tasks(client) else None
 
 
-async def known_task(client: ChainClient, task_id: bytes, at: bytes) -> Task:
+async def known_task(client: ChainClient, task_id: bytes, block_hash: bytes) -> Task:
     """Return the task at a block. Raise TaskError if the chain does not know it."""
     require_market(client)
-    found = await training_reads.task(client, task_id, at)
-    if found is None:
-        if (await market_reads.units(client, [task_id], at))[0] is not None:
+    task = await training_reads.task(client, task_id, block_hash)
+    if task is None:
+        if (await market_reads.units(client, [task_id], block_hash))[0] is not None:
             raise wrong_kind(task_id, NamedKind.UNIT)
         raise TaskError(
             "the chain knows no such task. It is too new, too old, or of another chain, or the id is a task "
             "hash. See `ogpu task list`",
             code="task_unknown",
         )
-    return found
+    return task
 
 
-def require_customer(task: Task, account: bytes, what: str = "decides about it") -> None:
-    """Raise TaskError unless the account submitted the task. `what` names the customer's right."""
+def require_customer(task: Task, account: bytes, subject: str = "decides about it") -> None:
+    """Raise TaskError unless the account submitted the task. `subject` names the customer's right."""
     if task.customer != account:
         raise TaskError(
-            f"the task belongs to {ss58.encode(task.customer)}. Only the key that submitted it {what}", code="not_owner"
+            f"the task belongs to {ss58.encode(task.customer)}. Only the key that submitted it {subject}",
+            code="not_owner",
         )
 
 

@@ -76,8 +76,8 @@ def post(
         with _seekable(file) as stream:
             beside = errors or out.with_name(f"{out.name}.errors")
             as_form = None if form is None else FileForm(form)
-            wanted = FileWish(stream, as_form, out, beside, postings, _source(file), window)
-            answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run))
+            file_wish = FileWish(stream, as_form, out, beside, postings, _path_of(file), window)
+            answer_file(session, key_text, wish, file_wish, Manner(tip, anyway, yes, dry_run))
         return
     if errors is not None or form not in {None, FileForm.LINES.value} or window is not None:
         raise click.UsageError(
@@ -92,46 +92,45 @@ def _post_lines(
     is_watched: bool, is_told: bool,
 ) -> None:  # fmt: skip
     """Post the lines of a file, and show the units, or follow them."""
-    data = file.read(PROMPT_FILE_BYTES_MAX + 1)
+    prompt_bytes = file.read(PROMPT_FILE_BYTES_MAX + 1)
     prompts: list[Prompt] = []
-    plans: list[_Plan] = []
+    plans: list[_PostPlan] = []
     records: list[PostingRecord] = []
     followed: list[Posted] = []
 
     async def look(client: ChainClient) -> None:
         payer = session.payer(key_text)
         service = await open_service(client, wish.service)
-        form = form_of(wish.service, service)
-        check_terms(service, form, wish)
-        terms = LineTerms(
-            form, (), wish.cost_max, wish.cost_max, wish.options, os.urandom(SEED_BYTES), bytes_max=INPUT_BYTES_MAX
-        )
-        found, requests = read_prompts(data, terms, is_told=is_told)
+        workload_form = form_of(wish.service, service)
+        check_terms(service, workload_form, wish)
+        seed, most = os.urandom(SEED_BYTES), wish.cost_max
+        terms = LineTerms(workload_form, (), most, most, wish.options, seed, bytes_max=INPUT_BYTES_MAX)
+        found, requests = read_prompts(prompt_bytes, terms, is_told=is_told)
         prompts.extend(found)
-        units, named = units_of(prompts, requests, form, wish, service.terms)
-        known = set() if again else _to_go_on_with(postings, _identity(client, payer, wish, prompts), key_text)
+        units, named = units_of(prompts, requests, workload_form, wish, service.terms)
+        known = set() if again else _to_go_on_with(postings, _post_identity(client, payer, wish, prompts), key_text)
         missing = [unit for place, unit in enumerate(units) if place not in known]
         if missing:
             await require_takers(client, payer.account, wish, missing, manner)
-        plans.append(_Plan(units, named, await priced(client, payer, wish, missing, form.cost_unit, manner)))
+        priced_units = await priced(client, payer, wish, missing, workload_form.cost_unit, manner)
+        plans.append(_PostPlan(units, named, priced_units))
 
     async def send(client: ChainClient) -> None:
-        key, (plan,) = session.key(key_text), plans
-        identity = _identity(client, key, wish, prompts)
+        keypair, (plan,) = session.key(key_text), plans
+        identity = _post_identity(client, keypair, wish, prompts)
         with PostingRecord.open(postings, *identity) as record:
             records.append(record)
             if again or is_told_of(record.parts):
                 record.forget()
-            posted = await post_once(session.output, client, record, key, wish, manner.tip, plan.units, plan.named)
+            posted = await post_once(session.output, client, record, keypair, wish, manner.tip, plan.units, plan.named)
             followed.extend(posted)
             if not is_watched:
                 _show_posted(session, posted, plan.found.cost)
-                # Noted after it was shown: a kill in between shows the units again. The other order would buy them
-                # again, unseen.
+                # A kill before the note shows the units again. The other order would buy them again, unseen.
                 record.note_told(SUBMITTED)
         if is_watched:
             note_ended = partial(_note_ended, postings, identity)
-            await _watch(session, client, key, posted, note_ended, is_new=bool(plan.found.cost.units))
+            await _watch_posted(session, client, keypair, posted, note_ended, is_new=bool(plan.found.cost.units))
 
     with told_nothing_was_sent():
         session.run(look)
@@ -140,7 +139,7 @@ def _post_lines(
     show_and_ask(output, found, manner, estimate)
     if not manner.dry_run:
         # Reconnect: while a person answers, the node would close the first connection as dead.
-        with told_when_interrupted(lambda: _so_far(len(plans[0].units), records, followed, key_text)):
+        with told_when_interrupted(lambda: _progress_of_post(len(plans[0].units), records, followed, key_text)):
             session.run(send)
 
 
@@ -170,9 +169,9 @@ def _bought_before(parts: list[PostedPart], key_text: str) -> str:
     )
 
 
-async def _watch(
-    session: WalletSession, client: ChainClient, key: Keypair, posted: list[Posted], note_ended: Callable[[], None], *,
-    is_new: bool,
+async def _watch_posted(
+    session: WalletSession, client: ChainClient, keypair: Keypair, posted: list[Posted],
+    note_ended: Callable[[], None], *, is_new: bool,
 ) -> None:  # fmt: skip
     """Follow units that this or an earlier command posted, and note that their end was shown.
 
@@ -186,7 +185,7 @@ async def _watch(
             code="units_forgotten",
         )
     try:
-        await show_until_ended(session, client, key, {unit.unit: unit.prompt for unit in posted})
+        await show_until_ended(session, client, keypair, {unit.unit: unit.prompt for unit in posted})
     except CallFailedError:  # They have ended, some without a result.
         note_ended()
         raise
@@ -200,21 +199,21 @@ def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
         yield file
         return
     # Prompts may be private, and a file without a name is gone even after a kill.
-    with TemporaryFile() as kept:
-        left = FILE_BYTES_MAX + 1  # One byte more, which is refused.
-        while left and (piece := file.read(min(left, PIECE_BYTES))):
-            kept.write(piece)
-            left -= len(piece)
-        yield cast("BinaryIO", kept)
+    with TemporaryFile() as spooled_copy:
+        bytes_left = FILE_BYTES_MAX + 1  # One byte more, which is refused.
+        while bytes_left and (piece := file.read(min(bytes_left, PIECE_BYTES))):
+            spooled_copy.write(piece)
+            bytes_left -= len(piece)
+        yield cast("BinaryIO", spooled_copy)
 
 
-def _source(file: BinaryIO) -> str:
+def _path_of(file: BinaryIO) -> str:
     """Return the path of a file; empty for a pipe."""
     return str(Path(file.name).absolute()) if file.seekable() and isinstance(file.name, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _PostPlan:
     """The units of a post, a prompt for each, and the cost of the missing ones."""
 
     units: list[AskedUnit]
@@ -222,7 +221,7 @@ class _Plan:
     found: PricedUnits
 
 
-def _so_far(units: int, records: list[PostingRecord], followed: list[Posted], key_text: str) -> str:
+def _progress_of_post(units: int, records: list[PostingRecord], followed: list[Posted], key_text: str) -> str:
     """Return how many units are posted after an interrupt, and how to continue."""
     if followed:
         watching = other_command("unit", "watch", "--key", key_text)
@@ -238,14 +237,14 @@ def _so_far(units: int, records: list[PostingRecord], followed: list[Posted], ke
 
 def _show_posted(session: WalletSession, posted: list[Posted], cost: PostingCost) -> None:
     rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
-    session.output.rows(_title(len(posted), cost), ("unit", "block", "prompt"), rows)
+    session.output.rows(_posted_title(len(posted), cost), ("unit", "block", "prompt"), rows)
 
 
-def _title(posted: int, cost: PostingCost) -> str:
+def _posted_title(posted: int, cost: PostingCost) -> str:
     now = "" if posted == cost.units else f", {cost.units} of them now"
     return f"{counted(posted)} posted{now}, for at most {format_amount(cost.most)} oGPU"
 
 
-def _identity(client: ChainClient, payer: Payer, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:
+def _post_identity(client: ChainClient, payer: Payer, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:
     """Return the identity of a post: chain, account, terms and every prompt."""
     return client.genesis_hash, payer.account, repr(wish).encode(), *(prompt.text.encode() for prompt in prompts)

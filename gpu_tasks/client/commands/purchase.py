@@ -97,7 +97,7 @@ async def require_takers(
     await require_judges(client, wish.service, account, max(unit.price_max for unit in missing))
     if not manner.anyway:
         await require_owners(
-            client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, kind=wish.named_class
+            client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, device_class=wish.named_class
         )
 
 

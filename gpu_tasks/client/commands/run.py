@@ -54,7 +54,7 @@ ANY_GPU = "any"
 
 def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> None:
     """Carry out `ogpu task run`."""
-    loaded = _loaded(command, given)
+    loaded = _loaded_job(command, given)
     secrets = named_secrets([word.partition("=")[0] for word in given["secret_words"]], given["secret_words"])
     out = None if given["out"] is None else OutputFile(given["out"], given["force"])
     wait = waiting_for(session, given["key_text"], given["after_ok"], given["after_any"])
@@ -76,8 +76,8 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
     async def send(client: ChainClient) -> None:
         with session.doing(OTHER_AWAITED):
             await wait(client)
-        key = session.key(given["key_text"])
-        posted = await submission.send(client, key, is_followed=True)
+        keypair = session.key(given["key_text"])
+        posted = await submission.send(client, keypair, is_followed=True)
         if given["detach"]:
             session.output.facts({"task": posted.unit})
             if secrets:
@@ -85,18 +85,19 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
                     f"when the program runs, it waits for its secrets: `ogpu task secrets 0x{posted.unit.hex()} "
                     "NAME...`"
                 )
-            submission.note_told(client, key, SUBMITTED)
+            submission.note_told(client, keypair, SUBMITTED)
             return
         note(f"task 0x{posted.unit.hex()}. `ogpu logs -f` shows its output while it runs")
         try:
+            is_accepted = bool(given["copies"])
             ended = await follow_task(
-                session, client, key, posted.unit, CHECKPOINTS, accepts=bool(given["copies"]), secrets=secrets, quiet=""
+                session, client, keypair, posted.unit, CHECKPOINTS, accepts=is_accepted, secrets=secrets, quiet=""
             )
         except CallFailedError:
-            submission.note_told(client, key, ENDED)
+            submission.note_told(client, keypair, ENDED)
             raise
-        if await _fetch(client, key, posted.unit, ended, out):
-            submission.note_told(client, key, ENDED)
+        if await _fetch_ended(client, keypair, posted.unit, ended, out):
+            submission.note_told(client, keypair, ENDED)
         code = exit_code_of(ended)
         # An exit status has eight bits, and 256 would be 0, a success.
         codes.append(EXIT_UNKNOWN if code is None else min(code, 255))
@@ -114,7 +115,7 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
     sys.exit(codes[0] if codes else 0)
 
 
-def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
+def _loaded_job(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
     """Return the job with its inputs. Raise WalletError or TaskFileError."""
     files = {path.name: read_input(path, INPUT_BYTES_MAX, "--in: ") for path in given["inputs"]}
     if len(files) != len(given["inputs"]):
@@ -125,7 +126,7 @@ def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
         archive="" if given["archive"] is None else given["archive"].name,
         max_price=given["max_price"],
         command=command,
-        env=dict(_variable(word) for word in given["variables"]),
+        env=dict(_typed_variable(word) for word in given["variables"]),
         inputs=tuple(files),
         secrets=tuple(word.partition("=")[0] for word in given["secret_words"]),
         network=given["network"],
@@ -140,7 +141,9 @@ def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
     text = draft.text()
     with _in_options(given["variables"]):
         source = read_any_task(text.encode(), "the command line")
-    loaded = LoadedTask(source, files, None if source.image is None else _image(given["archive"], source.image))
+    loaded = LoadedTask(
+        source, files, None if source.image is None else _archived_image(given["archive"], source.image)
+    )
     if given["save"] is not None:
         written = OutputFile(given["save"]).write("task.yaml", text.encode())
         note(f"the task file is {written}" + (". Its inputs must lie beside it" if files or loaded.image else ""))
@@ -161,43 +164,45 @@ def _in_options(variables: Sequence[str]) -> Iterator[None]:
         raise CallFailedError(f"{origins[key].words}: {text}" if colon and key in origins else str(error)) from None
 
 
-def _variable(word: str) -> tuple[str, str]:
+def _typed_variable(word: str) -> tuple[str, str]:
     name, is_set, value = word.partition("=")
     if not is_set:
         raise WalletError(f"--env {word!r} is not NAME=VALUE", code="invalid_variable")
     return name, value
 
 
-def _image(path: Path, saved: SavedImage) -> ArchiveFile:
+def _archived_image(path: Path, saved: SavedImage) -> ArchiveFile:
     try:
         return look_at_image(path, saved.sha256)
     except OSError as error:
         raise WalletError(f"--archive: {path} cannot be read: {error.strerror}", code="archive_unreadable") from None
 
 
-async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, out: OutputFile | None) -> bool:
+async def _fetch_ended(
+    client: ChainClient, keypair: Keypair, task_id: bytes, task: Task, out: OutputFile | None
+) -> bool:
     """Fetch the last lines, each to its own stream, and the outputs; note missing parts.
 
     Return whether all parts were there.
     """
     is_whole = True
     providers = await market_reads.providers(client, await client.finalized())
-    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+    async with BlobClient(private=market_reads.is_development(client)) as blob_client:
         for place in places_with_lines(task)[:1]:
             try:
-                left = await fetch_lines(blobs, key, task, providers, place)
+                program_left = await fetch_lines(blob_client, keypair, task, providers, place)
             except RunBlobError as error:
                 note(str(error))
                 is_whole = False
                 break
-            if left.left_out:
-                note(f"{left.left_out:,} earlier lines were not kept")
-            for line in left.lines:
+            if program_left.left_out:
+                note(f"{program_left.left_out:,} earlier lines were not kept")
+            for line in program_left.lines:
                 # The provider stored these lines, so no control sequence in them may reach the terminal.
                 click.echo(harmless(line.text), err=line.is_error)
         if out is not None:
             try:
-                outputs = await fetch_outputs(blobs, key, task, providers)
+                outputs = await fetch_outputs(blob_client, keypair, task, providers)
             except RunBlobError as error:
                 note(str(error))
                 is_whole = False

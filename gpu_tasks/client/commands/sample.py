@@ -29,18 +29,20 @@ SEED_BYTES = 32
 
 def sample(session: WalletSession, source: str, key_text: str | None, prompt: str, max_tokens: int, seed: int) -> None:
     """Carry out `ogpu task sample`."""
-    form, tensors = _of_file(Path(source)) if source.endswith(MODEL_ENDING) else _of_task(session, source, key_text)
+    form, tensors = (
+        _exported_model(Path(source)) if source.endswith(MODEL_ENDING) else _task_model(session, source, key_text)
+    )
     try:
         # A shell may pass bytes that are no UTF-8 (PEP 383), and the model continues bytes.
-        added = form.sample(tensors, os.fsencode(prompt), max_tokens, seed.to_bytes(SEED_BYTES, "little"))
+        continuation = form.sample(tensors, os.fsencode(prompt), max_tokens, seed.to_bytes(SEED_BYTES, "little"))
     except ImportError as error:
         reason = f"this machine lacks a library: {error}. Run `pip install '.[provider]'`"
         raise ExportError(reason, code="library_missing") from None
     except DecodeError as error:
         raise ExportError(f"{source} is not a model of {form.name}: {error}", code="no_model") from None
-    if added is None:
+    if continuation is None:
         raise ExportError(f"{form.name} trains no model that continues a text", code="no_model")
-    text = added.decode(errors="replace")
+    text = continuation.decode(errors="replace")
     if session.output.as_json:
         session.output.facts({"model": source, "workload": form.name, "prompt": prompt, "seed": seed, "text": text})
     else:
@@ -48,31 +50,35 @@ def sample(session: WalletSession, source: str, key_text: str | None, prompt: st
         click.echo(harmless(prompt + text))
 
 
-def _of_file(path: Path) -> tuple[WorkloadForm, Sequence[ModelTensor]]:
+def _exported_model(path: Path) -> tuple[WorkloadForm, Sequence[ModelTensor]]:
     """Return the workload and the model of an exported file."""
     tensors, metadata = read_safetensors(read_input(path, MODEL_BYTES_MAX))
-    form = next((each for each in registry.FORMS if each.name == metadata.get("workload")), None)
+    form = next(
+        (workload_form for workload_form in registry.FORMS if workload_form.name == metadata.get("workload")), None
+    )
     if form is None:
         raise ExportError(f"{path} names no workload that this program knows", code="no_model")
     return form, tensors
 
 
-def _of_task(session: WalletSession, source: str, key_text: str | None) -> tuple[WorkloadForm, Sequence[ModelTensor]]:
+def _task_model(
+    session: WalletSession, source: str, key_text: str | None
+) -> tuple[WorkloadForm, Sequence[ModelTensor]]:
     """Fetch, open and check the result of a task, and return its workload and its model."""
     if key_text is None:
         raise click.UsageError("give --key for a task, or name a .safetensors file")
     models: list[tuple[WorkloadForm, Sequence[ModelTensor]]] = []
 
     async def body(client: ChainClient) -> None:
-        task_id, key = await named_task(session, client, source, key_text), session.key(key_text)
-        final = await client.finalized()
-        task = await known_task(client, task_id, final)
+        task_id, keypair = await named_task(session, client, source, key_text), session.key(key_text)
+        final_hash = await client.finalized()
+        task = await known_task(client, task_id, final_hash)
         require_training(task)
-        require_customer(task, key.account, "opens its result")
-        providers = await market_reads.providers(client, final)
-        async with BlobClient(private=market_reads.is_development(client)) as blobs:
-            found = await fetch_result(blobs, key, task, providers)
-            models.append(await trained_model(blobs, key, task, providers, found))
+        require_customer(task, keypair.account, "opens its result")
+        providers = await market_reads.providers(client, final_hash)
+        async with BlobClient(private=market_reads.is_development(client)) as blob_client:
+            fetched_run = await fetch_result(blob_client, keypair, task, providers)
+            models.append(await trained_model(blob_client, keypair, task, providers, fetched_run))
 
     session.run(body)
     return models[0]

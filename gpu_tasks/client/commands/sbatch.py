@@ -23,8 +23,8 @@ CONVERSION = (
 def sbatch(session: WalletSession, /, file: Path, **given: Any) -> None:
     """Carry out `ogpu sbatch`."""
     conversion = {name: given.pop(name) for name in CONVERSION}
-    loaded, hints = _loaded(file, conversion)
-    asked = _asked(hints)
+    loaded, hints = _loaded_script(file, conversion)
+    asked = _hinted_options(hints)
     given["array_text"] = given["array_text"] or asked.get("--array")
     if given["after_ok"] is None and given["after_any"] is None:
         given |= {"after_ok": asked.get("--after-ok"), "after_any": asked.get("--after-any")}
@@ -34,7 +34,7 @@ def sbatch(session: WalletSession, /, file: Path, **given: Any) -> None:
     submit_loaded(session, loaded, secret_words=(), **given)
 
 
-def _loaded(path: Path, conversion: dict[str, Any]) -> tuple[LoadedTask, Sequence[str]]:
+def _loaded_script(path: Path, conversion: dict[str, Any]) -> tuple[LoadedTask, Sequence[str]]:
     """Return the job of a script with the words of its hints; WalletError for a script that is no job."""
     data = read_foreign(path)  # Once: the checked bytes are the ones to send.
     draft, hints = converted(path, data, ForeignForm.SBATCH, conversion)
@@ -43,7 +43,7 @@ def _loaded(path: Path, conversion: dict[str, Any]) -> tuple[LoadedTask, Sequenc
     return LoadedTask(source, {path.name: data}, image), shlex.split(" ".join(hints))
 
 
-def _asked(words: Sequence[str]) -> dict[str, str]:
+def _hinted_options(words: Sequence[str]) -> dict[str, str]:
     """Return the options of `ogpu task submit` that the script asks for, with their values."""
     return {
         word: words[place + 1] for place, word in enumerate(words) if word in {"--array", "--after-ok", "--after-any"}

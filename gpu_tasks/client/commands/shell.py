@@ -38,31 +38,31 @@ def execute(session: WalletSession, task: str, command: tuple[str, ...], key_tex
     async def work(tunnel: Multiplexer) -> None:
         codes.append(await run_program(tunnel, command or SHELL, is_terminal=is_terminal))
 
-    _enter(session, task, key_text, work)
+    _enter_container(session, task, key_text, work)
     sys.exit(codes[0])
 
 
 def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
     """Carry out `ogpu task cp`."""
-    there, here = _sides(source, target)
-    task, path = there
+    remote_side, local_path = _remote_and_local(source, target)
+    task, path = remote_side
 
     async def work(tunnel: Multiplexer) -> None:
         if _is_remote(source):
-            names = await copy_out(tunnel, path, here)
-            session.output.facts({"copied": len(names), "to": str(here), "files": ", ".join(names[:10])})
+            names = await copy_out(tunnel, path, local_path)
+            session.output.facts({"copied": len(names), "to": str(local_path), "files": ", ".join(names[:10])})
         else:
-            size = await copy_in(tunnel, here, path)
-            session.output.facts({"copied": str(here), "to": f"{task}:/{path}", "bytes": size})
+            size = await copy_in(tunnel, local_path, path)
+            session.output.facts({"copied": str(local_path), "to": f"{task}:/{path}", "bytes": size})
 
-    if not _is_remote(source) and not here.exists():
-        raise click.UsageError(f"{here} does not exist")
-    _enter(session, task, key_text, work)
+    if not _is_remote(source) and not local_path.exists():
+        raise click.UsageError(f"{local_path} does not exist")
+    _enter_container(session, task, key_text, work)
 
 
 def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_text: str) -> None:
     """Carry out `ogpu task port-forward`."""
-    pairs = [_pair(text) for text in ports[:PORTS_FORWARDED_MAX]]
+    pairs = [_port_pair(text) for text in ports[:PORTS_FORWARDED_MAX]]
 
     async def work(tunnel: Multiplexer) -> None:
         async with contextlib.AsyncExitStack() as exits:
@@ -77,11 +77,11 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
                 code="tunnel_closed",
             )
 
-    async def check(client: ChainClient, key: Keypair, found: Task, final: bytes) -> None:
-        await _require_declared(client, key, found, final, [remote for _, remote in pairs])
+    async def check(client: ChainClient, keypair: Keypair, chain_task: Task, final_hash: bytes) -> None:
+        await _require_declared(client, keypair, chain_task, final_hash, [remote for _, remote in pairs])
 
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the way to end it.
-        _enter(session, task, key_text, work, check)
+        _enter_container(session, task, key_text, work, check)
 
 
 def secrets(session: WalletSession, task: str, names: tuple[str, ...], key_text: str) -> None:
@@ -92,7 +92,7 @@ def secrets(session: WalletSession, task: str, names: tuple[str, ...], key_text:
         await hand_secrets(tunnel, values)
         session.output.facts({"task": task, "handed_over": ", ".join(sorted(values))})
 
-    _enter(session, task, key_text, work)
+    _enter_container(session, task, key_text, work)
 
 
 def _forwarded(port: int, remote: int, *, as_json: bool) -> str:
@@ -103,12 +103,14 @@ def _forwarded(port: int, remote: int, *, as_json: bool) -> str:
     )
 
 
-async def _require_declared(client: ChainClient, key: Keypair, task: Task, final: bytes, ports: Sequence[int]) -> None:
+async def _require_declared(
+    client: ChainClient, keypair: Keypair, task: Task, final_hash: bytes, ports: Sequence[int]
+) -> None:
     """Raise TaskError for an undeclared port. Without the task's input the provider refuses it later."""
-    providers = await market_reads.providers(client, final)
-    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+    providers = await market_reads.providers(client, final_hash)
+    async with BlobClient(private=market_reads.is_development(client)) as blob_client:
         try:
-            declared = REQUEST.decode(await fetch_input(blobs, key, task, providers)).ports
+            declared = REQUEST.decode(await fetch_input(blob_client, keypair, task, providers)).ports
         except (RunBlobError, DecodeError) as error:
             note(f"the declared ports are unknown: {error}")
             return
@@ -125,20 +127,20 @@ async def _no_check(*_: object) -> None:
     """Check nothing."""
 
 
-def _enter(
+def _enter_container(
     session: WalletSession, task: str, key_text: str, work: Callable[[Multiplexer], Awaitable[None]],
     check: Callable[[ChainClient, Keypair, Task, bytes], Awaitable[None]] = _no_check,
 ) -> None:  # fmt: skip
     """Open a task's tunnel and work in it. Errors become messages. `check` runs first."""
 
     async def body(client: ChainClient) -> None:
-        task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
-        final = await client.finalized()
-        found = await known_task(client, task_id, final)
-        require_customer(found, key.account, "gets in")
-        await check(client, key, found, final)
+        task_id, keypair = await named_task(session, client, task, key_text), session.key(key_text)
+        final_hash = await client.finalized()
+        chain_task = await known_task(client, task_id, final_hash)
+        require_customer(chain_task, keypair.account, "gets in")
+        await check(client, keypair, chain_task, final_hash)
         try:
-            async with entered(client, key, task_id, found, final) as tunnel:
+            async with entered(client, keypair, task_id, chain_task, final_hash) as tunnel:
                 with session.doing(None):
                     await work(tunnel)
         except (TunnelError, OSError) as error:
@@ -148,7 +150,7 @@ def _enter(
         session.run(body)
 
 
-def _sides(source: str, target: str) -> tuple[tuple[str, str], Path]:
+def _remote_and_local(source: str, target: str) -> tuple[tuple[str, str], Path]:
     """Return the task with the path there, and the path here."""
     remote = [text for text in (source, target) if _is_remote(text)]
     if len(remote) != 1:
@@ -164,7 +166,7 @@ def _is_remote(text: str) -> bool:
     return bool(colon) and (task == LAST or task.startswith("0x"))
 
 
-def _pair(text: str) -> tuple[int, int]:
+def _port_pair(text: str) -> tuple[int, int]:
     local, colon, remote = text.partition(":")
     # The forms of `kubectl port-forward`: 8888:80, or 8888 for both sides.
     numbers = (local, remote if colon else local)
@@ -175,7 +177,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 # Only this machine: others in the network would reach the container with the customer's rights.
 HOST = "127.0.0.1"
-_PIECE = 32 * 1024
+_PIECE_BYTES = 32 * 1024
 
 
 async def forward(tunnel: Multiplexer, local: int, remote: int, note: Callable[[str], None]) -> asyncio.Server:
@@ -183,7 +185,7 @@ async def forward(tunnel: Multiplexer, local: int, remote: int, note: Callable[[
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await _carry(await tunnel.open(ReachPort(remote)), reader, writer)
+            await _carry_connection(await tunnel.open(ReachPort(remote)), reader, writer)
         except TunnelError as error:
             note(str(error))
         finally:
@@ -194,22 +196,22 @@ async def forward(tunnel: Multiplexer, local: int, remote: int, note: Callable[[
     return await asyncio.start_server(connected, HOST, local)
 
 
-async def _carry(stream: TunnelStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    async def up() -> None:
+async def _carry_connection(stream: TunnelStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def send_input() -> None:
         with contextlib.suppress(TunnelError, ConnectionError):
-            while data := await reader.read(_PIECE):
-                await stream.write(data)
+            while input_bytes := await reader.read(_PIECE_BYTES):
+                await stream.write(input_bytes)
             await stream.end_input()
 
-    sending = asyncio.create_task(up())
+    sending = asyncio.create_task(send_input())
     try:
         with contextlib.suppress(ConnectionError):
-            while (found := await stream.read()) is not None:
-                writer.write(found[1])
+            while (received := await stream.read()) is not None:
+                writer.write(received[1])
                 await writer.drain()
     finally:
         sending.cancel()
         await stream.finish()
-    end = await stream.end
-    if end.problem:
-        raise TunnelError(end.problem, code="refused_by_provider")
+    stream_end = await stream.end
+    if stream_end.problem:
+        raise TunnelError(stream_end.problem, code="refused_by_provider")

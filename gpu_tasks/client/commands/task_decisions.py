@@ -50,10 +50,10 @@ def decides(draft: Callable[..., Awaitable[PlannedCall]]) -> Callable[..., None]
     """
 
     @functools.wraps(draft)
-    async def plan(by: Planning, task: str, **given: Any) -> PlannedCall:
-        task_id = await named_task(by.session, by.client, task, by.key_text)
-        found = await known_task(by.client, task_id, await by.client.finalized())
-        return await draft(by, task_id, found, **given)
+    async def plan(planning: Planning, task: str, **given: Any) -> PlannedCall:
+        task_id = await named_task(planning.session, planning.client, task, planning.key_text)
+        chain_task = await known_task(planning.client, task_id, await planning.client.finalized())
+        return await draft(planning, task_id, chain_task, **given)
 
     return sends(plan)
 
@@ -77,13 +77,13 @@ CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
 
 
 @decides
-async def accept(by: Planning, task_id: bytes, found: Task) -> PlannedCall:
+async def accept(planning: Planning, task_id: bytes, chain_task: Task) -> PlannedCall:
     """Carry out `ogpu task accept`."""
-    require_customer(found, by.payer.account)
-    require_result(found)
-    pays = sum(slot.price for slot in found.slots)
-    terms = {**facts(task_id, found), "pays": Grains(pays)}
-    return planned(by.session.output, TrainingMarket.accept(task=task_id), terms)
+    require_customer(chain_task, planning.payer.account)
+    require_result(chain_task)
+    pays = sum(slot.price for slot in chain_task.slots)
+    terms = {**facts(task_id, chain_task), "pays": Grains(pays)}
+    return planned(planning.session.output, TrainingMarket.accept(task=task_id), terms)
 
 
 def amend(
@@ -96,14 +96,14 @@ def amend(
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
         task_id = await named_task(session, client, task, key_text)
-        found = await known_task(client, task_id, await client.finalized())
-        require_customer(found, payer.account)
+        chain_task = await known_task(client, task_id, await client.finalized())
+        require_customer(chain_task, payer.account)
         if price_max is not None:
-            _require_raisable(found, price_max)
-            return await _amended(session, client, payer, task_id, found, RaisePrice(price_max))
-        _require_running(found)
+            _require_raisable(chain_task, price_max)
+            return await _amendment(session, client, payer, task_id, chain_task, RaisePrice(price_max))
+        _require_running(chain_task)
         change = Stop() if more is None else MoreBlocks(_more_blocks(client, more))
-        return await _amended(session, client, payer, task_id, found, change)
+        return await _amendment(session, client, payer, task_id, chain_task, change)
 
     make(session, key_text, sending, plan)
 
@@ -119,88 +119,94 @@ def _more_blocks(client: ChainClient, more: TimeSpan) -> int:
 
 
 @decides
-async def stop(by: Planning, task_id: bytes, found: Task) -> PlannedCall:
+async def stop(planning: Planning, task_id: bytes, chain_task: Task) -> PlannedCall:
     """Carry out `ogpu task stop`."""
-    require_customer(found, by.payer.account)
-    _require_running(found)
-    return await _amended(by.session, by.client, by.payer, task_id, found, Stop())
+    require_customer(chain_task, planning.payer.account)
+    _require_running(chain_task)
+    return await _amendment(planning.session, planning.client, planning.payer, task_id, chain_task, Stop())
 
 
 @decides
-async def close(by: Planning, task_id: bytes, found: Task, pay: int | None, back: int | None) -> PlannedCall:
+async def close(planning: Planning, task_id: bytes, chain_task: Task, pay: int | None, back: int | None) -> PlannedCall:
     """Carry out `ogpu task close`."""
-    pays, comes_back = _close_terms(found, by.payer.account, pay, back)
+    pays, comes_back = _close_terms(chain_task, planning.payer.account, pay, back)
     call = TrainingMarket.close(task=task_id, pay=pays, back=comes_back)
-    terms = {**facts(task_id, found), "pay": Grains(pays), "back": Grains(comes_back)}
-    return planned(by.session.output, call, terms)
+    terms = {**facts(task_id, chain_task), "pay": Grains(pays), "back": Grains(comes_back)}
+    return planned(planning.session.output, call, terms)
 
 
 @decides
-async def confirm(by: Planning, task_id: bytes, found: Task, checkpoints: Path) -> PlannedCall:
+async def confirm(planning: Planning, task_id: bytes, chain_task: Task, checkpoints: Path) -> PlannedCall:
     """Carry out `ogpu task confirm`."""
-    require_customer(found, by.payer.account)
-    number = records.unheld(found)
+    require_customer(chain_task, planning.payer.account)
+    number = records.unheld(chain_task)
     if number is None:
-        raise TaskError(f"no checkpoint waits for confirmation. {records.why(found)}", code="no_checkpoint")
-    final = await by.client.finalized()
+        raise TaskError(f"no checkpoint waits for confirmation. {records.why(chain_task)}", code="no_checkpoint")
+    final_hash = await planning.client.finalized()
     # By the call the customer declares that it holds the checkpoint, so it fetches and keeps it before.
-    if not by.sending.dry_run:
-        async with BlobClient(private=market_reads.is_development(by.client)) as blobs:
-            keeper = CheckpointKeeper(by.client, blobs, by.session.key(by.key_text), checkpoints)
-            await keeper.take(task_id, found, final)
-    counts = {"milestone": number, "of": found.order.milestones}
-    stated = agreed_milestone(found)
+    if not planning.sending.dry_run:
+        async with BlobClient(private=market_reads.is_development(planning.client)) as blob_client:
+            keeper = CheckpointKeeper(
+                planning.client, blob_client, planning.session.key(planning.key_text), checkpoints
+            )
+            await keeper.take(task_id, chain_task, final_hash)
+    counts = {"milestone": number, "of": chain_task.order.milestones}
+    stated = agreed_milestone(chain_task)
     assert stated is not None, "one waits to be held"
     call = TrainingMarket.confirm_checkpoint(task=task_id, number=number, root=stated.root)
-    return planned(by.session.output, call, {**facts(task_id, found), **counts})
+    return planned(planning.session.output, call, {**facts(task_id, chain_task), **counts})
 
 
 async def cancelled(
-    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task
+    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, chain_task: Task
 ) -> PlannedCall:
     """Return the call that cancels a task. Raise TaskError if it is too late."""
-    require_customer(found, payer.account)
-    if not _is_cancellable(found):
-        helps = "`ogpu task stop` stops it" if found.state is TaskState.RUNNING else "See `ogpu task show`"
+    require_customer(chain_task, payer.account)
+    if not _is_cancellable(chain_task):
+        helps = "`ogpu task stop` stops it" if chain_task.state is TaskState.RUNNING else "See `ogpu task show`"
         raise TaskError(
-            f"the task is {records.progress(found)}, so it can no longer be cancelled. {helps}", code="not_cancellable"
+            f"the task is {records.progress(chain_task)}, so it can no longer be cancelled. {helps}",
+            code="not_cancellable",
         )
     call = TrainingMarket.cancel(task=task_id)
-    ends = await end_facts(client, task_id, found, call, payer.account)
-    return planned(session.output, call, {**facts(task_id, found), **ends})
+    ends = await end_facts(client, task_id, chain_task, call, payer.account)
+    return planned(session.output, call, {**facts(task_id, chain_task), **ends})
 
 
 async def ended_early(
-    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task
+    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, chain_task: Task
 ) -> PlannedCall | NothingToSend:
     """Return the call that ends a task now: a cancellation, or a stop of a running task. Neither may be possible.
 
     Raise TaskError for any account but the customer's.
     """
-    require_customer(found, payer.account)
-    if _is_cancellable(found):
-        planned_call = await cancelled(session, client, payer, task_id, found)
-    elif found.state is TaskState.RUNNING:
-        planned_call = await _amended(session, client, payer, task_id, found, Stop())
+    require_customer(chain_task, payer.account)
+    if _is_cancellable(chain_task):
+        planned_call = await cancelled(session, client, payer, task_id, chain_task)
+    elif chain_task.state is TaskState.RUNNING:
+        planned_call = await _amendment(session, client, payer, task_id, chain_task, Stop())
     else:
-        return NothingToSend({**facts(task_id, found), "why": records.why(found)})
+        return NothingToSend({**facts(task_id, chain_task), "why": records.why(chain_task)})
     return replace(planned_call, question="End the task now?")
 
 
-async def _amended(
-    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task, change: Any
+async def _amendment(
+    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, chain_task: Task, change: Any
 ) -> PlannedCall:
     call = TrainingMarket.amend(task=task_id, change=change)
-    terms, locks = facts(task_id, found), 0
+    terms, locks = facts(task_id, chain_task), 0
     match change:
         case RaisePrice():
             locks = max(0, (await tried(client, call, payer.account)).amount)
-            terms |= {"price_max_before": Grains(found.terms.price_max), "price_max": Grains(change.price_max)}
+            terms |= {"price_max_before": Grains(chain_task.terms.price_max), "price_max": Grains(change.price_max)}
             terms |= {"locked_more": Grains(locks)}
         case MoreBlocks():
-            terms |= {"more_blocks": change.blocks, "promised": [slot.promised + change.blocks for slot in found.slots]}
+            terms |= {
+                "more_blocks": change.blocks,
+                "promised": [slot.promised + change.blocks for slot in chain_task.slots],
+            }
         case _:
-            terms |= await end_facts(client, task_id, found, call, payer.account)
+            terms |= await end_facts(client, task_id, chain_task, call, payer.account)
     return planned(session.output, call, terms, locks=locks)
 
 
@@ -268,26 +274,26 @@ def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) 
 
 # Amounts come from the chain's own rules over its own state, as if the call were in the next block. Without a trial the
 # command claims no amount.
-async def locked(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> int:
+async def locked(client: ChainClient, task_id: bytes, task: Task, block_hash: bytes) -> int:
     """Return the grains that the customer holds for a task, without its deposit."""
     holds = [
         (task.customer, Hold(reason, slot_case(task_id, place)))
         for place in range(places_held(task))
         for reason in (TASK_ESCROW, TASK_BOND, TASK_DISPUTE)
     ]
-    return sum(await client.read_many(Balances.held_cases, holds, at=at))
+    return sum(await client.read_many(Balances.held_cases, holds, at=block_hash))
 
 
-async def deposit(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> int:
+async def deposit(client: ChainClient, task_id: bytes, task: Task, block_hash: bytes) -> int:
     """Return the deposit for the record of a task."""
-    held: int = await client.read(Balances.held_cases, task.customer, Hold(TASK_DEPOSIT, task_id), at=at)
+    held: int = await client.read(Balances.held_cases, task.customer, Hold(TASK_DEPOSIT, task_id), at=block_hash)
     return held
 
 
 async def end_facts(client: ChainClient, task_id: bytes, task: Task, call: Call, signer: bytes) -> dict[str, Any]:
     """Return the amounts of a call that ends a task: returned now, returned with the record, and lost."""
-    at = await client.finalized()
-    held, later = await locked(client, task_id, task, at), await deposit(client, task_id, task, at)
+    block_hash = await client.finalized()
+    held, later = await locked(client, task_id, task, block_hash), await deposit(client, task_id, task, block_hash)
     back = -(await tried(client, call, signer)).amount
     return {
         "locked": Grains(held),

@@ -53,7 +53,7 @@ from wallet.submission import send_once
 
 def secrets_of(words: Iterable[str]) -> dict[str, bytes]:
     """Return the values of secrets by name. Raise UsageError for a missing or too long value."""
-    values = {name: _value(name, path) for name, _, path in (word.partition("=") for word in words)}
+    values = {name: _secret_value(name, path) for name, _, path in (word.partition("=") for word in words)}
     if sum(map(len, values.values())) > SECRETS_BYTES_MAX:
         raise click.UsageError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes together. Send more data as inputs")
     return values
@@ -64,24 +64,24 @@ def named_secrets(names: Iterable[str], words: Iterable[str]) -> dict[str, bytes
 
     A value comes from its place in `words`, or from the environment.
     """
-    wanted, said = set(names), {word.partition("=")[0]: word for word in words}
-    foreign = sorted(said.keys() - wanted)
+    wanted_names, words_by_name = set(names), {word.partition("=")[0]: word for word in words}
+    foreign = sorted(words_by_name.keys() - wanted_names)
     if foreign:
         raise click.UsageError(f"--secret: the task file names no secret {foreign[0]!r} in spec.run.secrets")
-    return secrets_of(said.get(name, name) for name in sorted(wanted))
+    return secrets_of(words_by_name.get(name, name) for name in sorted(wanted_names))
 
 
 def handing(
-    client: ChainClient, key: Keypair, task_id: bytes, values: Mapping[str, bytes]
+    client: ChainClient, keypair: Keypair, task_id: bytes, values: Mapping[str, bytes]
 ) -> Callable[[Task, bytes], Awaitable[None]]:
     """Return a function that hands secrets to the provider of a task at a final block.
 
     It raises TaskError if that fails.
     """
 
-    async def hand(task: Task, final: bytes) -> None:
+    async def hand(task: Task, final_hash: bytes) -> None:
         try:
-            async with entered(client, key, task_id, task, final) as tunnel:
+            async with entered(client, keypair, task_id, task, final_hash) as tunnel:
                 await hand_secrets(tunnel, values)
         except (TunnelError, OSError) as error:
             raise TaskError(str(error), code=code_of(error)) from None
@@ -89,7 +89,7 @@ def handing(
     return hand
 
 
-def _value(name: str, path: str) -> bytes:
+def _secret_value(name: str, path: str) -> bytes:
     if path:
         try:
             with Path(path).open("rb") as file:
@@ -113,7 +113,7 @@ WaitForTask = Callable[[ChainClient], Awaitable[None]]
 async def follow_task(
     session: WalletSession,
     client: ChainClient,
-    key: Keypair,
+    keypair: Keypair,
     task_id: bytes,
     checkpoints: Path,
     *,
@@ -127,41 +127,47 @@ async def follow_task(
     without a result. With `quiet`, print changes as notes behind that word.
     """
     notes = SentNotes(session.keyring.folder / SENT_FOLDER, client.genesis_hash)
-    found = await training_reads.task(client, task_id, await client.finalized())
+    chain_task = await training_reads.task(client, task_id, await client.finalized())
 
     async def send(call: Call) -> Outcome:
-        return await send_once(client, call, key, notes, note)
+        return await send_once(client, call, keypair, notes, note)
 
-    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+    async with BlobClient(private=market_reads.is_development(client)) as blob_client:
         keeper = None
-        if found is not None and found.customer == key.account:
-            keeper = CheckpointKeeper(client, blobs, key, checkpoints)
-        elif found is not None:
-            note(f"the task belongs to {ss58.encode(found.customer)}. This key does not confirm its checkpoints")
-        hand = handing(client, key, task_id, secrets) if secrets else None
+        if chain_task is not None and chain_task.customer == keypair.account:
+            keeper = CheckpointKeeper(client, blob_client, keypair, checkpoints)
+        elif chain_task is not None:
+            note(f"the task belongs to {ss58.encode(chain_task.customer)}. This key does not confirm its checkpoints")
+        hand = handing(client, keypair, task_id, secrets) if secrets else None
         follower = TaskFollower(client, task_id, keeper, send, accepts, hand)
         with session.doing(None):
-            last = await (show_changes(follower, session.output) if quiet is None else _note_changes(follower, quiet))
-    if last is None:
+            last_state = await (
+                show_changes(follower, session.output) if quiet is None else _note_changes(follower, quiet)
+            )
+    if last_state is None:
         raise TaskError(
             "the chain no longer knows the task. It ended long ago, or is of another chain", code="task_unknown"
         )
-    if last.outcome not in (*DONE, TaskOutcome.CLOSED):
-        left = last_stated(last)
+    if last_state.outcome not in (*DONE, TaskOutcome.CLOSED):
+        last_statement = last_stated(last_state)
         helps = (
-            f". `ogpu task result` has its checkpoint of milestone {left.number}" if isinstance(left, Milestone) else ""
+            f". `ogpu task result` has its checkpoint of milestone {last_statement.number}"
+            if isinstance(last_statement, Milestone)
+            else ""
         )
-        raise CallFailedError(f"the task ended without a result: {records.how_ended(last)}{helps}", code="no_result")
-    return last
+        raise CallFailedError(
+            f"the task ended without a result: {records.how_ended(last_state)}{helps}", code="no_result"
+        )
+    return last_state
 
 
 async def _note_changes(follower: TaskFollower, word: str) -> Task | None:
     """Print the changes of a task as notes."""
-    last: Task | None = None
+    last_state: Task | None = None
     async for height, task, row in follower.changes():
-        last = task
+        last_state = task
         note(f"{word}block {height}: {'; '.join(await follower.said(height, row))}")
-    return last
+    return last_state
 
 
 class DependencyError(CallFailedError):
@@ -213,10 +219,10 @@ def waiting_for(session: WalletSession, key_text: str, after_ok: str | None, aft
 async def show_result(
     session: WalletSession,
     client: ChainClient,
-    key: Keypair,
+    keypair: Keypair,
     task_id: bytes,
     task: Task,
-    final: bytes,
+    final_hash: bytes,
     out: OutputFile | None,
     place: int | None = None,
     model: OutputFile | None = None,
@@ -225,21 +231,23 @@ async def show_result(
     _require_places(out, model, file_name_of(task_id))
     if model is not None:
         require_training(task)
-    require_customer(task, key.account, "opens its result")
-    providers = await market_reads.providers(client, final)
-    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+    require_customer(task, keypair.account, "opens its result")
+    providers = await market_reads.providers(client, final_hash)
+    async with BlobClient(private=market_reads.is_development(client)) as blob_client:
         if runs_program(task.order):
-            outputs = await fetch_outputs(blobs, key, task, providers, place)
+            outputs = await fetch_outputs(blob_client, keypair, task, providers, place)
             archive = None if out is None else out.write(file_name_of(task_id), outputs)
             session.output.facts(program_facts(task_id, task, place, outputs, archive))
             return
-        found = await fetch_result(blobs, key, task, providers)
-        trained = None if model is None else await trained_model(blobs, key, task, providers, found)
-    exporting = None if model is None or trained is None else _export(*trained, task, model)
-    written = None if out is None else out.write(file_name_of(task_id), found.run.state)
+        fetched_run = await fetch_result(blob_client, keypair, task, providers)
+        trained = None if model is None else await trained_model(blob_client, keypair, task, providers, fetched_run)
+    exporting = None if model is None or trained is None else _export_model(*trained, task, model)
+    written = None if out is None else out.write(file_name_of(task_id), fetched_run.run.state)
     stated = last_stated(task)
     assert stated is not None, "something was fetched"
-    session.output.facts(_facts(task_id, task, found, stated, written) | ({"exported_to": exporting} if model else {}))
+    session.output.facts(
+        _run_facts(task_id, task, fetched_run, stated, written) | ({"exported_to": exporting} if model else {})
+    )
     if isinstance(stated, Milestone):
         note(
             f"the task ended without a result. This is its checkpoint of milestone {stated.number}, the newest "
@@ -267,23 +275,25 @@ def _require_places(out: OutputFile | None, model: OutputFile | None, name: str)
 
 
 async def trained_model(
-    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], found: FetchedRun
+    blob_client: BlobClient, keypair: Keypair, task: Task, providers: dict[bytes, Provider], fetched_run: FetchedRun
 ) -> tuple[WorkloadForm, Sequence[ModelTensor]]:
     """Return the workload and the trained model of a run. Raise ExportError for a workload without a model."""
-    form = registry.form_of(task.order.workload)
-    request = await fetch_input(blobs, key, task, providers)
+    workload_form = registry.form_of(task.order.workload)
+    request = await fetch_input(blob_client, keypair, task, providers)
     try:
-        tensors = () if form is None else form.model_tensors(request, found.run.state)
+        tensors = () if workload_form is None else workload_form.model_tensors(request, fetched_run.run.state)
     except DecodeError as error:
         raise ExportError(f"the state is not of the task's request: {error}", code="no_model") from None
-    if form is None or not tensors:
+    if workload_form is None or not tensors:
         raise ExportError("the task trains no model that this program knows. Use --out", code="no_model")
-    return form, tensors
+    return workload_form, tensors
 
 
-def _export(form: WorkloadForm, tensors: Sequence[ModelTensor], task: Task, model: OutputFile) -> str:
+def _export_model(workload_form: WorkloadForm, tensors: Sequence[ModelTensor], task: Task, model: OutputFile) -> str:
     """Write a trained model, and return the file."""
-    content = exported(model.named, tensors, {"workload": form.name, "task_hash": "0x" + task.order.task_hash.hex()})
+    content = exported(
+        model.named, tensors, {"workload": workload_form.name, "task_hash": "0x" + task.order.task_hash.hex()}
+    )
     return str(model.write(model.named.name, content))
 
 
@@ -294,9 +304,9 @@ def watch_task(
     secrets = secrets_of(secret_words)
 
     async def body(client: ChainClient) -> None:
-        task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
+        task_id, keypair = await named_task(session, client, task, key_text), session.key(key_text)
         await known_task(client, task_id, await client.finalized())
-        await follow_task(session, client, key, task_id, checkpoints, accepts=accepts, secrets=secrets)
+        await follow_task(session, client, keypair, task_id, checkpoints, accepts=accepts, secrets=secrets)
 
     with told_when_interrupted(lambda: f"{GOES_ON}. Go on with `{this_command()}`"):
         session.run(body)
@@ -313,10 +323,10 @@ def task_result(
         require_form(export)
 
     async def body(client: ChainClient) -> None:
-        task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
-        final = await client.finalized()
-        found = await known_task(client, task_id, final)
-        await show_result(session, client, key, task_id, found, final, file, place, model)
+        task_id, keypair = await named_task(session, client, task, key_text), session.key(key_text)
+        final_hash = await client.finalized()
+        chain_task = await known_task(client, task_id, final_hash)
+        await show_result(session, client, keypair, task_id, chain_task, final_hash, file, place, model)
 
     session.run(body)
 
@@ -336,8 +346,8 @@ def program_facts(task_id: bytes, task: Task, place: int | None, outputs: bytes,
     }
 
 
-def _facts(
-    task_id: bytes, task: Task, found: FetchedRun, stated: TaskResult | Milestone, written: Path | None
+def _run_facts(
+    task_id: bytes, task: Task, fetched_run: FetchedRun, stated: TaskResult | Milestone, written: Path | None
 ) -> dict[str, object]:
     milestones = task.order.milestones
     return {
@@ -349,8 +359,8 @@ def _facts(
         "root": stated.root,
         "metric": stated.metric,
         "metric_unit": metric_unit(task.order.workload),
-        "states_checked": len(found.run.digests),
-        "state_bytes": len(found.run.state),
+        "states_checked": len(fetched_run.run.digests),
+        "state_bytes": len(fetched_run.run.state),
         "price": Grains(sum(slot.price for slot in task.slots)),
         "customer": Account(task.customer),
         "written_to": None if written is None else str(written),

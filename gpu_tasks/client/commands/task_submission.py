@@ -98,34 +98,38 @@ class TaskSubmission:
         Raise CallFailedError or FundsError if it cannot be sent. Raise TaskError if the same command bought it and its
         end was shown.
         """
-        payer, final = self.session.payer(self.key_text), await client.finalized()
+        payer, final_hash = self.session.payer(self.key_text), await client.finalized()
         if self.loaded.image is not None:
             await asyncio.to_thread(self.loaded.image.parts)  # Refuse a too large image before anything is sent.
         self._parts = [] if self.is_again else PostingRecord.look(self.postings, *self._identity(client, payer))
         is_begun = bool(self._parts) and not self.is_sent
         if is_begun:
-            await self._require_untold(client, self._parts[-1], until, final)
-        seen = await outlook_of(client, self.loaded, payer.account, final)
-        self.draft, plan, says = TaskDraft(seen.asked, seen.rules, seen.slot_ms), seen.plan, seen.says
+            await self._require_untold(client, self._parts[-1], until, final_hash)
+        task_outlook = await outlook_of(client, self.loaded, payer.account, final_hash)
+        self.draft, plan, willingness = (
+            TaskDraft(task_outlook.asked, task_outlook.rules, task_outlook.slot_ms),
+            task_outlook.plan,
+            task_outlook.says,
+        )
         if not (plan.is_served or is_anyway or is_begun):
             raise CallFailedError(
                 f"no device can run the task now: {plan.why_not}. `ogpu task plan` gives the reason for each "
                 "device. --anyway submits it nevertheless, and cancelling it costs a part of the bond",
                 code="not_served",
             )
-        if (why := says.why_too_few(plan.terms.slots)) and not (is_anyway or is_begun):
+        if (why := willingness.why_too_few(plan.terms.slots)) and not (is_anyway or is_begun):
             raise CallFailedError(
                 f"{why}. Their answers are not binding. --anyway submits the task nevertheless", code="too_few_willing"
             )
         # Money of an earlier submission is locked already, or the chain will decide: it is asked for once.
-        self.cost = await _cost(client, payer, self.draft, plan, self.tip) if self.times_left else NOTHING
+        self.cost = await _submission_cost(client, payer, self.draft, plan, self.tip) if self.times_left else NOTHING
         self.available = available = await spendable(client, payer.account)
         if not (is_dry or is_begun):
             self.require_funds()
         as_json = self.session.output.as_json
-        costs = _facts(seen, self.cost, available, is_for_programs=as_json)
-        self.facts = {**facts_of(seen.asked, seen.slot_ms), **costs}
-        self.facts |= says.facts() if as_json else {"could_bid": says.sentence}
+        costs = _market_and_costs(task_outlook, self.cost, available, is_for_programs=as_json)
+        self.facts = {**facts_of(task_outlook.asked, task_outlook.slot_ms), **costs}
+        self.facts |= willingness.facts() if as_json else {"could_bid": willingness.sentence}
         if self.times > 1:
             self.facts |= {"times_at_most": self.times_left, "most_of_all": Grains(self.cost.most * self.times_left)}
 
@@ -134,19 +138,19 @@ class TaskSubmission:
         if self.cost.units and (self.is_sent or not self._parts):
             require(self.available, self.cost.needed, "submitting the task")
 
-    async def _require_untold(self, client: ChainClient, last: PostedPart, until: str, final: bytes) -> None:
+    async def _require_untold(self, client: ChainClient, last_part: PostedPart, until: str, final_hash: bytes) -> None:
         """Raise TaskError if the same command bought the task and its end was shown."""
-        name = f"0x{last.units[0]}"
-        if last.block is None:  # It is looked for when it is sent.
+        name = f"0x{last_part.units[0]}"
+        if last_part.block is None:  # It is looked for when it is sent.
             return
-        task = await training_reads.task(client, bytes.fromhex(last.units[0]), final)
-        if task is None or task.order.input_root.hex() not in last.input_roots:  # a new chain may reuse the id
+        task = await training_reads.task(client, bytes.fromhex(last_part.units[0]), final_hash)
+        if task is None or task.order.input_root.hex() not in last_part.input_roots:  # a new chain may reuse the id
             raise TaskError(
-                f"the same command submitted this as task {name} in block {last.block}, and the chain has "
+                f"the same command submitted this as task {name} in block {last_part.block}, and the chain has "
                 "forgotten it. The task ended long ago, or a development chain was reset. --again buys another",
                 code="task_forgotten",
             )
-        if last.told and until in {last.told, SUBMITTED}:
+        if last_part.told and until in {last_part.told, SUBMITTED}:
             raise TaskError(
                 f"the same command bought this as task {name}, which is {records.progress(task)}. Nothing was "
                 f"sent. See `ogpu task show {name}` and `ogpu task result {name}`. --again buys another",
@@ -158,33 +162,38 @@ class TaskSubmission:
         if not self.session.output.as_json:
             self.session.output.facts({name: value for name, value in self.facts.items() if value is not None})
         if is_asked and self.cost.units:
-            locks = (
+            question = (
                 f"Submit {self.draft.asked.name if self.draft else ''}, locking {format_amount(self.cost.locked)} oGPU"
             )
-            often = f", {self.times_left} times at most" if self.times > 1 else ""
+            times_text = f", {self.times_left} times at most" if self.times > 1 else ""
             most = format_amount(self.cost.most * self.times_left)
-            click.confirm(f"{locks}{often}, for at most {most} oGPU?", abort=True, err=True)
+            click.confirm(f"{question}{times_text}, for at most {most} oGPU?", abort=True, err=True)
 
     async def send(
-        self, client: ChainClient, key: Keypair, *, is_followed: bool, noted: Callable[[bytes], None] = lambda _: None
+        self,
+        client: ChainClient,
+        keypair: Keypair,
+        *,
+        is_followed: bool,
+        noted: Callable[[bytes], None] = lambda _: None,
     ) -> Posted:
         """Seal, store and submit the task, or find an earlier submission. Return it once it is final.
 
         With `is_again`, or after a cut-off, submit another. `noted` gets the id before the record forgets the sending.
         """
         assert self.draft is not None, "it was looked at"
-        with PostingRecord.open(self.postings, *self._identity(client, key)) as record:
+        with PostingRecord.open(self.postings, *self._identity(client, keypair)) as record:
             if self.is_again:
                 record.forget()
             self._parts = record.parts
-            before = len(record.parts)
-            place = before if self.is_sent else max(0, before - 1)
-            is_known = not self.is_sent and bool(before) and record.parts[-1].block is not None
+            earlier_count = len(record.parts)
+            place = earlier_count if self.is_sent else max(0, earlier_count - 1)
+            is_known = not self.is_sent and bool(earlier_count) and record.parts[-1].block is not None
             progress = Progress(lambda: None, lambda: None, note)
-            async with BlobClient(private=market_reads.is_development(client)) as blobs:
+            async with BlobClient(private=market_reads.is_development(client)) as blob_client:
                 image = self.loaded.image
                 upload = None if image is None else ImageUpload(image, self.postings, progress.say)
-                sealer = TaskSealer(client, blobs, key, self.draft, upload)
+                sealer = TaskSealer(client, blob_client, keypair, self.draft, upload)
                 prompts = [Prompt(number, self.draft.asked.name) for number in range(1, place + 2)]
                 requests = [self.draft.asked.request] * len(prompts)
                 run = PostingRun(sealer, record, prompts, requests, progress, self.tip)
@@ -204,22 +213,22 @@ class TaskSubmission:
         return posted
 
     @contextmanager
-    def told_to_its_end(self, client: ChainClient, key: Keypair) -> Iterator[None]:
+    def told_to_its_end(self, client: ChainClient, keypair: Keypair) -> Iterator[None]:
         """Note, after the body has shown the task's end or failure, that the customer knows how the task ended."""
         try:
             yield
         except CallFailedError:
-            self.note_told(client, key, ENDED)
+            self.note_told(client, keypair, ENDED)
             raise
-        self.note_told(client, key, ENDED)
+        self.note_told(client, keypair, ENDED)
 
-    def note_told(self, client: ChainClient, key: Keypair, told: str) -> None:
+    def note_told(self, client: ChainClient, keypair: Keypair, told: str) -> None:
         """Note how much of the task's fate the customer has seen."""
         last = self.newest()
         if last is None or last.block is None:
             return
         try:
-            with PostingRecord.open(self.postings, *self._identity(client, key)) as record:
+            with PostingRecord.open(self.postings, *self._identity(client, keypair)) as record:
                 # Another process may have bought the task anew, and nobody has seen that one's end.
                 if record.parts and record.parts[-1].units == last.units:
                     record.parts[-1].told, record.parts[-1].extrinsic = told, ""  # no longer looked for
@@ -228,17 +237,21 @@ class TaskSubmission:
             return  # Another process submits it again, and notes that.
 
 
-async def _cost(client: ChainClient, payer: Payer, draft: TaskDraft, plan: TaskPlan, tip: int) -> PostingCost:
+async def _submission_cost(
+    client: ChainClient, payer: Payer, draft: TaskDraft, plan: TaskPlan, tip: int
+) -> PostingCost:
     fees = await client.fee(TASK_POSTING.call([draft.order()]), payer, tip) + tip
     return PostingCost(1, plan.locked, plan.prepaid, fees, plan.most + fees, plan.locks)
 
 
-def _facts(seen: TaskOutlook, cost: PostingCost, available: int, *, is_for_programs: bool) -> dict[str, Any]:
+def _market_and_costs(
+    task_outlook: TaskOutlook, cost: PostingCost, available: int, *, is_for_programs: bool
+) -> dict[str, Any]:
     return {
-        "could_bid": seen.plan.able,
-        **seen.market_facts(),
+        "could_bid": task_outlook.plan.able,
+        **task_outlook.market_facts(),
         **cost.facts(is_for_programs=is_for_programs),
-        **seen.estimate.facts(cost.fees),
+        **task_outlook.estimate.facts(cost.fees),
         "spendable": Grains(available),
     }
 
@@ -281,8 +294,8 @@ def _offer_to_end(session: WalletSession, key_text: str, task_id: bytes) -> None
     """Show the cost of ending the task, and end it if the user agrees."""
 
     async def plan(client: ChainClient, payer: Payer) -> calls.PlannedCall | calls.NothingToSend:
-        found = await known_task(client, task_id, await client.finalized())
-        return await ended_early(session, client, payer, task_id, found)
+        chain_task = await known_task(client, task_id, await client.finalized())
+        return await ended_early(session, client, payer, task_id, chain_task)
 
     unasked = calls.SendingOptions(dry_run=False, is_agreed=False, is_anyway=False, tip=0)
     try:

@@ -75,20 +75,22 @@ class ServiceView:
 SERVICE_COLUMNS = tuple(each.name for each in fields(ServiceView))
 
 
-def service_view(terms: ServiceTerms, number: int | None = None, *, is_open: bool = True) -> ServiceView:
+def service_view(terms: ServiceTerms, service_number: int | None = None, *, is_open: bool = True) -> ServiceView:
     """Return a service by its terms."""
-    form = registry.form_of(terms.workload)
+    workload_form = registry.form_of(terms.workload)
     return ServiceView(
-        service=number,
+        service=service_number,
         # The service's owner chose these bytes.
         name=terms.name.decode("utf-8", errors="replace"),
-        workload=form.name if form else "0x" + terms.workload.hex(),
+        workload=workload_form.name if workload_form else "0x" + terms.workload.hex(),
         price_min=Grains(terms.price_min),
         price_max=Grains(terms.price_max),
         tokens_max=terms.tokens_max,
         input_share_percent=format_percent(terms.input_share),
-        unit_of_cost=form.cost_unit if form else None,
-        options=", ".join(f"{option.name}={option.default}" for option in form.options) if form else None,
+        unit_of_cost=workload_form.cost_unit if workload_form else None,
+        options=", ".join(f"{option.name}={option.default}" for option in workload_form.options)
+        if workload_form
+        else None,
         ramp_blocks=terms.ramp,
         commit_window_blocks=terms.commit_window,
         pace=terms.pace or None,
@@ -117,11 +119,11 @@ DEVICE_COLUMNS = tuple(each.name.removesuffix("_") for each in fields(DeviceView
 
 async def read_devices(client: ChainClient) -> list[DeviceView]:
     """Return all devices of the final block."""
-    providers, found = await market_reads.providers(client), []
+    providers, views = await market_reads.providers(client), []
     for status in await market_reads.devices(client):
         device, provider = status.device, providers.get(status.device.owner)
         asks = [f"service {number}: {format_amount(offer.ask)} oGPU" for number, offer in status.offers]
-        found.append(
+        views.append(
             DeviceView(
                 provider=Account(device.owner),
                 device=status.id,
@@ -132,46 +134,47 @@ async def read_devices(client: ChainClient) -> list[DeviceView]:
                 endpoint=None if provider is None else provider.endpoint.decode("ascii", errors="replace"),
             )
         )
-    return found
+    return views
 
 
 class ServiceError(WalletError):
     """The service cannot be bought, offered or closed as asked."""
 
 
-async def open_service(client: ChainClient, number: int) -> Service:
+async def open_service(client: ChainClient, service_number: int) -> Service:
     """Return the service if it is open. Raise ServiceError, which lists the open services, if it is not."""
-    service = await market_reads.service(client, number)
+    service = await market_reads.service(client, service_number)
     if service is None or not service.is_open:
         services = await market_reads.services(client)
         numbers = ", ".join(str(known) for known, found in services.items() if found.is_open) or "none"
         raise ServiceError(
-            f"there is no open service {number}. Open: {numbers}. See `ogpu offer services`", code="service_unknown"
+            f"there is no open service {service_number}. Open: {numbers}. See `ogpu offer services`",
+            code="service_unknown",
         )
     return service
 
 
-def form_of(number: int, service: Service) -> WorkloadForm:
+def form_of(service_number: int, service: Service) -> WorkloadForm:
     """Return the form of the service's requests.
 
     Raise ServiceError if this program does not know its workload or model.
     """
-    form = registry.form_of(service.terms.workload)
-    if form is None:
-        known = ", ".join(form.name for form in registry.FORMS)
+    workload_form = registry.form_of(service.terms.workload)
+    if workload_form is None:
+        known_names = ", ".join(workload_form.name for workload_form in registry.FORMS)
         raise ServiceError(
-            f"service {number} is of the workload 0x{service.terms.workload.hex()}, which this program does not know; "
-            f"it knows {known}: use a release that knows it",
+            f"service {service_number} is of the workload 0x{service.terms.workload.hex()}, which this program does "
+            f"not know; it knows {known_names}: use a release that knows it",
             code="workload_unknown",
         )
     # Any account may sell a known workload with its own weights. If no other account has them, no judge can compute.
-    if form.model_id != service.terms.model:
+    if workload_form.model_id != service.terms.model:
         raise ServiceError(
-            f"service {number} computes {form.name} with the model 0x{service.terms.model.hex()}, which is not the "
-            f"published one, 0x{form.model_id.hex()}: its results could not be judged",
+            f"service {service_number} computes {workload_form.name} with the model 0x{service.terms.model.hex()}, "
+            f"which is not the published one, 0x{workload_form.model_id.hex()}: its results could not be judged",
             code="model_unknown",
         )
-    return form
+    return workload_form
 
 
 def form_named(name: str) -> WorkloadForm:
@@ -185,20 +188,20 @@ def form_named(name: str) -> WorkloadForm:
         raise ServiceError(str(error), code="workload_unknown") from None
 
 
-def asks_of(devices: Iterable[DeviceStatus], number: int) -> dict[bytes, int]:
+def asks_of(devices: Iterable[DeviceStatus], service_number: int) -> dict[bytes, int]:
     """Return the lowest ask of each owner in grains, over its devices that offer the service and are not paused."""
     asks: dict[bytes, int] = {}
     for status in devices:
         for service, offer in status.offers:
-            if service == number and not status.device.is_paused:
+            if service == service_number and not status.device.is_paused:
                 owner = status.device.owner
                 asks[owner] = min(offer.ask, asks.get(owner, offer.ask))
     return asks
 
 
-async def own_accounts(client: ChainClient, customer: bytes, at: bytes | None = None) -> set[bytes]:
+async def own_accounts(client: ChainClient, customer: bytes, block_hash: bytes | None = None) -> set[bytes]:
     """Return the owners that the chain never draws for this customer's units: it, and the stash it works for."""
-    stash = await market_reads.stash_of(client, customer, at)
+    stash = await market_reads.stash_of(client, customer, block_hash)
     return {customer} if stash is None else {customer, stash}
 
 
@@ -217,29 +220,35 @@ def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -
     )
 
 
-async def require_judges(client: ChainClient, number: int, customer: bytes, price_max: int) -> None:
+async def require_judges(client: ChainClient, service_number: int, customer: bytes, price_max: int) -> None:
     """Raise ServiceError if the chain would refuse a unit of this price for lack of judges, even with one racer."""
-    at = await client.finalized()
-    judges, spare = await judges_for(client, number, customer, 1, at)
+    block_hash = await client.finalized()
+    judges, spare = await judges_for(client, service_number, customer, 1, block_hash)
     if spare.count < 0:
         raise ServiceError(
             f"{too_few_judges(0, 0, spare, judges)}. The chain refuses your units until more validators are providers",
             code="too_few_judges",
         )
     if judges.needed:
-        await _require_seats(client, judges, await own_accounts(client, customer, at), price_max, at)
+        await _require_seats(client, judges, await own_accounts(client, customer, block_hash), price_max, block_hash)
 
 
-async def _require_seats(client: ChainClient, judges: JudgesLeft, own: set[bytes], price_max: int, at: bytes) -> None:
+async def _require_seats(
+    client: ChainClient, judges: JudgesLeft, excluded: set[bytes], price_max: int, block_hash: bytes
+) -> None:
     """Raise ServiceError unless judges with two thirds of the eligible stake can pay for a seat at this price."""
     stashes = sorted(judges.since)
-    accounts = await client.read_many(System.account, stashes, at=at)
+    accounts = await client.read_many(System.account, stashes, at=block_hash)
     free = {stash: info.data.free for stash, info in zip(stashes, accounts, strict=True)}
-    judges, rules, sealed_at = replace(judges, free=free), await _judge_rules(client, at), await client.height(at)
+    judges, rules, sealed_at = (
+        replace(judges, free=free),
+        await _judge_rules(client, block_hash),
+        await client.height(block_hash),
+    )
     deposit: int = constant_value(Balances, Balances.existential_deposit, client.runtime)
 
     def is_covered(price: int) -> bool:
-        return judges.can_pay(sealed_at, own, money.judge_seat(rules, price) + deposit)
+        return judges.can_pay(sealed_at, excluded, money.judge_seat(rules, price) + deposit)
 
     if is_covered(price_max):
         return
@@ -254,40 +263,46 @@ async def _require_seats(client: ChainClient, judges: JudgesLeft, own: set[bytes
     )
 
 
-async def _judge_rules(client: ChainClient, at: bytes) -> UnitRules:
+async def _judge_rules(client: ChainClient, block_hash: bytes) -> UnitRules:
     """Return the rules for a unit posted now, with only the values that concern its judges."""
     return UnitRules(
-        judge_fee_ppm=await client.read(Courts.judge_fee_ppm.item, at=at),
-        judge_fee_min=await client.read(Courts.judge_fee_min.item, at=at),
-        audit_rate_ppm=await client.read(Courts.audit_rate_ppm.item, at=at),
+        judge_fee_ppm=await client.read(Courts.judge_fee_ppm.item, at=block_hash),
+        judge_fee_min=await client.read(Courts.judge_fee_min.item, at=block_hash),
+        audit_rate_ppm=await client.read(Courts.audit_rate_ppm.item, at=block_hash),
     )
 
 
 async def require_owners(
-    client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, kind: DeviceClass | None = None
+    client: ChainClient,
+    service_number: int,
+    customer: bytes,
+    *,
+    racers: int,
+    rate_max: int,
+    device_class: DeviceClass | None = None,
 ) -> None:
     """Raise ServiceError if the current offers cannot fill a race. All racers of a unit have different owners.
 
-    `rate_max` is in grains per thousand output tokens. `kind` is the class of devices that the unit names, if any.
+    `rate_max` is in grains per thousand output tokens. `device_class` is the class that the unit names, if any.
     """
-    own, at = await own_accounts(client, customer), await client.finalized()
-    devices = await market_reads.devices_for(client, number, at)
-    named = [status for status in devices if kind is None or status.device.kind is kind]
-    lacking = await unproven(client, [status.id for status in named], at)
-    asks = asks_of((status for status in named if status.id not in lacking), number)
-    offering = [ask for owner, ask in asks.items() if owner not in own]
+    excluded, block_hash = await own_accounts(client, customer), await client.finalized()
+    devices = await market_reads.devices_for(client, service_number, block_hash)
+    named = [status for status in devices if device_class is None or status.device.kind is device_class]
+    lacking = await unproven(client, [status.id for status in named], block_hash)
+    asks = asks_of((status for status in named if status.id not in lacking), service_number)
+    offering = [ask for owner, ask in asks.items() if owner not in excluded]
     taking = sum(ask <= rate_max for ask in offering)
     if taking < racers:
-        having = "" if kind is None else f" with a device of class {kind.name.lower()}"
-        others = "" if kind is None else ", name another --class"
+        having = "" if device_class is None else f" with a device of class {device_class.name.lower()}"
+        others = "" if device_class is None else ", name another --class"
         raise ServiceError(
-            f"a unit with --racers {racers} needs as many owners{having}; service {number} is offered by "
+            f"a unit with --racers {racers} needs as many owners{having}; service {service_number} is offered by "
             f"{len(offering)}, and by {taking} of them for {format_amount(rate_max)} oGPU per thousand or less"
-            f"{_lacking(lacking)}. Ask for fewer racers, raise --price{others}, or post with --anyway and wait",
+            f"{_unproven_note(lacking)}. Ask for fewer racers, raise --price{others}, or post with --anyway and wait",
             code="too_few_owners",
         )
-    judges, spare = await judges_for(client, number, customer, racers, at)
-    racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= rate_max}, spare)
+    judges, spare = await judges_for(client, service_number, customer, racers, block_hash)
+    racing = judges.racing({owner for owner, ask in asks.items() if owner not in excluded and ask <= rate_max}, spare)
     if racing < racers:
         raise ServiceError(
             f"{too_few_judges(racers, racing, spare, judges)}: ask for fewer racers, or post with --anyway and wait "
@@ -310,48 +325,48 @@ class Suiting:
 
 
 async def suiting(
-    client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
+    client: ChainClient, service_number: int, customer: bytes, *, racers: int, rate_max: int, block_hash: bytes
 ) -> Suiting:
     """Return the devices that suit a unit of this price, with the judges that its race must leave."""
-    own = await own_accounts(client, customer, at)
-    devices = await market_reads.devices_for(client, number, at)
-    lacking = await unproven(client, [status.id for status in devices], at)
-    found = [
+    excluded = await own_accounts(client, customer, block_hash)
+    devices = await market_reads.devices_for(client, service_number, block_hash)
+    lacking = await unproven(client, [status.id for status in devices], block_hash)
+    suitable_devices = [
         status
         for status in devices
         if status.id not in lacking
-        and status.device.owner not in own
-        and any(ask <= rate_max for ask in asks_of([status], number).values())
+        and status.device.owner not in excluded
+        and any(ask <= rate_max for ask in asks_of([status], service_number).values())
     ]
-    return Suiting(found, *await judges_for(client, number, customer, racers, at))
+    return Suiting(suitable_devices, *await judges_for(client, service_number, customer, racers, block_hash))
 
 
 async def drawable(
-    client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
+    client: ChainClient, service_number: int, customer: bytes, *, racers: int, rate_max: int, block_hash: bytes
 ) -> list[DeviceStatus]:
     """Return the devices that could be drawn for a unit, busy or not, or none if too few owners may race."""
-    found = await suiting(client, number, customer, racers=racers, rate_max=rate_max, at=at)
-    return found.devices if found.racing({status.device.owner for status in found.devices}) >= racers else []
+    suitable = await suiting(client, service_number, customer, racers=racers, rate_max=rate_max, block_hash=block_hash)
+    return suitable.devices if suitable.racing({status.device.owner for status in suitable.devices}) >= racers else []
 
 
-async def usual_price(client: ChainClient, number: int, customer: bytes) -> int:
+async def usual_price(client: ChainClient, service_number: int, customer: bytes) -> int:
     """Return the highest unit price in grains at which half of the other owners' devices have enough bond.
 
     Raise ServiceError if no other owner offers the service.
     """
-    own, at = await own_accounts(client, customer), await client.finalized()
-    devices = [status.device for status in await market_reads.devices_for(client, number, at)]
-    free = sorted(device.bond for device in devices if device.owner not in own and not device.is_paused)
+    excluded, block_hash = await own_accounts(client, customer), await client.finalized()
+    devices = [status.device for status in await market_reads.devices_for(client, service_number, block_hash)]
+    free = sorted(device.bond for device in devices if device.owner not in excluded and not device.is_paused)
     if not free:
         raise ServiceError(
-            f"no other provider offers service {number} now. See `ogpu offer providers`", code="no_offers"
+            f"no other provider offers service {service_number} now. See `ogpu offer providers`", code="no_offers"
         )
-    median, rules = free[(len(free) - 1) // 2], await _judge_rules(client, at)
+    median, rules = free[(len(free) - 1) // 2], await _judge_rules(client, block_hash)
     # The collateral grows with the price, so the price can be found by halving.
     return bisect_left(range(median), True, key=lambda below: money.collateral(rules, below + 1) > median)
 
 
-def _lacking(devices: Collection[bytes]) -> str:
+def _unproven_note(devices: Collection[bytes]) -> str:
     """Return a note about devices that offer the service and do not count."""
     if not devices:
         return ""
@@ -360,11 +375,15 @@ def _lacking(devices: Collection[bytes]) -> str:
 
 
 async def judges_for(
-    client: ChainClient, number: int, customer: bytes, racers: int, at: bytes
+    client: ChainClient, service_number: int, customer: bytes, racers: int, block_hash: bytes
 ) -> tuple[JudgesLeft, Spare]:
     """Return the judges of this customer's units with that many racers, and the limits for racing judges."""
-    judges = await market_reads.judges_left(client, await market_reads.readers(client, number, at), at)
-    return judges, judges.spare(await client.height(at), await own_accounts(client, customer, at), racers)
+    judges = await market_reads.judges_left(
+        client, await market_reads.readers(client, service_number, block_hash), block_hash
+    )
+    return judges, judges.spare(
+        await client.height(block_hash), await own_accounts(client, customer, block_hash), racers
+    )
 
 
 USUAL, ANY = "usual", "any"
@@ -389,30 +408,31 @@ leave too few, and so force another draw.
 
 
 async def classes_for(
-    client: ChainClient, service: int, customer: bytes, racers: int, wish: ClassWish, at: bytes
+    client: ChainClient, service: int, customer: bytes, racers: int, wish: ClassWish, block_hash: bytes
 ) -> Callable[[], DeviceClass | None]:
     """Return a function that gives each unit posted now its device class."""
     if wish.named in CLASS_NAMES:
         return lambda: CLASS_NAMES[wish.named]
     if wish.named == ANY or racers == 1:
         return lambda: None
-    found = await suiting(client, service, customer, racers=racers, rate_max=wish.rate_max, at=at)
-    fitting = fitting_classes(found, racers)
+    suitable = await suiting(client, service, customer, racers=racers, rate_max=wish.rate_max, block_hash=block_hash)
+    fitting = fitting_classes(suitable, racers)
     # Not `random`, whose next choices an observer of earlier ones can compute.
     return lambda: chosen(fitting, secrets.randbelow)
 
 
-def fitting_classes(found: Suiting, racers: int) -> dict[DeviceClass, int]:
+def fitting_classes(suitable: Suiting, racers: int) -> dict[DeviceClass, int]:
     """Return the classes with enough owners, and enough that may race, each with its devices' bond in grains."""
     owners: dict[DeviceClass, set[bytes]] = {}
     bonds = Counter[DeviceClass]()
-    for status in found.devices:
+    for status in suitable.devices:
         owners.setdefault(status.device.kind, set()).add(status.device.owner)
         bonds[status.device.kind] += status.device.bond
     return {
-        kind: bonds[kind]
-        for kind in DeviceClass
-        if len(owners.get(kind, ())) >= OWNERS_PER_RACER * racers and found.racing(owners[kind]) >= racers
+        device_class: bonds[device_class]
+        for device_class in DeviceClass
+        if len(owners.get(device_class, ())) >= OWNERS_PER_RACER * racers
+        and suitable.racing(owners[device_class]) >= racers
     }
 
 
@@ -423,11 +443,11 @@ def chosen(fitting: dict[DeviceClass, int], below: Callable[[int], int]) -> Devi
     """
     if not fitting:
         return None
-    place = below(sum(fitting.values()))
+    point = below(sum(fitting.values()))
     for kind, bond in fitting.items():
-        if place < bond:
+        if point < bond:
             return kind
-        place -= bond
+        point -= bond
     raise AssertionError("a number below the sum falls into one of the parts")
 
 
@@ -450,37 +470,37 @@ class HeardInventories:
     left_out: dict[bytes, str] = field(default_factory=dict)
 
 
-async def reliability_of(client: ChainClient, owners: Sequence[bytes], at: bytes) -> dict[bytes, int]:
+async def reliability_of(client: ChainClient, owners: Sequence[bytes], block_hash: bytes) -> dict[bytes, int]:
     """Return each owner's estimated probability of completing a task with a loss of 1 oGPU, in millionths."""
     if TrainingMarket not in client.runtime.pallets:
         return {}
-    era = await client.read(TrustStake.current_era, at=at)
-    records = await client.read_many(TrainingMarket.provider_records, list(owners), at=at)
+    era = await client.read(TrustStake.current_era, at=block_hash)
+    records = await client.read_many(TrainingMarket.provider_records, list(owners), at=block_hash)
     pairs = zip(owners, records, strict=True)
     return {owner: PPM - failure_ppm(record_at(record, era), LOSS) for owner, record in pairs}
 
 
 async def heard_inventories(
-    client: ChainClient, blobs: BlobClient, owners: Sequence[bytes], at: bytes
+    client: ChainClient, blob_client: BlobClient, owners: Sequence[bytes], block_hash: bytes
 ) -> HeardInventories:
     """Fetch the inventories that providers publish for their machines."""
-    found = HeardInventories()
-    providers = await market_reads.providers(client, at)
+    inventories = HeardInventories()
+    providers = await market_reads.providers(client, block_hash)
     # The list is sorted by price and each query costs a connection to a stranger, so only the cheapest are asked.
     for owner in owners[PROVIDERS_MAX:]:
-        found.left_out[owner] = f"was not asked: {PROVIDERS_MAX} are, and it is dearer"
-    raw: dict[bytes, bytes] = {}
+        inventories.left_out[owner] = f"was not asked: {PROVIDERS_MAX} are, and it is dearer"
+    answers_by_owner: dict[bytes, bytes] = {}
 
     async def ask(owner: bytes) -> None:
         provider = providers.get(owner)
         endpoint = None if provider is None else market_reads.endpoint_of(provider)
         if endpoint is None:
-            found.left_out[owner] = "has no endpoint on the chain"
+            inventories.left_out[owner] = "has no endpoint on the chain"
             return
         try:
-            raw[owner] = await blobs.inventory_of(endpoint)
+            answers_by_owner[owner] = await blob_client.inventory_of(endpoint)
         except BlobError as error:
-            found.left_out[owner] = str(error)
+            inventories.left_out[owner] = str(error)
 
     asking = {asyncio.create_task(ask(owner)): owner for owner in owners[:PROVIDERS_MAX]}
     if asking:
@@ -488,34 +508,36 @@ async def heard_inventories(
         _, late = await asyncio.wait(asking, timeout=ASKED_SECONDS)
         for task in late:
             task.cancel()
-            found.left_out[asking[task]] = "was too slow"
+            inventories.left_out[asking[task]] = "was too slow"
         await asyncio.gather(*asking, return_exceptions=True)
-    for owner, data in raw.items():
-        await _take(client, found, owner, data, at)
-    return found
+    for owner, data in answers_by_owner.items():
+        await _take_inventory(client, inventories, owner, data, block_hash)
+    return inventories
 
 
-async def _take(client: ChainClient, found: HeardInventories, owner: bytes, data: bytes, at: bytes) -> None:
+async def _take_inventory(
+    client: ChainClient, inventories: HeardInventories, owner: bytes, answer_bytes: bytes, block_hash: bytes
+) -> None:
     """Record a provider's claims, or the reason why its answer does not count."""
     try:
-        inventory = read_inventory(data, client.genesis_hash, time.time_ns() // 1_000_000)
+        inventory = read_inventory(answer_bytes, client.genesis_hash, time.time_ns() // 1_000_000)
     except InventoryError as error:
-        found.left_out[owner] = str(error)
+        inventories.left_out[owner] = str(error)
         return
     # An endpoint could serve an inventory that another provider signed.
-    if await market_reads.stash_of(client, inventory.provider_key, at) != owner:
-        found.left_out[owner] = "sent an inventory that another key has signed"
+    if await market_reads.stash_of(client, inventory.provider_key, block_hash) != owner:
+        inventories.left_out[owner] = "sent an inventory that another key has signed"
         return
-    found.left_out.pop(owner, None)
-    found.policies[owner] = inventory.policy
-    pairs = [(device, _claims(inventory.machine, device)) for device in inventory.devices]
-    found.claims[owner] = {device.uuid_hash: claims for device, claims in pairs}
+    inventories.left_out.pop(owner, None)
+    inventories.policies[owner] = inventory.policy
+    pairs = [(device, _device_claims(inventory.machine, device)) for device in inventory.devices]
+    inventories.claims[owner] = {device.uuid_hash: claims for device, claims in pairs}
     processor = next((claims for device, claims in pairs if device.is_processor), None)
     if processor is not None:
-        found.processors[owner] = processor
+        inventories.processors[owner] = processor
 
 
-def _claims(machine: ClaimedMachine, device: ClaimedDevice) -> DeviceClaims:
+def _device_claims(machine: ClaimedMachine, device: ClaimedDevice) -> DeviceClaims:
     return DeviceClaims(
         vendor=device.vendor,
         model=device.model,
@@ -537,15 +559,15 @@ def with_claims(rows: Sequence[OfferRow], heard: HeardInventories, devices: Iter
 
     A CPU has no identifier of its own. A provider's only CPU device is its machine's, as its daemon assumes too.
     """
-    known = {status.id: status.device for status in devices}
-    processors = Counter(device.owner for device in known.values() if device.kind is DeviceClass.CPU)
+    devices_by_id = {status.id: status.device for status in devices}
+    processors = Counter(device.owner for device in devices_by_id.values() if device.kind is DeviceClass.CPU)
 
     def claims_of(row: OfferRow) -> DeviceClaims | None:
-        device = known.get(row.device)
+        device = devices_by_id.get(row.device)
         if device is None:
             return None
-        found = heard.claims.get(row.provider, {}).get(device.uuid_hash)
+        device_claims = heard.claims.get(row.provider, {}).get(device.uuid_hash)
         is_only = device.kind is DeviceClass.CPU and processors[row.provider] == 1
-        return found or (heard.processors.get(row.provider) if is_only else None)
+        return device_claims or (heard.processors.get(row.provider) if is_only else None)
 
     return [replace(row, claims=claims_of(row)) for row in rows]

@@ -54,15 +54,15 @@ def lock_facts(locks: Sequence[tuple[str, int]], *, is_for_programs: bool) -> di
     """Return the parts of locked money: amounts by name, or a line for people."""
     if is_for_programs:
         return {"locked_for": {name: Grains(part) for name, part in locks}}
-    parts = [f"{name.replace('_', ' ')} {format_amount(part)}" for name, part in locks if part]
-    return {"locked_for": f"{', '.join(parts)} {SYMBOL}"} if parts else {}
+    lock_texts = [f"{name.replace('_', ' ')} {format_amount(part)}" for name, part in locks if part]
+    return {"locked_for": f"{', '.join(lock_texts)} {SYMBOL}"} if lock_texts else {}
 
 
-def require(available: int, needed: int, what: str) -> None:
-    """Raise FundsError, with the available and the needed amount, if the account cannot pay for `what`."""
+def require(available: int, needed: int, subject: str) -> None:
+    """Raise FundsError, with the available and the needed amount, if the account cannot pay for `subject`."""
     if available < needed:
         raise FundsError(
-            f"the account can spend {format_amount(available)} oGPU, and {what} takes {format_amount(needed)} oGPU. "
+            f"the account can spend {format_amount(available)} oGPU, and {subject} takes {format_amount(needed)} oGPU. "
             "Send it more with `ogpu-wallet send`, or ask for less"
         )
 
@@ -74,11 +74,11 @@ def slot_ms(client: ChainClient) -> int:
     return 2 * period
 
 
-def standby_of(plan: TaskPlan) -> str:
+def standby_of(task_plan: TaskPlan) -> str:
     """Return in words whether the plan has a standby."""
-    if plan.is_of_replicas:
+    if task_plan.is_of_replicas:
         return "none: of copies most decide"
-    return "yes" if plan.has_standby else "perhaps none"
+    return "yes" if task_plan.has_standby else "perhaps none"
 
 
 def sells_tasks(client: ChainClient) -> bool:
@@ -86,7 +86,9 @@ def sells_tasks(client: ChainClient) -> bool:
     return TrainingMarket in client.runtime.pallets
 
 
-async def auction_numbers(client: ChainClient, at: bytes, checked_by: CheckedBy = CheckedBy.EXECUTED) -> AuctionNumbers:
+async def auction_numbers(
+    client: ChainClient, block_hash: bytes, checked_by: CheckedBy = CheckedBy.EXECUTED
+) -> AuctionNumbers:
     """Return the numbers for a task submitted now, or the defaults of the market if the chain has none yet.
 
     A task that judges execute again counts as one with a trace, because every training task of a file has one.
@@ -94,7 +96,7 @@ async def auction_numbers(client: ChainClient, at: bytes, checked_by: CheckedBy 
     is_sold = sells_tasks(client)
 
     numbers: dict[str, int] = {
-        name: await client.read(parameter.item, at=at) if is_sold else parameter.default
+        name: await client.read(parameter.item, at=block_hash) if is_sold else parameter.default
         for name, parameter in TrainingMarket.parameters.items()
     }
     return AuctionNumbers(
@@ -110,37 +112,38 @@ async def auction_numbers(client: ChainClient, at: bytes, checked_by: CheckedBy 
 
 def require_interval(terms: TaskTerms, intervals: int, numbers: AuctionNumbers, slot_ms: int) -> None:
     """Raise CallFailedError if an interval of payment, or the time in all, exceeds the limits of the chain."""
-    each = terms.blocks_max // intervals if intervals else 0
+    interval_blocks = terms.blocks_max // intervals if intervals else 0
     longest = INTERVALS_MAX * numbers.interval_max
-    if each and terms.blocks_max > longest:
-        most = written_span(longest * slot_ms)
+    if interval_blocks and terms.blocks_max > longest:
+        limit_text = written_span(longest * slot_ms)
         raise CallFailedError(
-            f"spec.limits.time: this chain sells a task at most {most}. Give less", code="time_too_long"
+            f"spec.limits.time: this chain sells a task at most {limit_text}. Give less", code="time_too_long"
         )
-    if each > numbers.interval_max:
-        most = f"{numbers.interval_max} blocks ({numbers.interval_max * slot_ms // 1_000}s)"
+    if interval_blocks > numbers.interval_max:
+        limit_text = f"{numbers.interval_max} blocks ({numbers.interval_max * slot_ms // 1_000}s)"
         raise CallFailedError(
-            f"spec.limits.interval: it is {each} blocks, and this chain pays at most {most} at once. Give less",
+            f"spec.limits.interval: it is {interval_blocks} blocks, and this chain pays at most {limit_text} at once. "
+            "Give less",
             code="interval_too_long",
         )
 
 
-async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]:
+async def bidding_devices(client: ChainClient, block_hash: bytes) -> list[BiddingDevice]:
     """Return every device, with the values that decide if it could bid."""
-    statuses = await market_reads.devices(client, at)
+    statuses = await market_reads.devices(client, block_hash)
     owners = sorted({status.device.owner for status in statuses})
-    providers = await market_reads.providers(client, at)
-    candidates = await _candidates(client, owners, at)
+    providers = await market_reads.providers(client, block_hash)
+    candidates = await _candidates(client, owners, block_hash)
     spendable = {
         owner: spendable_of(account)
-        for owner, account in zip(owners, await client.read_many(System.account, owners, at=at), strict=True)
+        for owner, account in zip(owners, await client.read_many(System.account, owners, at=block_hash), strict=True)
     }
     least = {
-        DeviceClass.CPU: await client.read(Devices.cpu_bond_min.item, at=at),
-        DeviceClass.CONSUMER: await client.read(Devices.consumer_bond_min.item, at=at),
-        DeviceClass.DATACENTER: await client.read(Devices.datacenter_bond_min.item, at=at),
+        DeviceClass.CPU: await client.read(Devices.cpu_bond_min.item, at=block_hash),
+        DeviceClass.CONSUMER: await client.read(Devices.consumer_bond_min.item, at=block_hash),
+        DeviceClass.DATACENTER: await client.read(Devices.datacenter_bond_min.item, at=block_hash),
     }
-    rates = await proven_rates(client, [status.id for status in statuses], at)
+    rates = await proven_rates(client, [status.id for status in statuses], block_hash)
     return [
         BiddingDevice(
             device=status.id,
@@ -159,17 +162,17 @@ async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]
     ]
 
 
-async def own(client: ChainClient, customer: bytes, at: bytes) -> frozenset[bytes]:
+async def own(client: ChainClient, customer: bytes, block_hash: bytes) -> frozenset[bytes]:
     """Return the accounts that a customer acts for."""
-    return frozenset(await own_accounts(client, customer, at))
+    return frozenset(await own_accounts(client, customer, block_hash))
 
 
-async def _candidates(client: ChainClient, owners: list[bytes], at: bytes) -> set[bytes]:
+async def _candidates(client: ChainClient, owners: list[bytes], block_hash: bytes) -> set[bytes]:
     """Return the `owners` that may be elected, and so may bid."""
-    offered = await client.read_many(TrustStake.candidates, owners, at=at)
-    banned = await client.read_many(TrustStake.tombstones, owners, at=at)
-    staked = await client.read_many(TrustStake.bonds, owners, at=at)
-    least: int = await client.read(TrustStake.validator_bond_min.item, at=at)
+    offered = await client.read_many(TrustStake.candidates, owners, at=block_hash)
+    banned = await client.read_many(TrustStake.tombstones, owners, at=block_hash)
+    staked = await client.read_many(TrustStake.bonds, owners, at=block_hash)
+    least: int = await client.read(TrustStake.validator_bond_min.item, at=block_hash)
     rows = zip(owners, offered, banned, staked, strict=True)
     return {
         owner

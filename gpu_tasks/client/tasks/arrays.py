@@ -48,9 +48,9 @@ def index_set(text: str) -> IndexSet:
     ranges, is_bounded, bound = text.partition("%")
     if is_bounded and not (bound.isdecimal() and 1 <= len(bound) <= 3 and int(bound)):
         raise ArrayError(f"--array {text!r:.40}: % needs a number of tasks at once, such as %4", code="invalid_array")
-    found: set[int] = set()
-    for part in ranges.split(","):
-        match = _RANGE.fullmatch(part)
+    indices: set[int] = set()
+    for range_text in ranges.split(","):
+        match = _RANGE.fullmatch(range_text)
         if match is None:
             raise ArrayError(
                 f"--array {text!r:.40} is not an array. Write 0-9, 1,3,5-7 or 0-100:10, with %4 for four at once",
@@ -63,10 +63,10 @@ def index_set(text: str) -> IndexSet:
                 f"--array {text!r:.40} has a falling range, or more than {MEMBERS_MAX} tasks",
                 code="invalid_array",
             )
-        found |= set(range(first, last + 1, step))
-    if len(found) > MEMBERS_MAX:
+        indices |= set(range(first, last + 1, step))
+    if len(indices) > MEMBERS_MAX:
         raise ArrayError(f"--array {text!r:.40} has more than {MEMBERS_MAX} tasks", code="too_many_tasks")
-    return IndexSet(tuple(sorted(found)), int(bound) if is_bounded else None)
+    return IndexSet(tuple(sorted(indices)), int(bound) if is_bounded else None)
 
 
 def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
@@ -78,19 +78,23 @@ def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
             code="not_for_arrays",
         )
     task = source.file.task
-    others = (len(asked.indices), asked.indices[0], asked.indices[-1])
-    own = dict.fromkeys(INDEX_VARIABLES, str(index)) | dict(zip(SET_VARIABLES, map(str, others), strict=True))
+    array_bounds = (len(asked.indices), asked.indices[0], asked.indices[-1])
+    member_variables = dict.fromkeys(INDEX_VARIABLES, str(index)) | dict(
+        zip(SET_VARIABLES, map(str, array_bounds), strict=True)
+    )
     # The array's own variables win: a file that sets one of these names would hide the index from its program.
-    environment = dict(task.environment) | own
+    environment = dict(task.environment) | member_variables
     if len(environment) > VARIABLES_MAX:
         raise ArrayError(
             f"--array adds variables, and the file then has more than {VARIABLES_MAX}. Name fewer in the file",
             code="too_many_variables",
         )
-    tail = f"-{index}"
+    suffix = f"-{index}"
     # The index stays whole when the name is cut, so members have different names.
-    named = task.model_copy(update={"name": task.name[: NAME_MAX - len(tail)] + tail, "environment": environment})
-    return replace(loaded, source=replace(source, file=replace(source.file, task=named)))
+    named_task = task.model_copy(
+        update={"name": task.name[: NAME_MAX - len(suffix)] + suffix, "environment": environment}
+    )
+    return replace(loaded, source=replace(source, file=replace(source.file, task=named_task)))
 
 
 @dataclass(slots=True)
@@ -106,7 +110,7 @@ class ArrayRecord(LockedRecord):
         record = cls(folder.expanduser() / f"array-{record_name(*identity)}.json")
         record.lock("the same array is being submitted by another `ogpu task submit`: wait for it")
         try:
-            record.members = _members(record.path)
+            record.members = _stored_members(record.path)
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             record.close()
             raise RecordError(
@@ -135,15 +139,15 @@ class ArrayRecord(LockedRecord):
         self.path.unlink(missing_ok=True)
 
 
-def _members(path: Path) -> dict[int, str]:
+def _stored_members(record_path: Path) -> dict[int, str]:
     try:
-        with path.open("rb") as file:
-            data = file.read(RECORD_BYTES_MAX + 1)
+        with record_path.open("rb") as file:
+            record_bytes = file.read(RECORD_BYTES_MAX + 1)
     except FileNotFoundError:
         return {}
-    if len(data) > RECORD_BYTES_MAX:
+    if len(record_bytes) > RECORD_BYTES_MAX:
         raise ValueError("too long")
-    found = json.loads(data)
-    if not all(len(bytes.fromhex(task)) == 32 for task in found.values()):
+    stored_members = json.loads(record_bytes)
+    if not all(len(bytes.fromhex(task)) == 32 for task in stored_members.values()):
         raise ValueError("no tasks")
-    return {int(index): task for index, task in found.items()}
+    return {int(index): task for index, task in stored_members.items()}

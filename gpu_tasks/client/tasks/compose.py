@@ -92,7 +92,7 @@ _VARIABLE = re.compile(r"\$(?:\{|[A-Za-z_])", re.ASCII)
 
 
 @dataclass(slots=True)
-class _Found:
+class _Conversion:
     environment: Mapping[str, str]
     """Values that the user gives."""
     carrying: Carrying = field(default_factory=Carrying)
@@ -106,47 +106,47 @@ class _Found:
 
 
 def from_compose(
-    data: bytes, file: str, service: str | None, image: str | None, max_price: str, environment: Mapping[str, str], *,
-    is_job: bool = False, network: str = "", is_archived: bool = False,
+    file_bytes: bytes, file: str, service: str | None, image: str | None, max_price: str,
+    environment: Mapping[str, str], *, is_job: bool = False, network: str = "", is_archived: bool = False,
 ) -> Foreign:  # fmt: skip
     """Return one service of the file. Raise TaskFileError or ForeignFileError if it cannot be carried over."""
-    refuse_other(data, OtherFile.COMPOSE)
-    tree = tree_of(data, file, UNANCHORED)
+    refuse_other(file_bytes, OtherFile.COMPOSE)
+    tree = tree_of(file_bytes, file, UNANCHORED)
     services = table_at(tree.get("services"), "services")
     if not services:
         raise ForeignFileError(_without_services(tree), 1, code="no_services")
     name = only_key(services, service, "services", "--service")
-    found = _Found(environment)
-    _note_others(found, tree, services, name)
+    conversion = _Conversion(environment)
+    _note_others(conversion, tree, services, name)
     for key, value in table_at(services[name], f"services.{name}").items():
-        _take(found, key, value, is_job=is_job)
-    _fill_dollars(found)
+        _carry_key(conversion, key, value, is_job=is_job)
+    _fill_dollars(conversion)
     if not network:
-        found.carrying.leave(
+        conversion.carrying.leave(
             "the network",
             "a task has no network by default. For access to the internet, use --network outbound",
             matters=False,
         )
-    with found.carrying.named_beside_errors():
-        named = _image_of(found, image, is_archived=is_archived)
+    with conversion.carrying.named_beside_errors():
+        image_name = _image_name(conversion, image, is_archived=is_archived)
     draft = ProgramDraft(
-        name=name, image=named, max_price=max_price, is_lease=not is_job, network=network, **found.fields
+        name=name, image=image_name, max_price=max_price, is_lease=not is_job, network=network, **conversion.fields
     )
-    return Foreign(draft, found.carrying)
+    return Foreign(draft, conversion.carrying)
 
 
 def _without_services(tree: dict[str, Tree]) -> str:
-    parts = [value for value in tree.values() if isinstance(value, dict)]
-    if any("image" in part or "build" in part for part in parts):
+    tables = [value for value in tree.values() if isinstance(value, dict)]
+    if any("image" in table or "build" in table for table in tables):
         return "this is a Compose file of version 1. Indent its services under `services:`"
     return "the file has no services. Is it a Compose file?"
 
 
-def _image_of(found: _Found, given: str | None, *, is_archived: bool) -> str:
-    if given is None and _VARIABLE.search(found.image) is not None:
-        why = f"image: {FILLED_BY_COMPOSE}, or name the image with --image"
-        raise ForeignFileError(why, line_of(found.image), code="variable")
-    return image_for(given, found.image, is_archived=is_archived)
+def _image_name(conversion: _Conversion, given: str | None, *, is_archived: bool) -> str:
+    if given is None and _VARIABLE.search(conversion.image) is not None:
+        reason = f"image: {FILLED_BY_COMPOSE}, or name the image with --image"
+        raise ForeignFileError(reason, line_of(conversion.image), code="variable")
+    return image_for(given, conversion.image, is_archived=is_archived)
 
 
 def _is_nothing(key: str, value: Tree) -> bool:
@@ -157,22 +157,22 @@ def _is_nothing(key: str, value: Tree) -> bool:
     return value is None or (key != "entrypoint" and value in ([], {}, "", "false"))
 
 
-def _take(found: _Found, key: str, value: Tree, *, is_job: bool) -> None:
+def _carry_key(conversion: _Conversion, key: str, value: Tree, *, is_job: bool) -> None:
     if _is_nothing(key, value):
         return
     if key == "ports" and is_job:
-        found.carrying.leave("ports", "a job has no ports. Leave out --job to get a lease, which has ports")
+        conversion.carrying.leave("ports", "a job has no ports. Leave out --job to get a lease, which has ports")
     elif value in SAME.get(key, ()):
-        found.carrying.leave(key, "it has no effect on a task", matters=False)
+        conversion.carrying.leave(key, "it has no effect on a task", matters=False)
     elif key in _CARRIED:
-        _CARRIED[key](found, value)
+        _CARRIED[key](conversion, value)
     elif key in UNNEEDED or key.startswith("x-"):
-        found.carrying.leave(key, UNNEEDED.get(key, "extensions have no effect on a task"), matters=False)
+        conversion.carrying.leave(key, UNNEEDED.get(key, "extensions have no effect on a task"), matters=False)
     else:
-        found.carrying.leave(key, WHY.get(key, "tasks have no equivalent"))
+        conversion.carrying.leave(key, WHY.get(key, "tasks have no equivalent"))
 
 
-def _command(found: _Found, value: Tree) -> None:
+def _carry_command(conversion: _Conversion, value: Tree) -> None:
     if isinstance(value, str):
         try:
             words = shlex.split(value)
@@ -180,33 +180,38 @@ def _command(found: _Found, value: Tree) -> None:
             raise ForeignFileError("command: its quotes do not match", line_of(value), code="quotes") from None
     else:
         words = texts_at(value, "command")
-    found.put("command", tuple(words), "command", value)
+    conversion.put("command", tuple(words), "command", value)
 
 
-def _environment(found: _Found, value: Tree) -> None:
-    env: dict[str, str] = {}
+def _carry_environment(conversion: _Conversion, value: Tree) -> None:
+    variables: dict[str, str] = {}
     lines: dict[str, int | None] = {}
     for name, text in pairs_at(value, "environment"):
         lines[name] = line_of(name)
         if text is not None:
-            env[name] = text
-        elif name in found.environment:
-            env[name] = found.environment[name]
-            why = "its value comes from your --env, and every bidder can read it"
-            found.carrying.leave(f"environment {name} as a secret", why, matters=False)
+            variables[name] = text
+        elif name in conversion.environment:
+            variables[name] = conversion.environment[name]
+            reason = "its value comes from your --env, and every bidder can read it"
+            conversion.carrying.leave(f"environment {name} as a secret", reason, matters=False)
         else:
-            why = (
+            reason = (
                 "the file has no value for it. To take the value of your environment, pass --env NAME. Every bidder "
                 "can read it"
             )
-            found.carrying.leave(f"environment {name}", why)
+            conversion.carrying.leave(f"environment {name}", reason)
     # The user named these with --env and so made them public: they are not held back as secrets.
-    lent = {name: text for name, text in env.items() if name in found.environment}
-    own = {name: text for name, text in env.items() if name not in lent}
-    found.put("env", found.carrying.variables(own, "environment", lines) | lent, "environment", value)
+    given_variables = {name: text for name, text in variables.items() if name in conversion.environment}
+    file_variables = {name: text for name, text in variables.items() if name not in given_variables}
+    conversion.put(
+        "env",
+        conversion.carrying.variables(file_variables, "environment", lines) | given_variables,
+        "environment",
+        value,
+    )
 
 
-def _ports(found: _Found, value: Tree) -> None:
+def _carry_ports(conversion: _Conversion, value: Tree) -> None:
     ports: list[str] = []
     for item in value if isinstance(value, list) else [value]:
         text = _port_of(item)
@@ -214,10 +219,10 @@ def _ports(found: _Found, value: Tree) -> None:
         if match is not None and 1 <= int(match[1]) <= 65_535:
             ports.append(match[1])
         elif _VARIABLE.search(text) is not None:
-            found.carrying.leave(f"port {text}", FILLED_BY_COMPOSE)
+            conversion.carrying.leave(f"port {text}", FILLED_BY_COMPOSE)
         else:
-            found.carrying.leave(f"port {text}", "a tunnel reaches a single TCP port. List ports one by one")
-    found.put("ports", tuple(dict.fromkeys(ports)), "ports", value)
+            conversion.carrying.leave(f"port {text}", "a tunnel reaches a single TCP port. List ports one by one")
+    conversion.put("ports", tuple(dict.fromkeys(ports)), "ports", value)
 
 
 def _port_of(item: Tree) -> str:
@@ -228,101 +233,103 @@ def _port_of(item: Tree) -> str:
     return f"{text_at(item.get('target'), 'ports.target')}/{protocol}"
 
 
-def _secrets(found: _Found, value: Tree) -> None:
+def _carry_secrets(conversion: _Conversion, value: Tree) -> None:
     names: list[str] = []
     for item in value if isinstance(value, list) else [value]:
         text = text_at(item.get("source"), "secrets.source") if isinstance(item, dict) else text_at(item, "secrets")
         if VARIABLE_FORM.fullmatch(text):
             names.append(text)
         else:
-            found.carrying.leave(f"secret {text}", "a secret needs the name of a variable")
-    found.put("secrets", tuple(dict.fromkeys(names)), "secrets", value)
-    found.carrying.leave("the place of secrets", "they are in /secrets, not in /run/secrets")
+            conversion.carrying.leave(f"secret {text}", "a secret needs the name of a variable")
+    conversion.put("secrets", tuple(dict.fromkeys(names)), "secrets", value)
+    conversion.carrying.leave("the place of secrets", "they are in /secrets, not in /run/secrets")
 
 
-def _deploy(found: _Found, value: Tree) -> None:
+def _carry_deploy(conversion: _Conversion, value: Tree) -> None:
     deploy = table_at(value, "deploy")
     resources = table_at(deploy.get("resources"), "deploy.resources")
     limits = table_at(resources.get("limits"), "deploy.resources.limits")
-    reserved = table_at(resources.get("reservations"), "deploy.resources.reservations")
-    for key, take in (("cpus", _cpus), ("memory", _memory)):
+    reservations = table_at(resources.get("reservations"), "deploy.resources.reservations")
+    for key, carry in (("cpus", _carry_cpus), ("memory", _carry_memory)):
         # A reservation is only the least that Compose guarantees, so the limit comes first.
-        asked = limits.get(key, reserved.get(key))
-        if asked is not None:
-            take(found, asked)
+        requested = limits.get(key, reservations.get(key))
+        if requested is not None:
+            carry(conversion, requested)
     if "pids" in limits:
-        _processes(found, limits["pids"])
-    _reservations(found, reserved)
-    for key in sorted({*limits, *reserved} - {"cpus", "memory", "pids", "devices", "generic_resources"}):
-        found.carrying.leave(f"deploy.resources {key}", UNNEEDED_RESOURCES)
+        _carry_processes(conversion, limits["pids"])
+    _carry_reservations(conversion, reservations)
+    for key in sorted({*limits, *reservations} - {"cpus", "memory", "pids", "devices", "generic_resources"}):
+        conversion.carrying.leave(f"deploy.resources {key}", UNNEEDED_RESOURCES)
     if text_at(deploy.get("replicas"), "deploy.replicas") not in {"", "1"}:
-        found.carrying.leave("deploy.replicas", "a task is one container. For several, submit an --array")
+        conversion.carrying.leave("deploy.replicas", "a task is one container. For several, submit an --array")
     condition = text_at(table_at(deploy.get("restart_policy"), "restart_policy").get("condition"), "condition")
     if "restart_policy" in deploy and condition != "none":
-        found.carrying.leave("deploy.restart_policy", WHY["restart"])
+        conversion.carrying.leave("deploy.restart_policy", WHY["restart"])
     for key in sorted(deploy.keys() - {"resources", "replicas", "restart_policy"}):
-        found.carrying.leave(f"deploy.{key}", "it has no effect on a task", matters=False)
+        conversion.carrying.leave(f"deploy.{key}", "it has no effect on a task", matters=False)
 
 
-def _reservations(found: _Found, reserved: dict[str, Tree]) -> None:
+def _carry_reservations(conversion: _Conversion, reservations: dict[str, Tree]) -> None:
     """Carry over GPUs, whether reserved as devices or as generic resources."""
-    devices, generic = reserved.get("devices"), reserved.get("generic_resources")
+    devices, generic = reservations.get("devices"), reservations.get("generic_resources")
     for item in devices if isinstance(devices, list) else []:
-        _device(found, table_at(item, "devices"))
+        _carry_device(conversion, table_at(item, "devices"))
     for item in generic if isinstance(generic, list) else []:
-        asked = table_at(table_at(item, "generic_resources").get("discrete_resource_spec"), "discrete_resource_spec")
-        kind = text_at(asked.get("kind"), "kind")
+        requested = table_at(
+            table_at(item, "generic_resources").get("discrete_resource_spec"), "discrete_resource_spec"
+        )
+        kind = text_at(requested.get("kind"), "kind")
         if "gpu" in kind.lower():
-            _device(found, {"count": asked.get("value"), "capabilities": "gpu"})
+            _carry_device(conversion, {"count": requested.get("value"), "capabilities": "gpu"})
         else:
-            found.carrying.leave(f"generic_resources {kind}", UNNEEDED_RESOURCES)
+            conversion.carrying.leave(f"generic_resources {kind}", UNNEEDED_RESOURCES)
 
 
-def _host_devices(found: _Found, value: Tree) -> None:
+def _carry_devices(conversion: _Conversion, value: Tree) -> None:
     """Carry over GPUs that are named as CDI devices or as device files."""
-    named = [item for item in texts_at(value, "devices") if _GPU_DEVICE.fullmatch(item) is not None]
+    gpu_names = [item for item in texts_at(value, "devices") if _GPU_DEVICE.fullmatch(item) is not None]
     for item in texts_at(value, "devices"):
-        if item not in named:
-            found.carrying.leave(f"device {item}", WHY["devices"])
-    if named:
-        _one_gpu(found, "devices", value)
-    if len(named) > 1:
-        found.carrying.leave("more than one GPU", "a device is one GPU, so the task gets one")
+        if item not in gpu_names:
+            conversion.carrying.leave(f"device {item}", WHY["devices"])
+    if gpu_names:
+        _carry_one_gpu(conversion, "devices", value)
+    if len(gpu_names) > 1:
+        conversion.carrying.leave("more than one GPU", "a device is one GPU, so the task gets one")
 
 
-def _runtime(found: _Found, value: Tree) -> None:
+def _carry_runtime(conversion: _Conversion, value: Tree) -> None:
     """Take NVIDIA's runtime as a GPU; leave out any other."""
     if value == "nvidia":
-        _one_gpu(found, "runtime", value)
+        _carry_one_gpu(conversion, "runtime", value)
     else:
-        found.carrying.leave("runtime", "the provider's engine chooses the runtime")
+        conversion.carrying.leave("runtime", "the provider's engine chooses the runtime")
 
 
-def _one_gpu(found: _Found, words: str, tree: Tree) -> None:
-    found.put("gpus", "1", words, tree)
+def _carry_one_gpu(conversion: _Conversion, words: str, tree: Tree) -> None:
+    conversion.put("gpus", "1", words, tree)
 
 
-def _gpus(found: _Found, value: Tree) -> None:
+def _carry_gpus(conversion: _Conversion, value: Tree) -> None:
     """Carry over `all`, or a list like that of devices, each of which is a GPU."""
-    asked: list[Tree] = value if isinstance(value, list) else [{"count": value}]
-    for item in asked:
-        _device(found, {**table_at(item, "gpus"), "capabilities": "gpu"})
+    requested: list[Tree] = value if isinstance(value, list) else [{"count": value}]
+    for item in requested:
+        _carry_device(conversion, {**table_at(item, "gpus"), "capabilities": "gpu"})
 
 
-def _device(found: _Found, device: dict[str, Tree]) -> None:
+def _carry_device(conversion: _Conversion, device: dict[str, Tree]) -> None:
     if "gpu" not in texts_at(device.get("capabilities"), "devices.capabilities"):
-        found.carrying.leave("a device", "containers get GPUs only")
+        conversion.carrying.leave("a device", "containers get GPUs only")
         return
-    count = _filled(device.get("count"), "devices.count") or "1"
-    named = texts_at(device.get("device_ids"), "devices.device_ids")
+    count = _without_variable(device.get("count"), "devices.count") or "1"
+    device_ids = texts_at(device.get("device_ids"), "devices.device_ids")
     if count == "0":
         return
-    if count != "1" or len(named) > 1:
-        found.carrying.leave("more than one GPU", "a device is one GPU, so the task gets one")
-    _one_gpu(found, "devices", device.get("count"))
+    if count != "1" or len(device_ids) > 1:
+        conversion.carrying.leave("more than one GPU", "a device is one GPU, so the task gets one")
+    _carry_one_gpu(conversion, "devices", device.get("count"))
 
 
-def _filled(value: Tree, where: str) -> str:
+def _without_variable(value: Tree, where: str) -> str:
     """Return a single value that is no variable of Compose."""
     text = text_at(value, where)
     if _VARIABLE.search(text) is not None:
@@ -330,61 +337,61 @@ def _filled(value: Tree, where: str) -> str:
     return text
 
 
-def _cpus(found: _Found, value: Tree) -> None:
-    found.put("cpu", cores_of(_filled(value, "cpus"), "cpus"), "cpus", value)
+def _carry_cpus(conversion: _Conversion, value: Tree) -> None:
+    conversion.put("cpu", cores_of(_without_variable(value, "cpus"), "cpus"), "cpus", value)
 
 
-def _memory(found: _Found, value: Tree) -> None:
-    found.put("memory", size_of(_filled(value, "memory"), "memory"), "memory", value)
+def _carry_memory(conversion: _Conversion, value: Tree) -> None:
+    conversion.put("memory", size_of(_without_variable(value, "memory"), "memory"), "memory", value)
 
 
-def _processes(found: _Found, value: Tree) -> None:
+def _carry_processes(conversion: _Conversion, value: Tree) -> None:
     # By Docker's API, -1 and 0 mean no limit.
-    pids = _filled(value, "pids")
-    found.put("processes", "" if pids in {"0", NO_LIMIT} else pids, "pids", value)
+    pids = _without_variable(value, "pids")
+    conversion.put("processes", "" if pids in {"0", NO_LIMIT} else pids, "pids", value)
 
 
-def _image(found: _Found, value: Tree) -> None:
-    found.image = text_at(value, "image")
-    found.carrying.place("image", "image", line_of(value))
+def _carry_image(conversion: _Conversion, value: Tree) -> None:
+    conversion.image = text_at(value, "image")
+    conversion.carrying.place("image", "image", line_of(value))
 
 
-def _fill_dollars(found: _Found) -> None:
+def _fill_dollars(conversion: _Conversion) -> None:
     """Replace `$$` by one dollar. Compose fills in `${NAME}`, but this program does not."""
-    command, env = found.fields.get("command", ()), found.fields.get("env", {})
-    # An image name with a variable has no digest, so `_image_of` treats it.
-    texts = [text.replace(DOLLAR, "") for text in (*command, *env.values())]
+    command, variables = conversion.fields.get("command", ()), conversion.fields.get("env", {})
+    # An image name with a variable has no digest, so `_image_name` treats it.
+    texts = [text.replace(DOLLAR, "") for text in (*command, *variables.values())]
     if any(_VARIABLE.search(text) for text in texts):
-        found.carrying.leave("${…}", FILLED_BY_COMPOSE)
+        conversion.carrying.leave("${…}", FILLED_BY_COMPOSE)
     if command:
-        found.fields["command"] = tuple(text.replace(DOLLAR, "$") for text in command)
-    if env:
-        found.fields["env"] = {name: text.replace(DOLLAR, "$") for name, text in env.items()}
+        conversion.fields["command"] = tuple(text.replace(DOLLAR, "$") for text in command)
+    if variables:
+        conversion.fields["env"] = {name: text.replace(DOLLAR, "$") for name, text in variables.items()}
 
 
-def _note_others(found: _Found, tree: dict[str, Tree], services: dict[str, Tree], name: str) -> None:
+def _note_others(conversion: _Conversion, tree: dict[str, Tree], services: dict[str, Tree], name: str) -> None:
     """Note the parts of the file beside the service."""
     for key in services:
         if key != name:
-            found.carrying.leave(
+            conversion.carrying.leave(
                 f"service {key}", "it becomes a task of its own. Convert it with --service", matters=False
             )
     for key in tree:
         if key not in {"version", "name", "services"} and not key.startswith("x-"):
-            found.carrying.leave(key, "only the parts that the service names are used", matters=False)
+            conversion.carrying.leave(key, "only the parts that the service names are used", matters=False)
 
 
-_CARRIED: dict[str, Callable[[_Found, Tree], None]] = {
-    "image": _image,
-    "command": _command,
-    "environment": _environment,
-    "ports": _ports,
-    "secrets": _secrets,
-    "deploy": _deploy,
-    "cpus": _cpus,
-    "mem_limit": _memory,
-    "pids_limit": _processes,
-    "gpus": _gpus,
-    "devices": _host_devices,
-    "runtime": _runtime,
+_CARRIED: dict[str, Callable[[_Conversion, Tree], None]] = {
+    "image": _carry_image,
+    "command": _carry_command,
+    "environment": _carry_environment,
+    "ports": _carry_ports,
+    "secrets": _carry_secrets,
+    "deploy": _carry_deploy,
+    "cpus": _carry_cpus,
+    "mem_limit": _carry_memory,
+    "pids_limit": _carry_processes,
+    "gpus": _carry_gpus,
+    "devices": _carry_devices,
+    "runtime": _carry_runtime,
 }

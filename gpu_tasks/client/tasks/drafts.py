@@ -74,8 +74,8 @@ def in_own_words(error: TaskFileError, origins: DraftOrigins, file: str = "") ->
         origin = _origin_of(problem.where, origins)
         place = f"{file}:{origin.line}: " if origin.line is not None else ""
         lines.append(f"{place}{origin.words}: {problem.text}")
-    more = len(error.problems) - len(lines)
-    return "\n".join([*lines, f"and {more} more"] if more else lines)
+    hidden_count = len(error.problems) - len(lines)
+    return "\n".join([*lines, f"and {hidden_count} more"] if hidden_count else lines)
 
 
 def _origin_of(where: str, origins: DraftOrigins) -> DraftOrigin:
@@ -135,17 +135,17 @@ class ProgramDraft:
     def json_text(self) -> str:
         """Return the same file as JSON, which is also YAML."""
         sections = self._sections()
-        file = {
+        task_file = {
             "apiVersion": API_VERSION,
             "kind": LEASE if self.is_lease else JOB,
             "metadata": {"name": plain_name(self.name)},
             "spec": {title: {key: json.loads(value) for key, value in keys.items()} for title, keys in sections},
         }
-        return json.dumps(file, indent=2) + "\n"
+        return json.dumps(task_file, indent=2) + "\n"
 
     def _sections(self) -> list[tuple[str, dict[str, str]]]:
         """Return the sections below `spec` that have a value. Each value is JSON."""
-        run = [("image", quoted(self.image)), ("archive", quoted_if(self.archive)),
+        run_keys = [("image", quoted(self.image)), ("archive", quoted_if(self.archive)),
                ("command", listed(self.command)), ("env", table(self.env)),
                ("inputs", listed(self.inputs)), ("secrets", listed(self.secrets)), ("network", quoted_if(self.network)),
                ("ports", numbers(self.ports))]  # fmt: skip
@@ -159,14 +159,14 @@ class ProgramDraft:
             ("keep", quoted_if(self.keep)),
         ]
         sections = [
-            ("run", run),
+            ("run", run_keys),
             ("resources", resources),
             ("market", [("maxPrice", quoted(self.max_price))]),
             ("limits", limits),
             ("verify", [("copies", number_if(self.copies))]),
         ]
-        said = [(title, {key: value for key, value in keys if value}) for title, keys in sections]
-        return [(title, keys) for title, keys in said if keys]
+        filled_sections = [(title, {key: value for key, value in keys if value}) for title, keys in sections]
+        return [(title, keys) for title, keys in filled_sections if keys]
 
 
 def plain_name(text: str) -> str:

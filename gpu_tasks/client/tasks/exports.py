@@ -30,14 +30,18 @@ class ExportError(WalletError):
 def safetensors_file(tensors: Sequence[ModelTensor], metadata: Mapping[str, str]) -> bytes:
     """Return tensors in the safetensors format."""
     header: dict[str, object] = {"__metadata__": dict(metadata)}
-    end = 0
-    for each in tensors:
-        header[each.name] = {"dtype": "F32", "shape": each.shape, "data_offsets": [end, end + len(each.data)]}
-        end += len(each.data)
-    text = json.dumps(header, separators=(",", ":")).encode()
+    data_end = 0
+    for tensor in tensors:
+        header[tensor.name] = {
+            "dtype": "F32",
+            "shape": tensor.shape,
+            "data_offsets": [data_end, data_end + len(tensor.data)],
+        }
+        data_end += len(tensor.data)
+    header_json = json.dumps(header, separators=(",", ":")).encode()
     # The format allows trailing spaces, and with them a mapped file has its data at a multiple of 8 bytes.
-    text += b" " * (-len(text) % HEADER_ALIGNMENT)
-    return b"".join([len(text).to_bytes(8, "little"), text, *(each.data for each in tensors)])
+    header_json += b" " * (-len(header_json) % HEADER_ALIGNMENT)
+    return b"".join([len(header_json).to_bytes(8, "little"), header_json, *(tensor.data for tensor in tensors)])
 
 
 def npz_file(tensors: Sequence[ModelTensor], metadata: Mapping[str, str]) -> bytes:
@@ -45,12 +49,12 @@ def npz_file(tensors: Sequence[ModelTensor], metadata: Mapping[str, str]) -> byt
     stream = BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.comment = json.dumps(dict(metadata)).encode()
-        for each in tensors:
-            archive.writestr(f"{each.name}.npy", _npy(each))
+        for tensor in tensors:
+            archive.writestr(f"{tensor.name}.npy", _npy_bytes(tensor))
     return stream.getvalue()
 
 
-def _npy(tensor: ModelTensor) -> bytes:
+def _npy_bytes(tensor: ModelTensor) -> bytes:
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tensor.shape!r}, }}".encode()
     length = len(NPY_MAGIC) + 2 + len(header) + 1
     header += b" " * (-length % NPY_ALIGNMENT) + b"\n"
@@ -63,41 +67,43 @@ FORMS: Mapping[str, Callable[[Sequence[ModelTensor], Mapping[str, str]], bytes]]
 }
 
 
-def read_safetensors(data: bytes) -> tuple[tuple[ModelTensor, ...], dict[str, str]]:
+def read_safetensors(file_bytes: bytes) -> tuple[tuple[ModelTensor, ...], dict[str, str]]:
     """Return the tensors of a file of `safetensors_file`, and its metadata. Raise ExportError for another file."""
-    end = 8 + int.from_bytes(data[:8], "little")
+    header_end = 8 + int.from_bytes(file_bytes[:8], "little")
     try:
-        header = json.loads(data[8:end])
+        header = json.loads(file_bytes[8:header_end])
         metadata = {str(name): str(value) for name, value in header.pop("__metadata__").items()}
-        return _tensors(header, data, end), metadata
+        return _sliced_tensors(header, file_bytes, header_end), metadata
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = f"the file is not a model that --export wrote: {in_words(error)}"
         raise ExportError(reason, code="no_model") from None
 
 
-def _tensors(header: Mapping[str, Any], data: bytes, start: int) -> tuple[ModelTensor, ...]:
+def _sliced_tensors(header: Mapping[str, Any], data: bytes, start: int) -> tuple[ModelTensor, ...]:
     """Return the tensors, of which one follows the other. Raise ValueError if one overlaps another or has other sizes.
 
     Overlapping tensors would be copied again and again, so a small file could take any amount of memory.
     """
-    tensors, place = [], start
-    for name, each in header.items():
-        shape, (first, last) = tuple(each["shape"]), each["data_offsets"]
-        if start + first != place or last - first != FLOAT_BYTES * math.prod(shape) or min(shape, default=0) < 1:
+    tensors, position = [], start
+    for name, entry in header.items():
+        shape, (first, last) = tuple(entry["shape"]), entry["data_offsets"]
+        if start + first != position or last - first != FLOAT_BYTES * math.prod(shape) or min(shape, default=0) < 1:
             raise ValueError(f"tensor {name} has another place or size")
-        tensors.append(ModelTensor(name, shape, data[place : start + last]))
-        place = start + last
-    if place != len(data):
+        tensors.append(ModelTensor(name, shape, data[position : start + last]))
+        position = start + last
+    if position != len(data):
         raise ValueError("the tensors are not all of the data")
     return tuple(tensors)
 
 
-def require_form(path: Path) -> None:
+def require_form(export_path: Path) -> None:
     """Raise ExportError for a file whose ending names no known form."""
-    if path.suffix not in FORMS:
-        raise ExportError(f"--export {path}: the name ends with {' or '.join(FORMS)}", code="export_form_unknown")
+    if export_path.suffix not in FORMS:
+        raise ExportError(
+            f"--export {export_path}: the name ends with {' or '.join(FORMS)}", code="export_form_unknown"
+        )
 
 
-def exported(path: Path, tensors: Sequence[ModelTensor], metadata: Mapping[str, str]) -> bytes:
+def exported(export_path: Path, tensors: Sequence[ModelTensor], metadata: Mapping[str, str]) -> bytes:
     """Return the content of an export in the form that the file's ending names."""
-    return FORMS[path.suffix](tensors, metadata)
+    return FORMS[export_path.suffix](tensors, metadata)

@@ -85,17 +85,17 @@ class Carrying:
     origins: dict[str, DraftOrigin] = field(default_factory=dict)
     """The origins of carried-over parts, by key of the task file."""
 
-    def leave(self, what: str, why: str, *, matters: bool = True, variable: str = "") -> None:
+    def leave(self, subject: str, reason: str, *, matters: bool = True, variable: str = "") -> None:
         """Note an omission."""
         # Counted apart, so that a thousand harmless omissions cannot push one that matters out of the list.
-        if sum(each.matters == matters for each in self.left_out) < SAID_MAX:
-            self.left_out.append(LeftOut(shown(what), why, matters, variable))
+        if sum(omission.matters == matters for omission in self.left_out) < SAID_MAX:
+            self.left_out.append(LeftOut(shown(subject), reason, matters, variable))
         else:
             self.more += 1
 
     def drop_given(self, variables: Collection[str]) -> None:
         """Drop the omissions of variables that the user gives."""
-        self.left_out = [each for each in self.left_out if each.variable not in variables]
+        self.left_out = [omission for omission in self.left_out if omission.variable not in variables]
 
     def place(self, name: str, words: str, line: int | None) -> None:
         """Note the origin of a field of the draft."""
@@ -106,7 +106,7 @@ class Carrying:
 
         A value that looks like a secret is left out: every bidder reads the task file.
         """
-        kept: dict[str, str] = {}
+        kept_variables: dict[str, str] = {}
         for name, value in given.items():
             if name in GPU_VARIABLES:
                 self.leave(f"{where} {name}", "the task's GPU is visible anyway", matters=False)
@@ -117,9 +117,9 @@ class Carrying:
             elif looks_secret(name, value):
                 self.leave(f"{where} {name}", HANDED_OVER.format(name), variable=name)
             else:
-                kept[name] = value
+                kept_variables[name] = value
                 self.origins[variable_key(name)] = DraftOrigin(f"{where}.{name}", lines.get(name))
-        return kept
+        return kept_variables
 
     @contextmanager
     def named_beside_errors(self) -> Iterator[None]:
@@ -133,7 +133,7 @@ class Carrying:
     @property
     def losses(self) -> list[LeftOut]:
         """The omissions that change the program's behaviour."""
-        return [each for each in self.left_out if each.matters]
+        return [omission for omission in self.left_out if omission.matters]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +146,9 @@ class Foreign:
     """Options of `ogpu task submit`, with their values, for content that the task file cannot express."""
 
 
-def refuse_other(data: bytes, *own: OtherFile) -> None:
+def refuse_other(file_bytes: bytes, *own: OtherFile) -> None:
     """Raise ForeignFileError for a known file of another kind than `own`."""
-    other = other_file(data)
+    other = other_file(file_bytes)
     if other is not None and other not in own:
         raise ForeignFileError(f"this is {other.value}", 1, code="other_kind")
 
@@ -170,7 +170,7 @@ def image_for(given: str | None, named: str, *, is_archived: bool = False) -> st
     """
     image = given or named
     if is_archived:
-        return _archived(given)
+        return _archived_image(given)
     if not image:
         raise ForeignFileError("the file names no image. Pass --image NAME@sha256:…", code="no_image")
     if _IMAGE_ID.fullmatch(image) is not None:
@@ -184,15 +184,15 @@ def image_for(given: str | None, named: str, *, is_archived: bool = False) -> st
     if "@sha256:" not in image:
         # The user may paste this command, and the name comes from any file.
         name = shlex.quote(image[:IMAGE_SHOWN_MAX])
-        why = f"the image {shown(image)} is named by a tag, which can change. {DIGEST_HELP.format(name, name)}"
-        raise ForeignFileError(why, code="image_tag")
+        reason = f"the image {shown(image)} is named by a tag, which can change. {DIGEST_HELP.format(name, name)}"
+        raise ForeignFileError(reason, code="image_tag")
     repository, _, digest = image.partition("@")
     # Only the last part has a tag: a colon before it begins the port of a registry.
-    head, _, last = repository.rpartition("/")
-    return f"{head}{'/' if head else ''}{last.partition(':')[0]}@{digest}"
+    image_folder, _, image_part = repository.rpartition("/")
+    return f"{image_folder}{'/' if image_folder else ''}{image_part.partition(':')[0]}@{digest}"
 
 
-def _archived(given: str | None) -> str:
+def _archived_image(given: str | None) -> str:
     if given is None or _IMAGE_ID.fullmatch(given) is None:
         raise ForeignFileError(
             "--archive: name its image with --image sha256:…. `docker image inspect --format '{{.Id}}'` shows the id",
@@ -209,12 +209,12 @@ Tree = str | None | list["Tree"] | dict[str, "Tree"]
 """A value of the file. None is an empty key, such as `~` or `null` without quotes."""
 
 
-def tree_of(data: bytes, file: str, unanchored: str = UNANCHORED) -> dict[str, Tree]:
+def tree_of(file_bytes: bytes, file: str, unanchored: str = UNANCHORED) -> dict[str, Tree]:
     """Return a file's keys.
 
     Raise TaskFileError if the file is no YAML or exceeds the limits, or ForeignFileError for other shapes.
     """
-    return table_at(_plain(parse(data, file, DEPTH_MAX, unanchored)), file)
+    return table_at(_plain_tree(parse(file_bytes, file, DEPTH_MAX, unanchored)), file)
 
 
 def line_of(tree: Tree) -> int | None:
@@ -251,7 +251,7 @@ def texts_at(tree: Tree, where: str) -> list[str]:
     if tree is None or tree == "":
         return []
     items = tree if isinstance(tree, list) else [tree]
-    return [text_at(each, where) for each in items]
+    return [text_at(item, where) for item in items]
 
 
 def pairs_at(tree: Tree, where: str) -> Iterator[tuple[str, str | None]]:
@@ -276,28 +276,28 @@ def placed_like(part: str, text: str) -> str:
 def only_key(table: dict[str, Tree], named: str | None, where: str, option: str) -> str:
     """Return the requested key, or the only one. Raise ForeignFileError if there is no such key."""
     if named is not None and named not in table:
-        raise ForeignFileError(f"{where} has no {shown(named)}. It has {_names(table)}", code="unknown_name")
+        raise ForeignFileError(f"{where} has no {shown(named)}. It has {_names_text(table)}", code="unknown_name")
     if named is None and len(table) != 1:
         raise ForeignFileError(
-            f"{where} has {len(table)} entries, and a task is made of one. Choose with {option}: {_names(table)}",
+            f"{where} has {len(table)} entries, and a task is made of one. Choose with {option}: {_names_text(table)}",
             code="several",
         )
     return named if named is not None else next(iter(table))
 
 
-def _names(table: dict[str, Tree]) -> str:
+def _names_text(table: dict[str, Tree]) -> str:
     return ", ".join(shown(name) for name in list(table)[:20]) or "none"
 
 
-def _plain(node: FileNode) -> Tree:
+def _plain_tree(node: FileNode) -> Tree:
     match node:
         case Scalar():
             # In YAML's core schema, `null` in quotes is a text.
             return None if node.is_plain and node in {"", "~", "null"} else node
         case Listing():
-            return [_plain(each) for each in node]
+            return [_plain_tree(item) for item in node]
         case Table():
-            return {key: _plain(value) for key, value in node.items()}
+            return {key: _plain_tree(value) for key, value in node.items()}
 
 
 MIB = 1 << 20
@@ -314,11 +314,11 @@ def size_of(text: str, where: str, *, unit: str = "", is_decimal: bool = False) 
     `unit` is the unit of a bare number. With `is_decimal`, K without an i is 1,000. Raise ForeignFileError for other
     texts.
     """
-    found = _SIZE.fullmatch(text)
-    is_milli = found is not None and is_decimal and found[3] == "m"  # to Kubernetes and Akash no million
-    if found is None or is_milli or len(text) > DIGITS_MAX:
+    match = _SIZE.fullmatch(text)
+    is_milli = match is not None and is_decimal and match[3] == "m"  # to Kubernetes and Akash no million
+    if match is None or is_milli or len(text) > DIGITS_MAX:
         raise ForeignFileError(f"{where}: {shown(text)} is not a size", line_of(text), code="invalid_size")
-    whole, part, letter, binary = found.groups(default="")
+    whole, part, letter, binary = match.groups(default="")
     power = _POWERS[(letter or unit).lower()]
     # Kubernetes and Akash count K as 1,000 and Ki as 1,024. Docker and Slurm count both as 1,024.
     base = 1_000 if is_decimal and not binary and power else 1_024
@@ -328,10 +328,10 @@ def size_of(text: str, where: str, *, unit: str = "", is_decimal: bool = False) 
 
 def cores_of(text: str, where: str) -> str:
     """Return cores, rounded up to thousandths: `2`, `0.5`, `.5`, `500m`; empty for 0, which means no limit."""
-    found = _CPU.fullmatch(text)
-    if found is None:
+    match = _CPU.fullmatch(text)
+    if match is None:
         raise ForeignFileError(f"{where}: {shown(text)} is not a number of cores", line_of(text), code="invalid_cores")
-    number, milli, whole, part = found.groups(default="")
+    number, milli, whole, part = match.groups(default="")
     if number:
         thousandths = int(number) if milli else int(number) * 1_000
     else:
@@ -354,18 +354,18 @@ def slurm_seconds(text: str) -> int:
     """
     if text.upper() in {"UNLIMITED", "INFINITE"}:
         return 0
-    found = _SLURM_TIME.fullmatch(text)
-    if found is None:
-        why = f"--time: {shown(text)} is not a time. Slurm writes minutes, H:M:S or D-H:M:S"
-        raise ForeignFileError(why, code="invalid_time")
-    days, *parts = found.groups()
-    given = [int(each) for each in parts if each is not None]
+    match = _SLURM_TIME.fullmatch(text)
+    if match is None:
+        reason = f"--time: {shown(text)} is not a time. Slurm writes minutes, H:M:S or D-H:M:S"
+        raise ForeignFileError(reason, code="invalid_time")
+    days, *parts = match.groups()
+    numbers = [int(each) for each in parts if each is not None]
     if days is not None:
-        hours, minutes, seconds = (*given, 0, 0)[:3]
-    elif len(given) == 3:
-        hours, minutes, seconds = given
+        hours, minutes, seconds = (*numbers, 0, 0)[:3]
+    elif len(numbers) == 3:
+        hours, minutes, seconds = numbers
     else:
-        hours, (minutes, seconds) = 0, (*given, 0)[:2]
+        hours, (minutes, seconds) = 0, (*numbers, 0)[:2]
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 

@@ -49,51 +49,51 @@ AGREED = (TaskOutcome.CLOSED,)
 
 
 def time_flows(
-    task: Task, shift: WorkShift, terms: TaskTerms, told: TaskEvents, held: Purses
+    task: Task, shift: WorkShift, terms: TaskTerms, known_events: TaskEvents, purses: Purses
 ) -> tuple[TaskFlow, ...] | None:
-    """Return all flows of a shift that sold time. `held` is the money locked when its leg began."""
+    """Return all flows of a shift that sold time. `purses` is the money locked when its leg began."""
     outcome = shift.outcome
     assert outcome is not None, "an ended task has an outcome"
     if shift.slot in task.slots:
-        end = _told_end(task, terms, shift) if outcome in AGREED else end_flows(task, shift.slot, outcome, held)
+        end = _told_end(task, terms, shift) if outcome in AGREED else end_flows(task, shift.slot, outcome, purses)
         return None if end is None else (*interval_flows(task, shift.slot), *end)
     if outcome not in LEAVERS:
         return _told_end(task, terms, shift)
-    intervals, end = _told_intervals(task, shift, told), _told_end(task, terms, shift)
+    intervals, end = _told_intervals(task, shift, known_events), _told_end(task, terms, shift)
     if intervals is not None and end is not None:
         return (*intervals, *end)
-    return _left(task, shift, terms, held)
+    return _left_flows(task, shift, terms, purses)
 
 
-def _left(task: Task, shift: WorkShift, terms: TaskTerms, held: Purses) -> tuple[TaskFlow, ...] | None:
+def _left_flows(task: Task, shift: WorkShift, terms: TaskTerms, purses: Purses) -> tuple[TaskFlow, ...] | None:
     """Return the flows of a first provider with a successor, by the record: the intervals behind are its own."""
     is_followed = bool(task.slots) or task.state is TaskState.ASKING
     if shift.auction != 1 or task.auction != 1 or not is_followed:
         return None
     slot = replace(shift.slot, promised=terms.blocks_max)
     leg = replace(task, terms=terms, milestones=task.order.milestones, owed=task.behind, slots=(slot,))
-    return (*interval_flows(leg, slot), *end_flows(leg, slot, TaskOutcome.LEFT, held))
+    return (*interval_flows(leg, slot), *end_flows(leg, slot, TaskOutcome.LEFT, purses))
 
 
-def _told_intervals(task: Task, shift: WorkShift, told: TaskEvents) -> tuple[TaskFlow, ...] | None:
+def _told_intervals(task: Task, shift: WorkShift, known_events: TaskEvents) -> tuple[TaskFlow, ...] | None:
     """Return the interval flows of an ended shift by events. None if the events do not reach its beginning."""
-    settled = [event for _, event in told.of(events.SlotSettled)]
+    settled = [event for _, event in known_events.of(events.SlotSettled)]
     if shift.event is None:
         return None
     flows: list[TaskFlow] = []
     for event in settled[next(at for at, each in enumerate(settled) if each is shift.event) + 1 :]:
         if event.outcome is not TaskOutcome.INTERVAL_PAID:
             return tuple(flows)
-        flows += _earned(task, event.earned)
-    return tuple(flows) if told.is_whole else None
+        flows += _earned_flows(task, event.earned)
+    return tuple(flows) if known_events.is_whole else None
 
 
 def _told_end(task: Task, terms: TaskTerms, shift: WorkShift) -> tuple[TaskFlow, ...] | None:
     """Return the flows in the event of an end."""
-    return None if shift.event is None else _sums_of(task, terms, shift.event)
+    return None if shift.event is None else _flows_of_sums(task, terms, shift.event)
 
 
-def _sums_of(task: Task, terms: TaskTerms, event: events.SlotSettled) -> tuple[TaskFlow, ...]:
+def _flows_of_sums(task: Task, terms: TaskTerms, event: events.SlotSettled) -> tuple[TaskFlow, ...]:
     """Return the two sums of an event as flows, by the rules of its outcome."""
     to_customer = event.lost
     if event.outcome in LEAVERS:
@@ -101,14 +101,14 @@ def _sums_of(task: Task, terms: TaskTerms, event: events.SlotSettled) -> tuple[T
     elif event.outcome in (TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED):
         to_customer = event.lost // 2
     flows = (
-        *_earned(task, event.earned),
+        *_earned_flows(task, event.earned),
         TaskFlow(TaskPurse.COLLATERAL, TaskPayee.CUSTOMER, to_customer),
         TaskFlow(TaskPurse.COLLATERAL, TaskPayee.BURNED, event.lost - to_customer),
     )
     return tuple(flow for flow in flows if flow.amount)
 
 
-def _earned(task: Task, amount: int) -> tuple[TaskFlow, ...]:
+def _earned_flows(task: Task, amount: int) -> tuple[TaskFlow, ...]:
     fee = part(amount, task.rules.settlement_fee)
     flows = (
         TaskFlow(TaskPurse.ESCROW, TaskPayee.PROVIDER, amount - fee), TaskFlow(TaskPurse.ESCROW, TaskPayee.FEE, fee),
@@ -176,9 +176,9 @@ class TaskAccount:
         prepaid = step_fee * looks(order.auctions, order.slots + jurors, order.milestones if is_by_time(order) else 0)
         return prepaid + self.from_customer - self.to_customer
 
-    def miss(self, what: str) -> None:
+    def miss(self, subject: str) -> None:
         """Note that something cannot be told any more."""
-        self.unknown.append(what)
+        self.unknown.append(subject)
 
 
 def payments_of_task(
@@ -186,106 +186,108 @@ def payments_of_task(
     task: Task,
     auctions: Sequence[AuctionRecords],
     shifts: Sequence[WorkShift],
-    told: TaskEvents,
-    held: Mapping[int, int],
+    known_events: TaskEvents,
+    held_milestones: Mapping[int, int],
 ) -> TaskAccount:
     """Return the payments, losses and returns of all parties.
 
-    `held` is the number of confirmed milestones by auction.
+    `held_milestones` is the number of confirmed milestones by auction.
     """
     prices = (task.order.price_max, *(each.award.terms.price_max for each in auctions if each.award is not None))
-    found = TaskAccount(task_id, task, told, max(prices))
+    accounting = TaskAccount(task_id, task, known_events, max(prices))
     for shift in shifts:
-        found.parties.append(_of_shift(found, shift, auctions[shift.auction - 1], held))
-    for number, records in enumerate(auctions, 1):
-        _standby(found, number, records, [each for each in shifts if each.auction == number])
-        _unseen(found, number, records, shifts)
-        _unopened(found, records)
-    _challengers(found)
-    _judges(found)
-    _rest(found, auctions)
-    return found
+        accounting.parties.append(_shift_party(accounting, shift, auctions[shift.auction - 1], held_milestones))
+    for auction_number, records in enumerate(auctions, 1):
+        _note_standby(accounting, auction_number, records, [each for each in shifts if each.auction == auction_number])
+        _note_unseen(accounting, auction_number, records, shifts)
+        _note_unopened(accounting, records)
+    _note_challengers(accounting)
+    _note_judges(accounting)
+    _note_rest(accounting, auctions)
+    return accounting
 
 
-def payment_rows(found: TaskAccount) -> list[dict[str, Any]]:
+def payment_rows(accounting: TaskAccount) -> list[dict[str, Any]]:
     """Return the parties as rows."""
     return [
         {
-            "party": each.party,
-            "account": None if each.account is None else Account(each.account),
-            **{name: grains_of(getattr(each, name)) for name in ("paid", "lost", "returned")},
-            "for": each.why,
+            "party": party.party,
+            "account": None if party.account is None else Account(party.account),
+            **{name: grains_of(getattr(party, name)) for name in ("paid", "lost", "returned")},
+            "for": party.why,
         }
-        for each in found.parties
+        for party in accounting.parties
     ]
 
 
 # ------------------------------------------------------------------------------------------------------- who worked
 
 
-def _of_shift(found: TaskAccount, shift: WorkShift, records: AuctionRecords, held: Mapping[int, int]) -> PartySum:
+def _shift_party(
+    accounting: TaskAccount, shift: WorkShift, records: AuctionRecords, held_milestones: Mapping[int, int]
+) -> PartySum:
     role = "provider (took over)" if shift.took_over else "provider"
     party = PartySum(role, shift.provider)
     if not shift.is_over:
         party.why = "nothing yet: it still works"
-        if is_by_time(found.task.order) and (paid := interval_flows(found.task, shift.slot)):
-            party.paid, _ = found.take(paid)
+        if is_by_time(accounting.task.order) and (paid := interval_flows(accounting.task, shift.slot)):
+            party.paid, _ = accounting.take(paid)
             party.why = "intervals so far: it still works"
         return party
-    flows = None if shift.outcome is None else _flows(found, shift, records, held)
-    if shift.outcome is TaskOutcome.LIED and not is_replicated(found.task.order):
-        party.paid, party.lost = _liar(found, shift)
+    flows = None if shift.outcome is None else _shift_flows(accounting, shift, records, held_milestones)
+    if shift.outcome is TaskOutcome.LIED and not is_replicated(accounting.task.order):
+        party.paid, party.lost = _liar_sums(accounting, shift)
     elif flows is None:
         party.paid = party.lost = None
     else:
-        party.paid, party.lost = found.take(flows)
+        party.paid, party.lost = accounting.take(flows)
     name = "" if shift.outcome is None else shift.outcome.name.lower().replace("_", " ")
     party.why = name or "dropped out"
     if party.lost is None:
-        found.miss(f"the settlement of place {shift.place} in auction {shift.auction}")
+        accounting.miss(f"the settlement of place {shift.place} in auction {shift.auction}")
     else:
         party.returned = shift.slot.collateral - party.lost
     return party
 
 
-def _flows(
-    found: TaskAccount, shift: WorkShift, records: AuctionRecords, held: Mapping[int, int]
+def _shift_flows(
+    accounting: TaskAccount, shift: WorkShift, records: AuctionRecords, held_milestones: Mapping[int, int]
 ) -> tuple[TaskFlow, ...] | None:
     """Return the flows of a shift's end by the money table, or None if an input is unknown."""
-    outcome, task = shift.outcome, found.task
+    outcome, task = shift.outcome, accounting.task
     assert outcome is not None, "an ended task has an outcome"
     terms = task.terms if records.award is None else records.award.terms
     if is_by_time(task.order):
-        return time_flows(task, shift, terms, found.told, _purses(found, terms, shift))
+        return time_flows(task, shift, terms, accounting.told, _locked_purses(accounting, terms, shift))
     # The places of replicas keep all inputs of the money table.
     if shift.slot in task.slots and (outcome in BY_RECORD or is_replicated(task.order)):
-        return money.settle(outcome, _at_end(found, shift, terms))
+        return money.settle(outcome, _money_at_end(accounting, shift, terms))
     if shift.event is not None:
-        return _told_flows(found, terms, shift, shift.event)
-    if outcome is TaskOutcome.DIED and shift.auction in held:
+        return _told_flows(accounting, terms, shift, shift.event)
+    if outcome is TaskOutcome.DIED and shift.auction in held_milestones:
         state = TaskMoney(
             task.rules,
             terms,
-            _purses(found, terms, shift),
+            _locked_purses(accounting, terms, shift),
             price=shift.slot.price,
             collateral=shift.slot.collateral,
             promised=shift.slot.promised,
             milestones=task.order.milestones,
-            done=held[shift.auction],
+            done=held_milestones[shift.auction],
         )
         return money.settle(outcome, state)
     return None
 
 
-def _at_end(found: TaskAccount, shift: WorkShift, terms: TaskTerms) -> TaskMoney:
+def _money_at_end(accounting: TaskAccount, shift: WorkShift, terms: TaskTerms) -> TaskMoney:
     """Return a slot of an ended task as the money table reads it."""
-    task, slot = found.task, shift.slot
+    task, slot = accounting.task, shift.slot
     height = task.deadline - task.windows.keep
     until = slot.finished_at or height
     return TaskMoney(
         rules=task.rules,
         terms=task.terms,
-        held=_purses(found, terms, shift),
+        held=_locked_purses(accounting, terms, shift),
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
@@ -298,36 +300,36 @@ def _at_end(found: TaskAccount, shift: WorkShift, terms: TaskTerms) -> TaskMoney
     )
 
 
-def _purses(found: TaskAccount, terms: TaskTerms, shift: WorkShift) -> dict[TaskPurse, int]:
+def _locked_purses(accounting: TaskAccount, terms: TaskTerms, shift: WorkShift) -> dict[TaskPurse, int]:
     """Return the money locked for a leg.
 
     The bond follows from the greatest price of all legs, because it never shrinks.
     """
-    rules = found.task.rules
+    rules = accounting.task.rules
     return {
         TaskPurse.ESCROW: money.escrow(rules, terms.price_max),
-        TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, max(found.price_most, terms.price_max)),
+        TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, max(accounting.price_most, terms.price_max)),
         TaskPurse.COLLATERAL: shift.slot.collateral,
     }
 
 
 def _told_flows(
-    found: TaskAccount, terms: TaskTerms, shift: WorkShift, event: events.SlotSettled
+    accounting: TaskAccount, terms: TaskTerms, shift: WorkShift, event: events.SlotSettled
 ) -> tuple[TaskFlow, ...]:
     """Return an event's two sums as flows, by the rules of its outcome."""
-    task = found.task
+    task = accounting.task
     if event.outcome is TaskOutcome.DISPUTED_FALSELY:
-        flows = money.settle(TaskOutcome.LATE, _at_end(found, shift, terms))
+        flows = money.settle(TaskOutcome.LATE, _money_at_end(accounting, shift, terms))
         half = event.earned - sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
-        case = found.told.cases.get(slot_case(found.task_id, shift.place), ())
+        case = accounting.told.cases.get(slot_case(accounting.task_id, shift.place), ())
         spent = sum(flow.amount for flow in case if flow.purse in OF_CASES)
         left = max(0, money.dispute_bond(task.rules, task.terms.price_max, shift.slot.price) - spent)
         rest = ((TaskPayee.PROVIDER, half), (TaskPayee.BURNED, left - half if case else half))
         return (*flows, *(TaskFlow(TaskPurse.DISPUTE_BOND, payee, amount) for payee, amount in rest))
-    return _sums_of(task, terms, event)
+    return _flows_of_sums(task, terms, event)
 
 
-def _liar(found: TaskAccount, shift: WorkShift) -> tuple[int | None, int | None]:
+def _liar_sums(accounting: TaskAccount, shift: WorkShift) -> tuple[int | None, int | None]:
     """Return the pay and the loss of a proven liar.
 
     The courts took the loss. A provider that did not show its drawn states loses all of its collateral.
@@ -335,74 +337,85 @@ def _liar(found: TaskAccount, shift: WorkShift) -> tuple[int | None, int | None]
     if shift.event is None:
         return 0, None
     lost = shift.event.lost
-    if slot_case(found.task_id, shift.place) not in found.told.cases:
+    if slot_case(accounting.task_id, shift.place) not in accounting.told.cases:
         purse = {TaskPurse.COLLATERAL: lost}
-        state = TaskMoney(found.task.rules, found.task.terms, purse, collateral=shift.slot.collateral)
-        found.take(money.settle(TaskOutcome.LIED, state))
-    rewards = (each.reward for _, each in found.told.of(events.FraudProven) if each.place == shift.place)
+        state = TaskMoney(accounting.task.rules, accounting.task.terms, purse, collateral=shift.slot.collateral)
+        accounting.take(money.settle(TaskOutcome.LIED, state))
+    rewards = (each.reward for _, each in accounting.told.of(events.FraudProven) if each.place == shift.place)
     return 0, lost + sum(rewards)
 
 
 # ---------------------------------------------------------------------------------------------------- everybody else
 
 
-def _standby(found: TaskAccount, number: int, records: AuctionRecords, shifts: Sequence[WorkShift]) -> None:
+def _note_standby(
+    accounting: TaskAccount, auction_number: int, records: AuctionRecords, shifts: Sequence[WorkShift]
+) -> None:
     """Note the pay of a standby: once, from the price of the slot that it stood by for or took over while bound."""
-    if records.award is None or records.award.seed is None or is_replicated(found.task.order):
+    if records.award is None or records.award.seed is None or is_replicated(accounting.task.order):
         return
     placed = selection_of(records.award, records.bids).standby
     if placed is None:
         return
     party = PartySum("standby", placed.bid.provider, why="standing by")
-    price = _stood_by_price(found, number, placed.bid.provider, shifts)
+    price = _stood_by_price(accounting, auction_number, placed.bid.provider, shifts)
     if price is None:
         party.paid = None
-        if _is_over(found.task, number):
-            found.miss(f"the pay of the standby in auction {number}")
+        if _is_over(accounting.task, auction_number):
+            accounting.miss(f"the pay of the standby in auction {auction_number}")
         else:
             party.why = "nothing yet: it is still committed"
     else:
-        state = TaskMoney(found.task.rules, found.task.terms, {TaskPurse.ESCROW: price}, price)
-        party.paid, _ = found.take(money.settle(TaskOutcome.STOOD_BY, state))
-    found.parties.append(party)
+        state = TaskMoney(accounting.task.rules, accounting.task.terms, {TaskPurse.ESCROW: price}, price)
+        party.paid, _ = accounting.take(money.settle(TaskOutcome.STOOD_BY, state))
+    accounting.parties.append(party)
 
 
-def _unseen(found: TaskAccount, number: int, records: AuctionRecords, shifts: Sequence[WorkShift]) -> None:
+def _note_unseen(
+    accounting: TaskAccount, auction_number: int, records: AuctionRecords, shifts: Sequence[WorkShift]
+) -> None:
     """Note an unknown payment if a standby may have taken over and failed.
 
     Only events show that, not the record.
     """
-    task = found.task
-    is_known = number == task.auction and (task.slots or task.standby is not None)
+    task = accounting.task
+    is_known = auction_number == task.auction and (task.slots or task.standby is not None)
     if is_known or is_replicated(task.order) or records.award is None or records.award.seed is None:
         return
     placed = selection_of(records.award, records.bids).standby
     if placed is None:
         return
     who = placed.bid.provider
-    ends = sum(len(found.told.settled(who, place)) for place in range(task.order.slots))
-    if not found.told.is_whole or ends > sum(each.provider == who and each.is_over for each in shifts):
-        found.miss(f"the payments of the standby in auction {number}, if it took over")
+    ends = sum(len(accounting.told.settled(who, place)) for place in range(task.order.slots))
+    if not accounting.told.is_whole or ends > sum(each.provider == who and each.is_over for each in shifts):
+        accounting.miss(f"the payments of the standby in auction {auction_number}, if it took over")
 
 
-def _is_over(task: Task, number: int) -> bool:
-    return number < task.auction or task.state is TaskState.ENDED or task.standby is None or not task.standby.is_bound
+def _is_over(task: Task, auction_number: int) -> bool:
+    return (
+        auction_number < task.auction
+        or task.state is TaskState.ENDED
+        or task.standby is None
+        or not task.standby.is_bound
+    )
 
 
-def _stood_by_price(found: TaskAccount, number: int, provider: bytes, shifts: Sequence[WorkShift]) -> int | None:
+def _stood_by_price(
+    accounting: TaskAccount, auction_number: int, provider: bytes, shifts: Sequence[WorkShift]
+) -> int | None:
     """Return the price that decides a standby's pay, or None if it is not due yet or unknown."""
-    task = found.task
-    if not _is_over(task, number):
+    task = accounting.task
+    if not _is_over(task, auction_number):
         return None
-    released = sum(each.provider == provider for _, each in found.told.of(events.StandbyReleased))
+    released = sum(each.provider == provider for _, each in accounting.told.of(events.StandbyReleased))
     successor = next((shift for shift in shifts if shift.took_over and shift.provider == provider), None)
     first = min((shift for shift in shifts if not shift.took_over), key=lambda shift: shift.place, default=None)
     if successor is None:
-        is_sold_on = number < task.auction or task.outcome is TaskOutcome.NO_AWARD
-        is_told = not is_sold_on or (released == 1 and (task.auction == 1 or found.told.is_whole))
+        is_sold_on = auction_number < task.auction or task.outcome is TaskOutcome.NO_AWARD
+        is_told = not is_sold_on or (released == 1 and (task.auction == 1 or accounting.told.is_whole))
         return first.slot.price if first is not None and is_told else None
     # It was released when a milestone counted, before it took over.
-    if number == 1 and task.behind:
+    if auction_number == 1 and task.behind:
         return None if first is None else first.slot.price
     gone = next((shift for shift in shifts if shift.place == successor.place and not shift.took_over), None)
     if gone is not None and gone.outcome is not None and successor.slot.started_at:
@@ -410,39 +423,41 @@ def _stood_by_price(found: TaskAccount, number: int, provider: bytes, shifts: Se
     return None
 
 
-def _unopened(found: TaskAccount, records: AuctionRecords) -> None:
+def _note_unopened(accounting: TaskAccount, records: AuctionRecords) -> None:
     """Note the bids that were not revealed in time. Their bonds burn."""
     if records.award is None:
         return
     for bid in records.bids.values():
         if bid.opened is None:
-            found.parties.append(PartySum("bidder", bid.provider, 0, bid.bond, 0, "its bid was not revealed"))
-            found.burned += bid.bond
+            accounting.parties.append(PartySum("bidder", bid.provider, 0, bid.bond, 0, "its bid was not revealed"))
+            accounting.burned += bid.bond
 
 
-def _challengers(found: TaskAccount) -> None:
-    for _, event in found.told.of(events.FraudProven):
-        found.parties.append(PartySum("fraud prover", event.challenger, event.reward, 0, None, "a fraud proof"))
-    for _, shown in found.told.of(events.FraudNotShown):
-        found.parties.append(PartySum("claimant", shown.challenger, 0, shown.burned, 0, "its proof was not shown"))
-        found.burned += shown.burned
+def _note_challengers(accounting: TaskAccount) -> None:
+    for _, event in accounting.told.of(events.FraudProven):
+        accounting.parties.append(PartySum("fraud prover", event.challenger, event.reward, 0, None, "a fraud proof"))
+    for _, shown in accounting.told.of(events.FraudNotShown):
+        accounting.parties.append(PartySum("claimant", shown.challenger, 0, shown.burned, 0, "its proof was not shown"))
+        accounting.burned += shown.burned
 
 
-def _judges(found: TaskAccount) -> None:
+def _note_judges(accounting: TaskAccount) -> None:
     """Note the payments of the courts: to judges, to the customer of a liar, and from the bonds of losing parties."""
-    task = found.task
-    for flows in found.told.cases.values():
+    task = accounting.task
+    for flows in accounting.told.cases.values():
         for flow in flows:
             if flow.purse in OF_CASES and task.judged_for is not JudgedFor.FRAUD_PROOF:
-                found.from_customer += flow.amount
+                accounting.from_customer += flow.amount
             if flow.payee is None:
-                found.burned += flow.amount
+                accounting.burned += flow.amount
             elif flow.payee == task.customer:
-                found.to_customer += flow.amount
+                accounting.to_customer += flow.amount
             else:
-                found.parties.append(PartySum("judge", flow.payee, flow.amount, 0, None, f"out of {flow.purse.value}"))
-    if task.state is TaskState.ENDED and task.judged_for is not None and not found.told.cases:
-        found.miss(JUDGES)
+                accounting.parties.append(
+                    PartySum("judge", flow.payee, flow.amount, 0, None, f"out of {flow.purse.value}")
+                )
+    if task.state is TaskState.ENDED and task.judged_for is not None and not accounting.told.cases:
+        accounting.miss(JUDGES)
 
 
 def jury_pay(task: Task) -> int:
@@ -450,9 +465,9 @@ def jury_pay(task: Task) -> int:
     return JURORS * task.slots[0].price if task.jury_from else 0
 
 
-def _rest(found: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
+def _note_rest(accounting: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
     """Note the sums of the customer, and the payees of the fee."""
-    task, rules = found.task, found.task.rules
+    task, rules = accounting.task, accounting.task.rules
     award = auctions[0].award if auctions else None
     price_max = task.terms.price_max if award is None else award.terms.price_max
     locked = task.order.slots * (money.escrow(rules, price_max) + money.customer_bond(rules, price_max))
@@ -460,19 +475,21 @@ def _rest(found: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
     if task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD:
         bond = {TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, price_max)}
         for _ in range(task.order.slots):
-            found.take(money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(rules, task.terms, bond)))
-    customer = PartySum("customer", task.customer, found.to_customer, found.from_customer, None, "its whole deposit")
+            accounting.take(money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(rules, task.terms, bond)))
+    customer = PartySum(
+        "customer", task.customer, accounting.to_customer, accounting.from_customer, None, "its whole deposit"
+    )
     # If an audit confirms the stated result, the pot or the judges themselves pay the judges.
     is_audited = task.judged_for is JudgedFor.AUDIT and all(slot.outcome in BY_RECORD[:3] for slot in task.slots)
-    if task.state is TaskState.ENDED and found.unknown in ([], [JUDGES] if is_audited else []):
-        customer.returned = locked - found.from_customer
-    elif found.unknown:
+    if task.state is TaskState.ENDED and accounting.unknown in ([], [JUDGES] if is_audited else []):
+        customer.returned = locked - accounting.from_customer
+    elif accounting.unknown:
         customer.why = "at least: the node does not show all of it"
-    found.parties.append(customer)
+    accounting.parties.append(customer)
     for party, account, grains in (
-        ("the treasury", TREASURY, found.fees),
-        ("the audit pot", AUDIT_POT, found.pot),
-        ("burned", None, found.burned),
+        ("the treasury", TREASURY, accounting.fees),
+        ("the audit pot", AUDIT_POT, accounting.pot),
+        ("burned", None, accounting.burned),
     ):
         if grains:
-            found.parties.append(PartySum(party, account, grains, 0, None, ""))
+            accounting.parties.append(PartySum(party, account, grains, 0, None, ""))

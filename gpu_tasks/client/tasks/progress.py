@@ -65,24 +65,24 @@ class TaskFollower:
 
     async def changes(self) -> AsyncIterator[tuple[int, Task | None, dict[str, Any]]]:
         """Yield the height, the task and its row at each change in the final chain, until the task has ended."""
-        before: dict[str, Any] | None = None
+        row_before: dict[str, Any] | None = None
         async for _ in moments(self.client):
-            final = await self.client.finalized()
-            height = await self.client.height(final)
-            task = await training_reads.task(self.client, self.task_id, final)
+            final_hash = await self.client.finalized()
+            height = await self.client.height(final_hash)
+            task = await training_reads.task(self.client, self.task_id, final_hash)
             if task is None:
                 yield height, None, {"task": self.task_id, "state": "forgotten by the chain", "why": None}
                 return
-            row = fields_of(task_view(self.task_id, task, await open_case(self.client, self.task_id, task, final)))
-            doing = self._next_step(task, height)
-            if doing is not None and doing != self._said:
-                self._said, before = doing, dict(row)
-                yield height, task, row | {"why": f"{row['why']}; {doing}"}
-            await self._do(task, final, height)
+            row = fields_of(task_view(self.task_id, task, await open_case(self.client, self.task_id, task, final_hash)))
+            activity = self._next_step(task, height)
+            if activity is not None and activity != self._said:
+                self._said, row_before = activity, dict(row)
+                yield height, task, row | {"why": f"{row['why']}; {activity}"}
+            await self._do(task, final_hash, height)
             if self._problem is not None:
                 row["why"] = f"{row['why']}; {self._problem}"
-            if row != before:
-                before = row
+            if row != row_before:
+                row_before = row
                 yield height, task, row
             if not is_open(task):
                 if self.keeper is not None:
@@ -121,7 +121,7 @@ class TaskFollower:
     def _is_to_hand(self, task: Task) -> bool:
         return self.hand is not None and task.state is TaskState.RUNNING and self._handed != _hands(task)
 
-    async def _do(self, task: Task, final: bytes, height: int) -> None:
+    async def _do(self, task: Task, final_hash: bytes, height: int) -> None:
         """Carry out the steps of the customer's key for its task at a block."""
         if self.keeper is None:
             return
@@ -130,21 +130,21 @@ class TaskFollower:
             return
         if self._hands and hands != self._hands:
             # The copy of the provider that left is gone with it, and its successor begins from this checkpoint.
-            handing = self.keeper.hand_on(self.task_id, task, final)
+            handing = self.keeper.hand_on(self.task_id, task, final_hash)
             if not await self._tried(handing, height, "checkpoint not handed on"):
                 return
         self._hands = hands
         if records.unheld(task) is not None:
-            await self._tried(self._hold(self.keeper, task, final), height, "not held")
+            await self._tried(self._hold(self.keeper, task, final_hash), height, "not held")
         elif self.hand is not None and self._is_to_hand(task):
-            if await self._tried(self.hand(task, final), height, "its secrets are not handed over"):
+            if await self._tried(self.hand(task, final_hash), height, "its secrets are not handed over"):
                 self._handed = _hands(task)
         elif self._is_to_accept(task):
-            await self._tried(self._accept(self.keeper, task, final), height, "not accepted")
+            await self._tried(self._accept(self.keeper, task, final_hash), height, "not accepted")
         else:
             self._problem = None
 
-    async def _tried(self, work: Awaitable[None], height: int, what: str) -> bool:
+    async def _tried(self, work: Awaitable[None], height: int, subject: str) -> bool:
         """Run `work`, and return True if it succeeded. After a failure, note the reason and wait some blocks."""
         try:
             await work
@@ -152,17 +152,17 @@ class TaskFollower:
         except NodeRefutedError:
             raise
         except (WalletError, RpcError, NotIncludedError) as error:
-            self._problem = f"{what}: {error}"
+            self._problem = f"{subject}: {error}"
             self._next_try = height + BLOCKS_BETWEEN_TRIES
             return False
         self._problem = None
         return True
 
-    async def _hold(self, keeper: CheckpointKeeper, task: Task, final: bytes) -> None:
-        await self._send(await keeper.take(self.task_id, task, final))
+    async def _hold(self, keeper: CheckpointKeeper, task: Task, final_hash: bytes) -> None:
+        await self._send(await keeper.take(self.task_id, task, final_hash))
 
-    async def _accept(self, keeper: CheckpointKeeper, task: Task, final: bytes) -> None:
-        providers = await market_reads.providers(self.client, final)
+    async def _accept(self, keeper: CheckpointKeeper, task: Task, final_hash: bytes) -> None:
+        providers = await market_reads.providers(self.client, final_hash)
         if runs_program(task.order):
             await fetch_outputs(keeper.blobs, keeper.key, task, providers)
         else:
@@ -172,8 +172,8 @@ class TaskFollower:
     async def _send(self, call: Call) -> None:
         outcome = await self.send(call)
         if not outcome.is_success:
-            why = f"{call.name} failed in block {outcome.block_number}: {outcome.error}"
-            raise RunBlobError(why, code="call_failed")
+            reason = f"{call.name} failed in block {outcome.block_number}: {outcome.error}"
+            raise RunBlobError(reason, code="call_failed")
 
 
 def _hands(task: Task) -> tuple[Any, ...]:
@@ -197,12 +197,12 @@ async def show_changes(follower: TaskFollower, output: Output) -> Task | None:
     return last
 
 
-async def open_case(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> CaseStatus | None:
+async def open_case(client: ChainClient, task_id: bytes, task: Task, block_hash: bytes) -> CaseStatus | None:
     """Return the first open case about a task, or None."""
     if task.state is not TaskState.JUDGED:
         return None
     for place in range(len(task.slots)):
-        found = await market_reads.case(client, slot_case(task_id, place), at)
-        if found is not None:
-            return found
+        case = await market_reads.case(client, slot_case(task_id, place), block_hash)
+        if case is not None:
+            return case
     return None

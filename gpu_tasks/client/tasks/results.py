@@ -60,17 +60,19 @@ class FetchedRun:
 
 
 async def fetch_checkpoint(
-    blobs: BlobClient, key: Keypair, task: Task, milestone: Milestone, providers: dict[bytes, Provider]
+    blob_client: BlobClient, keypair: Keypair, task: Task, milestone: Milestone, providers: dict[bytes, Provider]
 ) -> FetchedRun:
     """Return the checkpoint of a milestone. Raise RunBlobError if it cannot be had."""
-    what = f"the checkpoint of milestone {milestone.number}"
+    subject = f"the checkpoint of milestone {milestone.number}"
     stated = milestone.blob, milestone.number, milestone.root
-    found = await _fetched_run(blobs, key, task, stated, providers, what)
-    _check_with_checkpoint(task, found.run, what)
-    return found
+    fetched_run = await _fetched_run(blob_client, keypair, task, stated, providers, subject)
+    _check_with_checkpoint(task, fetched_run.run, subject)
+    return fetched_run
 
 
-async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> FetchedRun:
+async def fetch_result(
+    blob_client: BlobClient, keypair: Keypair, task: Task, providers: dict[bytes, Provider]
+) -> FetchedRun:
     """Return the result of a task, from the first slot with a correct blob. Raise RunBlobError if there is none.
 
     For a task that ended without a result, it is the newest milestone that counts, because its customer may have paid
@@ -80,18 +82,18 @@ async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: d
     if newest is None:
         raise RunBlobError(no_result(task), code="no_result")
     if isinstance(newest, Milestone):
-        return await fetch_checkpoint(blobs, key, task, newest, providers)
+        return await fetch_checkpoint(blob_client, keypair, task, newest, providers)
 
     async def checked(result: StatedRun) -> FetchedRun:
-        found = await _fetched_run(blobs, key, task, result, providers, "the result")
-        _check_with_checkpoint(task, found.run, "the result")
-        return found
+        fetched_run = await _fetched_run(blob_client, keypair, task, result, providers, "the result")
+        _check_with_checkpoint(task, fetched_run.run, "the result")
+        return fetched_run
 
-    return await _first_usable(_results(task), checked)
+    return await _first_usable(_result_statements(task), checked)
 
 
 async def stated_digests(
-    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]
+    blob_client: BlobClient, keypair: Keypair, task: Task, providers: dict[bytes, Provider]
 ) -> Sequence[bytes]:
     """Return the hashes of all states of a run, as a result states them. Raise RunBlobError if there is none.
 
@@ -99,14 +101,14 @@ async def stated_digests(
     """
 
     async def fetched(result: StatedRun) -> FetchedRun:
-        return await _fetched_run(blobs, key, task, result, providers, "the result")
+        return await _fetched_run(blob_client, keypair, task, result, providers, "the result")
 
-    if not _results(task):
+    if not _result_statements(task):
         raise RunBlobError(no_result(task), code="no_result")
-    return (await _first_usable(_results(task), fetched)).run.digests
+    return (await _first_usable(_result_statements(task), fetched)).run.digests
 
 
-def _results(task: Task) -> list[StatedRun]:
+def _result_statements(task: Task) -> list[StatedRun]:
     """Return the distinct statements of the providers: address, milestone and root."""
     stated = [slot.result for slot in task.slots if slot.result is not None]
     return list(dict.fromkeys((result.blob, task.order.milestones, result.root) for result in stated))
@@ -124,19 +126,19 @@ async def _first_usable(
     raise RunBlobError("; ".join(refusals), code="no_blob")
 
 
-async def fetch_input(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> bytes:
+async def fetch_input(blob_client: BlobClient, keypair: Keypair, task: Task, providers: dict[bytes, Provider]) -> bytes:
     """Return the request of a task. Raise RunBlobError if it cannot be had."""
     address = task.order.input_blob
     try:
-        content = SealKey.of(key).open(await blobs.get(address, _stores(task, address, providers)))
+        content = SealKey.of(keypair).open(await blob_client.get(address, _stores_of_task(task, address, providers)))
         if commitment_of(content) != task.order.input_root:
             raise RunBlobError("the stored input is not the submitted one", code="wrong_blob")
         return decode_input(content).request
     except BlobError as error:
         raise RunBlobError(f"no store serves the input: {error}. Try again later", code="no_blob") from error
     except (SealError, DecodeError) as error:
-        why = f"this key cannot open the input: {error}. Is --key the customer's?"
-        raise RunBlobError(why, code="sealed_blob") from error
+        reason = f"this key cannot open the input: {error}. Is --key the customer's?"
+        raise RunBlobError(reason, code="sealed_blob") from error
 
 
 def last_stated(task: Task) -> TaskResult | Milestone | None:
@@ -155,48 +157,58 @@ def no_result(task: Task) -> str:
 
 
 async def _fetched_run(
-    blobs: BlobClient, key: Keypair, task: Task, stated: StatedRun, providers: dict[bytes, Provider], what: str
+    blob_client: BlobClient,
+    keypair: Keypair,
+    task: Task,
+    stated_run: StatedRun,
+    providers: dict[bytes, Provider],
+    subject: str,
 ) -> FetchedRun:
-    address, number, root = stated
-    blob, content = await opened_blob(blobs, key, task, address, providers, what)
+    address, number, root = stated_run
+    blob, content = await opened_blob(blob_client, keypair, task, address, providers, subject)
     try:
         return FetchedRun(blob, read_run_state(content, task.order, number, root))
     except WrongRunStateError as error:
-        raise RunBlobError(f"{what} differs from its statement: {error}", code="wrong_blob") from error
+        raise RunBlobError(f"{subject} differs from its statement: {error}", code="wrong_blob") from error
 
 
 async def opened_blob(
-    blobs: BlobClient, key: Keypair, task: Task, address: bytes, providers: dict[bytes, Provider], what: str
+    blob_client: BlobClient,
+    keypair: Keypair,
+    task: Task,
+    address: bytes,
+    providers: dict[bytes, Provider],
+    subject: str,
 ) -> tuple[bytes, bytes]:
     """Return a blob of a task, and its opened content. Raise RunBlobError if it cannot be had or opened."""
     try:
-        blob = await blobs.get(address, _stores(task, address, providers))
+        blob = await blob_client.get(address, _stores_of_task(task, address, providers))
     except BlobError as error:
-        raise RunBlobError(f"no store serves {what}: {error}. Try again later", code="no_blob") from error
+        raise RunBlobError(f"no store serves {subject}: {error}. Try again later", code="no_blob") from error
     try:
-        return blob, SealKey.of(key).open(blob)
+        return blob, SealKey.of(keypair).open(blob)
     except SealError as error:
         kept = ". Is --key the customer's? If so, the provider sealed it to another key"
         judged = ". Run `ogpu task dispute`: judges refute a result that its customer cannot open"
         then = kept if runs_program(task.order) else kept + judged
-        raise RunBlobError(f"this key cannot open {what}: {error}{then}", code="sealed_blob") from error
+        raise RunBlobError(f"this key cannot open {subject}: {error}{then}", code="sealed_blob") from error
 
 
-def _check_with_checkpoint(task: Task, run: RunState, what: str) -> None:
+def _check_with_checkpoint(task: Task, run: RunState, subject: str) -> None:
     """Raise RunBlobError unless the run's hashes begin with those of the newest checkpoint that counts."""
     held = task.checkpoint
     if held is None or goes_on_from(run.digests, task.order, held.milestone):
         return
     raise RunBlobError(
-        f"{what} does not continue from the confirmed milestone {held.milestone.number}. Run `ogpu task dispute`",
+        f"{subject} does not continue from the confirmed milestone {held.milestone.number}. Run `ogpu task dispute`",
         code="not_continued",
     )
 
 
-def _stores(task: Task, address: bytes, providers: dict[bytes, Provider]) -> Sequence[str]:
+def _stores_of_task(task: Task, address: bytes, providers: dict[bytes, Provider]) -> Sequence[str]:
     """Return the stores to ask: the blob's makers first, then the usual stores of the address."""
-    of_slots = (endpoint_of(providers[slot.provider]) for slot in task.slots if slot.provider in providers)
-    makers = [endpoint for endpoint in of_slots if endpoint is not None]
+    slot_endpoints = (endpoint_of(providers[slot.provider]) for slot in task.slots if slot.provider in providers)
+    makers = [endpoint for endpoint in slot_endpoints if endpoint is not None]
     return list(dict.fromkeys([*makers, *stores_for(address, endpoints_of(providers))]))
 
 
@@ -213,23 +225,23 @@ def stated_outputs(task: Task, place: int | None = None) -> list[TaskResult]:
     """
     if place is not None:
         at_place = task.slots[place].result if place < len(task.slots) else None
-        found = [] if at_place is None else [at_place]
+        statements = [] if at_place is None else [at_place]
     elif is_replicated(task.order):
-        found = [result for _, result in agreed_results(task)]
-        if not found and any(slot.result is not None for slot in task.slots):
-            why = (
+        statements = [result for _, result in agreed_results(task)]
+        if not statements and any(slot.result is not None for slot in task.slots):
+            reason = (
                 "no agreed result: the replicas differ, or have not all revealed. --place N shows one replica's output"
             )
-            raise RunBlobError(why, code="no_agreement")
+            raise RunBlobError(reason, code="no_agreement")
     else:
-        found = [slot.result for slot in task.slots if slot.result is not None][:1]
-    if not found:
+        statements = [slot.result for slot in task.slots if slot.result is not None][:1]
+    if not statements:
         raise RunBlobError(no_result(task), code="no_result")
-    return found
+    return statements
 
 
 async def fetch_outputs(
-    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], place: int | None = None
+    blob_client: BlobClient, keypair: Keypair, task: Task, providers: dict[bytes, Provider], place: int | None = None
 ) -> bytes:
     """Return the archive of /out, a tar. Raise RunBlobError if it is missing, or differs from its statement.
 
@@ -238,14 +250,14 @@ async def fetch_outputs(
     problems = []
     for stated in stated_outputs(task, place):
         try:
-            return await _fetched_outputs(blobs, key, task, providers, stated)
+            return await _fetched_outputs(blob_client, keypair, task, providers, stated)
         except RunBlobError as error:
             problems.append(error)
     raise problems[0]
 
 
 async def _fetched_outputs(
-    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], stated: TaskResult
+    blob_client: BlobClient, keypair: Keypair, task: Task, providers: dict[bytes, Provider], stated: TaskResult
 ) -> bytes:
     if NOTHING in (stated.root, stated.blob):
         raise RunBlobError(
@@ -253,7 +265,7 @@ async def _fetched_outputs(
             "`ogpu logs` shows its last lines",
             code="no_outputs",
         )
-    left = await _opened(blobs, key, task, providers, stated, "the outputs")
+    left = await _opened_outputs(blob_client, keypair, task, providers, stated, "the outputs")
     # The seal proves only who sealed the archive for whom. The hash on the chain is what the customer paid for.
     if hashlib.blake2b(left.outputs, digest_size=32).digest() != stated.root:
         raise RunBlobError("the outputs differ from the hash that their provider stated", code="wrong_blob")
@@ -268,7 +280,7 @@ def places_with_lines(task: Task, place: int | None = None) -> list[int]:
 
 
 async def fetch_lines(
-    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], place: int
+    blob_client: BlobClient, keypair: Keypair, task: Task, providers: dict[bytes, Provider], place: int
 ) -> ProgramLeft:
     """Return the last lines of the program at a place, as its provider claims.
 
@@ -276,18 +288,23 @@ async def fetch_lines(
     """
     result = task.slots[place].result
     assert result is not None, "the place is one of `places_with_lines`"
-    return await _opened(blobs, key, task, providers, result, f"the lines of place {place}")
+    return await _opened_outputs(blob_client, keypair, task, providers, result, f"the lines of place {place}")
 
 
-async def _opened(
-    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], stated: TaskResult, what: str
+async def _opened_outputs(
+    blob_client: BlobClient,
+    keypair: Keypair,
+    task: Task,
+    providers: dict[bytes, Provider],
+    stated: TaskResult,
+    subject: str,
 ) -> ProgramLeft:
-    _, content = await opened_blob(blobs, key, task, stated.blob, providers, what)
+    _, content = await opened_blob(blob_client, keypair, task, stated.blob, providers, subject)
     try:
         return decode_left(content)
     except DecodeError as error:
         raise RunBlobError(
-            f"the provider sealed something else than {what} ({error})", code="unreadable_blob"
+            f"the provider sealed something else than {subject} ({error})", code="unreadable_blob"
         ) from None
 
 
@@ -298,26 +315,26 @@ def names_in(archive: bytes) -> list[str]:
     gigabytes, and a long or nested header could take hours or exhaust the stack.
     """
     try:
-        return list(islice(_files_of(archive), NAMES_SHOWN))
+        return list(islice(_file_names(archive), NAMES_SHOWN))
     except tarfile.TarError as error:
         raise RunBlobError(f"the outputs are not a valid archive: {error}", code="invalid_archive") from None
 
 
-def _files_of(archive: bytes) -> Iterator[str]:
+def _file_names(archive: bytes) -> Iterator[str]:
     """Yield the names of plain files, by ustar headers and pax records."""
-    at, path = 0, ""
-    while at < len(archive):
-        header = archive[at : at + tarfile.BLOCKSIZE]
+    offset, long_name = 0, ""
+    while offset < len(archive):
+        header = archive[offset : offset + tarfile.BLOCKSIZE]
         if not any(header):
             return
         entry = tarfile.TarInfo.frombuf(header, "utf-8", "replace")
-        begin, is_record = at + tarfile.BLOCKSIZE, entry.type == tarfile.XHDTYPE
+        content_start, is_record = offset + tarfile.BLOCKSIZE, entry.type == tarfile.XHDTYPE
         if entry.size < 0 or (is_record and entry.size > RECORD_BYTES_MAX):
             raise tarfile.HeaderError("a header is too long")
         if entry.isfile():
-            yield path or entry.name
-        path = _path_in(archive[begin : begin + entry.size]) if is_record else ""
-        at = begin + -(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+            yield long_name or entry.name
+        long_name = _path_in(archive[content_start : content_start + entry.size]) if is_record else ""
+        offset = content_start + -(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
 
 
 def _path_in(records: bytes) -> str:
@@ -338,23 +355,23 @@ class CheckpointKeeper:
     key: Keypair
     folder: Path
 
-    async def take(self, task_id: bytes, task: Task, at: bytes) -> Call:
+    async def take(self, task_id: bytes, task: Task, block_hash: bytes) -> Call:
         """Fetch and store the newest checkpoint that all providers stated, and return the confirming call.
 
         Raise RunBlobError, with the reason, if that fails.
         """
         number, milestone = unheld(task), task.slots[0].milestone if task.slots else None
         if number is None or milestone is None:
-            why = "no milestone can be confirmed: all providers must report it first, and each is confirmed once"
-            raise RunBlobError(why, code="no_milestone")
-        providers = await market_reads.providers(self.client, at)
-        found = await fetch_checkpoint(self.blobs, self.key, task, milestone, providers)
+            reason = "no milestone can be confirmed: all providers must report it first, and each is confirmed once"
+            raise RunBlobError(reason, code="no_milestone")
+        providers = await market_reads.providers(self.client, block_hash)
+        checkpoint = await fetch_checkpoint(self.blobs, self.key, task, milestone, providers)
         # The signature comes last: it lets the provider be paid, so copies must be out of its reach before.
-        self._write(task_id, found.blob)
-        await self._spread(task, found.blob, providers)
+        self._write(task_id, checkpoint.blob)
+        await self._spread(task, checkpoint.blob, providers)
         return TrainingMarket.confirm_checkpoint(task=task_id, number=number, root=milestone.root)
 
-    async def hand_on(self, task_id: bytes, task: Task, at: bytes) -> None:
+    async def hand_on(self, task_id: bytes, task: Task, block_hash: bytes) -> None:
         """Store the newest checkpoint again for a successor. Raise RunBlobError, with the reason, if that fails."""
         held = task.checkpoint
         if held is None:
@@ -365,7 +382,7 @@ class CheckpointKeeper:
             # Another holder has the checkpoint, or this customer on another machine.
             return
         if address_of(blob) == held.milestone.blob:
-            await self._spread(task, blob, await market_reads.providers(self.client, at))
+            await self._spread(task, blob, await market_reads.providers(self.client, block_hash))
 
     def forget(self, task_id: bytes) -> None:
         """Drop the checkpoint of an ended task."""
@@ -381,14 +398,14 @@ class CheckpointKeeper:
             make_folder(self.folder.expanduser())
             replace(self._path(task_id), blob)
         except OSError as error:
-            why = f"the checkpoint cannot be kept in {self.folder}: {error}. Name another folder"
-            raise RunBlobError(why, code="unwritable_folder") from None
+            reason = f"the checkpoint cannot be kept in {self.folder}: {error}. Name another folder"
+            raise RunBlobError(reason, code="unwritable_folder") from None
 
     async def _spread(self, task: Task, blob: bytes, providers: dict[bytes, Provider]) -> None:
         # A copy at a provider of the task would be lost with that provider.
-        own = {slot.provider for slot in task.slots}
-        others = {stash: provider for stash, provider in providers.items() if stash not in own}
-        stores = endpoints_of(others) or endpoints_of(providers)
+        slot_providers = {slot.provider for slot in task.slots}
+        other_providers = {stash: provider for stash, provider in providers.items() if stash not in slot_providers}
+        stores = endpoints_of(other_providers) or endpoints_of(providers)
         try:
             await self.blobs.put(blob, stores_for(address_of(blob), stores), COPIES)
         except BlobError as error:

@@ -76,7 +76,7 @@ _AFTER = re.compile(r"(afterok|afterany|after):(0x[0-9a-f]{64})", re.ASCII)
 
 
 @dataclass(slots=True)
-class _Found:
+class _Conversion:
     carrying: Carrying = field(default_factory=Carrying)
     fields: dict[str, str] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
@@ -93,15 +93,15 @@ def from_sbatch(
 ) -> Foreign:
     """Return a job that runs the script. Raise ForeignFileError if it cannot be carried over."""
     if len(script) > SCRIPT_BYTES_MAX:
-        why = f"the script has more than {SCRIPT_BYTES_MAX:,} bytes, the limit of an input"
-        raise ForeignFileError(why, code="script_too_long")
+        reason = f"the script has more than {SCRIPT_BYTES_MAX:,} bytes, the limit of an input"
+        raise ForeignFileError(reason, code="script_too_long")
     try:
         text = script.decode()
     except UnicodeDecodeError:
         raise ForeignFileError("the script is not UTF-8. Save it as UTF-8", code="not_utf8") from None
     if text.startswith("\ufeff"):
-        why = "the script begins with a byte order mark, which no shell accepts. Remove it"
-        raise ForeignFileError(why, code="byte_order_mark")
+        reason = "the script begins with a byte order mark, which no shell accepts. Remove it"
+        raise ForeignFileError(reason, code="byte_order_mark")
     if "\r" in text:
         raise ForeignFileError(
             "the script has Windows line endings, which no shell accepts. Save it with Unix line endings",
@@ -109,50 +109,50 @@ def from_sbatch(
         )
     # A line ends at a line feed only, as for a shell and for Slurm. An editor shows the same lines.
     lines = text.split("\n")[:LINES_MAX]
-    found = _Found()
-    for name, value in _options(lines, found):
+    conversion = _Conversion()
+    for name, value in _directive_options(lines, conversion):
         try:
-            _take(found, name, value)
+            _carry_option(conversion, name, value)
         except ForeignFileError as error:
-            raise ForeignFileError(str(error), found.line, code=error.code) from None
-    asked = found.fields
-    if found.memory_per_core:
-        asked["memory"] = size_for_cores(found.memory_per_core, asked.get("cpu") or "1")
-    _note_body(lines, found)
-    with found.carrying.named_beside_errors():
-        named = image_for(image, "", is_archived=is_archived)
+            raise ForeignFileError(str(error), conversion.line, code=error.code) from None
+    draft_fields = conversion.fields
+    if conversion.memory_per_core:
+        draft_fields["memory"] = size_for_cores(conversion.memory_per_core, draft_fields.get("cpu") or "1")
+    _note_body(lines, conversion)
+    with conversion.carrying.named_beside_errors():
+        image_name = image_for(image, "", is_archived=is_archived)
     draft = ProgramDraft(
-        name=asked.get("name", file_name.rpartition(".")[0] or file_name),
-        image=named,
+        name=draft_fields.get("name", file_name.rpartition(".")[0] or file_name),
+        image=image_name,
         max_price=max_price,
         command=(*_interpreter(lines), f"/in/{file_name}"),
-        env=found.env,
+        env=conversion.env,
         inputs=(file_name,),
         network=network,
-        gpus=asked.get("gpus", ""),
-        cpu=asked.get("cpu", ""),
-        memory=asked.get("memory", ""),
-        disk=asked.get("disk", ""),
-        time=asked.get("time", ""),
+        gpus=draft_fields.get("gpus", ""),
+        cpu=draft_fields.get("cpu", ""),
+        memory=draft_fields.get("memory", ""),
+        disk=draft_fields.get("disk", ""),
+        time=draft_fields.get("time", ""),
     )
-    return Foreign(draft, found.carrying, tuple(found.hints))
+    return Foreign(draft, conversion.carrying, tuple(conversion.hints))
 
 
-def _note_body(lines: list[str], found: _Found) -> None:
+def _note_body(lines: list[str], conversion: _Conversion) -> None:
     """Note commands and variables of a cluster, which a container lacks, and secrets, which bidders read."""
     for line in lines:
         if line.lstrip().startswith("#"):
             continue
         if (set_here := _ASSIGNMENT.match(line)) is not None and looks_secret(set_here[1], set_here[2].strip("'\"")):
-            why = "every bidder can read the script. Read it from /secrets, and name it in spec.run.secrets"
-            found.carrying.leave(f"{set_here[1]} as a secret", why)
+            reason = "every bidder can read the script. Read it from /secrets, and name it in spec.run.secrets"
+            conversion.carrying.leave(f"{set_here[1]} as a secret", reason)
         command = CLUSTER_COMMANDS.match(line)
-        names = [command[1]] if command is not None else []
-        for name in (*names, *CLUSTER_VARIABLES.findall(line)):
-            if name not in found.seen and name not in CLUSTER_GIVEN and name not in found.env:
-                found.seen.add(name)
-                why = "the script uses it, but the container has no Slurm"
-                found.carrying.leave(name, why)
+        used_names = [command[1]] if command is not None else []
+        for name in (*used_names, *CLUSTER_VARIABLES.findall(line)):
+            if name not in conversion.seen and name not in CLUSTER_GIVEN and name not in conversion.env:
+                conversion.seen.add(name)
+                reason = "the script uses it, but the container has no Slurm"
+                conversion.carrying.leave(name, reason)
 
 
 def _interpreter(lines: list[str]) -> list[str]:
@@ -165,13 +165,13 @@ def _interpreter(lines: list[str]) -> list[str]:
     return words or ["/bin/sh"]
 
 
-def _options(lines: list[str], found: _Found) -> Iterator[tuple[str, str]]:
+def _directive_options(lines: list[str], conversion: _Conversion) -> Iterator[tuple[str, str]]:
     """Yield the options of the directives, by Slurm's own rule (src/sbatch/opt.c).
 
     Any line that begins with the word counts, with any text after it. The first command ends the directives. Slurm
     ignores later ones. So does this program, with a warning, because their author meant them.
     """
-    carrying, is_over, is_divided = found.carrying, False, False
+    carrying, is_over, is_divided = conversion.carrying, False, False
     for number, line in enumerate(lines, 1):
         content = line.lstrip(BLANKS)
         if not content.startswith("#"):
@@ -188,10 +188,10 @@ def _options(lines: list[str], found: _Found) -> Iterator[tuple[str, str]]:
             except ValueError:
                 carrying.leave(line[:80], "its quotes do not match")
                 continue
-            found.line = number
-            end = next((place for place, word in enumerate(words) if word in COMPONENTS), None)
-            yield from _pairs(words[:end], carrying)
-            if end is not None:
+            conversion.line = number
+            component_end = next((place for place, word in enumerate(words) if word in COMPONENTS), None)
+            yield from _option_pairs(words[:component_end], carrying)
+            if component_end is not None:
                 is_divided = True
                 carrying.leave(
                     "other components",
@@ -199,11 +199,11 @@ def _options(lines: list[str], found: _Found) -> Iterator[tuple[str, str]]:
                 )
 
 
-def _pairs(words: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
+def _option_pairs(words: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
     # The forms of getopt_long(3): `-n4`, `-n 4`, `--ntasks=4` and `--ntasks 4`.
-    rest = list(reversed(words))
-    while rest:
-        word = rest.pop()
+    words_left = list(reversed(words))
+    while words_left:
+        word = words_left.pop()
         if word.startswith("--"):
             name, is_set, value = word[2:].partition("=")
         elif word.startswith("-") and len(word) > 1:
@@ -212,8 +212,8 @@ def _pairs(words: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
         else:
             carrying.leave(word, "it is not an option")
             continue
-        if not is_set and name not in FLAGS and rest and not rest[-1].startswith("-"):
-            value = rest.pop()
+        if not is_set and name not in FLAGS and words_left and not words_left[-1].startswith("-"):
+            value = words_left.pop()
         yield name, value
 
 
@@ -225,160 +225,162 @@ PLACED = {
 """The field of the draft that an option sets."""
 
 
-def _take(found: _Found, name: str, value: str) -> None:
+def _carry_option(conversion: _Conversion, name: str, value: str) -> None:
     """Carry over one option, or note its omission."""
     if name in _CARRIED:
-        _CARRIED[name](found, value)
+        _CARRIED[name](conversion, value)
         if (field_name := PLACED.get(name)) is not None:
-            found.carrying.place(field_name, f"--{name}", found.line)
+            conversion.carrying.place(field_name, f"--{name}", conversion.line)
     elif name in UNNEEDED:
-        found.carrying.leave(f"--{name}", UNNEEDED[name], matters=False)
+        conversion.carrying.leave(f"--{name}", UNNEEDED[name], matters=False)
     else:
-        found.carrying.leave(f"--{name}", "tasks have no equivalent")
+        conversion.carrying.leave(f"--{name}", "tasks have no equivalent")
 
 
-def _gres(found: _Found, value: str) -> None:
+def _carry_gres(conversion: _Conversion, value: str) -> None:
     """Carry over generic resources: only GPUs."""
     for part in value.split(","):
         kind = part.partition(":")[0]
         if kind in {"gpu", "gres/gpu"}:
-            _gpus(found, part.removeprefix("gres/"))
+            _carry_gpus(conversion, part.removeprefix("gres/"))
         elif part not in {"", "none"}:
-            found.carrying.leave(f"--gres={part}", "containers get GPUs only")
+            conversion.carrying.leave(f"--gres={part}", "containers get GPUs only")
 
 
-def _gpus(found: _Found, value: str) -> None:
+def _carry_gpus(conversion: _Conversion, value: str) -> None:
     match = _GPUS.fullmatch(value)
     if match is None:
-        found.carrying.leave(f"--gpus={value}", "it is not a number of GPUs")
+        conversion.carrying.leave(f"--gpus={value}", "it is not a number of GPUs")
         return
     kind = match[1] or match[3]
     if kind:
-        found.carrying.leave(
+        conversion.carrying.leave(
             f"GPUs of type {kind}", "a task chooses devices by class. Use --class consumer or --class datacenter"
         )
     count = int(match[2] or 1)
     if count > 1:
-        found.carrying.leave(f"{count} GPUs", "a device is one GPU, so the task gets one")
-    found.fields["gpus"] = str(min(count, 1))
+        conversion.carrying.leave(f"{count} GPUs", "a device is one GPU, so the task gets one")
+    conversion.fields["gpus"] = str(min(count, 1))
 
 
-def _only(what: str) -> Callable[[_Found, str], None]:
-    def take(found: _Found, value: str) -> None:
+def _carry_only_one(subject: str) -> Callable[[_Conversion, str], None]:
+    def take(conversion: _Conversion, value: str) -> None:
         # Slurm also writes nodes as the least and the most.
         if value not in {"1", "1-1"}:
-            found.carrying.leave(f"--{what}={value}", "a job runs on one device. For several, submit an --array")
+            conversion.carrying.leave(
+                f"--{subject}={value}", "a job runs on one device. For several, submit an --array"
+            )
 
     return take
 
 
-def _array(found: _Found, value: str) -> None:
+def _carry_array(conversion: _Conversion, value: str) -> None:
     try:
         index_set(value)
     except ArrayError:
-        why = f"`ogpu task submit --array` takes at most {MEMBERS_MAX} tasks. {_parts_of(value)}"
-        found.carrying.leave(f"--array={value}", why)
+        reason = f"`ogpu task submit --array` takes at most {MEMBERS_MAX} tasks. {_first_ranges(value)}"
+        conversion.carrying.leave(f"--array={value}", reason)
     else:
-        found.hints.append(f"--array {shlex.quote(value)}" + " --watch" * ("%" in value))
+        conversion.hints.append(f"--array {shlex.quote(value)}" + " --watch" * ("%" in value))
 
 
-def _parts_of(value: str) -> str:
+def _first_ranges(value: str) -> str:
     """Name the first parts of an array that is too large."""
     match = _RANGE.fullmatch(value)
     if match is None:
         return "Submit parts of it, such as `--array 0-63`"
     first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
-    parts = range(first, last + 1, MEMBERS_MAX * max(step, 1))[:PARTS_SHOWN]
-    tail = f":{step}" if step > 1 else ""
-    shown = [f"`--array {start}-{min(last, start + (MEMBERS_MAX - 1) * step)}{tail}`" for start in parts]
-    is_all = parts[-1] + MEMBERS_MAX * step > last if parts else True
-    return f"Submit {', '.join(shown)}{'' if is_all else ' and so on'}, one after the other"
+    range_starts = range(first, last + 1, MEMBERS_MAX * max(step, 1))[:PARTS_SHOWN]
+    step_text = f":{step}" if step > 1 else ""
+    commands = [f"`--array {start}-{min(last, start + (MEMBERS_MAX - 1) * step)}{step_text}`" for start in range_starts]
+    is_all = range_starts[-1] + MEMBERS_MAX * step > last if range_starts else True
+    return f"Submit {', '.join(commands)}{'' if is_all else ' and so on'}, one after the other"
 
 
-def _dependency(found: _Found, value: str) -> None:
+def _carry_dependency(conversion: _Conversion, value: str) -> None:
     match = _AFTER.fullmatch(value)
     if match is None:
-        why = "name the earlier task with `ogpu task submit --after-ok 0x…`, or --after-any"
-        found.carrying.leave(f"--dependency={value}", why)
+        reason = "name the earlier task with `ogpu task submit --after-ok 0x…`, or --after-any"
+        conversion.carrying.leave(f"--dependency={value}", reason)
         return
-    found.hints.append(f"--{'after-ok' if match[1] == 'afterok' else 'after-any'} {match[2]}")
+    conversion.hints.append(f"--{'after-ok' if match[1] == 'afterok' else 'after-any'} {match[2]}")
 
 
-def _export(found: _Found, value: str) -> None:
+def _carry_export(conversion: _Conversion, value: str) -> None:
     given: dict[str, str] = {}
-    for each in value.split(","):
-        name, is_set, content = each.partition("=")
+    for assignment in value.split(","):
+        name, is_set, variable_value = assignment.partition("=")
         if is_set:
-            given[name] = content
+            given[name] = variable_value
         elif name in {"ALL", ""}:
-            found.carrying.leave("--export=ALL", "your environment is not sent. Name variables in spec.run.env")
+            conversion.carrying.leave("--export=ALL", "your environment is not sent. Name variables in spec.run.env")
         elif name != "NONE":
-            why = "the script has no value for it. Pass --env NAME=VALUE"
-            found.carrying.leave(f"--export={name}", why, variable=name)
-    found.env |= found.carrying.variables(given, "--export", dict.fromkeys(given, found.line))
+            reason = "the script has no value for it. Pass --env NAME=VALUE"
+            conversion.carrying.leave(f"--export={name}", reason, variable=name)
+    conversion.env |= conversion.carrying.variables(given, "--export", dict.fromkeys(given, conversion.line))
 
 
-def _time(found: _Found, value: str) -> None:
+def _carry_time(conversion: _Conversion, value: str) -> None:
     seconds = slurm_seconds(value)
     if not 0 < seconds <= TIME_SECONDS_MAX:
         longest = written_time(TIME_SECONDS_MAX)
         more = "To buy more, use `ogpu task submit --watch --requeue N`"
-        why = f"a task buys at most {longest}, so the limit is {longest}. {more}"
-        found.carrying.leave(f"--time={value}", why)
+        reason = f"a task buys at most {longest}, so the limit is {longest}. {more}"
+        conversion.carrying.leave(f"--time={value}", reason)
         seconds = TIME_SECONDS_MAX
-    found.fields["time"] = written_time(seconds)
+    conversion.fields["time"] = written_time(seconds)
 
 
-def _set(key: str, read: Callable[[str], str]) -> Callable[[_Found, str], None]:
-    def take(found: _Found, value: str) -> None:
-        found.fields[key] = read(value)
+def _carry_text(key: str, read: Callable[[str], str]) -> Callable[[_Conversion, str], None]:
+    def take(conversion: _Conversion, value: str) -> None:
+        conversion.fields[key] = read(value)
 
     return take
 
 
-def _memory(found: _Found, value: str) -> None:
-    found.fields["memory"] = _size(found, "--mem", value)
+def _carry_memory(conversion: _Conversion, value: str) -> None:
+    conversion.fields["memory"] = _size_text(conversion, "--mem", value)
 
 
-def _memory_per_core(found: _Found, value: str) -> None:
-    found.memory_per_core = _size(found, "--mem-per-cpu", value)
+def _carry_memory_per_core(conversion: _Conversion, value: str) -> None:
+    conversion.memory_per_core = _size_text(conversion, "--mem-per-cpu", value)
 
 
-def _size(found: _Found, option: str, value: str) -> str:
+def _size_text(conversion: _Conversion, option: str, value: str) -> str:
     # Slurm counts a bare number in megabytes.
     size = size_of(value, option, unit="m")
     if not size:
-        found.carrying.leave(
+        conversion.carrying.leave(
             f"{option}={value}", "a task cannot ask for a whole machine. Give the size that the program needs"
         )
     return size
 
 
-def _scratch(found: _Found, value: str) -> None:
-    found.fields["disk"] = _size(found, "--tmp", value)
+def _carry_scratch(conversion: _Conversion, value: str) -> None:
+    conversion.fields["disk"] = _size_text(conversion, "--tmp", value)
 
 
-_CARRIED: dict[str, Callable[[_Found, str], None]] = {
-    "job-name": _set("name", str),
-    "time": _time,
-    "mem": _memory,
-    "tmp": _scratch,
-    "mem-per-cpu": _memory_per_core,
-    "mem-per-gpu": _memory,
-    "cpus-per-gpu": _set("cpu", lambda value: cores_of(value, "--cpus-per-gpu")),
-    "cpus-per-task": _set("cpu", lambda value: cores_of(value, "--cpus-per-task")),
-    "gres": _gres,
-    "gpus": _gpus,
-    "gpus-per-node": _gpus,
-    "gpus-per-task": _gpus,
-    "gpus-per-socket": _gpus,
-    "nodes": _only("nodes"),
-    "ntasks": _only("ntasks"),
-    "ntasks-per-node": _only("ntasks-per-node"),
-    "tasks-per-node": _only("tasks-per-node"),
-    "ntasks-per-gpu": _only("ntasks-per-gpu"),
-    "ntasks-per-socket": _only("ntasks-per-socket"),
-    "array": _array,
-    "dependency": _dependency,
-    "export": _export,
+_CARRIED: dict[str, Callable[[_Conversion, str], None]] = {
+    "job-name": _carry_text("name", str),
+    "time": _carry_time,
+    "mem": _carry_memory,
+    "tmp": _carry_scratch,
+    "mem-per-cpu": _carry_memory_per_core,
+    "mem-per-gpu": _carry_memory,
+    "cpus-per-gpu": _carry_text("cpu", lambda value: cores_of(value, "--cpus-per-gpu")),
+    "cpus-per-task": _carry_text("cpu", lambda value: cores_of(value, "--cpus-per-task")),
+    "gres": _carry_gres,
+    "gpus": _carry_gpus,
+    "gpus-per-node": _carry_gpus,
+    "gpus-per-task": _carry_gpus,
+    "gpus-per-socket": _carry_gpus,
+    "nodes": _carry_only_one("nodes"),
+    "ntasks": _carry_only_one("ntasks"),
+    "ntasks-per-node": _carry_only_one("ntasks-per-node"),
+    "tasks-per-node": _carry_only_one("tasks-per-node"),
+    "ntasks-per-gpu": _carry_only_one("ntasks-per-gpu"),
+    "ntasks-per-socket": _carry_only_one("ntasks-per-socket"),
+    "array": _carry_array,
+    "dependency": _carry_dependency,
+    "export": _carry_export,
 }

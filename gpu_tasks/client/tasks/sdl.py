@@ -69,67 +69,67 @@ def from_sdl(
         raise ForeignFileError(text, line_of(tree.get("version")), code="unsupported_version")
     services = table_at(tree.get("services"), "services")
     name = only_key(services, service, "services", "--service")
-    asked, carrying = table_at(services[name], f"services.{name}"), Carrying()
+    service_keys, carrying = table_at(services[name], f"services.{name}"), Carrying()
     if not network:
         carrying.leave(
             "the network",
             "a task has no network by default. For access to the internet, use --network outbound",
             matters=False,
         )
-    for key in sorted(asked.keys() - SERVICE_KEYS):
+    for key in sorted(service_keys.keys() - SERVICE_KEYS):
         carrying.leave(f"services.{name}.{key}", WHY.get(key, "tasks have no equivalent"))
-    resources = _resources(tree, name, carrying)
-    volumes = _volumes(resources, carrying)
-    _mounts(table_at(asked.get("params"), "params"), volumes, carrying)
+    resources = _service_resources(tree, name, carrying)
+    volumes = _listed_volumes(resources, carrying)
+    _note_mounts(table_at(service_keys.get("params"), "params"), volumes, carrying)
     for key in sorted(services.keys() - {name}):
         carrying.leave(f"service {key}", "it becomes a task of its own. Convert it with --service", matters=False)
     for key in sorted(tree.keys() - {"version", "services", "profiles", "deployment"}):
         carrying.leave(key, "tasks have no equivalent")
     draft = ProgramDraft(
         name=name,
-        image=_image(asked, carrying),
+        image=_image_name(service_keys, carrying),
         max_price=max_price,
         is_lease=not is_job,
-        command=_command(asked, carrying),
-        env=_env(asked.get("env"), carrying),
-        ports=() if is_job else _ports(asked.get("expose"), carrying),
+        command=_command_words(service_keys, carrying),
+        env=_service_variables(service_keys.get("env"), carrying),
+        ports=() if is_job else _exposed_ports(service_keys.get("expose"), carrying),
         network=network,
-        gpus=_gpus(resources, carrying),
-        cpu=_cpu(resources, carrying),
-        memory=_memory(resources, volumes, carrying),
-        disk=_total([each for each in volumes if not each.is_memory]),
+        gpus=_gpu_count(resources, carrying),
+        cpu=_cpu_cores(resources, carrying),
+        memory=_memory_size(resources, volumes, carrying),
+        disk=_total_disk([volume for volume in volumes if not volume.is_memory]),
     )
     with carrying.named_beside_errors():
         return Foreign(replace(draft, image=image_for(image, draft.image, is_archived=is_archived)), carrying)
 
 
-def _command(asked: dict[str, Tree], carrying: Carrying) -> tuple[str, ...]:
-    command, args = texts_at(asked.get("command"), "command"), texts_at(asked.get("args"), "args")
+def _command_words(service_keys: dict[str, Tree], carrying: Carrying) -> tuple[str, ...]:
+    command, args = texts_at(service_keys.get("command"), "command"), texts_at(service_keys.get("args"), "args")
     if command:
         carrying.leave(
             "command", "the image's entry point runs and receives it as arguments. Use an image without an entry point"
         )
-    carrying.place("command", "command", line_of(asked.get("command") or asked.get("args")))
+    carrying.place("command", "command", line_of(service_keys.get("command") or service_keys.get("args")))
     return (*command, *args)
 
 
-def _image(asked: dict[str, Tree], carrying: Carrying) -> str:
-    carrying.place("image", "image", line_of(asked.get("image")))
-    return text_at(asked.get("image"), "image")
+def _image_name(service_keys: dict[str, Tree], carrying: Carrying) -> str:
+    carrying.place("image", "image", line_of(service_keys.get("image")))
+    return text_at(service_keys.get("image"), "image")
 
 
-def _env(tree: Tree, carrying: Carrying) -> dict[str, str]:
-    env: dict[str, str] = {}
+def _service_variables(tree: Tree, carrying: Carrying) -> dict[str, str]:
+    variables: dict[str, str] = {}
     for name, value in pairs_at(tree, "env"):
         if value is None:
             carrying.leave(f"env {name}", "the file has no value for it. Pass --env NAME=VALUE", variable=name)
         else:
-            env[name] = value
+            variables[name] = value
     carrying.place("env", "env", line_of(tree))
-    return carrying.variables(env, "env", {name: line_of(name) for name in env})
+    return carrying.variables(variables, "env", {name: line_of(name) for name in variables})
 
 
-def _ports(tree: Tree, carrying: Carrying) -> tuple[str, ...]:
+def _exposed_ports(tree: Tree, carrying: Carrying) -> tuple[str, ...]:
     ports: list[str] = []
     for item in tree if isinstance(tree, list) else [] if tree is None else [tree]:
         exposed = table_at(item, "expose")
@@ -162,7 +162,7 @@ def _note_readers(tree: Tree, port: str, carrying: Carrying) -> None:
             carrying.leave(f"port {port}, expose.to.{key}", "only you can reach the port, with `ogpu port-forward`")
 
 
-def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[str, Tree]:
+def _service_resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[str, Tree]:
     """Return the resources of a service, from the profile that its deployment names."""
     profiles = table_at(tree.get("profiles"), "profiles")
     compute = table_at(profiles.get("compute"), "profiles.compute")
@@ -170,12 +170,12 @@ def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[
     profile = service
     if len(placements) > 1:
         carrying.leave(f"deployment.{service} in {len(placements)} placements", "a task is one container")
-    for placement, given in placements.items():
-        chosen = table_at(given, f"deployment.{service}.{placement}")
+    for placement, placement_table in placements.items():
+        chosen = table_at(placement_table, f"deployment.{service}.{placement}")
         profile = text_at(chosen.get("profile"), "profile") or service
         if text_at(chosen.get("count"), "count") not in {"", "1"}:
             carrying.leave(f"deployment.{service}.{placement}.count", "a task is one container")
-        _placement(table_at(profiles.get("placement"), "profiles.placement").get(placement), placement, carrying)
+        _note_placement(table_at(profiles.get("placement"), "profiles.placement").get(placement), placement, carrying)
     resources = table_at(table_at(compute.get(profile), f"profiles.compute.{profile}").get("resources"), "resources")
     for key in sorted(resources.keys() - {"cpu", "memory", "storage", "gpu", "id"}):
         carrying.leave(f"resources {key}", "tasks have no such resource")
@@ -187,14 +187,14 @@ def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[
     return resources
 
 
-def _placement(tree: Tree, name: str, carrying: Carrying) -> None:
+def _note_placement(tree: Tree, name: str, carrying: Carrying) -> None:
     placement = table_at(tree, f"profiles.placement.{name}")
     carrying.leave(f"placement {name}", "any suitable provider may bid, up to --max-price", matters=False)
     for key in sorted(placement.keys() - {"pricing"}):
         carrying.leave(f"placement {name} {key}", "it selects providers of another chain")
 
 
-def _gpus(resources: dict[str, Tree], carrying: Carrying) -> str:
+def _gpu_count(resources: dict[str, Tree], carrying: Carrying) -> str:
     gpu = table_at(resources.get("gpu"), "gpu")
     units = text_at(gpu.get("units"), "gpu.units")
     if units in {"", "0"}:
@@ -207,17 +207,17 @@ def _gpus(resources: dict[str, Tree], carrying: Carrying) -> str:
     return "1"
 
 
-def _cpu(resources: dict[str, Tree], carrying: Carrying) -> str:
+def _cpu_cores(resources: dict[str, Tree], carrying: Carrying) -> str:
     units = table_at(resources.get("cpu"), "cpu").get("units")
     carrying.place("cpu", "cpu.units", line_of(units))
     return cores_of(text_at(units, "cpu.units"), "cpu.units") if units else ""
 
 
-def _memory(resources: dict[str, Tree], volumes: Sequence[_Volume], carrying: Carrying) -> str:
+def _memory_size(resources: dict[str, Tree], volumes: Sequence[_Volume], carrying: Carrying) -> str:
     """Return the memory, with the volumes in memory: they count as memory here."""
     memory = table_at(resources.get("memory"), "memory")
     carrying.place("memory", "memory.size", line_of(memory.get("size")))
-    own, added = _mebibytes(memory, "memory.size"), sum(each.mebibytes for each in volumes if each.is_memory)
+    own, added = _mebibytes(memory, "memory.size"), sum(volume.mebibytes for volume in volumes if volume.is_memory)
     return f"{own + added}Mi" if own + added else ""
 
 
@@ -226,8 +226,8 @@ def _mebibytes(tree: dict[str, Tree], where: str) -> int:
     return int(size_of(size, where, is_decimal=True).removesuffix("Mi") or 0) if size else 0
 
 
-def _volumes(resources: dict[str, Tree], carrying: Carrying) -> list[_Volume]:
-    storage, found = resources.get("storage"), list[_Volume]()
+def _listed_volumes(resources: dict[str, Tree], carrying: Carrying) -> list[_Volume]:
+    storage, volumes = resources.get("storage"), list[_Volume]()
     carrying.place("disk", "storage", line_of(storage))
     for item in storage if isinstance(storage, list) else [] if storage is None else [storage]:
         volume = table_at(item, "storage")
@@ -235,7 +235,7 @@ def _volumes(resources: dict[str, Tree], carrying: Carrying) -> list[_Volume]:
         name = text_at(volume.get("name"), "storage.name") or "default"
         kind = text_at(attributes.get("class"), "storage.class").lower()
         is_memory = kind == "ram"
-        found.append(_Volume(name, _mebibytes(volume, "storage.size"), is_memory))
+        volumes.append(_Volume(name, _mebibytes(volume, "storage.size"), is_memory))
         if not is_memory and kind not in {"", "default"}:
             carrying.leave(f"storage {name} of class {kind}", "providers offer no choice of disks", matters=False)
         if is_memory:
@@ -245,20 +245,20 @@ def _volumes(resources: dict[str, Tree], carrying: Carrying) -> list[_Volume]:
                 "storage that persists",
                 "a workspace ends with its task. Copy its files out before, or write them to /out",
             )
-    return found
+    return volumes
 
 
-def _total(volumes: Sequence[_Volume]) -> str:
+def _total_disk(volumes: Sequence[_Volume]) -> str:
     """Return the total storage: a task has one workspace."""
-    total = sum(each.mebibytes for each in volumes)
+    total = sum(volume.mebibytes for volume in volumes)
     return f"{total}Mi" if total else ""
 
 
-def _mounts(params: dict[str, Tree], volumes: Sequence[_Volume], carrying: Carrying) -> None:
+def _note_mounts(params: dict[str, Tree], volumes: Sequence[_Volume], carrying: Carrying) -> None:
     """Note the mounts of volumes, except memory as /dev/shm, which every container has."""
-    in_memory = {each.name for each in volumes if each.is_memory}
-    for name, given in table_at(params.get("storage"), "params.storage").items():
-        mount = text_at(table_at(given, "params.storage").get("mount"), "params.storage.mount")
+    in_memory = {volume.name for volume in volumes if volume.is_memory}
+    for name, placement_table in table_at(params.get("storage"), "params.storage").items():
+        mount = text_at(table_at(placement_table, "params.storage").get("mount"), "params.storage.mount")
         if mount and not (name in in_memory and mount == SHM):
             carrying.leave(f"storage {name} in {mount}", "programs write to /workspace, /out and /tmp")
     for key in sorted(params.keys() - {"storage"}):

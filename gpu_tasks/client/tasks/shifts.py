@@ -69,18 +69,18 @@ class LifeBlocks:
     ids: Sequence[bytes]
 
 
-async def life_blocks(client: ChainClient, task: Task, final: bytes, most: int) -> LifeBlocks:
-    """Return the newest `most` blocks of a task's life."""
-    last = await client.height(final)
+async def life_blocks(client: ChainClient, task: Task, final_hash: bytes, blocks_max: int) -> LifeBlocks:
+    """Return the newest `blocks_max` blocks of a task's life."""
+    last_block = await client.height(final_hash)
     if task.state is TaskState.ENDED:
-        last = min(last, task.deadline - task.windows.keep)
-    begin = task.submitted_at + 1
-    first = max(begin, last - most + 1)
-    ids = await client.final_ids(first, last) if first <= last else []
-    return LifeBlocks(first, last, first == begin, ids)
+        last_block = min(last_block, task.deadline - task.windows.keep)
+    first_of_life = task.submitted_at + 1
+    first_block = max(first_of_life, last_block - blocks_max + 1)
+    ids = await client.final_ids(first_block, last_block) if first_block <= last_block else []
+    return LifeBlocks(first_block, last_block, first_block == first_of_life, ids)
 
 
-async def task_blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, final: bytes) -> TaskBlocks:
+async def task_blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, final_hash: bytes) -> TaskBlocks:
     """Return the statements about a task in the blocks of its life.
 
     Raise RpcError if the node lacks the blocks.
@@ -93,57 +93,61 @@ async def task_blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, fin
                 holdings.append(Holding(height, step.signer, step.number or 0))
                 continue
             if step.signer not in stashes:
-                stashes[step.signer] = await market_reads.stash_of(client, step.signer, final) or step.signer
+                stashes[step.signer] = await market_reads.stash_of(client, step.signer, final_hash) or step.signer
             statements.append(StatedStep(height, step.place, stashes[step.signer], step.number, step.root))
     return TaskBlocks(life.first, life.last, life.is_whole, statements, holdings)
 
 
 def steps_about(runtime: Runtime, extrinsics: Iterable[bytes], task_id: bytes) -> Iterator[SignedStep]:
     """Yield the statements and holdings of a task in these extrinsics of a block."""
-    for raw in extrinsics:
+    for extrinsic_bytes in extrinsics:
         try:
-            found = decode_extrinsic(runtime, raw)
+            extrinsic = decode_extrinsic(runtime, extrinsic_bytes)
         # An extrinsic of later rules is unreadable to this program.
         except DecodeError:
             continue
-        if found.authorization is not None:
-            for call in _nested(found.call):
-                yield from _called(found.authorization.signer, call, task_id)
-        elif found.call.name == ATTACHING:
-            yield from attested_steps(found.call.named_arguments["attestations"], task_id)
+        if extrinsic.authorization is not None:
+            for call in _nested_calls(extrinsic.call):
+                yield from _called_steps(extrinsic.authorization.signer, call, task_id)
+        elif extrinsic.call.name == ATTACHING:
+            yield from attested_steps(extrinsic.call.named_arguments["attestations"], task_id)
 
 
 def attested_steps(attestations: Iterable[AnyAttestation], task_id: bytes) -> Iterator[SignedStep]:
     """Yield the statements about a task in the attestations of a block. Those of units are skipped."""
-    for each in attestations:
-        if isinstance(each, SignedTaskAttestation) and each.statement.task == task_id:
-            by, place, stated = each.statement.provider_key, each.statement.place, each.statement.stated
+    for attestation in attestations:
+        if isinstance(attestation, SignedTaskAttestation) and attestation.statement.task == task_id:
+            signer_key, place, stated = (
+                attestation.statement.provider_key,
+                attestation.statement.place,
+                attestation.statement.stated,
+            )
             if isinstance(stated, StatedMilestone):
-                yield SignedStep(by, False, place, stated.milestone.number, stated.milestone.root)
+                yield SignedStep(signer_key, False, place, stated.milestone.number, stated.milestone.root)
             else:
-                yield SignedStep(by, False, place, None, stated.result.root)
+                yield SignedStep(signer_key, False, place, None, stated.result.root)
 
 
-def _called(signer: bytes, call: Call, task_id: bytes) -> Iterator[SignedStep]:
+def _called_steps(signer: bytes, call: Call, task_id: bytes) -> Iterator[SignedStep]:
     if call.name not in (STATING, FINISHING, HOLDING) or call.named_arguments["task"] != task_id:
         return
-    said = call.named_arguments
+    arguments = call.named_arguments
     if call.name == HOLDING:
-        yield SignedStep(signer, True, 0, said["number"], b"")
+        yield SignedStep(signer, True, 0, arguments["number"], b"")
     elif call.name == FINISHING:
-        yield SignedStep(signer, False, said["place"], None, said["result"].root)
+        yield SignedStep(signer, False, arguments["place"], None, arguments["result"].root)
     else:
-        yield SignedStep(signer, False, said["place"], said["milestone"].number, said["milestone"].root)
+        yield SignedStep(signer, False, arguments["place"], arguments["milestone"].number, arguments["milestone"].root)
 
 
-def _nested(call: Call) -> Iterator[Call]:
+def _nested_calls(call: Call) -> Iterator[Call]:
     """Yield a call and its inner calls."""
     yield call
     for argument in call.arguments:
         inner = argument if isinstance(argument, tuple | list) else (argument,)
-        for each in inner:
-            if isinstance(each, Call):
-                yield from _nested(each)
+        for inner_call in inner:
+            if isinstance(inner_call, Call):
+                yield from _nested_calls(inner_call)
 
 
 # Blocks are final and are read from the newest down, until the node serves no older state. The chain's own rules over
@@ -182,26 +186,26 @@ class TaskEvents:
         return any(True for _ in self.of(events.TaskSubmitted))
 
 
-async def task_events(client: ChainClient, task_id: bytes, task: Task, final: bytes) -> TaskEvents:
+async def task_events(client: ChainClient, task_id: bytes, task: Task, final_hash: bytes) -> TaskEvents:
     """Return the events in the newest blocks of a task's life, as far as the node serves them."""
-    last = await client.height(final)
-    oldest = max(task.submitted_at, last - BLOCKS_READ + 1)
+    last_block = await client.height(final_hash)
+    oldest_block = max(task.submitted_at, last_block - BLOCKS_READ + 1)
     if task.state is TaskState.ENDED:
-        last = min(last, task.deadline - task.windows.keep)
-    found = TaskEvents()
+        last_block = min(last_block, task.deadline - task.windows.keep)
+    known_events = TaskEvents()
     cases = {slot_case(task_id, place) for place in range(task.order.slots)}
-    for height in range(last, oldest - 1, -1):
+    for height in range(last_block, oldest_block - 1, -1):
         try:
-            records = await client.events(await client.block_id(height))
+            event_records = await client.events(await client.block_id(height))
         except (RpcError, OddAnswerError):
             break
-        for event in reversed([record.event for record in records]):
+        for event in reversed([event_record.event for event_record in event_records]):
             if isinstance(event, KINDS) and event.task == task_id:
-                found.told.append((height, event))
+                known_events.told.append((height, event))
             elif isinstance(event, CaseEnded) and event.case in cases:
                 moved = await moved_by(client, height, event)
-                found.cases |= {} if moved is None else {event.case: moved[1]}
-    return found
+                known_events.cases |= {} if moved is None else {event.case: moved[1]}
+    return known_events
 
 
 SHIFT_COLUMNS = ("auction", "place", "provider", "role", "from", "price", "why")
@@ -238,96 +242,105 @@ class WorkShift:
         return self.slot.provider
 
 
-def shifts_of(task: Task, auctions: Sequence[AuctionRecords], told: TaskEvents) -> list[WorkShift]:
+def shifts_of(task: Task, auctions: Sequence[AuctionRecords], known_events: TaskEvents) -> list[WorkShift]:
     """Return all shifts known by award, record and events. `auctions` begins with the first one."""
-    found = list[WorkShift]()
-    for number, records in enumerate(auctions, 1):
-        winners = _winners(records)
-        if number < task.auction or not task.slots:
-            found += [_gone(task, WonSlot(number, *each), found, told, None) for each in enumerate(winners)]
+    shifts = list[WorkShift]()
+    for auction_number, records in enumerate(auctions, 1):
+        winners = _awarded(records)
+        if auction_number < task.auction or not task.slots:
+            shifts += [
+                _ended_shift(task, WonSlot(auction_number, *each), shifts, known_events, None)
+                for each in enumerate(winners)
+            ]
             continue
         for place, slot in enumerate(task.slots):
             has_changed = place < len(winners) and winners[place].bid.device != slot.device
             if has_changed:
-                found.append(_gone(task, WonSlot(number, place, winners[place]), found, told, slot))
-            found.append(_present(task, place, slot, told, has_changed=has_changed))
-    return found
+                shifts.append(
+                    _ended_shift(task, WonSlot(auction_number, place, winners[place]), shifts, known_events, slot)
+                )
+            shifts.append(_present_shift(task, place, slot, known_events, has_changed=has_changed))
+    return shifts
 
 
 def shift_rows(shifts: Sequence[WorkShift], *, is_time: bool = False) -> list[dict[str, Any]]:
     """Return shifts as rows. With `is_time`, for bought time, no checkpoint is handed over."""
     return [
         {
-            "auction": each.auction,
-            "place": each.place,
-            "provider": Account(each.provider),
-            "role": "took over" if each.took_over else "began" if not each.behind else "went on",
-            "from": None if each.behind is None else _origin(each.behind, is_time=is_time),
-            "price": Grains(each.slot.price),
-            "started_in_block": each.slot.started_at or None,
-            "outcome": None if each.outcome is None else each.outcome.name.lower(),
-            "why": each.why,
+            "auction": shift.auction,
+            "place": shift.place,
+            "provider": Account(shift.provider),
+            "role": "took over" if shift.took_over else "began" if not shift.behind else "went on",
+            "from": None if shift.behind is None else _origin_text(shift.behind, is_time=is_time),
+            "price": Grains(shift.slot.price),
+            "started_in_block": shift.slot.started_at or None,
+            "outcome": None if shift.outcome is None else shift.outcome.name.lower(),
+            "why": shift.why,
         }
-        for each in shifts
+        for shift in shifts
     ]
 
 
-def _origin(behind: int, *, is_time: bool) -> str:
+def _origin_text(behind: int, *, is_time: bool) -> str:
     if not behind:
         return "the beginning"
     return f"interval {behind + 1}, its program begun anew" if is_time else f"the checkpoint of milestone {behind}"
 
 
-def _winners(records: AuctionRecords) -> tuple[Placed, ...]:
+def _awarded(records: AuctionRecords) -> tuple[Placed, ...]:
     award = records.award
     return () if award is None or award.seed is None else selection_of(award, records.bids).winners
 
 
-def _present(task: Task, place: int, slot: Slot, told: TaskEvents, *, has_changed: bool) -> WorkShift:
+def _present_shift(task: Task, place: int, slot: Slot, known_events: TaskEvents, *, has_changed: bool) -> WorkShift:
     is_over = task.state is TaskState.ENDED
     outcome = (slot.outcome or task.outcome) if is_over else slot.outcome
-    why = "it works on it" if outcome is None else TABLE[outcome].says
+    reason = "it works on it" if outcome is None else TABLE[outcome].says
     if not is_over and not slot.started_at:
-        why = "it may start"
+        reason = "it may start"
     elif not is_over and slot.result is not None:
-        why = "it has stated its result"
-    events = told.settled(slot.provider, place)
+        reason = "it has stated its result"
+    events = known_events.settled(slot.provider, place)
     event = events[0][1] if events and is_over else None
-    return WorkShift(task.auction, place, slot, has_changed, task.behind, outcome, why, is_over, event)
+    return WorkShift(task.auction, place, slot, has_changed, task.behind, outcome, reason, is_over, event)
 
 
-def _gone(task: Task, won: WonSlot, before: Sequence[WorkShift], told: TaskEvents, successor: Slot | None) -> WorkShift:
+def _ended_shift(
+    task: Task, won: WonSlot, before: Sequence[WorkShift], known_events: TaskEvents, successor: Slot | None
+) -> WorkShift:
     """Return the shift of a winner that lost its slot. `before` has all shifts that ended earlier."""
     bid = won.placed.bid
-    height, event = _end(task, won, before, told)
+    height, event = _end_event(task, won, before, known_events)
     slot = Slot(bid.provider, bid.device, won.placed.pay, bid.blocks, bid.collateral)
-    outcome = event.outcome if event is not None else _inferred(task, won.auction, successor)
+    outcome = event.outcome if event is not None else _inferred_outcome(task, won.auction, successor)
     if outcome is not None:
-        why = TABLE[outcome].says + ("" if event is None else f", in block {height}")
+        reason = TABLE[outcome].says + ("" if event is None else f", in block {height}")
     elif successor is not None:
-        why = "it did not start, or stated no milestone that counted: the node does not show which any more"
+        reason = "it did not start, or stated no milestone that counted: the node does not show which any more"
     else:
-        why = "it is gone: why, the node does not show any more"
+        reason = "it is gone: why, the node does not show any more"
     behind = 0 if won.auction == 1 else None
-    return WorkShift(won.auction, won.place, slot, False, behind, outcome, why, True, event)
+    return WorkShift(won.auction, won.place, slot, False, behind, outcome, reason, True, event)
 
 
-def _end(task: Task, won: WonSlot, before: Sequence[WorkShift], told: TaskEvents) -> tuple[int, SlotSettled | None]:
+def _end_event(
+    task: Task, won: WonSlot, before: Sequence[WorkShift], known_events: TaskEvents
+) -> tuple[int, SlotSettled | None]:
     """Return the event of a shift's end with its height. For an earlier auction, all events must be known."""
     provider = won.placed.bid.provider
-    events = told.settled(provider, won.place)
+    events = known_events.settled(provider, won.place)
     if won.auction == task.auction:
         return events[0] if events else (0, None)
-    earlier = sum((each.provider, each.place) == (provider, won.place) for each in before)
-    return events[-1 - earlier] if told.is_whole and earlier < len(events) else (0, None)
+    earlier_shifts = sum((shift.provider, shift.place) == (provider, won.place) for shift in before)
+    return events[-1 - earlier_shifts] if known_events.is_whole and earlier_shifts < len(events) else (0, None)
 
 
-def _inferred(task: Task, number: int, successor: Slot | None) -> TaskOutcome | None:
+def _inferred_outcome(task: Task, auction_number: int, successor: Slot | None) -> TaskOutcome | None:
     """Return the inferred end of a lone winner, or None.
 
     Before any milestone counts, it may never have started. Once one counts, the runner-up is no longer bound, and is
     asked only after a death.
     """
     is_asked = successor is not None or task.state is TaskState.ASKING
-    has_counted = number == 1 == task.auction and task.order.slots == 1 and task.behind > 0
+    has_counted = auction_number == 1 == task.auction and task.order.slots == 1 and task.behind > 0
     return TaskOutcome.DIED if is_asked and has_counted else None

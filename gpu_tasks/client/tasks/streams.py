@@ -58,7 +58,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(slots=True)
-class _Slot:
+class _SlotNotes:
     state: str | None = None
     milestones: str | None = None
     heard_ms: int = 0
@@ -79,29 +79,29 @@ class _Slot:
 class ProgressTable:
     """The newest data of each slot. Silence is shown until a note arrives, and other problems for a minute."""
 
-    _slots: dict[tuple[bytes, int], _Slot] = field(default_factory=dict)
+    _slots: dict[tuple[bytes, int], _SlotNotes] = field(default_factory=dict)
 
     def see(self, tasks: Mapping[bytes, Task]) -> None:
         """Take the tasks' state on the chain. All assigned slots get a row."""
         for task_id, task in tasks.items():
-            seen = task_view(task_id, task)
+            view = task_view(task_id, task)
             for place in range(len(task.slots)):
                 slot = self._slot((task_id, place))
                 if slot is not None:
-                    slot.state, slot.milestones = seen.state, seen.milestones
+                    slot.state, slot.milestones = view.state, view.milestones
 
     def take(self, hearing: HeardNote) -> None:
         """Take a note or a problem."""
         if hearing.place is None:
             for (task, _), each in self._slots.items():
                 if task == hearing.task:
-                    _complain(each, hearing)
+                    _note_problem(each, hearing)
             return
         slot = self._slot((hearing.task, hearing.place))
         if slot is None:
             return
         if hearing.note is None:
-            _complain(slot, hearing)
+            _note_problem(slot, hearing)
             return
         if slot.trouble is None or slot.trouble in LASTING:
             slot.trouble, slot.problem = None, None
@@ -128,23 +128,23 @@ class ProgressTable:
 
     def rows(self, now_ms: int) -> list[dict[str, Any]]:
         """Return a row for each slot. None stands for an unknown value."""
-        return [_row(task, place, slot, now_ms) for (task, place), slot in sorted(self._slots.items())]
+        return [_slot_row(task, place, slot, now_ms) for (task, place), slot in sorted(self._slots.items())]
 
     def lines(self) -> dict[int, list[str]]:
         """Return the last lines of the one task's programs by place, the oldest first."""
         return {place: list(slot.lines) for (_, place), slot in sorted(self._slots.items()) if slot.lines}
 
-    def _slot(self, here: tuple[bytes, int]) -> _Slot | None:
-        if here not in self._slots and len(self._slots) >= ROWS_MAX:
+    def _slot(self, slot_key: tuple[bytes, int]) -> _SlotNotes | None:
+        if slot_key not in self._slots and len(self._slots) >= ROWS_MAX:
             return None
-        return self._slots.setdefault(here, _Slot())
+        return self._slots.setdefault(slot_key, _SlotNotes())
 
 
-def _complain(slot: _Slot, hearing: HeardNote) -> None:
+def _note_problem(slot: _SlotNotes, hearing: HeardNote) -> None:
     slot.problem, slot.trouble, slot.said_ms = hearing.problem, hearing.trouble, hearing.at_ms
 
 
-def _row(task: bytes, place: int, slot: _Slot, now_ms: int) -> dict[str, Any]:
+def _slot_row(task: bytes, place: int, slot: _SlotNotes, now_ms: int) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(PROGRESS_COLUMNS)
     trouble, problem = slot.problem_at(now_ms)
     row |= {"task": task, "place": place, "state": slot.state, "milestones": slot.milestones, "event": slot.event}
@@ -214,37 +214,39 @@ class TaskHearings:
     async def _listen_to(self, slots: list[ToldSlot]) -> None:
         for slot in slots:
             await self._say_if_new(slot, slot.problem, BrokerTrouble.NO_BROKER)
-        wanted: dict[BrokerAddress, dict[tuple[bytes, int], ToldSlot]] = {}
+        slots_by_broker: dict[BrokerAddress, dict[tuple[bytes, int], ToldSlot]] = {}
         for slot in slots:
             if slot.broker is not None:
-                wanted.setdefault(slot.broker, {})[slot.task, slot.place] = slot
+                slots_by_broker.setdefault(slot.broker, {})[slot.task, slot.place] = slot
                 self._heard_at.setdefault((slot.task, slot.place), time.monotonic())
         # In parallel: a silent provider may also answer slowly.
         await asyncio.gather(*(self._notice_silence(slot) for slot in slots if slot.broker is not None))
-        for broker, told in wanted.items():
-            self._listen_at(broker, told)
-        for broker in [broker for broker in self._listeners if broker not in wanted]:
+        for broker, broker_slots in slots_by_broker.items():
+            self._listen_at(broker, broker_slots)
+        for broker in [broker for broker in self._listeners if broker not in slots_by_broker]:
             _, task = self._listeners.pop(broker)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def _listen_at(self, broker: BrokerAddress, told: dict[tuple[bytes, int], ToldSlot]) -> None:
+    def _listen_at(self, broker: BrokerAddress, broker_slots: dict[tuple[bytes, int], ToldSlot]) -> None:
         if broker in self._listeners:
             listener, task = self._listeners[broker]
             if task.done():
                 # A listener never returns, so this raises the error that ended it.
                 task.result()
-            if listener.slots != told:
-                listener.slots = told
+            if listener.slots != broker_slots:
+                listener.slots = broker_slots
                 listener.again.set()
             return
-        listener = BrokerListener(broker, self.book.client, self.seal_key, self._queue.put, told, self._heard_at)
+        listener = BrokerListener(
+            broker, self.book.client, self.seal_key, self._queue.put, broker_slots, self._heard_at
+        )
         self._listeners[broker] = (listener, asyncio.create_task(listener.run()))
 
     async def _notice_silence(self, slot: ToldSlot) -> None:
         """Report silence once, and whether the provider itself still answers."""
-        silent = time.monotonic() - self._heard_at[slot.task, slot.place]
-        if silent < SILENCE_SECONDS or slot.broker is None:
+        silent_seconds = time.monotonic() - self._heard_at[slot.task, slot.place]
+        if silent_seconds < SILENCE_SECONDS or slot.broker is None:
             await self._say_if_new(slot, None, BrokerTrouble.SILENT)
             return
         url = slot.broker.url
@@ -257,11 +259,11 @@ class TaskHearings:
         await self._say_if_new(slot, text, trouble)
 
     async def _say_if_new(self, slot: ToldSlot, problem: str | None, trouble: BrokerTrouble) -> None:
-        here = (slot.task, slot.place)
+        slot_key = (slot.task, slot.place)
         if problem is None:
-            self._said.pop(here, None)
-        elif self._said.get(here) != problem:
-            self._said[here] = problem
+            self._said.pop(slot_key, None)
+        elif self._said.get(slot_key) != problem:
+            self._said[slot_key] = problem
             now_ms = time.time_ns() // 1_000_000
             await self._queue.put(HeardNote(slot.task, slot.place, now_ms, problem=problem, trouble=trouble))
 
@@ -291,8 +293,8 @@ async def hearings_of(
             override = parse_broker(mqtt, is_private_allowed=private)
         except EndpointError as error:
             raise BrokerNameError(f"--mqtt: {error}", code="invalid_broker") from None
-    async with BlobClient(private=private) as blobs:
-        stream = TaskHearings(BrokerBook(client, blobs, override), key, task_ids, seen).stream()
+    async with BlobClient(private=private) as blob_client:
+        stream = TaskHearings(BrokerBook(client, blob_client, override), key, task_ids, seen).stream()
         async with contextlib.aclosing(stream):
             yield stream
 
@@ -317,22 +319,22 @@ async def live_table(
     table = ProgressTable()
     table.see({task_id: task})
     async with hearings_of(client, key, (task_id,), mqtt, table.see) as hearings:
-        await _fill(table, hearings, seconds)
+        await _fill_table(table, hearings, seconds)
     table.note_silence(time.time_ns() // 1_000_000, nothing_heard(seconds))
     return table
 
 
-async def _fill(table: ProgressTable, hearings: AsyncIterator[HeardNote], seconds: float) -> None:
+async def _fill_table(table: ProgressTable, hearings: AsyncIterator[HeardNote], seconds: float) -> None:
     """Take notes for `seconds`, or until shortly after all slots have reported their progress."""
-    now, is_heard = asyncio.get_running_loop().time, False
-    end = now() + seconds
+    clock, is_heard = asyncio.get_running_loop().time, False
+    deadline = clock() + seconds
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout_at(end) as limit:
+        async with asyncio.timeout_at(deadline) as limit:
             async for hearing in hearings:
                 table.take(hearing)
                 if table.is_heard() and not is_heard:
                     is_heard = True
-                    limit.reschedule(min(end, now() + LINGER_SECONDS))
+                    limit.reschedule(min(deadline, clock() + LINGER_SECONDS))
 
 
 def nothing_heard(seconds: float) -> str:

@@ -87,13 +87,13 @@ class HeardNote:
             return [f"! {self.problem}"]
         match self.note:
             case EventNote():
-                details = " ".join(f"{each.name}={each.text}" for each in self.note.fields)
+                details = " ".join(f"{note_field.name}={note_field.text}" for note_field in self.note.fields)
                 return [f"{self.note.event} {details}".rstrip()]
             case LogNote():
                 left_out = f"... {self.note.left_out:,} lines left out: they came too fast"
                 return [*[left_out] * bool(self.note.left_out), *map(shown_line, self.note.lines)]
             case ProgressNote():
-                return [_progress(self.note)]
+                return [_progress_text(self.note)]
             case _:
                 return []
 
@@ -105,13 +105,13 @@ class HeardNote:
             return row | {"kind": "problem", "trouble": trouble, "says": self.problem}
         match self.note:
             case EventNote():
-                fields = {each.name: each.text for each in self.note.fields}
+                fields = {note_field.name: note_field.text for note_field in self.note.fields}
                 return row | {"kind": "event", "event": self.note.event, "fields": fields}
             case LogNote():
                 return row | {"kind": "log", **lines_row(self.note.lines, self.note.left_out)}
             case ProgressNote():
-                found = {"done": self.note.done, "total": self.note.total, "step_us": self.note.step_us}
-                return row | {"kind": "progress", **found, **meter_row(self.note.meter)}
+                counts = {"done": self.note.done, "total": self.note.total, "step_us": self.note.step_us}
+                return row | {"kind": "progress", **counts, **meter_row(self.note.meter)}
             case BeatNote():
                 return row | {"kind": "beat"}
             case _:
@@ -144,10 +144,10 @@ def seconds_left(note: ProgressNote) -> int | None:
     return (note.total - note.done) * note.step_us // 1_000_000 if note.step_us and note.done <= note.total else None
 
 
-def _progress(note: ProgressNote) -> str:
+def _progress_text(note: ProgressNote) -> str:
     share = f", {100 * note.done // note.total} %" if note.total else ""
-    left = seconds_left(note)
-    text = f"step {note.done:,} of {note.total:,}{share}" + ("" if left is None else f", {left:,} s left")
+    remaining = seconds_left(note)
+    text = f"step {note.done:,} of {note.total:,}{share}" + ("" if remaining is None else f", {remaining:,} s left")
     meter = note.meter
     if not meter.memory_bytes:
         return text
@@ -164,16 +164,16 @@ class Complaints:
 
     def said(self, kind: str, text: str, now: float) -> list[str]:
         """Return the reports that are due for a problem. `now` is in seconds of a monotonic clock."""
-        told = []
+        reports = []
         if now - self._since >= MINUTE:
-            told = [f"{count - SAID_EACH_MINUTE} more: {kind}" for kind, count in self._counts.items()
+            reports = [f"{count - SAID_EACH_MINUTE} more: {kind}" for kind, count in self._counts.items()
                     if count > SAID_EACH_MINUTE]  # fmt: skip
             self._since, self._counts = now, {}
         # A broker chooses some of these texts, so the number of kinds is bounded.
         if len(self._counts) >= KINDS_MAX and kind not in self._counts:
-            return told
+            return reports
         self._counts[kind] = self._counts.get(kind, 0) + 1
-        return [*told, text] if self._counts[kind] <= SAID_EACH_MINUTE else told
+        return [*reports, text] if self._counts[kind] <= SAID_EACH_MINUTE else reports
 
 
 TOLD = (
@@ -203,15 +203,15 @@ class BrokerBook:
 
     async def slots(self, tasks: Mapping[bytes, Task]) -> list[ToldSlot]:
         """Return the assigned slots of these tasks."""
-        named = [
+        assigned_slots = [
             (task_id, place, slot.provider)
             for task_id, task in tasks.items()
             if task.state in TOLD
             for place, slot in enumerate(task.slots)
         ]
-        stashes = list(dict.fromkeys(stash for _, _, stash in named))
-        found = dict(zip(stashes, await asyncio.gather(*map(self._broker, stashes)), strict=True))
-        return [ToldSlot(task_id, place, stash, *found[stash]) for task_id, place, stash in named]
+        stashes = list(dict.fromkeys(stash for _, _, stash in assigned_slots))
+        brokers_by_stash = dict(zip(stashes, await asyncio.gather(*map(self._broker, stashes)), strict=True))
+        return [ToldSlot(task_id, place, stash, *brokers_by_stash[stash]) for task_id, place, stash in assigned_slots]
 
     async def answers(self, stash: bytes) -> bool:
         """Return True if a provider answers at its endpoint."""
@@ -244,9 +244,9 @@ class BrokerBook:
 
 async def known_tasks(client: ChainClient, task_ids: tuple[bytes, ...]) -> dict[bytes, Task]:
     """Return the tasks that the final chain knows."""
-    final = await client.finalized()
-    found = {task_id: await training_reads.task(client, task_id, final) for task_id in task_ids}
-    return {task_id: task for task_id, task in found.items() if task is not None}
+    final_hash = await client.finalized()
+    tasks_by_id = {task_id: await training_reads.task(client, task_id, final_hash) for task_id in task_ids}
+    return {task_id: task for task_id, task in tasks_by_id.items() if task is not None}
 
 
 RECONNECT_SECONDS = (1.0, 2.0, 5.0, 10.0)
@@ -319,8 +319,8 @@ class BrokerListener:
     async def _notice_flood(self, connection: aiomqtt.Client) -> None:
         lost = take_overflow(connection)
         if lost:
-            text = f"{self.address.url} floods this reader: {lost:,} messages were dropped unread"
-            await self._complain(BrokerTrouble.FLOODS, "flood", text)
+            problem = f"{self.address.url} floods this reader: {lost:,} messages were dropped unread"
+            await self._complain(BrokerTrouble.FLOODS, "flood", problem)
 
     async def _read(self, connection: aiomqtt.Client, ledger: TelemetryLedger) -> None:
         async for message in connection.messages:
@@ -334,21 +334,23 @@ class BrokerListener:
         count = self._second[1] + 1 if self._second[0] == second else 1
         self._second = (second, count)
         if count == LOOKED_AT_MAX + 1:
-            text = f"{self.address.url} floods this reader: beyond {LOOKED_AT_MAX} messages a second, all are dropped"
-            await self._complain(BrokerTrouble.FLOODS, "flood", text)
+            problem = (
+                f"{self.address.url} floods this reader: beyond {LOOKED_AT_MAX} messages a second, all are dropped"
+            )
+            await self._complain(BrokerTrouble.FLOODS, "flood", problem)
         return count <= LOOKED_AT_MAX
 
-    async def _take(self, ledger: TelemetryLedger, topic: str, raw: bytes, *, is_retained: bool) -> None:
-        if not raw:
+    async def _take(self, ledger: TelemetryLedger, topic: str, message_bytes: bytes, *, is_retained: bool) -> None:
+        if not message_bytes:
             # An empty message withdraws a retained one, by MQTT's rules.
             return
         now_ms = time.time_ns() // 1_000_000
         teller = self._teller(ledger.topics, topic)
         try:
-            heard = ledger.take(topic, raw, teller, now_ms, is_retained=is_retained)
+            heard = ledger.take(topic, message_bytes, teller, now_ms, is_retained=is_retained)
         except UnknownTellerError as error:
             if teller is not None and await self._is_key_of(teller, error.provider_key):
-                heard = ledger.take(topic, raw, teller, now_ms, is_retained=is_retained)
+                heard = ledger.take(topic, message_bytes, teller, now_ms, is_retained=is_retained)
             else:
                 heard = NOT_ITS
         if heard is not None:
@@ -392,16 +394,16 @@ class BrokerListener:
         subject = message.subject
         if isinstance(subject, ProviderSubject):
             if isinstance(note, PresenceNote) and not note.is_here:
-                text = f"{self.address.url} reports that the provider disconnected"
-                await self._complain(BrokerTrouble.LEFT, "gone", text)
+                problem = f"{self.address.url} reports that the provider disconnected"
+                await self._complain(BrokerTrouble.LEFT, "gone", problem)
             return
         assert isinstance(subject, TaskSubject), "only providers and tasks are subscribed to"
         self.heard_at[subject.task, subject.place] = time.monotonic()
-        for trouble, kind, text in _odd(heard, note, ledger):
-            await self._complain(trouble, kind, f"{self.address.url}: {text}")
+        for trouble, kind, problem in _oddities(heard, note, ledger):
+            await self._complain(trouble, kind, f"{self.address.url}: {problem}")
         if note is None:
-            text = "a message is not sealed to this key, because the task belongs to another customer"
-            await self._complain(BrokerTrouble.FOREIGN, "sealed", text)
+            problem = "a message is not sealed to this key, because the task belongs to another customer"
+            await self._complain(BrokerTrouble.FOREIGN, "sealed", problem)
         else:
             await self.tell(HeardNote(subject.task, subject.place, message.told_at_ms, note))
 
@@ -416,33 +418,33 @@ class BrokerListener:
             return None
         return note
 
-    async def _complain(self, trouble: BrokerTrouble, kind: str, text: str) -> None:
+    async def _complain(self, trouble: BrokerTrouble, kind: str, problem: str) -> None:
         """Report a problem for each slot's task, within the limits."""
         now_ms = time.time_ns() // 1_000_000
-        for said in self._complaints.said(kind, text, time.monotonic()):
+        for said in self._complaints.said(kind, problem, time.monotonic()):
             for task in dict.fromkeys(task for task, _ in self.slots):
                 await self.tell(HeardNote(task, None, now_ms, problem=said, trouble=trouble))
 
 
-def _odd(
+def _oddities(
     heard: HeardMessage, note: TelemetryNote | None, ledger: TelemetryLedger
 ) -> list[tuple[BrokerTrouble, str, str]]:
     """Return the oddities of a valid message: the problem, its kind for the limits, and a sentence."""
-    found = []
+    oddities = []
     if heard.missing:
-        text = f"{heard.missing:,} messages before this one were not delivered"
-        found.append((BrokerTrouble.WITHHOLDS, "missing", text))
+        problem = f"{heard.missing:,} messages before this one were not delivered"
+        oddities.append((BrokerTrouble.WITHHOLDS, "missing", problem))
     if heard.dropped:
-        text = f"the provider dropped {heard.dropped:,} notes before this one, because its broker accepted none"
-        found.append((BrokerTrouble.THROWN_AWAY, "dropped", text))
+        problem = f"the provider dropped {heard.dropped:,} notes before this one, because its broker accepted none"
+        oddities.append((BrokerTrouble.THROWN_AWAY, "dropped", problem))
     if heard.late_ms:
-        text = f"a message came {heard.late_ms // 1_000:,} s late: the broker is slow, or a clock is wrong"
-        found.append((BrokerTrouble.SLOW, "late", text))
+        problem = f"a message came {heard.late_ms // 1_000:,} s late: the broker is slow, or a clock is wrong"
+        oddities.append((BrokerTrouble.SLOW, "late", problem))
     message = heard.message
     if isinstance(note, BeatNote) and message is not None and isinstance(message.subject, TaskSubject):
-        for channel, told in ((Channel.LOG, note.logs), (Channel.METRICS, note.progress)):
+        for channel, stated_count in ((Channel.LOG, note.logs), (Channel.METRICS, note.progress)):
             newest = ledger.newest(message.provider_key, message.subject, channel, message.session)
-            if newest and told > newest:
-                text = f"{told - newest:,} messages of the {channel.name.lower()} are withheld"
-                found.append((BrokerTrouble.WITHHOLDS, f"withheld {channel.name}", text))
-    return found
+            if newest and stated_count > newest:
+                problem = f"{stated_count - newest:,} messages of the {channel.name.lower()} are withheld"
+                oddities.append((BrokerTrouble.WITHHOLDS, f"withheld {channel.name}", problem))
+    return oddities

@@ -85,7 +85,9 @@ async def open_tunnel(
                 CONNECT_SECONDS,
             )
         except aiohttp.WSServerHandshakeError as error:
-            raise TunnelError(f"the provider refuses the connection: {_refusal(error)}", code="not_admitted") from None
+            raise TunnelError(
+                f"the provider refuses the connection: {_refusal_text(error)}", code="not_admitted"
+            ) from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise TunnelError(
                 f"the provider does not answer at {endpoint}: {harmless(str(error) or 'no answer')}",
@@ -93,7 +95,7 @@ async def open_tunnel(
             ) from None
         async with socket:
             line = SealedLine(TunnelName(genesis, task_id, stash), key, provider.seal_key, is_customer=True)
-            await _agree(socket, line)
+            await _agree_on_keys(socket, line)
             tunnel = Multiplexer(_Socket(socket), line)
             running = asyncio.create_task(tunnel.run())
             try:
@@ -106,20 +108,20 @@ async def open_tunnel(
 
 @contextlib.asynccontextmanager
 async def entered(
-    client: ChainClient, key: Keypair, task_id: bytes, task: Task, final: bytes
+    client: ChainClient, keypair: Keypair, task_id: bytes, task: Task, final_hash: bytes
 ) -> AsyncIterator[Multiplexer]:
     """Open a tunnel to a task's provider by the final block.
 
     Raise TunnelError if that fails, or for a bad address.
     """
     stash = runner_of(task)
-    provider = (await market_reads.providers(client, final)).get(stash)
+    provider = (await market_reads.providers(client, final_hash)).get(stash)
     if provider is None:
         raise TunnelError(f"{ss58.encode(stash)} runs the task, and is no longer a provider", code="no_provider")
     is_private = market_reads.is_development(client)
     try:
         async with open_tunnel(
-            client.genesis_hash, task_id, task, SealKey.of(key), provider, is_private=is_private
+            client.genesis_hash, task_id, task, SealKey.of(keypair), provider, is_private=is_private
         ) as tunnel:
             yield tunnel
     except EndpointError as error:
@@ -140,7 +142,7 @@ def runner_of(task: Task) -> bytes:
     return task.slots[0].provider
 
 
-async def _agree(socket: aiohttp.ClientWebSocketResponse, line: SealedLine) -> None:
+async def _agree_on_keys(socket: aiohttp.ClientWebSocketResponse, line: SealedLine) -> None:
     try:
         await socket.send_bytes(line.hello())
         answer = await asyncio.wait_for(socket.receive(), CONNECT_SECONDS)
@@ -158,7 +160,7 @@ async def _agree(socket: aiohttp.ClientWebSocketResponse, line: SealedLine) -> N
         raise TunnelError("the provider hung up while keys were agreed on", code="tunnel_closed") from None
 
 
-def _refusal(error: aiohttp.WSServerHandshakeError) -> str:
+def _refusal_text(error: aiohttp.WSServerHandshakeError) -> str:
     reasons = {404: "no program of this task runs there now", 503: "as many tunnels are open as may be; try again"}
     # The provider chooses these words.
     return reasons.get(error.status, harmless(f"{error.status} {error.message}")[:REFUSAL_BYTES_MAX])
@@ -191,9 +193,9 @@ async def hand_secrets(tunnel: Multiplexer, secrets: Mapping[str, bytes]) -> Non
     stream = await tunnel.open(TakeSecrets())
     await stream.write(HANDED.encode(tuple(HandedSecret(name, secrets[name]) for name in sorted(secrets))))
     await stream.end_input()
-    end = await stream.end
-    if end.problem:
-        raise TunnelError(end.problem, code="refused_by_provider")
+    stream_end = await stream.end
+    if stream_end.problem:
+        raise TunnelError(stream_end.problem, code="refused_by_provider")
 
 
 FILES_MAX = 10_000
@@ -204,50 +206,50 @@ PAX_BYTES_MAX = 4_096
 PLAIN_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE)
 
 
-async def copy_in(tunnel: Multiplexer, source: Path, path: str) -> int:
+async def copy_in(tunnel: Multiplexer, source: Path, container_path: str) -> int:
     """Copy a file or folder into a folder of the container, and return the bytes sent.
 
     Raise TunnelError or OSError.
     """
     with tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY) as spool:
-        await asyncio.to_thread(_packed, source, spool)
+        await asyncio.to_thread(_pack_source, source, spool)
         size = spool.tell()
         spool.seek(0)
-        stream = await tunnel.open(CopyIn(path))
+        stream = await tunnel.open(CopyIn(container_path))
         while piece := await asyncio.to_thread(spool.read, _ARCHIVE_PIECE):
             await stream.write(piece)
         await stream.end_input()
-        end = await stream.end
-    if end.problem:
-        raise TunnelError(end.problem, code="refused_by_provider")
+        stream_end = await stream.end
+    if stream_end.problem:
+        raise TunnelError(stream_end.problem, code="refused_by_provider")
     return size
 
 
-async def copy_out(tunnel: Multiplexer, path: str, target: Path) -> list[str]:
+async def copy_out(tunnel: Multiplexer, container_path: str, target: Path) -> list[str]:
     """Copy a file or folder of the container into a folder, and return its names. Raise TunnelError or OSError."""
     with tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY) as spool:
-        stream = await tunnel.open(CopyOut(path))
+        stream = await tunnel.open(CopyOut(container_path))
         size = 0
-        while (found := await stream.read()) is not None:
-            size += len(found[1])
+        while (received := await stream.read()) is not None:
+            size += len(received[1])
             # The provider decides the length of the stream, so the disk is protected here.
             if size > COPY_BYTES_MAX:
                 raise TunnelError("the provider sends more than a copy may have", code="copy_too_large")
-            await asyncio.to_thread(spool.write, found[1])
-        end = await stream.end
-        if end.problem:
-            raise TunnelError(end.problem, code="refused_by_provider")
+            await asyncio.to_thread(spool.write, received[1])
+        stream_end = await stream.end
+        if stream_end.problem:
+            raise TunnelError(stream_end.problem, code="refused_by_provider")
         spool.seek(0)
-        return await asyncio.to_thread(_unpacked, spool, target)
+        return await asyncio.to_thread(_unpack_into, spool, target)
 
 
-def _packed(source: Path, spool: IO[bytes]) -> None:
+def _pack_source(source: Path, spool: IO[bytes]) -> None:
     """Write an archive of a file, or of a folder under its name. Links are left out."""
     with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        archive.add(source, source.resolve().name, filter=_plain)
+        archive.add(source, source.resolve().name, filter=_plain_entry)
 
 
-def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _plain_entry(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     if not (entry.isfile() or entry.isdir()):
         return None
     # A new entry has no names of this machine's users, no times and no set-id bits.
@@ -256,24 +258,33 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return plain
 
 
-def _unpacked(spool: IO[bytes], target: Path) -> list[str]:
+def _unpack_into(spool: IO[bytes], target: Path) -> list[str]:
     target.mkdir(parents=True, exist_ok=True)
     names: list[str] = []
-    there: set[Path] = set()
+    made_paths: set[Path] = set()
     try:
-        for entry, name in _entries(spool):
-            place = _place(target, name)
+        for entry, name in _archive_entries(spool):
+            target_path = _safe_path(target, name)
             # Folders count too: a long path makes one at each level.
-            there.update((place, *(above for above in place.parents if above != target and target in above.parents)))
-            if len(there) > FILES_MAX:
+            made_paths.update(
+                (
+                    target_path,
+                    *(
+                        parent_folder
+                        for parent_folder in target_path.parents
+                        if parent_folder != target and target in parent_folder.parents
+                    ),
+                )
+            )
+            if len(made_paths) > FILES_MAX:
                 raise TunnelError(f"the archive has more than {FILES_MAX} files and folders", code="too_many_files")
             if entry.isdir():
-                place.mkdir(parents=True, exist_ok=True)
+                target_path.mkdir(parents=True, exist_ok=True)
                 continue
-            place.parent.mkdir(parents=True, exist_ok=True)
+            target_path.parent.mkdir(parents=True, exist_ok=True)
             # Mode x overwrites nothing, also no link put there meanwhile. The archive's modes are not taken over.
-            with place.open("xb") as file:
-                _write(spool, entry.size, file)
+            with target_path.open("xb") as target_file:
+                _write_content(spool, entry.size, target_file)
             names.append(name)
     except tarfile.TarError as error:
         raise TunnelError(f"the provider does not send an archive: {error}", code="not_an_archive") from None
@@ -282,7 +293,7 @@ def _unpacked(spool: IO[bytes], target: Path) -> list[str]:
     return names
 
 
-def _entries(spool: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, str]]:
+def _archive_entries(spool: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, str]]:
     """Yield the entries with their names: plain headers, and pax records of long names.
 
     Raise TarError or TunnelError.
@@ -295,7 +306,7 @@ def _entries(spool: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, str]]:
     while any(header := spool.read(tarfile.BLOCKSIZE)):
         entry = tarfile.TarInfo.frombuf(header, "utf-8", "replace")
         if entry.type == tarfile.XHDTYPE and not path and 0 <= entry.size <= PAX_BYTES_MAX:
-            path = _path_in(spool.read(-(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)[: entry.size])
+            path = _long_name(spool.read(-(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)[: entry.size])
             continue
         is_plain = entry.type in PLAIN_FILES and entry.size >= 0
         if not is_plain and not (entry.type == tarfile.DIRTYPE and entry.size == 0):
@@ -304,36 +315,36 @@ def _entries(spool: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, str]]:
         path = ""
 
 
-def _path_in(records: bytes) -> str:
+def _long_name(records: bytes) -> str:
     """Return the name that a pax header gives to the next entry, or an empty text."""
     _, _, rest = records.partition(b" path=")
     return rest.partition(b"\n")[0].decode(errors="replace")
 
 
-def _write(spool: IO[bytes], size: int, file: IO[bytes]) -> None:
+def _write_content(spool: IO[bytes], size: int, target_file: IO[bytes]) -> None:
     """Write the content of an entry, and skip its padding. Raise TunnelError if it breaks off."""
-    left = size
-    while left:
-        piece = spool.read(min(left, _ARCHIVE_PIECE))
+    bytes_left = size
+    while bytes_left:
+        piece = spool.read(min(bytes_left, _ARCHIVE_PIECE))
         if not piece:
             raise TunnelError("the archive breaks off within a file", code="not_an_archive")
-        file.write(piece)
-        left -= len(piece)
+        target_file.write(piece)
+        bytes_left -= len(piece)
     spool.read(-size % tarfile.BLOCKSIZE)
 
 
-def _place(target: Path, name: str) -> Path:
+def _safe_path(target: Path, name: str) -> Path:
     parts = name.split("/")
     if any(part in {"", ".", ".."} or not part.isprintable() for part in parts):
         raise TunnelError(f"the provider names a file {name[:80]!r}, which leads elsewhere", code="unsafe_path")
-    place = target.joinpath(*parts)
-    for above in place.parents:
-        if above == target:
+    target_path = target.joinpath(*parts)
+    for parent_folder in target_path.parents:
+        if parent_folder == target:
             break
         # A link in the target folder could lead the file elsewhere.
-        if above.is_symlink():
-            raise TunnelError(f"{above} is a link", code="unsafe_path")
-    return place
+        if parent_folder.is_symlink():
+            raise TunnelError(f"{parent_folder} is a link", code="unsafe_path")
+    return target_path
 
 
 SHELL = ("/bin/sh",)
@@ -344,24 +355,24 @@ async def run_program(tunnel: Multiplexer, command: Sequence[str], *, is_termina
     """Run a program to its end and return its exit code. Raise TunnelError if that fails."""
     columns, rows = shutil.get_terminal_size()
     stream = await tunnel.open(RunProgram(tuple(command), is_terminal, rows, columns))
-    with _raw() if is_terminal else contextlib.nullcontext():
+    with _raw_terminal() if is_terminal else contextlib.nullcontext():
         if is_terminal:
             _follow_size(stream)
         sending = asyncio.create_task(_send_input(stream))
         try:
-            while (found := await stream.read()) is not None:
-                channel, data = found
-                out = sys.stderr.buffer if channel == ERR else sys.stdout.buffer
+            while (received := await stream.read()) is not None:
+                channel, output_bytes = received
+                output_stream = sys.stderr.buffer if channel == ERR else sys.stdout.buffer
                 # Control sequences pass, as in ssh: a program on a terminal needs them, and the customer chose the
                 # program.
-                out.write(data)
-                out.flush()
+                output_stream.write(output_bytes)
+                output_stream.flush()
         finally:
             sending.cancel()
-    end = await stream.end
-    if end.problem:
-        raise TunnelError(end.problem, code="refused_by_provider")
-    return end.code
+    stream_end = await stream.end
+    if stream_end.problem:
+        raise TunnelError(stream_end.problem, code="refused_by_provider")
+    return stream_end.code
 
 
 async def _send_input(stream: TunnelStream) -> None:
@@ -370,11 +381,11 @@ async def _send_input(stream: TunnelStream) -> None:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(_TERMINAL_PIECE)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while data := await reader.read(_TERMINAL_PIECE):
-            await stream.write(data)
+        while input_bytes := await reader.read(_TERMINAL_PIECE):
+            await stream.write(input_bytes)
     else:
-        while data := await asyncio.to_thread(sys.stdin.buffer.read, _TERMINAL_PIECE):
-            await stream.write(data)
+        while input_bytes := await asyncio.to_thread(sys.stdin.buffer.read, _TERMINAL_PIECE):
+            await stream.write(input_bytes)
     await stream.end_input()
 
 
@@ -389,21 +400,21 @@ def _follow_size(stream: TunnelStream) -> None:
 
     def changed() -> None:
         columns, rows = shutil.get_terminal_size()
-        told = loop.create_task(stream.resize(rows, columns))
-        told.add_done_callback(lambda _: None)
+        resize_task = loop.create_task(stream.resize(rows, columns))
+        resize_task.add_done_callback(lambda _: None)
 
     loop.add_signal_handler(signal.SIGWINCH, changed)
 
 
 @contextlib.contextmanager
-def _raw() -> Iterator[None]:
+def _raw_terminal() -> Iterator[None]:
     """Send every key to the program."""
     descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
+    saved_modes = termios.tcgetattr(descriptor)
     try:
         tty.setraw(descriptor)
         yield
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, saved_modes)
         # asyncio made the terminal non-blocking, also for the shell that shares it.
         os.set_blocking(descriptor, True)

@@ -93,8 +93,8 @@ class RunStop:
             return None
         if self.record.is_cancel_asked:
             return "cancelled"
-        over = expires_at(self.record.plan)
-        return "expired" if over is not None and time.time() >= over else None
+        expiry = expires_at(self.record.plan)
+        return "expired" if expiry is not None and time.time() >= expiry else None
 
 
 FORGOTTEN = "the chain has forgotten this unit: its answers were not fetched in time"
@@ -109,46 +109,48 @@ TRIES = 6
 """The attempts to fetch an output before it is left for the next run. They spread over 31 final blocks."""
 
 
-async def standing_of(client: ChainClient, units: Sequence[Unit], not_posted: int, final: bytes) -> str:
+async def standing_of(client: ChainClient, units: Sequence[Unit], not_posted: int, final_hash: bytes) -> str:
     """Return a sentence about the file's open units, all as of one final block, and the number still to post."""
-    said = [*_at_work(units)]
+    clauses = [*_work_clauses(units)]
     if not_posted:
-        said.append(f"{not_posted:,} not posted yet")
+        clauses.append(f"{not_posted:,} not posted yet")
     queued = [unit for unit in units if unit.state is UnitState.QUEUED]
-    view = await look(client, queued[:1], final)  # One is enough: all units of a file ask the same of the same market.
-    if view is not None:
-        why = reason_queued(queued[0], view)
-        said.append(f"{len(queued):,} waiting for a draw{'' if why == AWAITS_DRAW else f' ({why})'}")
-    return f"units: {', '.join(said)}" if said else ""
+    market_view = await look(
+        client, queued[:1], final_hash
+    )  # One is enough: all units of a file ask the same of the same market.
+    if market_view is not None:
+        reason = reason_queued(queued[0], market_view)
+        clauses.append(f"{len(queued):,} waiting for a draw{'' if reason == AWAITS_DRAW else f' ({reason})'}")
+    return f"units: {', '.join(clauses)}" if clauses else ""
 
 
-def stopped_standing(said: str) -> str:
+def stopped_standing(standing: str) -> str:
     """Return the sentence of `standing_of` for a stopped run, with the reason why it has not ended yet."""
     return (
-        f"waiting units are cancelled; racing units cannot be cancelled, are paid, and must end first; {said}"
-        if said
+        f"waiting units are cancelled; racing units cannot be cancelled, are paid, and must end first; {standing}"
+        if standing
         else ""
     )
 
 
-def _at_work(units: Sequence[Unit]) -> list[str]:
+def _work_clauses(units: Sequence[Unit]) -> list[str]:
     racing = [unit for unit in units if unit.state is UnitState.RACING]
     opening = [unit for unit in racing if unit.round is not None and unit.round.closed_at]
     computed = [unit for unit in racing if unit not in opening]
     judged = sum(unit.state is UnitState.JUDGING for unit in units)
-    said = []
+    clauses = []
     if computed:
         devices = len({racer.device for unit in computed for racer in unit.racers})
-        said.append(f"{len(computed):,} racing on {devices:,} {'device' if devices == 1 else 'devices'}")
+        clauses.append(f"{len(computed):,} racing on {devices:,} {'device' if devices == 1 else 'devices'}")
     if opening:
-        said.append(f"{len(opening):,} being opened and settled")
+        clauses.append(f"{len(opening):,} being opened and settled")
     if judged:
-        said.append(f"{judged:,} before judges")
-    return said
+        clauses.append(f"{judged:,} before judges")
+    return clauses
 
 
 @dataclass(slots=True)
-class _Trying:
+class _FetchAttempts:
     """The attempts for one unit: the number of failures, and the look at the chain from which to try again."""
 
     failed: int = 0
@@ -163,16 +165,16 @@ class PaidOutcomes:
     run after `TRIES`. Only the salt of its input is kept, which a try needs to check an output.
     """
 
-    def __init__(self, client: ChainClient, key: Keypair) -> None:
-        self._client, self._key = client, key
-        self._trying: dict[int, _Trying] = {}
+    def __init__(self, client: ChainClient, keypair: Keypair) -> None:
+        self._client, self._key = client, keypair
+        self._trying: dict[int, _FetchAttempts] = {}
         self._inputs = asyncio.Semaphore(INPUTS_AT_ONCE)
         self._look = 0
 
     @property
     def given_up(self) -> set[int]:
         """The units that reached the limit of attempts in this run."""
-        return {place for place, trying in self._trying.items() if trying.failed >= TRIES}
+        return {place for place, attempts in self._trying.items() if attempts.failed >= TRIES}
 
     def begin_look(self) -> None:
         """Count one more look at the chain, one per final block. Waiting times are counted in looks."""
@@ -180,28 +182,30 @@ class PaidOutcomes:
 
     def is_due(self, place: int) -> bool:
         """Return True if the unit should be fetched now."""
-        trying = self._trying.get(place, _Trying())
-        return trying.failed < TRIES and self._look >= trying.next_look
+        attempts = self._trying.get(place, _FetchAttempts())
+        return attempts.failed < TRIES and self._look >= attempts.next_look
 
     async def of(
-        self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, providers: dict[bytes, Provider]
+        self, blob_client: BlobClient, place: int, unit_id: bytes, unit: Unit, providers: dict[bytes, Provider]
     ) -> tuple[BatchOutcome, ...] | None:
         """Return the paid outcomes of a unit.
 
         Return None if no provider serves them or the unit's input. The next try comes after twice the wait.
         """
-        trying = self._trying.setdefault(place, _Trying())
+        attempts = self._trying.setdefault(place, _FetchAttempts())
         try:
-            if trying.salt is None:
+            if attempts.salt is None:
                 async with self._inputs:
-                    trying.salt = await salt_of(blobs, self._key, unit, providers)
-            found = await outcomes_served(self._client, blobs, self._key, unit_id, unit, trying.salt, providers)
+                    attempts.salt = await salt_of(blob_client, self._key, unit, providers)
+            outcomes = await outcomes_served(
+                self._client, blob_client, self._key, unit_id, unit, attempts.salt, providers
+            )
         except ResultError:
-            trying.next_look = self._look + 2**trying.failed
-            trying.failed += 1
+            attempts.next_look = self._look + 2**attempts.failed
+            attempts.failed += 1
             return None
         del self._trying[place]
-        return found
+        return outcomes
 
 
 @dataclass(slots=True)
@@ -220,13 +224,13 @@ class FileAnswers:
     """Follows the posted units of one file until all have ended."""
 
     def __init__(
-        self, client: ChainClient, key: Keypair, plan: FilePlan, record: BatchRecord, files: ResultFiles,
+        self, client: ChainClient, keypair: Keypair, plan: FilePlan, record: BatchRecord, files: ResultFiles,
         writer: LineWriter, stop: RunStop, tell: Callable[[AnswersSoFar, str], None], read: ReadAnswer | None = None,
     ) -> None:  # fmt: skip
         """Call `tell` after each look at the chain with the progress and a sentence. `read` is as in `FileWish`."""
         self._client, self._plan, self._stop, self._read = client, plan, stop, read
         self._record, self._files, self._writer, self._tell = record, files, writer, tell
-        self._outcomes = PaidOutcomes(client, key)
+        self._outcomes = PaidOutcomes(client, keypair)
         self.found = AnswersSoFar()
 
     @property
@@ -237,47 +241,47 @@ class FileAnswers:
     async def follow(self, enough: int = 0) -> list[int]:
         """Write the answers of each ended unit until at most `enough` are open. Return the open ones."""
         waiting = self._record.to_write()
-        async with BlobClient(private=market_reads.is_development(self._client)) as blobs:
+        async with BlobClient(private=market_reads.is_development(self._client)) as blob_client:
             # Without an open unit, a run that only gives up its rest must not wait for a block.
-            async for _ in moments(self._client) if waiting else _nothing():
-                waiting = await self._look(blobs, waiting)
+            async for _ in moments(self._client) if waiting else _no_moments():
+                waiting = await self._look(blob_client, waiting)
                 if len(set(waiting) - self.unserved) <= enough:
                     break
         for place in self._record.to_give_up():
             self._write_stopped(place)
         return waiting
 
-    async def _look(self, blobs: BlobClient, waiting: Sequence[int]) -> list[int]:
+    async def _look(self, blob_client: BlobClient, waiting: Sequence[int]) -> list[int]:
         """Write the units that have ended in the final chain. Return the others."""
         is_stopped = self._stop.is_due()
-        final = await self._client.finalized()
-        ids = [bytes.fromhex(self._record.posted[place]) for place in waiting]
-        units = await market_reads.units(self._client, ids, final)
+        final_hash = await self._client.finalized()
+        unit_ids = [bytes.fromhex(self._record.posted[place]) for place in waiting]
+        units = await market_reads.units(self._client, unit_ids, final_hash)
         if is_stopped:
-            await self._stop.take_back(list(zip(ids, units, strict=True)))
+            await self._stop.take_back(list(zip(unit_ids, units, strict=True)))
         if not self._record.to_post() and not any(unit is not None and is_open(unit) for unit in units):
             self._record.note_ended()
         self._outcomes.begin_look()
         paid = []
-        for place, unit_id, unit in zip(waiting, ids, units, strict=True):
+        for place, unit_id, unit in zip(waiting, unit_ids, units, strict=True):
             if unit is None or (not is_open(unit) and (unit.state is not UnitState.SETTLED or unit.is_refuted)):
                 self._write_failed(place, unit_id, unit)
             elif not is_open(unit) and self._outcomes.is_due(place):
                 paid.append((place, unit_id, unit))
         if paid:
-            providers = await market_reads.providers(self._client, final)
-            writes = [partial(self._write_paid, blobs, *each, providers) for each in paid]
+            providers = await market_reads.providers(self._client, final_hash)
+            writes = [partial(self._write_paid, blob_client, *paid_unit, providers) for paid_unit in paid]
             await all_side_by_side(writes, at_once=FETCHED_AT_ONCE)
-        standing = [unit for unit in units if unit is not None and is_open(unit)]
-        said = await standing_of(self._client, standing, len(self._record.to_post()), final)
-        self._tell(self.found, stopped_standing(said) if is_stopped else said)
+        open_units = [unit for unit in units if unit is not None and is_open(unit)]
+        sentence = await standing_of(self._client, open_units, len(self._record.to_post()), final_hash)
+        self._tell(self.found, stopped_standing(sentence) if is_stopped else sentence)
         return [place for place in waiting if place not in self._record.written]
 
     async def _write_paid(
-        self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, providers: dict[bytes, Provider]
+        self, blob_client: BlobClient, place: int, unit_id: bytes, unit: Unit, providers: dict[bytes, Provider]
     ) -> None:
         """Fetch and write the answers of a unit, unless no provider serves them now."""
-        outcomes = await self._outcomes.of(blobs, place, unit_id, unit, providers)
+        outcomes = await self._outcomes.of(blob_client, place, unit_id, unit, providers)
         if outcomes is None:
             return
         lines = self._plan.lines_of(place)
@@ -306,8 +310,8 @@ class FileAnswers:
         if code is not None:
             self._write(place, [], [self._writer.stopped(line, code) for line in lines], unit, is_given_up=True)
             return
-        why = FORGOTTEN if unit is None else REFUTED if unit.is_refuted else why_refunded(unit)
-        errors = [self._writer.failed(line, UnitPlace(unit_id, index), why) for index, line in enumerate(lines)]
+        reason = FORGOTTEN if unit is None else REFUTED if unit.is_refuted else why_refunded(unit)
+        errors = [self._writer.failed(line, UnitPlace(unit_id, index), reason) for index, line in enumerate(lines)]
         self._write(place, [], errors, unit)
 
     def _write_stopped(self, place: int) -> None:
@@ -335,7 +339,7 @@ class FileAnswers:
         self.found.units += 1
 
 
-async def _nothing() -> AsyncIterator[None]:
+async def _no_moments() -> AsyncIterator[None]:
     """Yield nothing."""
     for _ in ():
         yield
@@ -360,28 +364,28 @@ async def look_back(
     places = [place for place in places if place not in record.refuted]
     if not places:
         return LookedBack()
-    ids = [bytes.fromhex(record.posted[place]) for place in places]
-    units = await market_reads.units(client, ids, await client.finalized())
+    unit_ids = [bytes.fromhex(record.posted[place]) for place in places]
+    units = await market_reads.units(client, unit_ids, await client.finalized())
     known = [(place, unit) for place, unit in zip(places, units, strict=True) if unit is not None]
     refuted = [(place, unit) for place, unit in known if unit.is_refuted]
     found_wrong = 0
-    there = _names_of(files) if refuted else set[str]()
+    written_names = _written_names(files) if refuted else set[str]()
     for place, unit in refuted:
         unit_id = bytes.fromhex(record.posted[place])
         lines = [(line, UnitPlace(unit_id, index)) for index, line in enumerate(plan.lines_of(place))]
         # A line that is no valid request already has an error line.
-        errors = [writer.refuted(line, where) for line, where in lines if writer.name_of(line, where) in there]
+        errors = [writer.refuted(line, where) for line, where in lines if writer.name_of(line, where) in written_names]
         found_wrong += len(errors)
         record.note_refuted(place, files.add([], errors), paid_and_returned(unit))
     return LookedBack(found_wrong, sum(unit.is_watched for _, unit in known))
 
 
-def _names_of(files: ResultFiles) -> set[str]:
+def _written_names(files: ResultFiles) -> set[str]:
     """Return the names of the lines in the results file."""
-    found = set()
+    line_names = set()
     for line in files.results():
         try:
-            found.add(LineWriter.name_in(json.loads(line)))
+            line_names.add(LineWriter.name_in(json.loads(line)))
         except (ValueError, TypeError, KeyError):
             continue  # Another program wrote this line.
-    return found
+    return line_names

@@ -120,7 +120,7 @@ class SpentMoney:
     async def _fee(self, unit_id: bytes, height: int) -> int | None:
         """Return the unit's share of its extrinsic's fee."""
         if height not in self._fees:
-            self._fees[height] = await _fees_of(self.client, height)
+            self._fees[height] = await _fees_of_block(self.client, height)
         return self._fees[height].get(unit_id)
 
 
@@ -135,24 +135,24 @@ def paid_and_returned(unit: Unit) -> tuple[int, int]:
     return paid, unit.escrow + unit.bond - paid
 
 
-async def _fees_of(client: ChainClient, height: int) -> dict[bytes, int]:
+async def _fees_of_block(client: ChainClient, height: int) -> dict[bytes, int]:
     """Return the fee shares of all units that a block posted. The shares of one extrinsic add up to its fee."""
     try:
-        records = await client.events(await client.block_id(height))
+        event_records = await client.events(await client.block_id(height))
     except (RpcError, OddAnswerError):  # Nodes keep only the states of the newest final blocks.
         return {}
     units: dict[int, list[bytes]] = {}
     fees: dict[int, int] = {}
-    for record in records:
-        if isinstance(record.phase, ApplyExtrinsic) and isinstance(record.event, UnitPosted):
-            units.setdefault(record.phase.index, []).append(record.event.unit)
-        elif isinstance(record.phase, ApplyExtrinsic) and isinstance(record.event, TransactionFeePaid):
-            fees[record.phase.index] = record.event.actual_fee
+    for event_record in event_records:
+        if isinstance(event_record.phase, ApplyExtrinsic) and isinstance(event_record.event, UnitPosted):
+            units.setdefault(event_record.phase.index, []).append(event_record.event.unit)
+        elif isinstance(event_record.phase, ApplyExtrinsic) and isinstance(event_record.event, TransactionFeePaid):
+            fees[event_record.phase.index] = event_record.event.actual_fee
     return {
         # Differences of rounded prefix sums: each share is within a grain of the average, and no grain is lost.
-        unit: fees[index] * (at + 1) // len(posted) - fees[index] * at // len(posted)
+        unit: fees[index] * (unit_place + 1) // len(posted) - fees[index] * unit_place // len(posted)
         for index, posted in units.items()
-        for at, unit in enumerate(posted)
+        for unit_place, unit in enumerate(posted)
     }
 
 
@@ -215,7 +215,7 @@ class Estimate:
     def facts(self, *, is_for_programs: bool) -> dict[str, Any]:
         """Return the facts in display order. The sentences are for people."""
         cost, price = self.cost, self.price
-        found: dict[str, Any] = {
+        shown_facts: dict[str, Any] = {
             "requests": self.requests,
             "units": cost.units,
             "tokens_in": self.tokens_in,
@@ -230,11 +230,11 @@ class Estimate:
             "most_per_thousand": grains_of(self._per_thousand(cost.most)),
         }
         if not is_for_programs:
-            return found | {
+            return shown_facts | {
                 "price": TOO_FEW_OWNERS if price is None else price.sentence(self.cost_unit),
                 "expected_end": self._end(),
             }
-        return found | {
+        return shown_facts | {
             "drawn_after_blocks": price and price.drawn_after,
             "price_at_draw": price and Grains(price.at_draw),
             "price_at_last": price and Grains(price.at_last),
@@ -261,12 +261,14 @@ class Estimate:
 
 def refused_facts(refused: Sequence[LineError], *, is_for_programs: bool) -> dict[str, Any]:
     """Return the number of lines that are no valid request, with the reasons for the first of them."""
-    first = [{"line": error.number, "code": error.code, "message": error.message} for error in refused[:REFUSED_SHOWN]]
+    first_refused = [
+        {"line": error.number, "code": error.code, "message": error.message} for error in refused[:REFUSED_SHOWN]
+    ]
     if is_for_programs:
-        return {"refused": len(refused), "refused_first": first}
-    why = "; ".join(f"line {error['line']}: {error['message']}" for error in first)
-    more = f"; and {len(refused) - len(first):,} more" if len(refused) > len(first) else ""
-    return {"refused": f"{len(refused):,}: {why}{more}" if refused else "0"}
+        return {"refused": len(refused), "refused_first": first_refused}
+    reason = "; ".join(f"line {error['line']}: {error['message']}" for error in first_refused)
+    rest_text = f"; and {len(refused) - len(first_refused):,} more" if len(refused) > len(first_refused) else ""
+    return {"refused": f"{len(refused):,}: {reason}{rest_text}" if refused else "0"}
 
 
 async def estimate_of(
@@ -276,14 +278,16 @@ async def estimate_of(
 
     Return None if there are no units or no such service.
     """
-    at = await client.finalized()
-    service = await market_reads.service(client, wish.service, at)
+    block_hash = await client.finalized()
+    service = await market_reads.service(client, wish.service, block_hash)
     if service is None or not units:
         return None
     terms = service.terms
     kind = wish.named_class
-    found = await drawable(client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, at=at)
-    devices = [status for status in found if kind is None or status.device.kind is kind]
+    drawable_devices = await drawable(
+        client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, block_hash=block_hash
+    )
+    devices = [status for status in drawable_devices if kind is None or status.device.kind is kind]
     price = rising_price(terms, wish, asks_of(devices, wish.service).values())
     works = [work_of(terms.input_share, unit.tokens_in, unit.tokens_max) for unit in units]
     return Estimate(
@@ -293,7 +297,7 @@ async def estimate_of(
         work=sum(works),
         cost=cost,
         price=price,
-        expected=None if price is None else await _expected(client, terms, wish, units, works, price, cost),
+        expected=None if price is None else await _expected_cost(client, terms, wish, units, works, price, cost),
         devices=len(devices),
         # Without a named class, any device may be drawn, and the slowest class sets the time.
         blocks=blocks_of(pace_of(terms, kind or DeviceClass.CPU), works, wish.racers, len(devices), price),
@@ -305,10 +309,10 @@ async def estimate_of(
 def rising_price(terms: ServiceTerms, wish: Wish, asks: Iterable[int]) -> RisingPrice | None:
     """Return the price of a unit that meets the lowest asks of enough owners, or None if none can."""
     # Racers have different owners, so the price must meet the asks of as many owners.
-    met = sorted(asks)[wish.racers - 1 : wish.racers]
-    if not met or met[0] > wish.rate_max:
+    binding_asks = sorted(asks)[wish.racers - 1 : wish.racers]
+    if not binding_asks or binding_asks[0] > wish.rate_max:
         return None
-    age = max(DRAWN_AFTER, money.age_of_price(terms.price_min, wish.rate_max, met[0], terms.ramp))
+    age = max(DRAWN_AFTER, money.age_of_price(terms.price_min, wish.rate_max, binding_asks[0], terms.ramp))
     at_draw = money.ramped_price(terms.price_min, wish.rate_max, age, terms.ramp)
     return RisingPrice(age, at_draw, wish.rate_max, terms.ramp)
 
@@ -322,7 +326,7 @@ def blocks_of(pace: int, works: Sequence[int], racers: int, devices: int, price:
     return price.drawn_after + -(-longest // (pace * TOKEN)) + SETTLED_AFTER
 
 
-async def _expected(
+async def _expected_cost(
     client: ChainClient, terms: ServiceTerms, wish: Wish, units: Sequence[AskedUnit], works: Sequence[int],
     price: RisingPrice, cost: PostingCost,
 ) -> int:  # fmt: skip

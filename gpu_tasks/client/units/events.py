@@ -62,15 +62,15 @@ class ToldEvent:
 
     def says(self) -> str:
         """Return the event as a sentence."""
-        shown = {name: _in_words(value) for name, value in _leaves(values(self.event))}
+        field_texts = {name: _in_words(value) for name, value in _leaf_values(values(self.event))}
         name = type(self.event).__name__
-        template = SENTENCES.get(f"{name}: {shown.get('outcome')}", SENTENCES.get(name))
+        template = SENTENCES.get(f"{name}: {field_texts.get('outcome')}", SENTENCES.get(name))
         if template is None:
-            about = (type(self.event).__doc__ or type(self.event).__name__).strip().split("\n")[0].rstrip(".")
-            told = ", ".join(f"{name} {text}" for name, text in shown.items())
-            return harmless(f"{about}: {told}" if told else about)
+            event_text = (type(self.event).__doc__ or type(self.event).__name__).strip().split("\n")[0].rstrip(".")
+            field_list = ", ".join(f"{name} {text}" for name, text in field_texts.items())
+            return harmless(f"{event_text}: {field_list}" if field_list else event_text)
         # A provider writes its endpoint itself, so it could hold control sequences for a terminal.
-        return harmless(NAMED.sub(lambda found: shown.get(found[1], "-"), template))
+        return harmless(NAMED.sub(lambda found: field_texts.get(found[1], "-"), template))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,48 +101,51 @@ def values(event: Any) -> dict[str, Any]:
     Accounts and amounts are typed apart from other bytes and numbers.
     """
     kind: Any = type(event)
-    kinds = _kinds(kind)
-    return {each.name: _value(getattr(event, each.name), kinds[each.name]) for each in fields(event)}
+    kinds = _field_kinds(kind)
+    return {
+        event_field.name: _typed_value(getattr(event, event_field.name), kinds[event_field.name])
+        for event_field in fields(event)
+    }
 
 
 def accounts_of(event: Any) -> set[bytes]:
     """Return every account that the event names."""
-    return {bytes(value) for _, value in _leaves(values(event)) if isinstance(value, Account)} | {
-        bytes(each)
-        for _, value in _leaves(values(event))
+    return {bytes(value) for _, value in _leaf_values(values(event)) if isinstance(value, Account)} | {
+        bytes(inner_value)
+        for _, value in _leaf_values(values(event))
         if isinstance(value, tuple)
-        for each in value
-        if isinstance(each, Account)
+        for inner_value in value
+        if isinstance(inner_value, Account)
     }
 
 
 @cache
-def _kinds(cls: Any) -> dict[str, Any]:
+def _field_kinds(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls, include_extras=True)
 
 
-def _value(value: Any, kind: Any) -> Any:
+def _typed_value(value: Any, kind: Any) -> Any:
     """Return a value with the meaning of its declared type."""
-    inner = get_args(kind)
+    type_arguments = get_args(kind)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, IntEnum):
         return value.name.lower().replace("_", " ")
     if isinstance(value, bytes):
-        return Account(value) if AccountId in (kind, *inner) else value
+        return Account(value) if AccountId in (kind, *type_arguments) else value
     if isinstance(value, int):
-        return Grains(value) if Balance in (kind, *inner) else value
+        return Grains(value) if Balance in (kind, *type_arguments) else value
     if isinstance(value, tuple):
-        of_each = get_args(inner[0])[0] if inner and get_args(inner[0]) else None
-        return tuple(_value(each, of_each) for each in value)
+        element_kind = get_args(type_arguments[0])[0] if type_arguments and get_args(type_arguments[0]) else None
+        return tuple(_typed_value(each, element_kind) for each in value)
     return values(value) if is_dataclass(value) else str(value)
 
 
-def _leaves(found: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _leaf_values(record_fields: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every value by its name. A field of an inner record is named `record.field`."""
-    for name, value in found.items():
+    for name, value in record_fields.items():
         if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
+            yield from _leaf_values(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
@@ -291,13 +294,13 @@ class EventStream:
             try:
                 async with await self.connect() as client:
                     is_begun = True
-                    async for each in self._up_to_now(client):
-                        yield each
+                    async for told_event in self._up_to_now(client):
+                        yield told_event
                     if not self.is_followed:
                         return
                     async for _ in moments(client):
-                        async for each in self._up_to_now(client):
-                            yield each
+                        async for told_event in self._up_to_now(client):
+                            yield told_event
             except (NodeUnreachableError, RpcError) as error:
                 # An address that never answered is more likely mistyped than broken.
                 if not is_begun or (not self.is_followed and self._failures >= len(RETRY_SECONDS)):
@@ -325,8 +328,8 @@ class EventStream:
         while self._next <= height:
             oldest = max(0, height - BLOCKS_PROVED + 1)
             try:
-                async for each in self._block(client, self._next):
-                    yield each
+                async for told_event in self._block(client, self._next):
+                    yield told_event
             except (RpcError, OddAnswerError):
                 # More blocks became final during the request, so the block may be out of the served range by now.
                 height = await client.height(await client.finalized())
@@ -342,17 +345,17 @@ class EventStream:
             return max(FIRST_WITH_EVENTS, self.first)
         return height + 1 if self.is_followed else max(FIRST_WITH_EVENTS, height - BLOCKS_PROVED + 1)
 
-    async def _block(self, client: ChainClient, number: int) -> AsyncIterator[ToldEvent]:
+    async def _block(self, client: ChainClient, block_number: int) -> AsyncIterator[ToldEvent]:
         """Yield the events of a block that were not delivered yet, and count them."""
-        block_id = await client.block_id(number)
-        records = await client.events(block_id)
-        for index, record in enumerate(records):
+        block_id = await client.block_id(block_number)
+        event_records = await client.events(block_id)
+        for index, event_record in enumerate(event_records):
             if index < self._told:
                 continue
-            if is_of_market(record.event) and await self.wanted.wants(client, record.event, block_id):
+            if is_of_market(event_record.event) and await self.wanted.wants(client, event_record.event, block_id):
                 # Counted before the yield: a consumer that breaks off during it never receives the event twice.
                 self._told = index + 1
-                yield ToldEvent(number, block_id, index, record.event)
+                yield ToldEvent(block_number, block_id, index, event_record.event)
 
 
 # An event's subject is read in the state of its own block, so later blocks change nothing.
@@ -369,67 +372,70 @@ class EventFilter:
     """Units and tasks. Events of their cases match too."""
     _owners: dict[bytes, bytes | None] = field(default_factory=dict)
 
-    async def wants(self, client: ChainClient, event: Any, at: bytes) -> bool:
-        """Return True if an event of the block `at` matches."""
+    async def wants(self, client: ChainClient, event: Any, block_hash: bytes) -> bool:
+        """Return True if an event of the block `block_hash` matches."""
         if self.about and not self._is_about(event):
             return False
         if self.account is None:
             return True
-        own = await self._own(client, at)
-        if accounts_of(event) & own:
+        own_accounts = await self._own(client, block_hash)
+        if accounts_of(event) & own_accounts:
             return True
         for kind in ("unit", "task", "case", "device"):
-            name = getattr(event, kind, None)
-            if isinstance(name, bytes) and await self._owner(client, kind, name, at) in own:
+            subject_id = getattr(event, kind, None)
+            if (
+                isinstance(subject_id, bytes)
+                and await self._owner(client, kind, subject_id, block_hash) in own_accounts
+            ):
                 return True
         return False
 
     def _is_about(self, event: Any) -> bool:
-        names = {getattr(event, kind, None) for kind in ("unit", "task", "case")}
-        return any(each in names or names & set(_cases(each)) for each in self.about)
+        event_ids = {getattr(event, kind, None) for kind in ("unit", "task", "case")}
+        return any(subject_id in event_ids or event_ids & set(_cases_of_task(subject_id)) for subject_id in self.about)
 
-    async def _own(self, client: ChainClient, at: bytes) -> set[bytes]:
+    async def _own(self, client: ChainClient, block_hash: bytes) -> set[bytes]:
         """Return the account, and the stash that it works for if it is a provider key."""
         assert self.account is not None, "asked for one account"
         key = b"own" + self.account
         if key not in self._owners:
-            self._owners[key] = await market_reads.stash_of(client, self.account, at)
+            self._owners[key] = await market_reads.stash_of(client, self.account, block_hash)
         stash = self._owners[key]
         return {self.account} if stash is None else {self.account, stash}
 
-    async def _owner(self, client: ChainClient, kind: str, name: bytes, at: bytes) -> bytes | None:
+    async def _owner(self, client: ChainClient, kind: str, subject_id: bytes, block_hash: bytes) -> bytes | None:
         """Return the customer of a unit or a task, or the owner of a device; None if the chain has forgotten it."""
-        if name not in self._owners:
-            found = await self._read_owner(client, kind, name, at)
-            if found is None:
+        if subject_id not in self._owners:
+            owner = await self._read_owner(client, kind, subject_id, block_hash)
+            if owner is None:
                 return None
             # Anyone can fill blocks with events of new ids.
             while len(self._owners) >= KNOWN_MAX:
                 del self._owners[next(iter(self._owners))]
-            self._owners[name] = found
-        return self._owners[name]
+            self._owners[subject_id] = owner
+        return self._owners[subject_id]
 
-    async def _read_owner(self, client: ChainClient, kind: str, name: bytes, at: bytes) -> bytes | None:
+    async def _read_owner(self, client: ChainClient, kind: str, subject_id: bytes, block_hash: bytes) -> bytes | None:
         if kind == "device":
-            device = await client.read(Devices.devices, name, at=at)
+            device = await client.read(Devices.devices, subject_id, at=block_hash)
             return None if device is None else bytes(device.owner)
-        (unit,) = await market_reads.units(client, [name], at)  # A unit's case has the unit's id.
+        (unit,) = await market_reads.units(client, [subject_id], block_hash)  # A unit's case has the unit's id.
         if unit is not None:
             return unit.customer
         if not sells_tasks(client):
             return None
-        task = await training_reads.task(client, name, at)
+        task = await training_reads.task(client, subject_id, block_hash)
         if task is not None:
             return task.customer
         assert self.account is not None, "asked for one account"
-        return self.account if kind == "case" and await self._has_case(client, name, at) else None
+        return self.account if kind == "case" and await self._has_case(client, subject_id, block_hash) else None
 
-    async def _has_case(self, client: ChainClient, case: bytes, at: bytes) -> bool:
+    async def _has_case(self, client: ChainClient, case: bytes, block_hash: bytes) -> bool:
         """Return True if a case is about a slot of one of the account's tasks."""
         assert self.account is not None, "asked for one account"
-        tasks = await training_reads.tasks_of(client, self.account, at)
-        return any(case in _cases(name) for name, _ in tasks)
+        tasks = await training_reads.tasks_of(client, self.account, block_hash)
+        return any(case in _cases_of_task(task_id) for task_id, _ in tasks)
 
 
-def _cases(task_id: bytes) -> list[bytes]:
+def _cases_of_task(task_id: bytes) -> list[bytes]:
     return [slot_case(task_id, place) for place in range(SLOTS_MAX)]

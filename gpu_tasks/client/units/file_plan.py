@@ -64,10 +64,10 @@ class FileRequests:
     _places: tuple[RawPlace, ...]
 
     @classmethod
-    def read(cls, stream: BinaryIO, terms: LineTerms, form: FileForm | None) -> Self:
+    def read(cls, stream: BinaryIO, terms: LineTerms, file_form: FileForm | None) -> Self:
         """Read the whole file from its beginning. Raise BatchFileError if it is no file of requests."""
         stream.seek(0)
-        reader = BatchReader(stream, terms, form)
+        reader = BatchReader(stream, terms, file_form)
         loads, places, refused = [], [], []
         for line in reader:
             if isinstance(line, BatchLine):
@@ -79,14 +79,14 @@ class FileRequests:
 
     def lines(self, first: int, count: int, terms: LineTerms) -> list[BatchLine]:
         """Return `count` valid lines from a place on. Raise BatchFileError if the file was changed."""
-        found: list[BatchLine] = []
+        batch_lines: list[BatchLine] = []
         for place in self._places[first : first + count]:
             match read_again(self.stream, place, self.form, self.endpoint, terms):
                 case BatchLine() as line:
-                    found.append(line)
+                    batch_lines.append(line)
                 case _:
                     raise AssertionError("the same bytes ask the same")
-        return found
+        return batch_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ class FileWish:
 def terms_of(settings: Mapping[str, str], run_seed: bytes) -> LineTerms:
     """Return the terms for reading lines. A line may name the model by the service's name or its workload's."""
     wish, models = wish_of(settings), (settings[WORKLOAD], settings[MODEL])
-    form = form_named(settings[WORKLOAD])
-    return LineTerms(form, models, wish.cost_max, int(settings[TOKENS_MAX]), wish.options, run_seed)
+    workload_form = form_named(settings[WORKLOAD])
+    return LineTerms(workload_form, models, wish.cost_max, int(settings[TOKENS_MAX]), wish.options, run_seed)
 
 
 def wish_of(settings: Mapping[str, str]) -> Wish:
@@ -122,65 +122,71 @@ def wish_of(settings: Mapping[str, str]) -> Wish:
     return Wish(**json.loads(settings[WISH]))
 
 
-def settings_of(account: bytes, wish: Wish, wanted: FileWish, form: WorkloadForm, sold: ServiceTerms) -> dict[str, str]:
+def settings_of(
+    account: bytes, wish: Wish, file_wish: FileWish, workload_form: WorkloadForm, service_terms: ServiceTerms
+) -> dict[str, str]:
     """Return the settings that let a run resume without the service or the command line."""
     return {
         ACCOUNT: account.hex(),
         WISH: json.dumps(asdict(wish)),
-        FORM: "" if wanted.form is None else wanted.form.value,
-        INPUT: wanted.source,
-        WINDOW: wanted.window or "",
-        WORKLOAD: form.name,
+        FORM: "" if file_wish.form is None else file_wish.form.value,
+        INPUT: file_wish.source,
+        WINDOW: file_wish.window or "",
+        WORKLOAD: workload_form.name,
         # The owner of a service chooses its name, which may be no UTF-8.
-        MODEL: sold.name.decode("utf-8", "replace"),
-        TOKENS_MAX: str(sold.tokens_max),
-        INPUT_SHARE: str(sold.input_share),
+        MODEL: service_terms.name.decode("utf-8", "replace"),
+        TOKENS_MAX: str(service_terms.tokens_max),
+        INPUT_SHARE: str(service_terms.input_share),
     }
 
 
-def room_of(wish: Wish, sold: ServiceTerms, price_max: int) -> UnitRoom:
+def room_of(wish: Wish, service_terms: ServiceTerms, price_max: int) -> UnitRoom:
     """Return the limits of a unit. `price_max`, in grains, is the collateral that devices usually can lock."""
-    if sold.pace:
+    if service_terms.pace:
         # A commit window grows with the unit's work and has a limit, so a slow pace limits the work too.
-        longest = (UNIT_COMMIT_WINDOW_MAX - sold.commit_window) * sold.pace * TOKEN // COMMIT_WINDOW_SLACK
+        longest = (
+            (UNIT_COMMIT_WINDOW_MAX - service_terms.commit_window) * service_terms.pace * TOKEN // COMMIT_WINDOW_SLACK
+        )
         price_max = min(price_max, wish.rate_max * longest // PRICED)
-    return UnitRoom(wish.rate_max, sold.input_share, price_max, requests_max=wish.batch, bytes_max=INPUT_BYTES_MAX)
+    return UnitRoom(
+        wish.rate_max, service_terms.input_share, price_max, requests_max=wish.batch, bytes_max=INPUT_BYTES_MAX
+    )
 
 
 def identity(
-    genesis: bytes, account: bytes, wish: Wish, form: FileForm | None, digest: bytes, results: Sequence[Path]
+    genesis: bytes, account: bytes, wish: Wish, file_form: FileForm | None, digest: bytes, results: Sequence[Path]
 ) -> tuple[bytes, ...]:
     """Return the identity of a run: chain, account, wish, file, and the paths of its answers."""
-    places = (str(path.absolute()).encode() for path in results)
-    return genesis, account, repr(wish).encode(), repr(form).encode(), digest, *places
+    result_paths = (str(path.absolute()).encode() for path in results)
+    return genesis, account, repr(wish).encode(), repr(file_form).encode(), digest, *result_paths
 
 
 def new_plan(
-    read: FileRequests, wanted: FileWish, settings: Mapping[str, str], run_seed: bytes, room: UnitRoom
+    file_requests: FileRequests, file_wish: FileWish, settings: Mapping[str, str], run_seed: bytes, room: UnitRoom
 ) -> RunPlan:
     """Return the plan of a file without an earlier run.
 
     Raise PostError if no request is left or there are too many units.
     """
-    if not read.loads:
-        first = read.refused[0]
+    if not file_requests.loads:
+        first = file_requests.refused[0]
         raise PostError(f"no line of the file is a request. Line {first.number}: {first.message}", code="no_requests")
-    units = split(read.loads, room)
+    units = split(file_requests.loads, room)
     if len(units) > UNITS_MAX:
         raise PostError(
             f"the file comes to {len(units):,} units, and at most {UNITS_MAX:,} are posted. Split it",
             code="too_many_units",
         )
     return RunPlan(
-        file=read.digest.hex(),
-        form=read.form.value,
-        endpoint=read.endpoint,
+        file=file_requests.digest.hex(),
+        form=file_requests.form.value,
+        endpoint=file_requests.endpoint,
         run_seed=run_seed.hex(),
         settings=settings,
         created_at=int(time.time()),
-        output=str(wanted.output.absolute()),
-        errors=str(wanted.errors.absolute()),
-        lines_refused=len(read.refused),
+        output=str(file_wish.output.absolute()),
+        errors=str(file_wish.errors.absolute()),
+        lines_refused=len(file_requests.refused),
         units=[(unit.first, unit.count) for unit in units],
     )
 
@@ -236,49 +242,49 @@ def postings_of(record_of: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 
 async def plan_file(
-    genesis: bytes, account: bytes, wish: Wish, wanted: FileWish, sold: Callable[[], Awaitable[Sold]],
+    genesis: bytes, account: bytes, wish: Wish, file_wish: FileWish, sold_terms: Callable[[], Awaitable[Sold]],
     price_max: Callable[[], Awaitable[int]],
 ) -> FilePlan:  # fmt: skip
     """Read a file and split it as its record says, or else by the limits of the service and of devices.
 
     The chain is asked about these limits only without a record.
     """
-    wanted.stream.seek(0)
+    file_wish.stream.seek(0)
     # The digest names the record, and the record tells how to split the file. So the file is read twice.
-    digest = digest_of(wanted.stream)
-    named = identity(genesis, account, wish, wanted.form, digest, (wanted.output, wanted.errors))
-    plan = _recorded(wish, wanted, named)
+    digest = digest_of(file_wish.stream)
+    run_identity = identity(genesis, account, wish, file_wish.form, digest, (file_wish.output, file_wish.errors))
+    plan = _recorded_plan(wish, file_wish, run_identity)
     if plan is None:
-        form, service = await sold()
-        settings, seed = settings_of(account, wish, wanted, form, service), os.urandom(SEED_BYTES)
+        form, service = await sold_terms()
+        settings, seed = settings_of(account, wish, file_wish, form, service), os.urandom(SEED_BYTES)
         terms = terms_of(settings, seed)
-        read = FileRequests.read(wanted.stream, terms, wanted.form)
-        plan = new_plan(read, wanted, settings, seed, room_of(wish, service, await price_max()))
+        file_requests = FileRequests.read(file_wish.stream, terms, file_wish.form)
+        plan = new_plan(file_requests, file_wish, settings, seed, room_of(wish, service, await price_max()))
     else:
         terms = terms_of(plan.settings, bytes.fromhex(plan.run_seed))
-        read = FileRequests.read(wanted.stream, terms, wanted.form)
-        if len(read.loads) != sum(count for _, count in plan.units):
+        file_requests = FileRequests.read(file_wish.stream, terms, file_wish.form)
+        if len(file_requests.loads) != sum(count for _, count in plan.units):
             raise PostError(
                 "this version of ogpu reads the file differently from the version that posted it. Use that version",
                 code="other_version",
             )
     # An editor may have saved the file between both readings.
-    if read.digest != digest:
+    if file_requests.digest != digest:
         raise PostError(CHANGED, code="file_changed")
-    return FilePlan(read, terms, plan, named)
+    return FilePlan(file_requests, terms, plan, run_identity)
 
 
-def _recorded(wish: Wish, wanted: FileWish, named: tuple[bytes, ...]) -> RunPlan | None:
+def _recorded_plan(wish: Wish, file_wish: FileWish, run_identity: tuple[bytes, ...]) -> RunPlan | None:
     """Return the plan of an earlier run. Raise PostError if the wish names another completion window or class."""
-    path = journal_of(wanted.records, *named)
+    path = journal_of(file_wish.records, *run_identity)
     plan = BatchRecord.look(path).plan if path.exists() else None
     if plan is not None:
-        window, kind = plan.settings.get(WINDOW, ""), wish_of(plan.settings).device_class
+        window, recorded_class = plan.settings.get(WINDOW, ""), wish_of(plan.settings).device_class
         # Units that are on the chain keep their settings, so a resumed run cannot have others.
-        if wanted.window not in (None, window):
+        if file_wish.window not in (None, window):
             raise _begun_otherwise(f"--completion-window {window}" if window else "no --completion-window")
-        if wish.device_class not in (USUAL, kind):
-            raise _begun_otherwise(f"--class {kind}")
+        if wish.device_class not in (USUAL, recorded_class):
+            raise _begun_otherwise(f"--class {recorded_class}")
     return plan
 
 

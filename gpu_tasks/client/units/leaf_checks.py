@@ -50,38 +50,38 @@ WORDS = {
 }
 
 
-def why_checked(check: LeafCheck) -> str:
+def why_checked(leaf_check: LeafCheck) -> str:
     """Return a sentence about the stage of a batch's check."""
-    leaf = "" if check.doubt is None else check.doubt.shown.index
-    return WORDS[check.stage].format(deadline=check.deadline, leaf=leaf)
+    leaf = "" if leaf_check.doubt is None else leaf_check.doubt.shown.index
+    return WORDS[leaf_check.stage].format(deadline=leaf_check.deadline, leaf=leaf)
 
 
-def is_early(check: LeafCheck | None) -> bool:
+def is_early(leaf_check: LeafCheck | None) -> bool:
     """Return True if the check is not yet at the stage in which its customer may dispute leaves."""
-    return check is not None and check.stage is not LeafStage.OPEN
+    return leaf_check is not None and leaf_check.stage is not LeafStage.OPEN
 
 
-def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> LeafCheck:
+def require_disputable(unit: Unit, leaf_check: LeafCheck | None, height: int) -> LeafCheck:
     """Return the check of a batch whose leaves can be disputed in the next block.
 
     Raise ResultError, with the reason and the next step, if they cannot.
     """
-    if check is None and not unit.leaf_audit_ppm:
+    if leaf_check is None and not unit.leaf_audit_ppm:
         raise ResultError(
             "the chain does not check the leaves of this unit, because it has too few requests, or the chain had fewer "
             "than six validators when it was posted. Only a random audit of the whole unit can refute it",
             code="leaves_not_checked",
         )
-    if check is None:
+    if leaf_check is None:
         since = f", and the unit ended in block {unit.ended_at}" if unit.ended_at else ""
-        why = f"no leaf can be disputed any more: the check of the unit has ended{since}"
-        raise ResultError(why, code="check_ended")
-    assert not is_early(check), "an early dispute waits for the check"
+        reason = f"no leaf can be disputed any more: the check of the unit has ended{since}"
+        raise ResultError(reason, code="check_ended")
+    assert not is_early(leaf_check), "an early dispute waits for the check"
     # The next block is the first that could hold the call.
-    if height >= check.deadline:
-        why = f"no leaf can be disputed any more: the time for that ended after block {check.deadline}"
-        raise ResultError(why, code="dispute_time_over")
-    return check
+    if height >= leaf_check.deadline:
+        reason = f"no leaf can be disputed any more: the time for that ended after block {leaf_check.deadline}"
+        raise ResultError(reason, code="dispute_time_over")
+    return leaf_check
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ def first_wrong(
     """
     form = paid.form
     if form is None:
-        why = "this program does not know the unit's workload and cannot compute it. Update ogpu"
-        raise ResultError(why, code="unknown_workload")
+        reason = "this program does not know the unit's workload and cannot compute it. Update ogpu"
+        raise ResultError(reason, code="unknown_workload")
     if indices and max(indices) >= len(paid.requests):
         count = len(paid.requests)
         raise ResultError(
@@ -120,24 +120,24 @@ def first_wrong(
         )
     chosen = [paid.requests[index] for index in indices]
     outputs: list[bytes | None] = [None] * len(chosen)
-    workload = _opened(form.name, backend)
-    for done, (place, output) in enumerate(workload.run_many(chosen), 1):
+    workload = _open_backend(form.name, backend)
+    for computed_count, (place, output) in enumerate(workload.run_many(chosen), 1):
         outputs[place] = output
-        tell(done)
-    said = leaves_of(genesis, unit_id, paid.salt, paid.outcomes)
+        tell(computed_count)
+    paid_leaves = leaves_of(genesis, unit_id, paid.salt, paid.outcomes)
     for index, outcome in zip(indices, outcomes_of(form, chosen, outputs), strict=True):
-        found = leaf_of(genesis, unit_id, paid.salt, index, outcome)
-        if found != said[index]:
-            return WrongLeaf(index, said, found)
+        computed_leaf = leaf_of(genesis, unit_id, paid.salt, index, outcome)
+        if computed_leaf != paid_leaves[index]:
+            return WrongLeaf(index, paid_leaves, computed_leaf)
     return None
 
 
-def _opened(name: str, backend: str) -> Workload:
+def _open_backend(name: str, backend: str) -> Workload:
     try:
         return registry.open_workload(name, backend)
     except (LookupError, ImportError, ValueError, NonConformingBackendError) as error:
-        why = f"this machine cannot compute the leaf: {error}. Name another --backend"
-        raise ResultError(why, code="unusable_backend") from None
+        reason = f"this machine cannot compute the leaf: {error}. Name another --backend"
+        raise ResultError(reason, code="unusable_backend") from None
 
 
 LOOKED_BACK = BLOCKS_PROVED - 8
@@ -171,7 +171,7 @@ class CheckEnd:
             "ended_in_block": self.block,
             "leaves": [leaf.index for leaf in self.check.shown],
             "auditor": None if self.check.auditor is None else Account(self.check.auditor),
-            "silent": [Account(who) for who in self.check.silent],
+            "silent": [Account(account) for account in self.check.silent],
             "doubted_leaf": None if doubt is None else doubt.shown.index,
             "doubted_by": None if doubt is None else Account(doubt.doubter),
             "judged": None if self.case is None else self.case.outcome.name.lower(),
@@ -179,40 +179,50 @@ class CheckEnd:
 
     def says(self, unit: Unit) -> str:
         """Return a sentence for people: the findings, and each party's losses and rewards."""
-        said = {
+        verdict = {
             CheckOutcome.PASSED: self._passed,
             CheckOutcome.UNLOOKED: self._unlooked,
             CheckOutcome.REFUTED: self._refuted,
             CheckOutcome.WITHHELD: self._withheld,
         }[self.told.outcome]()
-        silent = f"{_names(self.check.silent)} did not answer" if self.check.silent else ""
+        silence_clause = f"{_names_text(self.check.silent)} did not answer" if self.check.silent else ""
         return "; ".join(
-            filter(None, (f"ended in block {self.block}: {said}", silent, self._dismissed(), *_lost_and_back(unit)))
+            filter(
+                None,
+                (f"ended in block {self.block}: {verdict}", silence_clause, self._dismissed(), *_lost_and_back(unit)),
+            )
         )
 
     def payments(self, unit: Unit) -> list[UnitPayment]:
         """Return all payments of the end, with their payers."""
         terms, earner = self.check.terms, self.told.earner
         fee_to = "audit pot" if earner is None else "auditor"
-        found = [UnitPayment(fee_to, earner or AUDIT_POT, terms.fee, terms.customer)]
+        unit_payments = [UnitPayment(fee_to, earner or AUDIT_POT, terms.fee, terms.customer)]
         if earner is not None:
-            found += [UnitPayment("burned", None, terms.fee, who, "a silent auditor") for who in self.check.silent]
+            unit_payments += [
+                UnitPayment("burned", None, terms.fee, account, "a silent auditor") for account in self.check.silent
+            ]
         if self.told.outcome is CheckOutcome.WITHHELD:
             held = [(each.account, each.held) for each in terms.answerers]
-            for who, shares in withheld_shares(terms.price, terms.customer, held):
+            for account, shares in withheld_shares(terms.price, terms.customer, held):
                 for share in shares:
                     role = "burned" if share.payee is None else "customer, price returned"
-                    found.append(UnitPayment(role, share.payee, share.amount, who, "showed no leaves"))
-        return found + ([] if self.moved is None else case_payments(unit, *self.moved))
+                    unit_payments.append(UnitPayment(role, share.payee, share.amount, account, "showed no leaves"))
+        return unit_payments + ([] if self.moved is None else case_payments(unit, *self.moved))
 
     def _passed(self) -> str:
         assert self.check.auditor is not None, "a passed check has an auditor"
-        them = "it" if len(self.check.shown) == 1 else "them"
-        found = f"{_names([self.check.auditor])} computed the {_drawn(self.check)} and found {them} right"
-        return found + self._not_upheld()
+        pronoun = "it" if len(self.check.shown) == 1 else "them"
+        sentence = (
+            f"{_names_text([self.check.auditor])} computed the {_drawn_text(self.check)} and found {pronoun} right"
+        )
+        return sentence + self._not_upheld()
 
     def _unlooked(self) -> str:
-        return f"no auditor's verdict on the {_drawn(self.check)} counts, so the settlement stays" + self._not_upheld()
+        return (
+            f"no auditor's verdict on the {_drawn_text(self.check)} counts, so the settlement stays"
+            + self._not_upheld()
+        )
 
     def _refuted(self) -> str:
         assert self.check.doubt is not None, "a leaf was doubted"
@@ -237,36 +247,42 @@ class CheckEnd:
     def _doubter(self) -> str:
         assert self.check.doubt is not None, "the caller checks for a doubt"
         who = self.check.doubt.doubter
-        return "its customer" if who == self.check.terms.customer else _names([who])
+        return "its customer" if who == self.check.terms.customer else _names_text([who])
 
     def _dismissed(self) -> str:
         """Return a clause about earlier auditors without effect."""
-        others = [who for who in self.check.drawn if who != self.check.auditor and who not in self.check.silent]
-        return f"the verdict of the earlier auditor {_names(others)} does not count" if others else ""
+        others = [
+            account
+            for account in self.check.drawn
+            if account != self.check.auditor and account not in self.check.silent
+        ]
+        return f"the verdict of the earlier auditor {_names_text(others)} does not count" if others else ""
 
 
-async def check_end(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> CheckEnd | None:
+async def check_end(client: ChainClient, unit_id: bytes, unit: Unit, final_hash: bytes) -> CheckEnd | None:
     """Return the end of a settled batch's check, at or before a final block.
 
     Return None if no served block shows the end, or if there was no check.
     """
-    last = await client.height(final)
-    for first in (unit.ended_at, max(unit.ended_at, last - LOOKED_BACK)):
+    last_block = await client.height(final_hash)
+    for first_block in (unit.ended_at, max(unit.ended_at, last_block - LOOKED_BACK)):
         try:
-            found = await _last_of(client, unit_id, first, last)
-            return None if found is None else await _end_after(client, unit_id, *found)
+            last_check = await _last_with_check(client, unit_id, first_block, last_block)
+            return None if last_check is None else await _end_after(client, unit_id, *last_check)
         except (RpcError, OddAnswerError):
             continue  # A node without older states may still serve newer ones.
     return None
 
 
-async def leaves_ended(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> tuple[str, CheckEnd | None]:
+async def leaves_ended(
+    client: ChainClient, unit_id: bytes, unit: Unit, final_hash: bytes
+) -> tuple[str, CheckEnd | None]:
     """Return a sentence about an ended check, and its end as far as the node serves it."""
-    end = await check_end(client, unit_id, unit, final)
+    end = await check_end(client, unit_id, unit, final_hash)
     if end is not None:
         return end.says(unit), end
-    said = "a leaf was wrong or not shown" if unit.is_refuted else "no leaf was refuted"
-    return "; ".join((f"the check is over: {said}", *_lost_and_back(unit), NOT_SHOWN)), None
+    verdict = "a leaf was wrong or not shown" if unit.is_refuted else "no leaf was refuted"
+    return "; ".join((f"the check is over: {verdict}", *_lost_and_back(unit), NOT_SHOWN)), None
 
 
 async def dispute_ended(client: ChainClient, unit_id: bytes, unit: Unit) -> str | None:
@@ -276,9 +292,9 @@ async def dispute_ended(client: ChainClient, unit_id: bytes, unit: Unit) -> str 
     others = [racer for racer in unit.racers if racer.reveal and racer.reveal.output_root != unit.output_root]
     if not others:
         return None
-    said = await _how_decided(client, unit_id, unit, others)
-    back = f"its customer got {_amount(unit.price)} of that back"
-    return "; ".join((said, *_lost(unit, others), back))
+    decision = await _how_decided(client, unit_id, unit, others)
+    refund_clause = f"its customer got {_amount_text(unit.price)} of that back"
+    return "; ".join((decision, *_loss_clauses(unit, others), refund_clause))
 
 
 def lost_by(unit: Unit, racer: Racer) -> int:
@@ -289,56 +305,58 @@ def lost_by(unit: Unit, racer: Racer) -> int:
 async def _how_decided(client: ChainClient, unit_id: bytes, unit: Unit, others: list[Racer]) -> str:
     dispute = await _dispute_before(client, unit_id, unit) if unit.leaf_audit_ppm else None
     if dispute is None:
-        return f"its racers gave different answers; that of {_names(racer.owner for racer in others)} is wrong"
+        return f"its racers gave different answers; that of {_names_text(racer.owner for racer in others)} is wrong"
     if dispute.stage is DisputeStage.JUDGED:
         return f"its racers differed first in leaf {dispute.leaf}, which judges computed"
-    silent = [who for side in dispute.sides if not side.has_shown for who in side.accounts]
-    return f"its racers differed, and {_names(silent)} did not show its tree"
+    silent = [account for side in dispute.sides if not side.has_shown for account in side.accounts]
+    return f"its racers differed, and {_names_text(silent)} did not show its tree"
 
 
 async def _dispute_before(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafDispute | None:
     """Return the dispute before the block that settled its unit."""
     try:
         before = await client.block_id(unit.ended_at - 1)
-        found: LeafDispute | None = await client.read(LeafDisputes.disputes, unit_id, at=before)
+        dispute: LeafDispute | None = await client.read(LeafDisputes.disputes, unit_id, at=before)
     except (RpcError, OddAnswerError):
         return None
-    return found
+    return dispute
 
 
-async def _last_of(client: ChainClient, unit_id: bytes, first: int, last: int) -> tuple[int, LeafCheck] | None:
+async def _last_with_check(
+    client: ChainClient, unit_id: bytes, first_block: int, last_block: int
+) -> tuple[int, LeafCheck] | None:
     """Return the last block whose state has the check, and that check.
 
-    The check must be over by `last`. Return None if it was over by `first` too.
+    The check must be over by `last_block`. Return None if it was over by `first_block` too.
     """
-    found = await _check_after(client, unit_id, first)
-    if found is None:
+    last_check = await _check_after(client, unit_id, first_block)
+    if last_check is None:
         return None
-    there = first
-    # Invariant: the check exists after block `there`, and is over after block `last`.
-    while last - there > 1:
-        middle = (there + last) // 2
-        check = await _check_after(client, unit_id, middle)
-        if check is None:
-            last = middle
+    check_height = first_block
+    # Invariant: the check exists after block `check_height`, and is over after block `last_block`.
+    while last_block - check_height > 1:
+        middle = (check_height + last_block) // 2
+        leaf_check = await _check_after(client, unit_id, middle)
+        if leaf_check is None:
+            last_block = middle
         else:
-            there, found = middle, check
-    return there, found
+            check_height, last_check = middle, leaf_check
+    return check_height, last_check
 
 
 async def _check_after(client: ChainClient, unit_id: bytes, height: int) -> LeafCheck | None:
-    found: LeafCheck | None = await client.read(LeafChecks.checks, unit_id, at=await client.block_id(height))
-    return found
+    leaf_check: LeafCheck | None = await client.read(LeafChecks.checks, unit_id, at=await client.block_id(height))
+    return leaf_check
 
 
-async def _end_after(client: ChainClient, unit_id: bytes, height: int, check: LeafCheck) -> CheckEnd | None:
+async def _end_after(client: ChainClient, unit_id: bytes, height: int, leaf_check: LeafCheck) -> CheckEnd | None:
     events = [record.event for record in await client.events(await client.block_id(height + 1))]
-    told = next((each for each in events if isinstance(each, LeafCheckEnded) and each.unit == unit_id), None)
+    told = next((event for event in events if isinstance(event, LeafCheckEnded) and event.unit == unit_id), None)
     if told is None:
         return None
-    case = next((each for each in events if isinstance(each, CaseEnded) and each.case == check.case), None)
+    case = next((event for event in events if isinstance(event, CaseEnded) and event.case == leaf_check.case), None)
     moved = None if case is None else await moved_by(client, height + 1, case)
-    return CheckEnd(height + 1, told, check, case, moved)
+    return CheckEnd(height + 1, told, leaf_check, case, moved)
 
 
 def _lost_and_back(unit: Unit) -> list[str]:
@@ -347,20 +365,20 @@ def _lost_and_back(unit: Unit) -> list[str]:
     if not unit.is_refuted or winner is None:
         return []
     answered = [racer for racer in unit.racers if racer.reveal and racer.reveal.output_root == unit.output_root]
-    return [*_lost(unit, answered), f"its customer got {_amount(money.due(unit, winner))} back"]
+    return [*_loss_clauses(unit, answered), f"its customer got {_amount_text(money.due(unit, winner))} back"]
 
 
-def _lost(unit: Unit, racers: Iterable[Racer]) -> list[str]:
-    return [f"{_names([racer.owner])} lost {_amount(lost_by(unit, racer))}" for racer in racers]
+def _loss_clauses(unit: Unit, racers: Iterable[Racer]) -> list[str]:
+    return [f"{_names_text([racer.owner])} lost {_amount_text(lost_by(unit, racer))}" for racer in racers]
 
 
-def _drawn(check: LeafCheck) -> str:
-    return "drawn leaf" if len(check.shown) == 1 else f"{len(check.shown)} drawn leaves"
+def _drawn_text(leaf_check: LeafCheck) -> str:
+    return "drawn leaf" if len(leaf_check.shown) == 1 else f"{len(leaf_check.shown)} drawn leaves"
 
 
-def _names(accounts: Iterable[bytes]) -> str:
-    return ", ".join(ss58.encode(who)[:ACCOUNT_LETTERS] for who in accounts)
+def _names_text(accounts: Iterable[bytes]) -> str:
+    return ", ".join(ss58.encode(account)[:ACCOUNT_LETTERS] for account in accounts)
 
 
-def _amount(grains: int) -> str:
+def _amount_text(grains: int) -> str:
     return f"{format_amount(grains)} {SYMBOL}"

@@ -66,11 +66,11 @@ def prompt_of(messages: Any) -> str:
         raise LineRefusal("invalid_type", f"{_PARAM} must be a list, not {shown(messages)}", _PARAM)
     if not 1 <= len(messages) <= MESSAGES_MAX:
         raise LineRefusal("invalid_value", f"{_PARAM} holds {len(messages)} messages: give 1 to {MESSAGES_MAX}", _PARAM)
-    lines = [_line_of(message, f"{_PARAM}[{place}]") for place, message in enumerate(messages)]
+    lines = [_message_line(message, f"{_PARAM}[{place}]") for place, message in enumerate(messages)]
     return "\n".join([*lines, "assistant:"])
 
 
-def _line_of(message: Any, param: str) -> str:
+def _message_line(message: Any, param: str) -> str:
     if not isinstance(message, dict):
         raise LineRefusal("invalid_type", f"{param} must be an object with role and content", param)
     for name in message:
@@ -122,64 +122,66 @@ class LineTerms:
         return self.form.encode(line.text, line.cost_max, {**self.options, **line.options}, line.seed)
 
 
-def plain_line(text: str, number: int, terms: LineTerms) -> BatchLine | LineError:
+def plain_line(text: str, line_number: int, terms: LineTerms) -> BatchLine | LineError:
     r"""Read a line as a prompt. Each `\n` in it is a line break."""
-    line = BatchLine(number, None, text.replace("\\n", "\n"), terms.cost_default, {}, _own_seed(number, terms))
-    return _checked(line, terms)
+    line = BatchLine(
+        line_number, None, text.replace("\\n", "\n"), terms.cost_default, {}, _derived_seed(line_number, terms)
+    )
+    return _checked_line(line, terms)
 
 
-def object_line(data: bytes, number: int, terms: LineTerms) -> BatchLine | LineError:
+def object_line(line_bytes: bytes, line_number: int, terms: LineTerms) -> BatchLine | LineError:
     """Read a line such as `{"prompt": "Once", "max_tokens": 16, "id": "a"}`."""
     custom_id = None
     try:
-        found = json_object(data)
-        custom_id = _custom_id(found, ("id", "custom_id"))
-        _only(found, ("prompt", "max_tokens", "seed", "id", "custom_id", *_option_names(terms)), "")
-        text = text_of(_needed(found, "prompt", ""), "prompt")
-        line = _asked(found, text, number, custom_id, terms, "")
+        line_object = json_object(line_bytes)
+        custom_id = _custom_id(line_object, ("id", "custom_id"))
+        _require_known(line_object, ("prompt", "max_tokens", "seed", "id", "custom_id", *_option_names(terms)), "")
+        text = text_of(_needed_field(line_object, "prompt", ""), "prompt")
+        line = _line_of_fields(line_object, text, line_number, custom_id, terms, "")
     except LineRefusal as refusal:
-        return refusal.at(number, custom_id)
-    return _checked(line, terms)
+        return refusal.at(line_number, custom_id)
+    return _checked_line(line, terms)
 
 
-def endpoint_of(data: bytes) -> str | None:
+def endpoint_of(line_bytes: bytes) -> str | None:
     """Return the endpoint of a line of OpenAI's batch input, or None if it is unknown."""
     try:
-        url = json_object(data).get("url")
+        url = json_object(line_bytes).get("url")
     except LineRefusal:
         return None
     return url if url in ENDPOINTS else None
 
 
-def openai_line(data: bytes, number: int, terms: LineTerms, endpoint: str | None) -> BatchLine | LineError:
+def openai_line(line_bytes: bytes, line_number: int, terms: LineTerms, endpoint: str | None) -> BatchLine | LineError:
     """Read a line of OpenAI's batch input. `endpoint` is the file's, or None before the first line with one."""
     custom_id = None
     try:
-        found = json_object(data)
-        custom_id = _custom_id(found, ("custom_id",))
-        _needed(found, "custom_id", "")
-        _only(found, ("custom_id", "method", "url", "body"), "")
-        _check_target(found, endpoint)
-        line = _of_body(_body(found), number, custom_id, terms, endpoint)
+        line_object = json_object(line_bytes)
+        custom_id = _custom_id(line_object, ("custom_id",))
+        _needed_field(line_object, "custom_id", "")
+        _require_known(line_object, ("custom_id", "method", "url", "body"), "")
+        _check_target(line_object, endpoint)
+        line = _line_of_body(_object_body(line_object), line_number, custom_id, terms, endpoint)
     except LineRefusal as refusal:
-        return refusal.at(number, custom_id)
-    return _checked(line, terms)
+        return refusal.at(line_number, custom_id)
+    return _checked_line(line, terms)
 
 
-def undecodable(error: UnicodeDecodeError, number: int) -> LineError:
+def undecodable(error: UnicodeDecodeError, line_number: int) -> LineError:
     """Return the error of a plain line that is not UTF-8."""
-    return not_utf8(error).at(number, None)
+    return not_utf8(error).at(line_number, None)
 
 
-def _body(found: Mapping[str, Any]) -> dict[str, Any]:
-    body = _needed(found, "body", "")
+def _object_body(line_object: Mapping[str, Any]) -> dict[str, Any]:
+    body = _needed_field(line_object, "body", "")
     if not isinstance(body, dict):
         raise LineRefusal("invalid_type", f"body must be an object, not {shown(body)}", "body")
     return body
 
 
-def _check_target(found: Mapping[str, Any], endpoint: str | None) -> None:
-    method, url = _needed(found, "method", ""), _needed(found, "url", "")
+def _check_target(line_object: Mapping[str, Any], endpoint: str | None) -> None:
+    method, url = _needed_field(line_object, "method", ""), _needed_field(line_object, "url", "")
     if method != "POST":
         raise LineRefusal("invalid_method", f"method must be POST, not {shown(method)}", "method")
     if url not in ENDPOINTS:
@@ -188,43 +190,58 @@ def _check_target(found: Mapping[str, Any], endpoint: str | None) -> None:
         raise LineRefusal("invalid_url", f"the lines of this file ask {endpoint}: {url} needs a file of its own", "url")
 
 
-def _of_body(
-    body: Mapping[str, Any], number: int, custom_id: str | None, terms: LineTerms, endpoint: str | None
+def _line_of_body(
+    body: Mapping[str, Any], line_number: int, custom_id: str | None, terms: LineTerms, endpoint: str | None
 ) -> BatchLine:
     is_chat = endpoint == CHAT_COMPLETIONS
     asked = "messages" if is_chat else "prompt"
     # OpenAI's older endpoint never had `max_completion_tokens`.
     names = _COST_NAMES if is_chat else _COST_NAMES[:1]
-    _only(body, ("model", asked, "seed", *names, *_option_names(terms)), "body.")
-    model = text_of(_needed(body, "model", "body."), "body.model")
+    _require_known(body, ("model", asked, "seed", *names, *_option_names(terms)), "body.")
+    model = text_of(_needed_field(body, "model", "body."), "body.model")
     if model not in terms.models:
         raise LineRefusal(
             "mismatched_model",
             f"model {shown(model)} is not the service's: {', '.join(dict.fromkeys(terms.models))}",
             "body.model",
         )
-    content = _needed(body, asked, "body.")
+    content = _needed_field(body, asked, "body.")
     text = prompt_of(content) if is_chat else text_of(content, "body.prompt")
-    return _asked(body, text, number, custom_id, terms, "body.")
+    return _line_of_fields(body, text, line_number, custom_id, terms, "body.")
 
 
-def _asked(
-    found: Mapping[str, Any], text: str, number: int, custom_id: str | None, terms: LineTerms, above: str
+def _line_of_fields(
+    line_object: Mapping[str, Any],
+    text: str,
+    line_number: int,
+    custom_id: str | None,
+    terms: LineTerms,
+    field_prefix: str,
 ) -> BatchLine:
     """Read the fields that the JSON forms share. `null` counts as absent."""
-    given = {name: value for name, value in found.items() if value is not None}
-    costs = [name for name in _COST_NAMES if name in given]
-    if len(costs) > 1:
-        raise LineRefusal("invalid_value", f"give {costs[0]} or {costs[1]}, not both", f"{above}{costs[1]}")
-    cost = whole_of(given[costs[0]], f"{above}{costs[0]}", 1, terms.cost_most) if costs else terms.cost_default
-    options = {name: _option(given[name], f"{above}{name}") for name in _option_names(terms) if name in given}
-    seed = _own_seed(number, terms)
-    if "seed" in given:
-        seed = _given_seed(whole_of(given["seed"], f"{above}seed", SEED_LEAST, SEED_MOST))
-    return BatchLine(number, custom_id, text, cost, options, seed)
+    present_fields = {name: value for name, value in line_object.items() if value is not None}
+    cost_names = [name for name in _COST_NAMES if name in present_fields]
+    if len(cost_names) > 1:
+        raise LineRefusal(
+            "invalid_value", f"give {cost_names[0]} or {cost_names[1]}, not both", f"{field_prefix}{cost_names[1]}"
+        )
+    cost = (
+        whole_of(present_fields[cost_names[0]], f"{field_prefix}{cost_names[0]}", 1, terms.cost_most)
+        if cost_names
+        else terms.cost_default
+    )
+    options = {
+        name: _option_text(present_fields[name], f"{field_prefix}{name}")
+        for name in _option_names(terms)
+        if name in present_fields
+    }
+    seed = _derived_seed(line_number, terms)
+    if "seed" in present_fields:
+        seed = _given_seed(whole_of(present_fields["seed"], f"{field_prefix}seed", SEED_LEAST, SEED_MOST))
+    return BatchLine(line_number, custom_id, text, cost, options, seed)
 
 
-def _checked(line: BatchLine, terms: LineTerms) -> BatchLine | LineError:
+def _checked_line(line: BatchLine, terms: LineTerms) -> BatchLine | LineError:
     """Return the line, or an error if it is no valid request."""
     try:
         size = len(terms.request(line))
@@ -241,13 +258,13 @@ def _checked(line: BatchLine, terms: LineTerms) -> BatchLine | LineError:
     return line
 
 
-def _custom_id(found: Mapping[str, Any], names: Collection[str]) -> str | None:
-    given = [name for name in names if found.get(name) is not None]
+def _custom_id(line_object: Mapping[str, Any], names: Collection[str]) -> str | None:
+    given = [name for name in names if line_object.get(name) is not None]
     if len(given) > 1:
         raise LineRefusal("invalid_value", f"give {' or '.join(given)}, not both", given[1])
     if not given:
         return None
-    custom_id = text_of(found[given[0]], given[0])
+    custom_id = text_of(line_object[given[0]], given[0])
     if not 1 <= len(custom_id) <= CUSTOM_ID_CHARS_MAX:
         raise LineRefusal(
             "invalid_value", f"{given[0]} has {len(custom_id)} characters: give 1 to {CUSTOM_ID_CHARS_MAX}", given[0]
@@ -255,26 +272,28 @@ def _custom_id(found: Mapping[str, Any], names: Collection[str]) -> str | None:
     return custom_id
 
 
-def _only(found: Mapping[str, Any], names: Collection[str], above: str) -> None:
-    for name in found:
+def _require_known(line_object: Mapping[str, Any], names: Collection[str], field_prefix: str) -> None:
+    for name in line_object:
         if name not in names:
             raise LineRefusal(
                 "unsupported_parameter",
-                f"{shown(f'{above}{name}')} is not supported, and nothing is ignored: leave it out; "
+                f"{shown(f'{field_prefix}{name}')} is not supported, and nothing is ignored: leave it out; "
                 f"there are: {', '.join(sorted(names))}",
-                f"{above}{name}"[:CUSTOM_ID_CHARS_MAX] if name.isascii() and name.isprintable() else None,
+                f"{field_prefix}{name}"[:CUSTOM_ID_CHARS_MAX] if name.isascii() and name.isprintable() else None,
             )
 
 
-def _needed(found: Mapping[str, Any], name: str, above: str) -> Any:
-    if found.get(name) is None:
+def _needed_field(line_object: Mapping[str, Any], name: str, field_prefix: str) -> Any:
+    if line_object.get(name) is None:
         other = _TAKEN_FOR.get(name)
-        wrote = f": you wrote {other}; the format wants {name}" if other is not None and other in found else ""
-        raise LineRefusal("missing_required_parameter", f"{above}{name} is missing{wrote}", f"{above}{name}")
-    return found[name]
+        wrote = f": you wrote {other}; the format wants {name}" if other is not None and other in line_object else ""
+        raise LineRefusal(
+            "missing_required_parameter", f"{field_prefix}{name} is missing{wrote}", f"{field_prefix}{name}"
+        )
+    return line_object[name]
 
 
-def _option(value: Any, param: str) -> str:
+def _option_text(value: Any, param: str) -> str:
     if isinstance(value, JsonNumber):
         return str(value)
     return text_of(value, param)
@@ -284,9 +303,9 @@ def _option_names(terms: LineTerms) -> list[str]:
     return [option.name for option in terms.form.options]
 
 
-def _own_seed(number: int, terms: LineTerms) -> bytes:
+def _derived_seed(line_number: int, terms: LineTerms) -> bytes:
     # The prefix keeps these seeds apart from those that a line names itself.
-    return blake2_256(b"ogpu/batch-line-seed/1" + terms.run_seed + number.to_bytes(4, "little"))
+    return blake2_256(b"ogpu/batch-line-seed/1" + terms.run_seed + line_number.to_bytes(4, "little"))
 
 
 def _given_seed(seed: int) -> bytes:
@@ -311,7 +330,7 @@ class RawPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Raw:
+class _RawLine:
     """A line with its line feed, and its first byte. `data` is None for a line that is too long to keep."""
 
     start: int
@@ -324,8 +343,8 @@ class BatchReader:
     It raises BatchFileError if the file as a whole is too large, or has no request.
     """
 
-    def __init__(self, stream: BinaryIO, terms: LineTerms, form: FileForm | None = None) -> None:
-        """Read the first line. With `form` None, that line decides the form."""
+    def __init__(self, stream: BinaryIO, terms: LineTerms, file_form: FileForm | None = None) -> None:
+        """Read the first line. With `file_form` None, that line decides the form."""
         self._stream = stream
         self._terms = terms
         self._hash = blake2b(digest_size=32)
@@ -333,9 +352,9 @@ class BatchReader:
         self._ids: dict[bytes, int] = {}
         """The line of each id, by the id's hash. Hashes bound the memory: ids may have 512 characters."""
         lines = self._raw_lines()
-        before, first = _first_of(lines)
-        self.form = form or _form_of(first)
-        self._is_told = form is not None
+        before, first = _first_line(lines)
+        self.form = file_form or _shown_form(first)
+        self._is_told = file_form is not None
         self.endpoint: str | None = None
         """The endpoint of all OpenAI lines: that of the first line with a known one."""
         self.place = RawPlace(0, 0, 1, b"")
@@ -344,23 +363,23 @@ class BatchReader:
 
     def __iter__(self) -> Iterator[BatchLine | LineError]:
         """Yield the results of the lines."""
-        count = blank = 0
-        for found in self._lines():
-            if found is None:
-                blank += 1
+        line_count = blank_count = 0
+        for line in self._lines():
+            if line is None:
+                blank_count += 1
                 # Empty lines are no requests, so the limit of requests does not stop a file of line feeds.
-                if blank > LINES_MAX:
+                if blank_count > LINES_MAX:
                     raise BatchFileError(
                         f"the file has more than {LINES_MAX:,} empty lines. Remove them", code="too_many_empty_lines"
                     )
                 continue
-            count += 1
-            if count > LINES_MAX:
+            line_count += 1
+            if line_count > LINES_MAX:
                 raise BatchFileError(
                     f"the file has more than {LINES_MAX:,} requests. Split it", code="too_many_requests"
                 )
-            yield self._once(found)
-        if not count:
+            yield self._once(line)
+        if not line_count:
             raise BatchFileError(_EMPTY, code="file_empty")
 
     @property
@@ -370,41 +389,41 @@ class BatchReader:
 
     def _lines(self) -> Iterator[BatchLine | LineError | None]:
         """Yield the lines. None stands for an empty line."""
-        for number, raw in enumerate(self._raw, 1):
-            if raw.data is None:
-                yield _too_long(number)
+        for line_number, raw_line in enumerate(self._raw, 1):
+            if raw_line.data is None:
+                yield _too_long_error(line_number)
                 continue
-            self.place = RawPlace(raw.start, len(raw.data), number, _hash_of(raw.data))
+            self.place = RawPlace(raw_line.start, len(raw_line.data), line_number, _line_hash(raw_line.data))
             if self.form is FileForm.OPENAI and self.endpoint is None:
-                self.endpoint = endpoint_of(_content(raw.data, raw.start).strip())
-            if self.form is FileForm.LINES and not self._is_told and (fault := later_line_fault(raw.data)):
+                self.endpoint = endpoint_of(_without_mark(raw_line.data, raw_line.start).strip())
+            if self.form is FileForm.LINES and not self._is_told and (fault := later_line_fault(raw_line.data)):
                 raise BatchFileError(
-                    f"line {number} {fault}, or give --form lines if it is a prompt", code="mixed_lines"
+                    f"line {line_number} {fault}, or give --form lines if it is a prompt", code="mixed_lines"
                 )
-            yield _parsed(raw.data, self.place, self.form, self.endpoint, self._terms)
+            yield _parsed_line(raw_line.data, self.place, self.form, self.endpoint, self._terms)
 
-    def _once(self, found: BatchLine | LineError) -> BatchLine | LineError:
+    def _once(self, line: BatchLine | LineError) -> BatchLine | LineError:
         """Return the line, or an error if an earlier line has its id. A refused line uses up its id too."""
-        if found.custom_id is None:
-            return found
-        key = blake2b(found.custom_id.encode(), digest_size=_HASH_BYTES).digest()
-        earlier = self._ids.setdefault(key, found.number)
-        if earlier == found.number:
-            return found
+        if line.custom_id is None:
+            return line
+        key = blake2b(line.custom_id.encode(), digest_size=_HASH_BYTES).digest()
+        earlier = self._ids.setdefault(key, line.number)
+        if earlier == line.number:
+            return line
         message = f"the custom_id stands in line {earlier} already: each line needs its own"
-        return LineError(found.number, found.custom_id, "duplicate_custom_id", message, "custom_id")
+        return LineError(line.number, line.custom_id, "duplicate_custom_id", message, "custom_id")
 
-    def _raw_lines(self) -> Iterator[_Raw]:
+    def _raw_lines(self) -> Iterator[_RawLine]:
         """Yield the lines, each with its line feed."""
         while data := self._chunk():
             start = self._bytes - len(data)
             if len(data) <= LINE_BYTES_MAX:
-                yield _Raw(start, data)
+                yield _RawLine(start, data)
                 continue
             # A line without an end could fill the memory: the rest of it is read in pieces and dropped.
             while not data.endswith(b"\n") and (data := self._chunk()):
                 pass
-            yield _Raw(start, None)
+            yield _RawLine(start, None)
 
     def _chunk(self) -> bytes:
         data = self._stream.readline(LINE_BYTES_MAX + 1)
@@ -419,69 +438,69 @@ class BatchReader:
 
 def digest_of(stream: BinaryIO) -> bytes:
     """Return the hash of the whole file. Raise BatchFileError if the file is too large."""
-    whole, size = blake2b(digest_size=32), 0
+    file_hash, size = blake2b(digest_size=32), 0
     while piece := stream.read(_PIECE_BYTES):
-        whole.update(piece)
+        file_hash.update(piece)
         size += len(piece)
         if size > FILE_BYTES_MAX:
             raise _too_large()
-    return whole.digest()
+    return file_hash.digest()
 
 
 def read_again(
-    stream: BinaryIO, place: RawPlace, form: FileForm, endpoint: str | None, terms: LineTerms
+    stream: BinaryIO, place: RawPlace, file_form: FileForm, endpoint: str | None, terms: LineTerms
 ) -> BatchLine | LineError | None:
     """Read a line again at its place. Raise BatchFileError if the bytes there have changed."""
     stream.seek(place.start)
     data = stream.read(place.size)
     # An edit between post and answer would give the answer of one prompt to another.
-    if _hash_of(data) != place.hash:
+    if _line_hash(data) != place.hash:
         raise BatchFileError(
             "the file was changed while it was in use. Leave it as it is until its answers are written",
             code="file_changed",
         )
-    return _parsed(data, place, form, endpoint, terms)
+    return _parsed_line(data, place, file_form, endpoint, terms)
 
 
-def _parsed(
-    raw: bytes, place: RawPlace, form: FileForm, endpoint: str | None, terms: LineTerms
+def _parsed_line(
+    raw_line: bytes, place: RawPlace, file_form: FileForm, endpoint: str | None, terms: LineTerms
 ) -> BatchLine | LineError | None:
     """Return the request of a line, or None for an empty line."""
-    content = _content(raw, place.start)
-    if form is FileForm.LINES:
-        return _plain(content, place.number, terms)
-    if not (data := content.strip()):
+    content = _without_mark(raw_line, place.start)
+    if file_form is FileForm.LINES:
+        return _prompt_line(content, place.number, terms)
+    if not (line_bytes := content.strip()):
         return None
-    if form is FileForm.OBJECTS:
-        return object_line(data, place.number, terms)
-    return openai_line(data, place.number, terms, endpoint)
+    if file_form is FileForm.OBJECTS:
+        return object_line(line_bytes, place.number, terms)
+    return openai_line(line_bytes, place.number, terms, endpoint)
 
 
-def _hash_of(raw: bytes) -> bytes:
-    return blake2b(raw, digest_size=_HASH_BYTES).digest()
+def _line_hash(raw_line: bytes) -> bytes:
+    return blake2b(raw_line, digest_size=_HASH_BYTES).digest()
 
 
 def _too_large() -> BatchFileError:
     return BatchFileError(f"the file has more than {FILE_BYTES_MAX:,} bytes. Split it", code="file_too_large")
 
 
-def _first_of(lines: Iterator[_Raw]) -> tuple[list[_Raw], _Raw]:
+def _first_line(lines: Iterator[_RawLine]) -> tuple[list[_RawLine], _RawLine]:
     """Return the first line that is not empty, and those before it."""
-    before: list[_Raw] = []
-    for raw in lines:
-        if raw.data is None or _content(raw.data, raw.start).strip():
-            return before, raw
-        before.append(raw)
-        if len(before) > LINES_MAX:
+    blank_lines: list[_RawLine] = []
+    for raw_line in lines:
+        if raw_line.data is None or _without_mark(raw_line.data, raw_line.start).strip():
+            return blank_lines, raw_line
+        blank_lines.append(raw_line)
+        if len(blank_lines) > LINES_MAX:
             break
     raise BatchFileError(_EMPTY, code="file_empty")
 
 
-def _form_of(first: _Raw) -> FileForm:
+def _shown_form(first: _RawLine) -> FileForm:
     """Return the form that a first line shows. Raise BatchFileError for JSON that is no request."""
     if first.data is None:
         return FileForm.LINES
-    line = _content(first.data, first.start).strip()
+    line = _without_mark(first.data, first.start).strip()
     if (fault := first_line_fault(line)) is not None:
         raise BatchFileError(f"the first line {fault}, or give --form lines if it is a prompt", code="invalid_line")
     if not line.startswith(b"{"):
@@ -489,19 +508,19 @@ def _form_of(first: _Raw) -> FileForm:
     return FileForm.OPENAI if any(name in json_object(line) for name in OPENAI_NAMES) else FileForm.OBJECTS
 
 
-def _plain(content: bytes, number: int, terms: LineTerms) -> BatchLine | LineError | None:
+def _prompt_line(content: bytes, line_number: int, terms: LineTerms) -> BatchLine | LineError | None:
     try:
         text = line_text(content)
     except UnicodeDecodeError as error:
-        return undecodable(error, number)
-    return plain_line(text, number, terms) if text.strip() else None
+        return undecodable(error, line_number)
+    return plain_line(text, line_number, terms) if text.strip() else None
 
 
-def _content(raw: bytes, start: int) -> bytes:
+def _without_mark(raw_line: bytes, start: int) -> bytes:
     """Return a line without a byte order mark. `start` is its first byte in the file."""
-    return raw if start else unmarked(raw)
+    return raw_line if start else unmarked(raw_line)
 
 
-def _too_long(number: int) -> LineError:
+def _too_long_error(line_number: int) -> LineError:
     message = f"the line has more than {LINE_BYTES_MAX:,} bytes: shorten its prompt"
-    return LineError(number, None, "line_too_long", message, None)
+    return LineError(line_number, None, "line_too_long", message, None)

@@ -106,22 +106,22 @@ class JsonNumber(str):
 def json_object(line: bytes) -> dict[str, Any]:
     """Return the object of a line. Raise LineRefusal if it has none."""
     try:
-        found = json.loads(
+        line_object = json.loads(
             line.decode("utf-8"),
             object_pairs_hook=_each_once,
-            parse_int=_number,
-            parse_float=_number,
-            parse_constant=_constant,
+            parse_int=_json_number,
+            parse_float=_json_number,
+            parse_constant=_refuse_constant,
         )
     except UnicodeDecodeError as error:
         raise not_utf8(error) from None
     except RecursionError:
-        raise _invalid("it is nested too deeply") from None
+        raise _invalid_json("it is nested too deeply") from None
     except ValueError as error:
-        raise _invalid(str(error)) from None
-    if not isinstance(found, dict):
-        raise _invalid("it is no object: write {...}")
-    return found
+        raise _invalid_json(str(error)) from None
+    if not isinstance(line_object, dict):
+        raise _invalid_json("it is no object: write {...}")
+    return line_object
 
 
 def not_utf8(error: UnicodeDecodeError) -> LineRefusal:
@@ -133,7 +133,7 @@ def text_of(value: Any, param: str) -> str:
     """Return `value` if it is a text that UTF-8 can encode. Raise LineRefusal if not."""
     if not isinstance(value, str) or isinstance(value, JsonNumber):
         raise LineRefusal("invalid_type", f"{param} must be a string, not {shown(value)}", param)
-    if not _is_text(value):
+    if not _is_encodable(value):
         raise LineRefusal("invalid_value", f"{param} holds half of a surrogate pair, which no text has", param)
     return value
 
@@ -162,35 +162,35 @@ def shown(value: Any) -> str:
 
 def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     # RFC 8259 leaves repeated names to each parser, so two readers could take one line for different requests.
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
+    fields_by_name = dict(pairs)
+    if len(fields_by_name) < len(pairs):
+        seen_names: set[str] = set()
         for name, _ in pairs:
-            if name in seen:
+            if name in seen_names:
                 raise ValueError(f"{shown(name)} stands in it twice")
-            seen.add(name)
-    return found
+            seen_names.add(name)
+    return fields_by_name
 
 
-def _number(digits: str) -> JsonNumber:
+def _json_number(digits: str) -> JsonNumber:
     # Python converts long numbers in quadratic time (CVE-2020-10735).
     if len(digits) > NUMBER_CHARS_MAX:
         raise ValueError(f"a number of {len(digits)} characters, where {NUMBER_CHARS_MAX} are allowed")
     return JsonNumber(digits)
 
 
-def _constant(name: str) -> Never:
+def _refuse_constant(name: str) -> Never:
     # Python's parser calls this for NaN and Infinity, which RFC 8259 does not have.
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _is_text(value: str) -> bool:
+def _is_encodable(value: str) -> bool:
     # A JSON escape can write half of a surrogate pair (RFC 8259, section 8.2), and UTF-8 cannot.
     return not any("\ud800" <= char <= "\udfff" for char in value) if not value.isascii() else True
 
 
-def _invalid(why: str) -> LineRefusal:
-    return LineRefusal("invalid_json_line", f"the line is no JSON object: {why}")
+def _invalid_json(reason: str) -> LineRefusal:
+    return LineRefusal("invalid_json_line", f"the line is no JSON object: {reason}")
 
 
 # A line ends at a line feed, with or without a carriage return before it, as in editors, `wc` and `sed`. A byte order
@@ -242,10 +242,10 @@ def later_line_fault(line: bytes) -> str | None:
     if not line.startswith(b"{"):
         return None
     try:
-        found = json_object(line)
+        line_object = json_object(line)
     except LineRefusal:
         return None
-    return _AMONG_PROMPTS if any(name in found for name in REQUEST_NAMES) else None
+    return _AMONG_PROMPTS if any(name in line_object for name in REQUEST_NAMES) else None
 
 
 def _is_list(line: bytes) -> bool:
@@ -308,16 +308,22 @@ class UnitLines:
     count: int
 
 
-def load_of(number: int, request: bytes, form: WorkloadForm) -> LineLoad:
+def load_of(number: int, request: bytes, workload_form: WorkloadForm) -> LineLoad:
     """Return the load of a request."""
-    return LineLoad(number, len(request), form.cost_in(request), form.cost_asked(request), form.output_bytes(request))
+    return LineLoad(
+        number,
+        len(request),
+        workload_form.cost_in(request),
+        workload_form.cost_asked(request),
+        workload_form.output_bytes(request),
+    )
 
 
 def split(loads: Sequence[LineLoad], room: UnitRoom) -> list[UnitLines]:
     """Return the units of a file, in order. Raise BatchFileError if one line alone exceeds a unit."""
     for load in loads:
         _check_alone(load, room)
-    sums = _Sums.of(loads, room)
+    sums = _PrefixSums.of(loads, room)
     # The fewest units, as equal as possible: halving finds the least limit of work that needs no further unit.
     fewest = len(sums.cut(room.work_max))
     low, high = 0, room.work_max
@@ -331,7 +337,7 @@ def split(loads: Sequence[LineLoad], room: UnitRoom) -> list[UnitLines]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sums:
+class _PrefixSums:
     """The sums of all requests before each place, so that a unit's end is found by search instead of addition."""
 
     room: UnitRoom
@@ -340,10 +346,10 @@ class _Sums:
     answers: Sequence[int]
 
     @classmethod
-    def of(cls, loads: Sequence[LineLoad], room: UnitRoom) -> "_Sums":
+    def of(cls, loads: Sequence[LineLoad], room: UnitRoom) -> "_PrefixSums":
         return cls(
             room,
-            list(accumulate((_work(load, room) for load in loads), initial=0)),
+            list(accumulate((_work_of_load(load, room) for load in loads), initial=0)),
             list(accumulate((load.request_bytes + LIST_BYTES for load in loads), initial=0)),
             list(accumulate((load.output_bytes + FRAME_BYTES for load in loads), initial=0)),
         )
@@ -381,15 +387,15 @@ class _Sums:
         )
 
 
-def _work(load: LineLoad, room: UnitRoom) -> int:
+def _work_of_load(load: LineLoad, room: UnitRoom) -> int:
     return work_of(room.input_share, load.tokens_in, load.tokens_out)
 
 
 def _check_alone(load: LineLoad, room: UnitRoom) -> None:
     assert load.request_bytes <= REQUEST_BYTES_MAX, "reading refuses such a line"
     where = f"line {load.number} alone"
-    if _work(load, room) > room.work_max:
-        price = price_of(room.rate, _work(load, room))
+    if _work_of_load(load, room) > room.work_max:
+        price = price_of(room.rate, _work_of_load(load, room))
         raise BatchFileError(
             f"{where} costs up to {price:,} grains, and a device of the service usually has {room.bond_free:,} free to "
             "answer for it. Ask for fewer tokens, or pay less for each",

@@ -88,13 +88,13 @@ class PostingKind:
     """A function that reads the inputs of ids at a block; None for an unknown id."""
 
 
-async def _unit_inputs(client: ChainClient, ids: Sequence[bytes], at: bytes) -> list[PostedInput | None]:
-    units = await market_reads.units(client, ids, at)
+async def _unit_inputs(client: ChainClient, ids: Sequence[bytes], block_hash: bytes) -> list[PostedInput | None]:
+    units = await market_reads.units(client, ids, block_hash)
     return [None if unit is None else (unit.terms.input_root, unit.posted_at) for unit in units]
 
 
-async def _task_inputs(client: ChainClient, ids: Sequence[bytes], at: bytes) -> list[PostedInput | None]:
-    tasks: list[Task | None] = await client.read_many(TrainingMarket.tasks, ids, at=at)
+async def _task_inputs(client: ChainClient, ids: Sequence[bytes], block_hash: bytes) -> list[PostedInput | None]:
+    tasks: list[Task | None] = await client.read_many(TrainingMarket.tasks, ids, at=block_hash)
     return [None if task is None else (task.order.input_root, task.submitted_at) for task in tasks]
 
 
@@ -237,8 +237,8 @@ def read_prompts(data: bytes, terms: LineTerms, *, is_told: bool = False) -> tup
     `is_told` means that the customer declared the lines to be prompts, also those that are JSON.
     """
     if len(data) > PROMPT_FILE_BYTES_MAX:
-        why = f"the file has {len(data):,} bytes, and the limit is {PROMPT_FILE_BYTES_MAX:,}. Split it"
-        raise PostError(why, code="file_too_large")
+        reason = f"the file has {len(data):,} bytes, and the limit is {PROMPT_FILE_BYTES_MAX:,}. Split it"
+        raise PostError(reason, code="file_too_large")
     try:
         reader = BatchReader(BytesIO(data), terms, FileForm.LINES if is_told else None)
         if reader.form is not FileForm.LINES:
@@ -251,8 +251,8 @@ def read_prompts(data: bytes, terms: LineTerms, *, is_told: bool = False) -> tup
     except BatchFileError as error:
         raise PostError(str(error), code="invalid_file") from None
     if len(lines) > PROMPTS_MAX:
-        why = f"the file has {len(lines):,} prompts. Give 1 to {PROMPTS_MAX:,}, one per line"
-        raise PostError(why, code="too_many_prompts")
+        reason = f"the file has {len(lines):,} prompts. Give 1 to {PROMPTS_MAX:,}, one per line"
+        raise PostError(reason, code="too_many_prompts")
     prompts, requests = [], []
     for line in lines:
         if isinstance(line, LineError):
@@ -263,53 +263,64 @@ def read_prompts(data: bytes, terms: LineTerms, *, is_told: bool = False) -> tup
 
 
 def units_of(
-    prompts: Sequence[Prompt], requests: Sequence[bytes], form: WorkloadForm, wish: Wish, sold: ServiceTerms
+    prompts: Sequence[Prompt],
+    requests: Sequence[bytes],
+    workload_form: WorkloadForm,
+    wish: Wish,
+    service_terms: ServiceTerms,
 ) -> tuple[list[AskedUnit], list[Prompt]]:
     """Return the units for all requests in order, and a label of each. Raise PostError if one is too large."""
-    units, named = [], []
+    units, labels = [], []
     for first in range(0, len(requests), wish.batch):
-        part, lines = requests[first : first + wish.batch], prompts[first : first + wish.batch]
-        units.append(_unit_of(part, lines, form, wish, sold))
-        several = Prompt(lines[0].line, f"{len(lines)} requests, lines {lines[0].line} to {lines[-1].line}")
-        named.append(lines[0] if len(lines) == 1 else several)
-    return units, named
+        unit_requests, unit_prompts = requests[first : first + wish.batch], prompts[first : first + wish.batch]
+        units.append(_unit_of_requests(unit_requests, unit_prompts, workload_form, wish, service_terms))
+        batch_label = Prompt(
+            unit_prompts[0].line,
+            f"{len(unit_prompts)} requests, lines {unit_prompts[0].line} to {unit_prompts[-1].line}",
+        )
+        labels.append(unit_prompts[0] if len(unit_prompts) == 1 else batch_label)
+    return units, labels
 
 
-def _unit_of(
-    part: Sequence[bytes], lines: Sequence[Prompt], form: WorkloadForm, wish: Wish, sold: ServiceTerms
+def _unit_of_requests(
+    unit_requests: Sequence[bytes],
+    unit_prompts: Sequence[Prompt],
+    workload_form: WorkloadForm,
+    wish: Wish,
+    service_terms: ServiceTerms,
 ) -> AskedUnit:
-    size = sum(map(len, part))
-    if size + (len(part) + 1) * LIST_BYTES > INPUT_BYTES_MAX:
+    size = sum(map(len, unit_requests))
+    if size + (len(unit_requests) + 1) * LIST_BYTES > INPUT_BYTES_MAX:
         raise PostError(
-            f"lines {lines[0].line} to {lines[-1].line} have {size:,} bytes of requests, and a unit holds "
-            f"{INPUT_BYTES_MAX:,}. Give a smaller --batch",
+            f"lines {unit_prompts[0].line} to {unit_prompts[-1].line} have {size:,} bytes of requests, and a unit "
+            f"holds {INPUT_BYTES_MAX:,}. Give a smaller --batch",
             code="unit_too_large",
         )
-    request = part[0] if len(part) == 1 else encode_requests(part)
-    tokens_in = sum(form.cost_in(each) for each in part)
-    tokens_max = sum(form.cost_asked(each) for each in part)
-    price = price_of(wish.rate_max, work_of(sold.input_share, tokens_in, tokens_max))
-    return AskedUnit.of(request, len(part), tokens_in, tokens_max, price)
+    request = unit_requests[0] if len(unit_requests) == 1 else encode_requests(unit_requests)
+    tokens_in = sum(workload_form.cost_in(unit_request) for unit_request in unit_requests)
+    tokens_max = sum(workload_form.cost_asked(unit_request) for unit_request in unit_requests)
+    price = price_of(wish.rate_max, work_of(service_terms.input_share, tokens_in, tokens_max))
+    return AskedUnit.of(request, len(unit_requests), tokens_in, tokens_max, price)
 
 
-def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: str = "--price") -> None:
+def check_terms(service: Service, workload_form: WorkloadForm, wish: Wish, price_from: str = "--price") -> None:
     """Raise PostError if the service does not sell the wish. The text names the option with the limit."""
     terms = service.terms
     # The chain would refuse such units too, but only after their inputs are stored and a fee is paid.
     if not terms.price_min <= wish.rate_max <= terms.price_max:
         raise PostError(
             f"{price_from} is {format_amount(terms.price_min)} to {format_amount(terms.price_max)} oGPU per thousand "
-            f"{form.cost_unit}s for service {wish.service}, not {format_amount(wish.rate_max)}",
+            f"{workload_form.cost_unit}s for service {wish.service}, not {format_amount(wish.rate_max)}",
             code="price_not_sold",
         )
     if not 1 <= wish.cost_max <= terms.tokens_max:
         raise PostError(
-            f"--max-tokens is 1 to {terms.tokens_max} for service {wish.service}, in {form.cost_unit}s, "
+            f"--max-tokens is 1 to {terms.tokens_max} for service {wish.service}, in {workload_form.cost_unit}s, "
             f"not {wish.cost_max}",
             code="tokens_not_sold",
         )
     try:
-        settings(form.options, wish.options)
+        settings(workload_form.options, wish.options)
     except RequestError as error:
         raise PostError(f"--set: {error}", code="invalid_option") from None
 
@@ -340,11 +351,11 @@ async def cost_of(
         prepaid=prepaid,
         fees=fees,
         most=most + fees,
-        locks=await _locks(client, units, locked, most - prepaid),
+        locks=await _lock_parts(client, units, locked, most - prepaid),
     )
 
 
-async def _locks(
+async def _lock_parts(
     client: ChainClient, units: Sequence[AskedUnit], locked: int, escrow: int
 ) -> tuple[tuple[str, int], ...]:
     """Return the parts of the money that units lock. `escrow` pays racers, judges and audits."""
@@ -381,33 +392,33 @@ class Sealer:
         others.
         """
         client = self.client
-        final = await client.finalized()
-        sealed_at = await client.height(final)
+        final_hash = await client.finalized()
+        sealed_at = await client.height(final_hash)
         # The chain draws only owners whose keys are as old as the seal, so one final block decides about both.
-        keys = keys_at(await market_reads.readers(client, self.service, final), sealed_at)
+        keys = keys_at(await market_reads.readers(client, self.service, final_hash), sealed_at)
         if not keys:
             raise PostError(
                 f"service {self.service} has no provider that can open inputs. `ogpu offer providers` lists all",
                 code="no_reader",
             )
-        endpoints = endpoints_of(await market_reads.providers(client, final))
-        class_of = await classes_for(client, self.service, self.key.account, self.racers, self.classes, final)
-        large = asyncio.Lock()  # Large inputs one by one: each needs several times its size in memory.
+        endpoints = endpoints_of(await market_reads.providers(client, final_hash))
+        class_of = await classes_for(client, self.service, self.key.account, self.racers, self.classes, final_hash)
+        large_inputs = asyncio.Lock()  # Large inputs one by one: each needs several times its size in memory.
 
         async def sealed(unit: AskedUnit) -> UnitTerms:
-            async with large if unit.size > CONTENT_BYTES_MAX else nullcontext():
-                own = SealKey.of(self.key).public
+            async with large_inputs if unit.size > CONTENT_BYTES_MAX else nullcontext():
+                own_key = SealKey.of(self.key).public
                 # The commitment is public. Without a salt, anyone could test guesses of a short prompt against it.
-                content = encode_input(os.urandom(32), own, unit.request)
+                content = encode_input(os.urandom(32), own_key, unit.request)
                 # The customer is the first reader, so it can open its input later with nothing but its key.
-                blobs = in_pieces(seal(content, [own, *keys[: READERS_MAX - 1]], LARGE_CONTENT_BYTES_MAX))
-                for blob in blobs:
-                    await self.blobs.put(blob, stores_for(address_of(blob), endpoints), COPIES)
+                pieces = in_pieces(seal(content, [own_key, *keys[: READERS_MAX - 1]], LARGE_CONTENT_BYTES_MAX))
+                for piece in pieces:
+                    await self.blobs.put(piece, stores_for(address_of(piece), endpoints), COPIES)
                 tell()
             return UnitTerms(
                 price_max=unit.price_max,
                 racers=self.racers,
-                input_root=address_of(blobs[-1]),
+                input_root=address_of(pieces[-1]),
                 input_commitment=commitment_of(content),
                 sealed_at=sealed_at,
                 tokens_max=unit.tokens_max,

@@ -128,7 +128,7 @@ class PostingRecord(LockedRecord):
         record = cls(folder.expanduser() / f"{record_name(*identity)}.json")
         record.lock("another `ogpu unit post` or `ogpu task submit` is posting the same. Wait for it")
         try:
-            record.parts = _parts(record.path)
+            record.parts = _stored_parts(record.path)
         except (OSError, ValueError, TypeError) as error:
             record.close()
             raise _unreadable(record.path, error) from None
@@ -148,11 +148,11 @@ class PostingRecord(LockedRecord):
 
         Write nothing. Raise RecordError if damaged.
         """
-        path = folder.expanduser() / f"{record_name(*identity)}.json"
+        record_path = folder.expanduser() / f"{record_name(*identity)}.json"
         try:
-            return _parts(path)
+            return _stored_parts(record_path)
         except (OSError, ValueError, TypeError) as error:
-            raise _unreadable(path, error) from None
+            raise _unreadable(record_path, error) from None
 
     @property
     def recorded(self) -> set[int]:
@@ -193,26 +193,27 @@ def record_name(*identity: bytes) -> str:
     return blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
 
 
-def _unreadable(path: Path, error: Exception) -> RecordError:
+def _unreadable(record_path: Path, error: Exception) -> RecordError:
     return RecordError(
-        f"{path} cannot be read ({error}). Look with `ogpu unit watch` at the posted units, then remove the file",
+        f"{record_path} cannot be read ({error}). Look with `ogpu unit watch` at the posted units, then remove the "
+        "file",
         code="record_damaged",
     )
 
 
-def _parts(path: Path) -> list[PostedPart]:
-    return [PostedPart(**part) for part in _read(path)]
+def _stored_parts(record_path: Path) -> list[PostedPart]:
+    return [PostedPart(**part) for part in _read_parts(record_path)]
 
 
-def _read(path: Path) -> Sequence[dict[str, Any]]:
-    if not path.exists():
+def _read_parts(record_path: Path) -> Sequence[dict[str, Any]]:
+    if not record_path.exists():
         return []
-    with path.open("rb") as stream:
+    with record_path.open("rb") as stream:
         # A longer file is cut here, and a cut list is no JSON, so it is refused as damaged.
-        found = json.loads(stream.read(RECORD_BYTES_MAX))
-    if not isinstance(found, list):
+        stored_parts = json.loads(stream.read(RECORD_BYTES_MAX))
+    if not isinstance(stored_parts, list):
         raise TypeError("not a list of parts")
-    return found
+    return stored_parts
 
 
 POLL_SECONDS = 0.5
@@ -290,8 +291,8 @@ class PostingRun(Generic[Requested]):
         sent once `is_over` returns True, and the result then holds the units posted by then.
         """
         await self._settle_earlier()
-        wanted = range(len(self._prompts)) if places is None else places
-        missing = [place for place in wanted if place not in self._record.recorded]
+        wanted_places = range(len(self._prompts)) if places is None else places
+        missing = [place for place in wanted_places if place not in self._record.recorded]
         sealed = await self._sealed(missing)
         for part in parts_of(missing):
             if is_over():
@@ -309,10 +310,10 @@ class PostingRun(Generic[Requested]):
                 self._progress.say(
                     f"an earlier try may have posted {self._named(part)}: ogpu searches for it and sends nothing"
                 )
-                final = await self._client.finalized()
-                while not await self._is_settled(part, final):
+                final_hash = await self._client.finalized()
+                while not await self._is_settled(part, final_hash):
                     await asyncio.sleep(POLL_SECONDS)
-                    final = await self._client.finalized()
+                    final_hash = await self._client.finalized()
         return sorted_by_prompt(self._record.parts, self._prompts)
 
     # -------------------------------------------------------------------------------------------------- earlier tries
@@ -326,58 +327,62 @@ class PostingRun(Generic[Requested]):
 
     async def _settle(self, part: PostedPart) -> None:
         self._progress.say(f"an earlier try may have posted {self._named(part)}: ogpu searches for it")
-        final = await self._client.finalized()
-        if not await self._is_settled(part, final):
+        final_hash = await self._client.finalized()
+        if not await self._is_settled(part, final_hash):
             # The first node may have dropped it. The same bytes have the same nonce, so they cannot post twice.
             await self._send_again(part)
-            while not await self._is_settled(part, final):
+            while not await self._is_settled(part, final_hash):
                 await asyncio.sleep(POLL_SECONDS)
-                final = await self._client.finalized()
+                final_hash = await self._client.finalized()
 
-    async def _is_settled(self, part: PostedPart, final: bytes) -> bool:
+    async def _is_settled(self, part: PostedPart, final_hash: bytes) -> bool:
         """Return True if the final chain decides about a part. Its record is then up to date."""
-        if not await self._is_as_noted(part, final):
-            if not await self._is_over(part, final):
+        if not await self._is_as_noted(part, final_hash):
+            if not await self._is_over(part, final_hash):
                 return False
-            if not await self._is_found(part, final):
+            if not await self._is_found(part, final_hash):
                 # The units may have been in the chain and be forgotten by now. To remove their part would be to buy
                 # them again.
-                await self._require_lost(part, final)
+                await self._require_lost(part, final_hash)
                 self._record.parts.remove(part)
         self._record.save()
         return True
 
-    async def _is_found(self, part: PostedPart, final: bytes) -> bool:
+    async def _is_found(self, part: PostedPart, final_hash: bytes) -> bool:
         """Return True if the final chain holds the part's units, by their inputs, under any numbers."""
-        if await self._is_as_noted(part, final):
+        if await self._is_as_noted(part, final_hash):
             return True
-        count = await self._client.read(self._kind.counter, self._account, at=final)
+        posted_count = await self._client.read(self._kind.counter, self._account, at=final_hash)
         # The node that returned the first number may have lied, so the newest units are searched too.
-        most = self._kind.looked_at_max
-        newest = range(max(0, count - most), count)
-        noted = range(part.first_number, min(count, part.first_number + most))
-        return await self._is_among(part, sorted({*noted, *newest}), final)
+        searched_max = self._kind.looked_at_max
+        newest_numbers = range(max(0, posted_count - searched_max), posted_count)
+        noted_numbers = range(part.first_number, min(posted_count, part.first_number + searched_max))
+        return await self._is_among(part, sorted({*noted_numbers, *newest_numbers}), final_hash)
 
-    async def _is_as_noted(self, part: PostedPart, final: bytes) -> bool:
+    async def _is_as_noted(self, part: PostedPart, final_hash: bytes) -> bool:
         """Return True if the part's units have their expected numbers. It takes a few reads instead of thousands."""
-        return await self._is_among(part, range(part.first_number, part.first_number + len(part.places)), final)
+        return await self._is_among(part, range(part.first_number, part.first_number + len(part.places)), final_hash)
 
-    async def _is_among(self, part: PostedPart, numbers: Sequence[int], final: bytes) -> bool:
+    async def _is_among(self, part: PostedPart, numbers: Sequence[int], final_hash: bytes) -> bool:
         """Return True if the units of these numbers are the part's, and note their ids in it."""
-        ids = [self._kind.id_of(self._client.genesis_hash, self._account, number) for number in numbers]
-        known = await self._kind.inputs(self._client, ids, final) if ids else []
+        unit_ids = [self._kind.id_of(self._client.genesis_hash, self._account, number) for number in numbers]
+        known = await self._kind.inputs(self._client, unit_ids, final_hash) if unit_ids else []
         # Numbers prove nothing, because another posting may have taken them. Inputs do: each has a random salt.
-        found = {each[0].hex(): (name, each[1]) for name, each in zip(ids, known, strict=True) if each is not None}
-        if not all(root in found for root in part.input_roots):
+        units_by_input = {
+            known_input[0].hex(): (unit_id, known_input[1])
+            for unit_id, known_input in zip(unit_ids, known, strict=True)
+            if known_input is not None
+        }
+        if not all(root in units_by_input for root in part.input_roots):
             return False
-        part.units = [found[root][0].hex() for root in part.input_roots]
-        part.block = found[part.input_roots[0]][1]
+        part.units = [units_by_input[root][0].hex() for root in part.input_roots]
+        part.block = units_by_input[part.input_roots[0]][1]
         return True
 
-    async def _is_over(self, part: PostedPart, final: bytes) -> bool:
+    async def _is_over(self, part: PostedPart, final_hash: bytes) -> bool:
         """Return True if the part's extrinsic is in the chain now or never: its nonce is used, or its era is over."""
-        height = await self._client.height(final)
-        account = await self._client.read(System.account, self._account, at=final)
+        height = await self._client.height(final_hash)
+        account = await self._client.read(System.account, self._account, at=final_hash)
         if height < part.signed_at and market_reads.is_development(self._client):
             # A node could also replay an old block of the same chain, to make the program post a second time.
             raise PostError(
@@ -387,28 +392,28 @@ class PostingRun(Generic[Requested]):
             )
         return bool(account.nonce > part.nonce or height > part.expires_at)
 
-    async def _require_lost(self, part: PostedPart, final: bytes) -> None:
+    async def _require_lost(self, part: PostedPart, final_hash: bytes) -> None:
         """Raise PostError if the part's extrinsic may have succeeded in the chain.
 
         The chain forgets units some time after their end.
         """
         client, extrinsic = self._client, bytes.fromhex(part.extrinsic)
-        last = min(await client.height(final), part.expires_at)
-        lived = await client.final_ids(part.signed_at + 1, last) if part.signed_at < last else []
-        block = await block_with(client, lived, extrinsic)
+        last_height = min(await client.height(final_hash), part.expires_at)
+        era_blocks = await client.final_ids(part.signed_at + 1, last_height) if part.signed_at < last_height else []
+        block = await block_with(client, era_blocks, extrinsic)
         if block is None:
             return
         try:
             outcome = await client.outcome(block, blake2_256(extrinsic))
         except RpcError as error:
-            what = f"and the node no longer shows its outcome ({error})"
+            explanation = f"and the node no longer shows its outcome ({error})"
         else:
             if not outcome.is_success:
                 return
-            what = f"and the chain has forgotten its {self._kind.noun}s since"
+            explanation = f"and the chain has forgotten its {self._kind.noun}s since"
         raise PostError(
-            f"the extrinsic of an earlier try, with {self._named(part)}, is in the final block 0x{block.hex()}, {what}"
-            ". It is not posted again: --again posts the same once more",
+            f"the extrinsic of an earlier try, with {self._named(part)}, is in the final block 0x{block.hex()}, "
+            f"{explanation}. It is not posted again: --again posts the same once more",
             code="sent_and_failed",
         )
 
@@ -436,8 +441,8 @@ class PostingRun(Generic[Requested]):
         # The chain refuses units whose seal is too old, and a later part may have waited for long.
         if await client.height() > sealed[places[0]].sealed_at + age_max - SEAL_MARGIN_BLOCKS:
             self._progress.say("the seals of the remaining inputs have become too old: ogpu seals them again")
-            left = [place for place in sealed if place >= places[0]]
-            sealed.update(await self._sealed(left))
+            remaining_places = [place for place in sealed if place >= places[0]]
+            sealed.update(await self._sealed(remaining_places))
         part = await self._signed(places, [sealed[place] for place in places])
         # The record comes before the send. After a kill in between, the next run finds the extrinsic and does not pay
         # again.
@@ -451,13 +456,17 @@ class PostingRun(Generic[Requested]):
     async def _signed(self, places: Sequence[int], terms: Sequence[SealedTerms]) -> PostedPart:
         client, key, kind = self._client, self._sealer.key, self._kind
         nonce = await client.nonce(key.account)
-        number = await client.read(kind.counter, key.account)
+        first_number = await client.read(kind.counter, key.account)
         extrinsic = await client.sign(kind.call(terms), key, nonce=nonce, tip=self._tip)
         signed_at = await client.height(await client.finalized())
-        ids = [kind.id_of(client.genesis_hash, key.account, number + place).hex() for place in range(len(terms))]
-        roots = [term.input_root.hex() for term in terms]
+        unit_ids = [
+            kind.id_of(client.genesis_hash, key.account, first_number + place).hex() for place in range(len(terms))
+        ]
+        input_roots = [term.input_root.hex() for term in terms]
         expires_at = signed_at + ERA_BLOCKS
-        return PostedPart(list(places), extrinsic.hex(), nonce, signed_at, expires_at, number, roots, ids)
+        return PostedPart(
+            list(places), extrinsic.hex(), nonce, signed_at, expires_at, first_number, input_roots, unit_ids
+        )
 
     async def _sent(self, part: PostedPart) -> None:
         try:
@@ -472,10 +481,10 @@ class PostingRun(Generic[Requested]):
         if not outcome.is_success:
             self._record.parts.remove(part)
             self._record.save()
-            done = sum(len(known.units) for known in self._record.parts)
-            why = (outcome.error or "").rstrip(".")
+            posted_count = sum(len(known.units) for known in self._record.parts)
+            reason = (outcome.error or "").rstrip(".")
             raise PostError(
-                f"posting failed in block {outcome.block_number} after {done} {self._kind.noun}s: {why}. "
+                f"posting failed in block {outcome.block_number} after {posted_count} {self._kind.noun}s: {reason}. "
                 "The same command posts the missing ones",
                 code="posting_failed",
             )
@@ -494,9 +503,9 @@ class PostingRun(Generic[Requested]):
 
 def sorted_by_prompt(parts: Sequence[PostedPart], prompts: Sequence[Prompt]) -> list[Posted]:
     """Return all postings with their prompts, in the prompts' order."""
-    found = {
+    postings_by_place = {
         place: Posted(bytes.fromhex(unit), prompts[place].text, part.block or 0)
         for part in parts
         for place, unit in zip(part.places, part.units, strict=True)
     }
-    return [found[place] for place in sorted(found)]
+    return [postings_by_place[place] for place in sorted(postings_by_place)]

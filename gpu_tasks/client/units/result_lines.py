@@ -242,7 +242,7 @@ class ResultFiles:
         Raise ResultFilesError if that fails. The record then keeps the old ends.
         """
         output, second = self._descriptors
-        return FileEnds(_add(output, self.output, results), _add(second, self.errors, errors))
+        return FileEnds(_append_lines(output, self.output, results), _append_lines(second, self.errors, errors))
 
 
 def _read_lines(descriptor: int) -> Iterator[bytes]:
@@ -320,7 +320,7 @@ def _prepare(descriptor: int, path: Path, end: int | None) -> None:
     os.fsync(descriptor)
 
 
-def _add(descriptor: int, path: Path, lines: Sequence[bytes]) -> int:
+def _append_lines(descriptor: int, path: Path, lines: Sequence[bytes]) -> int:
     data = memoryview(b"".join(lines))
     try:
         while data:

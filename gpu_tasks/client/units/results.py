@@ -62,9 +62,9 @@ class Completion:
     output: str | None
 
 
-def answer_rows(found: Sequence[Completion]) -> list[dict[str, Any]]:
+def answer_rows(completions: Sequence[Completion]) -> list[dict[str, Any]]:
     """Return the answers of a batch for programs, in the order of its requests."""
-    return [{"index": index, **asdict(each)} for index, each in enumerate(found)]
+    return [{"index": index, **asdict(completion)} for index, completion in enumerate(completions)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,62 +140,72 @@ def progress(unit: Unit) -> str:
 
 
 async def completions_of(
-    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
+    client: ChainClient,
+    blob_client: BlobClient,
+    keypair: Keypair,
+    unit_id: bytes,
+    unit: Unit,
+    block_hash: bytes | None = None,
 ) -> tuple[Completion, ...]:
-    """Return the completions of a settled unit. `at` is the block whose stores are asked.
+    """Return the completions of a settled unit. `block_hash` is the block whose stores are asked.
 
     Raise ResultError, with the next step, if they cannot be shown.
     """
-    return (await paid_output(client, blobs, key, unit_id, unit, at)).shown()
+    return (await paid_output(client, blob_client, keypair, unit_id, unit, block_hash)).shown()
 
 
 async def paid_output(
-    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
+    client: ChainClient,
+    blob_client: BlobClient,
+    keypair: Keypair,
+    unit_id: bytes,
+    unit: Unit,
+    block_hash: bytes | None = None,
 ) -> PaidOutput:
     """Fetch, open and check the bytes that a settled unit was paid for.
 
     Raise ResultError, with the next step, if that fails.
     """
-    _require_result(unit, key)
-    providers = await market_reads.providers(client, at)
-    asked = await _input(blobs, key, unit, endpoints_of(providers))
-    form = await _form_of(client, unit, at)
-    outcomes = await outcomes_served(client, blobs, key, unit_id, unit, asked.salt, providers)
-    return PaidOutput(_requests(asked, unit), outcomes, form, asked.salt)
+    _require_result(unit, keypair)
+    providers = await market_reads.providers(client, block_hash)
+    asked = await _opened_input(blob_client, keypair, unit, endpoints_of(providers))
+    form = await _form_of_unit(client, unit, block_hash)
+    outcomes = await outcomes_served(client, blob_client, keypair, unit_id, unit, asked.salt, providers)
+    return PaidOutput(_input_requests(asked, unit), outcomes, form, asked.salt)
 
 
-async def salt_of(blobs: BlobClient, key: Keypair, unit: Unit, providers: dict[bytes, Provider]) -> bytes:
+async def salt_of(blob_client: BlobClient, keypair: Keypair, unit: Unit, providers: dict[bytes, Provider]) -> bytes:
     """Return the salt of a settled unit's input, for checking outputs, so the input is fetched once.
 
     Raise ResultError.
     """
-    _require_result(unit, key)
-    return (await _input(blobs, key, unit, endpoints_of(providers))).salt
+    _require_result(unit, keypair)
+    return (await _opened_input(blob_client, keypair, unit, endpoints_of(providers))).salt
 
 
 async def outcomes_served(
-    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, salt: bytes,
+    client: ChainClient, blob_client: BlobClient, keypair: Keypair, unit_id: bytes, unit: Unit, salt: bytes,
     providers: dict[bytes, Provider],
 ) -> tuple[BatchOutcome, ...]:  # fmt: skip
     """Return the paid outcomes from any racer that serves them. Raise ResultError if none does."""
 
     async def served(blob: bytes, endpoint: str) -> UnitOutput | None:
-        content = await _fetched(blobs, SealKey.of(key), blob, endpoint)
+        content = await _fetched_output(blob_client, SealKey.of(keypair), blob, endpoint)
         if content is None:
             return None
         output = read_output(client.genesis_hash, unit_id, salt, content, unit.terms.requests)
         # A racer may serve other bytes than it was paid for, so only an output with the settled root counts.
         return output if output is not None and output.root == unit.output_root else None
 
-    tries = [partial(served, blob, endpoint) for blob, endpoint in _outputs(unit, providers)]
+    attempts = [partial(served, blob, endpoint) for blob, endpoint in _served_outputs(unit, providers)]
     # One correct output is enough, so a slow or lying racer delays nothing.
-    found = await side_by_side(tries, wanted=1, patience_seconds=PATIENCE_SECONDS, deadline_seconds=FETCH_SECONDS)
-    if not found:
+    outputs = await side_by_side(attempts, wanted=1, patience_seconds=PATIENCE_SECONDS, deadline_seconds=FETCH_SECONDS)
+    if not outputs:
         raise ResultError("no provider serves the paid output at the moment. Try again later", code="no_output")
-    return found[0].outcomes
+    return outputs[0].outcomes
 
 
-def _require_result(unit: Unit, key: Keypair) -> None:
+def _require_result(unit: Unit, keypair: Keypair) -> None:
     """Raise ResultError if the unit has no result, or none that the key opens."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
         raise ResultError(
@@ -205,12 +215,12 @@ def _require_result(unit: Unit, key: Keypair) -> None:
         raise ResultError(
             "an audit refuted the result, and the price was returned. Post the unit again", code="refuted"
         )
-    if unit.customer != key.account:
-        why = f"the unit belongs to {ss58.encode(unit.customer)}. Only the key that posted it can open its result"
-        raise ResultError(why, code="not_customer")
+    if unit.customer != keypair.account:
+        reason = f"the unit belongs to {ss58.encode(unit.customer)}. Only the key that posted it can open its result"
+        raise ResultError(reason, code="not_customer")
 
 
-def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:
+def _served_outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:
     """Yield the blobs of the racers with the settled result, and their endpoints."""
     for racer in unit.racers:
         endpoint = endpoint_of(providers[racer.owner]) if racer.owner in providers else None
@@ -218,64 +228,64 @@ def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[byt
             yield racer.reveal.output_blob, endpoint
 
 
-async def _input(blobs: BlobClient, key: Keypair, unit: Unit, endpoints: list[str]) -> UnitInput:
+async def _opened_input(blob_client: BlobClient, keypair: Keypair, unit: Unit, endpoints: list[str]) -> UnitInput:
     """Return the input that was sealed for the racers, checked against the chain's hash."""
     try:
 
         async def fetched(address: bytes) -> bytes:
-            return await blobs.get(address, stores_for(address, endpoints))
+            return await blob_client.get(address, stores_for(address, endpoints))
 
         stored = await gathered(await fetched(unit.terms.input_root), fetched, content_max(unit.terms.requests))
-        content = SealKey.of(key).open(stored)
+        content = SealKey.of(keypair).open(stored)
         if commitment_of(content) != unit.terms.input_commitment:
             raise ResultError("the stored input is not the posted one. Try another node", code="wrong_input")
         return decode_input(content)
     except SealError as error:
-        why = f"this key cannot open the input: {error}. Is --key the customer's?"
-        raise ResultError(why, code="sealed_input") from error
+        reason = f"this key cannot open the input: {error}. Is --key the customer's?"
+        raise ResultError(reason, code="sealed_input") from error
     except (BlobError, DecodeError, PiecesError) as error:
         raise ResultError(f"no store serves the input: {error}", code="no_input") from error
 
 
-async def _form_of(client: ChainClient, unit: Unit, at: bytes | None) -> WorkloadForm | None:
+async def _form_of_unit(client: ChainClient, unit: Unit, block_hash: bytes | None) -> WorkloadForm | None:
     """Return the form of the unit's workload.
 
     Return None if this program does not know it, or if the chain has forgotten a closed service.
     """
-    service = await market_reads.service(client, unit.service, at)
+    service = await market_reads.service(client, unit.service, block_hash)
     return None if service is None else registry.form_of(service.terms.workload)
 
 
-def _shown_request(form: WorkloadForm | None, request: bytes) -> str:
-    if form is None:
-        return _in_hex(request)
+def _shown_request(workload_form: WorkloadForm | None, request: bytes) -> str:
+    if workload_form is None:
+        return _hex_text(request)
     try:
-        return form.show_request(request)
+        return workload_form.show_request(request)
     # Another program posted an invalid request, and its readers declined it.
     except DecodeError:
-        return _in_hex(request)
+        return _hex_text(request)
 
 
-def _requests(asked: UnitInput, unit: Unit) -> tuple[bytes, ...]:
+def _input_requests(asked: UnitInput, unit: Unit) -> tuple[bytes, ...]:
     try:
         return requests_of(asked, unit.terms.requests)
     except DecodeError as error:
         raise ResultError(f"the input does not match the unit: {error}", code="wrong_input") from error
 
 
-def _shown_output(form: WorkloadForm | None, output: bytes | None) -> str | None:
+def _shown_output(workload_form: WorkloadForm | None, output: bytes | None) -> str | None:
     if output is None:
         return None
-    return _in_hex(output) if form is None else form.show_output(output)
+    return _hex_text(output) if workload_form is None else workload_form.show_output(output)
 
 
-def _in_hex(data: bytes) -> str:
+def _hex_text(data: bytes) -> str:
     return "0x" + data.hex()
 
 
-async def _fetched(blobs: BlobClient, own: SealKey, address: bytes, endpoint: str) -> bytes | None:
+async def _fetched_output(blob_client: BlobClient, own: SealKey, address: bytes, endpoint: str) -> bytes | None:
     try:
-        return own.open(await blobs.get(address, [endpoint]))
+        return own.open(await blob_client.get(address, [endpoint]))
     except (BlobError, SealError):
         return None
 
@@ -320,15 +330,20 @@ class UnitEnd:
 
 async def payments_of(client: ChainClient, unit_id: bytes, unit: Unit) -> tuple[list[UnitPayment], bool]:
     """Return all payments of an ended unit, and True if they are complete."""
-    paid = _by_record(unit) if unit.state is UnitState.SETTLED else []
-    ending = await _ending(client, unit_id, unit)
+    payments = _by_record(unit) if unit.state is UnitState.SETTLED else []
+    ending = await _end_facts(client, unit_id, unit)
     if ending is None:
-        rest = unit.paid - sum(payment.grains for payment in paid)
-        if rest:
-            paid.append(UnitPayment(_unnamed(unit), None, rest, unit.customer))
-        return paid, unit.refund in (Refund.CANCELLED, Refund.EXPIRED)
-    aside = _for_the_auditor(unit) if paid and ending.case is None else []
-    return [*paid, *aside, *case_payments(unit, ending.case, ending.flows), *_of_events(unit_id, unit, ending)], True
+        unnamed_grains = unit.paid - sum(payment.grains for payment in payments)
+        if unnamed_grains:
+            payments.append(UnitPayment(_unnamed_payees(unit), None, unnamed_grains, unit.customer))
+        return payments, unit.refund in (Refund.CANCELLED, Refund.EXPIRED)
+    auditor_payments = _for_the_auditor(unit) if payments and ending.case is None else []
+    return [
+        *payments,
+        *auditor_payments,
+        *case_payments(unit, ending.case, ending.flows),
+        *_of_events(unit_id, unit, ending),
+    ], True
 
 
 def _by_record(unit: Unit) -> list[UnitPayment]:
@@ -360,7 +375,7 @@ def _for_the_auditor(unit: Unit) -> list[UnitPayment]:
     return [UnitPayment("auditor of its leaves, or audit pot", None, fee, unit.customer)]
 
 
-def _unnamed(unit: Unit) -> str:
+def _unnamed_payees(unit: Unit) -> str:
     """Return the payees of the customer's money that the record does not name."""
     if unit.state is UnitState.SETTLED:
         return "judges, or the auditor of its leaves" if unit.leaf_audit_ppm else "judges"
@@ -372,12 +387,12 @@ def case_payments(unit: Unit, case: CourtCase | None, flows: Sequence[Flow]) -> 
     roles = {unit.customer: "customer, price returned"}
     if case is not None and case.appeal is not None:
         roles[case.appeal.appellant] = "appellant"
-    found = []
+    payments = []
     for flow in flows:
         role = "burned" if flow.payee is None else roles.get(flow.payee, "judge")
         source = OF_CUSTOMER if flow.purse in CUSTOMER_PURSES else flow.purse.value
-        found.append(UnitPayment(role, flow.payee, flow.amount, flow.source, source))
-    return found
+        payments.append(UnitPayment(role, flow.payee, flow.amount, flow.source, source))
+    return payments
 
 
 def _of_events(unit_id: bytes, unit: Unit, ending: UnitEnd) -> list[UnitPayment]:
@@ -385,39 +400,41 @@ def _of_events(unit_id: bytes, unit: Unit, ending: UnitEnd) -> list[UnitPayment]
 
     A rebate comes right before the event of its settlement.
     """
-    found, before = [], None
+    payments, event_before = [], None
     for event in ending.events:
-        if isinstance(event, UnitSettled) and event.unit == unit_id and isinstance(before, ProviderRebated):
-            found.append(
-                UnitPayment("winner, fee rebate", before.provider, before.amount, PROVIDER_REWARDS, "the emission")
+        if isinstance(event, UnitSettled) and event.unit == unit_id and isinstance(event_before, ProviderRebated):
+            payments.append(
+                UnitPayment(
+                    "winner, fee rebate", event_before.provider, event_before.amount, PROVIDER_REWARDS, "the emission"
+                )
             )
         if isinstance(event, UnitRefunded) and event.unit == unit_id:
             burned = unit.paid - sum(flow.amount for flow in ending.flows if flow.purse in CUSTOMER_PURSES)
-            found += [UnitPayment("burned", None, burned, unit.customer)] if burned else []
-        before = event
-    return found
+            payments += [UnitPayment("burned", None, burned, unit.customer)] if burned else []
+        event_before = event
+    return payments
 
 
-async def _ending(client: ChainClient, unit_id: bytes, unit: Unit) -> UnitEnd | None:
+async def _end_facts(client: ChainClient, unit_id: bytes, unit: Unit) -> UnitEnd | None:
     """Return the facts of the end's block and of the state before it, or None if the node lacks one."""
     try:
         block = await client.block_id(unit.ended_at)
         events = tuple(record.event for record in await client.events(block))
-        ended = next((event for event in events if isinstance(event, CaseEnded) and event.case == unit_id), None)
+        case_end = next((event for event in events if isinstance(event, CaseEnded) and event.case == unit_id), None)
         if not any(isinstance(event, UnitSettled | UnitRefunded) and event.unit == unit_id for event in events):
             return None  # The events are of another block than the record names.
-        if ended is None:
+        if case_end is None:
             return UnitEnd(events)
     except (RpcError, OddAnswerError):
         return None
-    moved = await moved_by(client, unit.ended_at, ended)
+    moved = await moved_by(client, unit.ended_at, case_end)
     return None if moved is None else UnitEnd(events, *moved)
 
 
-async def moved_by(client: ChainClient, height: int, ended: CaseEnded) -> tuple[CourtCase, tuple[Flow, ...]] | None:
+async def moved_by(client: ChainClient, height: int, case_end: CaseEnded) -> tuple[CourtCase, tuple[Flow, ...]] | None:
     """Return a case that ended in a block with its payments, or None if the node lacks the state before."""
     try:
         before = await client.block_id(height - 1)
-        return await over_state(client, before, lambda bound: flows_at_end(bound, ended.case, ended))
+        return await over_state(client, before, lambda bound: flows_at_end(bound, case_end.case, case_end))
     except (RpcError, OddAnswerError, TrialError):
         return None

@@ -240,7 +240,7 @@ class BatchRecord(LockedRecord):
     def _add(self, entry: dict[str, Any]) -> None:
         """Write an entry to the disk before returning. An entry that cannot be written has no effect."""
         text = json.dumps(entry, separators=(",", ":")).encode()
-        line = _hash(text) + b" " + text + b"\n"
+        line = _entry_hash(text) + b" " + text + b"\n"
         end = os.lseek(self._journal, 0, os.SEEK_END)
         if end + len(line) > RECORD_BYTES_MAX:
             reason = f"{self.path} would exceed {RECORD_BYTES_MAX:,} bytes. Split the file"
@@ -346,13 +346,13 @@ def _open(path: Path) -> int:
 
 def _entry(line: bytes, number: int) -> Mapping[str, Any]:
     mark, _, text = line.partition(b" ")
-    _check(mark == _hash(text), f"entry {number} is not what was written")
+    _check(mark == _entry_hash(text), f"entry {number} is not what was written")
     found = json.loads(text)
     _check(isinstance(found, dict), f"entry {number} is no object")
     return dict(found)
 
 
-def _hash(text: bytes) -> bytes:
+def _entry_hash(text: bytes) -> bytes:
     return blake2_256(text).hex()[:_HASH_CHARS].encode()
 
 

@@ -49,41 +49,41 @@ class MarketView:
     """The eligible judges of the active set, and the number that a race must leave."""
 
 
-async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) -> MarketView | None:
+async def look(client: ChainClient, units: Iterable[Unit | None], final_hash: bytes) -> MarketView | None:
     """Read the data that the reasons of queued units need. Return None if no unit is queued."""
     queued = [unit for unit in units if unit is not None and unit.state is UnitState.QUEUED]
     if not queued:
         return None
     customers = sorted({unit.customer for unit in queued})
-    numbers = sorted({unit.service for unit in queued})
+    service_numbers = sorted({unit.service for unit in queued})
     services, readers = {}, {}
-    found: tuple[InputReader, ...] = ()
+    input_readers: tuple[InputReader, ...] = ()
     devices: list[DeviceStatus] = []
-    for number in numbers:
-        found = await market_reads.readers(client, number, final)
-        readers[number] = {reader.stash: reader.key_since for reader in found}
-        devices += await market_reads.devices_for(client, number, final)
-        service = await market_reads.service(client, number, final)
+    for number in service_numbers:
+        input_readers = await market_reads.readers(client, number, final_hash)
+        readers[number] = {reader.stash: reader.key_since for reader in input_readers}
+        devices += await market_reads.devices_for(client, number, final_hash)
+        service = await market_reads.service(client, number, final_hash)
         if service is not None:
             services[number] = service
     return MarketView(
-        height=await client.height(final),
+        height=await client.height(final_hash),
         services=services,
         devices=devices,
         readers=readers,
-        own={customer: await own_accounts(client, customer, final) for customer in customers},
-        judges=await market_reads.judges_left(client, found, final),
+        own={customer: await own_accounts(client, customer, final_hash) for customer in customers},
+        judges=await market_reads.judges_left(client, input_readers, final_hash),
     )
 
 
-def why_queued(unit: Unit, view: MarketView) -> str:
+def why_queued(unit: Unit, market_view: MarketView) -> str:
     """Return a sentence: the reason why the unit waits, and the block that ends its wait."""
     until = unit.posted_at + unit.rules.queue_blocks
-    return f"{reason_queued(unit, view)}. Refunded at block {until} if not drawn by then"
+    return f"{reason_queued(unit, market_view)}. Refunded at block {until} if not drawn by then"
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
+class _OfferedDevice:
     """A device that offers the unit's service, with the values that the draw reads."""
 
     owner: bytes
@@ -94,73 +94,73 @@ class _Slot:
     kind: DeviceClass
 
 
-def reason_queued(unit: Unit, view: MarketView) -> str:
+def reason_queued(unit: Unit, market_view: MarketView) -> str:
     """Return the reason why a unit waits."""
     needed = unit.terms.racers
-    slots = _slots(unit, view)
-    if _owners(slots) < needed:
+    offered = _offered_devices(unit, market_view)
+    if _owner_count(offered) < needed:
         declined = f", {len(unit.declined_by)} could not open the input" if unit.declined_by else ""
-        offering = counted(_owners(slots), "offers", "offer")
-        return f"needs {_needed(needed)}, {offering} the service{declined}"
+        offering = counted(_owner_count(offered), "offers", "offer")
+        return f"needs {_needed_text(needed)}, {offering} the service{declined}"
 
-    classes = _classes(unit, view)
-    suiting = [slot for slot in slots if slot.kind in classes]
-    if _owners(suiting) < needed:
-        having = counted(_owners(suiting), "offers", "offer")
-        return (
-            f"needs {_needed(needed)} with a {_either(classes)} device, {having} the service{_more_classes(unit, view)}"
-        )
-    slots = suiting
+    classes = _allowed_classes(unit, market_view)
+    suiting = [device for device in offered if device.kind in classes]
+    if _owner_count(suiting) < needed:
+        having = counted(_owner_count(suiting), "offers", "offer")
+        more = _more_classes(unit, market_view)
+        return f"needs {_needed_text(needed)} with a {_either_class(classes)} device, {having} the service{more}"
+    offered = suiting
 
-    price, work = _price(unit, view, view.height), money.work_allowed(unit)
-    priced = [slot for slot in slots if price_of(slot.ask, work) <= price]
-    if _owners(priced) < needed:
-        return _too_dear(unit, view, slots)
+    price, work = _price_at(unit, market_view, market_view.height), money.work_allowed(unit)
+    priced = [device for device in offered if price_of(device.ask, work) <= price]
+    if _owner_count(priced) < needed:
+        return _too_dear_text(unit, market_view, offered)
 
     collateral = money.collateral(unit.rules, price)
-    secured = [slot for slot in priced if slot.free_bond >= collateral]
-    if _owners(secured) < needed:
+    secured = [device for device in priced if device.free_bond >= collateral]
+    if _owner_count(secured) < needed:
         amount = format_amount(collateral)
-        having = counted(_owners(secured), "has", "have")
-        return f"needs {_needed(needed)} with {amount} oGPU of a device's bond free, {having} it"
+        having = counted(_owner_count(secured), "has", "have")
+        return f"needs {_needed_text(needed)} with {amount} oGPU of a device's bond free, {having} it"
 
     # A key that is newer than the input can never open it.
-    reading = [slot for slot in secured if slot.key_since is not None and slot.key_since <= unit.terms.sealed_at]
-    if _owners(reading) < needed:
-        return (
-            f"needs {_needed(needed)} who can open its input, {_owners(reading)} can. Cancel the unit and post it again"
-        )
+    reading = [
+        device for device in secured if device.key_since is not None and device.key_since <= unit.terms.sealed_at
+    ]
+    if _owner_count(reading) < needed:
+        count = _owner_count(reading)
+        return f"needs {_needed_text(needed)} who can open its input, {count} can. Cancel the unit and post it again"
 
-    spare = view.judges.spare(unit.terms.sealed_at, _excluded(unit, view), needed)
-    racing = view.judges.racing({slot.owner for slot in reading}, spare)
+    spare = market_view.judges.spare(unit.terms.sealed_at, _excluded_owners(unit, market_view), needed)
+    racing = market_view.judges.racing({device.owner for device in reading}, spare)
     if spare.count < 0 or racing < needed:
-        why = too_few_judges(needed, racing, spare, view.judges)
-        return f"{why}. Cancel the unit and post it again" if spare.count < 0 else why
+        reason = too_few_judges(needed, racing, spare, market_view.judges)
+        return f"{reason}. Cancel the unit and post it again" if spare.count < 0 else reason
 
-    free = view.judges.racing({slot.owner for slot in reading if slot.is_free}, spare)
+    free = market_view.judges.racing({device.owner for device in reading if device.is_free}, spare)
     if free < needed:
         are = "is" if free == 1 else "are"
-        return f"busy: needs {_needed(needed, 'free owner')}, {free} of {racing} suitable {are} free"
+        return f"busy: needs {_needed_text(needed, 'free owner')}, {free} of {racing} suitable {are} free"
     return AWAITS_DRAW
 
 
-def _excluded(unit: Unit, view: MarketView) -> set[bytes]:
+def _excluded_owners(unit: Unit, market_view: MarketView) -> set[bytes]:
     """Return the owners that may neither race for the unit nor judge it."""
-    return view.own[unit.customer] | set(unit.declined_by)
+    return market_view.own[unit.customer] | set(unit.declined_by)
 
 
-def _slots(unit: Unit, view: MarketView) -> list[_Slot]:
+def _offered_devices(unit: Unit, market_view: MarketView) -> list[_OfferedDevice]:
     """Return the devices that offer the unit's service, without paused ones and excluded owners."""
-    excluded = _excluded(unit, view)
-    readers = view.readers[unit.service]
-    slots = []
-    for status in view.devices:
+    excluded = _excluded_owners(unit, market_view)
+    readers = market_view.readers[unit.service]
+    offered = []
+    for status in market_view.devices:
         device, offer = status.device, dict(status.offers).get(unit.service)
         if offer is None or device.is_paused or device.owner in excluded:
             continue
         since = readers.get(device.owner)
-        slots.append(
-            _Slot(
+        offered.append(
+            _OfferedDevice(
                 owner=device.owner,
                 ask=offer.ask,
                 free_bond=max(0, device.bond - device.secured),
@@ -169,20 +169,20 @@ def _slots(unit: Unit, view: MarketView) -> list[_Slot]:
                 kind=device.kind,
             )
         )
-    return slots
+    return offered
 
 
-def _owners(slots: Iterable[_Slot]) -> int:
-    return len({slot.owner for slot in slots})
+def _owner_count(offered: Iterable[_OfferedDevice]) -> int:
+    return len({device.owner for device in offered})
 
 
-def _needed(owners: int, noun: str = "owner") -> str:
+def _needed_text(owners: int, noun: str = "owner") -> str:
     return counted(owners, noun, noun + "s")
 
 
-def _price(unit: Unit, view: MarketView, height: int) -> int:
+def _price_at(unit: Unit, market_view: MarketView, height: int) -> int:
     """Return the unit's offer at a height. It rises with age; if the service is gone, it is the maximum."""
-    service = view.services.get(unit.service)
+    service = market_view.services.get(unit.service)
     if service is None:
         return unit.terms.price_max
     terms = service.terms
@@ -190,76 +190,81 @@ def _price(unit: Unit, view: MarketView, height: int) -> int:
     return money.ramped_price(floor, unit.terms.price_max, height - unit.posted_at, terms.ramp)
 
 
-def _classes(unit: Unit, view: MarketView) -> tuple[DeviceClass, ...]:
+def _allowed_classes(unit: Unit, market_view: MarketView) -> tuple[DeviceClass, ...]:
     """Return the classes that may race; all of them if the service is gone."""
-    service = view.services.get(unit.service)
+    service = market_view.services.get(unit.service)
     return ALL_CLASSES if service is None else classes_of(unit, service.terms.ramp)
 
 
-def _either(classes: Iterable[DeviceClass]) -> str:
-    return " or ".join(each.name.lower() for each in classes)
+def _either_class(classes: Iterable[DeviceClass]) -> str:
+    return " or ".join(device_class.name.lower() for device_class in classes)
 
 
-def _more_classes(unit: Unit, view: MarketView) -> str:
+def _more_classes(unit: Unit, market_view: MarketView) -> str:
     """Return a clause with the block from which further classes may race."""
-    ramp = view.services[unit.service].terms.ramp
+    ramp = market_view.services[unit.service].terms.ramp
     age = next_widening(unit, ramp)
     if age is None:
         return ""
-    more = _either(classes_at(unit.terms.device_class, age, ramp_of_classes(unit, ramp)))
+    more = _either_class(classes_at(unit.terms.device_class, age, ramp_of_classes(unit, ramp)))
     return f"; from block {unit.posted_at + age} on, {more} suffices"
 
 
-def _too_dear(unit: Unit, view: MarketView, slots: Sequence[_Slot]) -> str:
+def _too_dear_text(unit: Unit, market_view: MarketView, offered: Sequence[_OfferedDevice]) -> str:
     """Return the ask that enough owners would take, and the block at which the rising price reaches it."""
     lowest: dict[bytes, int] = {}
-    for slot in slots:
+    for device in offered:
         # Racers have different owners, so an owner of many devices counts once, with its lowest ask.
-        lowest[slot.owner] = min(slot.ask, lowest.get(slot.owner, slot.ask))
+        lowest[device.owner] = min(device.ask, lowest.get(device.owner, device.ask))
     needed = unit.terms.racers
     ask = price_of(sorted(lowest.values())[needed - 1], money.work_allowed(unit))
-    what = "the lowest ask is" if needed == 1 else f"the {needed} lowest asks go up to"
+    lowest_asks = "the lowest ask is" if needed == 1 else f"the {needed} lowest asks go up to"
     if ask > unit.terms.price_max:
-        return f"{what} {format_amount(ask)} oGPU, and its maximum price is {format_amount(unit.terms.price_max)}"
-    last = unit.posted_at + unit.rules.queue_blocks
-    reached = next((height for height in range(view.height, last) if _price(unit, view, height) >= ask), None)
+        return (
+            f"{lowest_asks} {format_amount(ask)} oGPU, and its maximum price is {format_amount(unit.terms.price_max)}"
+        )
+    last_block = unit.posted_at + unit.rules.queue_blocks
+    reached = next(
+        (height for height in range(market_view.height, last_block) if _price_at(unit, market_view, height) >= ask),
+        None,
+    )
     if reached is None:
-        return f"{what} {format_amount(ask)} oGPU, and its price does not reach that in time"
-    return f"{what} {format_amount(ask)} oGPU, and its rising price reaches that at block {reached}"
+        return f"{lowest_asks} {format_amount(ask)} oGPU, and its price does not reach that in time"
+    return f"{lowest_asks} {format_amount(ask)} oGPU, and its rising price reaches that at block {reached}"
 
 
 BENCHES = {CaseStage.PAIR: "a pair of judges", CaseStage.COMMITTEE: "a committee", CaseStage.COURT: "a court"}
 
 
-async def why_heard(client: ChainClient, unit_id: bytes, unit: Unit, at: bytes | None) -> str | None:
+async def why_heard(client: ChainClient, unit_id: bytes, unit: Unit, block_hash: bytes | None) -> str | None:
     """Return a sentence about a unit that its race did not decide, or None if the chain has no case of it."""
-    dispute = await market_reads.dispute(client, unit_id, at) if unit.leaf_audit_ppm else None
+    dispute = await market_reads.dispute(client, unit_id, block_hash) if unit.leaf_audit_ppm else None
     if dispute is not None and dispute.stage is not DisputeStage.JUDGED:
         return why_differing(dispute)
-    case = await market_reads.case(client, unit_id, at)
+    case = await market_reads.case(client, unit_id, block_hash)
     return None if case is None else why_judging(case, None if dispute is None else dispute.leaf)
 
 
 def why_differing(dispute: LeafDispute) -> str:
     """Return a sentence about a batch whose racers differ, while they show their trees."""
-    what = "their trees" if dispute.stage is DisputeStage.SUBTREES else "their leaves"
+    subject = "their trees" if dispute.stage is DisputeStage.SUBTREES else "their leaves"
     who = "both" if len(dispute.sides) == 2 else f"all {len(dispute.sides)} sides"
     shown = sum(side.has_shown for side in dispute.sides)
     so_far = f"{shown or 'none'} did so far"
-    return f"its racers gave different answers; {who} must show {what} by block {dispute.deadline}, {so_far}"
+    return f"its racers gave different answers; {who} must show {subject} by block {dispute.deadline}, {so_far}"
 
 
 def why_judging(status: CaseStatus, leaf: int | None = None) -> str:
     """Return a sentence: the cause of a unit's case, or that of one leaf, and the current step of its judges."""
     cause = (
-        _cause(status.case)
+        _case_cause(status.case)
         if leaf is None
         else f"its racers first differ in leaf {leaf}, and judges decide that leaf alone"
     )
     return f"{cause}; {what_judges_do(status)}"
 
 
-def _cause(case: CourtCase) -> str:
+def _case_cause(case: CourtCase) -> str:
     claims = case.terms.claims
     answers = {claim.root for claim in claims if claim.kind is ClaimKind.ANSWERED}
     declined = sum(claim.kind is ClaimKind.DECLINED for claim in claims)

@@ -112,7 +112,7 @@ class Follower:
 
         for module in (run, submit):
             monkeypatch.setattr(module, "follow_task", follow)
-        monkeypatch.setattr(run, "_fetch", fetch)
+        monkeypatch.setattr(run, "_fetch_ended", fetch)
 
 
 def with_option(buying: list[str], option: str) -> list[str]:
@@ -289,7 +289,7 @@ def test_each_chain_and_account_buys_its_own() -> None:
         client, payer = cast(Any, SimpleNamespace(genesis_hash=genesis)), cast(Any, SimpleNamespace(account=account))
         submission = TaskSubmission(cast(Any, None), "//Bob", loaded, Path(), 0, is_again=False)
         names.add(submission._identity(client, payer))
-        names.add(post._identity(client, payer, Wish(0, 1, {}, 1, 1), []))
+        names.add(post._post_identity(client, payer, Wish(0, 1, {}, 1, 1), []))
     assert len(names) == 6
 
 
@@ -355,7 +355,7 @@ def test_outputs_that_could_not_be_fetched_are_fetched_by_the_same_command(
     async def fetch(*_: Any) -> bool:
         return whole.pop(0)
 
-    monkeypatch.setattr(run, "_fetch", fetch)
+    monkeypatch.setattr(run, "_fetch_ended", fetch)
     with chain(tmp_path) as url:
         ogpu(tmp_path, url, *RUN, *PROGRAM)
         ogpu(tmp_path, url, *RUN, *PROGRAM)

@@ -153,7 +153,7 @@ def test_its_exit_code_is_that_of_the_program(
         return True
 
     monkeypatch.setattr(run, "follow_task", follow)
-    monkeypatch.setattr(run, "_fetch", fetch)
+    monkeypatch.setattr(run, "_fetch_ended", fetch)
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *JOB, "--yes", "--", "true")
     assert done.exit_code == code, done.output
@@ -187,7 +187,7 @@ def test_a_part_that_cannot_be_fetched_is_told(
     monkeypatch.setattr(market_reads, "is_development", lambda _: True)
     out = OutputFile(tmp_path / "out.tar")
     client = cast("Any", SimpleNamespace(finalized=nobody))
-    assert asyncio.run(run._fetch(client, cast("Any", None), bytes(32), ended(0), out)) is is_whole
+    assert asyncio.run(run._fetch_ended(client, cast("Any", None), bytes(32), ended(0), out)) is is_whole
     assert out.named.exists() is (lost != "fetch_outputs")
 
 

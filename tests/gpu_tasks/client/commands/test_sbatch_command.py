@@ -10,7 +10,7 @@ import pytest
 
 from converted import IMAGE
 from error_codes import ended_code, raises_code
-from gpu_tasks.client.commands.sbatch import CONVERSION, _loaded
+from gpu_tasks.client.commands.sbatch import CONVERSION, _loaded_script
 from gpu_tasks.client.input_files import InputFileError
 from task_customer import OF_BOB, ogpu, refusal
 from wallet_runner import answer, chain
@@ -92,7 +92,7 @@ def test_a_script_is_read_once_and_a_pipe_is_refused_without_waiting_for_its_wri
     os.mkfifo(pipe)
     given = dict.fromkeys(CONVERSION)
     options = {**given, "image": IMAGE, "max_price": "0.5 oGPU", "variables": (), "strict": False}
-    loaded, _ = _loaded(file, dict(options))
+    loaded, _ = _loaded_script(file, dict(options))
     assert loaded.inputs == {"job.sh": content}
     with raises_code(InputFileError, "not_a_file"):
-        _loaded(pipe, dict(options))
+        _loaded_script(pipe, dict(options))

@@ -178,9 +178,9 @@ def test_more_racers_than_leave_judges_are_not_asked_for(
 def test_a_class_that_too_few_have_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would wait until its price has risen half of its way."""
     client = buying(monkeypatch, 5, 4)
-    asyncio.run(require_owners(client, 0, b"c" * 32, racers=2, rate_max=1, kind=DeviceClass.CPU))
+    asyncio.run(require_owners(client, 0, b"c" * 32, racers=2, rate_max=1, device_class=DeviceClass.CPU))
     with pytest.raises(ServiceError, match=r"2 needs as many owners with a device of class consumer; .* offered by 0,"):
-        asyncio.run(require_owners(client, 0, b"c" * 32, racers=2, rate_max=1, kind=DeviceClass.CONSUMER))
+        asyncio.run(require_owners(client, 0, b"c" * 32, racers=2, rate_max=1, device_class=DeviceClass.CONSUMER))
 
 
 def test_what_the_chain_would_refuse_for_want_of_judges_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,13 +225,13 @@ async def test_silent_providers_are_asked_side_by_side(monkeypatch: pytest.Monke
 
 async def test_a_table_is_not_drawn_for_each_note(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
-    draw = logs._drawn
+    draw = logs._drawn_table
 
     def counted(table: ProgressTable) -> Any:
         drawn.append(1)
         return draw(table)
 
-    monkeypatch.setattr(logs, "_drawn", counted)
+    monkeypatch.setattr(logs, "_drawn_table", counted)
 
     async def many() -> AsyncIterator[HeardNote]:
         for number in range(1_000):
@@ -241,6 +241,6 @@ async def test_a_table_is_not_drawn_for_each_note(monkeypatch: pytest.MonkeyPatc
     table = ProgressTable()
     output = Output(as_json=False)
     output.console = Console(quiet=True)
-    await logs._show(output, table, many(), once=False)
+    await logs._show_table(output, table, many(), once=False)
     assert table.rows(0)[0]["done"] == 999
     assert len(drawn) < 100

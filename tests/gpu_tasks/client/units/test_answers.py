@@ -282,7 +282,7 @@ def test_a_disk_that_is_full_ends_the_run_whatever_else_is_fetched(
         raise result_lines.ResultFilesError("no room")
 
     monkeypatch.setattr(answers, "outcomes_served", paid)
-    monkeypatch.setattr(result_lines, "_add", full)
+    monkeypatch.setattr(result_lines, "_append_lines", full)
     with pytest.raises(result_lines.ResultFilesError, match="no room"):
         ends.follow()
     assert sorted(cancelled) == [UNITS[0], UNITS[2]]
@@ -402,7 +402,7 @@ def _torn(monkeypatch: pytest.MonkeyPatch, steps: Iterator[int]) -> None:
         return write
 
     monkeypatch.setattr(record_file, "_write_all", around(record_file._write_all))
-    monkeypatch.setattr(result_lines, "_add", around(result_lines._add))
+    monkeypatch.setattr(result_lines, "_append_lines", around(result_lines._append_lines))
 
 
 # What a file waits for while nothing of it has ended, from the records of its units.

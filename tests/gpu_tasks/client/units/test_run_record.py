@@ -170,7 +170,7 @@ def test_entries_that_cannot_stand_there(tmp_path: Path, entries: list[object]) 
         record.begin(PLAN)
     plan = json.loads(journal(tmp_path).read_bytes().partition(b" ")[2])
     texts = [json.dumps(plan if entry == "plan" else entry).encode() for entry in entries]
-    journal(tmp_path).write_bytes(b"".join(record_file._hash(text) + b" " + text + b"\n" for text in texts))
+    journal(tmp_path).write_bytes(b"".join(record_file._entry_hash(text) + b" " + text + b"\n" for text in texts))
     with pytest.raises(RecordError, match="damaged"):
         opened(tmp_path)
 
