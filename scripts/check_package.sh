@@ -17,6 +17,10 @@ if "$PY" -m zipfile -l dist/*.whl | grep -E '^(tests|scripts|simulation|benchmar
   echo "package: the wheel holds what it must not" >&2
   exit 1
 fi
+if ! "$PY" -m zipfile -l dist/*.whl | grep '^gpu_tasks/models/models\.lock ' >/dev/null; then
+  echo "package: the wheel lacks the list of models" >&2
+  exit 1
+fi
 
 "$PY" -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --quiet --require-hashes -r locks/wallet.lock

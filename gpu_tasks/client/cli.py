@@ -13,9 +13,11 @@ from cli.program import ProgramGroup
 from gpu_tasks.client.groups import container  # noqa: F401  # it adds its commands to `task`
 from gpu_tasks.client.groups.declared import accept_option, submission_options
 from gpu_tasks.client.groups.foreign_words import FOREIGN_WORDS
+from gpu_tasks.client.groups.model import model
 from gpu_tasks.client.groups.offer import offer
 from gpu_tasks.client.groups.task import conversion_options, task
 from gpu_tasks.client.groups.unit import unit
+from gpu_tasks.models.errors import ModelError
 
 BLOCK_MAX = 2**32 - 1
 SHORT_FORMS = {
@@ -37,6 +39,7 @@ SHORT_FORMS = {
     cls=ProgramGroup,
     context_settings=HELP_NAMES,
     program_commands=("run", "exec"),
+    explained=(ModelError,),
     foreign_words=FOREIGN_WORDS,
     sections={"Short forms": [*SHORT_FORMS, "sbatch"]},
 )
@@ -52,7 +55,7 @@ def main() -> None:
     """
 
 
-for group in (unit, task, offer):
+for group in (unit, task, offer, model):
     main.add_command(group)
 for short_form, task_command in SHORT_FORMS.items():
     main.add_command(task.commands[task_command], short_form)

@@ -11,8 +11,10 @@ import contextlib
 import os
 import secrets
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
@@ -57,9 +59,16 @@ class OutputFile:
 
     def write(self, file_name: str, content: bytes) -> Path:
         """Write all of `content`, or nothing, and return the path. Raise OutputFileError."""
+        return self.fill(file_name, lambda output_stream: output_stream.write(content))
+
+    def fill(self, file_name: str, write: Callable[[BinaryIO], object]) -> Path:
+        """Create the file, let `write` write it, and return the path. If `write` raises, nothing is left.
+
+        Raise OutputFileError, also for an OSError of `write`.
+        """
         output_path = self.place(file_name)
         try:
-            _write_whole(output_path, content, is_forced=self.is_forced)
+            _write_whole(output_path, write, is_forced=self.is_forced)
         except FileExistsError:
             raise _file_exists_error(output_path) from None
         except OSError as error:
@@ -102,13 +111,17 @@ def _file_exists_error(output_path: Path) -> OutputFileError:
     return OutputFileError(f"{output_path} exists. Name a new file, or overwrite it with --force", code="file_exists")
 
 
-def _write_whole(output_path: Path, content: bytes, *, is_forced: bool) -> None:
+def _write_whole(output_path: Path, write: Callable[[BinaryIO], object], *, is_forced: bool) -> None:
     """Write a draft and give it its name, so that a killed program leaves no part of a result under the name."""
     draft_path = output_path.with_name(f".{secrets.token_hex(8)}.draft")
     # O_EXCL and a random name: nobody can have placed a link there beforehand.
     descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, RESULT_MODE)
     try:
-        _write_to_disk(descriptor, content)
+        with os.fdopen(descriptor, "wb") as output_stream:
+            write(output_stream)
+            output_stream.flush()
+            # A file system may store a new name before the content, so a power cut would leave an empty result.
+            os.fsync(descriptor)
         if is_forced:
             draft_path.replace(output_path)
         else:
@@ -117,11 +130,3 @@ def _write_whole(output_path: Path, content: bytes, *, is_forced: bool) -> None:
     finally:
         with contextlib.suppress(OSError):
             draft_path.unlink(missing_ok=True)
-
-
-def _write_to_disk(descriptor: int, content: bytes) -> None:
-    with os.fdopen(descriptor, "wb") as output_stream:
-        output_stream.write(content)
-        output_stream.flush()
-        # A file system may store a new name before the content, so a power cut would leave an empty result.
-        os.fsync(descriptor)

@@ -81,11 +81,10 @@ def rows_of(
             # A closed service takes no more units, so its offers are none.
             if service is None or not service.is_open:
                 continue
-            form = registry.form_of(service.terms.workload)
             rows.append(
                 OfferRow(
                     service=service_number,
-                    workload=None if form is None else form.name,
+                    workload=registry.workload_name(service.terms.workload),
                     provider=device.owner,
                     device=status.id,
                     kind=device.kind,

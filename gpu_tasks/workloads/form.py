@@ -121,6 +121,18 @@ class WorkloadForm(Protocol):
         """
         return None
 
+    def memory_bytes(self) -> int:
+        """Return the memory of a worker for the model, beside the usual."""
+        return 0
+
+    def model_facts(self) -> Mapping[str, int | str]:
+        """Return facts about the model for people, by name.
+
+        `context_tokens` and `kv_bytes_per_token` are among them where the model has a context. Raise DecodeError or
+        ModelFileError for a malformed model file.
+        """
+        return {}
+
     def cost(self, encoded_output: bytes) -> int:
         """Return the cost of an output in `cost_unit`.
 
@@ -148,3 +160,21 @@ def settings(options: tuple[Option, ...], given: Mapping[str, str]) -> dict[str,
     if unknown:
         raise RequestError(f"there is no option {unknown[0]!r} here; there are: {', '.join(names) or 'none'}")
     return {option.name: given.get(option.name, option.default) for option in options}
+
+
+def thousandths(name: str, text: str, most: int) -> int:
+    """Return a decimal option in thousandths, exactly, at most `most` of them. Raise RequestError, which names it."""
+    # A float could round a decimal to another thousandth, and the request would have other bytes.
+    whole, _, decimals = text.partition(".")
+    is_number = text.isascii() and whole.isdigit() and len(whole) <= 2 and (decimals or "0").isdigit()
+    result = int(whole) * 1000 + int(f"{decimals:0<3}") if is_number and len(decimals) <= 3 else None
+    if result is None or result > most:
+        raise RequestError(f"{name} is 0 to {most // 1000} with at most three decimals, not {text!r}")
+    return result
+
+
+def yes_or_no(option: Option, text: str) -> bool:
+    """Return whether an option is set. Raise RequestError, which names it, for another word."""
+    if text not in {"yes", "no"}:
+        raise RequestError(f"the option {option.name} is yes or no, not {text!r}")
+    return text == "yes"

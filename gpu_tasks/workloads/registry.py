@@ -5,6 +5,10 @@ Invariant: no two share a name or an id. Nothing here loads NumPy or a model bef
 
 from typing import NamedTuple
 
+from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_ID as DECODER_ID
+from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_NAME as DECODER
+from gpu_tasks.workloads.embed_int8.request import WORKLOAD_ID as ENCODER_ID
+from gpu_tasks.workloads.embed_int8.request import WORKLOAD_NAME as ENCODER
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.matmul_hash.form import MatmulHashForm
 from gpu_tasks.workloads.render_tile.form import TileForm
@@ -33,21 +37,36 @@ SALE_TERMS = {"render-tile": SaleTerms(GRAINS_PER_OGPU // 1_000, 4_000_000_000)}
 """Terms by name, for the forms whose cost units are smaller than usual."""
 
 
+MODEL_WORKLOADS = {DECODER: DECODER_ID, ENCODER: ENCODER_ID}
+"""The ids of the workloads that compute any model in a file of theirs, by name. `model_forms` has their forms."""
+
+
 def form_of(workload_id: bytes) -> WorkloadForm | None:
-    """Return the form of a service's workload, or None if this program does not have it."""
+    """Return the form of a workload whose model this package publishes, or None."""
     return next((form for form in FORMS if form.workload_id == workload_id), None)
 
 
+def workload_name(workload_id: bytes) -> str | None:
+    """Return the name of a workload, without its model, or None if this program does not have it."""
+    names = {form.workload_id: form.name for form in FORMS}
+    names |= {known_id: name for name, known_id in MODEL_WORKLOADS.items()}
+    return names.get(workload_id)
+
+
 def form_named(name: str) -> WorkloadForm:
-    """Return the form of the workload `workload_name`. Raise LookupError, with the known names, if there is none."""
+    """Return the form of a workload whose model this package publishes.
+
+    Raise LookupError, with the known names, if there is none.
+    """
     for form in FORMS:
         if form.name == name:
             return form
-    raise LookupError(f"no workload {name!r}; there are {', '.join(form.name for form in FORMS)}")
+    known = [*(form.name for form in FORMS), *(f"{workload}:MODEL" for workload in MODEL_WORKLOADS)]
+    raise LookupError(f"no workload {name!r}; there are {', '.join(known)}")
 
 
 def open_workload(name: str, backend_name: str = "numpy") -> Workload:
-    """Return the workload `workload_name` on a conforming backend.
+    """Return the workload `name` on a conforming backend.
 
     Raise LookupError for another name, and as `WorkloadForm.open`.
     """

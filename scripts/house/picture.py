@@ -14,7 +14,7 @@ from scripts.house.tree import Module, read_modules
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "ARCHITECTURE.md"
-SPLIT = {"gpu_tasks": ("batches", "client", "data", "market", "provider", "traces", "workloads")}
+SPLIT = {"gpu_tasks": ("batches", "client", "data", "market", "models", "provider", "traces", "workloads")}
 """Packages that the whole diagram shows in parts."""
 HOUSES = ("runtime", "node", "gpu_tasks.market", "gpu_tasks.provider", "devnet")
 """Packages with a diagram of their rooms."""

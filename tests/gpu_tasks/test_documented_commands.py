@@ -13,7 +13,13 @@ from gpu_tasks.client.cli import main as ogpu
 from gpu_tasks.provider.cli import main as ogpu_provider
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = {"docs/customers.md": 8, "docs/providers.md": 8, "docs/tasks.md": 3, "docs/workloads/README.md": 8}
+DOCUMENTS = {
+    "docs/customers.md": 8,
+    "docs/models.md": 8,
+    "docs/providers.md": 8,
+    "docs/tasks.md": 3,
+    "docs/workloads/README.md": 8,
+}
 """Documents with command lines, and their least numbers."""
 PROGRAMS: dict[str, click.Command] = {
     "ogpu": ogpu,

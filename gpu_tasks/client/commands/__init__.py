@@ -23,5 +23,7 @@ In reading order:
 * `logs`: reports of providers at work
 * `events`: the market's events as they become final
 * `auctions`: list and show tasks, their history and bids, and verify them
+* `models`: list, show, verify, export, add and remove model files
+* `model_import`: make model files from other people's, or fetch them from the catalogue
 * `services`: services, offers and prices; create and close a service
 """

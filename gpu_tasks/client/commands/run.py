@@ -81,17 +81,15 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
         if given["detach"]:
             session.output.facts({"task": posted.unit})
             if secrets:
-                note(
-                    f"when the program runs, it waits for its secrets: `ogpu task secrets 0x{posted.unit.hex()} "
-                    "NAME...`"
-                )
+                told = f"`ogpu task secrets 0x{posted.unit.hex()} NAME...`"
+                note(f"when the program runs, it waits for its secrets: {told}")
             submission.note_told(client, keypair, SUBMITTED)
             return
         note(f"task 0x{posted.unit.hex()}. `ogpu logs -f` shows its output while it runs")
         try:
-            is_accepted = bool(given["copies"])
+            is_accepted, unit = bool(given["copies"]), posted.unit
             ended = await follow_task(
-                session, client, keypair, posted.unit, CHECKPOINTS, accepts=is_accepted, secrets=secrets, quiet=""
+                session, client, keypair, unit, CHECKPOINTS, accepts=is_accepted, secrets=secrets, quiet=""
             )
         except CallFailedError:
             submission.note_told(client, keypair, ENDED)

@@ -11,5 +11,6 @@ In reading order:
 * `task`: tasks: write, submit, follow, decide
 * `container`: programs in containers: run, enter, copy, forward
 * `offer`: services, providers and prices
+* `model`: model files on this machine
 * `foreign_words`: other systems' words for all of these
 """

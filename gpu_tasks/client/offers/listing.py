@@ -35,7 +35,7 @@ from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.training.reputation import PPM, failure_ppm, record_at
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.offers import DeviceClaims, OfferRow
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms, registry
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.runtime import constant_value
@@ -77,12 +77,14 @@ SERVICE_COLUMNS = tuple(each.name for each in fields(ServiceView))
 
 def service_view(terms: ServiceTerms, service_number: int | None = None, *, is_open: bool = True) -> ServiceView:
     """Return a service by its terms."""
-    workload_form = registry.form_of(terms.workload)
+    workload_form = model_forms.form_of(terms.workload, terms.model)
     return ServiceView(
         service=service_number,
         # The service's owner chose these bytes.
         name=terms.name.decode("utf-8", errors="replace"),
-        workload=workload_form.name if workload_form else "0x" + terms.workload.hex(),
+        workload=workload_form.name
+        if workload_form
+        else registry.workload_name(terms.workload) or "0x" + terms.workload.hex(),
         price_min=Grains(terms.price_min),
         price_max=Grains(terms.price_max),
         tokens_max=terms.tokens_max,
@@ -159,7 +161,14 @@ def form_of(service_number: int, service: Service) -> WorkloadForm:
 
     Raise ServiceError if this program does not know its workload or model.
     """
-    workload_form = registry.form_of(service.terms.workload)
+    workload_form = model_forms.form_of(service.terms.workload, service.terms.model)
+    name = registry.workload_name(service.terms.workload)
+    if workload_form is None and name is not None:
+        raise ServiceError(
+            f"service {service_number} computes {name} with the model 0x{service.terms.model.hex()}, which is not on "
+            "this machine. `ogpu model fetch` or `ogpu model import` brings a model",
+            code="model_unknown",
+        )
     if workload_form is None:
         known_names = ", ".join(workload_form.name for workload_form in registry.FORMS)
         raise ServiceError(
@@ -183,7 +192,7 @@ def form_named(name: str) -> WorkloadForm:
     Raise ServiceError, which lists the known ones, for an unknown name.
     """
     try:
-        return registry.form_named(name)
+        return model_forms.form_named(name)
     except LookupError as error:
         raise ServiceError(str(error), code="workload_unknown") from None
 

@@ -488,8 +488,7 @@ def workload_name(workload: bytes) -> str:
     """Return the name of a workload, or its id if this program does not know it."""
     if workload == CONTAINER_WORKLOAD:
         return "container"
-    form = registry.form_of(workload)
-    return "0x" + workload.hex() if form is None else form.name
+    return registry.workload_name(workload) or "0x" + workload.hex()
 
 
 def metric_unit(workload: bytes) -> str | None:

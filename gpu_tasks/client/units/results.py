@@ -36,7 +36,7 @@ from gpu_tasks.market.inference.events import ProviderRebated, UnitRefunded, Uni
 from gpu_tasks.market.inference.money import due
 from gpu_tasks.market.inference.race_results import result
 from gpu_tasks.market.inference.units import Racer, Refund, Unit, UnitState
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.cryptography import ss58
 from runtime.encoding.codec import DecodeError
@@ -253,7 +253,7 @@ async def _form_of_unit(client: ChainClient, unit: Unit, block_hash: bytes | Non
     Return None if this program does not know it, or if the chain has forgotten a closed service.
     """
     service = await market_reads.service(client, unit.service, block_hash)
-    return None if service is None else registry.form_of(service.terms.workload)
+    return None if service is None else model_forms.form_of(service.terms.workload, service.terms.model)
 
 
 def _shown_request(workload_form: WorkloadForm | None, request: bytes) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_tasks.models.model_store import default_folder
 from gpu_tasks.provider.commands.options import ProviderError
 from gpu_tasks.provider.execution.sandbox import NoSandboxError, Sandbox, find_sandbox
 
@@ -27,7 +28,7 @@ def walls_for(wish: str) -> Walls:
     if wish == NEVER:
         return Walls(None, LEFT_OUT)
     try:
-        return Walls(find_sandbox())
+        return Walls(find_sandbox((default_folder(),)))
     except NoSandboxError as error:
         # An operator that asks for the sandbox must not serve strangers' requests without it.
         if wish == ALWAYS:

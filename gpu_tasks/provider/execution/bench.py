@@ -49,17 +49,18 @@ class Bench:
         self._meter = meter or meter_for(hardware)
         self._clock_seconds = clock_seconds
         self._workers: dict[bytes, _Worker] = {}
+        """By workload and model."""
 
     def has_worker(self, form: WorkloadForm) -> bool:
         """Return True if a worker of this workload runs, so that a request need not wait for its start."""
-        return form.workload_id in self._workers
+        return _key(form) in self._workers
 
     async def worker(self, form: WorkloadForm) -> Executor:
         """Return a running worker of a workload, with its conformance vectors passed.
 
         Raise ExecutionError on failure.
         """
-        started_worker = self._workers.get(form.workload_id)
+        started_worker = self._workers.get(_key(form))
         if started_worker is not None:
             started_worker.used_at = self._clock_seconds()
             return started_worker.executor
@@ -67,13 +68,13 @@ class Bench:
         while len(self._workers) >= WORKERS_PER_DEVICE_MAX:
             await self._end(min(self._workers, key=lambda workload: self._workers[workload].used_at))
         started_worker = _Worker(self._make_executor(self.hardware, form), self._clock_seconds())
-        self._workers[form.workload_id] = started_worker
+        self._workers[_key(form)] = started_worker
         try:
             await started_worker.executor.start()
             # A mixed installation could load other weights, and wrong results are slashed.
             _check_identity(started_worker.executor, form)
         except BaseException:
-            await self._end(form.workload_id)
+            await self._end(_key(form))
             raise
         return started_worker.executor
 
@@ -99,6 +100,10 @@ class Bench:
 
     async def _end(self, workload: bytes) -> None:
         await self._workers.pop(workload).executor.close()
+
+
+def _key(form: WorkloadForm) -> bytes:
+    return form.workload_id + form.model_id
 
 
 def _check_identity(executor: Executor, form: WorkloadForm) -> None:

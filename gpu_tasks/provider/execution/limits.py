@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 MIB = 1024 * 1024
 _CPU_SLACK_SECONDS = 1
+_ADDRESS_MIB = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Limits:
     """Wall-clock time of one request. The daemon enforces it."""
     start_seconds: int = 300
     """Time to load the model and pass the conformance vectors."""
-    address_mib: int = 4_096
+    address_mib: int = _ADDRESS_MIB
     """Address space; 0 for no limit, which CUDA needs."""
     processes: int = 0
     """Further processes and threads; 0 for none."""
@@ -34,13 +35,17 @@ class Limits:
     open_files: int = 64
 
 
-def limits_for(backend_name: str) -> Limits:
-    """Return the limits for a backend. Torch needs threads and more address space, CUDA unlimited address space."""
+def limits_for(backend_name: str, model_bytes: int = 0) -> Limits:
+    """Return the limits for a backend, and for a model that needs `model_bytes` beside the usual.
+
+    Torch needs threads and more address space, CUDA unlimited address space.
+    """
+    model_mib = model_bytes // MIB
     if backend_name.startswith("torch-cuda"):
         return Limits(address_mib=0, processes=4_096, open_files=1_024)
     if backend_name.startswith("torch"):
-        return Limits(address_mib=16_384, processes=4_096, open_files=256)
-    return Limits()
+        return Limits(address_mib=16_384 + model_mib, processes=4_096, open_files=256)
+    return Limits(address_mib=_ADDRESS_MIB + model_mib)
 
 
 def chain_limits_for(backend_name: str) -> Limits:

@@ -41,7 +41,7 @@ def main() -> None:
     limits.apply(worker_limits)
     question_source, sink = pipes()
     try:
-        from gpu_tasks.workloads.registry import open_workload  # noqa: PLC0415 # NumPy loads under the limits
+        from gpu_tasks.workloads.model_forms import open_workload  # noqa: PLC0415 # NumPy loads under the limits
 
         workload = open_workload(arguments.workload, arguments.backend)
     except Exception as error:  # noqa: BLE001 # the daemon reports any problem of this machine

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 
+from gpu_tasks.models.model_store import FOLDER_VARIABLE, default_folder
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import WorkerExecutor
 from gpu_tasks.provider.execution.gpu import Hardware
@@ -74,13 +75,15 @@ def workers_with(backend_name: str, sandbox: Sandbox | None = None) -> MakeExecu
 
     def make(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
         chosen_name = backend_for(backend_name, hardware, form)
-        limits = limits_for(chosen_name)
+        limits = limits_for(chosen_name, form.memory_bytes())
         # CUDA may order GPUs differently, so the identifier selects the GPU.
         with_gpu = chosen_name.startswith(CUDA)
-        visible_devices = {"CUDA_VISIBLE_DEVICES": hardware.uuid} if with_gpu else {}
+        environment = {FOLDER_VARIABLE: str(default_folder())}
+        if with_gpu:
+            environment["CUDA_VISIBLE_DEVICES"] = hardware.uuid
         command_words = worker_command(form.name, chosen_name, limits)
         if sandbox is not None:
             command_words = sandbox.around(command_words, with_gpu=with_gpu)
-        return WorkerExecutor(command_words, limits, visible_devices)
+        return WorkerExecutor(command_words, limits, environment)
 
     return make

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.workloads import model_forms, registry
 from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.registry import FORMS, form_named
 from wallet.errors import CodedError
 
 
@@ -17,9 +17,10 @@ class UnknownWorkloadError(CodedError):
 class Workloads:
     """The workload forms, by workload id."""
 
-    def __init__(self, forms: Iterable[WorkloadForm] = FORMS) -> None:
-        """`forms` are the known workloads: all of this package by default."""
-        self._forms = {form.workload_id: form for form in forms}
+    def __init__(self, forms: Iterable[WorkloadForm] | None = None) -> None:
+        """`forms` are the known workloads: all of this package and of this user's models by default."""
+        known_forms = model_forms.forms() if forms is None else forms
+        self._forms = {(form.workload_id, form.model_id): form for form in known_forms}
 
     @classmethod
     def named(cls, names: Sequence[str]) -> Workloads:
@@ -27,7 +28,7 @@ class Workloads:
 
         Raise LookupError for an unknown name.
         """
-        return cls([form_named(workload_name) for workload_name in names] if names else FORMS)
+        return cls([model_forms.form_named(name) for name in names] if names else None)
 
     @property
     def stepwise(self) -> tuple[str, ...]:
@@ -39,32 +40,33 @@ class Workloads:
 
         Raise UnknownWorkloadError if this daemon has no such workload that runs in steps.
         """
-        stepwise_form = self._forms.get(workload)
         # Only a run in steps can be checked part by part, which auctions require.
-        if stepwise_form is None or not stepwise_form.is_stepwise:
+        stepwise_forms = [form for form in self._forms.values() if form.is_stepwise and form.workload_id == workload]
+        if not stepwise_forms:
             raise UnknownWorkloadError(
                 f"workload 0x{workload.hex()[:8]}.. is not among this daemon's stepwise ones "
                 f"({', '.join(self.stepwise) or 'none'})",
                 code="workload_not_stepwise",
             )
-        return stepwise_form
+        return stepwise_forms[0]
 
     def of(self, terms: ServiceTerms) -> WorkloadForm:
         """Return the form of a service's workload.
 
         Raise UnknownWorkloadError if this daemon has another workload or model.
         """
-        form = self._forms.get(terms.workload)
+        form = self._forms.get((terms.workload, terms.model))
+        if form is not None:
+            return form
         known_names = ", ".join(known_form.name for known_form in self._forms.values())
-        if form is None:
+        name = registry.workload_name(terms.workload)
+        if name is None:
             raise UnknownWorkloadError(
                 f"workload 0x{terms.workload.hex()[:8]}.. is unknown to this daemon (it has {known_names})"
             )
         # The right program with other weights gives other results, and wrong results are slashed.
-        if form.model_id != terms.model:
-            raise UnknownWorkloadError(
-                f"model 0x{terms.model.hex()[:8]}.. of {form.name} is unknown to this daemon (it has "
-                f"0x{form.model_id.hex()[:8]}..)",
-                code="unknown_model",
-            )
-        return form
+        raise UnknownWorkloadError(
+            f"model 0x{terms.model.hex()[:8]}.. of {name} is not on this machine (it has {known_names}); fetch "
+            "or import it with `ogpu model`, then start the daemon again",
+            code="unknown_model",
+        )

@@ -5,7 +5,7 @@ Invariant: a request's prompt and completion fit the model's context, and its te
 
 from collections.abc import Mapping
 
-from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm, settings
+from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm, settings, thousandths
 from gpu_tasks.workloads.textgen_int8.request import (
     MODEL_ID,
     REQUEST,
@@ -32,7 +32,7 @@ class TextGenerationForm(WorkloadForm):
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode the request to continue `input_text` by at most `cost_max` bytes."""
-        temperature = _milli(settings(self.options, options)[TEMPERATURE.name])
+        temperature = thousandths("a temperature", settings(self.options, options)[TEMPERATURE.name], TEMPERATURE_MAX)
         prompt, context = text.encode(), context_length()
         if cost_max < 1:
             raise RequestError("the completion has no tokens; ask for at least 1")
@@ -73,15 +73,3 @@ class TextGenerationForm(WorkloadForm):
         from gpu_tasks.workloads.textgen_int8.service import open_published  # noqa: PLC0415  # NumPy, for executors only
 
         return open_published(backend_name)
-
-
-def _milli(text: str) -> int:
-    """Return a temperature in thousandths, exactly."""
-    # A float could round a decimal to another thousandth, and the request would have other bytes.
-    whole, _, decimals = text.partition(".")
-    is_number = text.isascii() and whole.isdigit() and len(whole) <= 2 and (decimals or "0").isdigit()
-    thousandths = int(whole) * 1000 + int(f"{decimals:0<3}") if is_number and len(decimals) <= 3 else None
-    if thousandths is None or thousandths > TEMPERATURE_MAX:
-        greatest = TEMPERATURE_MAX // 1000
-        raise RequestError(f"a temperature is 0 to {greatest} with at most three decimals, not {text!r}")
-    return thousandths

@@ -282,9 +282,7 @@ def test_who_interrupts_is_told_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_watched: bool
 ) -> None:
     (tmp_path / "prompts").write_text("def f():\nimport os\n")
-
     followed: list[list[bytes]] = []
-
     honest = Sealer.terms
 
     async def sealed_at_genesis(*given: Any) -> list[UnitTerms]:

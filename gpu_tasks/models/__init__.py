@@ -1,0 +1,11 @@
+"""Real models: their files, the folder that keeps them, and their text.
+
+In reading order:
+
+* `errors`: the error that files and folder raise, with a code for each cause
+* `model_file`: the file format: header, sections, hashes; reading, verifying, writing
+* `text`: text to token ids and back
+* `template_renderer`: the process that renders chat templates
+* `chat_template`: chat messages to the text that a model continues
+* `sources`: other people's model files, read as hostile input
+"""

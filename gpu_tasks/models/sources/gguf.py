@@ -1,0 +1,164 @@
+"""A GGUF file as a source model: llama.cpp's names and row order become Hugging Face's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from gpu_tasks.models.sources.configs import FREQUENCY_FACTORS, canonical_config, frequency_factors, tensor_shapes
+from gpu_tasks.models.sources.gguf_file import read_gguf
+from gpu_tasks.models.sources.gguf_tokenizer import special_token, tokenizer_json
+from gpu_tasks.models.sources.opened_file import OpenedFile
+from gpu_tasks.models.sources.origin import REVISION_MAX, SOURCE_MAX, ModelOrigin, licence_id, model_name, one_line
+from gpu_tasks.models.sources.source_model import (
+    ConfigValue,
+    Floats,
+    SourceError,
+    SourceModel,
+    StoredTensor,
+    Tensors,
+    check_names,
+)
+from gpu_tasks.models.sources.source_tokenizer import check_chat_template, check_tokenizer
+
+QUANTISATION = re.compile(r"[-._](?:i?q\d\w*|bf16|f16|f32|fp16|fp32)$", re.IGNORECASE)
+"""The end of a usual file name, as in `SmolLM2-135M-Instruct.Q4_1`."""
+NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+LAYER_NAMES = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+LAYER_TENSOR = re.compile(r"blk\.(0|[1-9][0-9]{0,5})\.(\w+)\.(weight|bias)")
+MODEL_TENSOR = re.compile(r"(\w+)\.(weight|bias)")
+
+
+def read_gguf_model(file: OpenedFile, origin: ModelOrigin) -> SourceModel:
+    """Return the model in a file. Parts that the file states replace those of `origin`. Raise SourceError."""
+    found = read_gguf(file)
+    metadata, stored = found.metadata, {_hugging_face_name(name): tensor for name, tensor in found.tensors.items()}
+    raw = _raw_config(metadata, stored)
+    architecture, config = canonical_config(raw)
+    if FREQUENCY_FACTORS not in stored and (factors := frequency_factors(raw, config)) is not None:
+        stored[FREQUENCY_FACTORS] = StoredTensor(factors.shape, factors.copy)
+    check_names(stored, tensor_shapes(architecture, config))
+    tokenizer = tokenizer_json(metadata)
+    check_tokenizer(tokenizer, int(config["vocab_size"]))
+    return SourceModel(
+        architecture=architecture,
+        config=config,
+        tensors=Tensors({name: _unpermuted(name, tensor, config) for name, tensor in stored.items()}),
+        tokenizer=tokenizer,
+        chat_template=check_chat_template(_text(metadata, "tokenizer.chat_template")),
+        generation=_generation(metadata, int(config["vocab_size"])),
+        name=origin.name,
+        licence=licence_id(_text(metadata, "general.license")) or origin.licence,
+        licence_text=origin.licence_text,
+        revision=one_line(_text(metadata, "general.version"), REVISION_MAX) or origin.revision,
+        source=origin.source or one_line(_text(metadata, "general.source.url"), SOURCE_MAX),
+    )
+
+
+def name_of_file(stem: str) -> str:
+    """Return the name of the model in a file: its own name without the quantisation."""
+    return model_name(QUANTISATION.sub("", stem))
+
+
+def _hugging_face_name(name: str) -> str:
+    if name == "rope_freqs.weight":
+        return FREQUENCY_FACTORS
+    if (match := LAYER_TENSOR.fullmatch(name)) and match[2] in LAYER_NAMES:
+        return f"model.layers.{match[1]}.{LAYER_NAMES[match[2]]}.{match[3]}"
+    if (match := MODEL_TENSOR.fullmatch(name)) and match[1] in NAMES:
+        return f"{NAMES[match[1]]}.{match[2]}"
+    return name
+
+
+def _raw_config(metadata: Mapping[str, object], stored: Mapping[str, StoredTensor]) -> dict[str, object]:
+    """Return the metadata as a `config.json`. Raise SourceError for an architecture without a translation."""
+    architecture = metadata.get("general.architecture")
+    if architecture != "llama":
+        raise SourceError(
+            "architecture", f"unknown architecture {str(architecture)[:100]!r}; the known one of GGUF files is llama"
+        )
+    if metadata.get("llama.expert_count"):
+        raise SourceError("architecture", "the model is a mixture of experts, which is not supported")
+    if "model.embed_tokens.weight" not in stored:
+        raise SourceError("missing_tensors", "the model lacks token_embd.weight")
+    rows = stored["model.embed_tokens.weight"].shape[0]
+    raw: dict[str, object] = {
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": metadata.get("llama.embedding_length"),
+        "num_hidden_layers": metadata.get("llama.block_count"),
+        "num_attention_heads": metadata.get("llama.attention.head_count"),
+        "num_key_value_heads": metadata.get("llama.attention.head_count_kv"),
+        "head_dim": metadata.get("llama.attention.key_length", metadata.get("llama.rope.dimension_count")),
+        "intermediate_size": metadata.get("llama.feed_forward_length"),
+        "vocab_size": metadata.get("llama.vocab_size", rows),
+        "max_position_embeddings": metadata.get("llama.context_length"),
+        "rms_norm_eps": _shortest(metadata.get("llama.attention.layer_norm_rms_epsilon")),
+        "rope_theta": _shortest(metadata.get("llama.rope.freq_base")),
+        "rope_scaling": _scaling(metadata, stored),
+        "sliding_window": metadata.get("llama.attention.sliding_window") or None,
+        "tie_word_embeddings": "lm_head.weight" not in stored,
+        "attention_bias": "model.layers.0.self_attn.q_proj.bias" in stored,
+        "mlp_bias": "model.layers.0.mlp.gate_proj.bias" in stored,
+    }
+    for key in ("llama.rope.dimension_count", "llama.attention.value_length"):
+        if metadata.get(key, raw["head_dim"]) != raw["head_dim"]:
+            raise SourceError("config", f"{key} differs from the width of a head, which is not supported")
+    return raw
+
+
+def _scaling(metadata: Mapping[str, object], stored: Mapping[str, StoredTensor]) -> dict[str, object] | None:
+    kind = metadata.get("llama.rope.scaling.type", "none")
+    if kind == "none":
+        # The writer of these files computes the factors of `llama3` and stores them as a tensor.
+        return {"rope_type": "llama3"} if FREQUENCY_FACTORS in stored else None
+    if FREQUENCY_FACTORS in stored:
+        raise SourceError("rope_scaling", "the file holds two scalings of positions")
+    return {"rope_type": kind, "factor": _shortest(metadata.get("llama.rope.scaling.factor"))}
+
+
+def _shortest(value: object) -> object:
+    """Return the shortest decimal of a float32, which is the number that the author wrote."""
+    return float(str(np.float32(value))) if isinstance(value, float) else value
+
+
+def _unpermuted(name: str, tensor: StoredTensor, config: Mapping[str, ConfigValue]) -> StoredTensor:
+    """Undo the order of rows in which llama.cpp stores queries and keys: rotary pairs side by side."""
+    for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):
+        if f".{part}." in name:
+            return StoredTensor(tensor.shape, partial(_halves, tensor, int(config[heads])))
+    return tensor
+
+
+def _halves(tensor: StoredTensor, heads: int) -> Floats:
+    values = tensor.read()
+    pairs = values.reshape(heads, -1, 2, *values.shape[1:])
+    return pairs.swapaxes(1, 2).reshape(values.shape)
+
+
+def _generation(metadata: Mapping[str, object], count: int) -> dict[str, object]:
+    ends = {special_token(metadata, name, count) for name in ("eos", "eot")} - {None}
+    generation: dict[str, object] = {"eos_token_id": sorted(end for end in ends if end is not None)}
+    for name, key in (("bos", "bos_token_id"), ("padding", "pad_token_id")):
+        if (token := special_token(metadata, name, count)) is not None:
+            generation[key] = token
+    return generation
+
+
+def _text(metadata: Mapping[str, object], key: str) -> str:
+    found = metadata.get(key, "")
+    if not isinstance(found, str):
+        raise SourceError("config", f"{key} of the metadata is not a text")
+    return found

@@ -1,0 +1,202 @@
+"""Text to token ids and back, for clients and gateways: the market itself handles token ids only.
+
+A `tokenizer.json` comes from a stranger. The library `tokenizers` may panic in it, and a regular expression of it may
+take unlimited time: errors of every kind become TextError, and only known expressions are run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tokenizers import Tokenizer as LibraryTokenizer
+
+TEXT_MAX = 2**20
+"""Characters of a text to encode."""
+TOKENIZER_BYTES_MAX = 64 * 2**20
+TOKEN_ID_MAX = 2**32 - 1
+WINDOW_TOKENS_MAX = 64
+"""Tokens after which a decoder gives up waiting for the rest of a character."""
+STOP_STRINGS_MAX = 16
+STOP_STRING_MAX = 256
+"""Characters of a stop string."""
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_START = r"[^\r\n\p{L}\p{N}]?"
+_MISTRAL_NEMO = (
+    rf"{_START}{_UPPER}*{_LOWER}+|{_START}{_UPPER}+{_LOWER}*|"
+    r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+PATTERNS = frozenset(
+    {
+        _WORDS % r"\p{N}{1,3}",  # Llama 3
+        _WORDS % r"\p{N}",  # Qwen 2 and 3
+        _MISTRAL_NEMO,
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
+        r"\p{N}",
+        r"\p{N}{1,3}",
+        r"\s+",
+        " {2,}",
+    }
+)
+"""The regular expressions that may stand in a tokenizer. Each of them runs in linear time."""
+
+
+class TextError(ValueError):
+    """A tokenizer, a template or a text that is not usable. `code` is stable; the text may change."""
+
+    def __init__(self, code: str, text: str) -> None:
+        """`text`: the fault, and the remedy where there is one."""
+        super().__init__(text)
+        self.code = code
+
+
+class Tokenizer:
+    """A `tokenizer.json`."""
+
+    def __init__(self, tokenizer: bytes) -> None:
+        """Load the tokenizer. Raise TextError if the library refuses it or a regular expression is unknown."""
+        if len(tokenizer) > TOKENIZER_BYTES_MAX:
+            raise TextError("tokenizer", f"the tokenizer has {len(tokenizer)} bytes; at most {TOKENIZER_BYTES_MAX} fit")
+        _check_patterns(tokenizer)
+        with _library_errors("the tokenizer is damaged"):
+            self._library = LibraryTokenizer.from_buffer(tokenizer)
+            self._library.no_truncation()
+            self._library.no_padding()
+            ids = self._library.get_vocab(with_added_tokens=True).values()
+        if not ids:
+            raise TextError("tokenizer", "the tokenizer has no tokens")
+        self.greatest_id = max(ids)
+
+    def encode(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:
+        """Return the token ids of a text. Raise TextError for a text that is too long.
+
+        With `add_special`, the model's first and last tokens are added. A rendered chat template holds them already.
+        """
+        if len(text) > TEXT_MAX:
+            raise TextError("text_length", f"the text has {len(text)} characters; at most {TEXT_MAX} are encoded")
+        with _library_errors("the text cannot be encoded"):
+            return tuple(self._library.encode(text, add_special_tokens=add_special).ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids. Special tokens, and ids without a token, add no text."""
+        if not all(0 <= token <= TOKEN_ID_MAX for token in ids):
+            raise TextError("token_id", f"a token id is not in the range from 0 to {TOKEN_ID_MAX}")
+        with _library_errors("the tokens cannot be decoded"):
+            return self._library.decode(list(ids))
+
+    def token(self, token_id: int) -> str:
+        """Return the token itself, as chat templates name it (`<|im_end|>`), or an empty text for an unknown id."""
+        return self._library.id_to_token(token_id) or "" if 0 <= token_id <= TOKEN_ID_MAX else ""
+
+
+class StreamDecoder:
+    """The text of a stream of tokens, in pieces that never split a character.
+
+    The pieces and `finish` together are the text that `Tokenizer.decode` returns for all tokens.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._window: list[int] = []
+        """The last tokens that ended on a whole character, then those since."""
+        self._before = 0
+        """Tokens of the window whose text was returned. They stay, because a first token may lose its space."""
+        self._returned = 0
+        """Characters of the window's text that were returned."""
+
+    def push(self, token_id: int) -> str:
+        """Return the text that becomes certain with this token."""
+        self._window.append(token_id)
+        text = self._tokenizer.decode(self._window)
+        if text.endswith(REPLACEMENT) and len(self._window) - self._before < WINDOW_TOKENS_MAX:
+            certain = len(text) - 1
+            piece, self._returned = text[self._returned : certain], max(self._returned, certain)
+            return piece
+        piece = text[self._returned :]
+        del self._window[: self._before]
+        self._before = len(self._window)
+        self._returned = len(self._tokenizer.decode(self._window))
+        return piece
+
+    def finish(self) -> str:
+        """Return the rest: an incomplete character, as the replacement character."""
+        piece = self._tokenizer.decode(self._window)[self._returned :]
+        self._window, self._before, self._returned = [], 0, 0
+        return piece
+
+
+class StopStrings:
+    """Ends a stream of text before the stop string that is first complete, wherever the pieces are cut."""
+
+    def __init__(self, strings: Sequence[str]) -> None:
+        """Raise TextError for too many, too long or empty strings."""
+        if len(strings) > STOP_STRINGS_MAX:
+            raise TextError("stop_strings", f"{len(strings)} stop strings are given; at most {STOP_STRINGS_MAX} are")
+        if not all(1 <= len(string) <= STOP_STRING_MAX for string in strings):
+            raise TextError("stop_strings", f"a stop string has from 1 to {STOP_STRING_MAX} characters")
+        self._strings = tuple(strings)
+        self._held = ""
+        self.found: str | None = None
+        """The stop string that ended the stream."""
+
+    def push(self, text: str) -> str:
+        """Return the text that no stop string can begin in. After a stop string, all text is dropped."""
+        if self.found is not None:
+            return ""
+        text = self._held + text
+        # The earliest end decides, and of several there the longest: so the result is the same for every cut.
+        places = [(place + len(string), place, string) for string in self._strings if (place := text.find(string)) >= 0]
+        if places:
+            _, place, self.found = min(places)
+            self._held = ""
+            return text[:place]
+        held = max((_overlap(text, string) for string in self._strings), default=0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def finish(self) -> str:
+        """Return the text that was held back, at the end of a stream without a stop string."""
+        text, self._held = self._held, ""
+        return text
+
+
+def _overlap(text: str, string: str) -> int:
+    """Return the length of the longest end of the text that a string begins with."""
+    most = min(len(text), len(string) - 1)
+    return next((length for length in range(most, 0, -1) if text.endswith(string[:length])), 0)
+
+
+def _check_patterns(tokenizer: bytes) -> None:
+    """Raise TextError for a regular expression that is not in PATTERNS."""
+
+    def checked(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise TextError("tokenizer", "the tokenizer holds a key twice")
+        if set(found) == {"Regex"} and found["Regex"] not in PATTERNS:
+            raise TextError("tokenizer", f"the tokenizer has the unknown expression {str(found['Regex'])[:200]!r}")
+        return found
+
+    try:
+        json.loads(tokenizer, object_pairs_hook=checked)
+    except (RecursionError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise TextError("tokenizer", f"the tokenizer is damaged: {str(error)[:100]}") from None
+    except TextError:
+        raise
+    except ValueError:  # a number of thousands of digits
+        raise TextError("tokenizer", "the tokenizer is damaged: it holds a number out of range") from None
+
+
+@contextmanager
+def _library_errors(text: str) -> Iterator[None]:
+    """Raise TextError for each error of the library, whose panics are no Exception."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, MemoryError, TextError):
+        raise
+    except BaseException as error:  # noqa: BLE001
+        raise TextError("tokenizer", f"{text}: {str(error)[:200]}") from None

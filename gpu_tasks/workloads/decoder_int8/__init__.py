@@ -1,0 +1,1 @@
+"""`decoder-int8`: models of the Llama family in exact integers."""

@@ -1,0 +1,179 @@
+"""`decoder-int8` with one model, as programs see it: text or chat in, text out, counted in the model's tokens.
+
+Invariant: a request that `encode` returns fits the model's context and vocabulary.
+"""
+
+import json
+import weakref  # deterministic: ends a process with its form
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path  # deterministic: a file whose bytes the model's id covers
+from typing import TYPE_CHECKING
+
+from gpu_tasks.models.model_file import CHAT_TEMPLATE, CONFIG, GENERATION, TENSORS, TOKENIZER, ModelHeader, read_section
+from gpu_tasks.workloads.decoder_int8.config import CACHE_BYTES, DecoderShape, cache_bytes, decode_shape
+from gpu_tasks.workloads.decoder_int8.request import (
+    LOGPROB_UNIT,
+    OUTPUT,
+    REQUEST,
+    STOPS_MAX,
+    TEMPERATURE_MAX,
+    TOP_P_ONE,
+    WORKLOAD_ID,
+    WORKLOAD_NAME,
+    GenerationRequest,
+    output_bytes_max,
+)
+from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm, settings, thousandths, yes_or_no
+from gpu_tasks.workloads.workload import Workload
+from runtime.encoding.codec import DecodeError
+
+if TYPE_CHECKING:
+    from gpu_tasks.models.chat_template import ChatTemplate
+    from gpu_tasks.models.text import Tokenizer
+
+TEMPERATURE = Option("temperature", "0.7", f"0 always takes the most likely token; at most {TEMPERATURE_MAX // 1000}")
+TOP_P = Option("top-p", "1", "draw from the most likely tokens that together have this probability")
+CHAT = Option("chat", "yes", "`no` continues the text as it is, without the model's chat template")
+LOGPROBS = Option("logprobs", "no", "`yes` returns each token's log-probability")
+FLOAT32_BYTES = 4
+
+
+class DecoderForm(WorkloadForm):
+    """`decoder-int8` with the model of a file. See `WorkloadForm` for the methods."""
+
+    workload_id = WORKLOAD_ID
+    cost_unit = "token"
+    backends = ("numpy", "reference", "torch")
+    options = (TEMPERATURE, TOP_P, CHAT, LOGPROBS)
+
+    def __init__(self, header: ModelHeader, path: Path) -> None:
+        """Take the model file at `path`, whose header is read already."""
+        self.name = f"{WORKLOAD_NAME}:{header.name}"
+        self.model_id = header.model_id
+        self._tensor_bytes = sum(section.length for section in header.sections if section.name == TENSORS)
+        self._path = path
+
+    @cached_property
+    def shape(self) -> DecoderShape:
+        """The model's sizes. Raise ModelFileError or DecodeError for a damaged file."""
+        return decode_shape(read_section(self._path, CONFIG))
+
+    @cached_property
+    def _tokenizer(self) -> "Tokenizer":
+        from gpu_tasks.models.text import Tokenizer  # noqa: PLC0415 # a library that programs need only for text
+
+        return Tokenizer(read_section(self._path, TOKENIZER))
+
+    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+        """Encode the request to answer a text, or to continue it, by at most `cost_max` tokens."""
+        given = settings(self.options, options)
+        temperature = thousandths("a temperature", given[TEMPERATURE.name], TEMPERATURE_MAX)
+        top_p = thousandths("top-p", given[TOP_P.name], TOP_P_ONE)
+        if not top_p:
+            raise RequestError("top-p is above 0: no token has the probability 0")
+        prompt = self._prompt(text, is_chat=yes_or_no(CHAT, given[CHAT.name]))
+        if cost_max < 1:
+            raise RequestError("the answer has no tokens; ask for at least 1")
+        if len(prompt) + cost_max > self.shape.context:
+            raise RequestError(
+                f"the prompt has {len(prompt)} tokens, which with {cost_max} of the answer exceed the context of "
+                f"{self.shape.context}; shorten it or ask for fewer tokens"
+            )
+        stops = tuple((token,) for token in self.shape.end_tokens[:STOPS_MAX])
+        has_logprobs = yes_or_no(LOGPROBS, given[LOGPROBS.name])
+        return REQUEST.encode(GenerationRequest(prompt, cost_max, temperature, top_p, seed, stops, has_logprobs))
+
+    @cached_property
+    def _chat_template(self) -> "ChatTemplate | None":
+        from gpu_tasks.models.chat_template import ChatTemplate  # noqa: PLC0415 # as the tokenizer
+
+        template = read_section(self._path, CHAT_TEMPLATE).decode()
+        generation = json.loads(read_section(self._path, GENERATION) or b"{}")
+        variables = {
+            f"{role}_token": self._tokenizer.token(generation[f"{role}_token_id"])
+            for role in ("bos", "pad")
+            if isinstance(generation.get(f"{role}_token_id"), int)
+        }
+        if not template:
+            return None
+        chat_template = ChatTemplate(template, variables)
+        # Its process is kept for a file of many prompts, and ends with the form.
+        weakref.finalize(self, chat_template.close)
+        return chat_template
+
+    def _prompt(self, text: str, *, is_chat: bool) -> tuple[int, ...]:
+        from gpu_tasks.models.text import TextError  # noqa: PLC0415 # as the tokenizer
+
+        try:
+            template = self._chat_template if is_chat else None
+            if template is not None:
+                text = template.render([{"role": "user", "content": text}])
+            prompt = self._tokenizer.encode(text, add_special=template is None)
+        except TextError as error:
+            raise RequestError(str(error)) from None
+        if not prompt:
+            raise RequestError("the prompt is empty; give a text")
+        return prompt
+
+    def show_request(self, encoded_request: bytes) -> str:
+        """Return the prompt, with the tokens of the chat template."""
+        return self._tokenizer.decode(REQUEST.decode(encoded_request).prompt)
+
+    def show_output(self, encoded_output: bytes) -> str:
+        """Return the answer. With log-probabilities, return JSON of the text, the tokens and their logarithms."""
+        try:
+            output = OUTPUT.decode(encoded_output)
+        except DecodeError:
+            return "0x" + encoded_output.hex()
+        text = self._tokenizer.decode(self._shown(output.tokens))
+        if not output.negative_logprobs:
+            return text
+        logprobs = [round(-value / LOGPROB_UNIT, 4) for value in output.negative_logprobs]  # deterministic: for people
+        return json.dumps({"text": text, "tokens": list(output.tokens), "logprobs": logprobs})
+
+    def _shown(self, tokens: Sequence[int]) -> Sequence[int]:
+        """Return the tokens without the one that ended the text. An id that the model does not have shows nothing."""
+        end = len(tokens) - 1 if tokens and tokens[-1] in self.shape.end_tokens else len(tokens)
+        return [token for token in tokens[:end] if token < self.shape.vocabulary]
+
+    def cost_in(self, encoded_request: bytes) -> int:
+        """Return the number of the prompt's tokens."""
+        return len(REQUEST.decode(encoded_request).prompt)
+
+    def cost_asked(self, encoded_request: bytes) -> int:
+        """Return the greatest number of tokens of the answer."""
+        return REQUEST.decode(encoded_request).max_tokens
+
+    def output_bytes(self, encoded_request: bytes) -> int:
+        """Return the greatest length of the answer: tokens, and log-probabilities if asked for."""
+        return output_bytes_max(REQUEST.decode(encoded_request))
+
+    def memory_bytes(self) -> int:
+        """Return the memory of a worker: each weight as a float32 beside the mapped file, and keys and values."""
+        return self._tensor_bytes * (1 + FLOAT32_BYTES) + CACHE_BYTES
+
+    def model_facts(self) -> Mapping[str, int | str]:
+        """Return the sizes of the model."""
+        shape = self.shape
+        return {
+            "layers": shape.layers,
+            "width": shape.width,
+            "heads": f"{shape.heads} queries, {shape.key_heads} keys of {shape.head_width}",
+            "vocabulary": shape.vocabulary,
+            "context_tokens": shape.context,
+            "kv_bytes_per_token": cache_bytes(shape),
+        }
+
+    def cost(self, encoded_output: bytes) -> int:
+        """Return the number of the answer's tokens, or 0 for bytes that are no answer."""
+        try:
+            return len(OUTPUT.decode(encoded_output).tokens)
+        except DecodeError:
+            return 0
+
+    def open(self, backend_name: str) -> Workload:
+        """Open the model on `numpy`, `reference` or `torch-<device>`."""
+        from gpu_tasks.workloads.decoder_int8.service import open_model  # noqa: PLC0415  # NumPy, for executors only
+
+        return open_model(backend_name, self._path)

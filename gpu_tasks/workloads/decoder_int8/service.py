@@ -1,0 +1,87 @@
+"""`decoder-int8` as a `Workload`: a model file, a backend that conforms, requests in, answers out."""
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path  # deterministic: a file whose bytes the model's id covers
+
+import numpy as np
+
+from gpu_tasks.models.model_file import CONFIG, TENSORS, read_section, section_range, verify
+from gpu_tasks.workloads.decoder_int8.config import decode_shape
+from gpu_tasks.workloads.decoder_int8.conformance import check_backend
+from gpu_tasks.workloads.decoder_int8.decoding import generated, trace_of, verify_output
+from gpu_tasks.workloads.decoder_int8.model import decode_model
+from gpu_tasks.workloads.decoder_int8.request import (
+    OUTPUT,
+    TOP_P_ONE,
+    WORKLOAD_ID,
+    GenerationOutput,
+    GenerationRequest,
+    decode_request,
+)
+from gpu_tasks.workloads.decoder_int8.transformer import LoadedDecoder, load
+from gpu_tasks.workloads.integer_transformer.backends import arithmetic
+from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck, Workload, none_for_none
+
+
+class DecoderWorkload(Workload):
+    """`decoder-int8` ready to run. See `Workload` for the methods."""
+
+    workload_id = WORKLOAD_ID
+
+    def __init__(self, model: LoadedDecoder, model_id: bytes) -> None:
+        self.model_id = model_id
+        self._model = model
+
+    def run(self, encoded_request: bytes) -> bytes:
+        """Return the encoded answer."""
+        ((_, output),) = generated(self._model, [self._read(encoded_request)])
+        return OUTPUT.encode(output)
+
+    def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
+        """Yield answers, computed side by side."""
+        read = {place: none_for_none(self._read, request) for place, request in enumerate(requests)}
+        yield from ((place, None) for place, request in read.items() if request is None)
+        good = {place: request for place, request in read.items() if request is not None}
+        places = list(good)
+        for number, output in generated(self._model, list(good.values())):
+            yield places[number], OUTPUT.encode(output)
+
+    def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
+        """Check all tokens by one prefill."""
+        request, claimed = self._read(encoded_request), none_for_none(_decode_output, encoded_output)
+        if claimed is None:
+            return OutputCheck(valid=False, recomputed=0, first_wrong=0)
+        return verify_output(self._model, request, claimed)
+
+    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
+        """Return the hash of the logits at one position."""
+        return trace_of(self._model, self._read(encoded_request), OUTPUT.decode(encoded_output), drawn_place)
+
+    def conformance(self) -> bytes:
+        """Return the hash of a fixed answer. Raise NonConformingBackendError for a wrong one."""
+        check_backend(self._model.backend)
+        request = GenerationRequest((0,) * 4, 4, 1000, TOP_P_ONE, bytes(32), (), has_logprobs=True)
+        ((_, output),) = generated(self._model, [request])
+        if not verify_output(self._model, request, output).valid:
+            raise NonConformingBackendError(f"{self._model.backend.name}: prefill differs from decoding")
+        return blake2b(OUTPUT.encode(output), digest_size=32).digest()
+
+    def _read(self, encoded_request: bytes) -> GenerationRequest:
+        return decode_request(encoded_request, self._model.shape.context, self._model.shape.vocabulary)
+
+
+def _decode_output(encoded: bytes) -> GenerationOutput:
+    return OUTPUT.decode(encoded)
+
+
+def open_model(backend_name: str, path: Path) -> DecoderWorkload:
+    """Return the model of a file on a conforming backend. Raise errors as `WorkloadForm.open`, and ModelFileError."""
+    # Wrong weights give wrong answers, which cost the provider its stake.
+    header = verify(path)
+    place = section_range(path, TENSORS)
+    tensors = np.memmap(path, np.uint8, "r", place.offset, (place.length,))
+    model = decode_model(decode_shape(read_section(path, CONFIG)), tensors)
+    decoder = DecoderWorkload(load(arithmetic(backend_name), model), header.model_id)
+    decoder.conformance()
+    return decoder

@@ -1,0 +1,180 @@
+"""A model file as a workload: found by its id or name, asked in text, refused where a request or a file is wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from decoder_models import drawn_source
+from gpu_tasks.models.model_file import ModelFileError, ModelHeader
+from gpu_tasks.models.model_store import ModelStore
+from gpu_tasks.models.sources.source_model import SourceError
+from gpu_tasks.workloads import model_forms, registry
+from gpu_tasks.workloads.decoder_int8.form import DecoderForm
+from gpu_tasks.workloads.decoder_int8.request import (
+    OUTPUT,
+    REQUEST,
+    GenerationOutput,
+    GenerationRequest,
+    decode_request,
+    output_bytes_max,
+)
+from gpu_tasks.workloads.form import RequestError, WorkloadForm
+from gpu_tasks.workloads.importing import import_model
+from gpu_tasks.workloads.workload import Workload
+from runtime.encoding.codec import DecodeError
+
+SEED = bytes(32)
+TEMPLATE = "{% for m in messages %}<{{ m.content }}>{% endfor %}"
+
+
+def byte_tokenizer() -> bytes:
+    """Return a tokenizer of the characters that a test writes: one token each."""
+    letters = {letter: number for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz <>?")}
+    tokenizer: dict[str, object] = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "pre_tokenizer": {"type": "Split", "pattern": {"String": ""}, "behavior": "Isolated", "invert": False},
+        "post_processor": None, "decoder": {"type": "Fuse"},
+        "model": {"type": "BPE", "vocab": letters, "merges": [], "unk_token": None, "dropout": None,
+                  "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
+                  "byte_fallback": False},
+    }  # fmt: skip
+    return json.dumps(tokenizer).encode()
+
+
+@pytest.fixture
+def header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelHeader:
+    monkeypatch.setenv("OGPU_MODELS", str(tmp_path))
+    source = replace(drawn_source(), tokenizer=byte_tokenizer(), chat_template=TEMPLATE)
+    imported = import_model(source)
+    return ModelStore(tmp_path).create(imported.fields, imported.sections)
+
+
+@pytest.fixture
+def form(header: ModelHeader) -> WorkloadForm:
+    found = model_forms.form_of(registry.MODEL_WORKLOADS["decoder-int8"], header.model_id)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def workload(form: WorkloadForm) -> Workload:
+    return form.open("numpy")
+
+
+def test_a_model_is_found_by_id_and_by_name(header: ModelHeader, form: WorkloadForm) -> None:
+    assert isinstance(form, DecoderForm)
+    assert (form.name, form.model_id) == ("decoder-int8:tiny", header.model_id)
+    for name in ("decoder-int8:tiny", f"decoder-int8:{header.model_id.hex()[:8]}"):
+        assert model_forms.form_named(name).model_id == header.model_id
+    assert [each.name for each in model_forms.forms()][-1] == "decoder-int8:tiny"
+    assert model_forms.form_of(form.workload_id, bytes(32)) is None
+    assert model_forms.form_of(bytes(32), header.model_id) is None
+    assert registry.workload_name(form.workload_id) == "decoder-int8"
+    for unknown in ("decoder-int8:other", "decoder-int8:", "decoder-int8", "embed-int8:tiny", "nothing"):
+        with pytest.raises(LookupError):
+            model_forms.form_named(unknown)
+
+
+def test_the_same_source_gives_the_same_model(header: ModelHeader, tmp_path: Path) -> None:
+    source = replace(drawn_source(), tokenizer=byte_tokenizer(), chat_template=TEMPLATE)
+    imported = import_model(source)
+    again = ModelStore(tmp_path / "other").create(imported.fields, imported.sections)
+    assert again.model_id == header.model_id
+
+
+def test_text_is_asked_and_answered(form: WorkloadForm, workload: Workload) -> None:
+    request = form.encode("what is it", 6, {"temperature": "0", "logprobs": "yes"}, SEED)
+    assert form.show_request(request) == "<what is it>"
+    assert (form.cost_in(request), form.cost_asked(request)) == (12, 6)
+    output = workload.run(request)
+    assert len(output) <= form.output_bytes(request)
+    shown = json.loads(form.show_output(output))
+    assert list(shown) == ["text", "tokens", "logprobs"]
+    assert len(shown["tokens"]) == len(shown["logprobs"]) == form.cost(output)
+    plain = form.encode("what is it", 6, {"temperature": "0", "chat": "no"}, SEED)
+    assert REQUEST.decode(plain).prompt == REQUEST.decode(request).prompt[1:-1]
+    assert REQUEST.decode(plain).stops == ((0,),)
+    assert (workload.workload_id, workload.model_id) == (form.workload_id, form.model_id)
+    assert workload.verify(request, output).valid
+    assert not workload.verify(request, b"nonsense").valid
+    assert len(workload.trace(request, output, bytes(32))) == 32
+    assert len(workload.conformance()) == 32
+
+
+def test_an_invalid_request_does_not_stop_the_others(form: WorkloadForm, workload: Workload) -> None:
+    good = form.encode("ab", 3, {}, SEED)
+    unknown_token = REQUEST.encode(GenerationRequest((9_999,), 3, 0, 1000, SEED, (), has_logprobs=False))
+    answers = dict(workload.run_many([good, b"", unknown_token, good]))
+    assert answers[1] is answers[2] is None
+    assert answers[0] == answers[3] == workload.run(good)
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "options"),
+    [
+        ("", 1, {"chat": "no"}),
+        ("a", 0, {}),
+        ("a" * 40, 30, {}),
+        ("a", 1, {"temperature": "11"}),
+        ("a", 1, {"top-p": "0"}),
+        ("a", 1, {"top-p": "1.5"}),
+        ("a", 1, {"chat": "perhaps"}),
+        ("a", 1, {"logprobs": "1"}),
+        ("a", 1, {"warmth": "1"}),
+    ],
+)
+def test_what_the_model_cannot_serve_is_refused_before_posting(
+    form: WorkloadForm, text: str, most: int, options: dict[str, str]
+) -> None:
+    with pytest.raises(RequestError):
+        form.encode(text, most, options, SEED)
+
+
+GOOD = GenerationRequest((1, 2), 3, 0, 1000, SEED, ((4,),), has_logprobs=False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"prompt": ()},
+        {"prompt": (64,)},
+        {"max_tokens": 0},
+        {"max_tokens": 63},
+        {"temperature_milli": 10_001},
+        {"top_p_milli": 0},
+        {"top_p_milli": 1_001},
+        {"stops": ((),)},
+        {"stops": ((64,),)},
+    ],
+)
+def test_a_request_beyond_the_model_is_invalid(change: dict[str, object]) -> None:
+    assert decode_request(REQUEST.encode(GOOD), 64, 64) == GOOD
+    with pytest.raises(DecodeError):
+        decode_request(REQUEST.encode(replace(GOOD, **change)), 64, 64)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("has_logprobs", [True, False])
+def test_the_greatest_answer_fits_its_limit(has_logprobs: bool) -> None:
+    request = replace(GOOD, max_tokens=8_000, has_logprobs=has_logprobs)
+    tokens = (2**32 - 1,) * 8_000
+    output = OUTPUT.encode(GenerationOutput(tokens, 1, tokens if has_logprobs else ()))
+    assert len(output) <= output_bytes_max(request)
+
+
+def test_wrong_weights_are_not_served(form: WorkloadForm, header: ModelHeader, tmp_path: Path) -> None:
+    (path,) = tmp_path.glob("*.ogpu-model")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError):
+        form.open("numpy")
+
+
+def test_a_model_that_no_workload_computes_is_refused() -> None:
+    with pytest.raises(SourceError) as refused:
+        import_model(replace(drawn_source(), architecture="mamba"))
+    assert refused.value.code == "architecture"
