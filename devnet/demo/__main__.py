@@ -8,6 +8,8 @@ Exit status 1 if a requirement fails. The requirements:
 * The cheat is slashed and never paid, and no other validator is slashed.
 * The training task is done, paid by the money table, and confirmed by `ogpu task verify`.
 * A program in a container leaves the expected outputs, if the machine has an engine.
+* A language model answers a question in plain words, and its provider is paid once. Without a network to install the
+  model, the built-in model answers.
 * A batch of requests is answered whole, in one unit.
 * The fifth candidate is elected and proposes a block.
 * Every node has the same blocks.
@@ -20,7 +22,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devnet.demo import container, steps, summary
+from devnet.demo import container, real_model, steps, summary
 from devnet.demo.container import DemoEngine
 from devnet.launcher import layout, lifecycle
 from devnet.launcher.folder import DevnetError, chosen_folder
@@ -32,7 +34,7 @@ from wallet.amounts import format_amount
 # Three of the four seats judge a unit, so one of its two racers must have no seat. Units therefore race in sequence.
 UNIT_COUNT = 12
 CHEAT_MODE = "flip-bit"
-STEP_COUNT = 10
+STEP_COUNT = 12
 # The first four of the five validators. The last one waits for the election.
 SEAT_COUNT = 4
 # Units of stake in each poll. With three, each poll skips at least one validator.
@@ -48,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     all_held = False
     with lifecycle.ending_on_signals(), container.engine_for(stays_running=options.stay) as engine:
         try:
+            narrator.step(f"Model: install {real_model.MODEL_NAME}, a language model, unless it is here")
+            missing_model = real_model.install_model(narrator)
             narrator.step(f"Network: {SEAT_COUNT} validators and one that waits for a seat, each with a GPU provider")
             devnet = fresh_network(
                 options.folder,
@@ -60,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 narrator=narrator,
                 before_start=lambda devnet: container.offer_containers(devnet, engine, narrator),
             )
-            report = _run_steps(Stage(devnet, narrator), prompts, engine, options.stay)
+            report = _run_steps(Stage(devnet, narrator), prompts, engine, missing_model, options.stay)
             all_held = not report["failures"]
         finally:
             # The file names the cheat too, which joined after `devnet` was made.
@@ -70,8 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if all_held else 1
 
 
-def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_running: bool) -> Report:
-    """Run every step after the network's start, and return the report."""
+def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, missing_model: str, stays_running: bool) -> Report:
+    """Run every step after the network's start, and return the report.
+
+    `missing_model` is the reason why the language model is not installed, or empty.
+    """
     narrator = stage.narrator
     narrator.step(f"Auction: {steps.CUSTOMER_NAME} submits a training task; {' and '.join(steps.BIDDERS)} bid, sealed")
     task = steps.DemoTask(stage)
@@ -80,6 +87,8 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_runni
         "Docker"
     )
     program = container.DemoProgram(stage, engine)
+    # Offered this early, so that the question waits for no offer.
+    question = real_model.DemoQuestion(stage, missing_model)
     narrator.step("Cheat: a fifth provider joins, and returns wrong results")
     stage.add_cheat(CHEAT_MODE, detach=stays_running)
     narrator.step("Stake: an account delegates oGPU to the waiting validator")
@@ -87,6 +96,10 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_runni
     narrator.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
     views, ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts))
     slashes = summary.slash_rows_of(ledger)
+    narrator.step(
+        f"Question: the same customer asks {'the built-in' if missing_model else 'the language'} model in plain words"
+    )
+    question_report = question.ask()
     training_report, container_report = task.wait_for_end(), program.wait_for_end()
     narrator.step(f"Batch: the same customer puts {steps.REQUEST_COUNT} requests into one unit")
     batch_report = steps.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, steps.REQUEST_COUNT))
@@ -98,7 +111,7 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_runni
     summary.show_units(views, narrator)
     summary.show_slashes(slashes, ledger, narrator)
     failures = summary.failures_of(views, slashes, len(prompts), wrong_sums)
-    for report in (training_report, container_report, batch_report, election_report):
+    for report in (training_report, container_report, question_report, batch_report, election_report):
         failures += report["failures"]
     failures += [] if poll_report else ["no poll was answered by its whole sample"]
     failures += [] if same_blocks(stage.devnet) else ["the nodes have different final blocks"]
@@ -109,6 +122,7 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, stays_runni
         "election": election_report,
         "training": training_report,
         "container": container_report,
+        "question": question_report,
         "poll": poll_report,
         "failures": failures,
     }
@@ -128,7 +142,8 @@ def _finish_report(report: Report, options: argparse.Namespace, narrator: Narrat
         f"demo: {sum(view['times_paid'] == 1 for view in views)} of {options.units} units paid once, "
         f"{format_amount(paid_grains)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
         f"{format_amount(slashed_grains)} oGPU; "
-        f"{_batch_text(report)}{_training_text(report)}{_container_text(report)}{_election_text(report)}"
+        f"{_batch_text(report)}{_training_text(report)}{_container_text(report)}"
+        f"{_question_text(report)}{_election_text(report)}"
         f"{len(report['failures'])} failures; {report['seconds']} s; {path}"
     )
 
@@ -160,6 +175,14 @@ def _container_text(report: Report) -> str:
         f"a container paid {format_amount(int(container_report['earned_grains']))} oGPU to "
         f"{container_report['provider']}; "
     )
+
+
+def _question_text(report: Report) -> str:
+    """Return the question in a few words, or nothing if it has no answer."""
+    question = report["question"]
+    if not question.get("completion"):
+        return ""
+    return f"{question['model']} answered {purchase.one_line(question['completion']).strip()!r}; "
 
 
 def _election_text(report: Report) -> str:

@@ -37,16 +37,20 @@ def failures_of(
     if len(views) != unit_count:
         problems.append(f"{len(views)} units instead of {unit_count}")
     for view in views:
-        if view["times_paid"] != 1 or view["state"] != "settled":
-            problems.append(f"unit {view['unit']} is {view['state']} and was paid {view['times_paid']} times")
-        elif view["completion"] is None or view["attestation"] is None:
-            problems.append(f"unit {view['unit']} has no completion or no attestation")
-        elif view["payee"] == CHEAT:
-            problems.append(f"unit {view['unit']} paid the cheat")
+        problems += unit_failures(view)
     if not any(row["provider"] == CHEAT for row in slashes):
         problems.append("the cheat was not slashed")
     problems += [f"{row['provider']} is honest and was slashed" for row in slashes if row["provider"] != CHEAT]
     return problems
+
+
+def unit_failures(view: UnitView) -> list[str]:
+    """Return a sentence for the first requirement that a unit fails."""
+    if view["times_paid"] != 1 or view["state"] != "settled":
+        return [f"unit {view['unit']} is {view['state']} and was paid {view['times_paid']} times"]
+    if view["completion"] is None or view["attestation"] is None:
+        return [f"unit {view['unit']} has no completion or no attestation"]
+    return [f"unit {view['unit']} paid the cheat"] if view["payee"] == CHEAT else []
 
 
 def show_units(views: list[UnitView], narrator: Narrator) -> None:

@@ -123,7 +123,7 @@ def _ending_line(row: UnitView) -> str:
     ending_text = f"{row['unit'][:10]}  block {row['ended_in_block']}  {row['state']}"
     if row["payee"] is None:
         return ending_text
-    arguments = f"{_one_line(row['prompt'])} → {_one_line(row['completion'])}"
+    arguments = f"{one_line(row['prompt'])} → {one_line(row['completion'])}"
     return f"{ending_text}, {name_of_account(row['payee'])} paid, {row['cost_ogpu']} oGPU:  {arguments}"
 
 
@@ -141,6 +141,11 @@ def trace_purchase(stage: Stage, purchase: Purchase) -> tuple[list[UnitView], De
         return traced_units, unit_ledger, await _wrong_sums(chain, purchase, traced_units)
 
     return stage.ask(traced)
+
+
+def trace_unit(stage: Stage, row: UnitView, first_height: int) -> UnitView:
+    """Return an ended unit with its trace in the final blocks from `first_height` on."""
+    return _with_trace(row, stage.ask(lambda chain: ledger.read_ledger(chain, first_height, row["ended_in_block"])))
 
 
 async def _posting_order(chain: ChainClient, unit_count: int) -> list[str]:
@@ -222,8 +227,8 @@ def _optional_hash(text: str | None) -> str | None:
     return None if text is None else "0x" + blake2_256(text.encode()).hex()
 
 
-def _one_line(text: str | None) -> str:
+def one_line(text: str | None) -> str:
     """Return the text as one line without control characters, which a terminal could execute."""
     visible = (text or "").replace("\n", "⏎")
-    one_line = "".join(character if character.isprintable() else " " for character in visible)
-    return one_line if len(one_line) <= SHOWN_CHARACTERS else one_line[: SHOWN_CHARACTERS - 1] + "…"
+    line = "".join(character if character.isprintable() else " " for character in visible)
+    return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"

@@ -34,4 +34,4 @@ def test_there_are_default_prompts_for_every_unit_of_the_demo() -> None:
     [(None, ""), ("a\nb", "a⏎b"), ("\x1b[31mred\t", " [31mred "), ("x" * 60, "x" * 47 + "…")],
 )
 def test_a_text_is_shown_as_one_harmless_line(text: str | None, line: str) -> None:
-    assert purchase._one_line(text) == line
+    assert purchase.one_line(text) == line
