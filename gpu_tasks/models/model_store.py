@@ -53,7 +53,7 @@ class DamagedFile(NamedTuple):
 def default_folder() -> Path:
     """Return the folder of this user's model files. Raise RuntimeError for a user without a home folder."""
     if named := os.environ.get(FOLDER_VARIABLE):
-        return Path(named).expanduser()
+        return Path(named).expanduser().absolute()
     data_folder = os.environ.get(DATA_VARIABLE, "")
     # The XDG Base Directory Specification: ignore a relative path.
     return (Path(data_folder) if data_folder.startswith("/") else Path.home() / ".local/share") / "ogpu/models"

@@ -13,13 +13,13 @@ from gpu_tasks.models.sources.configs import FREQUENCY_FACTORS
 from gpu_tasks.models.sources.source_model import SourceModel
 from gpu_tasks.workloads.decoder_int8.decoding import LOGIT_ROWS
 
-Floats = NDArray[np.float32]
+SingleFloats = NDArray[np.float32]
 
 
 class FloatDecoder:
     """A float model. Each tensor is read when it is needed, so no more than one is in memory."""
 
-    def __init__(self, source: SourceModel, tensors: Mapping[str, Floats] | None = None) -> None:
+    def __init__(self, source: SourceModel, tensors: Mapping[str, SingleFloats] | None = None) -> None:
         """`tensors`: others than the model's own, to measure changed weights."""
         self._config = config = source.config
         self._tensors = source.tensors if tensors is None else tensors
@@ -27,7 +27,7 @@ class FloatDecoder:
         self._heads, self._groups = int(config["num_attention_heads"]), int(config["num_key_value_heads"])
         self._head_dim = int(config["head_dim"])
 
-    def stream(self, tokens: Sequence[int], progress: Callable[[], object] = lambda: None) -> Floats:
+    def stream(self, tokens: Sequence[int], progress: Callable[[], object] = lambda: None) -> SingleFloats:
         """Return the final stream [tokens, width] of one sequence. `progress` is called after each layer."""
         stream = self._tensors["model.embed_tokens.weight"][list(tokens)]
         turns = self._turns(len(tokens))
@@ -42,7 +42,7 @@ class FloatDecoder:
             progress()
         return stream
 
-    def logits(self, stream: Floats) -> Iterator[Floats]:
+    def logits(self, stream: SingleFloats) -> Iterator[SingleFloats]:
         """Yield the logits [positions, vocabulary] of a final stream, LOGIT_ROWS positions at a time."""
         head = self._tensors[f"{'model.embed_tokens' if self._config['tie_word_embeddings'] else 'lm_head'}.weight"]
         normed = self._norm(stream, "model.norm")
@@ -53,7 +53,7 @@ class FloatDecoder:
         """Return `log_probabilities` behind each token of one sequence."""
         return np.concatenate([log_probabilities(part) for part in self.logits(self.stream(tokens))])
 
-    def _attention(self, layer: str, normed: Floats, turns: tuple[Floats, Floats]) -> Floats:
+    def _attention(self, layer: str, normed: SingleFloats, turns: tuple[SingleFloats, SingleFloats]) -> SingleFloats:
         count = len(normed)
         queries = self._linear(normed, f"{layer}.q_proj").reshape(count, self._heads, self._head_dim)
         keys = self._linear(normed, f"{layer}.k_proj").reshape(count, self._groups, self._head_dim)
@@ -70,18 +70,18 @@ class FloatDecoder:
             attended[:, head] = weights / weights.sum(axis=-1, keepdims=True) @ values[:, group]
         return self._linear(attended.reshape(count, -1), f"{layer}.o_proj")
 
-    def _norm(self, values: Floats, name: str) -> Floats:
+    def _norm(self, values: SingleFloats, name: str) -> SingleFloats:
         # In float32 the square of a large outlier is infinity, and all channels would become zero.
         mean_square = np.mean(np.square(values, dtype=np.float64), axis=-1, keepdims=True)
         scale = np.sqrt(mean_square + float(self._config["rms_norm_eps"]))
         return np.asarray((values / scale).astype(np.float32) * self._tensors[f"{name}.weight"])
 
-    def _linear(self, values: Floats, name: str) -> Floats:
+    def _linear(self, values: SingleFloats, name: str) -> SingleFloats:
         product = values @ self._tensors[f"{name}.weight"].T
         bias = self._tensors.get(f"{name}.bias")
         return product if bias is None else product + bias
 
-    def _turns(self, count: int) -> tuple[Floats, Floats]:
+    def _turns(self, count: int) -> tuple[SingleFloats, SingleFloats]:
         """Return the cosines and sines [tokens, 1, head_dim / 2] of the rotary angles."""
         half = self._head_dim // 2
         frequencies = float(self._config["rope_theta"]) ** (-np.arange(half) / half)
@@ -96,7 +96,7 @@ def log_probabilities(logits: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
-def _rotated(values: Floats, cosines: Floats, sines: Floats) -> Floats:
+def _rotated(values: SingleFloats, cosines: SingleFloats, sines: SingleFloats) -> SingleFloats:
     """Rotate the halves of each head [tokens, heads, head_dim] against each other."""
     first, second = np.split(values, 2, axis=-1)
     return np.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
