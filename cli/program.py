@@ -36,6 +36,12 @@ MISSING = {
     "--key": "Give a key: a name of `ogpu-wallet list`, or a development key like //Alice.",
     "--service": "Give the number of a service. `ogpu offer services` lists them.",
     "node": "`ogpu-devnet status` lists the nodes.",
+    "task": "`ogpu ps --key KEY` lists your tasks; `last` is the newest one.",
+    "unit": "`ogpu unit list --key KEY` lists your units; `last` is the newest one.",
+    "named": "`ogpu unit list --key KEY` lists your units; `last` is the newest one.",
+    "device": "`ogpu-provider status` lists your devices.",
+    "validator": "`ogpu-wallet validators` lists the validators.",
+    "--image": "Give an image by its digest: `docker inspect --format '{{.RepoDigests}}' IMAGE` shows it.",
 }
 """Advice for a missing option or argument."""
 STRAY_WORDS = {"chain": "--chain", "validators": "-n"}
@@ -254,7 +260,7 @@ class ProgramGroup(CommandGroup):
             option_name = error.option_name
             owner = next((path for path, command in _command_paths(self) if _has_option(command, option_name)), None)
             if owner is None:
-                raise
+                raise explain_option(error) from None
             right_order = f"{ctx.command_path} {' '.join(owner)} … {option_name}"
             raise OptionPlaceError(
                 f"{option_name} stands behind the command, as in: {right_order}", error.ctx
@@ -348,7 +354,8 @@ def _exit_code_of(error: OSError, report: ReportEnd) -> int | None:
     with suppress(OSError):  # standard error may be as full
         if error.filename is not None:
             exit_code = EXIT_UNUSABLE
-            report(f"{_file_name_text(error.filename)} cannot be used: {error.strerror}", exit_code, "file_unusable")
+            text = f"{_file_name_text(error.filename)} cannot be used: {error.strerror}. Check its path and permissions"
+            report(text, exit_code, "file_unusable")
         # `head` closes its pipe on purpose, so this end needs no message.
         elif error.errno == errno.EPIPE:
             exit_code = EXIT_PIPE_CLOSED

@@ -37,6 +37,13 @@ FOREIGN_WORDS = {
     "run": "ogpu-node",
     "init": "Make a chain spec with `ogpu-node build-spec`, and keys with `ogpu-node key insert`.",
     "generate --type": "--scheme",
+    "--ws-port": "--rpc-port",
+    "--rpc-addr": "--rpc-external",
+    "--unsafe-rpc-external": "--rpc-external",
+    "--ws-external": "--rpc-external",
+    "--datadir": "--base-path",
+    "--home": "--base-path",
+    "--network": "--chain",
 }
 """Words of other programs. A node runs without a subcommand."""
 KEY_TYPE_ADVICE = "Write ogpu for the session key, which signs votes and headers, or ogvr for the VRF key of slots."

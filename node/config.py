@@ -210,7 +210,8 @@ def chosen_spec(chain: str | None, *, dev: bool) -> ChainSpec:
     try:
         return load_spec(path.read_bytes())
     except SpecError as error:
-        raise BadInputError(f"{path} is not a usable chain spec: {error}", code="chain_spec_unusable") from error
+        text = f"{path} is not a usable chain spec: {error}. `ogpu-node build-spec` prints a usable one"
+        raise BadInputError(text, code="chain_spec_unusable") from error
 
 
 def _unknown_chain(chain_name: str) -> str:

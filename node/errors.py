@@ -74,7 +74,7 @@ def _first_reason(errors: Sequence[BaseException]) -> NodeError | None:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
             return DiskSpaceError(f"{error.filename or 'a file'} cannot be written: {error.strerror}. Free some space")
         if isinstance(error, OSError) and error.filename is not None:
-            return BadInputError(f"{error.filename} cannot be used: {error.strerror}")
+            return BadInputError(f"{error.filename} cannot be used: {error.strerror}. Check its path and permissions")
     return None
 
 

@@ -32,6 +32,12 @@ ROWS_OF_HISTORY_MAX = 100_000
 BLOCKS_OF_WHY = 600
 BLOCKS_OF_WHY_MAX = 100_000
 FOREIGN_WORDS = {
+    "create": "ogpu-wallet new",
+    "generate": "ogpu-wallet new",
+    "add": "ogpu-wallet new or ogpu-wallet import",
+    "restore": "ogpu-wallet import",
+    "recover": "ogpu-wallet import",
+    "login": "There is no login: a stored key signs. Make one with `ogpu-wallet new`.",
     "transfer": "ogpu-wallet send",
     "bond": "ogpu-wallet stake",
     "bond-extra": "ogpu-wallet stake",

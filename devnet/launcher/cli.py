@@ -14,7 +14,15 @@ from consensus.parameters import SAMPLE_UNITS_MIN
 from devnet.launcher.folder import DEFAULT_FOLDER, chosen_folder
 from genesis.preset_names import VALIDATORS_MAX
 
-FOREIGN_WORDS = {"start": "ogpu-devnet up", "stop": "ogpu-devnet down", "ps": "ogpu-devnet status"}
+FOREIGN_WORDS = {
+    "start": "ogpu-devnet up",
+    "stop": "ogpu-devnet down",
+    "ps": "ogpu-devnet status",
+    "up -d": "--detach",
+    "up --nodes": "-n",
+    "up --validators": "-n",
+    "up --port": "Leave it out: the nodes take 30333, 9944 and the next ones, or free ports with `--any-ports`.",
+}
 """Words of other systems, and the commands that do the same."""
 
 

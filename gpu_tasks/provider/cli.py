@@ -37,7 +37,15 @@ DEVICE_BOND = 10_000_000_000
 """Grains: the default of `--device-bond`."""
 
 
-FOREIGN_WORDS = {"start": "ogpu-provider run", "stop": "ogpu-provider drain", "setup": "ogpu-provider register"}
+FOREIGN_WORDS = {
+    "start": "ogpu-provider run",
+    "stop": "ogpu-provider drain",
+    "setup": "ogpu-provider register",
+    "login": "There is no login: a key signs. Make one with `ogpu-wallet new NAME --scheme ed25519`.",
+    "run --gpus": "Leave it out: the daemon works with the devices that `ogpu-provider register` registered.",
+    "earnings --since": "Leave it out: `ogpu-provider earnings --by day` adds payments up by day.",
+    "bench --device": "Leave it out: the command measures every device.",
+}
 """Words of other systems, and the commands that do the same."""
 
 

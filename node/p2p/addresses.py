@@ -44,7 +44,9 @@ def parse_address(text: str) -> Address:
         ):
             if 0 < int(port[:6]) <= MAX_PORT:
                 return Address(parse_peer_id(peer_id), host, int(port))
-    raise AddressError(f"{text!r} is not of the form /ip4/HOST/tcp/PORT/p2p/PEERID")
+    raise AddressError(
+        f"{text!r} is not of the form /ip4/HOST/tcp/PORT/p2p/PEERID. Copy the address from that node's log"
+    )
 
 
 def parse_public_address(text: str, own_peer_id: PeerId) -> Address:

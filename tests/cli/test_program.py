@@ -57,7 +57,12 @@ def test_an_error_is_an_object(tmp_path: Path, name: str) -> None:
     assert for_people.stderr.splitlines()[-1].lower().startswith("error: ")
 
 
-PROGRAMS = {"ogpu": (client_cli.main, foreign_words.FOREIGN_WORDS), "ogpu-wallet": (main, FOREIGN_WORDS)}
+PROGRAMS = {
+    "ogpu": (client_cli.main, foreign_words.FOREIGN_WORDS),
+    "ogpu-wallet": (main, FOREIGN_WORDS),
+    "ogpu-provider": (provider_cli.main, provider_cli.FOREIGN_WORDS),
+    "ogpu-devnet": (devnet_cli.ogpu_devnet, devnet_cli.FOREIGN_WORDS),
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -85,6 +90,28 @@ def test_a_word_of_another_system_is_answered_with_the_word_here(name: str) -> N
                 command = PROGRAMS[first][0]
             while isinstance(command, click.Group):
                 command = command.commands[meant_path.pop(0)]
+
+
+def test_options_of_other_nodes_are_answered_with_the_option_here() -> None:
+    for word, here in node_cli.FOREIGN_WORDS.items():
+        if word.startswith("-"):
+            result = CliRunner().invoke(node_cli.ogpu_node, ["--json", word, "1"])
+            assert (result.exit_code, ended_code(result), f"`{here}`" in result.stderr) == (2, "other_option", True)
+            assert any(here in parameter.opts for parameter in node_cli.ogpu_node.params)
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "advice"),
+    [
+        (client_cli.main, ["logs", "--key", "//Alice"], "ogpu ps"),
+        (client_cli.main, ["run", "--key", "//Alice", "--max-price", "2", "ubuntu"], "docker inspect"),
+        (provider_cli.main, ["queue"], "ogpu-provider status"),
+        (devnet_cli.ogpu_devnet, ["logs"], "ogpu-devnet status"),
+    ],
+)
+def test_a_missing_word_is_explained(program: click.Command, words: list[str], advice: str) -> None:
+    result = CliRunner().invoke(program, ["--json", *words])
+    assert (result.exit_code, ended_code(result), f"`{advice}" in result.stderr) == (2, "missing_parameter", True)
 
 
 def test_each_group_answers_words_of_others_and_typing_mistakes() -> None:

@@ -67,7 +67,8 @@ def check_genesis(genesis_hash: bytes, requested_hash: bytes) -> None:
     """Raise ChainChangedError unless the node's genesis hash is the requested one."""
     if genesis_hash != requested_hash:
         raise ChainChangedError(
-            f"the node serves the chain 0x{genesis_hash.hex()}, not 0x{requested_hash.hex()} as asked for"
+            f"the node serves the chain 0x{genesis_hash.hex()}, not 0x{requested_hash.hex()} of --genesis. "
+            "Correct --genesis, or give the --url of a node of that chain"
         )
 
 

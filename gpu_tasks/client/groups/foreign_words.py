@@ -8,6 +8,7 @@ OF_KEY = "Name a key: `--key KEY`, of `ogpu-wallet list`."
 NO_TERMINAL = "Leave it out: `ogpu exec` gives you a terminal in a container that runs."
 
 FOREIGN_WORDS = {
+    "login": "There is no login: a stored key signs. Make one with `ogpu-wallet new`.",
     "units": "ogpu unit list",
     "batch": "ogpu unit runs",
     "tasks": "ogpu task list",
