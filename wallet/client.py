@@ -214,8 +214,8 @@ class ChainClient:
             for (_, argument_codec), argument in zip(api_method.inputs, arguments, strict=True)
         )
 
-        def decoded(raw: RpcJson) -> Any:
-            return api_method.output.decode(bytes_of(raw))
+        def decoded(encoded: RpcJson) -> Any:
+            return api_method.output.decode(bytes_of(encoded))
 
         return await self.rpc.ask(decoded, "state_call", function, hex_of(encoded_arguments), hex_of(at))
 
@@ -390,11 +390,11 @@ class ChainClient:
             found_entries.update(await self._values(partial(stored_of, compiled_item), page, at))
         return found_entries
 
-    async def _pages(self, prefix: bytes, at: bytes | None) -> AsyncIterator[list[bytes]]:
+    async def _pages(self, prefix: bytes, block_hash: bytes | None) -> AsyncIterator[list[bytes]]:
         last_key_hex: str | None = None
         while True:
             page = await self.rpc.ask(
-                all_bytes_of, "state_getKeysPaged", hex_of(prefix), PAGE_KEYS, last_key_hex, hex_of(at)
+                all_bytes_of, "state_getKeysPaged", hex_of(prefix), PAGE_KEYS, last_key_hex, hex_of(block_hash)
             )
             yield page
             if len(page) < PAGE_KEYS:
@@ -402,16 +402,16 @@ class ChainClient:
             last_key_hex = hex_of(page[-1])
 
     async def _values(
-        self, decode: Callable[[RpcJson], Any], keys: Sequence[bytes], at: bytes | None
+        self, decode: Callable[[RpcJson], Any], keys: Sequence[bytes], block_hash: bytes | None
     ) -> dict[bytes, Any]:
         """Return the stored values of a few keys, without the empty ones."""
 
         def decoded(answer: RpcJson) -> dict[bytes, Any]:
-            changes = {bytes_of(key): raw for key, raw in answer[0]["changes"]}
+            changes = {bytes_of(key): encoded for key, encoded in answer[0]["changes"]}
             # A key that the node leaves out raises KeyError: only null means that nothing is stored.
             return {key: decode(changes[key]) for key in keys if changes[key] is not None}
 
-        return await self.rpc.ask(decoded, "state_queryStorageAt", [hex_of(key) for key in keys], hex_of(at))
+        return await self.rpc.ask(decoded, "state_queryStorageAt", [hex_of(key) for key in keys], hex_of(block_hash))
 
 
 def describe_error(runtime: Runtime, error_value: ErrorValue) -> str:

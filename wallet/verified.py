@@ -161,9 +161,9 @@ class VerifiedClient(ChainClient):
         final_view = None if at is None or self._proved is None else self._views.get(at)
         return await super().height(at) if final_view is None else final_view.height
 
-    def slots_since(self, at: bytes) -> int | None:
+    def slots_since(self, block_hash: bytes) -> int | None:
         """Return the slots since a final block that was read, by this clock; None without proofs."""
-        final_view = self._views.get(at)
+        final_view = self._views.get(block_hash)
         if final_view is None or self._proved is None:
             return None
         parameters = self._proved.root.parameters
@@ -262,13 +262,13 @@ class VerifiedClient(ChainClient):
         """Return a client of the same node without proofs, for blocks that are not final and cannot be proved."""
         return ChainClient(self.rpc, self.apis, self.genesis_hash, self.chain)
 
-    async def _view(self, at: bytes | None) -> ProvedView | None:
+    async def _view(self, block_hash: bytes | None) -> ProvedView | None:
         """Return the state after a final block, or after the newest one; None without proofs."""
         if self._proved is None:
             return None
-        if at is None:
+        if block_hash is None:
             return await self._newest(self._proved)
-        return self._views.get(at) or self._kept(await self._proved.at(at))
+        return self._views.get(block_hash) or self._kept(await self._proved.at(block_hash))
 
     async def _newest(self, proved: ProvedChain) -> ProvedView:
         final_view = await proved.newest()

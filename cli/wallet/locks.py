@@ -100,10 +100,10 @@ def _case(lock: Lock) -> Any:
 def _until(lock: Lock, chain_time: ChainTime, end_date: datetime | None) -> str:
     """Return the height or epoch of a lock's end with an estimated date, and the event that ends it."""
     if lock.until_epoch is not None:
-        end_block, now = f"epoch {lock.until_epoch:,}", f"it is {chain_time.epoch:,} now"
+        end_block, current_time = f"epoch {lock.until_epoch:,}", f"it is {chain_time.epoch:,} now"
     elif lock.until_block is not None:
-        end_block, now = f"block {lock.until_block:,}", f"it is {chain_time.height:,} now"
+        end_block, current_time = f"block {lock.until_block:,}", f"it is {chain_time.height:,} now"
     else:
         return end_of(lock)
     about = "reached" if end_date is None else f"about {end_date.strftime(DATE_FORMAT)}"
-    return f"{about} ({end_block}; {now}): {end_of(lock)}"
+    return f"{about} ({end_block}; {current_time}): {end_of(lock)}"

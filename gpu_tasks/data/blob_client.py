@@ -117,10 +117,10 @@ class SlowStores:
         """Start without a slow store."""
         self._slow_until: dict[str, float] = {}
 
-    def note_slow(self, endpoint: str, now: float) -> None:
+    def note_slow(self, endpoint: str, now_seconds: float) -> None:
         """Record that a store kept a client waiting."""
         self._slow_until.pop(endpoint, None)
-        self._slow_until[endpoint] = now + SLOW_FOR_SECONDS
+        self._slow_until[endpoint] = now_seconds + SLOW_FOR_SECONDS
         # Providers choose their endpoints, so the list needs a bound.
         while len(self._slow_until) > STORES_KEPT:
             del self._slow_until[next(iter(self._slow_until))]
@@ -129,10 +129,10 @@ class SlowStores:
         """Record that a store answered in time."""
         self._slow_until.pop(endpoint, None)
 
-    def last(self, endpoints: Iterable[str], now: float) -> list[str]:
+    def last(self, endpoints: Iterable[str], now_seconds: float) -> list[str]:
         """Return the endpoints in their order, once each, with the slow ones last."""
         distinct = list(dict.fromkeys(endpoints))
-        return sorted(distinct, key=lambda endpoint: self._slow_until.get(endpoint, 0.0) > now)
+        return sorted(distinct, key=lambda endpoint: self._slow_until.get(endpoint, 0.0) > now_seconds)
 
 
 ANSWERED = ("store_refused", "not_stored", "answer_too_long")

@@ -149,15 +149,15 @@ def sign_inventory(inventory: MachineInventory, genesis_hash: bytes, sign: Calla
     return _SIGNED.encode(SignedInventory(inventory, sign(domain(KIND, genesis_hash, _INVENTORY.encode(inventory)))))
 
 
-def read_inventory(raw: bytes, genesis_hash: bytes, now_ms: int) -> MachineInventory:
+def read_inventory(encoded: bytes, genesis_hash: bytes, now_ms: int) -> MachineInventory:
     """Return the inventory of an answer. Raise InventoryError with the problem.
 
     The caller still has to look up the stash of its key.
     """
-    if len(raw) > INVENTORY_BYTES_MAX:
-        raise InventoryError(f"sent {len(raw):,} bytes, more than {INVENTORY_BYTES_MAX:,}", code="too_large")
+    if len(encoded) > INVENTORY_BYTES_MAX:
+        raise InventoryError(f"sent {len(encoded):,} bytes, more than {INVENTORY_BYTES_MAX:,}", code="too_large")
     try:
-        signed = _SIGNED.decode(raw)
+        signed = _SIGNED.decode(encoded)
     except DecodeError:
         raise InventoryError("sent bytes that are not an inventory", code="unreadable") from None
     inventory = signed.inventory

@@ -36,10 +36,10 @@ def prove_presence(nonce: bytes, instance: bytes, genesis_hash: bytes, sign: Cal
     return _PRESENCE.encode(PresenceProof(instance, sign(domain(KIND, genesis_hash, nonce + instance))))
 
 
-def proven_instance(raw: bytes, nonce: bytes, genesis_hash: bytes, provider_key: bytes) -> bytes | None:
+def proven_instance(encoded: bytes, nonce: bytes, genesis_hash: bytes, provider_key: bytes) -> bytes | None:
     """Return the instance that an answer proves, or None if the key did not sign this nonce."""
     try:
-        presence = _PRESENCE.decode(raw)
+        presence = _PRESENCE.decode(encoded)
     except DecodeError:
         return None
     is_signed = verify_ed25519(provider_key, domain(KIND, genesis_hash, nonce + presence.instance), presence.signature)

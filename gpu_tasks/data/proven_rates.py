@@ -15,15 +15,15 @@ LEAST_RATES = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datac
 """By class."""
 
 
-async def proven_rates(chain: ChainClient, device_ids: Sequence[bytes], at: bytes) -> ProvenRates:
+async def proven_rates(chain: ChainClient, device_ids: Sequence[bytes], block_hash: bytes) -> ProvenRates:
     """Return some devices' proven rates after a block, none if roll calls are not in force."""
-    rates_min = await least_rates(chain, at)
-    last_call: RollCall | None = await chain.read(Capacity.current, at=at)
-    if last_call is None or not await chain.read(Capacity.is_enforced, at=at):
+    rates_min = await least_rates(chain, block_hash)
+    last_call: RollCall | None = await chain.read(Capacity.current, at=block_hash)
+    if last_call is None or not await chain.read(Capacity.is_enforced, at=block_hash):
         return ProvenRates(False, rates_min, {})
-    height = await chain.height(at)
+    height = await chain.height(block_hash)
     keys = [(device_id, standing_number(last_call, height)) for device_id in device_ids]
-    proof_by_number = dict(zip(keys, await chain.read_many(Capacity.proofs, keys, at=at), strict=True))
+    proof_by_number = dict(zip(keys, await chain.read_many(Capacity.proofs, keys, at=block_hash), strict=True))
     return ProvenRates(
         True,
         rates_min,
@@ -46,12 +46,12 @@ def why_no_work(rates: ProvenRates, device_id: bytes, device_class: DeviceClass)
     )
 
 
-async def unproven(chain: ChainClient, device_ids: Sequence[bytes], at: bytes) -> dict[bytes, str]:
+async def unproven(chain: ChainClient, device_ids: Sequence[bytes], block_hash: bytes) -> dict[bytes, str]:
     """Return the devices that get no work, each with the reason, without those that are no longer registered."""
-    rates = await proven_rates(chain, device_ids, at)
+    rates = await proven_rates(chain, device_ids, block_hash)
     if not rates.in_force:
         return {}
-    devices = zip(device_ids, await chain.read_many(Devices.devices, device_ids, at=at), strict=True)
+    devices = zip(device_ids, await chain.read_many(Devices.devices, device_ids, at=block_hash), strict=True)
     reasons = {
         device_id: why_no_work(rates, device_id, device.kind) for device_id, device in devices if device is not None
     }

@@ -76,6 +76,6 @@ async def task_duties(chain: ChainClient, stash: bytes, at: bytes | None = None)
     return await _existing_tasks(chain, named, at)
 
 
-async def _existing_tasks(chain: ChainClient, names: list[bytes], at: bytes) -> list[NamedTask]:
-    tasks = await chain.read_many(TrainingMarket.tasks, names, at=at) if names else []
+async def _existing_tasks(chain: ChainClient, names: list[bytes], block_hash: bytes) -> list[NamedTask]:
+    tasks = await chain.read_many(TrainingMarket.tasks, names, at=block_hash) if names else []
     return [(name, task) for name, task in zip(names, tasks, strict=True) if task is not None]

@@ -143,16 +143,16 @@ def sign_message(message: TelemetryMessage, genesis: bytes, sign_bytes: Callable
     return _SIGNED.encode(SignedTelemetry(message, sign_bytes(domain(KIND, genesis, _MESSAGE.encode(message)))))
 
 
-def read_message(raw: bytes, topic: str, topics: TelemetryTopics) -> TelemetryMessage:
+def read_message(payload: bytes, topic: str, topics: TelemetryTopics) -> TelemetryMessage:
     """Return the message received under a topic.
 
     Raise ForgedTelemetryError unless it is signed correctly and belongs to the topic.
     """
     # The size comes first: a stranger can publish here, and decoding and verifying cost more than this check.
-    if len(raw) > ENVELOPE_BYTES_MAX:
-        raise ForgedTelemetryError(f"{len(raw):,} bytes are more than a message has")
+    if len(payload) > ENVELOPE_BYTES_MAX:
+        raise ForgedTelemetryError(f"{len(payload):,} bytes are more than a message has")
     try:
-        message = _SIGNED.decode(raw)
+        message = _SIGNED.decode(payload)
     except DecodeError as error:
         raise ForgedTelemetryError(f"not a message: {error}") from None
     telemetry_message = message.message

@@ -82,7 +82,7 @@ class TelemetryLedger:
     """Channels with a message since the reader subscribed. Their next messages are live, not retained."""
 
     def take(
-        self, topic: str, raw: bytes, teller_stash: bytes | None, now_ms: int, *, is_retained: bool = False
+        self, topic: str, payload: bytes, teller_stash: bytes | None, now_ms: int, *, is_retained: bool = False
     ) -> HeardMessage | None:
         """Return the outcome of bytes under a topic of stash `teller_stash` alone, or None for a repeated message.
 
@@ -90,7 +90,7 @@ class TelemetryLedger:
         had kept the message for later subscribers.
         """
         try:
-            message = read_message(raw, topic, self.topics)
+            message = read_message(payload, topic, self.topics)
         except ForgedTelemetryError as error:
             return HeardMessage(fault=MessageFault.FORGED, problem=f"forged: {error}")
         if message.provider_key not in self.owners:

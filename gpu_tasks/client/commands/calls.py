@@ -33,10 +33,10 @@ def planned(
     return PlannedCall(call, terms, locks, lambda outcome: {**again, **result(outcome), "sent": True})
 
 
-def time_left(now: ChainTime, block: int) -> str:
+def time_left(chain_time: ChainTime, block: int) -> str:
     """Return the blocks until a block, and about the time: `20 blocks, about 40 s`."""
-    last = max(block, now.height)
-    return f"{counted(last - now.height, 'block')}, about {format_duration(now.seconds_to(last))}"
+    last = max(block, chain_time.height)
+    return f"{counted(last - chain_time.height, 'block')}, about {format_duration(chain_time.seconds_to(last))}"
 
 
 @contextmanager

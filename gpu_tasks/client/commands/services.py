@@ -351,26 +351,28 @@ def _price(row: PriceRow) -> dict[str, Any]:
 BLOCKS_LOOKED_AT = 32
 
 
-async def current_offers(client: ChainClient, at: bytes) -> list[OfferRow]:
+async def current_offers(client: ChainClient, block_hash: bytes) -> list[OfferRow]:
     """Return all offers for open services at a block, cheapest first, with their providers' reliability."""
-    devices = await market_reads.devices(client, at)
-    rates = await proven_rates(client, [status.id for status in devices], at)
-    rows = rows_of(devices, await market_reads.services(client, at), rates)
-    past = await reliability_of(client, list(dict.fromkeys(row.provider for row in rows)), at)
+    devices = await market_reads.devices(client, block_hash)
+    rates = await proven_rates(client, [status.id for status in devices], block_hash)
+    rows = rows_of(devices, await market_reads.services(client, block_hash), rates)
+    past = await reliability_of(client, list(dict.fromkeys(row.provider for row in rows)), block_hash)
     return [replace(row, reliability_ppm=past.get(row.provider)) for row in rows]
 
 
-async def claimed(client: ChainClient, rows: list[OfferRow], at: bytes) -> tuple[list[OfferRow], dict[bytes, str]]:
+async def claimed(
+    client: ChainClient, rows: list[OfferRow], block_hash: bytes
+) -> tuple[list[OfferRow], dict[bytes, str]]:
     """Return the offers with their providers' claims, and the reasons for claims that are left out."""
     owners = list(dict.fromkeys(row.provider for row in rows))
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
-        heard = await heard_inventories(client, blobs, owners, at)
-    return with_claims(rows, heard, await market_reads.devices(client, at)), heard.left_out
+        heard = await heard_inventories(client, blobs, owners, block_hash)
+    return with_claims(rows, heard, await market_reads.devices(client, block_hash)), heard.left_out
 
 
-async def settled_of_late(client: ChainClient, at: bytes) -> list[SettledUnit]:
+async def settled_of_late(client: ChainClient, block_hash: bytes) -> list[SettledUnit]:
     """Return the units that the newest final blocks paid, with the class of each device that its owner still has."""
-    height = await client.height(at)
+    height = await client.height(block_hash)
     paid: dict[bytes, tuple[UnitSettled, int]] = {}
     first = max(1, height - BLOCKS_LOOKED_AT + 1)
     blocks = await client.final_ids(first, height) if first <= height else []
@@ -382,8 +384,8 @@ async def settled_of_late(client: ChainClient, at: bytes) -> list[SettledUnit]:
         for record in records:
             if isinstance(record.event, UnitSettled):
                 paid.setdefault(record.event.unit, (record.event, number))
-    units = await market_reads.units(client, list(paid), at)
-    kinds = {status.id: status.device.kind for status in await market_reads.devices(client, at)}
+    units = await market_reads.units(client, list(paid), block_hash)
+    kinds = {status.id: status.device.kind for status in await market_reads.devices(client, block_hash)}
     found = []
     for (event, number), unit in zip(paid.values(), units, strict=True):
         device = None if unit is None else _device_of(unit, event.winner)

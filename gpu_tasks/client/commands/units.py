@@ -182,11 +182,11 @@ async def appeal(by: Planning, unit: str) -> PlannedCall:
     return planned(by.session.output, found.call, found.facts, locks=found.bond)
 
 
-async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
+async def known_unit(client: ChainClient, unit_id: bytes, block_hash: bytes) -> Unit:
     """Return the unit at a block. Raise ResultError if the chain does not know it."""
-    status = await market_reads.unit(client, unit_id, at)
+    status = await market_reads.unit(client, unit_id, block_hash)
     if status is None:
-        await require_no_task(client, unit_id, at)
+        await require_no_task(client, unit_id, block_hash)
         raise ResultError(NOT_KNOWN, code="unit_unknown")
     return status.unit
 
@@ -203,8 +203,8 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
     final = await client.finalized()
     found = await known_unit(client, unit_id, final)
     leaves, end = await _leaves(client, unit_id, found, final)
-    now = await read_time(client, final)
-    facts = await _facts(client, unit_id, found, final, now, leaves)
+    chain_time = await read_time(client, final)
+    facts = await _facts(client, unit_id, found, final, chain_time, leaves)
     racers = [_racer_row(found, racer) for racer in found.racers]
     moved = [] if end is None else [_payment_row(payment) for payment in end.payments(found)]
     paid: list[UnitPayment] = []
@@ -217,7 +217,7 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
         check = None if end is None else end.facts() | {"payments": moved}
         output.facts(facts | {"race": racers, "payments": rows, "check": check})
         return
-    timed = {name: now.timed(facts[name]) for name in ("why", "dispute", "leaves") if facts[name] is not None}
+    timed = {name: chain_time.timed(facts[name]) for name in ("why", "dispute", "leaves") if facts[name] is not None}
     output.facts({name: value for name, value in (facts | timed).items() if value is not None})
     if racers:
         output.rows("Racers", RACERS, racers)
@@ -228,7 +228,7 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
 
 
 async def _facts(
-    client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, now: ChainTime, leaves: str | None
+    client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, chain_time: ChainTime, leaves: str | None
 ) -> dict[str, Any]:
     return {
         "unit": unit_id,
@@ -244,9 +244,9 @@ async def _facts(
         "class": None if unit.terms.device_class is None else unit.terms.device_class.name.lower(),
         "attempt": unit.attempt,
         "posted_in_block": unit.posted_at,
-        "posted_about": date_text(now.block_ms(unit.posted_at)),
+        "posted_about": date_text(chain_time.block_ms(unit.posted_at)),
         "ended_in_block": unit.ended_at or None,
-        "ended_about": date_text(now.block_ms(unit.ended_at)) if unit.ended_at else None,
+        "ended_about": date_text(chain_time.block_ms(unit.ended_at)) if unit.ended_at else None,
         "price": Grains(unit.price or unit.terms.price_max),
         **(await SpentMoney(client).of(unit_id, unit)).facts(),
         "may_be_audited": unit.is_watched if unit.state is UnitState.SETTLED else None,
@@ -320,7 +320,9 @@ def runs(session: WalletSession, run: str | None, postings: Path) -> None:
     facts = {**_row(state), "errors": state.error_file, "completion_window": state.completion_window}
     del facts["cost"]  # The cost comes at the end of the sums.
     facts |= state.sums.facts()
-    times = {f"{name}_at": _time(at) for name, at in {"created": state.created_at, **state.times}.items()}
+    times = {
+        f"{name}_at": _time(unix_seconds) for name, unix_seconds in {"created": state.created_at, **state.times}.items()
+    }
     session.output.facts({name: value for name, value in {**facts, **times}.items() if value is not None})
 
 
@@ -353,5 +355,5 @@ def _row(state: BatchState) -> dict[str, Any]:
     }
 
 
-def _time(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _time(unix_seconds: int) -> str:
+    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -99,13 +99,13 @@ class Willingness:
 
 
 async def willingness_of(
-    client: ChainClient, asked: AskedTask, rules: TaskRules, plan: TaskPlan, slot_ms: int, at: bytes
+    client: ChainClient, asked: AskedTask, rules: TaskRules, plan: TaskPlan, slot_ms: int, block_hash: bytes
 ) -> Willingness:
     """Ask the owners of all eligible devices."""
     able = [each for each in plan.devices if each.hindrance is None]
     owners = list(dict.fromkeys(each.device.owner for each in able))
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
-        heard = await heard_inventories(client, blobs, owners, at)
+        heard = await heard_inventories(client, blobs, owners, block_hash)
     reasons = {owner: why_unfit(policy, asked, plan.terms, rules, slot_ms) for owner, policy in heard.policies.items()}
     return willingness(able, reasons, heard.left_out)
 
@@ -241,24 +241,24 @@ class TaskEstimate:
 
 
 async def estimate_of(
-    client: ChainClient, asked: AskedTask, rules: TaskRules, plan: TaskPlan, slot_ms: int, at: bytes
+    client: ChainClient, asked: AskedTask, rules: TaskRules, plan: TaskPlan, slot_ms: int, block_hash: bytes
 ) -> TaskEstimate:
     """Estimate the task's cost from its plan and from recent prices on the chain."""
     order = asked.order(UNSEALED, rules, slot_ms)
     kinds = {each.device.device: each.device.kind for each in plan.devices}
-    recent = recent_prices(order, await recent_tasks(client, at), kinds, await client.height(at))
+    recent = recent_prices(order, await recent_tasks(client, block_hash), kinds, await client.height(block_hash))
     return estimate(order, rules, plan, recent)
 
 
-async def recent_tasks(client: ChainClient, at: bytes) -> list[Task]:
+async def recent_tasks(client: ChainClient, block_hash: bytes) -> list[Task]:
     """Return a bounded number of tasks that the chain still knows."""
     if TrainingMarket not in client.runtime.pallets:
         return []
     known = client.runtime.item(TrainingMarket.tasks)
-    keys = await client.raw_keys(known.prefix, at=at, most=TASKS_READ_MAX)
+    keys = await client.raw_keys(known.prefix, at=block_hash, most=TASKS_READ_MAX)
     # Keys come in pages, and the last page may exceed the limit.
     names = [map_keys(known, key)[0] for key in keys[:TASKS_READ_MAX]]
-    found = await client.read_many(TrainingMarket.tasks, names, at=at)
+    found = await client.read_many(TrainingMarket.tasks, names, at=block_hash)
     return [task for task in found if task is not None]
 
 

@@ -81,7 +81,7 @@ def _told_intervals(task: Task, shift: WorkShift, known_events: TaskEvents) -> t
     if shift.event is None:
         return None
     flows: list[TaskFlow] = []
-    for event in settled[next(at for at, each in enumerate(settled) if each is shift.event) + 1 :]:
+    for event in settled[next(position for position, each in enumerate(settled) if each is shift.event) + 1 :]:
         if event.outcome is not TaskOutcome.INTERVAL_PAID:
             return tuple(flows)
         flows += _earned_flows(task, event.earned)

@@ -416,11 +416,11 @@ def devices_of_task(task: Task) -> list[bytes]:
 def task_facts(
     task_id: bytes,
     task: Task,
-    now: ChainTime,
+    chain_time: ChainTime,
     case: CaseStatus | None = None,
     unproven: Mapping[bytes, str] | None = None,
 ) -> dict[str, Any]:
-    """Return all facts about a task without its slots. `now` gives the times of its blocks."""
+    """Return all facts about a task without its slots. `chain_time` gives the times of its blocks."""
     order, terms, held = task.order, task.terms, task.checkpoint
     deadline = task.deadline or None if is_open(task) else None
     classes = [kind.name.lower() for kind in DeviceClass if order.classes >> kind & 1]
@@ -438,9 +438,9 @@ def task_facts(
         "loss_on_failure": Grains(terms.loss),
         "collateral_of_a_bid": Grains(terms.collateral_min),
         "blocks_max": terms.blocks_max,
-        "time_max": f"about {format_duration(now.seconds_to(now.height + terms.blocks_max))}",
+        "time_max": f"about {format_duration(chain_time.seconds_to(chain_time.height + terms.blocks_max))}",
         "submitted_in_block": task.submitted_at,
-        "submitted_about": date_text(now.block_ms(task.submitted_at)),
+        "submitted_about": date_text(chain_time.block_ms(task.submitted_at)),
         "auction": f"{task.auction} of {order.auctions}",
         "bids": task.bids,
         "bids_opened": task.revealed,
@@ -456,9 +456,9 @@ def task_facts(
         "close_offered_pay": None if task.close is None else Grains(task.close.pay),
         "close_offered_back": None if task.close is None else Grains(task.close.back),
         "deadline_of_this_state": deadline,
-        "time_to_the_deadline": None if deadline is None else now.distance_text(deadline),
+        "time_to_the_deadline": None if deadline is None else chain_time.distance_text(deadline),
         "record_kept_up_to_block": None if is_open(task) else task.deadline,
-        "record_kept_until_about": None if is_open(task) else date_text(now.block_ms(task.deadline)),
+        "record_kept_until_about": None if is_open(task) else date_text(chain_time.block_ms(task.deadline)),
         "judged_for": None if task.judged_for is None else task.judged_for.name.lower().replace("_", " "),
         "disputed_segment": task.named,
         "outcome": None if task.outcome is None else task.outcome.name.lower(),

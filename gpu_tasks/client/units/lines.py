@@ -220,9 +220,9 @@ def unmarked(data: bytes) -> bytes:
     return data.removeprefix(codecs.BOM_UTF8)
 
 
-def line_text(raw: bytes) -> str:
+def line_text(line_bytes: bytes) -> str:
     """Return a line without its end. Raise UnicodeDecodeError if it is not UTF-8."""
-    return raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    return line_bytes.decode("utf-8").removesuffix("\n").removesuffix("\r")
 
 
 def first_line_fault(line: bytes) -> str | None:

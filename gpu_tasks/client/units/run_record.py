@@ -267,24 +267,24 @@ class BatchRecord(LockedRecord):
             return
         plan = self.plan
         _check(plan is not None, "no plan")
-        at = int(entry.get("at", 0))
+        moment = int(entry.get("at", 0))
         if "posted" in entry:
             self._apply_posted(int(entry["posted"]), entry)
-            self.times.setdefault("posted", at)
+            self.times.setdefault("posted", moment)
         elif "written" in entry:
             self._apply_written(int(entry["written"]), entry)
-            self.times["written"] = at
+            self.times["written"] = moment
         elif "refuted" in entry:
             self._apply_refuted(int(entry["refuted"]), entry)
         elif "fee" in entry:
             self.fees_beside += int(entry["fee"])
         elif "ended" in entry:
-            self.times.setdefault("ended", at)
+            self.times.setdefault("ended", moment)
         else:
             _check(entry["stopped"] in STOPS, "an entry of another version")
             _check(self.stopped is None, "stopped twice")
             self.stopped = str(entry["stopped"])
-            self.times["stopped"] = at
+            self.times["stopped"] = moment
 
     def _apply_posted(self, unit: int, entry: Mapping[str, Any]) -> None:
         assert self.plan is not None, "looked at by `_apply`"

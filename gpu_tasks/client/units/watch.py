@@ -194,7 +194,7 @@ async def unit_view(
     unit: Unit | None,
     prompt: str | None,
     view: MarketView | None,
-    at: bytes | None = None,
+    block_hash: bytes | None = None,
 ) -> FollowedUnit:
     """Return the view of a unit at a block. `view` is needed for queued ones."""
     name = "0x" + unit_id.hex()
@@ -214,11 +214,11 @@ async def unit_view(
     )
     match unit.state:
         case UnitState.SETTLED:
-            return replace(row, **await _completion(client, blobs, key, unit_id, unit, at))
+            return replace(row, **await _completion(client, blobs, key, unit_id, unit, block_hash))
         case UnitState.REFUNDED:
             return replace(row, why=why_refunded(unit))
         case UnitState.JUDGING:
-            return replace(row, why=await why_heard(client, unit_id, unit, at))
+            return replace(row, why=await why_heard(client, unit_id, unit, block_hash))
         case _:
             return (
                 row if view is None or unit.state is not UnitState.QUEUED else replace(row, why=why_queued(unit, view))
@@ -226,11 +226,11 @@ async def unit_view(
 
 
 async def _completion(
-    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None
+    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, block_hash: bytes | None
 ) -> dict[str, Any]:
     """Return the fields of a settled unit's view with its completion."""
     try:
-        found = await completions_of(client, blobs, key, unit_id, unit, at)
+        found = await completions_of(client, blobs, key, unit_id, unit, block_hash)
     except ResultError as error:
         return {"why": str(error)}
     if len(found) == 1:
@@ -310,12 +310,12 @@ class UnitList:
     left_out: int
 
 
-async def newest_units(client: ChainClient, account: bytes, at: bytes) -> tuple[dict[bytes, Unit | None], int]:
+async def newest_units(client: ChainClient, account: bytes, block_hash: bytes) -> tuple[dict[bytes, Unit | None], int]:
     """Return the account's newest units by id, None for a forgotten one, and the number of older ones."""
-    count = await client.read(InferenceMarket.post_counts, account, at=at)
+    count = await client.read(InferenceMarket.post_counts, account, at=block_hash)
     first = max(0, count - UNITS_LISTED_MAX)
     ids = [unit_id_of(client.genesis_hash, account, number) for number in range(first, count)]
-    return dict(zip(ids, await market_reads.units(client, ids, at), strict=True)), first
+    return dict(zip(ids, await market_reads.units(client, ids, block_hash), strict=True)), first
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,9 +343,9 @@ class _Posted:
 
 async def list_units(client: ChainClient, account: bytes, records: Path) -> UnitList:
     """List the account's units at the final block. `records` is the folder of file runs."""
-    at = await client.finalized()
-    units, left_out = await newest_units(client, account, at)
-    clock = _Clock(await client.height(at), await client.read(Timestamp.now, at=at), slot_ms(client))
+    block_hash = await client.finalized()
+    units, left_out = await newest_units(client, account, block_hash)
+    clock = _Clock(await client.height(block_hash), await client.read(Timestamp.now, at=block_hash), slot_ms(client))
     posted, spent = dict(_posted(records, account)), SpentMoney(client)
     rows = []
     for unit_id, unit in units.items():

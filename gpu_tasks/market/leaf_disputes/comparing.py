@@ -119,8 +119,8 @@ def close(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
 
 
 def _without_wrong(room: DisputeStorage, unit: bytes, dispute: LeafDispute, claim: bytes) -> LeafDispute:
-    at = dispute.leaf - dispute.subtree * SUBTREE_LEAVES
-    left = tuple(side for side in dispute.sides if node_claim(room.leaves[unit, side.root][at]) == claim)
+    position = dispute.leaf - dispute.subtree * SUBTREE_LEAVES
+    left = tuple(side for side in dispute.sides if node_claim(room.leaves[unit, side.root][position]) == claim)
     return replace(dispute, sides=left, found=None)
 
 
@@ -131,9 +131,9 @@ def _go_on(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
         room.handler(dispute).agree(unit, root)
         return
     if dispute.stage is not DisputeStage.SUBTREES:
-        at = _first_difference(_lists(room.leaves, unit, dispute.sides))
-        if at is not None:
-            _judge(room, unit, dispute, at)
+        position = _first_difference(_lists(room.leaves, unit, dispute.sides))
+        if position is not None:
+            _judge(room, unit, dispute, position)
             return
     # The shown leaves belong to another subtree, and say nothing about this one.
     subtree = _first_difference(_lists(room.subtrees, unit, dispute.sides))
@@ -154,9 +154,9 @@ def _ask(room: DisputeStorage, unit: bytes, dispute: LeafDispute, subtree: int |
     room.final_agenda.put(room.height, unit)
 
 
-def _judge(room: DisputeStorage, unit: bytes, dispute: LeafDispute, at: int) -> None:
-    leaf = dispute.subtree * SUBTREE_LEAVES + at
-    claims = [(side.root, node_claim(room.leaves[unit, side.root][at])) for side in dispute.sides]
+def _judge(room: DisputeStorage, unit: bytes, dispute: LeafDispute, position: int) -> None:
+    leaf = dispute.subtree * SUBTREE_LEAVES + position
+    claims = [(side.root, node_claim(room.leaves[unit, side.root][position])) for side in dispute.sides]
     room.put(unit, replace(dispute, stage=DisputeStage.JUDGED, leaf=leaf, deadline=0))
     room.emit(LeafDisputed(unit, leaf))
     room.handler(dispute).judge_leaf(unit, claims)
@@ -182,7 +182,9 @@ def _lists(listed: NodeLists, unit: bytes, sides: Iterable[Side]) -> list[ShownN
 
 def _first_difference(lists: Sequence[Sequence[TreeNode]]) -> int | None:
     """Return the first index at which not all lists are equal."""
-    return next((at for at, nodes in enumerate(zip(*lists, strict=True)) if len(dict.fromkeys(nodes)) > 1), None)
+    return next(
+        (position for position, nodes in enumerate(zip(*lists, strict=True)) if len(dict.fromkeys(nodes)) > 1), None
+    )
 
 
 def _drop_duties(room: DisputeStorage, unit: bytes, sides: Iterable[Side]) -> None:

@@ -166,7 +166,7 @@ def _read_tile(statement: SceneStatement) -> TilePlace:
 
 def _read_camera(statement: SceneStatement) -> CameraView:
     eye, target = _read_place(statement, 0), _read_place(statement, 3)
-    x, y, z = (to - at for to, at in zip(target, eye, strict=True))
+    x, y, z = (to - eye_coordinate for to, eye_coordinate in zip(target, eye, strict=True))
     if x == z == 0:
         raise statement.refused("looks straight up or down; move its target aside a little")
     zoom = _read_milli(statement, 6, ZOOM_LEAST_MILLI, ZOOM_MAX * _MILLI)

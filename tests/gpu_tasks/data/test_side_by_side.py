@@ -67,13 +67,13 @@ def test_nothing_to_try_gives_nothing() -> None:
 
 def test_a_slow_store_is_asked_last_for_a_while() -> None:
     stores = SlowStores()
-    stores.note_slow("a", now=10.0)
-    assert stores.last(["a", "b", "a", "c"], now=10.0) == ["b", "c", "a"]
-    assert stores.last(["a", "b"], now=10.0 + SLOW_FOR_SECONDS) == ["a", "b"]
+    stores.note_slow("a", now_seconds=10.0)
+    assert stores.last(["a", "b", "a", "c"], now_seconds=10.0) == ["b", "c", "a"]
+    assert stores.last(["a", "b"], now_seconds=10.0 + SLOW_FOR_SECONDS) == ["a", "b"]
     stores.note_quick("a")
-    assert stores.last(["a", "b"], now=11.0) == ["a", "b"]
+    assert stores.last(["a", "b"], now_seconds=11.0) == ["a", "b"]
     for number in range(STORES_KEPT + 5):
-        stores.note_slow(str(number), now=1.0)
+        stores.note_slow(str(number), now_seconds=1.0)
     assert len(stores._slow_until) == STORES_KEPT
 
 
