@@ -90,8 +90,8 @@ def _leaf(domain: bytes, index: int, item: bytes) -> bytes:
     return blake2_256(_padded(domain) + _LEAF + _number(index) + item)
 
 
-def _inner(domain: bytes, left: bytes, right: bytes) -> bytes:
-    return blake2_256(_padded(domain) + _INNER + left + right)
+def _inner(domain: bytes, left_hash: bytes, right_hash: bytes) -> bytes:
+    return blake2_256(_padded(domain) + _INNER + left_hash + right_hash)
 
 
 def _rooted(domain: bytes, item_count: int, top: bytes) -> bytes:

@@ -196,9 +196,9 @@ def bounded_text(limit: int) -> Wire:
     encode_bytes, decode_bytes = bounded_bytes(limit)
 
     def decode(encoded: bytes, start: int) -> tuple[str, int]:
-        raw, end = decode_bytes(encoded, start)
+        text_bytes, end = decode_bytes(encoded, start)
         try:
-            return raw.decode("utf-8"), end
+            return text_bytes.decode("utf-8"), end
         except UnicodeDecodeError:
             raise DecodeError("text not UTF-8", start) from None
 

@@ -121,10 +121,10 @@ class StorageItem:
         """Return the encoded default for metadata, one zero byte for an optional item."""
         return b"\0" if self.is_optional else self.value_codec.encode(self.default)
 
-    def decode(self, raw: bytes) -> Any:
+    def decode(self, encoded: bytes) -> Any:
         """Decode a stored value. Raise StateCorrupted if it does not decode."""
         try:
-            return self.value_codec.decode(raw)
+            return self.value_codec.decode(encoded)
         except DecodeError as failure:
             raise StateCorrupted(f"{self.attribute}: {failure}") from failure
 
