@@ -258,12 +258,12 @@ class Course:
         """Return the seconds until final blocks were regular again, or None after the limit."""
         usual_figures, _ = self._quiet_figures([self.quiet_stretch])
         limit_ms = (usual_figures.p50_ms or 1000) * WELL_RATIO
-        while (now := time.monotonic()) < stretch.end + MEMORY_SECONDS:
-            recent_stretch = Stretch(max(stretch.end, now - WELL_INTERVALS * limit_ms / 1000), now)
-            recent_intervals = self.records.intervals(recent_stretch, now, is_whole=True)
+        while (now_seconds := time.monotonic()) < stretch.end + MEMORY_SECONDS:
+            recent_stretch = Stretch(max(stretch.end, now_seconds - WELL_INTERVALS * limit_ms / 1000), now_seconds)
+            recent_intervals = self.records.intervals(recent_stretch, now_seconds, is_whole=True)
             watched_nodes = len(self.records.finals)
             if len(recent_intervals) >= watched_nodes * (WELL_INTERVALS - 1) and max(recent_intervals) <= limit_ms:
-                return round(now - stretch.end, 1)
+                return round(now_seconds - stretch.end, 1)
             await trio.sleep(STEP_SECONDS)
         return None
 
@@ -271,13 +271,13 @@ class Course:
         """Return each role's memory after all roles freed it, or after the limit."""
         resident_before, resident_peaks = self.records.resident_at(stretch.start), self.records.resident_peak(stretch)
         while True:
-            now = time.monotonic()
-            resident_after = self.records.resident_at(now)
+            now_seconds = time.monotonic()
+            resident_after = self.records.resident_at(now_seconds)
             memory_by_role = {
                 role: MemoryUse(resident_bytes, resident_peaks.get(role, resident_bytes), resident_after.get(role, 0))
                 for role, resident_bytes in resident_before.items()
             }
-            if now > stretch.end + MEMORY_SECONDS or all(
+            if now_seconds > stretch.end + MEMORY_SECONDS or all(
                 role_memory.after <= role_memory.limit for role_memory in memory_by_role.values()
             ):
                 return memory_by_role
@@ -286,10 +286,10 @@ class Course:
     # --- figures
 
     def _quiet_figures(self, quiet_stretches: Sequence[Stretch]) -> tuple[AttackFigures, dict[str, AttackFigures]]:
-        now = time.monotonic()
+        now_seconds = time.monotonic()
         door_names = dict.fromkeys(honest_call.door for honest_call in self.records.calls)
-        return self.records.interval_figures(quiet_stretches, now, is_whole=True), {
-            door: self.records.door_figures(door, quiet_stretches, now) for door in door_names
+        return self.records.interval_figures(quiet_stretches, now_seconds, is_whole=True), {
+            door: self.records.door_figures(door, quiet_stretches, now_seconds) for door in door_names
         }
 
     def _finding(
@@ -301,16 +301,18 @@ class Course:
         cpu_by_role: dict[str, float],
         memory_by_role: dict[str, MemoryUse],
     ) -> BarResult:
-        now = time.monotonic()
+        now_seconds = time.monotonic()
         return BarResult(
             attack=attack.name,
             finding=attack.finding,
             rule=attack.rule,
             seconds=self.seconds,
             quiet_intervals=baseline.intervals,
-            intervals=self.records.interval_figures([stretch], now, is_whole=False),
+            intervals=self.records.interval_figures([stretch], now_seconds, is_whole=False),
             quiet_doors=baseline.doors,
-            doors={door: self.records.door_figures(door, [stretch], now) for door in self._judged_doors(attack)},
+            doors={
+                door: self.records.door_figures(door, [stretch], now_seconds) for door in self._judged_doors(attack)
+            },
             cpu_per_second={role: round(seconds / stretch.seconds, 3) for role, seconds in cpu_by_role.items()},
             others_cpu_per_second=self._others_cpu(stretch, account),
             slowest_write_ms=self.records.slowest_write_ms(stretch),

@@ -40,11 +40,11 @@ class HonestCall:
     ended: float | None = None
     is_answered: bool = False
 
-    def latency_ms(self, now: float) -> int:
+    def latency_ms(self, now_seconds: float) -> int:
         """Return its latency, or its age while it is open."""
         if self.ended is not None and not self.is_answered:
             return FAILED_MS
-        return round(((now if self.ended is None else self.ended) - self.began) * 1000)
+        return round(((now_seconds if self.ended is None else self.ended) - self.began) * 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Records:
     samples: list[Sample] = field(default_factory=list)
     writes: list[DiskWrite] = field(default_factory=list)
 
-    def intervals(self, stretch: Stretch, now: float, *, is_whole: bool) -> list[int]:
+    def intervals(self, stretch: Stretch, now_seconds: float, *, is_whole: bool) -> list[int]:
         """Return the milliseconds between final blocks, over all watched nodes.
 
         With `is_whole`, return only intervals inside the stretch, else every interval that touches it, at its length so
@@ -104,7 +104,7 @@ class Records:
             gaps = list(pairwise(final_times))
             # An open wait counts at its length so far. Otherwise a standstill would leave no interval at all.
             if final_times and final_times[-1] < stretch.end and not is_whole:
-                gaps.append((final_times[-1], now))
+                gaps.append((final_times[-1], now_seconds))
             for gap_start, gap_end in gaps:
                 is_inside = stretch.start <= gap_start and gap_end <= stretch.end
                 is_touching = gap_start < stretch.end and gap_end > stretch.start
@@ -112,16 +112,18 @@ class Records:
                     lengths_ms.append(round((gap_end - gap_start) * 1000))
         return lengths_ms
 
-    def interval_figures(self, stretches: Sequence[Stretch], now: float, *, is_whole: bool) -> AttackFigures:
+    def interval_figures(self, stretches: Sequence[Stretch], now_seconds: float, *, is_whole: bool) -> AttackFigures:
         """Return the percentiles of these intervals over some stretches."""
         lengths_ms = [
-            interval_ms for stretch in stretches for interval_ms in self.intervals(stretch, now, is_whole=is_whole)
+            interval_ms
+            for stretch in stretches
+            for interval_ms in self.intervals(stretch, now_seconds, is_whole=is_whole)
         ]
         return AttackFigures(
             len(lengths_ms), percentile(lengths_ms, 50), percentile(lengths_ms, 99), p95_ms=percentile(lengths_ms, 95)
         )
 
-    def door_figures(self, door: str, stretches: Sequence[Stretch], now: float) -> AttackFigures:
+    def door_figures(self, door: str, stretches: Sequence[Stretch], now_seconds: float) -> AttackFigures:
         """Return the latency figures of an interface, for the honest calls that began in those stretches."""
         matching_calls = [
             honest_call
@@ -129,7 +131,7 @@ class Records:
             for stretch in stretches
             if honest_call.door == door and stretch.start <= honest_call.began < stretch.end
         ]
-        latencies = [honest_call.latency_ms(now) for honest_call in matching_calls]
+        latencies = [honest_call.latency_ms(now_seconds) for honest_call in matching_calls]
         failed = sum(honest_call.ended is not None and not honest_call.is_answered for honest_call in matching_calls)
         return AttackFigures(
             len(matching_calls), percentile(latencies, 50), percentile(latencies, 99), failed, percentile(latencies, 95)

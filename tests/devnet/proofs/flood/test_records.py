@@ -22,26 +22,26 @@ def regular() -> Records:
 
 
 def test_quiet_intervals_begin_and_end_inside(regular: Records) -> None:
-    assert regular.intervals(Stretch(2.5, 5.5), now=99.0, is_whole=True) == [1000, 1000] * 2
+    assert regular.intervals(Stretch(2.5, 5.5), now_seconds=99.0, is_whole=True) == [1000, 1000] * 2
 
 
 def test_an_attack_answers_for_every_interval_that_it_touches(regular: Records) -> None:
-    assert regular.intervals(Stretch(2.5, 5.5), now=10.0, is_whole=False) == [1000] * 4 * 2
+    assert regular.intervals(Stretch(2.5, 5.5), now_seconds=10.0, is_whole=False) == [1000] * 4 * 2
 
 
 def test_a_block_that_came_after_the_attack_counts_with_all_the_time_it_took() -> None:
     records = Records(finals={"Alice": [1.0, 2.0, 22.0, 23.0]})
-    assert records.intervals(Stretch(1.5, 9.5), now=30.0, is_whole=False) == [1000, 20_000]
-    assert records.intervals(Stretch(1.5, 9.5), now=30.0, is_whole=True) == []
+    assert records.intervals(Stretch(1.5, 9.5), now_seconds=30.0, is_whole=False) == [1000, 20_000]
+    assert records.intervals(Stretch(1.5, 9.5), now_seconds=30.0, is_whole=True) == []
 
 
 def test_a_chain_that_stands_still_counts_until_now() -> None:
     records = Records(finals={"Alice": [1.0, 2.0]})
-    assert records.intervals(Stretch(1.5, 9.5), now=12.0, is_whole=False) == [1000, 10_000]
+    assert records.intervals(Stretch(1.5, 9.5), now_seconds=12.0, is_whole=False) == [1000, 10_000]
 
 
 def test_figures_of_some_stretches_together(regular: Records) -> None:
-    figures = regular.interval_figures([Stretch(0, 2), Stretch(5, 6)], now=10.0, is_whole=True)
+    figures = regular.interval_figures([Stretch(0, 2), Stretch(5, 6)], now_seconds=10.0, is_whole=True)
     assert (figures.count, figures.p50_ms, figures.p99_ms) == (6, 1000, 1000)
 
 
@@ -50,8 +50,8 @@ def test_the_last_percents_of_intervals_and_of_calls_are_told_apart() -> None:
     calls = [HonestCall("rpc", 1.0, 1.0 + seconds, is_answered=True) for seconds in lasted]
     records = Records(calls=calls, finals={"A": list(accumulate([0.0, *lasted]))})
     figures = (
-        records.door_figures("rpc", [Stretch(0, 5)], now=500.0),
-        records.interval_figures([Stretch(0, 400)], now=500.0, is_whole=True),
+        records.door_figures("rpc", [Stretch(0, 5)], now_seconds=500.0),
+        records.interval_figures([Stretch(0, 400)], now_seconds=500.0, is_whole=True),
     )
     for found in figures:
         assert (found.count, found.failed) == (100, 0)
@@ -59,7 +59,7 @@ def test_the_last_percents_of_intervals_and_of_calls_are_told_apart() -> None:
 
 
 def test_of_nothing_there_are_no_figures() -> None:
-    assert Records().interval_figures([Stretch(0, 9)], now=9.0, is_whole=True).p99_ms is None
+    assert Records().interval_figures([Stretch(0, 9)], now_seconds=9.0, is_whole=True).p99_ms is None
 
 
 def test_honest_calls_of_a_stretch_by_door() -> None:
@@ -70,7 +70,7 @@ def test_honest_calls_of_a_stretch_by_door() -> None:
         HonestCall("rpc", began=9.0, ended=9.5, is_answered=True),  # later
         HonestCall("metrics", began=1.0, ended=1.5, is_answered=True),
     ]
-    figures = Records(calls=calls).door_figures("rpc", [Stretch(0, 5)], now=7.0)
+    figures = Records(calls=calls).door_figures("rpc", [Stretch(0, 5)], now_seconds=7.0)
     assert (figures.count, figures.failed, figures.p50_ms, figures.p99_ms) == (3, 1, 4000, FAILED_MS)
 
 
