@@ -4,9 +4,8 @@ In reading order:
 
 * `traces`: the root over the states of a run in segments, and the form of a proof that it is wrong
 * `batches`: many requests in one unit: their outcomes, the tree over them, and the draw of leaves to check
-* `models`: model files: their format, and the folder that keeps them
+* `models`: real models: their files, other people's formats, their text
 * `market`: the market on chain, as pallets: devices, continuous inference, execution attestations
-* `models`: real models: other people's files, their text, their conversion to integers
 * `workloads`: the computations of units and tasks, bit-identical on every backend
 * `data`: sealed blobs, addressed by hash, kept off chain
 * `tunnel`: the encrypted connection from a customer to its container

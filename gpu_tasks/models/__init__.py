@@ -4,6 +4,8 @@ In reading order:
 
 * `errors`: the error that files and folder raise, with a code for each cause
 * `model_file`: the file format: header, sections, hashes; reading, verifying, writing
+* `model_store`: a folder of model files by their ids, found by name
+* `catalogue`: the models that a public package holds
 * `text`: text to token ids and back
 * `template_renderer`: the process that renders chat templates
 * `chat_template`: chat messages to the text that a model continues

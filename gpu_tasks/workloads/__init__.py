@@ -14,6 +14,11 @@ In reading order:
 * `train_int8`: training of a next-byte model in integers, in segments that can be checked one by one
 * `render_tile`: pictures of scenes by integer path tracing, in tiles that fit together
 * `matmul_chain`: matrix chains whose rows can be computed alone: a device's proof of its throughput
+* `integer_transformer`: transformers in exact integers: their arithmetic, its backends, the arrays of a model file
+* `decoder_int8`: language models of the Llama family
+* `embed_int8`: encoders of the BERT class
+* `importing`: float models to model files
 * `registry`: the list of workloads, and the only module that names them
+* `model_forms`: the forms of the registry, and one for each model in the user's store
 * `pictures`: pictures that are bought as tiles, for programs that know no workload by name
 """

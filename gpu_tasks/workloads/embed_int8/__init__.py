@@ -2,8 +2,8 @@
 
 In reading order:
 
-* `request`: the ids, requests and answers as canonical SCALE bytes
 * `config`: the sizes of a model, and their limits
+* `request`: the ids, requests and answers as canonical SCALE bytes
 * `model`: the integer arrays of a model, in file order, and the checks of their values
 * `transformer`: token ids to vectors: one forward pass for every backend
 * `batching`: many texts at once
