@@ -59,7 +59,8 @@ class Workloads:
         if form is not None:
             return form
         known_names = ", ".join(known_form.name for known_form in self._forms.values())
-        name = registry.workload_name(terms.workload)
+        same_workload = [form.name for form in self._forms.values() if form.workload_id == terms.workload]
+        name = same_workload[0] if same_workload else registry.workload_name(terms.workload)
         if name is None:
             raise UnknownWorkloadError(
                 f"workload 0x{terms.workload.hex()[:8]}.. is unknown to this daemon (it has {known_names})"
