@@ -58,6 +58,7 @@ def parse_catalogue(text: str, place: str) -> tuple[CatalogueModel, ...]:
     models = []
     end = 0
     for entry in _ENTRY.finditer(text):
+        # A skipped line could be an option of pip, such as another index, and pip would obey it.
         if entry.start() != end:
             break
         end = entry.end()

@@ -75,6 +75,7 @@ class ChatTemplate:
             raise TextError(
                 "text_length", f"the chat has {len(request)} bytes; at most {REQUEST_BYTES_MAX} are rendered"
             )
+        # The pipe carries one exchange at a time: two threads would read each other's answers.
         with self._lock:
             answer = self._answer(request)
         if "text" not in answer:
@@ -95,6 +96,7 @@ class ChatTemplate:
     def _answer(self, request: bytes) -> dict[str, str]:
         if self._process is None or self._process.poll() is not None:
             self._end()
+            # `-I` and an empty environment: code that leaves the sandbox finds no secret variable and no nearby module.
             self._process = subprocess.Popen(  # noqa: S603 - our own program by its path
                 [sys.executable, "-I", "-X", "utf8", str(PROGRAM)],
                 stdin=subprocess.PIPE,
@@ -105,14 +107,15 @@ class ChatTemplate:
                 start_new_session=True,
             )
         try:
-            line = _exchanged(self._process, request, time.monotonic() + WALL_SECONDS)
+            answer_line = _exchanged(self._process, request, time.monotonic() + WALL_SECONDS)
+        # After an interruption the pipe may hold the rest of an answer, and the next chat would get it.
         except BaseException:
             self._end()
             raise
-        if not line.endswith(b"\n"):
+        if not answer_line.endswith(b"\n"):
             self._end()
             raise TextError("chat_template_limit", "the chat template takes too much time or memory")
-        answer: dict[str, str] = json.loads(line)
+        answer: dict[str, str] = json.loads(answer_line)
         return answer
 
     def _end(self) -> None:
@@ -135,13 +138,14 @@ def _exchanged(process: subprocess.Popen[bytes], request: bytes, deadline: float
         process.stdin.flush()
     except BrokenPipeError:
         return b""
-    poll, answer = select.poll(), bytearray()
-    poll.register(process.stdout, select.POLLIN)
+    poller, answer = select.poll(), bytearray()
+    poller.register(process.stdout, select.POLLIN)
+    # A template that leaves the sandbox writes as much as it likes, so the answer has a limit on this side too.
     while not answer.endswith(b"\n") and len(answer) <= ANSWER_BYTES_MAX:
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1_000):
+        if not poller.poll(max(0.0, deadline - time.monotonic()) * 1_000):
             break
-        piece = os.read(process.stdout.fileno(), 2**16)
-        if not piece:
+        answer_part = os.read(process.stdout.fileno(), 2**16)
+        if not answer_part:
             break
-        answer += piece
+        answer += answer_part
     return bytes(answer)

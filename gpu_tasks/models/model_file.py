@@ -180,6 +180,7 @@ def read_section(path: Path, name: str, bytes_max: int = SECTION_BYTES_MAX) -> b
         with _told_unreadable(path):
             stream.seek(header.range_of(name).offset)
             content = stream.read(found.length)
+        # Another program may cut the file after its length was checked.
         if len(content) != found.length:
             raise _cut_error(path)
         _check_hash(path, found, blake2_256(content))
@@ -208,6 +209,7 @@ def _opened(path: Path) -> Iterator[tuple[BufferedReader, ModelHeader]]:
         # O_NONBLOCK: opening a named pipe without a writer would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
+        # Check the descriptor: between a check of the path and the opening, another file could take its place.
         file_status = os.fstat(descriptor)
         if not stat.S_ISREG(file_status.st_mode):
             raise ModelFileError(f"{path} is not a plain file. Give the path of a model file", code="not_a_file")
@@ -245,6 +247,7 @@ def _checked_header(path: Path, stream: BinaryIO, file_bytes: int) -> ModelHeade
     if len(front) < len(MAGIC) + LENGTH_BYTES:
         raise _cut_error(path)
     header_bytes = int.from_bytes(front[len(MAGIC) :], "little")
+    # A stranger's file of twelve bytes can state 4 GiB here: refuse it before the read takes the memory.
     if header_bytes > HEADER_BYTES_MAX:
         raise ModelFileError(
             f"{path} states a header of {header_bytes:,} bytes, and a header has at most {HEADER_BYTES_MAX:,}. "
@@ -263,6 +266,7 @@ def _checked_header(path: Path, stream: BinaryIO, file_bytes: int) -> ModelHeade
     _check_header(header, str(path))
     if file_bytes < header.file_bytes:
         raise _cut_error(path)
+    # No hash covers bytes behind the sections, so one model id would stand for many files.
     if file_bytes > header.file_bytes:
         raise ModelFileError(
             f"{path} has {file_bytes - header.file_bytes:,} bytes behind its last section. {_FETCH_AGAIN}",
@@ -282,6 +286,7 @@ def _check_header(header: ModelHeader, place: str) -> None:
             f"{', '.join(SECTION_NAMES)}. Install a newer version",
             code="section_unknown",
         )
+    # The header fixes the id, so the same sections in another order would be a second id of one model.
     if names != [name for name in SECTION_NAMES if name in names]:
         raise ModelFileError(
             f"the sections of {place} are not in their order, or stand there twice: {', '.join(names)}. {_FETCH_AGAIN}",
@@ -297,6 +302,7 @@ def _check_header(header: ModelHeader, place: str) -> None:
 def _check_fields(model_fields: ModelFields, place: str) -> None:
     """Raise ModelFileError for a text that could mislead a person or a program."""
     texts = {field.name: getattr(model_fields, field.name) for field in fields(ModelFields)}
+    # A control character in a stranger's file moves the cursor, and would write over lines of the terminal.
     wrong = [
         *(field_name for field_name, form in _FORMS.items() if not form.fullmatch(texts[field_name])),
         *(field_name for field_name in ("revision", "source") if not texts[field_name].isprintable()),
@@ -386,6 +392,7 @@ def write_sections(
         written.append(_write_section(target, name, content, room, progress))
         room -= written[-1].length
     header = ModelHeader(**texts, sections=tuple(written))
+    # The front comes last, so the draft of a killed import never looks like a model file.
     target.seek(0)
     _put(target, header.front)
     return header
@@ -401,14 +408,17 @@ class ModelDraft(NamedTuple):
         """Put the bytes on the disk, and then replace the file at `path`, on the same file system."""
         with _told_unwritable(path):
             self.stream.flush()
+            # A power cut after a rename without fsync leaves a file of zeros under the model's id.
             os.fsync(self.stream.fileno())
             self.path.replace(path)
+            # POSIX puts a new name on the disk only with an fsync of its folder.
             _sync_folder(path.parent)
 
 
 @contextmanager
 def draft_beside(path: Path) -> Iterator[ModelDraft]:
     """Create a draft in the folder of `path`, and remove it at the end unless it got a name. Raise ModelFileError."""
+    # The draft lies in the same folder, because a rename to another file system is not atomic.
     draft_path = path.with_name(f".{os.urandom(8).hex()}{DRAFT_SUFFIX}")
     with _told_unwritable(path):
         # O_EXCL and O_NOFOLLOW: a file or link that another user prepared must not receive the bytes.
@@ -448,6 +458,7 @@ def _write_section(
 def _put(target: BinaryIO, rest: bytes | memoryview) -> None:
     """Write all bytes. Raise ModelFileError `file_unwritable`, as on a full disk."""
     with _told_unwritable(getattr(target, "name", "the file")):
+        # An unbuffered file may take only a part of the bytes, as on a disk that fills up.
         while rest:
             rest = rest[target.write(rest) :]
 

@@ -149,6 +149,7 @@ class ModelStore:
         if not path.is_file():
             raise self._missing(model_id)
         header = model_file.read_header(path)
+        # Anybody can rename a file, and the provider would then compute with another model than it sells.
         if header.model_id != model_id:
             raise ModelFileError(
                 f"{path} holds another model, 0x{header.model_id.hex()}. Remove the file, and fetch or import the "
@@ -192,8 +193,10 @@ class ModelStore:
     def _remove_abandoned(self, own_draft: Path) -> None:
         """Remove the drafts of programs that were killed, by the clock of the file system."""
         with suppress(OSError):
+            # The own draft gives the time, because the clock of a network file system may differ from the local one.
             newest = own_draft.stat().st_mtime
             for path in self.folder.glob(f".*{DRAFT_SUFFIX}"):
+                # A younger draft may belong to a second import that still runs.
                 if path.stat().st_mtime < newest - ABANDONED_SECONDS:
                     path.unlink()
 

@@ -27,10 +27,13 @@ class OutputTooLongError(Exception):
 
 def main() -> None:
     """Answer requests until standard input ends."""
+    # `{{ 'a' * 10 ** 12 }}` would take all memory of the machine: the sandbox counts no bytes.
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    # SIGXCPU ends a loop, and the kernel would then write a core file with the chat in it.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
+        # RLIMIT_CPU counts from the start of the process, so each request moves the limit on.
         used = resource.getrusage(resource.RUSAGE_SELF)
         seconds = int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
@@ -68,6 +71,7 @@ def compiled(template: str) -> Template:
 def rendered(template: Template, variables: dict[str, object]) -> str:
     """Return the text of a template."""
     pieces, length = [], 0
+    # `Template.render` would join the whole output before anything could count it.
     for piece in template.generate(variables):
         length += len(piece)
         if length > OUTPUT_MAX:

@@ -61,9 +61,11 @@ class Tokenizer:
         """Load the tokenizer. Raise TextError if the library refuses it or a regular expression is unknown."""
         if len(tokenizer) > TOKENIZER_BYTES_MAX:
             raise TextError("tokenizer", f"the tokenizer has {len(tokenizer)} bytes; at most {TOKENIZER_BYTES_MAX} fit")
+        # An expression such as `(a|aa)+c` takes exponential time and then panics in the library.
         _check_patterns(tokenizer)
         with _library_errors("the tokenizer is damaged"):
             self._library = LibraryTokenizer.from_buffer(tokenizer)
+            # The file's limit of tokens is for its author's purpose. It would cut a customer's prompt without an error.
             self._library.no_truncation()
             self._library.no_padding()
             ids = self._library.get_vocab(with_added_tokens=True).values()
@@ -112,6 +114,7 @@ class StreamDecoder:
         """Return the text that becomes certain with this token."""
         self._window.append(token_id)
         text = self._tokenizer.decode(self._window)
+        # The end may be an incomplete character. Bytes that never complete it must not grow the window for ever.
         if text.endswith(REPLACEMENT) and len(self._window) - self._before < WINDOW_TOKENS_MAX:
             certain = len(text) - 1
             piece, self._returned = text[self._returned : certain], max(self._returned, certain)
@@ -166,20 +169,21 @@ class StopStrings:
 
 def _overlap(text: str, string: str) -> int:
     """Return the length of the longest end of the text that a string begins with."""
-    most = min(len(text), len(string) - 1)
-    return next((length for length in range(most, 0, -1) if text.endswith(string[:length])), 0)
+    longest = min(len(text), len(string) - 1)
+    return next((length for length in range(longest, 0, -1) if text.endswith(string[:length])), 0)
 
 
 def _check_patterns(tokenizer: bytes) -> None:
     """Raise TextError for a regular expression that is not in PATTERNS."""
 
     def checked(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        members = dict(pairs)
+        # Parsers differ in which of two equal keys counts: a hostile expression could hide behind a known one.
+        if len(members) != len(pairs):
             raise TextError("tokenizer", "the tokenizer holds a key twice")
-        if set(found) == {"Regex"} and found["Regex"] not in PATTERNS:
-            raise TextError("tokenizer", f"the tokenizer has the unknown expression {str(found['Regex'])[:200]!r}")
-        return found
+        if set(members) == {"Regex"} and members["Regex"] not in PATTERNS:
+            raise TextError("tokenizer", f"the tokenizer has the unknown expression {str(members['Regex'])[:200]!r}")
+        return members
 
     try:
         json.loads(tokenizer, object_pairs_hook=checked)

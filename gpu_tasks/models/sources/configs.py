@@ -65,54 +65,60 @@ def frequency_factors(raw: RawConfig, config: Mapping[str, ConfigValue]) -> Floa
     ones stay, and those between are blended.
     """
     scaling = _rope(raw)
-    kind = _rope_kind(scaling)
-    if kind == "default":
+    scaling_kind = _rope_kind(scaling)
+    if scaling_kind == "default":
         return None
-    half = int(config["head_dim"]) // 2
+    pair_count = int(config["head_dim"]) // 2
     factor = _float(scaling, "factor", 1.0, 1e6)
-    if kind == "linear":
-        return np.full(half, factor, dtype=np.float32)
-    low = _float(scaling, "low_freq_factor", 1e-3, 1e6)
-    high = _float(scaling, "high_freq_factor", 1e-3, 1e6)
-    if low >= high:
+    if scaling_kind == "linear":
+        return np.full(pair_count, factor, dtype=np.float32)
+    low_factor = _float(scaling, "low_freq_factor", 1e-3, 1e6)
+    high_factor = _float(scaling, "high_freq_factor", 1e-3, 1e6)
+    if low_factor >= high_factor:
         raise SourceError("rope_scaling", "low_freq_factor of rope_scaling is not below high_freq_factor")
     context = _int(scaling, "original_max_position_embeddings", CONTEXT_MAX)
-    waves = 2 * math.pi * float(config["rope_theta"]) ** (np.arange(half, dtype=np.float64) / half)
-    blend = np.clip((context / waves - low) / (high - low), 0, 1)
+    wavelengths = 2 * math.pi * float(config["rope_theta"]) ** (np.arange(pair_count, dtype=np.float64) / pair_count)
+    blend = np.clip((context / wavelengths - low_factor) / (high_factor - low_factor), 0, 1)
     return (1 / ((1 - blend) / factor + blend)).astype(np.float32)
 
 
 def _llama(raw: RawConfig, name: str) -> dict[str, ConfigValue]:
     config = _sizes(raw) | {"rms_norm_eps": _float(raw, "rms_norm_eps", 1e-12, 1.0)}
-    heads, width = int(config["num_attention_heads"]), int(config["hidden_size"])
-    groups = _int(raw, "num_key_value_heads", heads, default=heads)
-    if heads % groups:
-        raise SourceError("config", f"{heads} attention heads do not divide into {groups} groups of keys and values")
-    if raw.get("head_dim") is None and width % heads:
-        raise SourceError("config", f"hidden_size {width} does not divide into {heads} heads")
-    head = _int(raw, "head_dim", WIDTH_MAX, default=width // heads)
-    if head % 2:
-        raise SourceError("config", f"head_dim {head} is odd, so it has no rotary pairs")
+    head_count, width = int(config["num_attention_heads"]), int(config["hidden_size"])
+    group_count = _int(raw, "num_key_value_heads", head_count, default=head_count)
+    if head_count % group_count:
+        raise SourceError(
+            "config", f"{head_count} attention heads do not divide into {group_count} groups of keys and values"
+        )
+    if raw.get("head_dim") is None and width % head_count:
+        raise SourceError("config", f"hidden_size {width} does not divide into {head_count} heads")
+    head_width = _int(raw, "head_dim", WIDTH_MAX, default=width // head_count)
+    if head_width % 2:
+        raise SourceError("config", f"head_dim {head_width} is odd, so it has no rotary pairs")
     _check_equal(raw, "hidden_act", "silu")
     _check_equal(raw, "partial_rotary_factor", 1)
     _check_equal(raw, "rope_interleaved", value=False)
-    window = raw.get("sliding_window") if raw.get("use_sliding_window", True) else None
-    if window is not None and _int(raw, "sliding_window", CONTEXT_MAX) < int(config["max_position_embeddings"]):
+    # Qwen2's configs state a window and switch it off by `use_sliding_window`.
+    window_tokens = raw.get("sliding_window") if raw.get("use_sliding_window", True) else None
+    if window_tokens is not None and _int(raw, "sliding_window", CONTEXT_MAX) < int(config["max_position_embeddings"]):
         raise SourceError(
             "sliding_window",
-            f"the sliding window of {window} tokens is shorter than the context; models that attend to a part of their "
-            "context are not supported",
+            f"the sliding window of {window_tokens} tokens is shorter than the context; models that attend to part of "
+            "their context are not supported",
         )
-    rope = _rope(raw)
-    bias = _bool(raw, "attention_bias", name == "Qwen2ForCausalLM")
+    position_scaling = _rope(raw)
+    # Qwen2 has biases of queries, keys and values without a statement in its config, and none of the output.
+    attention_bias = _bool(raw, "attention_bias", name == "Qwen2ForCausalLM")
     return config | {
-        "num_key_value_heads": groups,
-        "head_dim": head,
-        "rope_theta": _float(raw if raw.get("rope_theta") is not None else rope, "rope_theta", 1.0, 1e12, 10_000.0),
-        "rope_scaling": _rope_kind(rope) != "default",
+        "num_key_value_heads": group_count,
+        "head_dim": head_width,
+        "rope_theta": _float(
+            raw if raw.get("rope_theta") is not None else position_scaling, "rope_theta", 1.0, 1e12, 10_000.0
+        ),
+        "rope_scaling": _rope_kind(position_scaling) != "default",
         "tie_word_embeddings": _bool(raw, "tie_word_embeddings", default=False),
-        "attention_bias": bias,
-        "attention_output_bias": bias and name != "Qwen2ForCausalLM",
+        "attention_bias": attention_bias,
+        "attention_output_bias": attention_bias and name != "Qwen2ForCausalLM",
         "mlp_bias": _bool(raw, "mlp_bias", default=False),
         "qk_norm": name == "Qwen3ForCausalLM",
     }
@@ -155,57 +161,62 @@ def _rope(raw: RawConfig) -> RawConfig:
 
 
 def _rope_kind(scaling: RawConfig) -> str:
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if not isinstance(kind, str) or kind not in {"default", "linear", "llama3"}:
+    # Older configs call the key `type`.
+    scaling_kind = scaling.get("rope_type", scaling.get("type", "default"))
+    if not isinstance(scaling_kind, str) or scaling_kind not in {"default", "linear", "llama3"}:
         raise SourceError(
-            "rope_scaling", f"unknown scaling of positions {str(kind)[:100]!r}; the known ones are linear and llama3"
+            "rope_scaling",
+            f"unknown scaling of positions {str(scaling_kind)[:100]!r}; the known ones are linear and llama3",
         )
-    return kind
+    return scaling_kind
 
 
 def _llama_shapes(config: Mapping[str, ConfigValue]) -> Shapes:
-    width, inner, rows = (int(config[key]) for key in ("hidden_size", "intermediate_size", "vocab_size"))
-    head = int(config["head_dim"])
-    queries, keys = int(config["num_attention_heads"]) * head, int(config["num_key_value_heads"]) * head
-    layer: Shapes = {
+    width, inner_width = int(config["hidden_size"]), int(config["intermediate_size"])
+    vocabulary_rows = int(config["vocab_size"])
+    head_width = int(config["head_dim"])
+    query_width = int(config["num_attention_heads"]) * head_width
+    key_width = int(config["num_key_value_heads"]) * head_width
+    layer_shapes: Shapes = {
         "input_layernorm.weight": (width,),
-        "self_attn.q_proj.weight": (queries, width),
-        "self_attn.k_proj.weight": (keys, width),
-        "self_attn.v_proj.weight": (keys, width),
-        "self_attn.o_proj.weight": (width, queries),
+        "self_attn.q_proj.weight": (query_width, width),
+        "self_attn.k_proj.weight": (key_width, width),
+        "self_attn.v_proj.weight": (key_width, width),
+        "self_attn.o_proj.weight": (width, query_width),
         "post_attention_layernorm.weight": (width,),
-        "mlp.gate_proj.weight": (inner, width),
-        "mlp.up_proj.weight": (inner, width),
-        "mlp.down_proj.weight": (width, inner),
+        "mlp.gate_proj.weight": (inner_width, width),
+        "mlp.up_proj.weight": (inner_width, width),
+        "mlp.down_proj.weight": (width, inner_width),
     }
     if config["attention_bias"]:
-        sizes = {"q": queries, "k": keys, "v": keys}
-        layer |= {f"self_attn.{part}_proj.bias": (size,) for part, size in sizes.items()}
+        sizes = {"q": query_width, "k": key_width, "v": key_width}
+        layer_shapes |= {f"self_attn.{part}_proj.bias": (size,) for part, size in sizes.items()}
     if config["attention_output_bias"]:
-        layer["self_attn.o_proj.bias"] = (width,)
+        layer_shapes["self_attn.o_proj.bias"] = (width,)
     if config["mlp_bias"]:
-        layer |= {
-            f"mlp.{part}_proj.bias": (size,) for part, size in {"gate": inner, "up": inner, "down": width}.items()
+        layer_shapes |= {
+            f"mlp.{part}_proj.bias": (size,)
+            for part, size in {"gate": inner_width, "up": inner_width, "down": width}.items()
         }
     if config["qk_norm"]:
-        layer |= {"self_attn.q_norm.weight": (head,), "self_attn.k_norm.weight": (head,)}
-    shapes: Shapes = {"model.embed_tokens.weight": (rows, width), "model.norm.weight": (width,)}
+        layer_shapes |= {"self_attn.q_norm.weight": (head_width,), "self_attn.k_norm.weight": (head_width,)}
+    shapes: Shapes = {"model.embed_tokens.weight": (vocabulary_rows, width), "model.norm.weight": (width,)}
     if not config["tie_word_embeddings"]:
-        shapes["lm_head.weight"] = (rows, width)
+        shapes["lm_head.weight"] = (vocabulary_rows, width)
     if config["rope_scaling"]:
-        shapes[FREQUENCY_FACTORS] = (head // 2,)
-    return shapes | _in_layers("model.layers", layer, config)
+        shapes[FREQUENCY_FACTORS] = (head_width // 2,)
+    return shapes | _in_layers("model.layers", layer_shapes, config)
 
 
 def _bert_shapes(config: Mapping[str, ConfigValue]) -> Shapes:
-    width, inner = int(config["hidden_size"]), int(config["intermediate_size"])
-    layer: Shapes = {}
+    width, inner_width = int(config["hidden_size"]), int(config["intermediate_size"])
+    layer_shapes: Shapes = {}
     for part in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
-        layer |= {f"{part}.weight": (width, width), f"{part}.bias": (width,)}
+        layer_shapes |= {f"{part}.weight": (width, width), f"{part}.bias": (width,)}
     for part in ("attention.output.LayerNorm", "output.LayerNorm"):
-        layer |= {f"{part}.weight": (width,), f"{part}.bias": (width,)}
-    layer |= {"intermediate.dense.weight": (inner, width), "intermediate.dense.bias": (inner,)}
-    layer |= {"output.dense.weight": (width, inner), "output.dense.bias": (width,)}
+        layer_shapes |= {f"{part}.weight": (width,), f"{part}.bias": (width,)}
+    layer_shapes |= {"intermediate.dense.weight": (inner_width, width), "intermediate.dense.bias": (inner_width,)}
+    layer_shapes |= {"output.dense.weight": (width, inner_width), "output.dense.bias": (width,)}
     shapes: Shapes = {
         "embeddings.word_embeddings.weight": (int(config["vocab_size"]), width),
         "embeddings.position_embeddings.weight": (int(config["max_position_embeddings"]), width),
@@ -213,17 +224,22 @@ def _bert_shapes(config: Mapping[str, ConfigValue]) -> Shapes:
         "embeddings.LayerNorm.weight": (width,),
         "embeddings.LayerNorm.bias": (width,),
     }
-    return shapes | _in_layers("encoder.layer", layer, config)
+    return shapes | _in_layers("encoder.layer", layer_shapes, config)
 
 
-def _in_layers(prefix: str, layer: Shapes, config: Mapping[str, ConfigValue]) -> Shapes:
-    count = int(config["num_hidden_layers"])
-    return {f"{prefix}.{place}.{name}": shape for place in range(count) for name, shape in layer.items()}
+def _in_layers(prefix: str, layer_shapes: Shapes, config: Mapping[str, ConfigValue]) -> Shapes:
+    layer_count = int(config["num_hidden_layers"])
+    return {
+        f"{prefix}.{layer_index}.{name}": shape
+        for layer_index in range(layer_count)
+        for name, shape in layer_shapes.items()
+    }
 
 
 def _int(raw: RawConfig, key: str, most: int, default: int | None = None) -> int:
     value = raw.get(key)
     value = default if value is None else value
+    # In Python `True` is an integer, so JSON's `true` would pass as the size 1.
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         raise SourceError("config", f"{key} of the config is {str(value)[:100]}, not an integer from 1 to {most}")
     return value
@@ -232,6 +248,7 @@ def _int(raw: RawConfig, key: str, most: int, default: int | None = None) -> int
 def _float(raw: RawConfig, key: str, least: float, most: float, default: float | None = None) -> float:
     value = raw.get(key)
     value = default if value is None else value
+    # A GGUF file may hold NaN or infinity here. Both fail the comparison.
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
         raise SourceError("config", f"{key} of the config is {str(value)[:100]}, not a number from {least} to {most}")
     return float(value)

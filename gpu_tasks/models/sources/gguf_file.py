@@ -60,9 +60,11 @@ def read_gguf(file: OpenedFile) -> GgufFile:
     if cursor.take(4) != MAGIC:
         raise SourceError("format", f"{file.name} is no GGUF file")
     version = cursor.number("I")
+    # A big-endian file has the version 0x03000000 here, so this refuses it too.
     if version not in VERSIONS:
         raise SourceError("format", f"{file.name} has GGUF version {version}; versions 2 and 3 are supported")
     tensor_count, key_count = cursor.number("Q"), cursor.number("Q")
+    # A file of 24 bytes can state 2**63 entries: limit the counts before the loops take memory.
     if tensor_count > TENSORS_MAX or key_count > KEYS_MAX:
         raise SourceError("too_large", f"{file.name} lists {tensor_count} tensors and {key_count} metadata keys")
     metadata: dict[str, object] = {}
@@ -123,18 +125,21 @@ class _Cursor:
 
     def value(self) -> object:
         """Return a scalar, a text, a tuple of texts, or Numbers."""
-        kind = self.number("I")
-        if kind == TEXT:
+        value_type = self.number("I")
+        if value_type == TEXT:
             return self.text(TEXT_BYTES_MAX)
-        if kind != ARRAY:
-            return self._scalar(self._letter(kind))
-        kind, count = self.number("I"), self.number("Q")
-        if count > ARRAY_MAX:
-            raise SourceError("too_large", f"{self._name} holds a list of {count} values; at most {ARRAY_MAX} are read")
-        if kind == TEXT:
-            return tuple(self.text(TEXT_BYTES_MAX) for _ in range(count))
-        scalar = np.dtype(f"<{self._letter(kind)}")
-        return Numbers(np.frombuffer(self.take(count * scalar.itemsize), dtype=scalar))
+        if value_type != ARRAY:
+            return self._scalar(self._letter(value_type))
+        value_type, value_count = self.number("I"), self.number("Q")
+        if value_count > ARRAY_MAX:
+            raise SourceError(
+                "too_large", f"{self._name} holds a list of {value_count} values; at most {ARRAY_MAX} are read"
+            )
+        if value_type == TEXT:
+            return tuple(self.text(TEXT_BYTES_MAX) for _ in range(value_count))
+        # A list of lists is an unknown type here: a stranger could nest them to any depth.
+        scalar_type = np.dtype(f"<{self._letter(value_type)}")
+        return Numbers(np.frombuffer(self.take(value_count * scalar_type.itemsize), dtype=scalar_type))
 
     def _scalar(self, letter: str) -> int | float | bool:
         (value,) = struct.unpack(f"<{letter}", self.take(struct.calcsize(f"<{letter}")))
@@ -149,19 +154,24 @@ class _Cursor:
 def _entry(cursor: _Cursor, name: str) -> _Entry:
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType  # noqa: PLC0415 - 0.2 s of CPU, for these files alone
 
-    count = cursor.number("I")
-    if not 1 <= count <= DIMENSIONS_MAX:
-        raise SourceError("shape", f"tensor {name} has {count} dimensions")
-    shape = tuple(cursor.number("Q") for _ in range(count))[::-1]  # the file names the innermost first
-    number, offset = cursor.number("I"), cursor.number("Q")
-    known = {kind.value: kind for kind in GGMLQuantizationType if kind.name in TENSOR_TYPES}
-    if number not in known:
-        named = {kind.value: kind.name for kind in GGMLQuantizationType}.get(number, str(number))
-        raise SourceError("type", f"tensor {name} has the type {named}; the known ones are {', '.join(TENSOR_TYPES)}")
-    block, block_bytes = GGML_QUANT_SIZES[known[number]]
-    if 0 in shape or shape[-1] % block:
-        raise SourceError("shape", f"tensor {name} of the shape {shape} does not divide into blocks of {block} values")
-    return _Entry(shape, number, offset, math.prod(shape) // block * block_bytes)
+    dimension_count = cursor.number("I")
+    if not 1 <= dimension_count <= DIMENSIONS_MAX:
+        raise SourceError("shape", f"tensor {name} has {dimension_count} dimensions")
+    shape = tuple(cursor.number("Q") for _ in range(dimension_count))[::-1]  # the file names the innermost first
+    type_number, offset = cursor.number("I"), cursor.number("Q")
+    known_types = {kind.value: kind for kind in GGMLQuantizationType if kind.name in TENSOR_TYPES}
+    if type_number not in known_types:
+        type_name = {kind.value: kind.name for kind in GGMLQuantizationType}.get(type_number, str(type_number))
+        raise SourceError(
+            "type", f"tensor {name} has the type {type_name}; the known ones are {', '.join(TENSOR_TYPES)}"
+        )
+    block_values, block_bytes = GGML_QUANT_SIZES[known_types[type_number]]
+    if 0 in shape or shape[-1] % block_values:
+        raise SourceError(
+            "shape", f"tensor {name} of the shape {shape} does not divide into blocks of {block_values} values"
+        )
+    # Python's integers do not overflow: in 64 bits a shape of 2**62 by 2**62 values would have the length 0.
+    return _Entry(shape, type_number, offset, math.prod(shape) // block_values * block_bytes)
 
 
 def _check_places(file: OpenedFile, entries: Mapping[str, _Entry], start: int, alignment: int) -> None:
@@ -173,6 +183,7 @@ def _check_places(file: OpenedFile, entries: Mapping[str, _Entry], start: int, a
         if start + end > file.size:
             raise SourceError("out_of_file", f"tensor {name} ends beyond the end of {file.name}: the file is cut short")
     for (_, end, before), (offset, _, name) in pairwise(placed):
+        # Tensors of a sound file share no byte. An overlap shows a damaged list.
         if offset < end:
             raise SourceError("overlap", f"the tensors {before} and {name} overlap in {file.name}")
 
@@ -184,8 +195,8 @@ def _stored(file: OpenedFile, start: int, entry: _Entry) -> StoredTensor:
 def _read(file: OpenedFile, start: int, entry: _Entry) -> Floats:
     from gguf import GGMLQuantizationType, dequantize  # noqa: PLC0415 - as in `_entry`
 
-    rows = math.prod(entry.shape[:-1])
-    stored = file.read_array(start + entry.offset, entry.length).reshape(rows, -1)
+    row_count = math.prod(entry.shape[:-1])
+    stored_bytes = file.read_array(start + entry.offset, entry.length).reshape(row_count, -1)
     with np.errstate(all="ignore"):  # a scale may be NaN or infinity, which the caller refuses
-        values = dequantize(stored, GGMLQuantizationType(entry.type_number))
+        values = dequantize(stored_bytes, GGMLQuantizationType(entry.type_number))
     return values.astype(np.float32, copy=False).reshape(entry.shape)

@@ -16,14 +16,19 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
 
 def tokenizer_json(metadata: Mapping[str, object]) -> bytes:
     """Return the tokenizer. Raise SourceError for another kind than byte-level BPE with a known pre-tokenizer."""
-    kind, split = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
-    if kind != "gpt2":
-        raise SourceError("tokenizer", f"unknown tokenizer {str(kind)[:100]!r}; the known one is gpt2 (byte-level BPE)")
-    if split not in SPLITS:
+    tokenizer_kind, pre_tokenizer = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
+    if tokenizer_kind != "gpt2":
+        raise SourceError(
+            "tokenizer", f"unknown tokenizer {str(tokenizer_kind)[:100]!r}; the known one is gpt2 (byte-level BPE)"
+        )
+    # A wrong pre-tokenizer raises no error: it cuts words elsewhere, and the model answers worse.
+    if pre_tokenizer not in SPLITS:
         known = ", ".join(SPLITS)
-        raise SourceError("tokenizer", f"unknown pre-tokenizer {str(split)[:100]!r}; the known ones are {known}")
+        raise SourceError(
+            "tokenizer", f"unknown pre-tokenizer {str(pre_tokenizer)[:100]!r}; the known ones are {known}"
+        )
     tokens, merges = _texts(metadata, "tokens"), _texts(metadata, "merges")
-    vocabulary = {token: place for place, token in enumerate(tokens)}
+    vocabulary = {token: token_id for token_id, token in enumerate(tokens)}
     if len(vocabulary) != len(tokens):
         raise SourceError("tokenizer", "the vocabulary holds a token twice")
     return json.dumps(
@@ -33,7 +38,7 @@ def tokenizer_json(metadata: Mapping[str, object]) -> bytes:
             "padding": None,
             "added_tokens": _added(tokens, _kinds(metadata, len(tokens))),
             "normalizer": None,
-            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [SPLITS[str(split)], BYTE_LEVEL]},
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [SPLITS[str(pre_tokenizer)], BYTE_LEVEL]},
             "post_processor": _start_and_end(metadata, tokens),
             "decoder": BYTE_LEVEL,
             "model": {
@@ -56,12 +61,12 @@ def tokenizer_json(metadata: Mapping[str, object]) -> bytes:
 
 def special_token(metadata: Mapping[str, object], name: str, count: int) -> int | None:
     """Return the id of a token with a purpose, such as `eos`, or None. Raise SourceError for an id out of range."""
-    found = metadata.get(f"tokenizer.ggml.{name}_token_id")
-    if found is None:
+    token_id = metadata.get(f"tokenizer.ggml.{name}_token_id")
+    if token_id is None:
         return None
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < count:
-        raise SourceError("vocabulary", f"the {name} token {str(found)[:100]} is not in the vocabulary of {count}")
-    return found
+    if not isinstance(token_id, int) or isinstance(token_id, bool) or not 0 <= token_id < count:
+        raise SourceError("vocabulary", f"the {name} token {str(token_id)[:100]} is not in the vocabulary of {count}")
+    return token_id
 
 
 def _texts(metadata: Mapping[str, object], name: str) -> tuple[str, ...]:
@@ -85,7 +90,7 @@ def _added(tokens: tuple[str, ...], kinds: list[int]) -> list[dict[str, object]]
     """Return the tokens that a text is searched for before all else, the special ones marked."""
     return [
         {
-            "id": place,
+            "id": token_id,
             "content": token,
             "single_word": False,
             "lstrip": False,
@@ -93,26 +98,30 @@ def _added(tokens: tuple[str, ...], kinds: list[int]) -> list[dict[str, object]]
             "normalized": False,
             "special": kind != USER_DEFINED,
         }
-        for place, (token, kind) in enumerate(zip(tokens, kinds, strict=True))
+        for token_id, (token, kind) in enumerate(zip(tokens, kinds, strict=True))
         if kind in {UNKNOWN, CONTROL, USER_DEFINED}
     ]
 
 
 def _start_and_end(metadata: Mapping[str, object], tokens: tuple[str, ...]) -> dict[str, object] | None:
     """Return the step that puts the first and the last token around a text, where the model wants them."""
-    around: dict[str, tuple[str, int]] = {}
+    outer_tokens: dict[str, tuple[str, int]] = {}
     for name in ("bos", "eos"):
-        place = special_token(metadata, name, len(tokens))
-        if metadata.get(f"tokenizer.ggml.add_{name}_token") is True and place is not None:
-            around[name] = tokens[place], place
-    if not around:
+        token_id = special_token(metadata, name, len(tokens))
+        if metadata.get(f"tokenizer.ggml.add_{name}_token") is True and token_id is not None:
+            outer_tokens[name] = tokens[token_id], token_id
+    if not outer_tokens:
         return None
-    first, last = ([_step("SpecialToken", around[name][0])] if name in around else [] for name in ("bos", "eos"))
+    first, last = (
+        [_step("SpecialToken", outer_tokens[name][0])] if name in outer_tokens else [] for name in ("bos", "eos")
+    )
     return {
         "type": "TemplateProcessing",
         "single": [*first, _step("Sequence", "A"), *last],
         "pair": [*first, _step("Sequence", "A"), _step("Sequence", "B"), *last],
-        "special_tokens": {text: {"id": text, "ids": [place], "tokens": [text]} for text, place in around.values()},
+        "special_tokens": {
+            text: {"id": text, "ids": [token_id], "tokens": [text]} for text, token_id in outer_tokens.values()
+        },
     }
 
 

@@ -97,6 +97,7 @@ class _Folder:
         return self.json(name) if self.has(name) else {}
 
     def tensors(self, name: str, tied: bool) -> dict[str, StoredTensor]:
+        # Some files hold a tied head a second time. The config says that the embedding table stands for it.
         def is_ignored(tensor: str) -> bool:
             return IGNORED.fullmatch(tensor) is not None or (tied and tensor == "lm_head.weight")
 
@@ -125,12 +126,13 @@ def _shards(layout: _Folder) -> list[str]:
         if len(found) != 1:
             raise SourceError("shards", f"{INDEX} is missing, which lists the parts of the model")
         return found
-    places = layout.json(INDEX, README_BYTES_MAX * 16).get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+    weight_map = layout.json(INDEX, README_BYTES_MAX * 16).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
         raise SourceError("damaged", f"{INDEX} holds no weight_map")
-    shards = sorted(set(places.values()))
+    shards = sorted(set(weight_map.values()))
     if len(shards) > SHARDS_MAX:
         raise SourceError("too_large", f"the model has {len(shards)} shards; at most {SHARDS_MAX} are read")
+    # The index is a stranger's: a shard named `../…` would read another file of this user.
     if outside := [name for name in shards if "/" in name or "\\" in name or not name.endswith(".safetensors")]:
         raise SourceError("path", f"{INDEX} names {some_of(outside)}, which is no safetensors file beside it")
     if missing := [name for name in shards if not layout.has(name)]:
@@ -141,12 +143,12 @@ def _shards(layout: _Folder) -> list[str]:
 def _check_pooling(layout: _Folder) -> None:
     """Raise SourceError if sentence-transformers would do more than mean pooling and normalising."""
     pooling = layout.json_or_empty("1_Pooling/config.json")
-    chosen = sorted(key for key, value in pooling.items() if key.startswith("pooling_mode") and value)
+    pooling_modes = sorted(key for key, value in pooling.items() if key.startswith("pooling_mode") and value)
     if (
-        chosen not in ([], ["pooling_mode_mean_tokens"], ["pooling_mode"])
+        pooling_modes not in ([], ["pooling_mode_mean_tokens"], ["pooling_mode"])
         or pooling.get("pooling_mode", "mean") != "mean"
     ):
-        raise SourceError("pooling", f"the model pools by {some_of(chosen)}; only mean pooling is supported")
+        raise SourceError("pooling", f"the model pools by {some_of(pooling_modes)}; only mean pooling is supported")
     if layout.has("2_Dense/config.json"):
         raise SourceError("pooling", "the model has a dense layer behind the pooling, which is not supported")
 
@@ -154,34 +156,37 @@ def _check_pooling(layout: _Folder) -> None:
 def _chat_template(layout: _Folder) -> str:
     if layout.has("chat_template.jinja"):
         return layout.text("chat_template.jinja", CONFIG_BYTES_MAX)
-    found: object = ""
+    template: object = ""
     for name in ("chat_template.json", "tokenizer_config.json"):
-        found = found or layout.json_or_empty(name).get("chat_template")
-    if isinstance(found, list):  # several by name
-        named = {str(item.get("name")): item.get("template") for item in found if isinstance(item, dict)}
-        found = named.get("default")
-    if not isinstance(found, str | None):
+        template = template or layout.json_or_empty(name).get("chat_template")
+    if isinstance(template, list):  # several by name
+        templates_by_name = {str(item.get("name")): item.get("template") for item in template if isinstance(item, dict)}
+        template = templates_by_name.get("default")
+    if not isinstance(template, str | None):
         raise SourceError("chat_template", "the chat template is not a text")
-    return found or ""
+    return template or ""
 
 
-def _generation(layout: _Folder, raw: Mapping[str, object], rows: int) -> dict[str, object]:
+def _generation(layout: _Folder, raw: Mapping[str, object], vocabulary_rows: int) -> dict[str, object]:
     stated = layout.json_or_empty("generation_config.json")
     generation: dict[str, object] = {"eos_token_id": []}
     for key in ("eos_token_id", "bos_token_id", "pad_token_id"):
-        found = stated.get(key, raw.get(key))
-        if found is None:
+        stated_tokens = stated.get(key, raw.get(key))
+        if stated_tokens is None:
             continue
-        tokens = found if isinstance(found, list) else [found]
-        if not all(type(token) is int and 0 <= token < rows for token in tokens) or len(tokens) > SHARDS_MAX:
-            raise SourceError("vocabulary", f"{key} is {str(found)[:100]}, not an id below {rows}")
-        generation[key] = sorted(set(tokens)) if key == "eos_token_id" else tokens[0]
+        token_ids = stated_tokens if isinstance(stated_tokens, list) else [stated_tokens]
+        if (
+            not all(type(token_id) is int and 0 <= token_id < vocabulary_rows for token_id in token_ids)
+            or len(token_ids) > SHARDS_MAX
+        ):
+            raise SourceError("vocabulary", f"{key} is {str(stated_tokens)[:100]}, not an id below {vocabulary_rows}")
+        generation[key] = sorted(set(token_ids)) if key == "eos_token_id" else token_ids[0]
     for key in SAMPLING:
         if isinstance(value := stated.get(key), int | float):
             generation[key] = value
-    length = layout.json_or_empty("sentence_bert_config.json").get("max_seq_length")
-    if type(length) is int and length > 0:
-        generation["max_seq_length"] = length
+    sequence_length = layout.json_or_empty("sentence_bert_config.json").get("max_seq_length")
+    if type(sequence_length) is int and sequence_length > 0:
+        generation["max_seq_length"] = sequence_length
     return generation
 
 
@@ -190,6 +195,6 @@ def _licence(layout: _Folder) -> str:
     if not layout.has("README.md"):
         return ""
     text = layout.read("README.md", README_BYTES_MAX).decode(errors="replace")
-    head = text.split("\n---", 1)[0] if text.startswith("---\n") else ""
-    match = LICENCE_LINE.search(head)
-    return licence_id(one_line(match[1], 64)) if match else ""
+    front_matter = text.split("\n---", 1)[0] if text.startswith("---\n") else ""
+    licence_match = LICENCE_LINE.search(front_matter)
+    return licence_id(one_line(licence_match[1], 64)) if licence_match else ""

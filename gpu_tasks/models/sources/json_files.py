@@ -13,12 +13,14 @@ def json_object(data: bytes, name: str) -> dict[str, object]:
     """Return the object in a file. Raise SourceError for any other content."""
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-            raise SourceError("duplicate", f"{name} holds {twice[:100]} twice")
-        return found
+        members = dict(pairs)
+        # Parsers differ in which of two equal keys counts, so another program would read another model.
+        if len(members) != len(pairs):
+            ((repeated_key, _),) = Counter(key for key, _ in pairs).most_common(1)
+            raise SourceError("duplicate", f"{name} holds {repeated_key[:100]} twice")
+        return members
 
+    # Python's parser accepts NaN and Infinity, which RFC 8259 does not have.
     def refuse(constant: str) -> NoReturn:
         raise SourceError("damaged", f"{name} holds {constant}, which is no JSON")
 
@@ -26,6 +28,7 @@ def json_object(data: bytes, name: str) -> dict[str, object]:
         found = json.loads(data, object_pairs_hook=unique, parse_constant=refuse)
     except SourceError:
         raise
+    # Deep nesting exhausts the parser's stack, and Python refuses integers of over 4,300 digits by ValueError.
     except (RecursionError, ValueError) as error:
         raise SourceError("damaged", f"{name} is no JSON: {str(error)[:100]}") from None
     if not isinstance(found, dict):

@@ -27,6 +27,7 @@ def open_source(path: Path) -> SourceModel:
     suffix = path.suffix.lower()
     try:
         mode = path.stat().st_mode
+    # A path with a zero byte raises ValueError.
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise SourceError("not_found", f"{path} cannot be opened: {reason}") from None
@@ -39,6 +40,7 @@ def open_source(path: Path) -> SourceModel:
         return _open_gguf(OpenedFile.of_path(path), path.stem, origin)
     if suffix in ARCHIVES:
         return _open_files(ArchiveFiles(path), path.name)
+    # A pickle is a program: reading it would run a stranger's code with the rights of this user.
     if suffix in PICKLES:
         raise _pickle_error(path.name)
     if suffix == ".safetensors":

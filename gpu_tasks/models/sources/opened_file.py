@@ -22,15 +22,16 @@ class OpenedFile:
 
     def __init__(self, descriptor: int, name: str) -> None:
         """Own the descriptor. `name` stands in errors."""
+        # This comes first, so a file that is refused below is closed too.
         weakref.finalize(self, os.close, descriptor)
         self._descriptor = descriptor
         self.name = name
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
+        file_status = os.fstat(descriptor)
+        if not stat.S_ISREG(file_status.st_mode):
             raise SourceError("not_found", f"{name} is not a regular file")
-        if status.st_size > MODEL_BYTES_MAX:
+        if file_status.st_size > MODEL_BYTES_MAX:
             raise SourceError("too_large", f"{name} has more than {MODEL_BYTES_MAX} bytes")
-        self.size = status.st_size
+        self.size = file_status.st_size
 
     @classmethod
     def of_path(cls, path: Path) -> OpenedFile:
@@ -46,6 +47,7 @@ class OpenedFile:
     @classmethod
     def of_stream(cls, stream: BinaryIO, name: str) -> OpenedFile:
         """Keep the file behind a stream open, the stream itself apart."""
+        # A file without a name lives while any descriptor is open, so the copy outlives its stream.
         return cls(os.dup(stream.fileno()), name)
 
     def read(self, offset: int, length: int) -> bytes:
@@ -54,18 +56,19 @@ class OpenedFile:
 
     def read_array(self, offset: int, length: int) -> NDArray[np.uint8]:
         """Return a range as an array of bytes. Raise SourceError if the file ends before its end."""
+        # The length comes from a stranger's header: compare it with the file before the array takes the memory.
         if offset < 0 or length < 0 or offset + length > self.size:
             raise SourceError("out_of_file", f"{self.name} ends before byte {offset + length}: the file is cut short")
         array = np.empty(length, dtype=np.uint8)
-        view, done = array.data, 0
-        while done < length:
+        array_view, bytes_read = array.data, 0
+        while bytes_read < length:
             try:
-                count = os.preadv(self._descriptor, [view[done:]], offset + done)
+                count = os.preadv(self._descriptor, [array_view[bytes_read:]], offset + bytes_read)
             except OSError as error:
                 raise SourceError("not_found", f"{self.name} cannot be read: {error.strerror}") from None
             if count == 0:
                 raise SourceError("out_of_file", f"{self.name} became shorter while it was read")
-            done += count
+            bytes_read += count
         return array
 
     def read_all(self, most: int) -> bytes:

@@ -33,6 +33,7 @@ class ModelOrigin:
 
 def model_name(text: str) -> str:
     """Return a text as the name of a model: lower case, words joined by hyphens, `model` if nothing is left."""
+    # People type a name in a shell and read it in lists, so no space, quote, slash or control character survives.
     return _OUTSIDE_OF_NAME.sub("-", text.lower()).strip("-._")[:NAME_MAX].rstrip("-._") or "model"
 
 
@@ -41,6 +42,7 @@ def licence_id(text: str) -> str:
     text = text.strip()
     if not text:
         return ""
+    # The SPDX specification requires `LicenseRef-` before an identifier outside its list.
     known = _BY_LOWER.get(text.lower())
     return known or f"LicenseRef-{_OUTSIDE_OF_ID.sub('-', text).strip('-')}"[:LICENCE_MAX]
 
@@ -48,4 +50,5 @@ def licence_id(text: str) -> str:
 def one_line(text: str, most: int) -> str:
     """Return a stated text without control characters, cut to `most` bytes of UTF-8."""
     printable = "".join(character if character.isprintable() else " " for character in text)
+    # The limits of the model file count bytes. A cut within a character drops that character.
     return " ".join(printable.split()).encode(errors="replace")[:most].decode(errors="ignore")

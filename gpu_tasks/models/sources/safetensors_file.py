@@ -38,15 +38,16 @@ def read_safetensors(file: OpenedFile, is_ignored: Callable[[str], bool]) -> dic
     """
     if file.size < 8:
         raise SourceError("format", f"{file.name} is no safetensors file")
-    length = int.from_bytes(file.read(0, 8), "little")
-    if length > HEADER_BYTES_MAX:
-        raise SourceError("format", f"{file.name} is no safetensors file: its header would have {length} bytes")
-    header = json_object(file.read(8, length), file.name)
+    header_bytes = int.from_bytes(file.read(0, 8), "little")
+    # The first 8 bytes of any file read as a length up to 2**64: refuse it before the read takes the memory.
+    if header_bytes > HEADER_BYTES_MAX:
+        raise SourceError("format", f"{file.name} is no safetensors file: its header would have {header_bytes} bytes")
+    header = json_object(file.read(8, header_bytes), file.name)
     if len(header) > TENSORS_MAX:
         raise SourceError("too_large", f"{file.name} lists {len(header)} tensors; at most {TENSORS_MAX} are read")
     entries = [_entry(name, stated) for name, stated in header.items() if name != "__metadata__"]
-    start = 8 + length
-    _check_places(file, entries, start)
+    data_start = 8 + header_bytes
+    _check_places(file, entries, data_start)
     kept = [entry for entry in entries if not is_ignored(entry.name)]
     for entry in kept:
         if entry.kind not in TYPES:
@@ -56,25 +57,26 @@ def read_safetensors(file: OpenedFile, is_ignored: Callable[[str], bool]) -> dic
             )
         if math.prod(entry.shape) * TYPES[entry.kind] != entry.end - entry.start:
             raise SourceError("shape", f"tensor {entry.name[:100]} of the shape {entry.shape} has another size")
-    return {entry.name: StoredTensor(entry.shape, partial(_read, file, start, entry)) for entry in kept}
+    return {entry.name: StoredTensor(entry.shape, partial(_read, file, data_start, entry)) for entry in kept}
 
 
 def _entry(name: str, stated: object) -> _Entry:
-    found = stated if isinstance(stated, Mapping) else {}
-    kind, shape, places = found.get("dtype"), found.get("shape"), found.get("data_offsets")
+    members = stated if isinstance(stated, Mapping) else {}
+    kind, shape, byte_range = members.get("dtype"), members.get("shape"), members.get("data_offsets")
     if (
         not isinstance(kind, str)
         or not _are_sizes(shape)
-        or not _are_sizes(places)
-        or len(places) != 2
-        or places[0] > places[1]
+        or not _are_sizes(byte_range)
+        or len(byte_range) != 2
+        or byte_range[0] > byte_range[1]
         or len(shape) > DIMENSIONS_MAX
     ):
         raise SourceError("damaged", f"the entry of tensor {name[:100]} is damaged")
-    return _Entry(name, kind[:40], tuple(shape), places[0], places[1])
+    return _Entry(name, kind[:40], tuple(shape), byte_range[0], byte_range[1])
 
 
 def _are_sizes(value: object) -> TypeGuard[list[int]]:
+    # `isinstance` would accept JSON's `true`, which is an integer in Python.
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 2**63 for item in value)
 
 

@@ -70,6 +70,7 @@ class FolderFiles:
             real = path.resolve()
         except (OSError, RuntimeError) as error:  # links in a circle
             raise SourceError("path", f"{name} cannot be followed: {error}") from None
+        # A link called LICENSE could point to a private key, and the import would publish the key in a model.
         if not any(real.is_relative_to(root) for root in self._roots):
             raise SourceError("path", f"{name} is a link that leads out of the folder; put the file itself there")
         return OpenedFile.of_path(real)
@@ -83,6 +84,7 @@ class FolderFiles:
             if len(self.sizes) >= FILES_MAX:
                 raise SourceError("too_large", f"the folder holds more than {FILES_MAX} files")
             try:
+                # A link to a folder above would list the same files again and again.
                 if entry.is_dir(follow_symlinks=False):
                     if depth and not entry.name.startswith("."):
                         self._add(Path(entry.path), prefix / entry.name, depth - 1)
@@ -134,6 +136,7 @@ class ArchiveFiles:
             raise SourceError("disk", f"{tempfile.gettempdir()} has no room for {name} of {member.file_size} bytes")
         found = hashlib.sha256()
         try:
+            # The copy has no name, so a killed import leaves no gigabytes in the temporary folder.
             with self._archive.open(member) as packed, tempfile.TemporaryFile() as copy:
                 while piece := packed.read(COPY_BYTES):
                     copy.write(piece)
@@ -142,6 +145,7 @@ class ArchiveFiles:
                 opened = OpenedFile.of_stream(copy, name)
         except ZIP_ERRORS as error:
             raise SourceError("archive", f"{name} in {self._archive_name} is damaged: {str(error)[:100]}") from None
+        # The limits were checked with the sizes in the list at the archive's end, and the list may lie.
         if opened.size != member.file_size:
             raise SourceError("archive", f"{name} in {self._archive_name} has another size than its entry states")
         if self._hashes is not None and self._hashes.get(name) != found.hexdigest():
@@ -149,6 +153,7 @@ class ArchiveFiles:
         return opened
 
     def _check(self, member: zipfile.ZipInfo) -> None:
+        # `filename` is cut at a zero byte by the library, so a name that leads out could look plain.
         name = member.orig_filename
         parts = name.rstrip("/").split("/")
         if (
@@ -160,6 +165,7 @@ class ArchiveFiles:
             or stat.S_ISLNK(member.external_attr >> 16)
         ):
             raise SourceError("path", f"{self._archive_name} holds the name {name[:100]!r}, which may lead out of it")
+        # Readers differ in which of two equal names counts.
         if member.filename in self._members:
             raise SourceError("duplicate", f"{self._archive_name} holds {name[:100]} twice")
         if member.flag_bits & 1 or member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
@@ -167,22 +173,24 @@ class ArchiveFiles:
 
     def _check_growth(self, path: Path) -> None:
         total, packed = sum(self.sizes.values()), path.stat().st_size
+        # A zip bomb of a few kilobytes would fill the disk, so the sum is checked before anything is unpacked.
         if total > min(MODEL_BYTES_MAX, EXPANSION_MAX * max(packed, SMALL_ARCHIVE_BYTES)):
             raise SourceError("too_large", f"{path.name} of {packed} bytes would unpack to {total} bytes")
 
     def _recorded(self) -> dict[str, str] | None:
         """Return the SHA-256 of each file by the RECORD of a wheel, or None for an archive without one."""
-        names = [name for name in self.sizes if PurePosixPath(name).match("*.dist-info/RECORD")]
-        if len(names) != 1:
+        record_names = [name for name in self.sizes if PurePosixPath(name).match("*.dist-info/RECORD")]
+        if len(record_names) != 1:
             return None
-        text = self.open(names[0]).read_all(RECORD_BYTES_MAX).decode(errors="replace")
+        record_text = self.open(record_names[0]).read_all(RECORD_BYTES_MAX).decode(errors="replace")
         hashes = {}
         try:
-            for row in csv.reader(text.splitlines()):
-                if len(row) == 3 and row[1].startswith("sha256="):
-                    hashes[row[0]] = base64.urlsafe_b64decode(row[1].removeprefix("sha256=") + "==").hex()
+            for record_row in csv.reader(record_text.splitlines()):
+                if len(record_row) == 3 and record_row[1].startswith("sha256="):
+                    # The wheel specification leaves base64's padding out. Python requires it and ignores a surplus.
+                    hashes[record_row[0]] = base64.urlsafe_b64decode(record_row[1].removeprefix("sha256=") + "==").hex()
         except (csv.Error, ValueError) as error:
-            raise SourceError("archive", f"{names[0]} is damaged: {str(error)[:100]}") from None
+            raise SourceError("archive", f"{record_names[0]} is damaged: {str(error)[:100]}") from None
         return hashes
 
     def _origin(self) -> ModelOrigin:

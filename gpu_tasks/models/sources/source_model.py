@@ -50,6 +50,7 @@ class Tensors(Mapping[str, Floats]):
         values = np.ascontiguousarray(stored.read(), dtype=np.float32)
         if values.shape != stored.shape:
             raise SourceError("shape", f"tensor {name} has the shape {values.shape}, not {stored.shape}")
+        # Quantisation turns NaN into an ordinary integer, and customers would pay for the damaged model.
         if not np.isfinite(values).all():
             raise SourceError(
                 "not_finite", f"tensor {name} holds NaN or infinity: the file is damaged or badly trained"

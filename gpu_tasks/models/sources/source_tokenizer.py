@@ -13,6 +13,7 @@ def check_tokenizer(tokenizer: bytes, rows: int) -> None:
         greatest = Tokenizer(tokenizer).greatest_id
     except TextError as error:
         raise SourceError("tokenizer", str(error)) from None
+    # A prompt with such a token would fail on every provider.
     if greatest >= rows:
         raise SourceError(
             "vocabulary", f"the tokenizer has the token {greatest}, but the embedding table ends at {rows - 1}"
