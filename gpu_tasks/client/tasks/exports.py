@@ -80,7 +80,7 @@ def read_safetensors(file_bytes: bytes) -> tuple[tuple[ModelTensor, ...], dict[s
 
 
 def _sliced_tensors(header: Mapping[str, Any], data: bytes, start: int) -> tuple[ModelTensor, ...]:
-    """Return the tensors, of which one follows the other. Raise ValueError if one overlaps another or has other sizes.
+    """Return the tensors, which follow each other in the file. Raise ValueError for an overlap or another size.
 
     Overlapping tensors would be copied again and again, so a small file could take any amount of memory.
     """

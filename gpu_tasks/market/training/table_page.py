@@ -18,9 +18,9 @@ def task_outcomes_page() -> str:
 
 def task_words_page() -> str:
     """Return the meanings of the table's short words."""
-    lines = ["| purse | what it is |", "|---|---|"]
+    lines = ["| purse | meaning |", "|---|---|"]
     lines += [f"| {word_of(purse)} | {purse.value} |" for purse in TaskPurse]
-    lines += ["", "| sum | how much |", "|---|---|"]
+    lines += ["", "| sum | amount |", "|---|---|"]
     lines += [f"| {word_of(task_sum)} | {task_sum.value} |" for task_sum in TaskSum]
     return "\n".join(lines) + "\n"
 

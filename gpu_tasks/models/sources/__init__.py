@@ -14,5 +14,5 @@ In reading order:
 * `source_files`: the files of a folder or an archive
 * `safetensors_file`: the container format safetensors
 * `huggingface`: a folder in Hugging Face's layout as a source model
-* `open_source`: a path to the model there, whatever its format
+* `open_source`: the model at a path, in any of these formats
 """

@@ -150,7 +150,7 @@ def _sizes(raw: RawConfig) -> dict[str, ConfigValue]:
 
 
 def _rope(raw: RawConfig) -> RawConfig:
-    """Return the scaling of positions, of which newer configs hold a part called `rope_parameters`."""
+    """Return the scaling of positions. Newer configs call it `rope_parameters`."""
     found = raw.get("rope_scaling")
     found = raw.get("rope_parameters") if found is None else found
     if found is None:

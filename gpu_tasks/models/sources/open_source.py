@@ -1,4 +1,4 @@
-"""A path to the model there, whatever its format."""
+"""The model at a path, in any known format."""
 
 from __future__ import annotations
 

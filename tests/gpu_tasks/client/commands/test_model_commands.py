@@ -162,7 +162,7 @@ class PlayedError(ValueError):
 
 @pytest.fixture
 def converter(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the played converter gives: a package's content is the weights."""
+    """Replace the converter: the content of a package becomes the weights."""
     played: dict[str, Any] = {"error": None}
 
     def open_source(path: Path) -> bytes:
