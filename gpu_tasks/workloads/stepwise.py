@@ -40,6 +40,10 @@ class SegmentedRun(Protocol):
         """Return the state `steps` later. Raise DecodeError as `steps_done`, and ValueError beyond the end."""
         ...
 
+    def fingerprint(self, state: bytes, steps: int, seed: bytes) -> bytes:
+        """Return the fingerprint of the `steps` after a state (`fingerprints.py`). Raise errors as `advance`."""
+        ...
+
     def metric(self, state: bytes) -> int:
         """Return the quality of a state as a whole number, in the workload's unit.
 

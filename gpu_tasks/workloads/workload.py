@@ -23,6 +23,14 @@ class OutputCheck:
     first_wrong: int | None
 
 
+@dataclass(frozen=True)
+class FingerprintedCheck:
+    """The outcome of a check, and the fingerprint of a right output's computation."""
+
+    output_check: OutputCheck
+    fingerprint: bytes | None
+
+
 class NonConformingBackendError(Exception):
     """A backend does not give the published results, so it must not do exact tasks."""
 
@@ -49,6 +57,22 @@ class Workload(Protocol):
     def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Check that `encoded_output` is the result of `run`, at a lower cost than running where possible."""
         ...
+
+    def fingerprint(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> bytes:
+        """Return the fingerprint of a right output: 16 bytes that only its computation gives (`fingerprints.py`).
+
+        `seed` has 32 bytes.
+        """
+        ...
+
+    def check(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> FingerprintedCheck:
+        """Check an output as `verify` does, and fingerprint its computation if it is right.
+
+        This default computes twice. A workload that can do both in one pass replaces it.
+        """
+        output_check = self.verify(encoded_request, encoded_output)
+        found = self.fingerprint(encoded_request, encoded_output, seed) if output_check.valid else None
+        return FingerprintedCheck(output_check, found)
 
     def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return 32 bytes: the hash of the computation's integers at one place, which `drawn_place` (32 bytes) names.

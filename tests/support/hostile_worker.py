@@ -95,6 +95,9 @@ class Hostile(Workload):
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         return OutputCheck(valid=True, recomputed=0, first_wrong=None)
 
+    def fingerprint(self, request: bytes, output: bytes, seed: bytes) -> bytes:
+        return self.run(request)
+
     def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         return bytes(32)
 

@@ -20,7 +20,14 @@ from gpu_tasks.workloads.decoder_int8.request import (
     GenerationRequest,
 )
 from gpu_tasks.workloads.decoder_int8.sampling import next_token
-from gpu_tasks.workloads.decoder_int8.transformer import KeyValueCache, LoadedDecoder, forward, logits_of
+from gpu_tasks.workloads.decoder_int8.transformer import (
+    KeyValueCache,
+    LoadedDecoder,
+    StreamSamples,
+    forward,
+    logits_of,
+)
+from gpu_tasks.workloads.fingerprints import fingerprint
 from gpu_tasks.workloads.integer_arrays import BackendArray, Integers
 from gpu_tasks.workloads.workload import OutputCheck
 
@@ -181,17 +188,24 @@ def _logit_rows(model: LoadedDecoder, streams: BackendArray) -> Iterator[Integer
         yield from logits_of(model, streams[start : start + LOGIT_ROWS])
 
 
-def _streams(model: LoadedDecoder, tokens: Sequence[int], first: int) -> Iterator[BackendArray]:
+def _streams(
+    model: LoadedDecoder, tokens: Sequence[int], first: int, samples: StreamSamples | None = None
+) -> Iterator[BackendArray]:
     """Yield the final stream of one text in parts [positions, width], from position `first` on."""
     cache = KeyValueCache(model, 1, len(tokens))
     for start in range(0, len(tokens), READ_MAX):
         part = np.array([tokens[start : start + READ_MAX]], dtype=np.int64)
-        stream = forward(model, part, cache, np.array([start]))[0]
+        stream = forward(model, part, cache, np.array([start]), samples)[0]
         if start + READ_MAX > first:
             yield stream[max(0, first - start) :]
 
 
-def verify_output(model: LoadedDecoder, request: GenerationRequest, claimed: GenerationOutput) -> OutputCheck:
+def verify_output(
+    model: LoadedDecoder,
+    request: GenerationRequest,
+    claimed: GenerationOutput,
+    samples: StreamSamples | None = None,
+) -> OutputCheck:
     """Check that an answer equals the result of `generated`, bit for bit, by one prefill.
 
     The check is complete: an answer that ends early must end with a stop sequence. `recomputed` counts the compared
@@ -202,7 +216,8 @@ def verify_output(model: LoadedDecoder, request: GenerationRequest, claimed: Gen
     exponentials = model.backend.take(model.exponentials)
     text = _Text(0, request)
     read = (*request.prompt, *claimed.tokens[:-1])
-    streams = _streams(model, [min(token, model.shape.vocabulary - 1) for token in read], len(request.prompt) - 1)
+    bounded = [min(token, model.shape.vocabulary - 1) for token in read]
+    streams = _streams(model, bounded, len(request.prompt) - 1, samples)
     for logits in (row for part in streams for row in _logit_rows(model, part)):
         index = len(text.tokens)
         answer = text.take(logits, exponentials)
@@ -211,6 +226,15 @@ def verify_output(model: LoadedDecoder, request: GenerationRequest, claimed: Gen
         if not is_right or (answer is not None and answer != claimed):
             return OutputCheck(valid=False, recomputed=index + 1, first_wrong=index)
     return OutputCheck(valid=True, recomputed=len(claimed.tokens), first_wrong=None)
+
+
+def fingerprint_of(model: LoadedDecoder, request: GenerationRequest, output: GenerationOutput, seed: bytes) -> bytes:
+    """Return the fingerprint of an answer, by one prefill: a channel of every layer and position that was read."""
+    tokens = (*request.prompt, *output.tokens[:-1])
+    samples = StreamSamples(model, seed, len(tokens))
+    for _ in _streams(model, tokens, len(tokens), samples):
+        pass
+    return fingerprint(seed, samples.layers)
 
 
 def trace_of(model: LoadedDecoder, request: GenerationRequest, output: GenerationOutput, drawn_place: bytes) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from gpu_tasks.models.model_file import CONFIG, TENSORS, read_section, section_range, verify
 from gpu_tasks.workloads.decoder_int8.config import decode_shape
 from gpu_tasks.workloads.decoder_int8.conformance import check_backend
-from gpu_tasks.workloads.decoder_int8.decoding import generated, trace_of, verify_output
+from gpu_tasks.workloads.decoder_int8.decoding import fingerprint_of, generated, trace_of, verify_output
 from gpu_tasks.workloads.decoder_int8.model import decode_model
 from gpu_tasks.workloads.decoder_int8.request import (
     OUTPUT,
@@ -19,9 +19,16 @@ from gpu_tasks.workloads.decoder_int8.request import (
     GenerationRequest,
     decode_request,
 )
-from gpu_tasks.workloads.decoder_int8.transformer import LoadedDecoder, load
+from gpu_tasks.workloads.decoder_int8.transformer import LoadedDecoder, StreamSamples, load
+from gpu_tasks.workloads.fingerprints import fingerprint
 from gpu_tasks.workloads.integer_transformer.backends import arithmetic
-from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck, Workload, none_for_none
+from gpu_tasks.workloads.workload import (
+    FingerprintedCheck,
+    NonConformingBackendError,
+    OutputCheck,
+    Workload,
+    none_for_none,
+)
 
 
 class DecoderWorkload(Workload):
@@ -53,6 +60,19 @@ class DecoderWorkload(Workload):
         if claimed is None:
             return OutputCheck(valid=False, recomputed=0, first_wrong=0)
         return verify_output(self._model, request, claimed)
+
+    def fingerprint(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> bytes:
+        """Sample one channel of the stream of each position behind each layer."""
+        return fingerprint_of(self._model, self._read(encoded_request), OUTPUT.decode(encoded_output), seed)
+
+    def check(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> FingerprintedCheck:
+        """Check all tokens and sample the stream, by one prefill."""
+        request, claimed = self._read(encoded_request), none_for_none(_decode_output, encoded_output)
+        if claimed is None:
+            return FingerprintedCheck(OutputCheck(valid=False, recomputed=0, first_wrong=0), None)
+        samples = StreamSamples(self._model, seed, len(request.prompt) + max(1, len(claimed.tokens)) - 1)
+        output_check = verify_output(self._model, request, claimed, samples)
+        return FingerprintedCheck(output_check, fingerprint(seed, samples.layers) if output_check.valid else None)
 
     def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of the logits at one position."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpu_tasks.workloads.decoder_int8.config import DecoderShape
 from gpu_tasks.workloads.decoder_int8.model import DecoderModel, LayerArrays
+from gpu_tasks.workloads.fingerprints import sampled_places
 from gpu_tasks.workloads.integer_arrays import BackendArray, Integers
 from gpu_tasks.workloads.integer_transformer import arithmetic as ops
 from gpu_tasks.workloads.integer_transformer.arithmetic import Cached, Gain, Linear, Scaled, TransformerBackend
@@ -122,16 +123,41 @@ class _Places:
     sines: BackendArray
 
 
-def forward(model: LoadedDecoder, tokens: Integers, cache: KeyValueCache, starts: Integers) -> BackendArray:
+class StreamSamples:
+    """One channel of the stream of each position of one text behind each layer, drawn from a seed."""
+
+    def __init__(self, model: LoadedDecoder, seed: bytes, positions: int) -> None:
+        """Take 32 bytes of seed, and the number of the text's positions."""
+        self._backend, s = model.backend, model.shape
+        self._places = [sampled_places(seed, layer, positions, s.width) for layer in range(s.layers)]
+        self.layers = [np.zeros(positions, dtype=np.int64) for _ in self._places]
+
+    def take(self, layer: int, start: int, stream: BackendArray) -> None:
+        """Sample the stream [length, width] of the positions from `start` on."""
+        length = len(stream)
+        rows, channels = np.arange(length), self._places[layer][start : start + length]
+        sampled = stream[self._backend.indices(rows), self._backend.indices(channels)]
+        self.layers[layer][start : start + length] = self._backend.take(sampled)
+
+
+def forward(
+    model: LoadedDecoder, tokens: Integers, cache: KeyValueCache, starts: Integers, samples: StreamSamples | None = None
+) -> BackendArray:
     """Read int64[texts, length] tokens at the positions from int64[texts] `starts` on.
 
     Return the final stream [texts, length, width]. A text's cache must hold the positions before its start. Positions
-    behind a text's end may hold padding: nothing before them depends on them.
+    behind a text's end may hold padding: nothing before them depends on them. `samples` are those of the only text.
     """
-    return through_layers(model, embedded(model, tokens), cache, starts)
+    return through_layers(model, embedded(model, tokens), cache, starts, samples)
 
 
-def through_layers(model: LoadedDecoder, stream: BackendArray, cache: KeyValueCache, starts: Integers) -> BackendArray:
+def through_layers(
+    model: LoadedDecoder,
+    stream: BackendArray,
+    cache: KeyValueCache,
+    starts: Integers,
+    samples: StreamSamples | None = None,
+) -> BackendArray:
     """Return the stream [texts, length, width] behind the layers, with positions and cache as in `forward`."""
     backend, s = model.backend, model.shape
     places = _places(model, starts[:, None] + np.arange(stream.shape[1]))
@@ -143,6 +169,8 @@ def through_layers(model: LoadedDecoder, stream: BackendArray, cache: KeyValueCa
         both = ops.linear(backend, x, layer.gate_up, ops.UNIT_BITS, ops.VALUE_MAX)
         active = ops.silu_product(backend, both[..., : s.hidden], both[..., s.hidden :], model.sigmoids)
         stream = ops.added(backend, stream, ops.linear(backend, active, layer.down, ops.STREAM_BITS, ops.STREAM_MAX))
+        if samples is not None:
+            samples.take(number, int(starts[0]), stream[0])
     return stream
 
 

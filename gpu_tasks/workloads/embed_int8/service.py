@@ -20,6 +20,7 @@ from gpu_tasks.workloads.embed_int8.request import (
     decode_request,
 )
 from gpu_tasks.workloads.embed_int8.transformer import LoadedEncoder, load, streams
+from gpu_tasks.workloads.fingerprints import fingerprint, sampled_places
 from gpu_tasks.workloads.integer_transformer.backends import arithmetic
 from gpu_tasks.workloads.workload import OutputCheck, Workload, none_for_none
 from runtime.encoding.codec import DecodeError
@@ -54,6 +55,16 @@ class TextEmbedding(Workload):
         request, right = self._read(encoded_request), self.run(encoded_request)
         wrong = None if encoded_output == right else _first_difference(right, encoded_output)
         return OutputCheck(valid=wrong is None, recomputed=len(request.tokens), first_wrong=wrong)
+
+    def fingerprint(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> bytes:
+        """Sample one channel of the stream of each token behind each layer. Layer 0 embeds."""
+        tokens = np.array([self._read(encoded_request).tokens], dtype=np.int64)
+        length, backend = tokens.shape[1], self._model.backend
+        samples = []
+        for layer, stream in enumerate(streams(self._model, tokens, np.array([length], dtype=np.int64))):
+            channels = sampled_places(seed, layer, length, self._model.shape.width)
+            samples.append(backend.take(stream[0][backend.indices(np.arange(length)), backend.indices(channels)]))
+        return fingerprint(seed, samples)
 
     def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of the stream of one token behind one layer, int64, little-endian. Layer 0 embeds."""

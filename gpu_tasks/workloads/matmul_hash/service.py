@@ -14,6 +14,7 @@ from hashlib import blake2b, shake_256
 
 import numpy as np
 
+from gpu_tasks.workloads.fingerprints import fingerprint, sampled_places
 from gpu_tasks.workloads.matmul_hash.request import (
     MODEL_ID,
     OUTPUT,
@@ -83,6 +84,17 @@ class MatmulHash(Workload):
         is_right = self.run(encoded_request) == encoded_output
         return OutputCheck(valid=is_right, recomputed=request.rounds, first_wrong=None if is_right else 0)
 
+    def fingerprint(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> bytes:
+        """Sample one entry of the matrix after each product."""
+        request = decode_request(encoded_request)
+        drawn = self._drawn(request)
+        current, added = drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :]
+        entries = []
+        for place in sampled_places(seed, 0, request.rounds, request.size**2):
+            current = self._chain(current + added, request.size, 1)
+            entries.append(int.from_bytes(current[4 * place : 4 * place + 4], "little"))
+        return fingerprint(seed, [np.array(entries, dtype=np.int64)])
+
     def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of one row of the last matrix."""
         request = decode_request(encoded_request)
@@ -91,10 +103,12 @@ class MatmulHash(Workload):
         return blake2b(_DOMAIN + row.to_bytes(4, "little") + row_bytes, digest_size=32).digest()
 
     def _last_matrix(self, request: ChainRequest) -> bytes:
-        """Return the last matrix of a chain."""
+        return self._chain(self._drawn(request), request.size, request.rounds)
+
+    def _drawn(self, request: ChainRequest) -> bytes:
+        """Return the bytes of X0 and D."""
         seed_label = _DOMAIN + request.seed.to_bytes(8, "little") + request.size.to_bytes(2, "little")
-        drawn = shake_256(seed_label).digest(2 * 4 * request.size**2)
-        return self._chain(drawn, request.size, request.rounds)
+        return shake_256(seed_label).digest(2 * 4 * request.size**2)
 
     def conformance(self) -> bytes:
         """Return the published hash of all outputs to the vectors."""

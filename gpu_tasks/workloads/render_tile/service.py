@@ -8,6 +8,7 @@ from hashlib import blake2b, shake_256
 
 import numpy as np
 
+from gpu_tasks.workloads.fingerprints import fingerprint, sampled_places
 from gpu_tasks.workloads.render_tile.array_arithmetic import Int64Array
 from gpu_tasks.workloads.render_tile.backends import TileBackend, backend_named, shown
 from gpu_tasks.workloads.render_tile.conformance import check
@@ -58,15 +59,26 @@ class TileRun:
     def advance(self, state: bytes, steps: int) -> bytes:
         """Compute the next rows below those of a state."""
         rows_done, pixels_so_far = decode_state(self._asked, self._digest, state)
-        if not 0 <= steps <= self._asked.tile.rows - rows_done:
-            raise ValueError(f"{steps} rows after {rows_done} of {self._asked.tile.rows}")
-        columns = self._asked.tile.columns
-        later_indices = np.arange(rows_done * columns, (rows_done + steps) * columns)
-        return encode_state(self._digest, rows_done + steps, pixels_so_far + self.pixels(later_indices))
+        later_pixels = self.pixels(self._next_pixels(state, steps))
+        return encode_state(self._digest, rows_done + steps, pixels_so_far + later_pixels)
 
     def metric(self, state: bytes) -> int:
         """Return the number of pixels that are still to be rendered."""
         return self._asked.pixels - self.steps_done(state) * self._asked.tile.columns
+
+    def fingerprint(self, state: bytes, steps: int, seed: bytes) -> bytes:
+        """Sample one colour of each pixel's light before rounding, which no output contains."""
+        indices = self._next_pixels(state, steps)
+        colours = sampled_places(seed, 0, len(indices), PIXEL_BYTES)
+        return fingerprint(seed, [self.sums(indices)[np.arange(len(indices)), colours]])
+
+    def _next_pixels(self, state: bytes, steps: int) -> Int64Array:
+        """Return the pixels of the next rows. Raise DecodeError for a false state, and ValueError beyond the end."""
+        rows_done = self.steps_done(state)
+        if not 0 <= steps <= self._asked.tile.rows - rows_done:
+            raise ValueError(f"{steps} rows after {rows_done} of {self._asked.tile.rows}")
+        columns = self._asked.tile.columns
+        return np.arange(rows_done * columns, (rows_done + steps) * columns)
 
     def pixels(self, pixel_indices: Int64Array) -> bytes:
         """Return red, green and blue of some pixels of the tile, in any order, each computed alone."""
@@ -120,6 +132,12 @@ class TileRendering(StepwiseWorkload):
         return self._wrong_pixels(
             encoded_request, encoded_output, _drawn_order(b"spots" + seed, asked_tile.pixels)[:count]
         )
+
+    def fingerprint(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> bytes:
+        """Sample one colour of each pixel's light before rounding."""
+        asked_tile = decode_request(encoded_request)
+        run = TileRun(self._backend, asked_tile, encoded_request)
+        return run.fingerprint(run.initial_state(), asked_tile.tile.rows, seed)
 
     def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of some pixels' light before rounding, which no output contains."""

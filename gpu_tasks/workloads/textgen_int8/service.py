@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from gpu_tasks.workloads.fingerprints import fingerprint, sampled_places
 from gpu_tasks.workloads.textgen_int8.backends import arithmetic
 from gpu_tasks.workloads.textgen_int8.batching import generated
 from gpu_tasks.workloads.textgen_int8.conformance import check_completions, check_operations, completions
-from gpu_tasks.workloads.textgen_int8.decoding import generate, trace_of, verify_output
+from gpu_tasks.workloads.textgen_int8.decoding import generate, input_tokens, trace_of, verify_output
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic
 from gpu_tasks.workloads.textgen_int8.model import decode_model, model_id
 from gpu_tasks.workloads.textgen_int8.request import (
@@ -15,7 +18,7 @@ from gpu_tasks.workloads.textgen_int8.request import (
     decode_request,
     model_file,
 )
-from gpu_tasks.workloads.textgen_int8.transformer import load
+from gpu_tasks.workloads.textgen_int8.transformer import empty_cache, forward, load
 from gpu_tasks.workloads.workload import OutputCheck, Workload, none_for_none
 
 
@@ -46,6 +49,14 @@ class TextGeneration(Workload):
     def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Check all tokens by one prefill."""
         return verify_output(self._model, decode_request(encoded_request, self._model.shape.context), encoded_output)
+
+    def fingerprint(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> bytes:
+        """Sample one logit of each position."""
+        request = self._read(encoded_request)
+        text = (request.prompt + encoded_output)[: self._model.shape.context - 1]
+        logits = forward(self._model, input_tokens(text), empty_cache(self._model))[0]
+        places = sampled_places(seed, 0, len(logits), logits.shape[1])
+        return fingerprint(seed, [logits[np.arange(len(logits)), places]])
 
     def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of the logits at one position."""

@@ -5,6 +5,7 @@ from math import isqrt
 
 import numpy as np
 
+from gpu_tasks.workloads.fingerprints import fingerprint, sampled_places
 from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic, Integers
 from gpu_tasks.workloads.train_int8.request import REQUEST, TrainingRequest, matrices, segments
 from gpu_tasks.workloads.train_int8.state import DIGEST_BYTES, TrainingState, decode_state, encode_state
@@ -133,16 +134,33 @@ class TrainingRun:
 
     def advance(self, state: bytes, steps: int) -> bytes:
         """Compute each step on the windows drawn for it."""
-        start = self._decoded(state)
+        start, parameters = self._begin(state, steps)
+        for step in range(start, start + steps):
+            self._network.step(parameters, self._windows_of(step), step)
+        weights = [self._backend.take(weight) for weight in parameters.weights]
+        momenta = [self._backend.take(momentum) for momentum in parameters.momenta]
+        return encode_state(self._digest, TrainingState(start + steps, weights, momenta))
+
+    def fingerprint(self, state: bytes, steps: int, seed: bytes) -> bytes:
+        """Sample one entry of each matrix's gradient in each step."""
+        start, parameters = self._begin(state, steps)
+        sizes = [rows * columns for rows, columns in matrices(self._request)]
+        places = [sampled_places(seed, index, steps, size) for index, size in enumerate(sizes)]
+        samples = np.zeros((len(sizes), steps), dtype=np.int64)
+        for number in range(steps):
+            step = start + number
+            for index, gradient in enumerate(self._network.step(parameters, self._windows_of(step), step)):
+                place = int(places[index][number])
+                samples[index, number] = self._backend.take(gradient.reshape(-1)[place : place + 1])[0]
+        return fingerprint(seed, list(samples))
+
+    def _begin(self, state: bytes, steps: int) -> tuple[int, MovingWeights]:
+        """Return the steps done and the weights of a state. Raise errors as `advance`."""
+        start, backend = self._decoded(state), self._backend
         if not 0 <= steps <= self._request.steps - start.done:
             raise ValueError(f"{steps} steps after {start.done} of {self._request.steps}")
-        backend, done = self._backend, start.done
-        parameters = MovingWeights([backend.put(w) for w in start.weights], [backend.put(m) for m in start.momenta])
-        for step in range(done, done + steps):
-            self._network.step(parameters, self._windows_of(step), step)
-        weights = [backend.take(weight) for weight in parameters.weights]
-        momenta = [backend.take(momentum) for momentum in parameters.momenta]
-        return encode_state(self._digest, TrainingState(done + steps, weights, momenta))
+        weights = [backend.put(weight) for weight in start.weights]
+        return start.done, MovingWeights(weights, [backend.put(momentum) for momentum in start.momenta])
 
     def metric(self, state: bytes) -> int:
         """Return thousandths of a bit per byte of the sample of held-out windows."""

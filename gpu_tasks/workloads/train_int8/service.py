@@ -69,6 +69,12 @@ class IntegerTraining(StepwiseWorkload):
         is_right = encoded_output == _encoded(request, run, tuple(digests), last_state)
         return OutputCheck(is_right, cost_of(request), None if is_right else run.segments + 1)
 
+    def fingerprint(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> bytes:
+        """Sample one entry of each matrix's gradient in each step of the whole run."""
+        request = decode_request(encoded_request)
+        run = TrainingRun(self._backend, request)
+        return run.fingerprint(run.initial_state(), request.steps, seed)
+
     def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of one step's logits before that step, which no output contains."""
         request = decode_request(encoded_request)

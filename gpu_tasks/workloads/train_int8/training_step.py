@@ -74,8 +74,11 @@ class NextByteModel:
         self._powers = backend.put(powers_of_e())
         self._marks = backend.put(np.eye(SYMBOLS, dtype=np.int64))
 
-    def step(self, parameters: MovingWeights, windows: Integers, step_number: int) -> None:
-        """Train on int64[batch, context + 1] of text, as step `step_index` of the run."""
+    def step(self, parameters: MovingWeights, windows: Integers, step_number: int) -> list[Tensor]:
+        """Train on int64[batch, context + 1] of text, as step `step_number` of the run.
+
+        Return the mean gradient of each matrix, in units of 2**-24.
+        """
         backend, request = self._backend, self._request
         symbols = backend.put(windows)
         operands = self._operands(parameters.weights)
@@ -85,10 +88,13 @@ class NextByteModel:
         # Evenly down to nothing, by the step's number alone: a successor that goes on from a state needs no other
         # memory.
         rate = request.rate * (request.steps - step_number) // request.steps
+        means = []
         for index, gradient in enumerate([of_vectors, *gradients]):
             # The mean over the windows is a shift, because a batch is a power of two.
             scaled = gradient << (_MEAN_OF_WEIGHTS if index else _MEAN_OF_VECTORS)
-            self._change_weights(parameters, index, round_shift(scaled, request.batch.bit_length() - 1), rate)
+            means.append(round_shift(scaled, request.batch.bit_length() - 1))
+            self._change_weights(parameters, index, means[index], rate)
+        return means
 
     def logits(self, weights: list[Tensor], windows: Integers) -> Tensor:
         """Return int64[n, 256] in units of 2**-17 for int64[n, context + 1] of text, whose last bytes are not used."""
