@@ -6,10 +6,10 @@ In reading order:
 * `stepwise`: a workload that runs in steps and can continue from the state at the end of any segment
 * `segment_checks`: the check of one segment of such a run, and of a fraud proof with one state
 * `form`: a workload as the programs of customers and providers use it: names, request form, display, unit of cost
-* `matmul_hash`: a chain of integer matrix products and the hash of its end: the smallest workload
-* `backend_choice`: backends by name: NumPy, the reference, PyTorch on a device
 * `integer_arrays`: arrays of integers as a backend supplies them, and the reference in NumPy
 * `fingerprints`: one integer of each row of a computation, at places drawn from a seed, under one hash
+* `matmul_hash`: a chain of integer matrix products and the hash of its end: the smallest workload
+* `backend_choice`: backends by name: NumPy, the reference, PyTorch on a device
 * `torch_backends`: the backends of workloads in PyTorch, which is optional
 * `textgen_int8`: byte-level text generation by an integer transformer
 * `train_int8`: training of a next-byte model in integers, in segments that can be checked one by one
