@@ -1,0 +1,72 @@
+"""The draw of a claim's items to check: beacons name points on a line that the items share by weight.
+
+    weight(item) = tokens out + tokens in * input share + floor
+    length       = total weight * beacons / (items * rate)
+
+The items lie one after another on a line from 0 to the total weight, which the totals give. Each beacon divides the
+line into parts of `length` and draws one point of each part. The last part may reach beyond the line, and a point there
+names no item. All beacons together expect rate * weight / mean weight points on an item. So a single request of rate
+1/20 is drawn once in 20 claims, and a batch of 4,096 items of rate 1/512 has eight points.
+
+Invariants: weights and points are integers, in millionths of an output token, so shares need no rounding. An item's
+chance depends on its own weight alone, for any other items. Each point names one item, and the sums left of its path
+prove which one.
+"""
+
+from collections.abc import Iterator
+
+from gpu_tasks.batches.requests import work_of
+from gpu_tasks.batches.sum_tree import LeafPath, Totals, before, holds
+from runtime.cryptography.hashing import blake2_256
+
+PPM = 1_000_000
+POINTS_MAX = 16
+"""The most points that a claim may expect of all its beacons together."""
+_DOMAIN = b"ogpu/item-draw/1"
+_CHANCE_BITS = 256
+
+
+def total_weight(totals: Totals, floor: int, input_share: int) -> int:
+    """Return the weight of all items of a claim, in millionths of an output token."""
+    return _weight_of(totals.tokens_in, totals.tokens_out, totals.requests, floor, input_share)
+
+
+def part_length(weight: int, items: int, rate_ppm: int, beacons: int) -> int:
+    """Return the length of a part of the line, rounded down, so that rounding only adds to an item's chance.
+
+    `rate_ppm` is the chance of an item of mean weight over all beacons, in millionths. Raise ValueError for a rate of 0
+    or one that expects more than `POINTS_MAX` points.
+    """
+    if not 0 < items * rate_ppm <= POINTS_MAX * PPM:
+        raise ValueError(f"a rate of {rate_ppm} ppm for {items} items expects no points, or more than {POINTS_MAX}")
+    return max(1, weight * beacons * PPM // (items * rate_ppm))
+
+
+def drawn_points(seed: bytes, claim: bytes, weight: int, length: int) -> Iterator[int]:
+    """Yield the points that one beacon draws, in order: one of each part that begins on the line, if it is on the line.
+
+    `seed` and `claim` have 32 bytes. The bias of a point is below length / 2^256.
+    """
+    for number in range(-(-weight // length)):
+        # A product and a shift instead of a remainder, so that the bias stays that small.
+        point = number * length + (_uniform_number(seed, claim, number) * length >> _CHANCE_BITS)
+        if point < weight:
+            yield point
+
+
+def covers(totals: Totals, floor: int, path: LeafPath, point: int, input_share: int) -> bool:
+    """Return True if the path holds and its item contains the point."""
+    if not holds(totals, path):
+        return False
+    start = _weight_of(*before(totals, path), path.index, floor, input_share)
+    return start <= point < start + _weight_of(path.tokens_in, path.tokens_out, 1, floor, input_share)
+
+
+def _weight_of(tokens_in: int, tokens_out: int, items: int, floor: int, input_share: int) -> int:
+    """Return the weight of `items` items with these tokens in total, in millionths of an output token."""
+    return work_of(input_share, tokens_in, tokens_out + items * floor)
+
+
+def _uniform_number(seed: bytes, claim: bytes, number: int) -> int:
+    """Return a uniform integer below 2^256."""
+    return int.from_bytes(blake2_256(_DOMAIN + seed + claim + number.to_bytes(4, "little")), "big")
