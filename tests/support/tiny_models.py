@@ -52,7 +52,9 @@ GGUF_NAMES = {
     "lm_head": "output",
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
+    "self_attn.q_norm": "attn_q_norm",
     "self_attn.k_proj": "attn_k",
+    "self_attn.k_norm": "attn_k_norm",
     "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output",
     "post_attention_layernorm": "ffn_norm",
@@ -60,6 +62,7 @@ GGUF_NAMES = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
+GGUF_ARCHITECTURES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
 
 
 def random_tensors(raw: Mapping[str, object], seed: int = 1) -> dict[str, Floats]:
@@ -163,19 +166,22 @@ def write_gguf(
     """Write a model as llama.cpp's converter does. `changes` replace values of the metadata; None removes a value."""
     heads, groups = int(str(raw["num_attention_heads"])), int(str(raw["num_key_value_heads"]))
     changes = dict(changes or {})
-    writer = gguf.GGUFWriter(path, str(changes.pop("architecture", "llama")))
+    prefix = next(name for known, name in GGUF_ARCHITECTURES.items() if raw["architectures"] == [known])
+    writer = gguf.GGUFWriter(path, str(changes.pop("architecture", prefix)))
     metadata: dict[str, object] = {
         "general.name": "Tiny",
         "general.license": "apache-2.0",
-        "llama.vocab_size": raw["vocab_size"],
-        "llama.context_length": raw["max_position_embeddings"],
-        "llama.embedding_length": raw["hidden_size"],
-        "llama.block_count": raw["num_hidden_layers"],
-        "llama.feed_forward_length": raw["intermediate_size"],
-        "llama.attention.head_count": heads,
-        "llama.attention.head_count_kv": groups,
-        "llama.attention.layer_norm_rms_epsilon": raw["rms_norm_eps"],
-        "llama.rope.freq_base": raw["rope_theta"],
+        f"{prefix}.vocab_size": raw["vocab_size"],
+        f"{prefix}.context_length": raw["max_position_embeddings"],
+        f"{prefix}.embedding_length": raw["hidden_size"],
+        f"{prefix}.block_count": raw["num_hidden_layers"],
+        f"{prefix}.feed_forward_length": raw["intermediate_size"],
+        f"{prefix}.attention.head_count": heads,
+        f"{prefix}.attention.head_count_kv": groups,
+        f"{prefix}.attention.layer_norm_rms_epsilon": raw["rms_norm_eps"],
+        f"{prefix}.rope.freq_base": raw["rope_theta"],
+        f"{prefix}.attention.key_length": raw.get("head_dim"),
+        f"{prefix}.attention.value_length": raw.get("head_dim"),
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "smollm",
         "tokenizer.ggml.tokens": vocabulary(),
@@ -190,7 +196,7 @@ def write_gguf(
         add_value(writer, key, value)
     for name, tensor in stored.items():
         rows = heads if ".q_proj." in name else groups if ".k_proj." in name else 0
-        data = paired(tensor, rows) if rows else tensor
+        data = paired(tensor, rows) if rows and prefix == "llama" else tensor
         writer.add_tensor(gguf_name(name), np.ascontiguousarray(data), raw_dtype=kind if tensor.ndim == 2 else None)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

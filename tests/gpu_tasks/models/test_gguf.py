@@ -26,6 +26,15 @@ from tiny_models import (
     write_gguf,
 )
 
+QWEN2 = LLAMA | {"architectures": ["Qwen2ForCausalLM"]}
+QWEN3 = LLAMA | {"architectures": ["Qwen3ForCausalLM"], "head_dim": 24}
+LLAMA_3_SCALING = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
 TEXTS = ("The capital of France is", "in 1984, the t", "<|im_start|>user\nZoë 🙂<|im_end|>", "", " \n\t ")
 
 
@@ -88,6 +97,35 @@ def test_free_head_biases_and_scaled_positions(tmp_path: Path) -> None:
     assert file.config["rope_scaling"] is True
     for name, tensor in tensors.items():
         np.testing.assert_array_equal(file.tensors[name], tensor, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("raw", "has_bias", "has_norm"),
+    [(QWEN2, True, False), (QWEN3, False, True), (QWEN3 | {"tie_word_embeddings": False}, False, True)],
+)
+def test_qwen_is_that_of_the_folder(tmp_path: Path, raw: dict[str, object], has_bias: bool, has_norm: bool) -> None:
+    """llama.cpp's converter leaves the rows of these architectures in Hugging Face's order."""
+    tensors = random_tensors(raw)
+    folder = open_source(write_folder(tmp_path / "folder", raw, tensors))
+    file = open_source(write_gguf(tmp_path / "m.gguf", raw, tensors))
+    assert (file.architecture, file.config) == (folder.architecture, folder.config)
+    assert (file.config["attention_bias"], file.config["attention_output_bias"]) == (has_bias, False)
+    assert file.config["qk_norm"] is has_norm
+    assert set(file.tensors) == set(tensors)
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(file.tensors[name], tensor, err_msg=name)
+
+
+def test_scaled_positions_of_llama_3_are_those_of_the_folder(tmp_path: Path) -> None:
+    raw = LLAMA | {"rope_scaling": LLAMA_3_SCALING}
+    tensors = random_tensors(raw)
+    del tensors["rope_freq_factors"]
+    folder = open_source(write_folder(tmp_path / "folder", raw, tensors))
+    factors = folder.tensors["rope_freq_factors"]
+    assert (factors.min(), factors.max()) == (1, 8)
+    file = open_source(write_gguf(tmp_path / "m.gguf", raw, tensors | {"rope_freq_factors": factors}))
+    assert file.config == folder.config
+    np.testing.assert_array_equal(file.tensors["rope_freq_factors"], factors)
 
 
 @pytest.mark.parametrize(
