@@ -30,17 +30,12 @@ _MISTRAL_NEMO = (
     rf"{_START}{_UPPER}*{_LOWER}+|{_START}{_UPPER}+{_LOWER}*|"
     r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+LLAMA_3 = _WORDS % r"\p{N}{1,3}"
+QWEN_2 = _WORDS % r"\p{N}"
+GPT_2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+LLAMA_CPP_DEFAULT = (r"[\p{P}\$\+<=>\^~\|]+", GPT_2, r"\p{N}+", "[0-9][0-9][0-9]")
 PATTERNS = frozenset(
-    {
-        _WORDS % r"\p{N}{1,3}",  # Llama 3
-        _WORDS % r"\p{N}",  # Qwen 2 and 3
-        _MISTRAL_NEMO,
-        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
-        r"\p{N}",
-        r"\p{N}{1,3}",
-        r"\s+",
-        " {2,}",
-    }
+    {LLAMA_3, QWEN_2, _MISTRAL_NEMO, GPT_2, *LLAMA_CPP_DEFAULT, r"\p{N}", r"\p{N}{1,3}", r"\s+", " {2,}"}
 )
 """The regular expressions that may stand in a tokenizer. Each of them runs in linear time."""
 
@@ -98,7 +93,8 @@ class Tokenizer:
 class StreamDecoder:
     """The text of a stream of tokens, in pieces that never split a character.
 
-    The pieces and `finish` together are the text that `Tokenizer.decode` returns for all tokens.
+    The pieces and `finish` together are the text that `Tokenizer.decode` returns for all tokens, where the tokens of
+    single bytes form whole characters.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -116,7 +112,8 @@ class StreamDecoder:
         text = self._tokenizer.decode(self._window)
         # The end may be an incomplete character. Bytes that never complete it must not grow the window for ever.
         if text.endswith(REPLACEMENT) and len(self._window) - self._before < WINDOW_TOKENS_MAX:
-            certain = len(text) - 1
+            # Tokens of single bytes show one replacement each until the character is complete.
+            certain = len(text.rstrip(REPLACEMENT))
             piece, self._returned = text[self._returned : certain], max(self._returned, certain)
             return piece
         piece = text[self._returned :]

@@ -72,15 +72,16 @@ def read_gguf_model(file: OpenedFile, origin: ModelOrigin) -> SourceModel:
     if FREQUENCY_FACTORS not in stored and (factors := frequency_factors(raw, config)) is not None:
         stored[FREQUENCY_FACTORS] = StoredTensor(factors.shape, factors.copy)
     check_names(stored, tensor_shapes(architecture, config))
-    tokenizer = tokenizer_json(metadata)
-    check_tokenizer(tokenizer, int(config["vocab_size"]))
+    rows = int(config["vocab_size"])
+    tokenizer = tokenizer_json(metadata, rows)
+    check_tokenizer(tokenizer, rows)
     return SourceModel(
         architecture=architecture,
         config=config,
         tensors=Tensors(_unpermuted(stored, config) if family.has_paired_rows else stored),
         tokenizer=tokenizer,
         chat_template=check_chat_template(_text(metadata, "tokenizer.chat_template")),
-        generation=_generation(metadata, int(config["vocab_size"])),
+        generation=_generation(metadata, rows),
         name=origin.name,
         licence=licence_id(_text(metadata, "general.license")) or origin.licence,
         licence_text=origin.licence_text,
