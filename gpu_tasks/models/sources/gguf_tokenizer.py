@@ -24,7 +24,8 @@ PIECE_CHARACTERS_MAX = 512
 VOCABULARY_CHARACTERS_MAX = 2**23
 """Each place in a piece is tried for a merge. Vocabularies of 256,000 pieces have about 2**21 characters."""
 MERGES_MAX = 2**20
-"""Of pieces with scores. Vocabularies of 256,000 pieces have about 600,000 merges."""
+MERGES_CHARACTERS_MAX = 2**24
+"""Of pieces with scores. Vocabularies of 256,000 pieces have about 600,000 merges of 8 characters."""
 BYTE_LEVEL: Step = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 BYTES_ALONE = BYTE_LEVEL | {"use_regex": False}
 DIGITS: Step = {"type": "Digits", "individual_digits": True}
@@ -164,18 +165,24 @@ def _merges_by_score(
             f"the vocabulary has pieces of up to {longest} characters, {sum(map(len, normal))} in all; at most "
             f"{PIECE_CHARACTERS_MAX} and {VOCABULARY_CHARACTERS_MAX} are read",
         )
-    ranked: list[tuple[float, int, tuple[str, str]]] = []
+    ranked: list[tuple[float, int, str]] = []
     owners: dict[float, str] = {}
+    characters = 0
     for token, score in zip(tokens, scores, strict=True):
         cuts = range(1, len(token)) if token in normal else ()
-        pairs = [(token[:cut], token[cut:]) for cut in cuts if token[:cut] in normal and token[cut:] in normal]
+        found = [(-score, -cut, token) for cut in cuts if token[:cut] in normal and token[cut:] in normal]
         # Two pieces of one score would merge in the order of the text, which no ranks express. NaN equals no number.
-        if pairs and (not isfinite(score) or owners.setdefault(score, token) != token):
+        if found and (not isfinite(score) or owners.setdefault(score, token) != token):
             raise SourceError("tokenizer", f"the piece {token[:100]!r} has the score {score}, which ranks it nowhere")
-        ranked += [(-score, -len(first), (first, last)) for first, last in pairs]
-        if len(ranked) > MERGES_MAX:
-            raise SourceError("too_large", f"the vocabulary has more than {MERGES_MAX} merges")
-    return [pair for _, _, pair in sorted(ranked)]
+        ranked += found
+        characters += len(found) * len(token)
+        if len(ranked) > MERGES_MAX or characters > MERGES_CHARACTERS_MAX:
+            raise SourceError(
+                "too_large",
+                f"the vocabulary has more than {MERGES_MAX} merges, or their texts more than {MERGES_CHARACTERS_MAX} "
+                "characters",
+            )
+    return [(token[:-cut], token[-cut:]) for _, cut, token in sorted(ranked)]
 
 
 def special_token(metadata: Mapping[str, object], name: str, count: int) -> int | None:

@@ -126,6 +126,9 @@ def test_many_and_long_pieces_are_refused(tmp_path: Path, monkeypatch: pytest.Mo
     sentencepiece(tmp_path, ["a" * length for length in range(1, 11)])
     with raises_code(SourceError, "too_large"):
         sentencepiece(tmp_path, ["a" * length for length in range(1, 12)])
+    monkeypatch.setattr(gguf_tokenizer, "MERGES_CHARACTERS_MAX", 1)
+    with raises_code(SourceError, "too_large"):
+        sentencepiece(tmp_path, ["a", "b", "ab"])
     monkeypatch.setattr(gguf_tokenizer, "VOCABULARY_CHARACTERS_MAX", 3)
     with raises_code(SourceError, "too_large"):
         sentencepiece(tmp_path, ["a", "b", "ab"])
