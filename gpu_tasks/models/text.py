@@ -1,20 +1,20 @@
 """Text to token ids and back, for clients and gateways: the market itself handles token ids only.
 
-A `tokenizer.json` comes from a stranger. The library `tokenizers` may panic in it, and a regular expression of it may
-take unlimited time: errors of every kind become TextError, and only known expressions are run.
+A `tokenizer.json` comes from a stranger. The library `tokenizers` may panic in it, so errors of every kind become
+TextError. `tokenizer_checks` refuses tokenizers that may take unlimited time or memory.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tokenizers import Tokenizer as LibraryTokenizer
 
+from gpu_tasks.models.tokenizer_checks import check_tokenizer_json
+
 TEXT_MAX = 2**20
 """Characters of a text to encode."""
-TOKENIZER_BYTES_MAX = 64 * 2**20
 TOKEN_ID_MAX = 2**32 - 1
 WINDOW_TOKENS_MAX = 64
 """Tokens after which a decoder gives up waiting for the rest of a character."""
@@ -22,22 +22,6 @@ STOP_STRINGS_MAX = 16
 STOP_STRING_MAX = 256
 """Characters of a stop string."""
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-
-_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_START = r"[^\r\n\p{L}\p{N}]?"
-_MISTRAL_NEMO = (
-    rf"{_START}{_UPPER}*{_LOWER}+|{_START}{_UPPER}+{_LOWER}*|"
-    r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-LLAMA_3 = _WORDS % r"\p{N}{1,3}"
-QWEN_2 = _WORDS % r"\p{N}"
-GPT_2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-LLAMA_CPP_DEFAULT = (r"[\p{P}\$\+<=>\^~\|]+", GPT_2, r"\p{N}+", "[0-9][0-9][0-9]")
-PATTERNS = frozenset(
-    {LLAMA_3, QWEN_2, _MISTRAL_NEMO, GPT_2, *LLAMA_CPP_DEFAULT, r"\p{N}", r"\p{N}{1,3}", r"\s+", " {2,}"}
-)
-"""The regular expressions that may stand in a tokenizer. Each of them runs in linear time."""
 
 
 class TextError(ValueError):
@@ -53,11 +37,11 @@ class Tokenizer:
     """A `tokenizer.json`."""
 
     def __init__(self, tokenizer: bytes) -> None:
-        """Load the tokenizer. Raise TextError if the library refuses it or a regular expression is unknown."""
-        if len(tokenizer) > TOKENIZER_BYTES_MAX:
-            raise TextError("tokenizer", f"the tokenizer has {len(tokenizer)} bytes; at most {TOKENIZER_BYTES_MAX} fit")
-        # An expression such as `(a|aa)+c` takes exponential time and then panics in the library.
-        _check_patterns(tokenizer)
+        """Load the tokenizer. Raise TextError if the library refuses it, or if it may take unlimited time or memory."""
+        try:
+            check_tokenizer_json(tokenizer)
+        except ValueError as error:
+            raise TextError("tokenizer", str(error)) from None
         with _library_errors("the tokenizer is damaged"):
             self._library = LibraryTokenizer.from_buffer(tokenizer)
             # The file's limit of tokens is for its author's purpose. It would cut a customer's prompt without an error.
@@ -168,28 +152,6 @@ def _overlap(text: str, string: str) -> int:
     """Return the length of the longest end of the text that a string begins with."""
     longest = min(len(text), len(string) - 1)
     return next((length for length in range(longest, 0, -1) if text.endswith(string[:length])), 0)
-
-
-def _check_patterns(tokenizer: bytes) -> None:
-    """Raise TextError for a regular expression that is not in PATTERNS."""
-
-    def checked(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        members = dict(pairs)
-        # Parsers differ in which of two equal keys counts: a hostile expression could hide behind a known one.
-        if len(members) != len(pairs):
-            raise TextError("tokenizer", "the tokenizer holds a key twice")
-        if set(members) == {"Regex"} and members["Regex"] not in PATTERNS:
-            raise TextError("tokenizer", f"the tokenizer has the unknown expression {str(members['Regex'])[:200]!r}")
-        return members
-
-    try:
-        json.loads(tokenizer, object_pairs_hook=checked)
-    except (RecursionError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise TextError("tokenizer", f"the tokenizer is damaged: {str(error)[:100]}") from None
-    except TextError:
-        raise
-    except ValueError:  # a number of thousands of digits
-        raise TextError("tokenizer", "the tokenizer is damaged: it holds a number out of range") from None
 
 
 @contextmanager

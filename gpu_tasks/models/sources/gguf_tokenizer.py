@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpu_tasks.models.sources.gguf_file import Numbers
 from gpu_tasks.models.sources.source_model import SourceError
-from gpu_tasks.models.text import LLAMA_3, LLAMA_CPP_DEFAULT, QWEN_2
+from gpu_tasks.models.tokenizer_checks import LLAMA_3, LLAMA_CPP_DEFAULT, QWEN_2
 
 Step: TypeAlias = dict[str, object]
 """A step of a `tokenizer.json`."""

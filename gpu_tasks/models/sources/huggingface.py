@@ -22,7 +22,7 @@ from gpu_tasks.models.sources.source_model import (
     some_of,
 )
 from gpu_tasks.models.sources.source_tokenizer import check_chat_template, check_tokenizer
-from gpu_tasks.models.text import TOKENIZER_BYTES_MAX
+from gpu_tasks.models.tokenizer_checks import TOKENIZER_BYTES_MAX
 
 SHARDS_MAX = 1_024
 INDEX = "model.safetensors.index.json"

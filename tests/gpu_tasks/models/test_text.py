@@ -1,5 +1,6 @@
 """Text to token ids and back, whole and in pieces; stop strings; hostile tokenizers."""
 
+import base64
 import json
 from itertools import pairwise
 from typing import Any
@@ -9,9 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from error_codes import raises_code
-from gpu_tasks.models import text as text_module
+from gpu_tasks.models import tokenizer_checks
 from gpu_tasks.models.text import (
-    PATTERNS,
     STOP_STRING_MAX,
     STOP_STRINGS_MAX,
     TEXT_MAX,
@@ -21,6 +21,7 @@ from gpu_tasks.models.text import (
     TextError,
     Tokenizer,
 )
+from gpu_tasks.models.tokenizer_checks import PATTERNS
 from tiny_models import tokenizer_json, vocabulary
 
 TOKENIZER = Tokenizer(tokenizer_json())
@@ -137,15 +138,100 @@ def test_hostile_tokenizer_is_refused(data: bytes) -> None:
         Tokenizer(data)
 
 
+def sequence(key: str, *steps: object) -> dict[str, object]:
+    return {"type": "Sequence", key: list(steps)}
+
+
+def replacement(pattern: object, content: object) -> dict[str, object]:
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def template(**changes: object) -> dict[str, object]:
+    token = {"id": "A", "ids": [1], "tokens": ["a"]}
+    pieces = [{"SpecialToken": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    step = {"type": "TemplateProcessing", "single": pieces, "pair": pieces, "special_tokens": {"A": token}}
+    return step | changes
+
+
+def model(**changes: object) -> dict[str, object]:
+    return {**json.loads(tokenizer_json())["model"], **changes}
+
+
+def table(text: bytes) -> dict[str, object]:
+    data = (4).to_bytes(4, "little") + b"trie" + b"short\0" + text + b"\0"
+    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(data).decode()}
+
+
+DOUBLED = replacement({"String": "a"}, "aa")
+NFC = {"type": "NFC"}
+SPACES = replacement({"String": " "}, "▁")
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        changed(normalizer=sequence("normalizers", *[DOUBLED] * 30)),  # a terabyte from one letter
+        changed(decoder=sequence("decoders", *[DOUBLED] * 30)),
+        changed(normalizer=DOUBLED),
+        changed(normalizer=replacement({"String": ""}, "")),
+        changed(normalizer=replacement({"Regex": r"\s+"}, "  ")),
+        changed(normalizer=sequence("normalizers", sequence("normalizers", DOUBLED))),
+        changed(normalizer=[{"String": "a"}, "aa"]),
+        changed(normalizer=sequence("normalizers", [{"String": "a"}, "aa"])),
+        changed(normalizer=replacement([{"String": "a"}], "aa")),
+        changed(normalizer={"pattern": {"String": "a"}, "content": "aa"}),
+        changed(normalizer={"type": "Prepend", "prepend": "x" * 17}),
+        changed(normalizer=sequence("normalizers", *[NFC] * 33)),
+        changed(normalizer=sequence("normalizers", *[sequence("normalizers", *[NFC] * 9)] * 4)),
+        changed(normalizer=table(b"x" * 257)),
+        changed(normalizer={"type": "Precompiled", "precompiled_charsmap": "!"}),
+        changed(post_processor=template(single=[{"SpecialToken": {"id": "A", "type_id": 0}}] * 65)),
+        changed(post_processor=template(special_tokens={"A": {"id": "A", "ids": [1] * 17, "tokens": ["a"] * 17}})),
+        changed(post_processor=template(special_tokens={"A": ["A", [1] * 17, ["a"] * 17]})),
+        changed(post_processor=template(special_tokens=[])),
+        changed(decoder={"type": "WordPiece", "prefix": "#" * 17, "cleanup": True}),
+        changed(model=model(continuing_subword_prefix="#" * 17)),
+        changed(model=model(end_of_word_suffix="#" * 17)),
+        changed(model=model(dropout=0.5)),
+        changed(model={"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a", "max_input_chars_per_word": 129}),
+        changed(model={"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0], ["a" * 65, 0.0]]}),
+        changed(model=[]),
+        changed(version=[[]] * 2**21),
+        json.dumps(json.loads(tokenizer_json())).encode("utf-16"),
+    ],
+)  # fmt: skip
+def test_tokenizer_without_bounds_is_refused(data: bytes) -> None:
+    """The library limits nothing: most of these end the process, or take hours, at the first long text."""
+    with raises_code(TextError, "tokenizer"):
+        Tokenizer(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        changed(normalizer=sequence("normalizers", {"type": "Prepend", "prepend": "▁"}, SPACES)),
+        changed(normalizer=sequence("normalizers", replacement({"String": "``"}, '"'), SPACES)),
+        changed(normalizer=sequence("normalizers", replacement({"Regex": " {2,}"}, " "), SPACES)),
+        changed(normalizer=sequence("normalizers", *[NFC] * 32)),
+        changed(post_processor=sequence("processors", BYTE_LEVEL, template())),
+        changed(decoder=sequence("decoders", SPACES, {"type": "ByteFallback"}, {"type": "Fuse"})),
+        changed(model=model(dropout=0.0, end_of_word_suffix="")),
+    ],
+)
+def test_tokenizer_as_published_is_read(data: bytes) -> None:
+    assert Tokenizer(data).encode("the 12")
+
+
 def test_too_large_a_tokenizer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "TOKENIZER_BYTES_MAX", 10)
+    monkeypatch.setattr(tokenizer_checks, "TOKENIZER_BYTES_MAX", 10)
     with raises_code(TextError, "tokenizer"):
         Tokenizer(tokenizer_json())
 
 
 def test_panic_of_the_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its exception derives from BaseException, so a program would end with it."""
-    monkeypatch.setattr(text_module, "PATTERNS", {"(a|aa)+c"})
+    monkeypatch.setattr(tokenizer_checks, "PATTERNS", {"(a|aa)+c"})
     tokenizer = Tokenizer(changed(pre_tokenizer=split("(a|aa)+c")))
     with raises_code(TextError, "tokenizer"):
         tokenizer.encode("a" * 60)
