@@ -92,7 +92,7 @@ def _step_bar(output: Output, doing: str) -> Iterator[ImportProgress]:
 
 @contextmanager
 def _sources_explained() -> Iterator[None]:
-    """Turn the errors of a source, and missing libraries, into ModelImportError."""
+    """Turn the errors of a source, missing libraries and missing memory into ModelImportError."""
     try:
         yield
     except ImportError as error:
@@ -100,6 +100,9 @@ def _sources_explained() -> Iterator[None]:
             raise
         reason = f"this machine lacks a library: {error}. Run `pip install '.[models]'`"
         raise ModelImportError(reason, code="library_missing") from None
+    except MemoryError:
+        reason = "this machine lacks the memory for the model. Import it on a larger one, and bring the model file"
+        raise ModelImportError(reason, code="memory") from None
     except loaded(SOURCE_ERROR) as error:
         raise ModelImportError(str(error), code=error.code) from None
 

@@ -7,10 +7,14 @@ from collections import Counter
 from typing import NoReturn
 
 from gpu_tasks.models.sources.source_model import SourceError
+from gpu_tasks.models.tokenizer_checks import CONTAINERS_MAX
 
 
 def json_object(data: bytes, name: str) -> dict[str, object]:
     """Return the object in a file. Raise SourceError for any other content."""
+    # Small lists take thirty times their bytes in memory.
+    if data.count(b"[") + data.count(b"{") > CONTAINERS_MAX:
+        raise SourceError("too_large", f"{name} holds more than {CONTAINERS_MAX} lists and objects")
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         members = dict(pairs)

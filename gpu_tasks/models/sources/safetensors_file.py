@@ -17,7 +17,8 @@ from gpu_tasks.models.sources.json_files import json_object
 from gpu_tasks.models.sources.opened_file import OpenedFile
 from gpu_tasks.models.sources.source_model import TENSORS_MAX, Floats, SourceError, StoredTensor
 
-HEADER_BYTES_MAX = 64 * 2**20
+HEADER_BYTES_MAX = 16 * 2**20
+"""A header of 65,536 tensors has about 10 MiB."""
 DIMENSIONS_MAX = 8
 TYPES = {"F32": 4, "F16": 2, "BF16": 2}
 """Bytes of a value of each known type."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +18,8 @@ MODEL_BYTES_MAX = 64 * 2**30
 CONFIG_BYTES_MAX = 2**20
 LICENCE_BYTES_MAX = 256 * 2**10
 TENSORS_MAX = 65_536
+TENSOR_VALUES_MAX = 2**31
+"""8 GiB as float32. The largest tensor of Llama 3.1 405B has 2.1 thousand million values."""
 NAMES_IN_ERROR_MAX = 5
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -104,6 +107,11 @@ def check_names(stored: Mapping[str, StoredTensor], expected: Mapping[str, tuple
     for name, shape in expected.items():
         if stored[name].shape != shape:
             raise SourceError("shape", f"tensor {name} has the shape {stored[name].shape}; the config requires {shape}")
+        # A sparse file of 64 GiB takes no room on the disk, and all memory when it is read.
+        if prod(shape) > TENSOR_VALUES_MAX:
+            raise SourceError(
+                "too_large", f"tensor {name} has {prod(shape)} values; at most {TENSOR_VALUES_MAX} are read"
+            )
 
 
 def some_of(names: list[str]) -> str:

@@ -12,7 +12,7 @@ from error_codes import raises_code
 from gpu_tasks.models.sources.gguf_file import read_gguf
 from gpu_tasks.models.sources.open_source import open_source
 from gpu_tasks.models.sources.opened_file import OpenedFile
-from gpu_tasks.models.sources.source_model import SourceError
+from gpu_tasks.models.sources.source_model import SourceError, StoredTensor, check_names
 from gpu_tasks.models.text import Tokenizer
 from tiny_models import (
     CHAT_TEMPLATE,
@@ -216,6 +216,13 @@ def test_other_tensors_are_refused(tmp_path: Path, change: str) -> None:
         tensors[name] = tensors[name].T
     with raises_code(SourceError, {"shape": "shape"}.get(change, f"{change}_tensors")):
         open_source(write_gguf(tmp_path / "m.gguf", LLAMA, tensors))
+
+
+def test_tensor_that_fits_no_memory_is_refused() -> None:
+    """A sparse file may state any size."""
+    shape = 2**16, 2**15 + 1
+    with raises_code(SourceError, "too_large"):
+        check_names({"a": StoredTensor(shape, pytest.fail)}, {"a": shape})
 
 
 def test_part_of_a_model_is_refused(tmp_path: Path) -> None:

@@ -204,7 +204,11 @@ def test_a_model_is_imported(model: Model, store: ModelStore, tmp_path: Path, co
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(PlayedError("missing_tensors", "a tensor"), "missing_tensors"), (ImportError("gguf"), "library_missing")],
+    [
+        (PlayedError("missing_tensors", "a tensor"), "missing_tensors"),
+        (ImportError("gguf"), "library_missing"),
+        (MemoryError(), "memory"),
+    ],
 )
 def test_a_source_that_is_no_model(
     model: Model, store: ModelStore, converter: dict[str, Any], error: Exception, code: str
