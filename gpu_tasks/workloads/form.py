@@ -125,6 +125,10 @@ class WorkloadForm(Protocol):
         """Return the memory of a worker for the model, beside the usual."""
         return 0
 
+    def run_seconds(self) -> int:
+        """Return the CPU seconds that the model may compute until its first answer, beside the usual."""
+        return 0
+
     def model_facts(self) -> Mapping[str, int | str]:
         """Return facts about the model for people, by name.
 

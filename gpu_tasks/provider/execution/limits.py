@@ -12,17 +12,20 @@ from dataclasses import dataclass
 MIB = 1024 * 1024
 _CPU_SLACK_SECONDS = 1
 _ADDRESS_MIB = 4_096
+_CPU_SECONDS, _WALL_SECONDS = 120, 180
+_WALL_PER_CPU_SECOND = 4
+"""A worker on a busy machine has a part of a core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of a worker."""
 
-    cpu_seconds: int = 120
+    cpu_seconds: int = _CPU_SECONDS
     """CPU time of one request."""
     cpu_seconds_life: int = 24 * 3600
     """CPU time of the whole process. A new process replaces it after that."""
-    wall_seconds: int = 180
+    wall_seconds: int = _WALL_SECONDS
     """Wall-clock time of one request. The daemon enforces it."""
     start_seconds: int = 300
     """Time to load the model and pass the conformance vectors."""
@@ -35,17 +38,19 @@ class Limits:
     open_files: int = 64
 
 
-def limits_for(backend_name: str, model_bytes: int = 0) -> Limits:
-    """Return the limits for a backend, and for a model that needs `model_bytes` beside the usual.
+def limits_for(backend_name: str, model_bytes: int = 0, model_seconds: int = 0) -> Limits:
+    """Return the limits for a backend, and for a model that needs `model_bytes` and CPU seconds beside the usual.
 
     Torch needs threads and more address space, CUDA unlimited address space.
     """
     model_mib = model_bytes // MIB
+    cpu_seconds, wall_seconds = _CPU_SECONDS + model_seconds, _WALL_SECONDS + _WALL_PER_CPU_SECOND * model_seconds
     if backend_name.startswith("torch-cuda"):
-        return Limits(address_mib=0, processes=4_096, open_files=1_024)
+        return Limits(cpu_seconds, wall_seconds=wall_seconds, address_mib=0, processes=4_096, open_files=1_024)
     if backend_name.startswith("torch"):
-        return Limits(address_mib=16_384 + model_mib, processes=4_096, open_files=256)
-    return Limits(address_mib=_ADDRESS_MIB + model_mib)
+        address_mib = 16_384 + model_mib
+        return Limits(cpu_seconds, wall_seconds=wall_seconds, address_mib=address_mib, processes=4_096, open_files=256)
+    return Limits(cpu_seconds, wall_seconds=wall_seconds, address_mib=_ADDRESS_MIB + model_mib)
 
 
 def chain_limits_for(backend_name: str) -> Limits:

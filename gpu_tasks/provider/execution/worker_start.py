@@ -75,7 +75,7 @@ def workers_with(backend_name: str, sandbox: Sandbox | None = None) -> MakeExecu
 
     def make(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
         chosen_name = backend_for(backend_name, hardware, form)
-        limits = limits_for(chosen_name, form.memory_bytes())
+        limits = limits_for(chosen_name, form.memory_bytes(), form.run_seconds())
         # CUDA may order GPUs differently, so the identifier selects the GPU.
         with_gpu = chosen_name.startswith(CUDA)
         environment = {FOLDER_VARIABLE: str(default_folder())}

@@ -11,7 +11,7 @@ from pathlib import Path  # deterministic: a file whose bytes the model's id cov
 from typing import TYPE_CHECKING
 
 from gpu_tasks.models.model_file import CHAT_TEMPLATE, CONFIG, GENERATION, TENSORS, TOKENIZER, ModelHeader, read_section
-from gpu_tasks.workloads.decoder_int8.config import CACHE_BYTES, DecoderShape, cache_bytes, decode_shape
+from gpu_tasks.workloads.decoder_int8.config import CACHE_BYTES, CONTEXT_MAX, DecoderShape, cache_bytes, decode_shape
 from gpu_tasks.workloads.decoder_int8.request import (
     LOGPROB_UNIT,
     OUTPUT,
@@ -37,6 +37,8 @@ TOP_P = Option("top-p", "1", "draw from the most likely tokens that together hav
 CHAT = Option("chat", "yes", "`no` continues the text as it is, without the model's chat template")
 LOGPROBS = Option("logprobs", "no", "`yes` returns each token's log-probability")
 FLOAT32_BYTES = 4
+STEP_BYTES_PER_SECOND = 100_000_000
+"""Weights a CPU second of a step of 64 texts: 200 MB on one core of an EPYC, and a slow processor has half of that."""
 
 
 class DecoderForm(WorkloadForm):
@@ -152,6 +154,10 @@ class DecoderForm(WorkloadForm):
     def memory_bytes(self) -> int:
         """Return the memory of a worker: each weight as a float32 beside the mapped file, and keys and values."""
         return self._tensor_bytes * (1 + FLOAT32_BYTES) + CACHE_BYTES
+
+    def run_seconds(self) -> int:
+        """Return the CPU seconds of the longest answer: texts side by side end together, after as many steps."""
+        return CONTEXT_MAX * self._tensor_bytes // STEP_BYTES_PER_SECOND
 
     def model_facts(self) -> Mapping[str, int | str]:
         """Return the sizes of the model."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from click.testing import CliRunner
@@ -22,8 +23,9 @@ from gpu_tasks.provider.execution import gpu, worker_start
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.containers.spec import MIB
 from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.limits import limits_for
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
-from gpu_tasks.provider.execution.worker_start import backends_here, chosen_backend, idle_gpus
+from gpu_tasks.provider.execution.worker_start import backends_here, chosen_backend, idle_gpus, workers_with
 from provider_runner import Operator
 from wallet_runner import chain
 
@@ -154,3 +156,18 @@ def test_a_gpu_that_is_not_registered_keeps_no_processor_from_its_work(
     served = [event["hardware"] for event in map(json.loads, lines) if event["event"] == "serving"]
     assert served == [gpu.CPU_BESIDE_GPUS_NAME]
     assert [event["problem"] for event in map(json.loads, lines) if event["event"] == "lost_gpu"] == ["GPU 1: lost"]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch-cpu", "torch-cuda:0"])
+def test_the_limits_of_a_worker_follow_its_model(backend: str) -> None:
+    usual, large = limits_for(backend), limits_for(backend, 700 * MIB, 1_000)
+    assert (usual.cpu_seconds, usual.wall_seconds) == (120, 180)
+    assert (large.cpu_seconds, large.wall_seconds) == (1_120, 4_180)
+    assert large.address_mib == (usual.address_mib and usual.address_mib + 700)
+
+
+def test_a_worker_starts_with_the_limits_of_its_model() -> None:
+    form = Mock(backends=("numpy",), memory_bytes=lambda: 700 * MIB, run_seconds=lambda: 1_000)
+    form.name = "large"
+    command = workers_with("numpy")(CPU, form)._process._worker_command
+    assert json.loads(command[-1]) == asdict(limits_for("numpy", 700 * MIB, 1_000))
