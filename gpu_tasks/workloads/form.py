@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
 from gpu_tasks.workloads.workload import Workload
@@ -45,6 +45,18 @@ class ModelTensor:
     shape: tuple[int, ...]
     data: bytes
     """32-bit floats, little-endian, row by row."""
+
+
+class Effort(NamedTuple):
+    """The most work of some requests, in multiplications or operations that take as long.
+
+    The sum is the cost of the requests, in one unit for all requests of a workload.
+    """
+
+    reading: int
+    """Work that a processor does as fast as it multiplies."""
+    stepping: int
+    """The share of steps that wait for each other, beside that."""
 
 
 class WorkloadForm(Protocol):
@@ -125,9 +137,27 @@ class WorkloadForm(Protocol):
         """Return the memory of a worker for the model, beside the usual."""
         return 0
 
-    def run_seconds(self) -> int:
-        """Return the CPU seconds that the model may compute until its first answer, beside the usual."""
+    def room_bytes(self) -> int:
+        """Return the memory that requests side by side can use, beside the model."""
         return 0
+
+    def request_bytes(self, encoded_request: bytes) -> int:
+        """Return the memory that one request needs alone, beside the model. Raise DecodeError for an invalid one."""
+        return 0
+
+    def effort(self, requests: Sequence[bytes], room_bytes: int) -> Effort:
+        """Return the most work of requests that are computed together in `room_bytes`. An invalid one takes none.
+
+        A workload without a model has no effort: the usual limits suffice for each of its requests.
+        """
+        return Effort(0, 0)
+
+    def probe(self, reading: int, steps: int) -> bytes | None:
+        """Return a request that reads so many tokens and takes so many steps, to measure a machine's pace.
+
+        Return None if the model has no such request, or the workload no effort.
+        """
+        return None
 
     def model_facts(self) -> Mapping[str, int | str]:
         """Return facts about the model for people, by name.

@@ -43,6 +43,10 @@ class Workload(Protocol):
     model_id: bytes
     """32 bytes: the hash of the model file."""
 
+    def use_room(self, room_bytes: int) -> None:
+        """Keep the memory of requests side by side within `room_bytes`. This default has nothing to limit."""
+        return
+
     def run(self, encoded_request: bytes) -> bytes:
         """Return the output of the task."""
         ...

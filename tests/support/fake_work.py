@@ -13,6 +13,7 @@ from gpu_tasks.provider.execution.executor import (
     Finished,
     LaterState,
     ManyExecuted,
+    TooLargeError,
 )
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.workloads.form import WorkloadForm
@@ -64,9 +65,15 @@ class FakeExecutor:
         self.checks = 0
         self.spoil = False
         self.trouble: Exception | None = None
+        self.expected_seconds = 0.0
 
     async def start(self) -> None:
         """Nothing to load."""
+
+    async def admit(self, requests: Sequence[bytes], seconds_max: float) -> None:
+        """Expect the same time for all requests."""
+        if self.expected_seconds > seconds_max:
+            raise TooLargeError("too long", code="too_long_here")
 
     async def run(self, request: bytes) -> Execution:
         if self.trouble is not None:

@@ -27,8 +27,8 @@ from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.race_steps import SENT_BY, Race, RaceStep, next_step, race_of
 from gpu_tasks.provider.duties.sent_steps import StepBook, StepMessage
-from gpu_tasks.provider.duties.work import basis_of, execute
-from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
+from gpu_tasks.provider.duties.work import basis_of, execute, seconds_for
+from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError, TooLargeError
 from gpu_tasks.provider.journal.finished import forget, forget_others
 from gpu_tasks.provider.journal.journal import RaceKey
 from gpu_tasks.provider.journal.records import Basis, RaceEntry, UnitResult
@@ -126,8 +126,9 @@ class RaceDuty(Duty):
     async def _execute_race(self, race: Race) -> None:
         """Work from assignment to commitment.
 
-        An unusable input is declined here, and an unavailable one in `step`. A fault of this machine is retried at each
-        block instead. If it lasts past the deadline, this provider pays for it, not the customer.
+        An unusable input is declined here, and so is one that is too large for this machine. An unavailable one is
+        declined in `step`. A fault of this machine is retried at each block instead. If it lasts past the deadline,
+        this provider pays for it, not the customer.
         """
         unit_id, attempt_number, tell = race.unit_id, race.unit.attempt, self.parts.telemetry.tell
         if race.key not in self.parts.journal.races:
@@ -140,7 +141,13 @@ class RaceDuty(Duty):
             self._without_input.discard(race.key)
             work_basis = basis_of(race.unit, workload_form)
             unit_result = await execute(
-                self.parts, race, workload_form, work_basis, unit_input, lambda: self.book.height
+                self.parts,
+                race,
+                workload_form,
+                work_basis,
+                unit_input,
+                lambda: self.book.height,
+                await seconds_for(self.parts, race.unit),
             )
             self._keep_result(race, work_basis, unit_result, unit_input)
             self.hindered.discard(race.key)
@@ -150,6 +157,10 @@ class RaceDuty(Duty):
         except (UnusableInputError, BadRequestError) as error:
             self._without_input.discard(race.key)
             tell("bad_input", unit=unit_id, **failure(error))
+            await self._take_if_due(race, RaceStep.DECLINE)
+        except TooLargeError as error:
+            # A race that cannot end in time costs a part of the collateral, and keeps the device from others meanwhile.
+            tell("too_large", unit=unit_id, **failure(error))
             await self._take_if_due(race, RaceStep.DECLINE)
         except (BlobError, ExecutionError, ChainError) as error:
             tell("hindered", unit=unit_id, **failure(error))

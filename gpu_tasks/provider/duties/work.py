@@ -15,8 +15,12 @@ from gpu_tasks.data.sealing import seal
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, UnitOutput, answers_bytes, output_of, requests_of
 from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.inference.classes import classes_of
+from gpu_tasks.market.inference.money import work_allowed
+from gpu_tasks.market.inference.services import commit_window_of
 from gpu_tasks.market.inference.units import Unit, UnitTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.chain.port import RacePort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.race_steps import Race
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError, LaterState, ManyExecuted
@@ -36,14 +40,16 @@ async def execute(
     work_basis: Basis,
     unit_input: UnitInput,
     current_height: Callable[[], int],
+    seconds_max: float,
 ) -> UnitResult:
     """Return the result of a race's unit. `current_height` returns the newest block that this provider saw.
 
-    Raise UnusableInputError or BadRequestError for the customer's fault, or ExecutionError for this machine's.
+    Raise UnusableInputError or BadRequestError for the customer's fault, or ExecutionError for this machine's:
+    TooLargeError if the unit exceeds the memory of the device or `seconds_max`.
     """
     started_at = current_height()
     requests = payable_requests(workload_form, unit_input, race.unit.terms)
-    request_outputs, usage = await _compute_requests(parts, race, workload_form, work_basis, requests)
+    request_outputs, usage = await _compute_requests(parts, race, workload_form, work_basis, requests, seconds_max)
     outcomes = outcomes_of(workload_form, requests, request_outputs)
     unit_output = output_of(parts.identity.genesis, race.unit_id, unit_input.salt, outcomes)
     check_totals(workload_form, unit_output, race.unit.terms)
@@ -67,6 +73,15 @@ async def execute(
         started_at,
         finished_at=current_height(),
     )
+
+
+async def seconds_for(parts: Parts[RacePort], unit: Unit) -> float:
+    """Return the time that a unit of this provider may take: its commit window. Raise ChainError."""
+    # No less: judges may have the whole window too, and a decline of a unit that they compute in time costs a price.
+    terms = (await parts.chain.service(unit.service)).terms
+    slowest_class = min(classes_of(unit, terms.ramp))
+    window_blocks = commit_window_of(terms, work_allowed(unit), slowest_class)
+    return window_blocks * await parts.chain.slot_ms() / 1_000
 
 
 def basis_of(unit: Unit, workload_form: WorkloadForm) -> Basis:
@@ -138,11 +153,18 @@ def check_totals(workload_form: WorkloadForm, unit_output: UnitOutput, unit_term
 
 
 async def _compute_requests(
-    parts: Parts[object], race: Race, workload_form: WorkloadForm, work_basis: Basis, requests: Sequence[bytes]
+    parts: Parts[object],
+    race: Race,
+    workload_form: WorkloadForm,
+    work_basis: Basis,
+    requests: Sequence[bytes],
+    seconds_max: float,
 ) -> tuple[list[bytes | None], Usage]:
     """Return the output of each request, None for an invalid one, and the usage of all."""
     if len(requests) == 1:
-        execution, reading = await parts.workers.race(race.racer.device, workload_form, requests[0], race.rank)
+        execution, reading = await parts.workers.race(
+            race.racer.device, workload_form, requests[0], race.rank, seconds_max
+        )
         return [execution.output], _usage_of_execution(execution, reading)
     kept_requests = FinishedRequests(parts.batches, race.unit_id, work_basis)
     # A restart continues a batch instead of computing it again.
@@ -158,7 +180,7 @@ async def _compute_requests(
 
     missing_requests = [requests[place] for place in missing_places]
     took, reading = await parts.workers.race_many(
-        race.racer.device, workload_form, missing_requests, finished, race.rank
+        race.racer.device, workload_form, missing_requests, finished, race.rank, seconds_max
     )
     return [kept_requests.outputs[place] for place in range(len(requests))], _usage_of_execution(took, reading)
 

@@ -5,12 +5,14 @@ In reading order:
 * `gpu`: the hardware and its consumption
 * `diagnoses`: results of the doctor's checks
 * `inventory`: the machine's parts, of any vendor
+* `free_memory`: the free memory of a device
 * `workloads`: the workloads of this daemon
 * `worker_wire`: messages between a daemon and its worker process
 * `limits`: the kernel's limits on a worker
 * `sandbox`: isolation of a worker with bubblewrap, where available
 * `worker`: the worker process itself
 * `worker_process`: a child process and its pipes, at the daemon
+* `pace`: a worker's measured pace, and the time for requests
 * `executor`: requests to a worker process, at the daemon
 * `bench`: one device: its workers and its meter
 * `worker_start`: the backend for each hardware

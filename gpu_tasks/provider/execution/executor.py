@@ -6,6 +6,7 @@ Invariants:
 * A worker that exceeds a limit, answers nonsense or dies is killed with its children. This costs one request, not the
   daemon.
 * A worker serves many requests, so the model loads and the conformance vectors run only once.
+* A worker's limits follow the effort of its requests. `admit` refuses requests that exceed its memory or a given time.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from gpu_tasks.provider.execution import worker_wire as wire
-from gpu_tasks.provider.execution.limits import Limits
+from gpu_tasks.provider.execution.limits import MIB, Limits
+from gpu_tasks.provider.execution.pace import SLACK, WorkerPace, measured_pace
 from gpu_tasks.provider.execution.worker_process import NoAnswerError, WorkerProcess
+from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.workload import none_for_none
 from runtime.encoding.codec import DecodeError
 from wallet.amounts import counted
 from wallet.errors import CodedError
@@ -33,6 +37,10 @@ class BadRequestError(CodedError):
 
 class ExecutionError(CodedError):
     """This machine did not execute the request, because of a limit, a crash or a backend that does not conform."""
+
+
+class TooLargeError(ExecutionError):
+    """The requests are valid, and exceed the memory or the time that this machine has for them."""
 
 
 class BadStateError(CodedError):
@@ -97,6 +105,10 @@ class Executor(Protocol):
         """Prepare for work. Raise ExecutionError if this machine cannot do it correctly."""
         ...
 
+    async def admit(self, requests: Sequence[bytes], seconds_max: float) -> None:
+        """Raise TooLargeError if the requests together exceed this machine's memory or `seconds_max`."""
+        ...
+
     async def run(self, request: bytes) -> Execution:
         """Return the output of a request. Raise BadRequestError or ExecutionError."""
         ...
@@ -136,10 +148,21 @@ class Executor(Protocol):
 class WorkerExecutor:
     """An `Executor` that works in a separate process."""
 
-    def __init__(self, command: Sequence[str], limits: Limits, environment: Mapping[str, str] | None = None) -> None:
-        """`command` starts a process that speaks `worker_wire` and limits itself. It also sees `environment`."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        limits: Limits,
+        environment: Mapping[str, str] | None = None,
+        form: WorkloadForm | None = None,
+    ) -> None:
+        """`command` starts a process that speaks `worker_wire` and limits itself. It also sees `environment`.
+
+        `form` is the workload whose efforts set the time limits. Without it, each request has the usual ones.
+        """
         self._process = WorkerProcess(command, ONE_THREAD | dict(environment or {}))
         self._limits = limits
+        self._form = form
+        self._pace: WorkerPace | None = None
         self._ready: wire.Ready | None = None
         self._turn = asyncio.Lock()
 
@@ -164,6 +187,42 @@ class WorkerExecutor:
         async with self._turn:
             await self._started_worker()
 
+    async def admit(self, requests: Sequence[bytes], seconds_max: float) -> None:
+        """See `Executor`."""
+        self._check_memory(requests)
+        async with self._turn:
+            await self._started_worker()
+            # Another program may have used the machine during the measurement, so it is repeated before a refusal.
+            if self._expected_seconds(requests) > seconds_max:
+                await self._measure()
+        expected_seconds = self._expected_seconds(requests)
+        if expected_seconds > seconds_max:
+            raise TooLargeError(
+                f"{counted(len(requests), 'request')} would take {expected_seconds:,.0f} s on this machine, of "
+                f"{seconds_max:,.0f} s",
+                code="too_long_here",
+            )
+
+    def _check_memory(self, requests: Sequence[bytes]) -> None:
+        """Raise TooLargeError if any of the requests needs more than the room, alone."""
+        if self._form is None:
+            return
+        room_bytes = self._limits.room_mib * MIB
+        for request in requests:
+            needed_bytes = none_for_none(self._form.request_bytes, request) or 0
+            if needed_bytes > room_bytes:
+                raise TooLargeError(
+                    f"a request needs {needed_bytes // MIB:,} MiB beside the model, and {self._limits.room_mib:,} MiB "
+                    "are free",
+                    code="too_large_here",
+                )
+
+    def _expected_seconds(self, requests: Sequence[bytes]) -> float:
+        """Return the time that these requests take at the measured pace; 0 if it is unknown."""
+        if self._form is None or self._pace is None or not requests:
+            return 0.0
+        return self._pace.seconds(self._form.effort(requests, self._limits.room_mib * MIB))
+
     async def run(self, request: bytes) -> Execution:
         """See `Executor`."""
         began_ns = time.monotonic_ns()
@@ -172,7 +231,7 @@ class WorkerExecutor:
         return Execution(run_answer.output, run_answer.cpu_ms, elapsed_ms, run_answer.memory_peak_bytes)
 
     async def run_many(self, requests: Sequence[bytes], finished: Finished) -> ManyExecuted:
-        """See `Executor`. The limits of one request apply to each report."""
+        """See `Executor`. The time limits apply to each report."""
         began_ns = time.monotonic_ns()
         missing_places = set(range(len(requests)))
 
@@ -235,16 +294,11 @@ class WorkerExecutor:
     async def _ask_worker(
         self, question: wire.Question, report_progress: Callable[[wire.RanSome], None] | None = None
     ) -> wire.WorkerAnswer:
+        # Not the kernel's business: a machine that is short of memory ends a worker, or the daemon.
+        self._check_memory(_requests_of(question))
         async with self._turn:
             await self._started_worker()
-            try:
-                answer = await self._exchange(question, report_progress)
-            except BaseException:  # also when cancelled: the answer must not reach the next request
-                await self._process.kill()
-                raise
-            if isinstance(answer, wire.Failed):
-                await self._process.kill()  # a failed GPU context fails every later request
-                raise ExecutionError(answer.reason, code="execution_failed")
+            answer = await self._answer_to(question, report_progress)
         # After the lock is released: a bad request is no fault of the worker, which continues.
         if isinstance(answer, wire.BadRequest):
             raise BadRequestError(answer.reason)
@@ -252,26 +306,43 @@ class WorkerExecutor:
             raise BadStateError(answer.reason)
         return answer
 
-    async def _exchange(
-        self, question: wire.Question, report_progress: Callable[[wire.RanSome], None] | None
+    async def _answer_to(
+        self, question: wire.Question, report_progress: Callable[[wire.RanSome], None] | None = None
     ) -> wire.WorkerAnswer:
+        """Return the running worker's answer, within the time for the question's requests."""
+        seconds = int(SLACK * self._expected_seconds(_requests_of(question)))
         try:
-            self._process.write(wire.QUESTION.encode(question))
+            answer = await self._exchange(question, report_progress, seconds)
+        except BaseException:  # also when cancelled: the answer must not reach the next request
+            await self._process.kill()
+            raise
+        if isinstance(answer, wire.Failed):
+            await self._process.kill()  # a failed GPU context fails every later request
+            raise ExecutionError(answer.reason, code="execution_failed")
+        return answer
+
+    async def _exchange(
+        self, question: wire.Question, report_progress: Callable[[wire.RanSome], None] | None, seconds: int
+    ) -> wire.WorkerAnswer:
+        """Return the answer. `seconds` are those beside the usual limits, for each report."""
+        # A process has a limit for its whole life too, and a U32 holds no more.
+        seconds = min(seconds, self._limits.cpu_seconds_life)
+        cpu_seconds, wall_seconds = self._limits.cpu_seconds + seconds, self._limits.wall_seconds + seconds
+        try:
+            self._process.write(wire.ASKED.encode(wire.Asked(question, cpu_seconds)))
             while True:
                 # The kernel limits CPU time only, so the daemon limits a worker that sleeps or waits.
-                answer = await asyncio.wait_for(self._read_answer(), self._limits.wall_seconds)
+                answer = await asyncio.wait_for(self._read_answer(cpu_seconds), wall_seconds)
                 if report_progress is None or not isinstance(answer, wire.RanSome):
                     return answer
                 report_progress(answer)
         except TimeoutError:
-            raise ExecutionError(
-                f"stopped after more than {self._limits.wall_seconds} s", code="execution_too_long"
-            ) from None
+            raise ExecutionError(f"stopped after more than {wall_seconds} s", code="execution_too_long") from None
 
-    async def _read_answer(self) -> wire.WorkerAnswer:
+    async def _read_answer(self, cpu_seconds: int) -> wire.WorkerAnswer:
         try:
             answer: wire.WorkerAnswer = wire.ANSWER.decode(
-                await self._process.read(wire.MESSAGE_BYTES_MAX, self._limits.cpu_seconds)
+                await self._process.read(wire.MESSAGE_BYTES_MAX, cpu_seconds)
             )
         except DecodeError as error:
             raise ExecutionError(
@@ -287,7 +358,9 @@ class WorkerExecutor:
             return
         await self._process.start()
         try:
-            ready_answer = await asyncio.wait_for(self._read_answer(), self._limits.start_seconds)
+            ready_answer = await asyncio.wait_for(
+                self._read_answer(self._limits.cpu_seconds), self._limits.start_seconds
+            )
         except TimeoutError:
             await self._process.kill()
             raise ExecutionError(
@@ -301,3 +374,27 @@ class WorkerExecutor:
             failure_reason = ready_answer.reason if isinstance(ready_answer, wire.Failed) else ready_answer
             raise ExecutionError(f"the worker did not start: {failure_reason}", code="worker_not_started")
         self._ready = ready_answer
+        # A worker that was killed by one request starts again for the next one, on the same machine.
+        if self._pace is None:
+            await self._measure()
+
+    async def _measure(self) -> None:
+        """Measure the running worker's pace, if its workload has probes."""
+        if self._form is None:
+            return
+
+        async def run_probe(probe: bytes) -> None:
+            answer = await self._answer_to(wire.RunRequest(probe))
+            if not isinstance(answer, wire.Ran):
+                raise ExecutionError(f"the worker answered {type(answer).__name__}", code="wrong_worker_answer")
+
+        self._pace = await measured_pace(self._form, run_probe)
+
+
+def _requests_of(question: wire.Question) -> Sequence[bytes]:
+    """Return the requests that a question computes. A run in steps has limits for each step."""
+    if isinstance(question, wire.RunMany):
+        return question.requests
+    if isinstance(question, (wire.RunRequest, wire.VerifyOutput, wire.TraceAt)):
+        return (question.request,)
+    return ()

@@ -156,6 +156,13 @@ def all_hardware(base_path: Path) -> list[Hardware]:
     return [*found_gpus, _cpu(base_path, CPU_BESIDE_GPUS_NAME if found_gpus else CPU_NAME)]
 
 
+def free_gpu_bytes(gpu_index: int) -> int:
+    """Return a GPU's free memory, or 0 if the driver does not report it."""
+    with contextlib.suppress(pynvml.NVMLError), _nvml():
+        return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(gpu_index)).free)
+    return 0
+
+
 def why_no_gpu() -> str:
     """Return NVML's reason for the lack of a usable GPU; empty if there is one."""
     try:

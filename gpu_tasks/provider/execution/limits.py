@@ -12,21 +12,18 @@ from dataclasses import dataclass
 MIB = 1024 * 1024
 _CPU_SLACK_SECONDS = 1
 _ADDRESS_MIB = 4_096
-_CPU_SECONDS, _WALL_SECONDS = 120, 180
-_WALL_PER_CPU_SECOND = 4
-"""A worker on a busy machine has a part of a core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of a worker."""
 
-    cpu_seconds: int = _CPU_SECONDS
-    """CPU time of one request."""
+    cpu_seconds: int = 120
+    """CPU time of one request, beside its effort (`pace`)."""
     cpu_seconds_life: int = 24 * 3600
     """CPU time of the whole process. A new process replaces it after that."""
-    wall_seconds: int = _WALL_SECONDS
-    """Wall-clock time of one request. The daemon enforces it."""
+    wall_seconds: int = 180
+    """Wall-clock time of one request, beside its effort. The daemon enforces it."""
     start_seconds: int = 300
     """Time to load the model and pass the conformance vectors."""
     address_mib: int = _ADDRESS_MIB
@@ -36,21 +33,22 @@ class Limits:
     file_mib: int = 0
     """Size of any file that it writes; 0 for none."""
     open_files: int = 64
+    room_mib: int = 0
+    """Memory for requests side by side, beside the model; 0 for a workload that needs none."""
 
 
-def limits_for(backend_name: str, model_bytes: int = 0, model_seconds: int = 0) -> Limits:
-    """Return the limits for a backend, and for a model that needs `model_bytes` and CPU seconds beside the usual.
+def limits_for(backend_name: str, model_bytes: int = 0, room_bytes: int = 0) -> Limits:
+    """Return the limits for a backend, a model of `model_bytes` and requests of `room_bytes`, beside the usual.
 
     Torch needs threads and more address space, CUDA unlimited address space.
     """
-    model_mib = model_bytes // MIB
-    cpu_seconds, wall_seconds = _CPU_SECONDS + model_seconds, _WALL_SECONDS + _WALL_PER_CPU_SECOND * model_seconds
+    room_mib = room_bytes // MIB
+    model_mib = model_bytes // MIB + room_mib
     if backend_name.startswith("torch-cuda"):
-        return Limits(cpu_seconds, wall_seconds=wall_seconds, address_mib=0, processes=4_096, open_files=1_024)
+        return Limits(address_mib=0, processes=4_096, open_files=1_024, room_mib=room_mib)
     if backend_name.startswith("torch"):
-        address_mib = 16_384 + model_mib
-        return Limits(cpu_seconds, wall_seconds=wall_seconds, address_mib=address_mib, processes=4_096, open_files=256)
-    return Limits(cpu_seconds, wall_seconds=wall_seconds, address_mib=_ADDRESS_MIB + model_mib)
+        return Limits(address_mib=16_384 + model_mib, processes=4_096, open_files=256, room_mib=room_mib)
+    return Limits(address_mib=_ADDRESS_MIB + model_mib, room_mib=room_mib)
 
 
 def chain_limits_for(backend_name: str) -> Limits:
@@ -71,10 +69,10 @@ def apply(limits: Limits) -> None:
     _set_limit(resource.RLIMIT_CORE, 0)
 
 
-def allow_cpu_from_now(limits: Limits, used_seconds: int) -> None:
-    """Set the soft CPU limit to the time used so far plus one request's allowance. Exceeding it kills the process."""
+def allow_cpu_from_now(cpu_seconds: int, used_seconds: int) -> None:
+    """Set the soft CPU limit to the time used so far plus one question's allowance. Exceeding it kills the process."""
     _, hard_limit = resource.getrlimit(resource.RLIMIT_CPU)
-    soft_limit = used_seconds + limits.cpu_seconds + _CPU_SLACK_SECONDS
+    soft_limit = used_seconds + cpu_seconds + _CPU_SLACK_SECONDS
     resource.setrlimit(
         resource.RLIMIT_CPU,
         (soft_limit if hard_limit == resource.RLIM_INFINITY else min(soft_limit, hard_limit), hard_limit),

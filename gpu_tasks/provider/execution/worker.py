@@ -60,15 +60,17 @@ def pipes() -> tuple[BinaryIO, BinaryIO]:
 
 def serve(workload: Workload, worker_limits: Limits, source: BinaryIO, sink: BinaryIO) -> None:
     """Answer questions until the input ends."""
+    if worker_limits.room_mib:
+        workload.use_room(worker_limits.room_mib * MIB)
     answer(sink, wire.Ready(workload.workload_id, workload.model_id))
     while question_body := wire.read_message(source, wire.MESSAGE_BYTES_MAX):
-        limits.allow_cpu_from_now(worker_limits, int(time.process_time()))
-        question = wire.QUESTION.decode(question_body)
+        asked: wire.Asked = wire.ASKED.decode(question_body)
+        question = asked.question
+        limits.allow_cpu_from_now(asked.cpu_seconds, int(time.process_time()))
         if isinstance(question, wire.RunMany):
             for worker_answer in _answers_to(workload, question):
                 answer(sink, worker_answer)
-                # Each report renews the CPU allowance, which is meant for one request.
-                limits.allow_cpu_from_now(worker_limits, int(time.process_time()))
+                limits.allow_cpu_from_now(asked.cpu_seconds, int(time.process_time()))
         else:
             answer(sink, _answer_one(workload, question))
 

@@ -6,6 +6,7 @@ A provider without a device on this machine still judges, with the machine's fir
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
@@ -69,18 +70,37 @@ class WorkerPool:
             await bench.worker(form)
 
     async def race(
-        self, device: bytes, form: WorkloadForm, request: bytes, race_rank: Rank = FIRST
+        self,
+        device: bytes,
+        form: WorkloadForm,
+        request: bytes,
+        race_rank: Rank = FIRST,
+        seconds_max: float = math.inf,
     ) -> tuple[Execution, Reading]:
-        """Execute a request on the drawn device, in its turn. Raise BadRequestError or ExecutionError."""
+        """Execute a request on the drawn device, in its turn.
+
+        Raise BadRequestError, ExecutionError, or TooLargeError if it needs more than the device's memory or
+        `seconds_max`.
+        """
         async with self._bench_turn(device, Activity.UNITS, turn_rank=race_rank) as bench:
-            return await bench.measured((await bench.worker(form)).run(request))
+            worker = await bench.worker(form)
+            await worker.admit((request,), seconds_max)
+            return await bench.measured(worker.run(request))
 
     async def race_many(
-        self, device: bytes, form: WorkloadForm, requests: Sequence[bytes], finished: Finished, race_rank: Rank = FIRST
+        self,
+        device: bytes,
+        form: WorkloadForm,
+        requests: Sequence[bytes],
+        finished: Finished,
+        race_rank: Rank = FIRST,
+        seconds_max: float = math.inf,
     ) -> tuple[ManyExecuted, Reading]:
-        """Execute a batch on the drawn device, in its turn. Raise ExecutionError on failure."""
+        """Execute a batch on the drawn device, in its turn. Raise ExecutionError, or TooLargeError as `race`."""
         async with self._bench_turn(device, Activity.UNITS, turn_rank=race_rank) as bench:
-            return await bench.measured((await bench.worker(form)).run_many(requests, finished))
+            worker = await bench.worker(form)
+            await worker.admit(requests, seconds_max)
+            return await bench.measured(worker.run_many(requests, finished))
 
     async def recompute_many(
         self, form: WorkloadForm, requests: Sequence[bytes], activity: Activity = Activity.JUDGING

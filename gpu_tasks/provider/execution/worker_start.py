@@ -10,13 +10,16 @@ from importlib.util import find_spec
 
 from gpu_tasks.models.model_store import FOLDER_VARIABLE, default_folder
 from gpu_tasks.provider.execution.bench import MakeExecutor
-from gpu_tasks.provider.execution.executor import WorkerExecutor
+from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
+from gpu_tasks.provider.execution.free_memory import free_bytes
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.execution.limits import Limits, limits_for
+from gpu_tasks.provider.execution.limits import MIB, Limits, limits_for
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.workloads.form import WorkloadForm
 
 NUMPY = "numpy"
+FREE_PERCENT = 90
+"""The part of the free memory for a worker: libraries and other programs take some too."""
 CUDA = "torch-cuda"
 """The backend for the device's own GPU. Its worker sees no other and counts it as number 0."""
 
@@ -70,12 +73,30 @@ def is_possible(backend_name: str, hardware: Sequence[Hardware]) -> bool:
     return not backend_name.startswith(CUDA) or any(device.index is not None for device in hardware)
 
 
+def room_for(form: WorkloadForm, free: int) -> int:
+    """Return the memory for requests side by side, beside the model, on a machine with `free` bytes.
+
+    Raise ExecutionError if not even the model fits. 0 free bytes mean that the machine does not report them.
+    """
+    wanted = form.room_bytes()
+    if not wanted or not free:
+        return wanted
+    room = free * FREE_PERCENT // 100 - form.memory_bytes()
+    if room < MIB:
+        raise ExecutionError(
+            f"{form.name} needs {form.memory_bytes() // MIB:,} MiB for its model, and {free // MIB:,} MiB are free; "
+            "end other programs, or withdraw the offer",
+            code="memory_too_small",
+        )
+    return min(wanted, room)
+
+
 def workers_with(backend_name: str, sandbox: Sandbox | None = None) -> MakeExecutor:
     """Return a factory of workers with the operator's backend, inside the sandbox if there is one."""
 
     def make(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
         chosen_name = backend_for(backend_name, hardware, form)
-        limits = limits_for(chosen_name, form.memory_bytes(), form.run_seconds())
+        limits = limits_for(chosen_name, form.memory_bytes(), room_for(form, free_bytes(hardware)))
         # CUDA may order GPUs differently, so the identifier selects the GPU.
         with_gpu = chosen_name.startswith(CUDA)
         environment = {FOLDER_VARIABLE: str(default_folder())}
@@ -84,6 +105,6 @@ def workers_with(backend_name: str, sandbox: Sandbox | None = None) -> MakeExecu
         command_words = worker_command(form.name, chosen_name, limits)
         if sandbox is not None:
             command_words = sandbox.around(command_words, with_gpu=with_gpu)
-        return WorkerExecutor(command_words, limits, environment)
+        return WorkerExecutor(command_words, limits, environment, form)
 
     return make

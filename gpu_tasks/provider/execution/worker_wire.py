@@ -82,6 +82,14 @@ Question = Annotated[
 ]
 
 
+@struct
+class Asked:
+    """A question, and the CPU seconds for its answer, or for each report on it."""
+
+    question: Question
+    cpu_seconds: U32
+
+
 @variant(0)
 class Ready:
     """The workload is loaded, and its conformance vectors passed."""
@@ -180,7 +188,7 @@ WorkerAnswer = Annotated[
     Tagged("ogpu::Answer"),
 ]
 
-QUESTION = codec(Question)
+ASKED = codec(Asked)
 ANSWER = codec(WorkerAnswer)
 
 

@@ -4,6 +4,7 @@ In reading order:
 
 * `config`: the sizes of a model, and their limits
 * `request`: the ids, requests and answers as canonical SCALE bytes
+* `effort`: the work and memory of requests, by their lengths
 * `model`: the integer arrays of a model, in file order, and the checks of their values
 * `transformer`: token ids to logits: one forward pass for every backend
 * `sampling`: logits to tokens: temperature, top-p, the draw, log-probabilities

@@ -1,8 +1,8 @@
 """Requests to answers, side by side in lanes of one cache; and the check of an answer by one prefill.
 
 Invariant: an answer depends on its request alone, for any content of the other lanes (`transformer`: a position depends
-only on its own prefix). No pass reads more than `READ_MAX` positions, and no more lanes are filled than the cache's
-bytes allow. That bounds memory for any number and length of requests.
+only on its own prefix). `effort` limits the positions of a pass and the lanes. That bounds memory for any number and
+length of requests.
 """
 
 from collections import deque
@@ -12,7 +12,15 @@ from hashlib import blake2b
 
 import numpy as np
 
-from gpu_tasks.workloads.decoder_int8.config import CACHE_BYTES, cache_bytes
+from gpu_tasks.workloads.decoder_int8.effort import (
+    LANES,
+    READ_MAX,
+    affordable_lanes,
+    groups,
+    positions_a_pass,
+    positions_of,
+    room_bytes_max,
+)
 from gpu_tasks.workloads.decoder_int8.request import (
     LENGTH_REACHED,
     STOPPED,
@@ -31,9 +39,6 @@ from gpu_tasks.workloads.fingerprints import fingerprint
 from gpu_tasks.workloads.integer_arrays import BackendArray, Integers
 from gpu_tasks.workloads.workload import OutputCheck
 
-LANES = 64
-READ_MAX = 256
-"""Positions of one pass: enough for BLAS, and few enough for a CPU's caches."""
 LOGIT_ROWS = 32
 """Positions whose logits are computed at once. Each takes two numbers of 8 bytes for every token of the vocabulary."""
 REFILL_PART = 4
@@ -72,25 +77,30 @@ def ended(request: GenerationRequest, tokens: Sequence[int]) -> int | None:
 
 
 def generated(
-    model: LoadedDecoder, requests: Sequence[GenerationRequest], lanes: int = LANES
+    model: LoadedDecoder, requests: Sequence[GenerationRequest], lanes: int = LANES, room_bytes: int | None = None
 ) -> Iterator[tuple[int, GenerationOutput]]:
-    """Yield each request's place and answer, in the order of completion, with at most `lanes` texts side by side."""
-    if requests:
-        run = _Run(model, requests, lanes)
+    """Yield each request's place and answer, in the order of completion.
+
+    At most `lanes` texts are computed side by side, and as few as fit into `room_bytes`.
+    """
+    room = room_bytes_max(model.shape) if room_bytes is None else room_bytes
+    for places in groups(model.shape, [positions_of(request) for request in requests], lanes, room):
+        run = _Run(model, [requests[place] for place in places], lanes, room)
         while run.waiting or run.texts:
-            yield from run.fill()
-            yield from run.step()
+            yield from ((places[number], output) for number, output in run.fill())
+            yield from ((places[number], output) for number, output in run.step())
 
 
 class _Run:
     """Requests on their way through the lanes. Prompts of similar length are read together, so that few are padded."""
 
-    def __init__(self, model: LoadedDecoder, requests: Sequence[GenerationRequest], lanes: int) -> None:
+    def __init__(
+        self, model: LoadedDecoder, requests: Sequence[GenerationRequest], lanes: int, room_bytes: int
+    ) -> None:
         self._model = model
         self._exponentials = model.backend.take(model.exponentials)
-        positions = max(len(request.prompt) + request.max_tokens for request in requests)
-        affordable = CACHE_BYTES // (positions * cache_bytes(model.shape))
-        lanes = max(1, min(lanes, affordable, len(requests)))
+        positions = max(map(positions_of, requests))
+        lanes = min(lanes, affordable_lanes(model.shape, positions, room_bytes), len(requests))
         self._cache = KeyValueCache(model, lanes, positions)
         self._free_lanes = list(range(lanes))
         self._refilled_at = max(1, lanes // REFILL_PART)
@@ -171,10 +181,10 @@ def _prompt_groups(texts: Sequence[_Text]) -> Iterator[Sequence[_Text]]:
 
 
 def _read(model: LoadedDecoder, tokens: Integers, cache: KeyValueCache, last: Integers) -> BackendArray:
-    """Read int64[texts, length] tokens in passes of READ_MAX positions. Return the stream at `last` of each text."""
+    """Read int64[texts, length] tokens in passes of some positions. Return the stream at `last` of each text."""
     texts, length = tokens.shape
     ends = model.backend.numbers((texts, model.shape.width))
-    step = max(1, READ_MAX // texts)
+    step = max(1, positions_a_pass(model.shape, length) // texts)
     for start in range(0, length, step):
         stream = forward(model, tokens[:, start : start + step], cache, np.full(texts, start))
         here = np.flatnonzero((start <= last) & (last < start + step))
@@ -193,10 +203,11 @@ def _streams(
 ) -> Iterator[BackendArray]:
     """Yield the final stream of one text in parts [positions, width], from position `first` on."""
     cache = KeyValueCache(model, 1, len(tokens))
-    for start in range(0, len(tokens), READ_MAX):
-        part = np.array([tokens[start : start + READ_MAX]], dtype=np.int64)
+    step = positions_a_pass(model.shape, len(tokens))
+    for start in range(0, len(tokens), step):
+        part = np.array([tokens[start : start + step]], dtype=np.int64)
         stream = forward(model, part, cache, np.array([start]), samples)[0]
-        if start + READ_MAX > first:
+        if start + step > first:
             yield stream[max(0, first - start) :]
 
 

@@ -11,7 +11,8 @@ from pathlib import Path  # deterministic: a file whose bytes the model's id cov
 from typing import TYPE_CHECKING
 
 from gpu_tasks.models.model_file import CHAT_TEMPLATE, CONFIG, GENERATION, TENSORS, TOKENIZER, ModelHeader, read_section
-from gpu_tasks.workloads.decoder_int8.config import CACHE_BYTES, CONTEXT_MAX, DecoderShape, cache_bytes, decode_shape
+from gpu_tasks.workloads.decoder_int8.config import DecoderShape, cache_bytes, decode_shape
+from gpu_tasks.workloads.decoder_int8.effort import effort, request_bytes, room_bytes_max
 from gpu_tasks.workloads.decoder_int8.request import (
     LOGPROB_UNIT,
     OUTPUT,
@@ -22,10 +23,11 @@ from gpu_tasks.workloads.decoder_int8.request import (
     WORKLOAD_ID,
     WORKLOAD_NAME,
     GenerationRequest,
+    decode_request,
     output_bytes_max,
 )
-from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm, settings, thousandths, yes_or_no
-from gpu_tasks.workloads.workload import Workload
+from gpu_tasks.workloads.form import Effort, Option, RequestError, WorkloadForm, settings, thousandths, yes_or_no
+from gpu_tasks.workloads.workload import Workload, none_for_none
 from runtime.encoding.codec import DecodeError
 
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ TOP_P = Option("top-p", "1", "draw from the most likely tokens that together hav
 CHAT = Option("chat", "yes", "`no` continues the text as it is, without the model's chat template")
 LOGPROBS = Option("logprobs", "no", "`yes` returns each token's log-probability")
 FLOAT32_BYTES = 4
-STEP_BYTES_PER_SECOND = 100_000_000
-"""Weights a CPU second of a step of 64 texts: 200 MB on one core of an EPYC, and a slow processor has half of that."""
 
 
 class DecoderForm(WorkloadForm):
@@ -152,12 +152,30 @@ class DecoderForm(WorkloadForm):
         return output_bytes_max(REQUEST.decode(encoded_request))
 
     def memory_bytes(self) -> int:
-        """Return the memory of a worker: each weight as a float32 beside the mapped file, and keys and values."""
-        return self._tensor_bytes * (1 + FLOAT32_BYTES) + CACHE_BYTES
+        """Return the memory of a worker for the model: each weight as a float32 beside the mapped file."""
+        return self._tensor_bytes * (1 + FLOAT32_BYTES)
 
-    def run_seconds(self) -> int:
-        """Return the CPU seconds of the longest answer: texts side by side end together, after as many steps."""
-        return CONTEXT_MAX * self._tensor_bytes // STEP_BYTES_PER_SECOND
+    def room_bytes(self) -> int:
+        """Return the memory for keys and values of all texts side by side, and for one pass."""
+        return room_bytes_max(self.shape)
+
+    def request_bytes(self, encoded_request: bytes) -> int:
+        """Return the memory for keys and values of one text, and for one pass."""
+        return request_bytes(self.shape, self._read(encoded_request))
+
+    def effort(self, requests: Sequence[bytes], room_bytes: int) -> Effort:
+        """Return the work of these texts side by side, in multiplications."""
+        read = (none_for_none(self._read, request) for request in requests)
+        return effort(self.shape, [request for request in read if request is not None], room_bytes)
+
+    def probe(self, reading: int, steps: int) -> bytes | None:
+        """Return a request with a prompt of `reading` tokens and an answer of `steps` tokens."""
+        if reading + steps > self.shape.context:
+            return None
+        return REQUEST.encode(GenerationRequest((0,) * reading, steps, 0, TOP_P_ONE, bytes(32), (), has_logprobs=False))
+
+    def _read(self, encoded_request: bytes) -> GenerationRequest:
+        return decode_request(encoded_request, self.shape.context, self.shape.vocabulary)
 
     def model_facts(self) -> Mapping[str, int | str]:
         """Return the sizes of the model."""

@@ -10,6 +10,7 @@ from gpu_tasks.models.model_file import CONFIG, TENSORS, read_section, section_r
 from gpu_tasks.workloads.decoder_int8.config import decode_shape
 from gpu_tasks.workloads.decoder_int8.conformance import check_backend
 from gpu_tasks.workloads.decoder_int8.decoding import fingerprint_of, generated, trace_of, verify_output
+from gpu_tasks.workloads.decoder_int8.effort import room_bytes_max
 from gpu_tasks.workloads.decoder_int8.model import decode_model
 from gpu_tasks.workloads.decoder_int8.request import (
     OUTPUT,
@@ -39,6 +40,11 @@ class DecoderWorkload(Workload):
     def __init__(self, model: LoadedDecoder, model_id: bytes) -> None:
         self.model_id = model_id
         self._model = model
+        self._room_bytes = room_bytes_max(model.shape)
+
+    def use_room(self, room_bytes: int) -> None:
+        """Compute as many texts side by side as fit into this memory."""
+        self._room_bytes = room_bytes
 
     def run(self, encoded_request: bytes) -> bytes:
         """Return the encoded answer."""
@@ -51,7 +57,7 @@ class DecoderWorkload(Workload):
         yield from ((place, None) for place, request in read.items() if request is None)
         good = {place: request for place, request in read.items() if request is not None}
         places = list(good)
-        for number, output in generated(self._model, list(good.values())):
+        for number, output in generated(self._model, list(good.values()), room_bytes=self._room_bytes):
             yield places[number], OUTPUT.encode(output)
 
     def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:

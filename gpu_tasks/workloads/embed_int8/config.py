@@ -3,6 +3,10 @@
 The limits keep every integer of the arithmetic below 2**53: see `model` for the sums.
 """
 
+from collections.abc import Sequence
+
+from gpu_tasks.workloads.form import Effort
+from gpu_tasks.workloads.integer_transformer.effort import PASS_POSITIONS, SCORE_OPERATIONS
 from runtime.encoding.codec import U16, U32, DecodeError, codec, struct
 
 WIDTH_MAX = 1 << 13
@@ -51,6 +55,16 @@ SHAPE = codec(EncoderShape)
 def pass_bytes(shape: EncoderShape) -> int:
     """Return the memory of a pass beside the model, in bytes."""
     return 8 * ARRAYS_A_PASS * max(POSITIONS_A_PASS, shape.positions) * max(shape.inner, 3 * shape.width)
+
+
+def effort(s: EncoderShape, lengths: Sequence[int]) -> Effort:
+    """Return the work of texts of these lengths side by side."""
+    weights = s.layers * s.width * (4 * s.width + 2 * s.inner)
+    score = s.layers * s.heads * (2 * s.head_width + SCORE_OPERATIONS)
+    # A text longer than a pass has one alone.
+    passes = sum(lengths) // POSITIONS_A_PASS + sum(length > POSITIONS_A_PASS // 2 for length in lengths) + 1
+    reading = sum(lengths) * weights + sum(length * length for length in lengths) * score
+    return Effort(reading, min(passes, len(lengths)) * PASS_POSITIONS * weights)
 
 
 def decode_shape(encoded: bytes) -> EncoderShape:

@@ -6,13 +6,13 @@ Invariant: a request has at most the model's positions, and only token ids of th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path  # deterministic: a file whose bytes the model's id covers
 from typing import TYPE_CHECKING
 
 from gpu_tasks.models.model_file import CONFIG, TENSORS, TOKENIZER, ModelHeader, read_section
-from gpu_tasks.workloads.embed_int8.config import EncoderShape, decode_shape, pass_bytes
+from gpu_tasks.workloads.embed_int8.config import EncoderShape, decode_shape, effort, pass_bytes
 from gpu_tasks.workloads.embed_int8.request import (
     OUTPUT,
     REQUEST,
@@ -23,8 +23,8 @@ from gpu_tasks.workloads.embed_int8.request import (
     decode_request,
     output_bytes,
 )
-from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
-from gpu_tasks.workloads.workload import Workload
+from gpu_tasks.workloads.form import Effort, RequestError, WorkloadForm, settings
+from gpu_tasks.workloads.workload import Workload, none_for_none
 from runtime.encoding.codec import DecodeError
 
 if TYPE_CHECKING:
@@ -112,6 +112,15 @@ class EmbeddingForm(WorkloadForm):
     def memory_bytes(self) -> int:
         """Return the memory of a worker: each weight as a float32 beside the mapped file, and one pass."""
         return self._tensor_bytes * (1 + FLOAT32_BYTES) + pass_bytes(self.shape)
+
+    def effort(self, requests: Sequence[bytes], room_bytes: int) -> Effort:
+        """Return the work of these texts, in multiplications."""
+        costs = (none_for_none(self.cost_asked, request) for request in requests)
+        return effort(self.shape, [cost for cost in costs if cost])
+
+    def probe(self, reading: int, steps: int) -> bytes | None:
+        """Return a text of `reading` tokens. It has one step."""
+        return REQUEST.encode(EmbeddingRequest((0,) * reading)) if reading <= self.shape.positions else None
 
     def open(self, backend_name: str) -> Workload:
         """Open the model on `numpy`, `reference` or `torch-<device>`."""

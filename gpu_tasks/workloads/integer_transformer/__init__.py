@@ -10,4 +10,5 @@ In reading order:
 * `tables`: the tables of a model file, computed in integers
 * `conformance`: fixed work with published hashes
 * `rounding`: float matrices to integer rows
+* `effort`: the operations of a transformer that are no products, for estimates of its time
 """

@@ -22,10 +22,11 @@ from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution import gpu, worker_start
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.containers.spec import MIB
+from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import limits_for
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
-from gpu_tasks.provider.execution.worker_start import backends_here, chosen_backend, idle_gpus, workers_with
+from gpu_tasks.provider.execution.worker_start import backends_here, chosen_backend, idle_gpus, room_for, workers_with
 from provider_runner import Operator
 from wallet_runner import chain
 
@@ -160,14 +161,26 @@ def test_a_gpu_that_is_not_registered_keeps_no_processor_from_its_work(
 
 @pytest.mark.parametrize("backend", ["numpy", "torch-cpu", "torch-cuda:0"])
 def test_the_limits_of_a_worker_follow_its_model(backend: str) -> None:
-    usual, large = limits_for(backend), limits_for(backend, 700 * MIB, 1_000)
-    assert (usual.cpu_seconds, usual.wall_seconds) == (120, 180)
-    assert (large.cpu_seconds, large.wall_seconds) == (1_120, 4_180)
-    assert large.address_mib == (usual.address_mib and usual.address_mib + 700)
+    usual, large = limits_for(backend), limits_for(backend, 700 * MIB, 100 * MIB)
+    assert large.address_mib == (usual.address_mib and usual.address_mib + 800)
+    assert (usual.room_mib, large.room_mib) == (0, 100)
+
+
+def large_form(model_mib: int) -> Mock:
+    form = Mock(backends=("numpy",), memory_bytes=lambda: model_mib * MIB, room_bytes=lambda: 100 * MIB)
+    form.name = "large"
+    return form
 
 
 def test_a_worker_starts_with_the_limits_of_its_model() -> None:
-    form = Mock(backends=("numpy",), memory_bytes=lambda: 700 * MIB, run_seconds=lambda: 1_000)
-    form.name = "large"
-    command = workers_with("numpy")(CPU, form)._process._worker_command
-    assert json.loads(command[-1]) == asdict(limits_for("numpy", 700 * MIB, 1_000))
+    command = workers_with("numpy")(CPU, large_form(700))._process._worker_command  # type: ignore[attr-defined]
+    assert json.loads(command[-1]) == asdict(limits_for("numpy", 700 * MIB, 100 * MIB))
+
+
+def test_requests_get_what_the_model_leaves_of_the_free_memory() -> None:
+    assert room_for(large_form(700), 0) == 100 * MIB
+    assert room_for(large_form(700), 2_000 * MIB) == 100 * MIB
+    assert room_for(large_form(700), 800 * MIB) == 20 * MIB
+    with pytest.raises(ExecutionError) as refused:
+        room_for(large_form(700), 777 * MIB)
+    assert refused.value.code == "memory_too_small"

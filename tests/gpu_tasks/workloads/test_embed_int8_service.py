@@ -84,6 +84,19 @@ def test_an_answer_is_within_its_cost_and_length(form: EmbeddingForm, workload: 
     assert workload.verify(request, output) == OutputCheck(valid=True, recomputed=6, first_wrong=None)
 
 
+def test_the_effort_of_texts_follows_their_lengths(form: EmbeddingForm) -> None:
+    short, long = request_of(*[1] * 10), request_of(*[1] * 40)
+    one, more = form.effort([short], 0), form.effort([long], 0)
+    assert 4 * one.reading < more.reading < 16 * one.reading
+    assert one.stepping == more.stepping == form.effort([short] * 9, 0).stepping
+    assert form.effort([short, b"", request_of(96)], 0) == one
+    assert form.effort([], 0) == (0, 0)
+    probe = form.probe(40, 8)
+    assert probe is not None
+    assert form.cost_asked(probe) == 40
+    assert form.probe(41, 1) is None
+
+
 def test_many_requests_are_answered_with_the_bad_ones_left_out(form: EmbeddingForm, workload: Workload) -> None:
     requests = [form.encode(f"w{number} " * (1 + number), 100, {}, SEED) for number in range(12)]
     requests[3:3] = [b"", request_of(), request_of(96)]

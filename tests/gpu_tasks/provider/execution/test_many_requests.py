@@ -59,7 +59,7 @@ class Telling(WorkerExecutor):
     async def _started_worker(self) -> None:
         """The worker exists."""
 
-    async def _read_answer(self) -> WorkerAnswer:
+    async def _read_answer(self, cpu_seconds: int) -> WorkerAnswer:
         return self.answers.pop(0)
 
 

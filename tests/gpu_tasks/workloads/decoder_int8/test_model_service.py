@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from decoder_models import drawn_source
-from gpu_tasks.models.model_file import TENSORS, ModelFileError, ModelHeader, ModelSection
+from gpu_tasks.models.model_file import ModelFileError, ModelHeader
 from gpu_tasks.models.model_store import ModelStore
 from gpu_tasks.models.sources.source_model import SourceError
 from gpu_tasks.workloads import model_forms, registry
-from gpu_tasks.workloads.decoder_int8.config import CONTEXT_MAX
 from gpu_tasks.workloads.decoder_int8.form import DecoderForm
 from gpu_tasks.workloads.decoder_int8.request import (
     OUTPUT,
@@ -173,13 +172,6 @@ def test_wrong_weights_are_not_served(form: WorkloadForm, header: ModelHeader, t
     path.write_bytes(content)
     with pytest.raises(ModelFileError):
         form.open("numpy")
-
-
-def test_a_worker_has_time_for_the_longest_answer(header: ModelHeader) -> None:
-    """64 texts of a batch end together, so their worker is silent until then: 27 CPU s for 32 tokens of each."""
-    tensors = ModelSection(TENSORS, 165_000_000, bytes(32))
-    form = DecoderForm(replace(header, sections=(tensors,)), Path("unread"))
-    assert form.run_seconds() > 27 * CONTEXT_MAX // 32
 
 
 def test_a_model_that_no_workload_computes_is_refused() -> None:
