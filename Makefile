@@ -158,8 +158,8 @@ units: ## UNITS=200 honest units on a devnet, a provider killed midway: each pai
 equivocation: ## a validator proposes twice on a live devnet: proven, slashed and tombstoned; blocks go on
 	@$(PY) -m devnet.proofs.equivocation
 
-market: ## four providers on a real devnet of six, batches of 1 to 4,096 requests: tokens a second beside the same devices bare; a slow device beside a free one; forty minutes
-	@$(PY) -m devnet.proofs.market
+market: ## four providers on a real devnet of six, batches of 1 to 4,096 requests: tokens a second beside the same devices bare; a slow device beside a free one; forty minutes; MODEL=name sells a language model in batches of 64 instead
+	@$(PY) -m devnet.proofs.market $(if $(MODEL),--only trades --model $(MODEL))
 
 files: ## LINES=2000 requests of a file on a real devnet, the customer killed with -9 while it posts: each unit once, each line once; four minutes
 	@$(PY) -m devnet.proofs.files --lines $(LINES)

@@ -6,7 +6,6 @@ the thread is a failure of the demo.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -18,26 +17,21 @@ from devnet.launcher import programs
 from devnet.launcher.folder import DevnetError
 from devnet.launcher.processes import source_path
 from devnet.stage.actors import purchase
+from devnet.stage.actors.model_sale import ModelSale, sell_model
 from devnet.stage.actors.purchase import SERVICE_NUMBER, UnitView
 from devnet.stage.network import Stage
 from devnet.stage.report import Narrator
-from genesis import dev_accounts
-from gpu_tasks.data import market_reads
 from gpu_tasks.workloads.model_forms import form_named
-from wallet.client import ChainClient
 
 MODEL_NAME = "smollm2-135m-instruct"
 WORKLOAD = f"decoder-int8:{MODEL_NAME}"
 BUILT_IN = "textgen-int8"
 # Neither of the two bids for the training task, so one of them is free for the question.
 PROVIDERS = ("Charlie", "Dave")
-OWNER_NAME = "Charlie"
-ASK, PRICE_MOST = "0.01", "0.05"
-"""oGPU per thousand tokens, as users type them. The price begins at the ask, so no provider waits for it to rise."""
-RAMP_BLOCKS = 10
 COMMIT_BLOCKS = 120
 """A daemon's first request loads the model: some seconds on an idle machine, a minute on a busy one."""
 SERVICE_TOKENS = 256
+SALE = ModelSale(WORKLOAD, MODEL_NAME, "Charlie", PROVIDERS, COMMIT_BLOCKS, SERVICE_TOKENS)
 QUESTION = "The capital of France is"
 ANSWER_TOKENS, BUILT_IN_TOKENS = 2, 12
 EXPECTED_WORD = "Paris"
@@ -111,7 +105,7 @@ class DemoQuestion:
 
     def _sell(self) -> None:
         try:
-            self._service = sell_model(self._stage)
+            self._service = sell_model(self._stage, SALE)
         except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
             self._problem = str(error) or repr(error)
 
@@ -149,25 +143,3 @@ class DemoQuestion:
         arguments += [] if self._missing_reason else ["--set", "chat=no"]
         row = list(self._stage.ogpu_lines("unit post", *arguments, "--watch"))[-1]
         return purchase.trace_unit(self._stage, row, first_height)
-
-
-def sell_model(stage: Stage) -> int:
-    """Create a service for the model, let the providers offer it, and return its number."""
-    created = json.loads(
-        stage.ogpu(
-            "offer create-service",
-            *("--key", f"//{OWNER_NAME}", "--workload", WORKLOAD, "--name", MODEL_NAME),
-            *("--price-min", ASK, "--price-max", PRICE_MOST, "--ramp", str(RAMP_BLOCKS)),
-            *("--commit-window", str(COMMIT_BLOCKS), "--max-tokens", str(SERVICE_TOKENS), "--yes"),
-        )
-    )
-    devices = stage.ask(_devices_by_owner)
-    for name in PROVIDERS:
-        device = "0x" + devices[dev_accounts.stash(name)].hex()
-        stage.provider(name, "offer", device, "--service", str(created["service"]), "--ask", ASK)
-    return int(created["service"])
-
-
-async def _devices_by_owner(chain: ChainClient) -> dict[bytes, bytes]:
-    devices = await market_reads.devices(chain, await chain.finalized())
-    return {status.device.owner: status.id for status in devices}

@@ -25,8 +25,8 @@ MODULES = {
     "ogpu-provider": "gpu_tasks.provider.cli",
     "ogpu": "gpu_tasks.client.cli",
 }
-SECONDS_MAX = 900.0
-"""The time limit of a program: a unit of 4,096 requests on a quarter of one core takes nine minutes."""
+SECONDS_MAX = 3_600.0
+"""The time limit of a program: eight batches of a language model on one busy core take half an hour."""
 ERROR_CHARACTERS = 1500
 
 Shown = Callable[[str], None]

@@ -69,7 +69,7 @@ class ProofOption:
     """An option of a proof. Its type is the type of its default."""
 
     name: str
-    default: int | float | bool
+    default: int | float | bool | str
     about: str
 
 

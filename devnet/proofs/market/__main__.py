@@ -5,9 +5,12 @@ has a quarter of one core, in turns with the others, so that the nodes slow them
 the network is stopped, and the same devices compute bare.
 
 The requirements: with batches of 256 requests, the market reaches six tenths of the bare throughput with one racer per
-unit, and three tenths with two. On a market that always has units, a provider ten times as fast as another earns eight
-times as much. For that, the slow provider's processes are stopped for nine tenths of every tenth of a second, and all
-other devices are paused. Only units count that ended while others still waited for a draw.
+unit, and three tenths with two. With `--model NAME`, a language model of this machine is sold instead, in batches of 64
+requests with one racer, and six tenths are required.
+
+On a market that always has units, a provider ten times as fast as another earns eight times as much. For that, the slow
+provider's processes are stopped for nine tenths of every tenth of a second, and all other devices are paused. Only
+units count that ended while others still waited for a draw.
 
 The time of a trade is from the block of the first post to the block of the last payment.
 """
@@ -21,7 +24,7 @@ from itertools import product
 from typing import Any
 
 from devnet.launcher.layout import Devnet
-from devnet.proofs.market.bare import MAX_TOKENS, BareThroughput, measure_bare
+from devnet.proofs.market.bare import MAX_TOKENS, BareBatch, BareThroughput, measure_bare
 from devnet.proofs.market.processes import (
     cpu_seconds,
     descendants_of,
@@ -31,6 +34,7 @@ from devnet.proofs.market.processes import (
     standing_still,
 )
 from devnet.stage.actors import purchase
+from devnet.stage.actors.model_sale import ModelSale, sell_model
 from devnet.stage.measuring.latency import slot_of
 from devnet.stage.network import FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
@@ -40,12 +44,13 @@ from genesis.presets import ASK
 from gpu_tasks.client.units.results import winner_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import Unit, UnitState
+from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_NAME as DECODER
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
 PRICE_TEXT = "0.05"
-REQUIRED_SHARES = {(256, 1): 0.6, (256, 2): 0.3}
-"""The required shares of the bare throughput, by requests of a unit and racers."""
+REQUIRED_SHARES = {(64, 1): 0.6, (256, 1): 0.6, (256, 2): 0.3}
+"""The required shares of the bare throughput, by requests of a unit and racers. Units of 64 are a language model's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,9 @@ class OfferedDevices:
     """The process of each provider."""
     part: float
     """The part of the time for which each runs."""
+    service: int
+    """The service that they offer."""
+    batch: BareBatch
 
     def bare(self, devnet: Devnet) -> BareThroughput:
         """Measure the devices while the network is stopped.
@@ -64,7 +72,7 @@ class OfferedDevices:
         """
         # Nodes that run meanwhile would take a part of the cores that is measured.
         with standing_still(root_processes_of(devnet)):
-            return measure_bare(len(self.providers), self.part)
+            return measure_bare(self.batch, len(self.providers), self.part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +146,7 @@ def trade_units(
     devnet = stage.devnet
     cpu_before = cpu_seconds(devnet)
     with in_turns(lambda: [descendants_of(process) for process in devices.providers], devices.part):
-        unit_ids = post_and_follow(stage, request_count, unit_count, racer_count, PRICE_TEXT)
+        unit_ids = post_and_follow(stage, request_count, unit_count, racer_count, PRICE_TEXT, devices.service)
     cpu_spent, bare_after = cpu_seconds(devnet) - cpu_before, devices.bare(devnet)
     units_ended, trade_seconds, prepaid = stage.ask(lambda chain: _trade_facts(chain, unit_ids, racer_count))
     settled = [unit for unit in units_ended if unit.state is UnitState.SETTLED]
@@ -162,11 +170,20 @@ def trade_units(
     return trade, bare_after
 
 
-def post_and_follow(stage: Stage, request_count: int, unit_count: int, racer_count: int, price: str) -> list[str]:
+def post_and_follow(
+    stage: Stage,
+    request_count: int,
+    unit_count: int,
+    racer_count: int,
+    price: str,
+    service: int = purchase.SERVICE_NUMBER,
+) -> list[str]:
     """Post units with `ogpu`, and wait until they have ended. Return their ids."""
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, request_count * unit_count)
     prompts_file = purchase.write_prompts(stage, f"{request_count}-{racer_count}", prompts)
-    arguments = purchase.post_arguments(prompts_file, racer_count, price, batch=request_count, max_tokens=MAX_TOKENS)
+    arguments = purchase.post_arguments(
+        prompts_file, racer_count, price, service=service, batch=request_count, max_tokens=MAX_TOKENS
+    )
     return sorted(
         {row["unit"] for row in stage.ogpu_lines("unit post", *arguments, "--watch", "--anyway", is_shown=False)}
     )
@@ -282,6 +299,12 @@ VALIDATOR_COUNT, PROVIDER_COUNT = 6, 4
 UNIT_SIZES = ((1, 48), (16, 32), (256, 16), (4_096, 1))
 """Requests of a unit, and number of units."""
 RACER_COUNTS = (1, 2)
+MODEL_SIZES = ((64, 8),)
+MODEL_RACERS = (1,)
+MODEL_COMMIT_BLOCKS = 300
+"""A device with a quarter of a core takes up to a minute to load a model of 135 million weights."""
+MODEL_PACE = 4
+"""Tokens a block of such a device on a busy machine."""
 # Each device's part of one core. Together they take one core, and the nodes have the others.
 CORE_SHARE = 1 / PROVIDER_COUNT
 
@@ -297,16 +320,34 @@ class Trades:
 
 def trade_all_sizes(stage: Stage) -> Trades:
     """Trade units of each size, and measure the bare throughput between them."""
+    providers = stage.devnet.members[:PROVIDER_COUNT]
+    model = stage.options.model
+    service = _sell_model(stage, model) if model else purchase.SERVICE_NUMBER
+    batch = BareBatch(_workload_of(model), MODEL_SIZES[0][0]) if model else BareBatch()
     devices = OfferedDevices(
-        [provider_process_of(stage.devnet, member) for member in stage.devnet.members[:PROVIDER_COUNT]], CORE_SHARE
+        [provider_process_of(stage.devnet, member) for member in providers], CORE_SHARE, service, batch
     )
     bare_before, trades = devices.bare(stage.devnet), list[Trade]()
-    for racer_count, (request_count, unit_count) in product(RACER_COUNTS, UNIT_SIZES):
+    racer_counts, sizes = (MODEL_RACERS, MODEL_SIZES) if model else (RACER_COUNTS, UNIT_SIZES)
+    for racer_count, (request_count, unit_count) in product(racer_counts, sizes):
         if request_count <= stage.options.largest:
             trade, bare_before = trade_units(stage, devices, request_count, unit_count, racer_count, bare_before)
             trades.append(trade)
             stage.narrator.line(row_of(trade))
     return Trades(trades, [trade.of_bare for trade in trades], [trade.times_bare_cpu for trade in trades])
+
+
+def _workload_of(model: str) -> str:
+    return f"{DECODER}:{model}"
+
+
+def _sell_model(stage: Stage, model: str) -> int:
+    """Let the providers offer a language model of this machine, and return the number of its service."""
+    names = [member.name for member in stage.devnet.members[:PROVIDER_COUNT]]
+    return sell_model(
+        stage,
+        ModelSale(_workload_of(model), model, names[0], names, MODEL_COMMIT_BLOCKS, MAX_TOKENS, MODEL_PACE),
+    )
 
 
 def share_failures(shares: Shares) -> list[str]:
@@ -338,9 +379,8 @@ PROOF = LiveProof(
     "Compare the output of a market of four providers with the same tokens computed bare.",
     [
         Scenario(
-            "trades", f"{PROVIDER_COUNT} of {VALIDATOR_COUNT} validators offer a device; batches of up to "
-            "{{largest:,}} "
-            "requests", MARKET_NETWORK.open, trade_all_sizes, lambda found: failures_of(found.trades),
+            "trades", f"{PROVIDER_COUNT} of {VALIDATOR_COUNT} validators offer a device; batches of each size",
+            MARKET_NETWORK.open, trade_all_sizes, lambda found: failures_of(found.trades),
         ),
         Scenario(
             "shares", "One provider slowed down to a tenth, one free, and more units than both can do",
@@ -349,7 +389,10 @@ PROOF = LiveProof(
         ),
     ],
     figures,
-    [ProofOption("--largest", UNIT_SIZES[-1][0], "no larger batches than this")],
+    [
+        ProofOption("--largest", UNIT_SIZES[-1][0], "no larger batches than this"),
+        ProofOption("--model", "", "a language model of this machine, sold instead of textgen-int8"),
+    ],
 )  # fmt: skip
 
 if __name__ == "__main__":

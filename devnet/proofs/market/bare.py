@@ -1,6 +1,7 @@
 """The market's workload without a network: one process per device, at the devices' speed.
 
-`python -m devnet.proofs.market.bare` computes one batch in its own process, and prints tokens, seconds and CPU seconds.
+`python -m devnet.proofs.market.bare WORKLOAD REQUESTS` computes one batch in its own process. It prints tokens, seconds
+and CPU seconds, without the time to load the model.
 """
 
 from __future__ import annotations
@@ -13,10 +14,17 @@ from dataclasses import dataclass
 
 from devnet.proofs.market.processes import in_turns
 from devnet.stage.actors.purchase import DEFAULT_PROMPTS, read_prompts
-from gpu_tasks.workloads.registry import form_named, open_workload
+from gpu_tasks.workloads.model_forms import form_named, open_workload
 
-WORKLOAD, MAX_TOKENS = "textgen-int8", 32
-BARE_REQUESTS = 128
+BACKEND, MAX_TOKENS = "numpy", 32
+
+
+@dataclass(frozen=True, slots=True)
+class BareBatch:
+    """The batch that each device computes bare."""
+
+    workload: str = "textgen-int8"
+    requests: int = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +43,9 @@ class BareThroughput:
         )
 
 
-def measure_bare(device_count: int, core_share: float) -> BareThroughput:
+def measure_bare(batch: BareBatch, device_count: int, core_share: float) -> BareThroughput:
     """Measure the throughput: one process per device, each running for a part of the time."""
-    command = [sys.executable, "-m", "devnet.proofs.market.bare"]
+    command = [sys.executable, "-m", "devnet.proofs.market.bare", batch.workload, str(batch.requests)]
     # A device has a part of one core, so its process needs no further threads.
     one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     bare_processes = [
@@ -55,10 +63,10 @@ def measure_bare(device_count: int, core_share: float) -> BareThroughput:
     return BareThroughput(sum(token_counts) / wall_seconds, cpu_seconds / sum(token_counts))
 
 
-def _compute_batch() -> None:
+def _compute_batch(batch: BareBatch) -> None:
     """Print tokens, seconds and CPU seconds of one batch in this process."""
-    workload, workload_form = open_workload(WORKLOAD), form_named(WORKLOAD)
-    prompts = read_prompts(DEFAULT_PROMPTS, BARE_REQUESTS)
+    workload, workload_form = open_workload(batch.workload, BACKEND), form_named(batch.workload)
+    prompts = read_prompts(DEFAULT_PROMPTS, batch.requests)
     requests = [
         workload_form.encode(prompt, MAX_TOKENS, {}, number.to_bytes(32, "little"))
         for number, prompt in enumerate(prompts)
@@ -69,4 +77,4 @@ def _compute_batch() -> None:
 
 
 if __name__ == "__main__":
-    _compute_batch()
+    _compute_batch(BareBatch(sys.argv[1], int(sys.argv[2])))

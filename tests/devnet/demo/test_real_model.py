@@ -81,7 +81,7 @@ def asked(
     folder: Path,
     *,
     missing: str = "",
-    sells: Callable[[Stage], int] = lambda _: 7,
+    sells: Callable[..., int] = lambda *_: 7,
     fails: bool = False,
     **changed: Any,
 ) -> tuple[dict[str, Any], list[str]]:
@@ -133,7 +133,7 @@ def test_a_wrong_answer_and_a_wrong_payment_are_failures(
 
 
 def test_a_model_that_is_not_offered_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def refuse(_: Stage) -> int:
+    def refuse(*_: object) -> int:
         raise DevnetError("`ogpu offer create-service` failed")
 
     report, words = asked(monkeypatch, tmp_path, sells=refuse)

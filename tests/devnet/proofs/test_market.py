@@ -9,13 +9,23 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from devnet.launcher.layout import Devnet, NodeLayout, Ports
+from devnet.proofs.market import __main__ as market
 from devnet.proofs.market.__main__ import REQUIRED_SHARES, Trade, failures_of
-from devnet.proofs.market.bare import BareThroughput
+from devnet.proofs.market.bare import BareBatch, BareThroughput
 from devnet.proofs.market.processes import descendants_of, in_turns, is_descendant, standing_still
+from devnet.stage.actors.model_sale import ModelSale
+from devnet.stage.network import Stage
+from devnet.stage.report import Narrator
 
+MEMBERS = tuple(
+    NodeLayout(name, is_validator=True, ports=Ports(1, 2, 3, 4), address="")
+    for name in ("Alice", "Bob", "Charlie", "Dave")
+)
 BARE = BareThroughput(tokens_per_second=1_000.0, cpu_per_token=0.001)
 GOOD = Trade(
     requests=256, racers=1, units=4, settled=4, tokens=1_000, seconds=2.0, tokens_per_second=600.0,
@@ -24,7 +34,7 @@ GOOD = Trade(
 
 
 def test_what_reaches_its_bar_passes() -> None:
-    assert REQUIRED_SHARES == {(256, 1): 0.6, (256, 2): 0.3}
+    assert REQUIRED_SHARES == {(64, 1): 0.6, (256, 1): 0.6, (256, 2): 0.3}
     assert failures_of([GOOD, replace(GOOD, racers=2, tokens_per_second=300.0)]) == []
     assert failures_of([replace(GOOD, requests=1, tokens_per_second=10.0)]) == []
 
@@ -50,6 +60,43 @@ def test_a_trade_stands_beside_the_mean_of_what_was_measured_before_and_after() 
     assert beside == BareThroughput(tokens_per_second=1_500.0, cpu_per_token=0.002)
     trade = replace(GOOD, bare=beside)
     assert (trade.of_bare, trade.times_bare_cpu) == (0.4, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "service", "batch", "sizes"),
+    [
+        ([], 0, BareBatch("textgen-int8", 128), [(1, 1), (16, 1), (256, 1), (1, 2), (16, 2), (256, 2)]),
+        (["--model", "small"], 7, BareBatch("decoder-int8:small", 64), [(64, 1)]),
+    ],
+)
+def test_a_model_is_sold_in_its_own_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: list[str],
+    service: int,
+    batch: BareBatch,
+    sizes: list[tuple[int, int]],
+) -> None:
+    traded, sold = [], []
+
+    def trade(
+        _: Stage, devices: market.OfferedDevices, requests: int, __: int, racers: int, bare: BareThroughput
+    ) -> Any:
+        traded.append((devices.service, devices.batch, (requests, racers)))
+        return GOOD, bare
+
+    def sell(_: Stage, sale: ModelSale) -> int:
+        sold.append(sale.workload)
+        return 7
+
+    monkeypatch.setattr(market, "provider_process_of", lambda *_: 1)
+    monkeypatch.setattr(market.OfferedDevices, "bare", lambda *_: BARE)
+    monkeypatch.setattr(market, "trade_units", trade)
+    monkeypatch.setattr(market, "sell_model", sell)
+    options = market.PROOF.parse(["--largest", "256", *arguments])
+    market.trade_all_sizes(Stage(Devnet(tmp_path, MEMBERS), Narrator(1), options))
+    assert traded == [(service, batch, size) for size in sizes]
+    assert sold == ([batch.workload] if service else [])
 
 
 def test_only_descendants_of_the_network_count() -> None:
