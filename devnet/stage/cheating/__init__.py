@@ -4,7 +4,8 @@ In reading order:
 
 * `lies`: false statements about a batch; pure functions
 * `executors`: executors that return wrong work as if it were right
-* `swapped_worker`: a worker like the honest one, with other weights
+* `wrong_models`: language models computed with other weights, fewer layers, fewer bits or another seed
+* `wrong_worker`: a worker like the honest one, with one of these models
 * `races`: daemons that cheat about races of units
 * `daemons`: daemons that cheat about batches, leaves, tasks, programs and roll calls
 * `equivocating_node`: `ogpu-node` that proposes twice in each of its slots

@@ -9,6 +9,12 @@ replayed-attestation  sends the attestation of an earlier race again
 late-reveal           reveals after the window
 not-assigned          commits to and attests races of others
 
+Modes about language models of decoder-int8, with swapped-model:
+
+fewer-layers          skips the last layers
+four-bits             rounds the weights to 4 bits
+other-seed            draws tokens from a seed of its own
+
 Modes about tasks:
 
 honest                does not cheat: the honest party beside a cheat
@@ -46,6 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import click
@@ -80,13 +87,15 @@ class Cheat:
 
 UNIT_CHEATS = {
     "flip-bit": Cheat(workers=executors.flipping_workers),
-    "swapped-model": Cheat(workers=executors.swapping_workers),
+    executors.SWAPPED_MODEL: Cheat(workers=partial(executors.wrong_workers, executors.SWAPPED_MODEL)),
     "copied-result": Cheat(with_duty(RaceDuty, races.CopyingRacing)),
     "replayed-attestation": Cheat(with_duty(RaceDuty, races.ReplayingRacing)),
     "late-reveal": Cheat(with_duty(RaceDuty, races.LateRacing)),
     "not-assigned": Cheat(daemons.attack_foreign_races),
 }
 """Cheats about units."""
+MODEL_CHEATS = {cheat: Cheat(workers=partial(executors.wrong_workers, cheat)) for cheat in executors.MODEL_CHEATS}
+"""Cheats about language models of `decoder-int8`. The first is a cheat about units of the built-in model too."""
 TASK_CHEATS = {
     "honest": Cheat(),
     "bit-in-one-weight": Cheat(workers=executors.bit_in_one_weight),
@@ -120,7 +129,7 @@ LEAF_CHEATS = {
     name: Cheat(daemons.lie_about_batches(lie, hides_leaves=name == HIDING_MODE)) for name, lie in LIES_BY_MODE.items()
 }
 LEAF_CHEATS[LAZY_MODE] = Cheat(with_duty(CheckDuty, daemons.LazyChecking))
-ALL_CHEATS = UNIT_CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHEATS
+ALL_CHEATS = UNIT_CHEATS | MODEL_CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHEATS
 
 
 def _run_cheat(mode: str, **options: Any) -> None:

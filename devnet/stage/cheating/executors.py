@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from devnet.stage.cheating.lies import with_flipped_bit
+from gpu_tasks.models.model_store import FOLDER_VARIABLE, default_folder
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import (
     BegunRun,
@@ -26,8 +27,10 @@ from gpu_tasks.provider.execution.executor import (
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import limits_for
 from gpu_tasks.provider.execution.sandbox import Sandbox
-from gpu_tasks.provider.execution.worker_start import workers_with
+from gpu_tasks.provider.execution.worker_start import backend_for, workers_with
+from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_ID as DECODER_ID
 from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.textgen_int8.request import WORKLOAD_ID as TEXT_ID
 from gpu_tasks.workloads.train_int8.request import WORKLOAD_ID, decode_request
 from gpu_tasks.workloads.train_int8.state import DIGEST_BYTES
 
@@ -193,8 +196,23 @@ bit_in_one_weight = partial(wrapped_workers, BitInOneWeight, WORKLOAD_ID)
 skipped_tenth = partial(wrapped_workers, SkippedTenth, WORKLOAD_ID)
 
 
-def swapping_workers(backend: str, _sandbox: Sandbox | None) -> MakeExecutor:
-    """Return a factory of text workers with other weights under the published model's id."""
-    worker_limits = limits_for(backend)
-    command = [sys.executable, "-s", "-m", "devnet.stage.cheating.swapped_worker", json.dumps(asdict(worker_limits))]
-    return lambda _hardware, _workload_form: WorkerExecutor(command, worker_limits)
+SWAPPED_MODEL = "swapped-model"
+MODEL_CHEATS = (SWAPPED_MODEL, "fewer-layers", "four-bits", "other-seed")
+"""The names of the wrong computations of language models (`wrong_models`)."""
+
+
+def wrong_workers(cheat: str, backend: str, sandbox: Sandbox | None) -> MakeExecutor:
+    """Return a factory of workers that compute language models wrongly, and other workloads honestly."""
+    make_honest = workers_with(backend, sandbox)
+
+    def make(hardware: Hardware, workload_form: WorkloadForm) -> Executor:
+        is_swapped_text = cheat == SWAPPED_MODEL and workload_form.workload_id == TEXT_ID
+        if not is_swapped_text and workload_form.workload_id != DECODER_ID:
+            return make_honest(hardware, workload_form)
+        chosen_backend = backend_for(backend, hardware, workload_form)
+        worker_limits = limits_for(chosen_backend, workload_form.memory_bytes())
+        module_arguments = [cheat, workload_form.name, chosen_backend, json.dumps(asdict(worker_limits))]
+        command = [sys.executable, "-s", "-m", "devnet.stage.cheating.wrong_worker", *module_arguments]
+        return WorkerExecutor(command, worker_limits, {FOLDER_VARIABLE: str(default_folder())})
+
+    return make
