@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from devnet.stage.cheating.__main__ import HIDING_MODE, LAZY_MODE, LIES_BY_MODE
 from devnet.stage.cheating.daemons import lie_about_batch
-from devnet.stage.cheating.lies import RightAnswers, ToldBatch, batch_with, drawn_paths
+from devnet.stage.cheating.lies import BatchLie, RightAnswers, ToldBatch, batch_with, drawn_paths
 from devnet.stage.measuring.ledger import EventTrace
 from gpu_tasks.batches.leaf_draws import covers, leaves_to_check, weight_floor
 from gpu_tasks.batches.requests import TOKEN, work_of
@@ -169,11 +169,13 @@ class BatchFacts:
     trace: CheckTrace
     lazy: frozenset[bytes] = frozenset()
     """The auditors that pass without computing."""
+    lie: BatchLie | None = None
+    """The statement of wrong workers. None if the scene's mode gives it."""
 
     @property
     def told(self) -> ToldBatch:
         """The racers' statement in this scene, computed from the right answers."""
-        lie = LIES_BY_MODE.get(self.scene.mode or "")
+        lie = self.lie or LIES_BY_MODE.get(self.scene.mode or "")
         return batch_with(self.right, {}) if lie is None else lie_about_batch(lie, self.right)
 
     def drawn(self) -> list[LeafPath | None]:

@@ -44,8 +44,9 @@ from gpu_tasks.market.inference.events import UnitPosted
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.market.leaf_checks.checks import LeafStage
 from gpu_tasks.market.leaf_checks.events import LeavesDrawn, LeavesShown
-from gpu_tasks.workloads.form import outcomes_of
+from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 from gpu_tasks.workloads.registry import form_named, open_workload
+from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.system import System
 from wallet.amounts import format_amount
@@ -73,10 +74,22 @@ RATE_GRAINS = GRAINS_PER_OGPU // 20
 
 @dataclass(frozen=True, slots=True)
 class AskedBatch:
-    """The requests of every batch, and the right outcomes."""
+    """The requests of a unit, one or more, and the right outcomes."""
 
+    form: WorkloadForm
     requests: tuple[bytes, ...]
     outcomes: tuple[BatchOutcome, ...]
+    tokens_max: int
+    rate_grains: int = RATE_GRAINS
+    """The price of a thousand tokens."""
+
+    def asked(self, input_share: int) -> AskedUnit:
+        """Return the unit to post, for a service that counts input tokens by this share."""
+        count = len(self.requests)
+        tokens_in = sum(map(self.form.cost_in, self.requests))
+        price_grains = price_of(self.rate_grains, work_of(input_share, tokens_in, self.tokens_max))
+        content = self.requests[0] if count == 1 else encode_requests(self.requests)
+        return AskedUnit.of(content, count, tokens_in, self.tokens_max, price_grains)
 
 
 def asked_batch_of_all() -> AskedBatch:
@@ -87,34 +100,40 @@ def asked_batch_of_all() -> AskedBatch:
         workload_form.encode(prompt, TOKENS_PER_REQUEST, {}, number.to_bytes(32, "little"))
         for number, prompt in numbered_prompts
     )
+    outcomes = outcomes_beside(workload_form, workload, requests)
+    return AskedBatch(workload_form, requests, outcomes, REQUEST_COUNT * ALLOWED_TOKENS)
+
+
+def outcomes_beside(form: WorkloadForm, workload: Workload, requests: Sequence[bytes]) -> tuple[BatchOutcome, ...]:
+    """Return the outcomes of a workload in this process, beside the network."""
     outputs: list[bytes | None] = [None] * len(requests)
     for index, output in workload.run_many(requests):
         outputs[index] = output
-    return AskedBatch(requests, outcomes_of(workload_form, requests, outputs))
+    return outcomes_of(form, requests, outputs)
 
 
-async def post_units(chain: ChainClient, batch: AskedBatch, unit_count: int, racers: int) -> list[RightAnswers]:
-    """Post `count` identical units in one transaction. Return the right answers of each."""
-    service = await market_reads.service(chain, SERVICE_NUMBER)
+async def post_units(
+    chain: ChainClient, batches: Sequence[AskedBatch], racers: int, number: int = SERVICE_NUMBER
+) -> list[RightAnswers]:
+    """Post units of a service in one transaction. Return the right answers of each."""
+    service = await market_reads.service(chain, number)
     if service is None:
-        raise DevnetError(f"there is no service {SERVICE_NUMBER}")
-    workload_form, customer = form_named(WORKLOAD), keypair_from_suri(CUSTOMER_KEY)
-    tokens_in, tokens_max = sum(map(workload_form.cost_in, batch.requests)), REQUEST_COUNT * ALLOWED_TOKENS
-    price_grains = price_of(RATE_GRAINS, work_of(service.terms.input_share, tokens_in, tokens_max))
-    asked_unit = AskedUnit.of(encode_requests(batch.requests), REQUEST_COUNT, tokens_in, tokens_max, price_grains)
+        raise DevnetError(f"there is no service {number}")
+    customer, asked_units = (
+        keypair_from_suri(CUSTOMER_KEY),
+        [batch.asked(service.terms.input_share) for batch in batches],
+    )
     # Clients refuse private addresses by default, and a devnet has no others.
     async with BlobClient(private=True) as blobs:
-        units_terms = await Sealer(chain, blobs, customer, SERVICE_NUMBER, racers).terms(
-            [asked_unit] * unit_count, lambda: None
-        )
+        units_terms = await Sealer(chain, blobs, customer, number, racers).terms(asked_units, lambda: None)
         leaf_salts = [await _salt_of_unit(chain, blobs, terms_of_unit) for terms_of_unit in units_terms]
-    posting_outcome = await chain.submit(unit_posting(SERVICE_NUMBER).call(units_terms), customer)
+    posting_outcome = await chain.submit(unit_posting(number).call(units_terms), customer)
     unit_ids = [event.unit for event in posting_outcome.events if isinstance(event, UnitPosted)]
-    if len(unit_ids) != unit_count:
-        raise DevnetError(f"{len(unit_ids)} of {unit_count} units were posted: {posting_outcome.error}")
+    if len(unit_ids) != len(batches):
+        raise DevnetError(f"{len(unit_ids)} of {len(batches)} units were posted: {posting_outcome.error}")
     return [
         RightAnswers(chain.genesis_hash, unit_id, leaf_salt, batch.outcomes, token_maxima(terms_of_unit))
-        for unit_id, leaf_salt, terms_of_unit in zip(unit_ids, leaf_salts, units_terms, strict=True)
+        for batch, unit_id, leaf_salt, terms_of_unit in zip(batches, unit_ids, leaf_salts, units_terms, strict=True)
     ]
 
 
@@ -187,7 +206,7 @@ class SceneRound:
         return self.scenes_by_stash[batch.trace.racers[0]]
 
     async def _post_units(self, chain: ChainClient) -> None:
-        right_answers_of_all = await post_units(chain, self.batch, len(self.scenes), self.scenes[0].racers)
+        right_answers_of_all = await post_units(chain, [self.batch] * len(self.scenes), self.scenes[0].racers)
         self.batches = [
             CheckedBatch(right_answers, CheckTrace(unit=right_answers.unit)) for right_answers in right_answers_of_all
         ]
@@ -195,7 +214,7 @@ class SceneRound:
     async def _take_event(self, chain: ChainClient, height: int, block_hash: bytes, event: object) -> None:
         for batch in self.batches:
             batch.trace.take(height, event)
-            await _record_check(chain, block_hash, batch.trace, event)
+            await record_check(chain, block_hash, batch.trace, event)
 
     def _let_customers_act(self) -> None:
         for batch in self.batches:
@@ -226,7 +245,7 @@ class SceneRound:
             batch.trace.refused += [] if refusal is None else [f"the chain refused the dispute: {refusal}"]
 
 
-async def _record_check(chain: ChainClient, block_hash: bytes, trace: CheckTrace, event: object) -> None:
+async def record_check(chain: ChainClient, block_hash: bytes, trace: CheckTrace, event: object) -> None:
     """Record the terms of the check and the shown leaves, which no event contains."""
     if isinstance(event, LeavesDrawn | LeavesShown) and event.unit == trace.unit:
         check = await market_reads.check(chain, trace.unit, block_hash)
@@ -242,7 +261,7 @@ def play_scenes(stage: Stage) -> CheatFindings:
         scenes = list(scenes_of_group)
         stage.narrator.line(f"Batches: {'; '.join(scene.title for scene in scenes)}")
         _play_until_found(stage, scenes, batch, findings_by_scene)
-    next(iter(findings_by_scene.values())).failures += stage.ask(_wrong_issuance)
+    next(iter(findings_by_scene.values())).failures += stage.ask(wrong_issuance)
     return CheatFindings(list(findings_by_scene.values()))
 
 
@@ -258,13 +277,13 @@ def _play_until_found(
         for scene in concurrent_scenes:
             tries_by_scene[scene] += 1
         for facts in SceneRound(stage, concurrent_scenes, batch).play_round():
-            _record_batch(findings_by_scene[facts.scene.name], facts, stage.narrator)
+            record_batch(findings_by_scene[facts.scene.name], facts, stage.narrator)
     for scene in scenes:
         if not findings_by_scene[scene.name].slashed:
             findings_by_scene[scene.name].failures.append(f"no check found the cheat in {TRIES_MAX} batches")
 
 
-def _record_batch(finding: CheatFinding, facts: BatchFacts, narrator: Narrator) -> None:
+def record_batch(finding: CheatFinding, facts: BatchFacts, narrator: Narrator) -> None:
     """Record one batch in its finding."""
     batch_failures, trace = failures_of(facts), facts.trace
     finding.units += 1
@@ -288,7 +307,7 @@ def _record_batch(finding: CheatFinding, facts: BatchFacts, narrator: Narrator) 
         narrator.line(f"FAILED: {facts.scene.name}: {failure}")
 
 
-async def _wrong_issuance(chain: ChainClient) -> list[str]:
+async def wrong_issuance(chain: ChainClient) -> list[str]:
     """Return a failure unless all accounts together hold the issuance."""
     final_block = await chain.finalized()
     accounts_by_key = await chain.entries(System.account, at=final_block)
