@@ -149,8 +149,8 @@ telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged
 courts: ## UNITS=32 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
 	@$(PY) -m simulation.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
-cheats: ## every known way to cheat the market, UNITS=120 on a devnet, every lie about batches, batches that two answer differently and tasks, TASKS=5 honest ones, on three others; ONLY=name,name chooses
-	@$(PY) -m devnet.proofs.cheats --validators $(VALIDATORS) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS)) $(if $(TASKS),--tasks $(TASKS)) $(if $(ONLY),--only $(ONLY))
+cheats: ## every known way to cheat the market, UNITS=120 on a devnet, every lie about batches, batches that two answer differently and tasks, TASKS=5 honest ones, on three others; ONLY=name,name chooses; MODEL=smollm2-135m-instruct computes this model of your store wrongly instead, UNITS=24
+	@$(PY) -m devnet.proofs.cheats$(if $(MODEL),.models --model $(MODEL), --validators $(VALIDATORS) $(if $(TASKS),--tasks $(TASKS)) $(if $(ONLY),--only $(ONLY))) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
 units: ## UNITS=200 honest units on a devnet, a provider killed midway: each paid once
 	@$(PY) -m devnet.proofs.work --units $(UNITS)

@@ -10,5 +10,6 @@ In reading order:
 * `task_strangers`: cheats about tasks by transactions alone
 * `task_judgement`: cheats about tasks, and the required outcomes
 * `tasks`: these cheats one after the other; many honest tasks
-* `__main__`: all of them, and the line of figures
+* `models`: a language model computed wrongly, alone, beside a rival and in batches; with `MODEL=NAME` only
+* `__main__`: all others, and the line of figures
 """
