@@ -10,6 +10,7 @@ from pathlib import Path
 from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file
 from gpu_tasks.client.units.posting import Wish
 from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.registry import form_named
 
 FORM = form_named("textgen-int8")
@@ -34,7 +35,12 @@ def wanted(folder: Path, text: str = "a\nb\nc\nd\ne\n", window: str | None = Non
 
 
 def planned(
-    wish: FileWish, price_max: int = 10**9, *, is_sold: bool = True, device_class: str = WISH.device_class
+    wish: FileWish,
+    price_max: int = 10**9,
+    *,
+    is_sold: bool = True,
+    device_class: str = WISH.device_class,
+    form: WorkloadForm = FORM,
 ) -> FilePlan:
     async def usual() -> int:
         assert is_sold
@@ -42,6 +48,6 @@ def planned(
 
     async def sold() -> Sold:
         assert is_sold, "asked for where a record has it"
-        return FORM, SOLD
+        return form, SOLD
 
     return asyncio.run(plan_file(b"g" * 32, b"a" * 32, replace(WISH, device_class=device_class), wish, sold, usual))

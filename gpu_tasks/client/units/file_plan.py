@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from gpu_tasks.batches.requests import PRICED, TOKEN, encode_requests, price_of, work_of
-from gpu_tasks.client.offers.listing import USUAL
+from gpu_tasks.client.offers.listing import USUAL, form_named
 from gpu_tasks.client.units.line_reader import BatchReader, LineTerms, RawPlace, digest_of, read_again
 from gpu_tasks.client.units.lines import BatchLine, FileForm, LineError, LineLoad, UnitRoom, load_of, split
 from gpu_tasks.client.units.posting import AskedUnit, PostError, Prompt, Wish
@@ -24,14 +24,14 @@ from gpu_tasks.client.units.run_record import INPUT, WINDOW, BatchRecord, RunPla
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from gpu_tasks.market.inference.services import COMMIT_WINDOW_SLACK, UNIT_COMMIT_WINDOW_MAX, ServiceTerms
 from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.registry import form_named
 from wallet.errors import CodedError
 
 SEED_BYTES = 32
 UNITS_MAX = 4_096
 """The most units of one file."""
 ACCOUNT, WISH, FORM = "account", "wish", "form"
-WORKLOAD, MODEL, TOKENS_MAX, INPUT_SHARE = "workload", "model", "tokens_max", "input_share"
+WORKLOAD, MODEL, MODEL_ID = "workload", "model", "model_id"
+TOKENS_MAX, INPUT_SHARE = "tokens_max", "input_share"
 """Names of a plan's settings: the account and its wish, and the service as it was when the run began."""
 
 CHANGED = "the file changed while it was read: leave it as it is until its answers are written"
@@ -111,9 +111,14 @@ class FileWish:
 
 
 def terms_of(settings: Mapping[str, str], run_seed: bytes) -> LineTerms:
-    """Return the terms for reading lines. A line may name the model by the service's name or its workload's."""
+    """Return the terms for reading lines. A line may name the model by the service's name or its workload's.
+
+    Raise ServiceError if this machine no longer has the model.
+    """
     wish, models = wish_of(settings), (settings[WORKLOAD], settings[MODEL])
-    workload_form = form_named(settings[WORKLOAD])
+    workload, _, model = settings[WORKLOAD].partition(":")
+    # By its id: several models of this machine can have one name.
+    workload_form = form_named(f"{workload}:{settings[MODEL_ID]}" if model else workload)
     return LineTerms(workload_form, models, wish.cost_max, int(settings[TOKENS_MAX]), wish.options, run_seed)
 
 
@@ -133,6 +138,7 @@ def settings_of(
         INPUT: file_wish.source,
         WINDOW: file_wish.window or "",
         WORKLOAD: workload_form.name,
+        MODEL_ID: workload_form.model_id.hex(),
         # The owner of a service chooses its name, which may be no UTF-8.
         MODEL: service_terms.name.decode("utf-8", "replace"),
         TOKENS_MAX: str(service_terms.tokens_max),

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from encoder_models import write_encoder
 from error_codes import raises_code
 from gpu_tasks.batches.outcomes import FRAME_BYTES
 from gpu_tasks.batches.requests import PRICED, REQUESTS_MAX, decode_requests, encode_requests, price_of, work_of
+from gpu_tasks.client.offers.listing import ServiceError
 from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file, room_of
 from gpu_tasks.client.units.lines import (
     LINES_MAX,
@@ -30,7 +32,9 @@ from gpu_tasks.client.units.posting import PostError
 from gpu_tasks.client.units.run_record import BatchRecord
 from gpu_tasks.data.unit_output import answers_bytes
 from gpu_tasks.market.inference.services import UNIT_COMMIT_WINDOW_MAX, ServiceTerms, commit_window_of
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms, registry
+from gpu_tasks.workloads.embed_int8.conformance import small_model
+from gpu_tasks.workloads.embed_int8.request import WORKLOAD_NAME as ENCODER
 from gpu_tasks.workloads.registry import form_named
 from planned_file import SOLD, WISH, planned, wanted
 
@@ -224,6 +228,26 @@ def test_the_class_of_a_run_stays(tmp_path: Path) -> None:
     for other in ("any", "datacenter"):
         with pytest.raises(PostError, match="begun with --class consumer, which stays"):
             planned(wanted(tmp_path), device_class=other)
+
+
+def test_a_run_names_its_model_by_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two models of a store can have one name. A run that goes on without its model has a reason."""
+    monkeypatch.setenv("OGPU_MODELS", str(tmp_path / "models"))
+    (tmp_path / "models").mkdir()
+    models = (small_model(), replace(small_model(), layers=small_model().layers[::-1]))
+    headers = [write_encoder(tmp_path / "draft", model) for model in models]
+    for header, model in zip(headers, models, strict=True):
+        write_encoder(tmp_path / "models" / f"{header.model_id.hex()}.ogpu-model", model)
+    header = headers[0]
+    form = model_forms.form_named(f"{ENCODER}:{header.model_id.hex()}")
+    first = planned(wanted(tmp_path), form=form)
+    assert first.terms.form.model_id == header.model_id
+    with BatchRecord.open(tmp_path / "records", *first.record_of) as record:
+        record.begin(first.plan)
+    assert planned(wanted(tmp_path), is_sold=False).plan == first.plan
+    (tmp_path / "models" / f"{header.model_id.hex()}.ogpu-model").unlink()
+    with raises_code(ServiceError, "workload_unknown"):
+        planned(wanted(tmp_path), is_sold=False)
 
 
 def test_a_file_of_no_request_is_refused_with_the_first_reason(tmp_path: Path) -> None:
