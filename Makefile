@@ -101,8 +101,8 @@ mutants: $(if $(RANDOM),.venv-mutants/stamp) ## planted bugs, each of which its 
 replay: ## the same 5,000 random extrinsics under two Python versions and three hash seeds: the same roots and events
 	@$(PY) -m simulation.replay
 
-conformance: ## exact workloads: the same hashes over plain integers, reference, NumPy, PyTorch, CUDA, two Pythons; NEED=torch-cuda:0; out/conformance.json
-	@$(PY) -m scripts.conformance $(foreach backend,$(subst $(comma), ,$(NEED)),--need $(backend))
+conformance: ## exact workloads: the same hashes over plain integers, reference, NumPy, PyTorch, CUDA, two Pythons, instruction sets; NEED=torch-cuda:0; MODEL=name adds a model file; out/conformance.json
+	@$(PY) -m scripts.conformance $(foreach backend,$(subst $(comma), ,$(NEED)),--need $(backend)) $(if $(MODEL),--model $(MODEL))
 
 capacity: ## what DEVICES="1 10 100 1000 10000" fake devices on one machine may claim together; some minutes; out/capacity.json
 	@$(PY) -m scripts.capacity $(if $(DEVICES),--devices $(DEVICES))

@@ -6,6 +6,8 @@ In reading order:
 * `cases`: the inputs: seeds, shapes, requests
 * `planted`: backends that are wrong in one bit
 * `text_ways`: texts alone, in batches, in chunks
+* `transformers`: the same of `decoder-int8` and `embed-int8`, and of a model file
+* `instructions`: sets of processor instructions, and the variables that choose one
 * `answers`: the hashes of a backend; a process for each
 * `verdict`: the hashes that must be equal, and those that must differ
 """

@@ -1,6 +1,6 @@
 """The hashes of one backend under one Python, by name, as JSON on standard output.
 
-    python -m scripts.conformance.answers [numpy|reference|plain|planted|torch-cpu|torch-cuda:0]
+    python -m scripts.conformance.answers [numpy|reference|plain|planted|torch-cpu|torch-cuda:0] [--only WORKLOADS]
 
 The lines with `vector` belong into the `conformance.py` of a workload (and `request.py` of `textgen-int8`, `service.py`
 of `matmul-hash`) after an intended change of its operations or its model. `plain` computes `train-int8` and
@@ -14,9 +14,11 @@ import importlib.util
 import json
 import platform
 from collections.abc import Callable, Iterator
+from ctypes import CDLL, c_char_p
 from hashlib import blake2b
 from importlib.metadata import version
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from gpu_tasks.market.training.showing import leg_segments
 from gpu_tasks.traces.trace import state_hash, trace_root
@@ -28,6 +30,9 @@ from gpu_tasks.workloads.train_int8.request import REQUEST as TRAINING_REQUEST
 from gpu_tasks.workloads.workload import Workload
 from scripts.conformance import cases
 from scripts.conformance.plain_training import plain_states
+
+if TYPE_CHECKING:
+    from gpu_tasks.workloads.integer_transformer.arithmetic import TransformerBackend
 
 PLAIN, PLANTED = "plain", "planted"
 Hashes = dict[str, str]
@@ -61,23 +66,39 @@ def main() -> None:
     """Compute and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("backend", nargs="?", default="numpy")
-    backend = parser.parse_args().backend
+    parser.add_argument("--only", metavar="WORKLOADS", help="names of workloads, with commas between them")
+    parser.add_argument("--model", help="also a model of this machine, by name or id")
+    options = parser.parse_args()
+    backend: str = options.backend
+    only = None if options.only is None else frozenset(options.only.split(","))
     said: dict[str, object] = {"python": platform.python_version(), "backend": backend}
     try:
-        said |= {"hashes": answers(backend), **_libraries(backend)}
+        said |= {"hashes": answers(backend, only, options.model), **_libraries(backend)}
     except Skipped as skipped:
         said["skipped"] = str(skipped)
     print(json.dumps(said, indent=1))
 
 
-def answers(backend: str) -> Hashes:
-    """Return all hashes of a backend. Raise Skipped if it is unavailable here, LookupError if it does not exist."""
+def answers(backend: str, only: frozenset[str] | None = None, model: str | None = None) -> Hashes:
+    """Return the hashes of a backend, of all workloads or `only` some, and of a model of this machine.
+
+    Raise Skipped if the backend is unavailable here, LookupError if it does not exist.
+    """
     if backend == PLAIN:
         return plain_answers()
     if backend.startswith("torch-") and importlib.util.find_spec("torch") is None:
         raise Skipped("PyTorch is not installed")
-    parts = {"train-int8": _training, "textgen-int8": _texts, "matmul-hash": _chains, "render-tile": _tiles}
-    return {f"{name} {what}": digest for name, compute in parts.items() for what, digest in compute(backend).items()}
+    parts = {
+        "train-int8": _training, "textgen-int8": _texts, "matmul-hash": _chains, "render-tile": _tiles,
+        "decoder-int8": _decoders, "embed-int8": _encoders,
+    }  # fmt: skip
+    found = {
+        f"{name} {what}": digest
+        for name, compute in parts.items()
+        if only is None or name in only
+        for what, digest in compute(backend).items()
+    }
+    return found if model is None else found | _of_model(model, backend)
 
 
 def plain_answers() -> Hashes:
@@ -179,6 +200,31 @@ def _chains(backend: str) -> Hashes:
     }
 
 
+def _decoders(backend: str) -> Hashes:
+    from scripts.conformance.transformers import decoder_hashes  # noqa: PLC0415  # loads NumPy, as above
+
+    return decoder_hashes(_transformer_backend(backend))
+
+
+def _encoders(backend: str) -> Hashes:
+    from scripts.conformance.transformers import encoder_hashes  # noqa: PLC0415
+
+    return encoder_hashes(_transformer_backend(backend))
+
+
+def _of_model(model: str, backend: str) -> Hashes:
+    from scripts.conformance.transformers import model_hashes  # noqa: PLC0415
+
+    return model_hashes(model, backend)
+
+
+def _transformer_backend(backend: str) -> TransformerBackend:
+    from gpu_tasks.workloads.integer_transformer.backends import arithmetic  # noqa: PLC0415
+    from scripts.conformance.planted import PlantedTransformer  # noqa: PLC0415
+
+    return PlantedTransformer() if backend == PLANTED else _had(lambda: arithmetic(backend))
+
+
 def _had(opened: Callable[[], Backend]) -> Backend:
     """Return the arithmetic. Raise Skipped if its library or its device is missing."""
     try:
@@ -196,9 +242,28 @@ def _of_a_run(name: str, digests: list[bytes]) -> Hashes:
 
 
 def _libraries(backend: str) -> dict[str, str]:
-    """Return the versions of the libraries that computed."""
-    names = () if backend == PLAIN else ("numpy", "torch") if backend.startswith("torch-") else ("numpy",)
-    return {name: version(name) for name in names}
+    """Return the versions of the libraries that computed, and the processor instructions that they use."""
+    if backend == PLAIN:
+        return {}
+    if not backend.startswith("torch-"):
+        return {"numpy": version("numpy"), "kernels": _numpy_kernels()}
+    import torch  # noqa: PLC0415
+
+    return {
+        "numpy": version("numpy"), "torch": version("torch"), "kernels": torch.backends.cpu.get_cpu_capability(),
+    }  # fmt: skip
+
+
+def _numpy_kernels() -> str:
+    """Return the kernels that OpenBLAS chose, by its name of a processor, or an empty text for another BLAS."""
+    import numpy as np  # noqa: PLC0415
+
+    # NumPy shows the build of its BLAS, and not the processor that the library chose at its start.
+    for library in Path(np.__file__).parent.with_name("numpy.libs").glob("libscipy_openblas64_*"):
+        name = CDLL(str(library)).scipy_openblas_get_corename64_
+        name.restype = c_char_p
+        return str(name().decode())
+    return ""
 
 
 def _hash(data: bytes) -> str:

@@ -6,6 +6,8 @@ Invariant: they are the same on every machine. No case takes the reference more 
 from hashlib import shake_256
 from itertools import product
 
+from gpu_tasks.workloads.decoder_int8.request import GenerationRequest
+from gpu_tasks.workloads.embed_int8.request import EmbeddingRequest
 from gpu_tasks.workloads.matmul_hash.request import ROUNDS_MAX, SEED_MAX, SIZE_MAX, ChainRequest
 from gpu_tasks.workloads.render_tile.request import REQUEST as TILE_REQUEST
 from gpu_tasks.workloads.render_tile.request import request_of
@@ -17,6 +19,14 @@ BATCHES = (1, 2, 7, 16, 256)
 """Numbers of texts that are decoded together."""
 CHUNKS = (1, 2, 7, 64)
 """Numbers of positions that are read at once."""
+DECODER_CHUNKS = (1, 2, 7, 16)
+"""As CHUNKS, for the context of the built-in decoder."""
+TRANSFORMER_BATCHES = (7, 64)
+"""Numbers of texts that `decoder-int8` and `embed-int8` answer together, beside each text alone."""
+TRANSFORMER_TEXTS = 71
+"""More than the largest batch, so that lanes are filled again and the last batch is shorter."""
+MODEL_TOKENS, SENTENCE_TOKENS = 5, 40
+"""The longest prompt and answer of a model from a file, which takes a second for each text; the longest sentence."""
 MILESTONES = 4
 """A run resumes at each milestone but the last, which is its end. A run of fewer segments resumes at every state."""
 SEEDS = (bytes(32), b"\x5a" * 32, b"\xff" * 32)
@@ -97,6 +107,37 @@ def crowd() -> list[CompletionRequest]:
 def read_texts() -> list[bytes]:
     """Return two texts of a length that no chunk divides, including the boundary token before them."""
     return [text_of(seed)[: CHUNKS[-1] + 2] for seed in SEEDS[:2]]
+
+
+def questions(longest: int, vocabulary: int) -> list[GenerationRequest]:
+    """Return prompts, draws, stops and ends of all kinds. Prompt and answer have at most `longest` tokens."""
+    raw, answer_max = shake_256(b"conformance/questions").digest(8 * TRANSFORMER_TEXTS), min(4, longest // 2)
+    asked = []
+    for start in range(0, len(raw), 8):
+        length, more, heat, share, stop, wish, *seed = raw[start : start + 8]
+        prompt = _tokens(raw[start : start + 8], 1 + length % (longest - answer_max), vocabulary)
+        stops = ((stop % vocabulary,), (prompt[-1], stop % vocabulary)) if wish & 1 else ()
+        asked.append(
+            GenerationRequest(
+                prompt, 1 + more % answer_max, heat % 8 * 400, 1000 - share % 3 * 300, bytes(seed) * 16, stops,
+                has_logprobs=bool(wish & 2),
+            )
+        )  # fmt: skip
+    return asked
+
+
+def sentences(longest: int, vocabulary: int) -> list[EmbeddingRequest]:
+    """Return texts of 1 to `longest` tokens."""
+    seeds = shake_256(b"conformance/sentences").digest(2 * TRANSFORMER_TEXTS)
+    return [
+        EmbeddingRequest(_tokens(seeds[start : start + 2], 1 + seeds[start] % longest, vocabulary))
+        for start in range(0, len(seeds), 2)
+    ]
+
+
+def _tokens(seed: bytes, count: int, vocabulary: int) -> tuple[int, ...]:
+    raw = shake_256(b"conformance/tokens" + seed).digest(4 * count)
+    return tuple(int.from_bytes(raw[start : start + 4], "little") % vocabulary for start in range(0, len(raw), 4))
 
 
 def chains() -> dict[str, ChainRequest]:

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpu_tasks.workloads.integer_arrays import BackendArray
+from gpu_tasks.workloads.integer_transformer.numpy_backend import FloatBackend
 from gpu_tasks.workloads.matmul_hash.service import numpy_chain
 from gpu_tasks.workloads.render_tile.array_arithmetic import NumpyArrays
 from gpu_tasks.workloads.render_tile.backends import VectorBackend
@@ -22,6 +24,8 @@ PLANTED = "planted"
 WRONG_AT = 4
 """The index of the changed weight matrix among the written ones, counted from 1: within the first two steps of any run.
 """
+PLANTED_SUM = 1 << 20
+"""The wrong bit of a sum."""
 
 
 class PlantedTraining(FloatArithmetic):
@@ -55,6 +59,23 @@ class PlantedText(NumpyBackend):
         sums = np.array(super().product(left, right))
         if not self._is_planted:
             sums.reshape(-1)[0] ^= 1
+            self._is_planted = True
+        return sums
+
+
+class PlantedTransformer(FloatBackend):
+    """Flips one bit of one sum in the first computed product."""
+
+    name = PLANTED
+
+    def __init__(self) -> None:
+        self._is_planted = False
+
+    def product(self, scaled: BackendArray, operand: BackendArray) -> BackendArray:
+        """Return the right product, except for that bit, which no later rounding hides."""
+        sums = super().product(scaled, operand)
+        if not self._is_planted:
+            sums.reshape(-1)[0] += PLANTED_SUM
             self._is_planted = True
         return sums
 

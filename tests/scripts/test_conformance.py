@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from encoder_models import write_encoder
 from gpu_tasks.traces.trace import SEGMENTS_MAX
 from gpu_tasks.workloads.backend_choice import UnknownBackendError
-from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.decoder_int8.decoding import generated as decoded
+from gpu_tasks.workloads.integer_transformer import backends as transformer_backends
+from gpu_tasks.workloads.integer_transformer.arithmetic import PlainBackend
+from gpu_tasks.workloads.integer_transformer.numpy_backend import FloatBackend
+from gpu_tasks.workloads.registry import FORMS, MODEL_WORKLOADS
 from gpu_tasks.workloads.render_tile import backends as tile_backends
 from gpu_tasks.workloads.render_tile.array_arithmetic import NumpyArrays
 from gpu_tasks.workloads.render_tile.backends import VectorBackend
@@ -28,9 +33,11 @@ from gpu_tasks.workloads.train_int8.arithmetic import IntegerArithmetic
 from gpu_tasks.workloads.train_int8.backends import FloatArithmetic
 from gpu_tasks.workloads.train_int8.request import TrainingRequest, limits_broken
 from gpu_tasks.workloads.train_int8.run import TrainingRun
+from gpu_tasks.workloads.workload import OutputCheck
 from scripts.conformance import __main__ as conformance
-from scripts.conformance import answers, cases, text_ways, verdict
+from scripts.conformance import answers, cases, text_ways, transformers, verdict
 from scripts.conformance.__main__ import Answer, judged, line
+from scripts.conformance.instructions import usable_sets
 from scripts.conformance.plain_training import plain_states
 from simulation.replay.interpreters import NotPrepared, pinned
 from textgen_models import small_model
@@ -40,7 +47,7 @@ WAYS = (", texts side by side: 7", ", positions at once: 7")
 RUN = {"train-int8 tiny 00 trace root": "aa", "train-int8 tiny 00 trace root, on from milestone 1": "aa"}
 TRUTH = {
     **RUN,
-    **{f"{form.name} warm output": "bb" for form in FORMS},
+    **{f"{name} warm output": "bb" for name in (*(form.name for form in FORMS), *MODEL_WORKLOADS)},
     **{f"textgen-int8 {name}{way}": "cc" for name, way in zip(("crowd", "logits"), WAYS, strict=True)},
     **{f"textgen-int8 {name}": "cc" for name in ("crowd", "logits")},
     **conformance.published(),
@@ -122,7 +129,7 @@ def test_a_planted_bit_that_is_not_seen_is_a_failure() -> None:
     for hashes, named in (
         (TRUTH, "everything of matmul-hash"),
         (
-            off(TRUTH, *(f"{form.name} warm output" for form in FORMS)),
+            off(TRUTH, *(name for name in TRUTH if name.endswith("warm output"))),
             "tiny 00 trace root",
         ),
         ({}, "nothing was planted"),
@@ -141,6 +148,41 @@ def test_torch_is_asked_for_no_workload_that_it_does_not_have() -> None:
     texts = {name: digest for name, digest in TRUTH.items() if not name.startswith("matmul-hash")}
     assert judged([*agreeing(), Answer("3.11.7", "torch-cuda:0", texts)], frozenset(["torch-cuda:0"])) == []
     assert judged([*agreeing(), Answer("3.11.7", "torch-cuda:0", RUN)], NEEDS_NOTHING)
+
+
+def test_transformers_agree_on_every_set_of_instructions() -> None:
+    part = {name: digest for name, digest in TRUTH.items() if name.split()[0] in MODEL_WORKLOADS}
+    found = [*agreeing(), Answer("3.11.7", "numpy", part, instructions="avx2")]
+    assert judged(found, NEEDS_NOTHING) == []
+    assert "transformers on avx2;" in line(found, 0, 5)
+    for name in part:
+        wrong = Answer("3.11.7", "torch-cpu", off(part, name), instructions="sse4")
+        assert judged([*found, wrong], NEEDS_NOTHING) == [f"torch-cpu on sse4 under Python 3.11.7: {name}"]
+
+
+def test_a_model_file_agrees_with_its_first_answer() -> None:
+    hashes = {"embed-int8 8275b77e crowd": "dd", "embed-int8 8275b77e crowd, texts side by side: 7": "dd"}
+    first = Answer("3.11.7", "numpy", hashes, instructions="sse4", model="minilm")
+    assert judged([*agreeing(), first, replace(first, instructions="avx2")], NEEDS_NOTHING) == []
+    other = replace(first, hashes=dict.fromkeys(hashes, "ee"), backend="torch-cpu")
+    problems = judged([*agreeing(), first, other], NEEDS_NOTHING)
+    assert len(problems) == len(hashes)
+    assert all("torch-cpu of minilm on sse4" in problem for problem in problems)
+    lone = replace(first, hashes=off(hashes, "embed-int8 8275b77e crowd, texts side by side: 7"))
+    assert any("another result than undisturbed" in problem for problem in judged([*agreeing(), lone], NEEDS_NOTHING))
+    assert conformance.content([*agreeing(), first], [], 5)["model_hashes"] == hashes
+
+
+def test_a_processor_uses_the_instructions_that_it_has(tmp_path: Path) -> None:
+    for flags, names in (
+        ("fpu sse4_2", ["sse4"]),
+        ("sse4_2 fma avx2 avx512f", ["sse4", "avx2"]),
+        ("sse4_2 fma avx2 avx512f avx512bw avx512dq avx512vl", ["sse4", "avx2", "avx512"]),
+    ):
+        (tmp_path / "cpuinfo").write_text(f"model name\t: X\nflags\t\t: {flags}\n")
+        assert [each.name for each in usable_sets(tmp_path / "cpuinfo")] == names
+    (tmp_path / "cpuinfo").write_text("Features : fp asimd\n")
+    assert usable_sets(tmp_path / "cpuinfo") == usable_sets(tmp_path / "none") == ()
 
 
 def test_a_backend_that_ends_badly_is_a_failure() -> None:
@@ -165,6 +207,7 @@ def small() -> Any:
         patch.setattr(cases, "read_texts", lambda: [b"def", b"\xff\x00 "])
         patch.setattr(cases, "BATCHES", (1, 3))
         patch.setattr(cases, "CHUNKS", (1, 3))
+        patch.setattr(cases, "TRANSFORMER_TEXTS", 9)
         patch.setattr(cases, "chains", lambda: {"odd": chain})
         patch.setattr(cases, "tiles", lambda: {"room 5a": room})
         patch.setattr("importlib.util.find_spec", lambda _: "found")
@@ -172,8 +215,10 @@ def small() -> Any:
             (training_backends, FloatArithmetic),
             (text_backends, NumpyBackend),
             (tile_backends, lambda: VectorBackend(NumpyArrays())),
+            (transformer_backends, FloatBackend),
         ):
             patch.setattr(backends, "_torch", lambda of=in_numpy: lambda _: of())
+        patch.setattr(answers, "_libraries", lambda _: {})
         return {name: answers.answers(name) for name in ("reference", "numpy", "plain", "torch-cpu", "planted")}
 
 
@@ -191,6 +236,8 @@ def test_real_backends_agree_and_one_with_a_bit_wrong_is_caught(small: dict[str,
         "train-int8 tiny 5a trace root",
         "textgen-int8 vector product",
         "matmul-hash odd output",
+        "decoder-int8 vector product",
+        "embed-int8 vector ANSWERS",
         "render-tile room 5a trace root",
     ):
         assert f"numpy under Python 3.12.1: {name}" in problems
@@ -229,6 +276,51 @@ def test_logits_that_are_others_in_chunks_are_caught(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(text_ways, "forward", bent)
     hashes = {f"logits{way}": digest for way, digest in text_ways.logits_hashes(model_of_this_test()).items()}
     assert verdict.other_ways(hashes) == ["logits, positions at once: 2"]
+
+
+def test_answers_of_transformers_that_are_others_beside_each_other_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cases, "TRANSFORMER_TEXTS", 9)
+    assert verdict.other_ways(transformers.decoder_hashes(FloatBackend())) == []
+
+    def bent(model: Any, requests: Any, lanes: int) -> Any:
+        outputs = dict(decoded(model, requests, lanes))
+        return list((outputs | {8: outputs[7]} if lanes == 7 else outputs).items())
+
+    monkeypatch.setattr(transformers, "generated", bent)
+    assert verdict.other_ways(transformers.decoder_hashes(FloatBackend())) == ["crowd, texts side by side: 7"]
+
+
+def test_an_answer_that_its_own_check_refuses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, "TRANSFORMER_TEXTS", 9)
+    refusal = OutputCheck(valid=False, recomputed=1, first_wrong=0)
+    monkeypatch.setattr(transformers, "verify_output", lambda *_: refusal)
+    found = transformers.decoder_hashes(PlainBackend())
+    assert found["crowd"] == transformers.REFUSED
+    assert len(verdict.other_ways(found)) == len(cases.TRANSFORMER_BATCHES)
+
+
+def test_a_model_file_is_answered_alone_and_in_batches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cases, "TRANSFORMER_TEXTS", 9)
+    monkeypatch.setenv("OGPU_MODELS", str(tmp_path))
+    header = write_encoder(tmp_path / "draft")
+    (tmp_path / "draft").rename(tmp_path / f"{header.model_id.hex()}.ogpu-model")
+    found = answers.answers("numpy", frozenset(), header.name)
+    assert found == answers.answers("reference", frozenset(), header.model_id.hex())
+    assert len(found) == 1 + len(cases.TRANSFORMER_BATCHES)
+    assert len(set(found.values())) == 1
+
+
+def test_questions_and_sentences_are_of_all_kinds() -> None:
+    asked = cases.questions(40, 97)
+    assert len(asked) > max(cases.TRANSFORMER_BATCHES)
+    assert 36 < max(len(each.prompt) + each.max_tokens for each in asked) <= 40
+    assert {each.max_tokens for each in asked} == {1, 2, 3, 4}
+    assert {bool(each.stops) for each in asked} == {each.has_logprobs for each in asked} == {True, False}
+    assert {each.temperature_milli for each in asked} >= {0, 2800}
+    assert max(len(each.prompt) + each.max_tokens for each in cases.questions(cases.MODEL_TOKENS, 97)) <= 5
+    assert 30 < max(len(each.tokens) for each in cases.sentences(40, 97)) <= 40
 
 
 def test_the_crowd_is_of_all_kinds() -> None:
