@@ -5,6 +5,8 @@ In reading order:
 * `steps`: the steps beside the units: a training task, a batch, a poll, an election
 * `container`: a program in a container beside both
 * `summary`: tables, and the failed requirements
-* `real_model`: a question to a language model, in plain words
+* `real_model`: the installation and the offers of models
+* `question`: a question to a language model, in plain words
+* `search`: the nearest of twenty sentences, by their vectors
 * `__main__`: the sequence of the steps
 """

@@ -10,6 +10,8 @@ Exit status 1 if a requirement fails. The requirements:
 * A program in a container leaves the expected outputs, if the machine has an engine.
 * A language model answers a question in plain words, and its provider is paid once. Without a network to install the
   model, the built-in model answers.
+* Of twenty sentences, the customer finds the one nearest to another by their vectors, and their provider is paid once.
+  Without a network to install the encoder, the demo leaves this out.
 * A batch of requests is answered whole, in one unit.
 * The fifth candidate is elected and proposes a block.
 * Every node has the same blocks.
@@ -22,8 +24,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devnet.demo import container, real_model, steps, summary
+from devnet.demo import container, question, real_model, search, steps, summary
 from devnet.demo.container import DemoEngine
+from devnet.demo.real_model import ENCODER, LANGUAGE_MODEL, DemoOffers, RealModel
 from devnet.launcher import layout, lifecycle
 from devnet.launcher.folder import DevnetError, chosen_folder
 from devnet.stage.actors import purchase
@@ -34,7 +37,7 @@ from wallet.amounts import format_amount
 # Three of the four seats judge a unit, so one of its two racers must have no seat. Units therefore race in sequence.
 UNIT_COUNT = 12
 CHEAT_MODE = "flip-bit"
-STEP_COUNT = 12
+STEP_COUNT = 13
 # The first four of the five validators. The last one waits for the election.
 SEAT_COUNT = 4
 # Units of stake in each poll. With three, each poll skips at least one validator.
@@ -50,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     all_held = False
     with lifecycle.ending_on_signals(), container.engine_for(stays_running=options.stay) as engine:
         try:
-            narrator.step(f"Model: install {real_model.MODEL_NAME}, a language model, unless it is here")
-            missing_model = real_model.install_model(narrator)
+            narrator.step(f"Models: install {LANGUAGE_MODEL.name} and {ENCODER.name}, unless they are here")
+            missing = {model: real_model.install_model(model, narrator) for model in (LANGUAGE_MODEL, ENCODER)}
             narrator.step(f"Network: {SEAT_COUNT} validators and one that waits for a seat, each with a GPU provider")
             devnet = fresh_network(
                 options.folder,
@@ -64,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 narrator=narrator,
                 before_start=lambda devnet: container.offer_containers(devnet, engine, narrator),
             )
-            report = _run_steps(Stage(devnet, narrator), prompts, engine, missing_model, options.stay)
+            report = _run_steps(Stage(devnet, narrator), prompts, engine, missing, options.stay)
             all_held = not report["failures"]
         finally:
             # The file names the cheat too, which joined after `devnet` was made.
@@ -74,10 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if all_held else 1
 
 
-def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, missing_model: str, stays_running: bool) -> Report:
+def _run_steps(
+    stage: Stage, prompts: list[str], engine: DemoEngine, missing: dict[RealModel, str], stays_running: bool
+) -> Report:
     """Run every step after the network's start, and return the report.
 
-    `missing_model` is the reason why the language model is not installed, or empty.
+    `missing` has the reason why a model is not installed, or an empty text.
     """
     narrator = stage.narrator
     narrator.step(f"Auction: {steps.CUSTOMER_NAME} submits a training task; {' and '.join(steps.BIDDERS)} bid, sealed")
@@ -87,8 +92,8 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, missing_mod
         "Docker"
     )
     program = container.DemoProgram(stage, engine)
-    # Offered this early, so that the question waits for no offer.
-    question = real_model.DemoQuestion(stage, missing_model)
+    # Offered this early, so that nobody waits for an offer.
+    sale = DemoOffers(stage, [model for model, reason in missing.items() if not reason])
     narrator.step("Cheat: a fifth provider joins, and returns wrong results")
     stage.add_cheat(CHEAT_MODE, detach=stays_running)
     narrator.step("Stake: an account delegates oGPU to the waiting validator")
@@ -97,9 +102,12 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, missing_mod
     views, ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts))
     slashes = summary.slash_rows_of(ledger)
     narrator.step(
-        f"Question: the same customer asks {'the built-in' if missing_model else 'the language'} model in plain words"
+        f"Question: the same customer asks {'the built-in' if missing[LANGUAGE_MODEL] else 'the language'} model in "
+        "plain words"
     )
-    question_report = question.ask()
+    question_report = question.ask_question(stage, sale, missing[LANGUAGE_MODEL])
+    narrator.step("Search: the same customer buys the vectors of twenty sentences, and finds the nearest to another")
+    search_report = search.find_nearest(stage, sale, missing[ENCODER])
     training_report, container_report = task.wait_for_end(), program.wait_for_end()
     narrator.step(f"Batch: the same customer puts {steps.REQUEST_COUNT} requests into one unit")
     batch_report = steps.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, steps.REQUEST_COUNT))
@@ -111,7 +119,9 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, missing_mod
     summary.show_units(views, narrator)
     summary.show_slashes(slashes, ledger, narrator)
     failures = summary.failures_of(views, slashes, len(prompts), wrong_sums)
-    for report in (training_report, container_report, question_report, batch_report, election_report):
+    for report in (
+        training_report, container_report, question_report, search_report, batch_report, election_report,
+    ):  # fmt: skip
         failures += report["failures"]
     failures += [] if poll_report else ["no poll was answered by its whole sample"]
     failures += [] if same_blocks(stage.devnet) else ["the nodes have different final blocks"]
@@ -123,6 +133,7 @@ def _run_steps(stage: Stage, prompts: list[str], engine: DemoEngine, missing_mod
         "training": training_report,
         "container": container_report,
         "question": question_report,
+        "search": search_report,
         "poll": poll_report,
         "failures": failures,
     }
@@ -143,7 +154,7 @@ def _finish_report(report: Report, options: argparse.Namespace, narrator: Narrat
         f"{format_amount(paid_grains)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
         f"{format_amount(slashed_grains)} oGPU; "
         f"{_batch_text(report)}{_training_text(report)}{_container_text(report)}"
-        f"{_question_text(report)}{_election_text(report)}"
+        f"{_question_text(report)}{_search_text(report)}{_election_text(report)}"
         f"{len(report['failures'])} failures; {report['seconds']} s; {path}"
     )
 
@@ -183,6 +194,14 @@ def _question_text(report: Report) -> str:
     if not question.get("completion"):
         return ""
     return f"{question['model']} answered {purchase.one_line(question['completion']).strip()!r}; "
+
+
+def _search_text(report: Report) -> str:
+    """Return the search in a few words, or nothing if it found no sentence."""
+    search_report = report["search"]
+    if not search_report.get("nearest"):
+        return ""
+    return f"{search_report['model']} finds {search_report['nearest']!r}; "
 
 
 def _election_text(report: Report) -> str:

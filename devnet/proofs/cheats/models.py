@@ -37,7 +37,7 @@ from devnet.proofs.cheats.batch_judgement import (
 from devnet.proofs.cheats.batch_scenes import BatchFacts, BatchScene, CheckTrace
 from devnet.proofs.cheats.batches import AskedBatch, outcomes_beside, post_units, record_check, wrong_issuance
 from devnet.proofs.cheats.units import AmountCheck, CheatFinding, CheatFindings
-from devnet.stage.actors.model_sale import ModelSale
+from devnet.stage.actors.model_sale import ModelSale, sell_model
 from devnet.stage.actors.purchase import name_of_account, read_prompts
 from devnet.stage.cheating.executors import MODEL_CHEATS
 from devnet.stage.cheating.lies import RightAnswers, ToldBatch, batch_with
@@ -76,6 +76,9 @@ CHAIN_NUMBERS = {
 RULES = replace(DEFAULT_RULES, audit_rate_ppm=AUDIT_RATE_PPM)
 RIVAL = "Alice"
 SINGLE_COUNT = 24
+COMMIT_BLOCKS = 120
+"""A daemon's first request loads the model: some seconds on an idle machine, a minute on a busy one."""
+TOKENS_MAX = 256
 BATCH_REQUESTS = 16
 """The fewest requests of a batch that is checked by its leaves."""
 ANSWER_TOKENS = 12
@@ -171,10 +174,15 @@ def play_cheats(stage: Stage) -> CheatFindings:
     """Sell the model, and let the cheat answer in each way. Then judge."""
     model, single_count = stage.options.model, -(-stage.options.units // len(MODEL_CHEATS))
     answers = compute_answers(model, single_count)
-    sale = ModelSale(f"{WORKLOAD}:{model}", model, CUSTOMER, RATE_TEXT, RATE_TEXT)
-    honest_sellers = [member.name for member in stage.devnet.members]
+    sellers_of_services = ([member.name for member in stage.devnet.members], [CHEAT], [CHEAT, RIVAL])
     honest_service, lone_service, raced_service = (
-        sale.open(stage, sellers) for sellers in (honest_sellers, [CHEAT], [CHEAT, RIVAL])
+        sell_model(
+            stage,
+            ModelSale(
+                f"{WORKLOAD}:{model}", model, CUSTOMER, sellers, COMMIT_BLOCKS, TOKENS_MAX, 0, RATE_TEXT, RATE_TEXT, 0
+            ),
+        )
+        for sellers in sellers_of_services
     )
     singles = [range(place, place + 1) for place in range(BATCH_REQUESTS, BATCH_REQUESTS + single_count)]
     lone_places = [range(BATCH_REQUESTS), *singles[: -(-single_count // 2)]]

@@ -97,7 +97,7 @@ def test_the_demos_nodes_poll_fewer_units_than_validators_sit(tmp_path: Path, mo
 
     monkeypatch.setattr(container, "engine_for", lambda **_: nullcontext())
     monkeypatch.setattr(container, "offer_containers", lambda *_: None)
-    monkeypatch.setattr(real_model, "install_model", lambda _: "")
+    monkeypatch.setattr(real_model, "install_model", lambda *_: "")
     monkeypatch.setattr(lifecycle, "up", stop)
     with pytest.raises(DevnetError):
         demo.main(["--folder", str(tmp_path / "net"), "--any-ports"])
