@@ -22,9 +22,6 @@ from gpu_tasks.workloads.model_forms import form_named
 
 # Neither of the two bids for the training task, so one of them is free for the models.
 PROVIDERS = ("Charlie", "Dave")
-COMMIT_BLOCKS = 120
-"""A daemon's first request loads the model: some seconds on an idle machine, a minute on a busy one."""
-SERVICE_TOKENS = 256
 PATIENCE_SECONDS = 240.0
 FETCH_SECONDS = 900.0
 # The demo continues without the model, so pip need not try six times.
@@ -132,5 +129,4 @@ class DemoOffers:
 
 def offer_model(stage: Stage, model: RealModel) -> int:
     """Create a service for the model, let the providers offer it, and return its number."""
-    sale = ModelSale(model.workload, model.name, PROVIDERS[0], PROVIDERS, COMMIT_BLOCKS, SERVICE_TOKENS)
-    return sell_model(stage, sale)
+    return sell_model(stage, ModelSale(model.workload, model.name, PROVIDERS[0], PROVIDERS))

@@ -76,9 +76,6 @@ CHAIN_NUMBERS = {
 RULES = replace(DEFAULT_RULES, audit_rate_ppm=AUDIT_RATE_PPM)
 RIVAL = "Alice"
 SINGLE_COUNT = 24
-COMMIT_BLOCKS = 120
-"""A daemon's first request loads the model: some seconds on an idle machine, a minute on a busy one."""
-TOKENS_MAX = 256
 BATCH_REQUESTS = 16
 """The fewest requests of a batch that is checked by its leaves."""
 ANSWER_TOKENS = 12
@@ -179,7 +176,7 @@ def play_cheats(stage: Stage) -> CheatFindings:
         sell_model(
             stage,
             ModelSale(
-                f"{WORKLOAD}:{model}", model, CUSTOMER, sellers, COMMIT_BLOCKS, TOKENS_MAX, 0, RATE_TEXT, RATE_TEXT, 0
+                f"{WORKLOAD}:{model}", model, CUSTOMER, sellers, ask=RATE_TEXT, price_max=RATE_TEXT, ramp_blocks=0
             ),
         )
         for sellers in sellers_of_services

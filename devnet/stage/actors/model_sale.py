@@ -20,8 +20,9 @@ class ModelSale:
     name: str
     owner: str
     providers: Sequence[str]
-    commit_blocks: int
-    tokens_max: int
+    commit_blocks: int = 120
+    """A daemon's first request loads the model: some seconds on an idle machine, a minute on a busy one."""
+    tokens_max: int = 256
     """The most output tokens of a request."""
     pace: int = 0
     ask: str = "0.01"

@@ -62,6 +62,10 @@ class BentRun:
         """See `Executor`."""
         await self.honest.start()
 
+    async def admit(self, requests: Sequence[bytes], seconds_max: float) -> None:
+        """See `Executor`."""
+        await self.honest.admit(requests, seconds_max)
+
     async def run(self, request: bytes) -> Execution:
         """See `Executor`."""
         return await self.honest.run(request)

@@ -38,7 +38,9 @@ def pack(path: Path, files: Mapping[str, bytes], compression: int = zipfile.ZIP_
     return path
 
 
-def wheel(path: Path, files: Mapping[str, bytes], *, metadata: str = METADATA, **changes: bytes) -> Path:
+def wheel(
+    path: Path, files: Mapping[str, bytes], changes: Mapping[str, bytes] | None = None, *, metadata: str = METADATA
+) -> Path:
     """Write a wheel. `changes` are files that RECORD was not made for."""
     files = {**files, "tiny-1.2.dist-info/METADATA": metadata.encode(), "tiny-1.2.dist-info/licenses/LICENSE": b"MIT\n"}
     rows = [
@@ -103,9 +105,9 @@ def test_wrong_hash_is_refused(folder: Path, tmp_path: Path) -> None:
     changed = bytearray(files["tiny/model.safetensors"])
     changed[-1] ^= 1
     with raises_code(SourceError, "hash"):
-        open_source(wheel(tmp_path / "tiny.whl", files, **{"tiny/model.safetensors": bytes(changed)}))
+        open_source(wheel(tmp_path / "tiny.whl", files, {"tiny/model.safetensors": bytes(changed)}))
     with raises_code(SourceError, "hash"):
-        open_source(wheel(tmp_path / "tiny.whl", files, **{"tiny/chat_template.jinja": b"not recorded"}))
+        open_source(wheel(tmp_path / "tiny.whl", files, {"tiny/chat_template.jinja": b"not recorded"}))
 
 
 @pytest.mark.parametrize(
