@@ -48,7 +48,7 @@ def wheel(
         for name, data in files.items()
     ]
     record = "\n".join([*rows, "tiny-1.2.dist-info/RECORD,,"]).encode()
-    return pack(path, {**files, "tiny-1.2.dist-info/RECORD": record, **changes})
+    return pack(path, {**files, "tiny-1.2.dist-info/RECORD": record, **(changes or {})})
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
