@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood prose escape liars auction ladder conformance house lock package clean weights
+.PHONY: game alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood prose escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -148,6 +148,9 @@ telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged
 
 courts: ## UNITS=32 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
 	@$(PY) -m simulation.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
+
+game: ## claims and checks as a game: gains of every known deviation, collateral for the check rates, simulator against formulas; a minute
+	@$(PY) -m simulation.claims_game
 
 cheats: ## every known way to cheat the market, UNITS=120 on a devnet, every lie about batches, batches that two answer differently and tasks, TASKS=5 honest ones, on three others; ONLY=name,name chooses; MODEL=smollm2-135m-instruct computes this model of your store wrongly instead, UNITS=24
 	@$(PY) -m devnet.proofs.cheats$(if $(MODEL),.models --model $(MODEL), --validators $(VALIDATORS) $(if $(TASKS),--tasks $(TASKS)) $(if $(ONLY),--only $(ONLY))) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
