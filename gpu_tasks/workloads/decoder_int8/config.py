@@ -20,6 +20,12 @@ EPSILON_MAX = 1 << 30
 END_TOKENS_MAX = 16
 SUMMANDS_MAX = 1 << 14
 """Columns of a matrix: a sum of 2**14 products of 15 and 7 bits, times a mantissa of 16 bits, is below 2**53."""
+READ_MAX = 256
+"""Positions of one pass: enough for BLAS, and few enough for a CPU's caches."""
+LOGIT_ROWS = 32
+"""Positions whose logits are computed at once. Each takes several numbers of 8 bytes for every token."""
+ARRAYS_AT_ONCE = 8
+"""Arrays of float64 of one size that a pass holds at the same time, at most."""
 CACHE_BYTES = 2 << 30
 """Keys and values of all texts that a worker decodes side by side."""
 
@@ -66,5 +72,11 @@ def decode_shape(encoded: bytes) -> DecoderShape:
 
 
 def cache_bytes(shape: DecoderShape) -> int:
-    """Return the bytes of keys and values of one position: float32 integers, and float64 scales of each head."""
-    return shape.layers * shape.key_heads * 2 * (4 * shape.head_width + 16)
+    """Return the bytes of keys and values of one position: int8 integers, and float64 scales of each head."""
+    return shape.layers * shape.key_heads * 2 * (shape.head_width + 16)
+
+
+def pass_bytes(shape: DecoderShape) -> int:
+    """Return the memory of a pass beside the model and the cache: activations, or the logits behind them."""
+    row = max((shape.heads + 2 * shape.key_heads) * shape.head_width, 2 * shape.hidden, shape.width)
+    return 8 * ARRAYS_AT_ONCE * (READ_MAX * row + LOGIT_ROWS * shape.vocabulary)

@@ -12,15 +12,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from gpu_tasks.workloads.decoder_int8.effort import (
-    LANES,
-    READ_MAX,
-    affordable_lanes,
-    groups,
-    positions_a_pass,
-    positions_of,
-    room_bytes_max,
-)
+from gpu_tasks.workloads.decoder_int8.config import LOGIT_ROWS, READ_MAX
+from gpu_tasks.workloads.decoder_int8.effort import LANES, affordable_lanes, groups, positions_of, room_bytes_max
 from gpu_tasks.workloads.decoder_int8.request import (
     LENGTH_REACHED,
     STOPPED,
@@ -39,8 +32,6 @@ from gpu_tasks.workloads.fingerprints import fingerprint
 from gpu_tasks.workloads.integer_arrays import BackendArray, Integers
 from gpu_tasks.workloads.workload import OutputCheck
 
-LOGIT_ROWS = 32
-"""Positions whose logits are computed at once. Each takes two numbers of 8 bytes for every token of the vocabulary."""
 REFILL_PART = 4
 """The part of the lanes that must be free before they are filled again: one in so many."""
 _TRACE_DOMAIN = b"ogpu/decoder/trace/1"
@@ -120,16 +111,14 @@ class _Run:
 
     def _begin(self, texts: Sequence[_Text]) -> list[tuple[int, GenerationOutput]]:
         """Read the prompts of a group, and draw the first token of each."""
+        self._free_lanes.sort(reverse=True)
         lanes = [self._free_lanes.pop() for _ in texts]
         prompts = [text.request.prompt for text in texts]
         longest = max(len(prompt) for prompt in prompts)
-        # Read into a cache of their own first: the lanes that decode are at other positions.
-        cache = KeyValueCache(self._model, len(texts), longest)
         # A position depends on its prefix alone, so padding behind a prompt changes none of its bits.
         padded = np.array([[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts], dtype=np.int64)
         last = np.array([len(prompt) - 1 for prompt in prompts])
-        ends = _read(self._model, padded, cache, last)
-        self._cache.put(lanes, cache)
+        ends = _read(self._model, padded, self._cache, last, lanes)
         return self._take_tokens(dict(zip(lanes, texts, strict=True)), ends)
 
     def step(self) -> list[tuple[int, GenerationOutput]]:
@@ -151,7 +140,7 @@ class _Run:
         if self.waiting or len(self.texts) > len(self._free_lanes):
             return
         lanes = sorted(self.texts)
-        self._cache = self._cache.narrowed(lanes)
+        self._cache.narrow(lanes)
         self.texts = {place: self.texts[lane] for place, lane in enumerate(lanes)}
         self._free_lanes = []
 
@@ -180,13 +169,18 @@ def _prompt_groups(texts: Sequence[_Text]) -> Iterator[Sequence[_Text]]:
         yield texts[first:]
 
 
-def _read(model: LoadedDecoder, tokens: Integers, cache: KeyValueCache, last: Integers) -> BackendArray:
-    """Read int64[texts, length] tokens in passes of some positions. Return the stream at `last` of each text."""
+def _read(
+    model: LoadedDecoder, tokens: Integers, cache: KeyValueCache, last: Integers, lanes: Sequence[int]
+) -> BackendArray:
+    """Read int64[texts, length] tokens into lanes of a cache, in passes of READ_MAX positions.
+
+    Return the stream at `last` of each text.
+    """
     texts, length = tokens.shape
     ends = model.backend.numbers((texts, model.shape.width))
-    step = max(1, positions_a_pass(model.shape, length) // texts)
+    step = max(1, READ_MAX // texts)
     for start in range(0, length, step):
-        stream = forward(model, tokens[:, start : start + step], cache, np.full(texts, start))
+        stream = forward(model, tokens[:, start : start + step], cache, np.full(texts, start), lanes)
         here = np.flatnonzero((start <= last) & (last < start + step))
         ends[here] = stream[here, last[here] - start]
     return ends
@@ -203,11 +197,10 @@ def _streams(
 ) -> Iterator[BackendArray]:
     """Yield the final stream of one text in parts [positions, width], from position `first` on."""
     cache = KeyValueCache(model, 1, len(tokens))
-    step = positions_a_pass(model.shape, len(tokens))
-    for start in range(0, len(tokens), step):
-        part = np.array([tokens[start : start + step]], dtype=np.int64)
-        stream = forward(model, part, cache, np.array([start]), samples)[0]
-        if start + step > first:
+    for start in range(0, len(tokens), READ_MAX):
+        part = np.array([tokens[start : start + READ_MAX]], dtype=np.int64)
+        stream = forward(model, part, cache, np.array([start]), samples=samples)[0]
+        if start + READ_MAX > first:
             yield stream[max(0, first - start) :]
 
 

@@ -5,35 +5,24 @@ Both are upper limits: an answer may end before its greatest length.
 
 from collections.abc import Iterator, Sequence
 
-from gpu_tasks.workloads.decoder_int8.config import CACHE_BYTES, DecoderShape, cache_bytes
+from gpu_tasks.workloads.decoder_int8.config import CACHE_BYTES, READ_MAX, DecoderShape, cache_bytes, pass_bytes
 from gpu_tasks.workloads.decoder_int8.request import GenerationRequest
 from gpu_tasks.workloads.form import Effort
 from gpu_tasks.workloads.integer_transformer.effort import PASS_POSITIONS, SCORE_OPERATIONS
 
 LANES = 64
 """The most texts that are decoded side by side."""
-READ_MAX = 256
-"""Positions of one pass: enough for BLAS, and few enough for a CPU's caches."""
-SCORE_BYTES = 96
-"""Of one score of a pass, in all arrays that hold scores at once. NumPy took 84."""
-PASS_BYTES = 512 << 20
-"""The most bytes of the scores of a pass."""
-_VALUE_BYTES = 64
-"""Of one value of the widest layer of a pass, in all arrays that hold it at once."""
 
 
 def room_bytes_max(shape: DecoderShape) -> int:
     """Return the memory beside the model that texts side by side can use: keys and values, and a pass."""
-    return CACHE_BYTES + pass_bytes(shape, shape.context)
+    return CACHE_BYTES + pass_bytes(shape)
 
 
 def affordable_lanes(shape: DecoderShape, positions: int, room_bytes: int) -> int:
     """Return the number of texts of up to `positions` positions that fit into the memory side by side, at least 1."""
-    # One more text is read before it joins the others, and half of them move when the other half has ended.
-    kept = min(room_bytes - pass_bytes(shape, positions), CACHE_BYTES)
-    texts = kept // (positions * cache_bytes(shape))
-    scores = PASS_BYTES // (SCORE_BYTES * shape.heads * positions)
-    return max(1, min(LANES, texts * 2 // 3, scores))
+    kept = min(room_bytes - pass_bytes(shape), CACHE_BYTES)
+    return max(1, min(LANES, kept // (positions * cache_bytes(shape))))
 
 
 def groups(shape: DecoderShape, lengths: Sequence[int], lanes: int, room_bytes: int) -> Iterator[list[int]]:
@@ -48,22 +37,9 @@ def groups(shape: DecoderShape, lengths: Sequence[int], lanes: int, room_bytes: 
         yield [place for place, length in enumerate(lengths) if length.bit_length() == bits]
 
 
-def positions_a_pass(shape: DecoderShape, positions: int) -> int:
-    """Return the positions of one pass over texts of up to `positions` positions, at least 1."""
-    return max(1, min(READ_MAX, PASS_BYTES // (SCORE_BYTES * shape.heads * positions)))
-
-
 def request_bytes(shape: DecoderShape, request: GenerationRequest) -> int:
-    """Return the memory of one request alone, beside the model: its keys and values, twice while read, and a pass."""
-    positions = positions_of(request)
-    return 2 * positions * cache_bytes(shape) + pass_bytes(shape, positions)
-
-
-def pass_bytes(shape: DecoderShape, positions: int) -> int:
-    """Return the memory of a pass over texts of up to `positions` positions, beside their keys and values."""
-    scores = SCORE_BYTES * shape.heads * positions
-    widest = max(2 * shape.hidden, (shape.heads + 2 * shape.key_heads) * shape.head_width)
-    return max(scores, min(PASS_BYTES, READ_MAX * scores)) + READ_MAX * widest * _VALUE_BYTES
+    """Return the memory of one request alone, beside the model: its keys and values, and a pass."""
+    return positions_of(request) * cache_bytes(shape) + pass_bytes(shape)
 
 
 def positions_of(request: GenerationRequest) -> int:
@@ -97,6 +73,6 @@ def _effort_of_group(shape: DecoderShape, requests: Sequence[GenerationRequest],
     stepped = min(steps * lanes, 2 * answers)
     # A pass computes the scores of all its tokens with all positions up to its end.
     scores = stepped * longest + sum(prompt * (prompt + READ_MAX) // 2 for prompt in prompts)
-    passes = steps + sum(prompt // positions_a_pass(s, prompt) for prompt in prompts)
+    passes = steps + sum(prompt // READ_MAX for prompt in prompts)
     reading = (sum(prompts) + stepped) * weights + (len(requests) + stepped) * head + scores * score
     return Effort(reading, passes * PASS_POSITIONS * (weights + head))

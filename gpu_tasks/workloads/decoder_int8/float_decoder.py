@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpu_tasks.models.sources.configs import FREQUENCY_FACTORS
 from gpu_tasks.models.sources.source_model import SourceModel
-from gpu_tasks.workloads.decoder_int8.decoding import LOGIT_ROWS
+from gpu_tasks.workloads.decoder_int8.config import LOGIT_ROWS
 
 SingleFloats = NDArray[np.float32]
 

@@ -16,8 +16,7 @@ import numpy as np
 from gpu_tasks.models.sources.configs import tensor_shapes
 from gpu_tasks.models.sources.source_model import SourceModel
 from gpu_tasks.models.text import TextError, Tokenizer
-from gpu_tasks.workloads.decoder_int8.decoding import LOGIT_ROWS
-from gpu_tasks.workloads.decoder_int8.effort import READ_MAX
+from gpu_tasks.workloads.decoder_int8.config import LOGIT_ROWS, READ_MAX
 from gpu_tasks.workloads.decoder_int8.float_decoder import FloatDecoder, log_probabilities
 from gpu_tasks.workloads.decoder_int8.model import DecoderModel
 from gpu_tasks.workloads.decoder_int8.transformer import (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from mmap import ACCESS_READ, MADV_DONTNEED, mmap
 from pathlib import Path  # deterministic: a file whose bytes the model's id covers
 
 import numpy as np
@@ -105,13 +106,25 @@ def open_model(backend_name: str, path: Path) -> DecoderWorkload:
     """Return the model of a file on a conforming backend. Raise errors as `WorkloadForm.open`, and ModelFileError."""
     # Wrong weights give wrong answers, which cost the provider its stake.
     header = verify(path)
-    decoder = DecoderWorkload(load(arithmetic(backend_name), mapped_model(path)), header.model_id)
+    mapping = _mapping(path)
+    decoder = DecoderWorkload(load(arithmetic(backend_name), _model_in(path, mapping)), header.model_id)
+    # The backend has copies. Only rows of the embeddings are read from the file again.
+    mapping.madvise(MADV_DONTNEED)
     decoder.conformance()
     return decoder
 
 
 def mapped_model(path: Path) -> DecoderModel:
     """Return the model of a file, without a check of its hashes. Raise DecodeError and ModelFileError."""
+    return _model_in(path, _mapping(path))
+
+
+def _mapping(path: Path) -> mmap:
+    with path.open("rb") as file:
+        return mmap(file.fileno(), 0, access=ACCESS_READ)
+
+
+def _model_in(path: Path, mapping: mmap) -> DecoderModel:
     place = section_range(path, TENSORS)
-    tensors = np.memmap(path, np.uint8, "r", place.offset, (place.length,))
+    tensors = np.frombuffer(mapping, np.uint8, place.length, place.offset)
     return decode_model(decode_shape(read_section(path, CONFIG)), tensors)

@@ -5,8 +5,8 @@ chunks of any size, and any batch therefore give the same logits.
 """
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class LoadedDecoder:
 class KeyValueCache:
     """Keys and values of `texts` texts of up to `positions` positions, by layer.
 
-    Integers are operands [texts, key heads, positions, head width], mantissas and exponents [texts, key heads,
+    Integers are stored [texts, key heads, positions, head width], mantissas and exponents [texts, key heads,
     positions].
     """
 
@@ -67,23 +67,12 @@ class KeyValueCache:
         self.keys = [empty() for _ in range(s.layers)]
         self.values = [empty() for _ in range(s.layers)]
 
-    def arrays(self) -> Iterator[BackendArray]:
-        """Yield all arrays, in one order for every cache."""
-        for cached in (*self.keys, *self.values):
-            yield from (cached.integers, cached.mantissas, cached.exponents)
-
-    def put(self, lanes: Sequence[int], source: "KeyValueCache") -> None:
-        """Copy the texts of another cache, in their order, to these places."""
-        for target, new in zip(self.arrays(), source.arrays(), strict=True):
-            target[lanes, :, : new.shape[2]] = new
-
-    def narrowed(self, lanes: Sequence[int]) -> "KeyValueCache":
-        """Return a cache of only the texts at these places, in that order."""
-        result = copy(self)
-        for name in ("keys", "values"):
-            kept = [Cached(c.integers[lanes], c.mantissas[lanes], c.exponents[lanes]) for c in getattr(self, name)]
-            setattr(result, name, kept)
-        return result
+    def narrow(self, lanes: Sequence[int]) -> None:
+        """Keep only the texts at these places, in that order."""
+        # One layer after the other, so that no second cache is in memory.
+        for part in (self.keys, self.values):
+            for number, c in enumerate(part):
+                part[number] = Cached(c.integers[lanes], c.mantissas[lanes], c.exponents[lanes])
 
 
 def load(backend: TransformerBackend, model: DecoderModel) -> LoadedDecoder:
@@ -107,17 +96,31 @@ def load_layer(backend: TransformerBackend, layer: LayerArrays) -> LoadedBlock:
 
 
 @dataclass(frozen=True)
+class _Block:
+    """Queries whose attention is computed at once, so that the scores stay in a processor's caches."""
+
+    texts: slice
+    lanes: slice | BackendArray
+    """The places of the texts in the cache."""
+    heads: slice
+    """Of keys and values."""
+    rows: slice
+    """Rows of `_grouped`."""
+    end: int
+    """The end of the cached positions that a row can see."""
+    hidden: BackendArray
+    """[texts, 1, rows, last positions]: 1 for each of the last positions before `end` that a row must not see."""
+
+
+@dataclass(frozen=True)
 class _Places:
     """The places of a pass's tokens in the cache, and values that every layer uses."""
 
-    texts: BackendArray
+    lanes: BackendArray
     """Indices [texts, 1]."""
     positions: BackendArray
     """Indices [texts, length]."""
-    end: int
-    """The end of the cached positions that the pass can see."""
-    hidden: BackendArray
-    """[texts, 1, group * length, end]: 1 for each cached position that a token must not see."""
+    blocks: tuple[_Block, ...]
     cosines: BackendArray
     """[texts, length, 1, head width / 2], as `sines`."""
     sines: BackendArray
@@ -141,14 +144,20 @@ class StreamSamples:
 
 
 def forward(
-    model: LoadedDecoder, tokens: Integers, cache: KeyValueCache, starts: Integers, samples: StreamSamples | None = None
+    model: LoadedDecoder,
+    tokens: Integers,
+    cache: KeyValueCache,
+    starts: Integers,
+    lanes: Sequence[int] | None = None,
+    samples: StreamSamples | None = None,
 ) -> BackendArray:
     """Read int64[texts, length] tokens at the positions from int64[texts] `starts` on.
 
-    Return the final stream [texts, length, width]. A text's cache must hold the positions before its start. Positions
-    behind a text's end may hold padding: nothing before them depends on them. `samples` are those of the only text.
+    Return the final stream [texts, length, width]. `lanes` are the texts' places in the cache, by default all in order.
+    A text's cache must hold the positions before its start. Positions behind a text's end may hold padding: nothing
+    before them depends on them. `samples` are those of the only text.
     """
-    return through_layers(model, embedded(model, tokens), cache, starts, samples)
+    return through_layers(model, embedded(model, tokens), cache, starts, lanes, samples)
 
 
 def through_layers(
@@ -156,11 +165,14 @@ def through_layers(
     stream: BackendArray,
     cache: KeyValueCache,
     starts: Integers,
+    lanes: Sequence[int] | None = None,
     samples: StreamSamples | None = None,
 ) -> BackendArray:
-    """Return the stream [texts, length, width] behind the layers, with positions and cache as in `forward`."""
+    """Return the stream [texts, length, width] behind the layers, with positions, cache and lanes as in `forward`."""
     backend, s = model.backend, model.shape
-    places = _places(model, starts[:, None] + np.arange(stream.shape[1]))
+    places = _places(
+        model, starts[:, None] + np.arange(stream.shape[1]), range(len(starts)) if lanes is None else lanes
+    )
     for number, layer in enumerate(model.layers):
         x = ops.norm(backend, stream, layer.attention_gain, s.epsilon)
         mixed = _attend(model, layer, x, cache.keys[number], cache.values[number], places)
@@ -180,16 +192,42 @@ def logits_of(model: LoadedDecoder, stream: BackendArray) -> Integers:
     return model.backend.take(ops.linear(model.backend, x, model.head, ops.LOGIT_BITS, ops.LOGIT_MAX))
 
 
-def _places(model: LoadedDecoder, positions: Integers) -> _Places:
-    s, backend = model.shape, model.backend
-    end = int(positions.max()) + 1
-    hidden = (np.arange(end) > positions[:, :, None]).astype(np.int64)[:, None]
-    # The heads of a group share keys, so they are rows of one product.
-    hidden = np.tile(hidden, (1, 1, s.heads // s.key_heads, 1))
-    texts, places = backend.indices(np.arange(len(positions))[:, None]), backend.indices(positions)
+def _places(model: LoadedDecoder, positions: Integers, lanes: Sequence[int]) -> _Places:
+    backend = model.backend
+    places = backend.indices(positions)
     return _Places(
-        texts, places, end, backend.put(hidden), model.cosines[places][:, :, None], model.sines[places][:, :, None]
+        backend.indices(np.array(lanes, dtype=np.int64)[:, None]), places, tuple(_blocks(model, positions, lanes)),
+        model.cosines[places][:, :, None], model.sines[places][:, :, None],
+    )  # fmt: skip
+
+
+def _blocks(model: LoadedDecoder, positions: Integers, lanes: Sequence[int]) -> Iterator[_Block]:
+    """Cut a pass [texts, length] into blocks: of several texts, of heads of a text, or of rows of a head."""
+    backend, s = model.backend, model.shape
+    # The heads of a group share keys, so they are rows of one product.
+    seen_by_row = np.repeat(positions, s.heads // s.key_heads, axis=1)
+    texts, rows = seen_by_row.shape
+    row_scores = int(positions.max()) + 1
+    step, head_step, row_step = (
+        max(1, backend.scores_at_once // (row_scores * count)) for count in (rows * s.key_heads, rows, 1)
     )
+    for text, row in product(range(0, texts, step), range(0, rows, row_step)):
+        seen = seen_by_row[text : text + step, row : row + row_step]
+        first, end = int(seen.min()) + 1, int(seen.max()) + 1
+        hidden = backend.put((np.arange(first, end) > seen[:, :, None]).astype(np.int64)[:, None])
+        block_lanes = _run(backend, lanes[text : text + step])
+        for head in range(0, s.key_heads, head_step):
+            yield _Block(
+                slice(text, text + step), block_lanes, slice(head, head + head_step), slice(row, row + row_step), end,
+                hidden,
+            )  # fmt: skip
+
+
+def _run(backend: TransformerBackend, lanes: Sequence[int]) -> slice | BackendArray:
+    """Return lanes as a slice if one follows the other, else as indices: a slice copies no keys."""
+    if list(lanes) == list(range(lanes[0], lanes[0] + len(lanes))):
+        return slice(lanes[0], lanes[0] + len(lanes))
+    return backend.indices(np.array(lanes, dtype=np.int64))
 
 
 def embedded(model: LoadedDecoder, tokens: Integers) -> BackendArray:
@@ -214,12 +252,15 @@ def _attend(
     _store(backend, places, cached_keys, ops.eight_bits(backend, keys, ops.key_factor(s.head_width)))
     _store(backend, places, cached_values, ops.eight_bits(backend, values, ops.VALUE_FACTOR))
     scaled = ops.scaled(backend, ops.rotated(backend, queries, places.cosines, places.sines), ops.UNIT_BITS)
-    mixed = ops.attention(
-        backend, Scaled(_grouped(s, scaled.integers), _grouped(s, scaled.exponent)), _seen(places, cached_keys),
-        _seen(places, cached_values), places.hidden, model.exponentials,
-    )  # fmt: skip
-    mixed = mixed.reshape(texts, s.key_heads, s.heads // s.key_heads, length, s.head_width)
-    mixed = mixed.swapaxes(2, 3).swapaxes(1, 2).reshape(texts, length, s.heads * s.head_width)
+    integers, exponents = _grouped(s, scaled.integers), _grouped(s, scaled.exponent)
+    mixed = backend.numbers(integers.shape)
+    for block in places.blocks:
+        part = block.texts, block.heads, block.rows
+        mixed[part] = ops.attention(
+            backend, Scaled(integers[part], exponents[part]), _seen(block, cached_keys), _seen(block, cached_values),
+            block.hidden, model.exponentials,
+        )  # fmt: skip
+    mixed = mixed.reshape(texts, s.key_heads, length, -1).swapaxes(1, 2).reshape(texts, length, -1)
     return ops.scaled(backend, backend.clamp(mixed, -ops.VALUE_MAX, ops.VALUE_MAX), ops.UNIT_BITS)
 
 
@@ -232,18 +273,17 @@ def _head_norm(model: LoadedDecoder, gain: Gain | None, heads: BackendArray) -> 
 
 def _store(backend: TransformerBackend, places: _Places, cached: Cached, new: Cached) -> None:
     """Write [texts, length, key heads, ..] at the positions of the pass."""
-    cached.integers[places.texts, :, places.positions] = backend.operand(new.integers)
-    cached.mantissas[places.texts, :, places.positions] = new.mantissas
-    cached.exponents[places.texts, :, places.positions] = new.exponents
+    cached.integers[places.lanes, :, places.positions] = backend.stored(new.integers)
+    cached.mantissas[places.lanes, :, places.positions] = new.mantissas
+    cached.exponents[places.lanes, :, places.positions] = new.exponents
 
 
-def _seen(places: _Places, cached: Cached) -> Cached:
-    end = places.end
-    return Cached(cached.integers[:, :, :end], cached.mantissas[:, :, :end], cached.exponents[:, :, :end])
+def _seen(block: _Block, cached: Cached) -> Cached:
+    part = block.lanes, block.heads, slice(block.end)
+    return Cached(cached.integers[part], cached.mantissas[part], cached.exponents[part])
 
 
 def _grouped(s: DecoderShape, heads: BackendArray) -> BackendArray:
-    """Return [texts, key heads, group * length, k] of [texts, length, heads, k]."""
+    """Return [texts, key heads, length * group, k] of [texts, length, heads, k]."""
     texts, length, _, depth = heads.shape
-    grouped = heads.reshape(texts, length, s.key_heads, s.heads // s.key_heads, depth)
-    return grouped.swapaxes(1, 2).swapaxes(2, 3).reshape(texts, s.key_heads, -1, depth)
+    return heads.reshape(texts, length, s.key_heads, -1, depth).swapaxes(1, 2).reshape(texts, s.key_heads, -1, depth)

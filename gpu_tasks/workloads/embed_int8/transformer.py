@@ -19,8 +19,6 @@ from gpu_tasks.workloads.integer_transformer import arithmetic as ops
 from gpu_tasks.workloads.integer_transformer.arithmetic import Cached, Gain, Linear, Scaled, TransformerBackend
 from gpu_tasks.workloads.integer_transformer.rows import Rows
 
-SCORES_A_PART = 1 << 17
-"""Scores of attention at once: 1 MiB in float64, which stays in a processor's caches. Long texts take several parts."""
 ROOT_BITS = 4
 """Four more bits of a root: `arithmetic` takes it of 256 times the squares."""
 
@@ -142,7 +140,7 @@ def _attend(model: LoadedEncoder, layer: LoadedEncoderLayer, x: Scaled, hidden: 
     keys = _operands(backend, ops.eight_bits(backend, heads[:, :, 1], ops.key_factor(s.head_width)))
     values = _operands(backend, ops.eight_bits(backend, heads[:, :, 2], ops.VALUE_FACTOR))
     mixed = backend.numbers((texts, s.heads, length, s.head_width))
-    step = max(1, SCORES_A_PART // (texts * s.heads * length))
+    step = max(1, backend.scores_at_once // (texts * s.heads * length))
     for start in range(0, length, step):
         part = slice(start, start + step)
         some = Scaled(queries.integers[:, :, part], queries.exponent[:, :, part])

@@ -64,6 +64,8 @@ PRODUCT_MAX = (1 << 42) - 1
 """Of gate times up, in units of 2**-28."""
 LOG2_E = 12102203
 """The base-2 logarithm of e, in units of 2**-23."""
+CPU_SCORES = 1 << 17
+"""Scores of attention at once on a CPU: 1 MiB in float64 stays in its caches."""
 VALUE_FACTOR = (1 << SCALE_BITS) // WEIGHT_MAX
 """The factor of `eight_bits` for values: 1 / 127."""
 
@@ -72,6 +74,8 @@ class TransformerBackend(Protocol):
     """A backend: arrays of integers, and these operations. Arrays have `+ - *`."""
 
     name: str
+    scores_at_once: int
+    """Scores of attention that a caller should compute at once."""
 
     def put(self, values: NDArray[Any]) -> BackendArray:
         """Return the same integers as an array of this backend."""
@@ -82,7 +86,11 @@ class TransformerBackend(Protocol):
         ...
 
     def operand(self, values: BackendArray) -> BackendArray:
-        """Return integers from -128 to 127, in NumPy or in this backend, in the form that `product` takes."""
+        """Return integers from -128 to 127, in NumPy or in this backend, in the form that `product` takes fastest."""
+        ...
+
+    def stored(self, values: BackendArray) -> BackendArray:
+        """Return integers from -128 to 127 in the smallest form that `product` and `mix` take."""
         ...
 
     def indices(self, places: Integers) -> BackendArray:
@@ -94,7 +102,7 @@ class TransformerBackend(Protocol):
         ...
 
     def operands(self, shape: tuple[int, ...]) -> BackendArray:
-        """Return zeros in the form that `product` and `mix` take, to be filled with integers from -128 to 127."""
+        """Return zeros in the form of `stored`, to be filled with such integers."""
         ...
 
     def product(self, scaled: BackendArray, operand: BackendArray) -> BackendArray:
@@ -165,9 +173,15 @@ class TransformerBackend(Protocol):
 class PlainBackend(PlainIntegers):
     """Plain int64 NumPy without any float: slow, and correct by inspection. Implements `Arithmetic` (see there)."""
 
+    scores_at_once = CPU_SCORES
+
     def indices(self, places: Integers) -> BackendArray:
         """Return the places as they are."""
         return places
+
+    def stored(self, values: BackendArray) -> BackendArray:
+        """Return the values as they are, int64."""
+        return values
 
     def numbers(self, shape: tuple[int, ...]) -> BackendArray:
         """Return int64 zeros."""
@@ -365,8 +379,8 @@ def attention(
 ) -> BackendArray:
     """Return the mix of values for each query [..., m, d], in units of 2**-14.
 
-    Keys and values have rows of the last axis but one. `hidden` [..., m, keys] is 1 for each key that a query must not
-    see. The keys' scale includes `log2(e) / sqrt(d)`, so scores are base-2 logarithms.
+    Keys and values have rows of the last axis but one. `hidden` [..., m, h] is 1 for each of the last h keys that a
+    query must not see. The keys' scale includes `log2(e) / sqrt(d)`, so scores are base-2 logarithms.
     """
     sums = backend.product(queries.integers, keys.integers)
     scores = backend.rescaled(
@@ -375,7 +389,7 @@ def attention(
         UNIT_BITS - EXP_STEP_BITS - keys.exponents[..., None, :],
         -queries.exponent,
     )
-    scores = scores - hidden * HIDDEN_SCORE
+    scores[..., scores.shape[-1] - hidden.shape[-1] :] -= hidden * HIDDEN_SCORE
     distances = backend.clamp(backend.peak(scores) - scores, 0, EXP_ENTRIES - 1)
     weights = backend.entries(exponentials, distances)
     total = backend.total(weights)

@@ -11,18 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_tasks.workloads.integer_arrays import BackendArray, Integers
+from gpu_tasks.workloads.integer_transformer.arithmetic import CPU_SCORES
 
 COLUMNS_A_PRODUCT = 1024
 """A sum of this many products of two integers of at most 128 and 127 is below 2**24."""
 KEYS_A_PRODUCT = 512
 """A sum of this many products of two integers of at most 255 and 127 is below 2**24."""
 LIMB = 256
+_LIMB, _LIMB_INVERSE = np.float32(LIMB), np.float32(1 / LIMB)
+HALF, NONE = np.float32(0.5), np.float32(0)
 
 
 class FloatBackend:
     """NumPy. Implements `Arithmetic` (see there)."""
 
     name = "numpy"
+    scores_at_once = CPU_SCORES
 
     def put(self, values: NDArray[Any]) -> BackendArray:
         """Return a copy as float64."""
@@ -36,6 +40,10 @@ class FloatBackend:
         """Return float32 in contiguous rows, which BLAS reads fastest."""
         return np.ascontiguousarray(values, dtype=np.float32)
 
+    def stored(self, values: BackendArray) -> BackendArray:
+        """Return int8: keys and values of many positions take a quarter of the memory of float32."""
+        return values.astype(np.int8)
+
     def indices(self, places: Integers) -> BackendArray:
         """Return the places as they are."""
         return places
@@ -45,24 +53,24 @@ class FloatBackend:
         return np.zeros(shape, dtype=np.float64)
 
     def operands(self, shape: tuple[int, ...]) -> BackendArray:
-        """Return float32 zeros."""
-        return np.zeros(shape, dtype=np.float32)
+        """Return int8 zeros."""
+        return np.zeros(shape, dtype=np.int8)
 
     def product(self, scaled: BackendArray, operand: BackendArray) -> BackendArray:
         """Multiply the limbs by BLAS, which reads the operand once for both."""
-        high = np.floor(scaled * (1 / LIMB) + 0.5)
-        limbs = _limbs(high, scaled)
+        limbs = _limbs(scaled, HALF)
         parts = [
-            _joined_limbs(np.matmul(limbs[..., part], operand[..., part].swapaxes(-1, -2)))
+            _joined_limbs(np.matmul(limbs[..., part], _floats(operand[..., part]).swapaxes(-1, -2)))
             for part in column_parts(scaled.shape[-1])
         ]
         return _sum(parts)
 
     def mix(self, shares: BackendArray, operand: BackendArray) -> BackendArray:
         """Multiply the limbs by BLAS, in parts of the keys."""
-        limbs = _limbs(np.floor(shares * (1 / LIMB)), shares)
+        limbs = _limbs(shares, NONE)
         parts = [
-            _joined_limbs(np.matmul(limbs[..., keys], operand[..., keys, :])) for keys in key_parts(shares.shape[-1])
+            _joined_limbs(np.matmul(limbs[..., keys], _floats(operand[..., keys, :])))
+            for keys in key_parts(shares.shape[-1])
         ]
         return _sum(parts)
 
@@ -82,7 +90,8 @@ class FloatBackend:
     ) -> BackendArray:
         """Multiply by mantissa and powers of two, add a half, and round down."""
         result = values * (mantissas * _power(shift))
-        result *= _power(other_shift)
+        if np.any(other_shift):
+            result *= _power(other_shift)
         result += 0.5
         return np.floor(result, out=result)
 
@@ -103,17 +112,16 @@ class FloatBackend:
         return np.frexp(values)[1].astype(np.float64)
 
     def entries(self, table: BackendArray, places: BackendArray) -> BackendArray:
-        """Index the table by int32."""
-        return table[places.astype(np.int32)]
+        """Index the table. `clip` only avoids a copy: no place is outside."""
+        return table.take(places.astype(np.intp), mode="clip")
 
     def joined(self, first: BackendArray, second: BackendArray) -> BackendArray:
         """Return NumPy's concatenation."""
         return np.concatenate([first, second], axis=-1)
 
     def clamp(self, values: BackendArray, low: int, high: int) -> BackendArray:
-        """Return the values, limited by NumPy's maximum and minimum."""
-        result = np.maximum(values, low)
-        return np.minimum(result, high, out=result)
+        """Return the values, limited by NumPy's clip."""
+        return np.clip(values, low, high)
 
     def largest(self, values: BackendArray) -> BackendArray:
         """Return the larger of the maximum and the negated minimum."""
@@ -148,20 +156,31 @@ def _power(shift: BackendArray) -> BackendArray:
     return np.ldexp(1.0, -np.asarray(shift).astype(np.int32))
 
 
-def _limbs(high: BackendArray, values: BackendArray) -> BackendArray:
-    """Return float32[..., 2 * m, k]: the high limbs, then the low ones."""
+def _limbs(values: BackendArray, rounding: np.float32) -> BackendArray:
+    """Return float32[..., 2 * m, k]: the high limbs, `floor(values / LIMB + rounding) * LIMB`, then the low ones."""
     rows = values.shape[-2]
     limbs = np.empty((*values.shape[:-2], 2 * rows, values.shape[-1]), dtype=np.float32)
-    limbs[..., :rows, :] = high
-    limbs[..., rows:, :] = values - high * LIMB
+    high, low = limbs[..., :rows, :], limbs[..., rows:, :]
+    # Exact in float32: the integers have at most 17 bits.
+    low[...] = values
+    np.multiply(low, _LIMB_INVERSE, out=high)
+    high += rounding
+    np.floor(high, out=high)
+    # A power of two changes no bit of a sum, so the factor is here, where the arrays are small.
+    high *= _LIMB
+    low -= high
     return limbs
+
+
+def _floats(operand: BackendArray) -> BackendArray:
+    """Return an operand as float32. A matrix is float32 already, and stored keys and values are int8."""
+    return operand.astype(np.float32, copy=False)
 
 
 def _joined_limbs(sums: BackendArray) -> BackendArray:
     """Return float64[..., m, n] of the sums of both limbs, float32[..., 2 * m, n]."""
     rows = sums.shape[-2] // 2
     result = sums[..., :rows, :].astype(np.float64)
-    result *= LIMB
     result += sums[..., rows:, :]
     return result
 

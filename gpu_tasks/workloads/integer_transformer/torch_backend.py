@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 
 from gpu_tasks.workloads.backend_choice import usable_device
 from gpu_tasks.workloads.integer_arrays import BackendArray, Integers
+from gpu_tasks.workloads.integer_transformer.arithmetic import CPU_SCORES
 from gpu_tasks.workloads.integer_transformer.numpy_backend import LIMB, column_parts, key_parts
 from gpu_tasks.workloads.torch_backends import keep_float32_exact
 
 FLOAT64_BIAS, FLOAT64_FRACTION = 1023, 52
+GPU_SCORES = 1 << 25
+"""Scores of attention at once on a GPU: 256 MiB in float64. Smaller products would leave most of it idle."""
 
 
 class TorchFloatBackend:
@@ -22,6 +25,7 @@ class TorchFloatBackend:
         keep_float32_exact()
         self.name = f"torch-{device}"
         self._device = usable_device(device)
+        self.scores_at_once = CPU_SCORES if self._device.type == "cpu" else GPU_SCORES
 
     def put(self, values: NDArray[Any]) -> BackendArray:
         """Return a copy as float64 on the device."""
@@ -38,6 +42,10 @@ class TorchFloatBackend:
             return values.to(torch.float32).contiguous()
         return torch.from_numpy(np.array(values, dtype=np.float32)).to(self._device)
 
+    def stored(self, values: BackendArray) -> BackendArray:
+        """Return int8 on the device."""
+        return values.to(torch.int8)
+
     def indices(self, places: Integers) -> BackendArray:
         """Return int64 on the device."""
         return torch.from_numpy(np.array(places, dtype=np.int64)).to(self._device)
@@ -47,14 +55,14 @@ class TorchFloatBackend:
         return torch.zeros(shape, dtype=torch.float64, device=self._device)
 
     def operands(self, shape: tuple[int, ...]) -> BackendArray:
-        """Return float32 zeros."""
-        return torch.zeros(shape, dtype=torch.float32, device=self._device)
+        """Return int8 zeros."""
+        return torch.zeros(shape, dtype=torch.int8, device=self._device)
 
     def product(self, scaled: BackendArray, operand: BackendArray) -> BackendArray:
         """Multiply the limbs in float32, which reads the operand once for both."""
         limbs = _limbs(torch.floor(scaled * (1 / LIMB) + 0.5), scaled)
         parts = [
-            _joined_limbs(torch.matmul(limbs[..., part], operand[..., part].swapaxes(-1, -2)))
+            _joined_limbs(torch.matmul(limbs[..., part], operand[..., part].to(torch.float32).swapaxes(-1, -2)))
             for part in column_parts(scaled.shape[-1])
         ]
         return sum(parts[1:], parts[0])
@@ -63,7 +71,8 @@ class TorchFloatBackend:
         """Multiply the limbs in float32, in parts of the keys."""
         limbs = _limbs(torch.floor(shares * (1 / LIMB)), shares)
         parts = [
-            _joined_limbs(torch.matmul(limbs[..., keys], operand[..., keys, :])) for keys in key_parts(shares.shape[-1])
+            _joined_limbs(torch.matmul(limbs[..., keys], operand[..., keys, :].to(torch.float32)))
+            for keys in key_parts(shares.shape[-1])
         ]
         return sum(parts[1:], parts[0])
 

@@ -74,7 +74,7 @@ def test_no_limit_of_a_pass_changes_a_bit(positions: int, scores: int, monkeypat
     texts = [[number % 90 for number in range(first, first + 5 * first + 1)] for first in range(8)]
     expected = answers(ON_NUMPY, texts)
     monkeypatch.setattr(batching, "POSITIONS_A_PASS", positions)
-    monkeypatch.setattr(transformer, "SCORES_A_PART", scores)
+    monkeypatch.setattr(ON_NUMPY.backend, "scores_at_once", scores)
     assert answers(ON_NUMPY, texts) == expected
 
 

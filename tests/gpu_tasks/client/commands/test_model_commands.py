@@ -88,7 +88,7 @@ def test_a_model_is_shown_with_the_facts_of_its_workload(model: Model, store: Mo
         "revision": "v1", "source": "made here", "file": str(store.path(toy.model_id)),
         "sections": {"config": len(CONFIG), "tokenizer": 2, "tensors": 300_000},
         "layers": 2, "width": 8, "heads": "4 queries, 2 keys of 2", "vocabulary": 10, "context_tokens": 64,
-        "kv_bytes_per_token": 2 * 2 * 2 * (4 * 2 + 16),
+        "kv_bytes_per_token": 2 * 2 * 2 * (2 + 16),
     }  # fmt: skip
     for text in ("toy", hexed(toy), hexed(toy)[:8], toy.model_id.hex()[:4]):
         assert as_json(model("show", text)) == plain

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoder_models import drawn_source, extreme_model
-from gpu_tasks.workloads.decoder_int8 import decoding, effort, sampling
-from gpu_tasks.workloads.decoder_int8.config import DecoderShape, cache_bytes
+from gpu_tasks.workloads.decoder_int8 import decoding, sampling
+from gpu_tasks.workloads.decoder_int8.config import DecoderShape, cache_bytes, pass_bytes
 from gpu_tasks.workloads.decoder_int8.decoding import generated, trace_of, verify_output
 from gpu_tasks.workloads.decoder_int8.effort import effort as effort_of
-from gpu_tasks.workloads.decoder_int8.effort import pass_bytes, request_bytes, room_bytes_max
+from gpu_tasks.workloads.decoder_int8.effort import request_bytes, room_bytes_max
 from gpu_tasks.workloads.decoder_int8.quantising import quantised_decoder
 from gpu_tasks.workloads.decoder_int8.request import (
     LENGTH_REACHED,
@@ -66,14 +66,14 @@ def test_answers_side_by_side_are_those_of_each_alone(model: LoadedDecoder, lane
 def test_a_long_prompt_is_read_in_parts(model: LoadedDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
     request = replace(PLAIN, prompt=tuple(range(40)))
     whole = alone(model, request)
-    monkeypatch.setattr(effort, "READ_MAX", 7)
+    monkeypatch.setattr(decoding, "READ_MAX", 7)
     monkeypatch.setattr(decoding, "LOGIT_ROWS", 2)
     assert alone(model, request) == whole
     assert verify_output(model, request, whole).valid
 
 
 def test_lanes_fit_the_memory_for_keys_and_values(model: LoadedDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three texts of 30 positions fit: two are decoded, and one more is read."""
+    """Three texts of 30 positions fit."""
     made: list[int] = []
 
     def noted(model: LoadedDecoder, texts: int, length: int) -> KeyValueCache:
@@ -81,10 +81,10 @@ def test_lanes_fit_the_memory_for_keys_and_values(model: LoadedDecoder, monkeypa
         return KeyValueCache(model, texts, length)
 
     monkeypatch.setattr(decoding, "KeyValueCache", noted)
-    room = pass_bytes(model.shape, 30) + 3 * 30 * cache_bytes(model.shape)
+    room = pass_bytes(model.shape) + 3 * 30 * cache_bytes(model.shape)
     requests = [replace(PLAIN, prompt=(number, 1), max_tokens=28) for number in range(5)]
     assert len(dict(generated(model, requests, room_bytes=room))) == 5
-    assert max(made) == 2
+    assert max(made) == 3
 
 
 def test_one_long_text_leaves_many_short_ones_their_lanes(
@@ -98,7 +98,7 @@ def test_one_long_text_leaves_many_short_ones_their_lanes(
             super().__init__(model, texts, positions)
 
     monkeypatch.setattr(decoding, "KeyValueCache", Noted)
-    room = pass_bytes(model.shape, 64) + 3 * 64 * cache_bytes(model.shape)
+    room = pass_bytes(model.shape) + 3 * 64 * cache_bytes(model.shape)
     requests = [replace(PLAIN, prompt=(number,), max_tokens=3) for number in range(20)]
     requests[7] = replace(PLAIN, prompt=tuple(range(60)), max_tokens=4)
     answers = dict(generated(model, requests, room_bytes=room))
@@ -108,13 +108,13 @@ def test_one_long_text_leaves_many_short_ones_their_lanes(
 
 @pytest.mark.parametrize("room_lanes", [1, 3, 7])
 def test_no_batch_takes_more_memory_than_it_was_given(room_lanes: int) -> None:
-    """Keys and values of this model are large: 266,240 bytes a token, as those of a model of 8 billion weights."""
+    """Keys and values of this model are large: 69,632 bytes a token, as those of a model of 8 billion weights."""
     shape = DecoderShape(16, 2, 64, 64, 256, 16, 40, 97, 11, False, False, False, (0,))
     large = load(arithmetic("numpy"), extreme_model(shape, 3))
     requests = [replace(PLAIN, prompt=(number,) * (9 + number % 3), max_tokens=3) for number in range(12)]
     most = max(request_bytes(shape, request) for request in requests)
     room = most + (room_lanes - 1) * 14 * cache_bytes(shape)
-    assert cache_bytes(shape) == 266_240
+    assert cache_bytes(shape) == 69_632
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

@@ -1,5 +1,6 @@
 """The same logits, bit for bit: over backends, splits of a text, batches, padding, and decoding token by token."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoder_models import VARIANTS, drawn_source, extreme_model, logits
-from gpu_tasks.workloads.decoder_int8.config import DecoderShape
+from gpu_tasks.workloads.decoder_int8.config import DecoderShape, cache_bytes
 from gpu_tasks.workloads.decoder_int8.quantising import quantised_decoder
 from gpu_tasks.workloads.decoder_int8.transformer import KeyValueCache, LoadedDecoder, forward, load, logits_of
 from gpu_tasks.workloads.integer_arrays import Integers
 from gpu_tasks.workloads.integer_transformer.backends import arithmetic
+from gpu_tasks.workloads.integer_transformer.numpy_backend import FloatBackend
 from torch_here import skip_without
 
 LENGTH = 24
@@ -79,6 +81,35 @@ def test_the_future_has_no_influence(variant: str) -> None:
     after = logits(model(variant), changed)
     assert np.array_equal(after[:, :11], expected(variant)[:, :11])
     assert not np.array_equal(after[:, 11:], expected(variant)[:, 11:])
+
+
+@pytest.mark.parametrize("scores", [1, 7, 50, 300])
+@each
+def test_attention_in_blocks_of_any_size(variant: str, scores: int) -> None:
+    blocks = replace(model(variant), backend=FloatBackend())
+    blocks.backend.scores_at_once = scores
+    assert np.array_equal(logits(blocks, TEXTS), expected(variant))
+    assert np.array_equal(in_chunks(blocks, TEXTS, [5, 6, 17]), expected(variant))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "reference", "torch-cpu"])
+@pytest.mark.parametrize("lanes", [(1, 2, 3), (4, 0, 2), (3, 2, 1)])
+def test_texts_in_any_places_of_a_cache(backend: str, lanes: tuple[int, ...]) -> None:
+    skip_without(backend)
+    loaded, draw = model("grouped", backend), np.random.default_rng(1)
+    space = KeyValueCache(loaded, 5, LENGTH)
+    forward(loaded, draw.integers(0, 64, (5, LENGTH)), space, np.zeros(5, dtype=np.int64))
+    parts = [
+        logits_of(loaded, forward(loaded, TEXTS[:, start:end], space, np.full(3, start), lanes))
+        for start, end in ((0, 9), (9, 10), (10, LENGTH))
+    ]
+    assert np.array_equal(np.concatenate(parts, axis=1), expected("grouped"))
+
+
+def test_keys_and_values_take_the_stated_bytes() -> None:
+    space = KeyValueCache(model("grouped"), 3, LENGTH)
+    parts = [vars(cached).values() for cached in (*space.keys, *space.values)]
+    assert sum(array.nbytes for arrays in parts for array in arrays) == 3 * LENGTH * cache_bytes(model("grouped").shape)
 
 
 @settings(deadline=None, max_examples=40)

@@ -158,7 +158,7 @@ def test_reductions_and_indexing(use: TransformerBackend) -> None:
     table, places = put(use, [10, 20, 30], [[2, 0], [1, 1]])
     assert taken(use, use.entries(table, places)) == [[30, 10], [20, 20]]
     stored = use.operands((2, 3))
-    stored[use.indices(np.array([[0], [1]])), use.indices(np.array([[1, 2], [0, 0]]))] = use.operand(places)
+    stored[use.indices(np.array([[0], [1]])), use.indices(np.array([[1, 2], [0, 0]]))] = use.stored(places)
     assert taken(use, stored) == [[0, 2, 0], [1, 0, 0]]
     assert taken(use, use.numbers((1, 2))) == [[0, 0]]
 
