@@ -21,7 +21,7 @@ from gpu_tasks.provider.execution import worker_wire as wire
 from gpu_tasks.provider.execution.limits import MIB, Limits
 from gpu_tasks.provider.execution.pace import SLACK, WorkerPace, measured_pace
 from gpu_tasks.provider.execution.worker_process import NoAnswerError, WorkerProcess
-from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.form import Effort, WorkloadForm
 from gpu_tasks.workloads.workload import none_for_none
 from runtime.encoding.codec import DecodeError
 from wallet.amounts import counted
@@ -84,6 +84,16 @@ class ManyExecuted:
     memory_peak_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """Requests, their effort together, and the most memory that one of them needs."""
+
+    requests: tuple[bytes, ...]
+    effort: Effort
+    bytes_max: int
+
+
+NO_LOAD = _Load((), Effort(0, 0), 0)
 Finished = Callable[[Sequence[tuple[int, bytes | None]]], None]
 """A callback for finished requests: their places and outputs. An output is None for an invalid request."""
 
@@ -163,6 +173,7 @@ class WorkerExecutor:
         self._limits = limits
         self._form = form
         self._pace: WorkerPace | None = None
+        self._load = NO_LOAD
         self._ready: wire.Ready | None = None
         self._turn = asyncio.Lock()
 
@@ -189,13 +200,13 @@ class WorkerExecutor:
 
     async def admit(self, requests: Sequence[bytes], seconds_max: float) -> None:
         """See `Executor`."""
-        self._check_memory(requests)
+        load = await self._load_of(requests)
         async with self._turn:
             await self._started_worker()
             # Another program may have used the machine during the measurement, so it is repeated before a refusal.
-            if self._expected_seconds(requests) > seconds_max:
+            if self._expected_seconds(load) > seconds_max:
                 await self._measure()
-        expected_seconds = self._expected_seconds(requests)
+        expected_seconds = self._expected_seconds(load)
         if expected_seconds > seconds_max:
             raise TooLargeError(
                 f"{counted(len(requests), 'request')} would take {expected_seconds:,.0f} s on this machine, of "
@@ -203,25 +214,25 @@ class WorkerExecutor:
                 code="too_long_here",
             )
 
-    def _check_memory(self, requests: Sequence[bytes]) -> None:
-        """Raise TooLargeError if any of the requests needs more than the room, alone."""
-        if self._form is None:
-            return
-        room_bytes = self._limits.room_mib * MIB
-        for request in requests:
-            needed_bytes = none_for_none(self._form.request_bytes, request) or 0
-            if needed_bytes > room_bytes:
-                raise TooLargeError(
-                    f"a request needs {needed_bytes // MIB:,} MiB beside the model, and {self._limits.room_mib:,} MiB "
-                    "are free",
-                    code="too_large_here",
-                )
+    async def _load_of(self, requests: Sequence[bytes]) -> _Load:
+        """Return the load of requests. Raise TooLargeError if one of them needs more memory than there is."""
+        requests = tuple(requests)
+        if self._form is None or not requests:
+            return NO_LOAD
+        # In a thread, and once: to decode 16 MiB of token ids takes a second, and blocks do not wait.
+        if self._load.requests != requests:
+            self._load = await asyncio.to_thread(_load, self._form, requests, self._limits.room_mib * MIB)
+        if self._load.bytes_max > self._limits.room_mib * MIB:
+            raise TooLargeError(
+                f"a request needs {self._load.bytes_max // MIB:,} MiB beside the model, and "
+                f"{self._limits.room_mib:,} MiB are free",
+                code="too_large_here",
+            )
+        return self._load
 
-    def _expected_seconds(self, requests: Sequence[bytes]) -> float:
-        """Return the time that these requests take at the measured pace; 0 if it is unknown."""
-        if self._form is None or self._pace is None or not requests:
-            return 0.0
-        return self._pace.seconds(self._form.effort(requests, self._limits.room_mib * MIB))
+    def _expected_seconds(self, load: _Load) -> float:
+        """Return the time that requests take at the measured pace; 0 if it is unknown."""
+        return 0.0 if self._pace is None else self._pace.seconds(load.effort)
 
     async def run(self, request: bytes) -> Execution:
         """See `Executor`."""
@@ -294,11 +305,11 @@ class WorkerExecutor:
     async def _ask_worker(
         self, question: wire.Question, report_progress: Callable[[wire.RanSome], None] | None = None
     ) -> wire.WorkerAnswer:
-        # Not the kernel's business: a machine that is short of memory ends a worker, or the daemon.
-        self._check_memory(_requests_of(question))
+        # The kernel of a machine that is short of memory would end a worker, or the daemon.
+        load = await self._load_of(_requests_of(question))
         async with self._turn:
             await self._started_worker()
-            answer = await self._answer_to(question, report_progress)
+            answer = await self._answer_to(question, load, report_progress)
         # After the lock is released: a bad request is no fault of the worker, which continues.
         if isinstance(answer, wire.BadRequest):
             raise BadRequestError(answer.reason)
@@ -307,10 +318,10 @@ class WorkerExecutor:
         return answer
 
     async def _answer_to(
-        self, question: wire.Question, report_progress: Callable[[wire.RanSome], None] | None = None
+        self, question: wire.Question, load: _Load, report_progress: Callable[[wire.RanSome], None] | None = None
     ) -> wire.WorkerAnswer:
         """Return the running worker's answer, within the time for the question's requests."""
-        seconds = int(SLACK * self._expected_seconds(_requests_of(question)))
+        seconds = int(SLACK * self._expected_seconds(load))
         try:
             answer = await self._exchange(question, report_progress, seconds)
         except BaseException:  # also when cancelled: the answer must not reach the next request
@@ -383,12 +394,18 @@ class WorkerExecutor:
         if self._form is None:
             return
 
-        async def run_probe(probe: bytes) -> None:
-            answer = await self._answer_to(wire.RunRequest(probe))
+        async def cpu_seconds_of(probe: bytes) -> float:
+            answer = await self._answer_to(wire.RunRequest(probe), NO_LOAD)
             if not isinstance(answer, wire.Ran):
                 raise ExecutionError(f"the worker answered {type(answer).__name__}", code="wrong_worker_answer")
+            return answer.cpu_ms / 1_000
 
-        self._pace = await measured_pace(self._form, run_probe)
+        self._pace = await measured_pace(self._form, cpu_seconds_of)
+
+
+def _load(form: WorkloadForm, requests: tuple[bytes, ...], room_bytes: int) -> _Load:
+    bytes_max = max(none_for_none(form.request_bytes, request) or 0 for request in requests)
+    return _Load(requests, form.effort(requests, room_bytes), bytes_max)
 
 
 def _requests_of(question: wire.Question) -> Sequence[bytes]:

@@ -23,7 +23,7 @@ SLACK = 4
 
 @dataclass(frozen=True, slots=True)
 class WorkerPace:
-    """Operations a second of wall-clock time, for each part of an effort."""
+    """Operations a second, for each part of an effort."""
 
     reading: float
     stepping: float
@@ -34,14 +34,18 @@ class WorkerPace:
 
 
 async def measured_pace(
-    form: WorkloadForm, run: Callable[[bytes], Awaitable[object]], clock_seconds: Callable[[], float] = time.monotonic
+    form: WorkloadForm, run: Callable[[bytes], Awaitable[float]], clock_seconds: Callable[[], float] = time.monotonic
 ) -> WorkerPace | None:
-    """Return the pace at which `run` computes probes, or None for a workload without them."""
+    """Return the pace at which `run` computes probes, or None for a workload without them.
+
+    `run` returns the CPU seconds of a probe. They count where they are fewer than the clock's: other programs may use
+    the machine for a moment, and a unit is declined only if it cannot end in time.
+    """
 
     async def seconds_of(probe: bytes) -> float:
         began = clock_seconds()
-        await run(probe)
-        return max(clock_seconds() - began, 1e-6)
+        cpu_seconds = await run(probe)
+        return max(min(cpu_seconds, clock_seconds() - began), 1e-3)
 
     reading, size, took = 0.0, SIZE_FIRST, 0.0
     while took < PROBE_SECONDS and (probe := form.probe(size, 1)) is not None:

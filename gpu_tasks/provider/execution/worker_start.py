@@ -102,7 +102,10 @@ def workers_with(backend_name: str, sandbox: Sandbox | None = None) -> MakeExecu
         environment = {FOLDER_VARIABLE: str(default_folder())}
         if with_gpu:
             environment["CUDA_VISIBLE_DEVICES"] = hardware.uuid
-        command_words = worker_command(form.name, chosen_name, limits)
+        # By its id: a user may have several models of one name.
+        workload, has_model, _ = form.name.partition(":")
+        name = f"{workload}:{form.model_id.hex()}" if has_model else workload
+        command_words = worker_command(name, chosen_name, limits)
         if sandbox is not None:
             command_words = sandbox.around(command_words, with_gpu=with_gpu)
         return WorkerExecutor(command_words, limits, environment, form)

@@ -177,6 +177,14 @@ def test_a_worker_starts_with_the_limits_of_its_model() -> None:
     assert json.loads(command[-1]) == asdict(limits_for("numpy", 700 * MIB, 100 * MIB))
 
 
+def test_a_worker_is_told_the_id_of_its_model() -> None:
+    """Two models of one store may have the same name."""
+    form = large_form(700)
+    form.name, form.model_id = "decoder-int8:same", bytes(31) + b"\x07"
+    command = workers_with("numpy")(CPU, form)._process._worker_command  # type: ignore[attr-defined]
+    assert f"decoder-int8:{'00' * 31}07" in command
+
+
 def test_requests_get_what_the_model_leaves_of_the_free_memory() -> None:
     assert room_for(large_form(700), 0) == 100 * MIB
     assert room_for(large_form(700), 2_000 * MIB) == 100 * MIB
