@@ -103,7 +103,7 @@ async def test_a_long_request_gets_the_time_of_its_effort(form: WorkloadForm, tm
 
 async def test_requests_beyond_the_time_or_the_memory_are_refused_unread(form: WorkloadForm, tmp_path: Path) -> None:
     longest = asked(8_191, 1)
-    async with started(worker_of(form, tmp_path, room_mib=64)) as executor:
+    async with started(worker_of(form, tmp_path, form.request_bytes(longest) // MIB)) as executor:
         pid = executor._process._process
         await executor.admit([asked(3, 2)], 60)
         with pytest.raises(TooLargeError) as refused:
