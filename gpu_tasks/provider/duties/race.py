@@ -11,6 +11,9 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Iterator
 from functools import partial
 
 from gpu_tasks.data.blob_client import BlobError
@@ -35,6 +38,9 @@ from gpu_tasks.provider.journal.records import Basis, RaceEntry, UnitResult
 from gpu_tasks.provider.telemetry import Detail, failure
 from runtime.frame.call import Call
 
+EARLIER_INPUT_SECONDS = 5.0
+"""The longest wait of a race for the inputs of the races before it on its device."""
+
 
 class RaceDuty(Duty):
     """The steps of all races."""
@@ -50,6 +56,8 @@ class RaceDuty(Duty):
             if race_entry.basis is not None:
                 parts.inputs.kept.recall(race_entry.basis.input_root, InputUse.ANSWERED, unit_id)
         self._without_input: set[RaceKey] = set()
+        self._before_work: dict[RaceKey, tuple[Race, asyncio.Event]] = {}
+        """Races that are not ready for their device, each with the event of its readiness."""
         self._seen_final: set[RaceKey] = set()
         self.hindered: set[RaceKey] = set()
         """Races whose last execution failed for a reason other than a missing input."""
@@ -59,7 +67,8 @@ class RaceDuty(Duty):
         """Take the due steps of all races, and stop work on units that are no longer this provider's."""
         self.book.look(view)
         self._stop_others(view)
-        for duty in view.duties:
+        # A race starts after those before it on its device, so that it sees that they are not ready yet.
+        for duty in sorted(view.duties, key=lambda duty: duty.before):
             with telling_refusals(self.parts.telemetry, duty.id):
                 await self.step_race(duty, view)
 
@@ -135,10 +144,12 @@ class RaceDuty(Duty):
             self.parts.journal.races.put(race.key, RaceEntry(race.racer.device))
             tell("assigned", unit=unit_id, attempt=attempt_number, device=race.racer.device, height=self.book.height)
         try:
-            workload_form = await self.parts.form_of(race.unit)
-            self._without_input.add(race.key)
-            unit_input = await self.parts.inputs.open(unit_id, race.unit, InputUse.ANSWERED)
-            self._without_input.discard(race.key)
+            with self._before_device(race):
+                workload_form = await self.parts.form_of(race.unit)
+                self._without_input.add(race.key)
+                unit_input = await self.parts.inputs.open(unit_id, race.unit, InputUse.ANSWERED)
+                self._without_input.discard(race.key)
+                await self._let_earlier_begin(race)
             work_basis = basis_of(race.unit, workload_form)
             unit_result = await execute(
                 self.parts,
@@ -167,6 +178,32 @@ class RaceDuty(Duty):
             if race.key not in self._without_input:
                 self.hindered.add(race.key)
             self.parts.workers.times.look()
+
+    @contextlib.contextmanager
+    def _before_device(self, race: Race) -> Iterator[None]:
+        """Show a race to the later ones on its device until it is ready for it, or fails."""
+        is_ready = asyncio.Event()
+        self._before_work[race.key] = race, is_ready
+        try:
+            yield
+        finally:
+            del self._before_work[race.key]
+            is_ready.set()
+
+    async def _let_earlier_begin(self, race: Race) -> None:
+        """Wait a short time for the inputs of earlier races on this device.
+
+        The chain counts the time of the first race already. If a later race took the free device, a long unit would use
+        up the time of the first.
+        """
+        earlier_races = [
+            is_ready.wait()
+            for other, is_ready in self._before_work.values()
+            if other.racer.device == race.racer.device and other.rank < race.rank
+        ]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EARLIER_INPUT_SECONDS):
+                await asyncio.gather(*earlier_races)
 
     async def _is_as_final(self, race: Race) -> bool:
         """Return True if the final chain has the computed terms. A unit is drawn once its posting is final."""
