@@ -29,7 +29,7 @@ def eight_bit_rows(weights: Floats, least_exponent: int) -> Rows:
     carried = mantissas == 1 << MANTISSA_BITS
     mantissas[carried] >>= 1
     exponents[carried] -= 1
-    if exponents.min() < least_exponent:
+    if exponents[mantissas > 0].min(initial=EXPONENT_MAX) < least_exponent:
         raise SourceError("range", f"a weight of {peaks.max():.3g} is too large for the integer arithmetic")
     # Rows of zeros, and of values that no sum would show, become zeros.
     empty = (mantissas == 0) | (exponents > EXPONENT_MAX)

@@ -131,6 +131,13 @@ def test_zeros_and_unused_channels_are_no_fault() -> None:
     assert divergence(source_of(tensors, source.config)) < TOLERANCE
 
 
+@pytest.mark.parametrize("part", ["", "norm.weight", "mlp", "self_attn"])
+def test_a_matrix_of_zeros_is_no_weight_too_large(part: str) -> None:
+    source = drawn_source(1)
+    tensors = changed(dict(source.tensors), part, np.zeros_like)
+    assert abs(divergence(source_of(tensors, source.config))) < TOLERANCE
+
+
 @pytest.mark.parametrize(
     ("name", "size"),
     [
