@@ -1,19 +1,22 @@
 """The draw of a claim's items to check: beacons name points on a line that the items share by weight.
 
     weight(item) = tokens out + tokens in * input share + floor
-    length       = total weight * beacons / (items * rate)
+    length       = total weight / (items * rate)
 
-The items lie one after another on a line from 0 to the total weight, which the totals give. Each beacon divides the
-line into parts of `length` and draws one point of each part. The last part may reach beyond the line, and a point there
-names no item. All beacons together expect rate * weight / mean weight points on an item. So a single request of rate
-1/20 is drawn once in 20 claims, and a batch of 4,096 items of rate 1/512 has eight points.
+The items lie one after another on a line from 0 to the total weight, which the totals give. The line is divided into
+parts of `length`, and each part has one point. The last part may reach beyond the line, and a point there names no
+item. So an item expects rate * weight / mean weight points: a single request of rate 1/20 is drawn once in 20 claims,
+and a batch of 4,096 items of rate 1/512 has eight points.
 
-Invariants: weights and points are integers, in millionths of an output token, so shares need no rounding. An item's
-chance depends on its own weight alone, for any other items. Each point names one item, and the sums left of its path
-prove which one.
+Each of 16 beacons is equally likely to draw the point of a part. An author that withholds its block redraws only the
+parts that its beacon would have drawn (docs/adr/0027-claims-and-checks.md).
+
+Invariants: weights and points are integers, in millionths of an output token, so shares need no rounding. An item
+expects points by its own weight, for any other items. Each point names one item, and the sums left of its path prove
+which one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from gpu_tasks.batches.requests import work_of
 from gpu_tasks.batches.sum_tree import LeafPath, Totals, before, holds
@@ -22,7 +25,9 @@ from runtime.cryptography.hashing import blake2_256
 PPM = 1_000_000
 POINTS_MAX = 16
 """The most points that a claim may expect of all its beacons together."""
-_DOMAIN = b"ogpu/item-draw/1"
+BEACONS = 16
+"""The beacons that draw the points of a claim."""
+_TURN, _POINT = b"ogpu/item-draw/turn", b"ogpu/item-draw/point"
 _CHANCE_BITS = 256
 
 
@@ -31,27 +36,41 @@ def total_weight(totals: Totals, floor: int, input_share: int) -> int:
     return _weight_of(totals.tokens_in, totals.tokens_out, totals.requests, floor, input_share)
 
 
-def part_length(weight: int, items: int, rate_ppm: int, beacons: int) -> int:
+def part_length(weight: int, items: int, rate_ppm: int) -> int:
     """Return the length of a part of the line, rounded down, so that rounding only adds to an item's chance.
 
-    `rate_ppm` is the chance of an item of mean weight over all beacons, in millionths. Raise ValueError for a rate of 0
-    or one that expects more than `POINTS_MAX` points.
+    `rate_ppm` is the chance of an item of mean weight, in millionths. Raise ValueError for a rate of 0, or one that
+    expects more than `POINTS_MAX` points.
     """
     if not 0 < items * rate_ppm <= POINTS_MAX * PPM:
         raise ValueError(f"a rate of {rate_ppm} ppm for {items} items expects no points, or more than {POINTS_MAX}")
-    return max(1, weight * beacons * PPM // (items * rate_ppm))
+    return max(1, weight * PPM // (items * rate_ppm))
 
 
-def drawn_points(seed: bytes, claim: bytes, weight: int, length: int) -> Iterator[int]:
-    """Yield the points that one beacon draws, in order: one of each part that begins on the line, if it is on the line.
+def drawn_points(seeds: Sequence[bytes], claim: bytes, weight: int, length: int) -> list[int]:
+    """Return the points that the last of these beacons draws, in order.
 
-    `seed` and `claim` have 32 bytes. The bias of a point is below length / 2^256.
+    `seeds` are the values of the claim's first beacons, 1 to `BEACONS`. They and `claim` have 32 bytes. The bias of a
+    point is below length / 2^256.
     """
-    for number in range(-(-weight // length)):
+    points = []
+    for part in range(-(-weight // length)):
+        if _drawing_beacon(seeds, claim, part) != len(seeds) - 1:
+            continue
         # A product and a shift instead of a remainder, so that the bias stays that small.
-        point = number * length + (_uniform_number(seed, claim, number) * length >> _CHANCE_BITS)
+        point = part * length + (_uniform_number(_POINT, seeds[-1], claim, part) * length >> _CHANCE_BITS)
         if point < weight:
-            yield point
+            points.append(point)
+    return points
+
+
+def _drawing_beacon(seeds: Sequence[bytes], claim: bytes, part: int) -> int | None:
+    """Return the place of the beacon that draws a part's point, or None if a later one does."""
+    for place, seed in enumerate(seeds):
+        # The chances 1/16, 1/15, ... 1 of what is left: each beacon has 1/16 of all.
+        if _uniform_number(_TURN, seed, claim, part) * (BEACONS - place) < 1 << _CHANCE_BITS:
+            return place
+    return None
 
 
 def covers(totals: Totals, floor: int, path: LeafPath, point: int, input_share: int) -> bool:
@@ -67,6 +86,6 @@ def _weight_of(tokens_in: int, tokens_out: int, items: int, floor: int, input_sh
     return work_of(input_share, tokens_in, tokens_out + items * floor)
 
 
-def _uniform_number(seed: bytes, claim: bytes, number: int) -> int:
+def _uniform_number(domain: bytes, seed: bytes, claim: bytes, part: int) -> int:
     """Return a uniform integer below 2^256."""
-    return int.from_bytes(blake2_256(_DOMAIN + seed + claim + number.to_bytes(4, "little")), "big")
+    return int.from_bytes(blake2_256(domain + seed + claim + part.to_bytes(4, "little")), "big")

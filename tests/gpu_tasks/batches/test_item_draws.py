@@ -1,5 +1,6 @@
 """Points of a claim's line: an item's chance follows its own weight and the claim's rate alone."""
 
+from collections import Counter
 from fractions import Fraction
 from itertools import accumulate
 
@@ -7,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.batches.item_draws import PPM, covers, drawn_points, part_length, total_weight
+from gpu_tasks.batches.item_draws import BEACONS, PPM, covers, drawn_points, part_length, total_weight
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.sum_tree import Totals, leaf_path, totals_of
+from runtime.cryptography.hashing import blake2_256
 
 SEED, CLAIM = bytes([7]) * 32, bytes([8]) * 32
 tokens = st.integers(0, 20)
@@ -18,7 +20,6 @@ claims = st.lists(leaf, min_size=1, max_size=24)
 shares = st.sampled_from([0, 1, 250_000, PPM, 3_333_333])
 floors = st.integers(1, 9)
 rates = st.integers(1, 600_000)
-beacons = st.sampled_from([1, 4, 16])
 
 
 def weights(leaves: list[Leaf], floor: int, share: int) -> list[int]:
@@ -26,39 +27,36 @@ def weights(leaves: list[Leaf], floor: int, share: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("weight", "items", "rate", "beacon_count", "length"),
-    [
-        (1_000, 1, PPM, 1, 1_000),
-        (1_000, 1, 50_000, 1, 20_000),
-        (1_000, 1, 50_000, 4, 80_000),
-        (4_096_000, 4_096, 1_953, 4, 2_048_131),
-        (3, 2, PPM, 1, 1),
-        (1, 16, PPM, 1, 1),
-    ],
+    ("weight", "items", "rate", "length"),
+    [(1_000, 1, PPM, 1_000), (1_000, 1, 50_000, 20_000), (4_096_000, 4_096, 1_953, 512_032), (1, 16, PPM, 1)],
 )
-def test_the_length_of_a_part(weight: int, items: int, rate: int, beacon_count: int, length: int) -> None:
-    assert part_length(weight, items, rate, beacon_count) == length
+def test_the_length_of_a_part(weight: int, items: int, rate: int, length: int) -> None:
+    assert part_length(weight, items, rate) == length
 
 
 @pytest.mark.parametrize(("items", "rate"), [(1, 0), (17, PPM), (4_096, 3_907), (0, 1)])
 def test_a_rate_without_points_or_with_too_many_is_refused(items: int, rate: int) -> None:
     with pytest.raises(ValueError, match=str(rate)):
-        part_length(1_000, items, rate, 4)
+        part_length(1_000, items, rate)
 
 
-@given(leaves=claims, floor=floors, share=shares, rate=rates, beacon_count=beacons)
-def test_an_item_expects_points_by_its_weight(
-    leaves: list[Leaf], floor: int, share: int, rate: int, beacon_count: int
-) -> None:
+@given(leaves=claims, floor=floors, share=shares, rate=rates)
+def test_an_item_expects_points_by_its_weight(leaves: list[Leaf], floor: int, share: int, rate: int) -> None:
     line, total = weights(leaves, floor, share), total_weight(totals_of(leaves), floor, share)
     assert sum(line) == total
-    length = part_length(total, len(leaves), rate, beacon_count)
+    length = part_length(total, len(leaves), rate)
     mean = Fraction(total, len(leaves))
     for weight in line:
-        expected = Fraction(beacon_count * weight, length)
         wanted = Fraction(rate, PPM) * weight / mean
         # Rounding the length down only adds to the chance, by less than one part in `length`.
-        assert wanted <= expected <= wanted * Fraction(length + 1, length)
+        assert wanted <= Fraction(weight, length) <= wanted * Fraction(length + 1, length)
+
+
+def all_points(beacon_seeds: list[bytes], total: int, length: int, claim: bytes = CLAIM) -> list[int]:
+    """Return the points of all beacons."""
+    return [
+        point for count in range(1, BEACONS + 1) for point in drawn_points(beacon_seeds[:count], claim, total, length)
+    ]
 
 
 @given(leaves=claims, floor=floors, share=shares, rate=rates, seed=st.binary(min_size=32, max_size=32))
@@ -67,8 +65,8 @@ def test_each_part_has_one_point_and_each_point_one_item(
 ) -> None:
     totals = totals_of(leaves)
     total = total_weight(totals, floor, share)
-    length = part_length(total, len(leaves), rate, 4)
-    points = list(drawn_points(seed, CLAIM, total, length))
+    length = part_length(total, len(leaves), rate)
+    points = sorted(all_points(seeds(seed), total, length))
     parts = [point // length for point in points]
     # Only the last part may lack its point, beyond the end of the line.
     assert parts == list(range(len(parts)))
@@ -80,19 +78,31 @@ def test_each_part_has_one_point_and_each_point_one_item(
         assert [path.index for path in paths if covers(totals, floor, path, point, share)] == [index]
 
 
-def test_a_single_request_is_drawn_at_its_rate() -> None:
-    length = part_length(1_000, 1, 50_000, 4)
-    drawn = [list(drawn_points(number.to_bytes(32, "little"), CLAIM, 1_000, length)) for number in range(40_000)]
-    # A quarter of 1/20: 500 expected, with a standard deviation of 22.
-    assert 400 < sum(map(len, drawn)) < 600
-    assert max(map(len, drawn)) == 1
+def seeds(seed: bytes) -> list[bytes]:
+    return [blake2_256(seed + bytes([place])) for place in range(BEACONS)]
+
+
+def test_a_single_request_is_drawn_at_its_rate_and_by_each_beacon_alike() -> None:
+    beacons_of_draws: Counter[int] = Counter()
+    for number in range(4_000):
+        values = seeds(number.to_bytes(4, "little"))
+        for count in range(1, BEACONS + 1):
+            beacons_of_draws[count] += len(drawn_points(values[:count], CLAIM, 1_000, part_length(1_000, 1, 400_000)))
+    # 1,600 expected, with a standard deviation of 31; 100 for each beacon, with one of 10.
+    assert 1_470 < beacons_of_draws.total() < 1_730
+    assert all(55 < beacons_of_draws[count] < 150 for count in range(1, BEACONS + 1))
+
+
+def test_a_request_of_rate_one_is_always_drawn_once() -> None:
+    for number in range(300):
+        assert len(all_points(seeds(number.to_bytes(4, "little")), 1_000, part_length(1_000, 1, PPM))) == 1
 
 
 def test_seeds_claims_and_parts_have_points_of_their_own() -> None:
-    points = tuple(drawn_points(SEED, CLAIM, 10**9, 10**8))
+    points = all_points(seeds(SEED), 10**9, 10**8)
     assert len({point % 10**8 for point in points}) == len(points) == 10
-    assert tuple(drawn_points(bytes(32), CLAIM, 10**9, 10**8)) != points
-    assert tuple(drawn_points(SEED, bytes(32), 10**9, 10**8)) != points
+    assert all_points(seeds(bytes(32)), 10**9, 10**8) != points
+    assert all_points(seeds(SEED), 10**9, 10**8, bytes(32)) != points
 
 
 def test_a_path_that_does_not_hold_covers_nothing() -> None:
