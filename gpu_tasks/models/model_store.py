@@ -1,5 +1,7 @@
 """The folder of model files. Each is named by its model id, and found by its name or by the first digits of the id.
 
+Behind the user's folder comes that of the package, which holds the built-in models and is only read.
+
 Invariant: a file gets its name after all its bytes are checked and on the disk. Two programs that add one model write
 the same bytes, so the later one replaces the file of the earlier one.
 """
@@ -27,6 +29,7 @@ from gpu_tasks.models.model_file import (
 FOLDER_VARIABLE = "OGPU_MODELS"
 DATA_VARIABLE = "XDG_DATA_HOME"
 FILE_SUFFIX = ".ogpu-model"
+BUILT_IN_FOLDER = Path(__file__).with_name("built_in")
 DIGITS_LEAST = 4
 ABANDONED_SECONDS = 86_400
 """The age at which a draft belongs to a program that was killed."""
@@ -60,11 +63,12 @@ def default_folder() -> Path:
 
 
 class ModelStore:
-    """The model files of one folder."""
+    """The model files of one folder, and behind them the built-in models."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` is created when the first model is added."""
         self.folder = folder.expanduser()
+        self._built_in = BUILT_IN_FOLDER
 
     def path(self, model_id: bytes) -> Path:
         """Return the path of a model's file, whose header is checked and whose sections are not.
@@ -127,17 +131,22 @@ class ModelStore:
         return self._keep(lambda stream: model_file.write_sections(stream, model_fields, sections), expected_id)
 
     def remove(self, model_id: bytes) -> None:
-        """Remove a model, damaged or not. Raise ModelMissingError or ModelStoreError."""
-        path = self._place(model_id)
+        """Remove a model from the folder, damaged or not. Raise ModelMissingError or ModelStoreError."""
+        path = _place(self.folder, model_id)
         try:
             path.unlink()
         except FileNotFoundError:
+            if self.is_built_in(model_id):
+                raise ModelStoreError(
+                    f"the model 0x{model_id.hex()} is a part of ogpu, and stays with it", code="built_in"
+                ) from None
             raise self._missing(model_id) from None
         except OSError as error:
             raise _store_error(path, error) from None
 
-    def _place(self, model_id: bytes) -> Path:
-        return self.folder / f"{model_id.hex()}{FILE_SUFFIX}"
+    def is_built_in(self, model_id: bytes) -> bool:
+        """Return whether the package holds the model."""
+        return _place(self._built_in, model_id).is_file()
 
     def _missing(self, model_id: bytes) -> ModelMissingError:
         return ModelMissingError(
@@ -145,8 +154,9 @@ class ModelStore:
         )
 
     def _checked(self, model_id: bytes) -> tuple[Path, ModelHeader]:
-        path = self._place(model_id)
-        if not path.is_file():
+        places = (_place(folder, model_id) for folder in (self.folder, self._built_in))
+        path = next((place for place in places if place.is_file()), None)
+        if path is None:
             raise self._missing(model_id)
         header = model_file.read_header(path)
         # Anybody can rename a file, and the provider would then compute with another model than it sells.
@@ -159,18 +169,12 @@ class ModelStore:
         return path, header
 
     def _read(self) -> Iterator[ModelHeader | DamagedFile]:
-        """Yield every model file of the folder, in the order of the ids."""
-        try:
-            file_names = sorted(path.name for path in self.folder.iterdir())
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise _store_error(self.folder, error) from None
-        for model_id in [bytes.fromhex(found[1]) for name in file_names if (found := _FILE_NAME.fullmatch(name))]:
+        """Yield every model file once, in the order of the ids."""
+        for model_id in sorted({*_ids_in(self.folder), *_ids_in(self._built_in)}):
             try:
                 yield self._checked(model_id)[1]
             except ModelFileError as error:
-                yield DamagedFile(self._place(model_id), error)
+                yield DamagedFile(_place(self.folder, model_id), error)
             except ModelMissingError:  # another program removed it
                 continue
 
@@ -187,7 +191,7 @@ class ModelStore:
                     "from another source or by another version of this program",
                     code="another_model",
                 )
-            draft.give_name(self._place(header.model_id))
+            draft.give_name(_place(self.folder, header.model_id))
         return header
 
     def _remove_abandoned(self, own_draft: Path) -> None:
@@ -199,6 +203,21 @@ class ModelStore:
                 # A younger draft may belong to a second import that still runs.
                 if path.stat().st_mtime < newest - ABANDONED_SECONDS:
                     path.unlink()
+
+
+def _place(folder: Path, model_id: bytes) -> Path:
+    return folder / f"{model_id.hex()}{FILE_SUFFIX}"
+
+
+def _ids_in(folder: Path) -> list[bytes]:
+    """Return the ids in the names of a folder's files. Raise ModelStoreError."""
+    try:
+        file_names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _store_error(folder, error) from None
+    return [bytes.fromhex(found[1]) for name in file_names if (found := _FILE_NAME.fullmatch(name))]
 
 
 @contextmanager

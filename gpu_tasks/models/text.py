@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-
-from tokenizers import Tokenizer as LibraryTokenizer
+from typing import Protocol
 
 from gpu_tasks.models.tokenizer_checks import check_tokenizer_json
 
 TEXT_MAX = 2**20
 """Characters of a text to encode."""
+BYTE_VOCABULARY = 257
+"""Of a model without a tokenizer: each byte is the token of its number, and END_TOKEN ends a text."""
+END_TOKEN = 256
 TOKEN_ID_MAX = 2**32 - 1
 WINDOW_TOKENS_MAX = 64
 """Tokens after which a decoder gives up waiting for the rest of a character."""
@@ -33,11 +35,66 @@ class TextError(ValueError):
         self.code = code
 
 
+class TextTokenizer(Protocol):
+    """Text to token ids and back."""
+
+    def encode(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:
+        """Return the token ids of a text. Raise TextError for a text that is too long or has no UTF-8.
+
+        With `add_special`, the model's first and last tokens are added. A rendered chat template holds them already.
+        """
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids. Special tokens, and ids without a token, add no text."""
+        ...
+
+    def token(self, token_id: int) -> str:
+        """Return the token itself, as chat templates name it (`<|im_end|>`), or an empty text for an unknown id."""
+        ...
+
+
+def tokenizer_of(section: bytes, vocabulary: int) -> TextTokenizer:
+    """Return the tokenizer in a model file's section `tokenizer`. An empty section means bytes.
+
+    Raise TextError for a damaged tokenizer, and for an empty section in a model of another vocabulary.
+    """
+    if section:
+        return Tokenizer(section)
+    if vocabulary != BYTE_VOCABULARY:
+        raise TextError(
+            "tokenizer", f"the model has no tokenizer and {vocabulary} tokens; text as bytes takes {BYTE_VOCABULARY}"
+        )
+    return ByteTokenizer()
+
+
+class ByteTokenizer:
+    """UTF-8 as tokens, without a library. Implements `TextTokenizer` (see there)."""
+
+    def encode(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:
+        """Return the bytes of a text."""
+        _check_length(text)
+        try:
+            return tuple(text.encode())
+        except UnicodeEncodeError:
+            raise TextError("text", "the text holds half of a surrogate pair, which has no UTF-8") from None
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the bytes as text, with the replacement character for those that are no UTF-8."""
+        return bytes(token for token in ids if 0 <= token < END_TOKEN).decode(errors="replace")
+
+    def token(self, token_id: int) -> str:
+        """Return the character of a byte."""
+        return self.decode([token_id])
+
+
 class Tokenizer:
-    """A `tokenizer.json`."""
+    """A `tokenizer.json`. Implements `TextTokenizer` (see there)."""
 
     def __init__(self, tokenizer: bytes) -> None:
         """Load the tokenizer. Raise TextError if the library refuses it, or if it may take unlimited time or memory."""
+        from tokenizers import Tokenizer as LibraryTokenizer  # noqa: PLC0415 # optional: a model of bytes needs none
+
         try:
             check_tokenizer_json(tokenizer)
         except ValueError as error:
@@ -53,24 +110,20 @@ class Tokenizer:
         self.greatest_id = max(ids)
 
     def encode(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:
-        """Return the token ids of a text. Raise TextError for a text that is too long.
-
-        With `add_special`, the model's first and last tokens are added. A rendered chat template holds them already.
-        """
-        if len(text) > TEXT_MAX:
-            raise TextError("text_length", f"the text has {len(text)} characters; at most {TEXT_MAX} are encoded")
+        """Return the library's token ids."""
+        _check_length(text)
         with _library_errors("the text cannot be encoded"):
             return tuple(self._library.encode(text, add_special_tokens=add_special).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of token ids. Special tokens, and ids without a token, add no text."""
+        """Return the library's text. Raise TextError for a number that is no id."""
         if not all(0 <= token <= TOKEN_ID_MAX for token in ids):
             raise TextError("token_id", f"a token id is not in the range from 0 to {TOKEN_ID_MAX}")
         with _library_errors("the tokens cannot be decoded"):
             return self._library.decode(list(ids))
 
     def token(self, token_id: int) -> str:
-        """Return the token itself, as chat templates name it (`<|im_end|>`), or an empty text for an unknown id."""
+        """Return the library's token."""
         return self._library.id_to_token(token_id) or "" if 0 <= token_id <= TOKEN_ID_MAX else ""
 
 
@@ -81,7 +134,7 @@ class StreamDecoder:
     single bytes form whole characters.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: TextTokenizer) -> None:
         self._tokenizer = tokenizer
         self._window: list[int] = []
         """The last tokens that ended on a whole character, then those since."""
@@ -152,6 +205,11 @@ def _overlap(text: str, string: str) -> int:
     """Return the length of the longest end of the text that a string begins with."""
     longest = min(len(text), len(string) - 1)
     return next((length for length in range(longest, 0, -1) if text.endswith(string[:length])), 0)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > TEXT_MAX:
+        raise TextError("text_length", f"the text has {len(text)} characters; at most {TEXT_MAX} are encoded")
 
 
 @contextmanager

@@ -67,12 +67,12 @@ def show_model(output: Output, header: ModelHeader, **more: Any) -> None:
 def list_models(session: WalletSession, models_folder: Path | None) -> None:
     """Carry out `ogpu model list`."""
     store = store_in(models_folder)
-    rows = [facts_of(header) for header in store.models()]
+    rows = [facts_of(header) | {"built_in": store.is_built_in(header.model_id)} for header in store.models()]
     for damaged in store.damaged():
         note(f"{damaged.error}. It is left out")
     if not rows:
         note(f"there are no models in {store.folder}. Install one with `ogpu model fetch` or `ogpu model import`")
-    show_rows(session.output, rows)
+    show_rows(session.output, rows, "built_in")
 
 
 def show_rows(output: Output, rows: Sequence[Mapping[str, Any]], *more_columns: str) -> None:
@@ -97,6 +97,7 @@ def show(session: WalletSession, model_text: str, models_folder: Path | None) ->
         header,
         revision=header.revision or None,
         source=header.source or None,
+        built_in=store.is_built_in(header.model_id),
         file=str(path),
         sections=section_bytes if session.output.as_json else shown_sections,
         **workload_facts(header, path),
@@ -151,6 +152,8 @@ def export(
     written: dict[str, str] = {}
     if tokenizer_target is not None:
         tokenizer = model_file.read_section(path, TOKENIZER)
+        if not tokenizer:
+            raise ModelCommandError(f"{header.name} reads text as bytes, without a tokenizer", code="no_tokenizer")
         written["tokenizer"] = str(OutputFile(tokenizer_target, is_forced).write("tokenizer.json", tokenizer))
     if target is not None:
         with byte_bar(session.output, f"copying {header.name}", header.file_bytes) as progress:

@@ -22,6 +22,7 @@ from gpu_tasks.models.sources.source_model import (
     some_of,
 )
 from gpu_tasks.models.sources.source_tokenizer import check_chat_template, check_tokenizer
+from gpu_tasks.models.text import BYTE_VOCABULARY, END_TOKEN
 from gpu_tasks.models.tokenizer_checks import TOKENIZER_BYTES_MAX
 
 SHARDS_MAX = 1_024
@@ -43,20 +44,17 @@ def read_folder_model(files: SourceFiles, folder: PurePosixPath) -> SourceModel:
         stored[FREQUENCY_FACTORS] = StoredTensor(factors.shape, factors.copy)
     check_names(stored, tensor_shapes(architecture, config))
     _check_pooling(layout)
-    if not layout.has("tokenizer.json"):
-        raise SourceError("tokenizer", "the folder holds no tokenizer.json; other forms of tokenizers are not read")
     rows = int(config["vocab_size"])
-    tokenizer = layout.read("tokenizer.json", TOKENIZER_BYTES_MAX)
-    check_tokenizer(tokenizer, rows)
+    generation = _generation(layout, raw, rows)
     origin = files.origin
     licence = _licence(layout) or origin.licence
     return SourceModel(
         architecture=architecture,
         config=config,
         tensors=Tensors(stored),
-        tokenizer=tokenizer,
+        tokenizer=_tokenizer(layout, rows, generation),
         chat_template=check_chat_template(_chat_template(layout)),
-        generation=_generation(layout, raw, rows),
+        generation=generation,
         name=origin.name,
         licence=licence,
         licence_text=licence_text(files, folder) or origin.text_for(licence),
@@ -139,6 +137,21 @@ def _shards(layout: _Folder) -> list[str]:
     if missing := [name for name in shards if not layout.has(name)]:
         raise SourceError("shards", f"these parts of the model are missing: {some_of(missing)}; download them too")
     return shards
+
+
+def _tokenizer(layout: _Folder, rows: int, generation: Mapping[str, object]) -> bytes:
+    """Return the `tokenizer.json`, or nothing for a model of bytes."""
+    if layout.has("tokenizer.json"):
+        tokenizer = layout.read("tokenizer.json", TOKENIZER_BYTES_MAX)
+        check_tokenizer(tokenizer, rows)
+        return tokenizer
+    if rows != BYTE_VOCABULARY or generation["eos_token_id"] != [END_TOKEN]:
+        raise SourceError(
+            "tokenizer",
+            "the folder holds no tokenizer.json; other forms of tokenizers are not read, and text as bytes takes "
+            f"{BYTE_VOCABULARY} tokens, of which {END_TOKEN} ends a text",
+        )
+    return b""
 
 
 def _check_pooling(layout: _Folder) -> None:

@@ -82,7 +82,7 @@ class SourceModel:
     tensors: Tensors
     """Exactly the tensors of `configs.tensor_shapes`. Rotary pairs lie half a head apart."""
     tokenizer: bytes
-    """A `tokenizer.json`."""
+    """A `tokenizer.json`, empty if text is read as bytes."""
     chat_template: str
     """Jinja text, empty if the model has none."""
     generation: Mapping[str, object]

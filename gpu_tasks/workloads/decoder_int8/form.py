@@ -11,6 +11,7 @@ from pathlib import Path  # deterministic: a file whose bytes the model's id cov
 from typing import TYPE_CHECKING
 
 from gpu_tasks.models.model_file import CHAT_TEMPLATE, CONFIG, GENERATION, TENSORS, TOKENIZER, ModelHeader, read_section
+from gpu_tasks.models.text import TextError, TextTokenizer, tokenizer_of
 from gpu_tasks.workloads.decoder_int8.config import DecoderShape, cache_bytes, decode_shape
 from gpu_tasks.workloads.decoder_int8.effort import effort, request_bytes, room_bytes_max
 from gpu_tasks.workloads.decoder_int8.request import (
@@ -32,7 +33,6 @@ from runtime.encoding.codec import DecodeError
 
 if TYPE_CHECKING:
     from gpu_tasks.models.chat_template import ChatTemplate
-    from gpu_tasks.models.text import Tokenizer
 
 TEMPERATURE = Option("temperature", "0.7", f"0 always takes the most likely token; at most {TEMPERATURE_MAX // 1000}")
 TOP_P = Option("top-p", "1", "draw from the most likely tokens that together have this probability")
@@ -62,10 +62,8 @@ class DecoderForm(WorkloadForm):
         return decode_shape(read_section(self._path, CONFIG))
 
     @cached_property
-    def _tokenizer(self) -> "Tokenizer":
-        from gpu_tasks.models.text import Tokenizer  # noqa: PLC0415 # a library that programs need only for text
-
-        return Tokenizer(read_section(self._path, TOKENIZER))
+    def _tokenizer(self) -> TextTokenizer:
+        return tokenizer_of(read_section(self._path, TOKENIZER), self.shape.vocabulary)
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode the request to answer a text, or to continue it, by at most `cost_max` tokens."""
@@ -88,7 +86,7 @@ class DecoderForm(WorkloadForm):
 
     @cached_property
     def _chat_template(self) -> "ChatTemplate | None":
-        from gpu_tasks.models.chat_template import ChatTemplate  # noqa: PLC0415 # as the tokenizer
+        from gpu_tasks.models.chat_template import ChatTemplate  # noqa: PLC0415 # few models have one
 
         template = read_section(self._path, CHAT_TEMPLATE).decode()
         generation = json.loads(read_section(self._path, GENERATION) or b"{}")
@@ -105,8 +103,6 @@ class DecoderForm(WorkloadForm):
         return chat_template
 
     def _prompt(self, text: str, *, is_chat: bool) -> tuple[int, ...]:
-        from gpu_tasks.models.text import TextError  # noqa: PLC0415 # as the tokenizer
-
         try:
             template = self._chat_template if is_chat else None
             if template is not None:

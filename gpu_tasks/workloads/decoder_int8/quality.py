@@ -15,7 +15,7 @@ import numpy as np
 
 from gpu_tasks.models.sources.configs import tensor_shapes
 from gpu_tasks.models.sources.source_model import SourceModel
-from gpu_tasks.models.text import TextError, Tokenizer
+from gpu_tasks.models.text import TextError, tokenizer_of
 from gpu_tasks.workloads.decoder_int8.config import LOGIT_ROWS, READ_MAX
 from gpu_tasks.workloads.decoder_int8.float_decoder import FloatDecoder, log_probabilities
 from gpu_tasks.workloads.decoder_int8.model import DecoderModel
@@ -69,7 +69,8 @@ def quality_report(
     if weights > WEIGHTS_MAX:
         return {LEFT_OUT: f"the model has {weights:,} weights; a report is made up to {WEIGHTS_MAX:,}"}
     try:
-        tokens = Tokenizer(source.tokenizer).encode(paragraphs(TEXT))[: min(TOKENS_MAX, model.shape.context)]
+        tokenizer = tokenizer_of(source.tokenizer, model.shape.vocabulary)
+        tokens = tokenizer.encode(paragraphs(TEXT))[: min(TOKENS_MAX, model.shape.context)]
     except TextError as error:
         return {LEFT_OUT: f"the text of the report cannot be encoded: {error}"}
     if len(tokens) < TOKENS_LEAST:

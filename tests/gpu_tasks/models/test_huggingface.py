@@ -78,6 +78,22 @@ def test_config_of_llama(tmp_path: Path) -> None:
     assert len(Tokenizer(model.tokenizer).encode("the the the the the")) == 9
 
 
+def test_a_model_of_bytes_needs_no_tokenizer(tmp_path: Path) -> None:
+    raw = {**LLAMA, "vocab_size": 257, "eos_token_id": 256}
+    folder = write_folder(tmp_path / "m", raw, stored_tensors(raw))
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        (folder / name).unlink()
+    model = open_source(folder)
+    assert (model.tokenizer, model.generation["eos_token_id"]) == (b"", [256])
+    for changes in ({"eos_token_id": 0}, {"vocab_size": 262}):
+        other = {**raw, **changes}
+        write_folder(folder, other, stored_tensors(other))
+        for name in ("tokenizer.json", "generation_config.json"):
+            (folder / name).unlink()
+        with raises_code(SourceError, "tokenizer"):
+            open_source(folder)
+
+
 def test_differences_of_the_architectures(tmp_path: Path) -> None:
     qwen2 = open_source(write_folder(tmp_path / "qwen2", QWEN2, stored_tensors(QWEN2))).config
     assert (qwen2["attention_bias"], qwen2["attention_output_bias"], qwen2["qk_norm"]) == (True, False, False)

@@ -31,6 +31,15 @@ def made(path: Path, name: str = "toy", content: bytes = b"weights") -> ModelHea
     return write_model(path, ModelFields("w", name, "", "", ""), [("config", b"c"), ("tensors", content)])
 
 
+@pytest.fixture(autouse=True)
+def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The package's own folder, without a model."""
+    folder = tmp_path / "built_in"
+    folder.mkdir()
+    monkeypatch.setattr(model_store, "BUILT_IN_FOLDER", folder)
+    return folder
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> ModelStore:
     """A folder that does not exist yet."""
@@ -113,6 +122,24 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path, store: ModelSt
     (store.folder / f"{'b' * 64}.ogpu-model").mkdir()
     assert store.models() == [header]
     assert store.damaged() == []
+
+
+def test_a_built_in_model_stands_behind_those_of_the_folder(tmp_path: Path, store: ModelStore, built_in: Path) -> None:
+    own, given = made(tmp_path / "toy"), made(tmp_path / "given", "given")
+    place = built_in / f"{given.model_id.hex()}.ogpu-model"
+    place.write_bytes((tmp_path / "given").read_bytes())
+    assert (store.models(), store.path(given.model_id)) == ([given], place)
+    store.add(tmp_path / "toy")
+    assert store.models() == [given, own]
+    assert store.find("given") == store.find(given.model_id.hex()) == given
+    assert (store.is_built_in(given.model_id), store.is_built_in(own.model_id)) == (True, False)
+    with raises_code(ModelStoreError, "built_in"):
+        store.remove(given.model_id)
+    # A copy in the folder comes first, and its removal leaves the built-in one.
+    store.add(tmp_path / "given")
+    assert (store.models(), store.path(given.model_id).parent) == ([given, own], store.folder)
+    store.remove(given.model_id)
+    assert store.path(given.model_id) == place
 
 
 def test_a_model_is_found_by_name_and_by_first_digits(tmp_path: Path, store: ModelStore) -> None:

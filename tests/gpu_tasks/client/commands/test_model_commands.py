@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from error_codes import ended_code
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import model_import
+from gpu_tasks.models import model_store
 from gpu_tasks.models.catalogue import CatalogueModel, catalogue
 from gpu_tasks.models.model_file import ModelFields, ModelHeader, read_header, write_model
 from gpu_tasks.models.model_store import ModelStore
@@ -40,6 +41,7 @@ def store(tmp_path: Path) -> ModelStore:
 def model(tmp_path: Path, store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> Model:
     """Run `ogpu model …`."""
     monkeypatch.setenv("OGPU_MODELS", str(store.folder))
+    monkeypatch.setattr(model_store, "BUILT_IN_FOLDER", tmp_path / "built_in")
 
     def run(*words: str | Path, typed: str | None = None) -> Result:
         keyring = ("--keyring", str(tmp_path / "keys"))
@@ -72,7 +74,7 @@ def hexed(header: ModelHeader) -> str:
 
 def test_models_are_listed(model: Model, store: ModelStore, toy: ModelHeader, tmp_path: Path) -> None:
     row = {"name": "toy", "workload": "decoder-int8", "licence": "MIT", "bytes": toy.file_bytes, "id": hexed(toy)}
-    assert as_json(model("list")) == [row]
+    assert as_json(model("list")) == [row | {"built_in": False}]
     assert "0.3 MB" in as_people_read("list")
     assert as_json(model("list", "--models", tmp_path / "none")) == []
     store.path(toy.model_id).write_bytes(b"GGUF")
@@ -85,7 +87,7 @@ def test_a_model_is_shown_with_the_facts_of_its_workload(model: Model, store: Mo
     plain = as_json(model("show", "toy"))
     assert plain == {
         "name": "toy", "id": hexed(toy), "workload": "decoder-int8", "licence": "MIT", "bytes": toy.file_bytes,
-        "revision": "v1", "source": "made here", "file": str(store.path(toy.model_id)),
+        "revision": "v1", "source": "made here", "built_in": False, "file": str(store.path(toy.model_id)),
         "sections": {"config": len(CONFIG), "tokenizer": 2, "tensors": 300_000},
         "layers": 2, "width": 8, "heads": "4 queries, 2 keys of 2", "vocabulary": 10, "context_tokens": 64,
         "kv_bytes_per_token": 2 * 2 * 2 * (2 + 16),
@@ -139,6 +141,17 @@ def test_a_damaged_model_is_not_copied(model: Model, store: ModelStore, toy: Mod
     bare = store.create(ModelFields("w", "bare", "", "", ""), [])
     assert ended_code(model("export", bare.name, "--tokenizer", tmp_path / "out")) == "section_missing"
     assert not (tmp_path / "out").exists()
+
+
+def test_a_built_in_model_is_shown_and_stays(model: Model, store: ModelStore, tmp_path: Path) -> None:
+    header = write_model(tmp_path / "given", FIELDS, [*{**SECTIONS, "tokenizer": b""}.items()])
+    (tmp_path / "built_in").mkdir()
+    (tmp_path / "given").rename(tmp_path / "built_in" / f"{header.model_id.hex()}.ogpu-model")
+    assert [row["built_in"] for row in as_json(model("list"))] == [True]
+    assert as_json(model("show", "toy"))["built_in"]
+    assert as_json(model("verify", "toy"))["sound"]
+    assert ended_code(model("remove", "toy", "--yes")) == "built_in"
+    assert ended_code(model("export", "toy", "--tokenizer", tmp_path / "tokens")) == "no_tokenizer"
 
 
 def test_a_model_is_removed_after_a_question(model: Model, store: ModelStore, toy: ModelHeader) -> None:
