@@ -20,14 +20,14 @@ from benchmarks.figures import Figures, machine
 from simulation.runs import ended
 
 BENCHMARKS = (
-    "signatures", "trie", "transfers", "sync", "consensus", "market", "crowds", "auction", "p2p", "textgen",
+    "signatures", "trie", "transfers", "sync", "consensus", "market", "crowds", "auction", "p2p", "decoding",
     "text_batches", "training", "devnet", "end_to_end",
 )  # fmt: skip
 BARS = {
     ("sync", "of_limit"): 0.55,
     ("transfers", "import_at_hand_of_limit"): 0.33,
     ("transfers", "import_warm_of_limit"): 0.5,
-    ("textgen", "generate_to_verify"): 1.5,
+    ("decoding", "generate_to_verify"): 1.5,
     ("text_batches", "batch_over_one_by_one"): 1.5,
 }
 """The lowest permitted ratio by (benchmark, figure).
@@ -83,7 +83,7 @@ def one_thread() -> dict[str, str]:
 
 def line(found: dict[str, Figures], seconds: int) -> str:
     """Return the most important figures as one line."""
-    step, net, text, votes = found["transfers"], found["devnet"], found["textgen"], found["consensus"]
+    step, net, text, votes = found["transfers"], found["devnet"], found["decoding"], found["consensus"]
     sync, end, batch = found["sync"], found["end_to_end"], found["text_batches"]
     stages = ", ".join(
         f"{name} {step[f'{name}_us']:.0f}" for name in ("decode", "verify", "execute", "finalise", "root", "persist")

@@ -1,4 +1,4 @@
-"""The gain of units with many requests: `textgen-int8` over the same requests, cut into batches of each size.
+"""The gain of units with many requests: the built-in model over the same requests, cut into batches of each size.
 
     Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks text_batches    about 30 seconds
 
@@ -12,21 +12,21 @@ import random
 import time
 from collections.abc import Callable
 
+from benchmarks.built_in import WORKLOAD, text_request, tokens_of
 from benchmarks.figures import Figures, median_figures
 from gpu_tasks.workloads.registry import open_workload
-from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 from gpu_tasks.workloads.workload import Workload
 
 REQUESTS, ROUNDS = 128, 3
 BATCHES = (1, 8, 32, 128)
 SEED = 2027
-TEXT = b"import os\n\n\ndef main(argv):\n    for name in argv:\n        print(name)\n"
+TEXT = b"Whenever I find myself growing grim about the mouth, I account it high time"
 
 
 def measure() -> Figures:
     """Return the tokens per second by batch size, and the largest batch's rate over that of single requests."""
     backend = os.environ.get("BACKEND", "numpy")
-    workload = open_workload("textgen-int8", backend)
+    workload = open_workload(WORKLOAD, backend)
     clock = time.perf_counter if "cuda" in backend else time.process_time
     asked = mixed_requests(REQUESTS)
     found = median_figures(
@@ -39,17 +39,15 @@ def rate(workload: Workload, clock: Callable[[], float], asked: list[bytes], siz
     """Return the tokens per second of the requests, cut into batches of `size`."""
     began, tokens = clock(), 0
     for start in range(0, len(asked), size):
-        tokens += sum(len(output or b"") for _, output in workload.run_many(asked[start : start + size]))
+        tokens += sum(tokens_of(output) for _, output in workload.run_many(asked[start : start + size]))
     return tokens / (clock() - began)
 
 
 def mixed_requests(count: int) -> list[bytes]:
-    """Return requests with prompts of up to 64 bytes and 8 to 40 tokens. One in four is greedy."""
+    """Return requests with prompts of 1 to 64 bytes and 8 to 40 tokens. One in four is greedy."""
     draw = random.Random(SEED)
     return [
-        encode_request(
-            CompletionRequest(TEXT[: draw.randrange(64)], draw.randint(8, 40), draw.choice((0, 500, 800, 1_000)), seed)
-        )
+        text_request(TEXT[: draw.randint(1, 64)], draw.randint(8, 40), draw.choice((0, 500, 800, 1_000)), seed)
         for seed in (draw.randbytes(32) for _ in range(count))
     ]
 

@@ -41,9 +41,9 @@ PACE = 64
 """The output tokens in a block. A CPU under load, one request at a time, computes more."""
 RATE_MAX = 20 * GRAINS_PER_OGPU
 """The most that a preset's customer may offer for a thousand tokens."""
-TEXTGEN_WORKLOAD = bytes.fromhex("a99b44f323e5803fea6e9d0f333b929ad346f5ac77fc9552ccbe9e663c07fc9e")
-TEXTGEN_MODEL = bytes.fromhex("9a4aa3ca24c16979964acf53d58c2f80d8f6e8b3c42fdd0a29023af2d0a8b6e1")
-"""The workload textgen-int8 and its published model. A test compares them with the package's."""
+TEXT_WORKLOAD = bytes.fromhex("9262a7006ef76c8a59dd052564cf127cf4caeb5972af4f01db513850949a9e89")
+TEXT_MODEL = bytes.fromhex("b3a4e322b1d98ef404bb55a2aa5fc18d6a605bb867805829f656f3f4d0ecf4e4")
+"""The workload decoder-int8 and its built-in model. A test compares them with the package's."""
 
 
 def load_spec(source: str | bytes) -> ChainSpec:
@@ -177,9 +177,9 @@ def _uuid_hash(name: str) -> bytes:
 def _text_generation() -> dict[str, Any]:
     return {
         "owner": ss58(dev_accounts.stash("Alice")),
-        "name": "textgen-int8",
-        "workload": "0x" + TEXTGEN_WORKLOAD.hex(),
-        "model": "0x" + TEXTGEN_MODEL.hex(),
+        "name": "ogpu-bytes",
+        "workload": "0x" + TEXT_WORKLOAD.hex(),
+        "model": "0x" + TEXT_MODEL.hex(),
         "price_min": ASK,
         "price_max": RATE_MAX,
         "ramp": 10,

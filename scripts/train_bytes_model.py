@@ -265,7 +265,7 @@ def train(args: argparse.Namespace) -> None:
         if elapsed - saved > SAVED_EVERY:
             saved = elapsed
             report(args, model, held_out, {"step": step, "minutes": elapsed, "tokens": read}, most=16)
-    report(args, model, held_out, {"step": step, "minutes": elapsed, "tokens": read}, most=1 << 30)
+    report(args, model, held_out, {"step": step, "minutes": elapsed, "tokens": read}, most=64)
 
 
 def report(args: argparse.Namespace, model: Decoder, held_out: np.ndarray, facts: dict[str, float], most: int) -> None:

@@ -105,8 +105,8 @@ def test_right_code_is_left_alone(code: str) -> None:
 
 
 def test_workloads_may_use_floats_but_not_clocks() -> None:
-    assert check("SCALE = 0.5", "gpu_tasks/workloads/textgen.py") == []
-    assert check("import time", "gpu_tasks/workloads/textgen.py")
+    assert check("SCALE = 0.5", "gpu_tasks/workloads/text.py") == []
+    assert check("import time", "gpu_tasks/workloads/text.py")
 
 
 def test_an_excuse_needs_a_reason() -> None:

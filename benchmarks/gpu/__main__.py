@@ -26,17 +26,17 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.built_in import loaded_on
 from benchmarks.figures import Figures, machine
 from benchmarks.gpu import serving, troubles, verdict
 from benchmarks.gpu.drawn_requests import drawn_requests
 from benchmarks.gpu.exactness import wrong_batches, wrong_products
+from gpu_tasks.models.text import END_TOKEN
 from gpu_tasks.provider.execution.gpu import MIB, Hardware, find_hardware, why_no_gpu
 from gpu_tasks.provider.execution.worker_start import CUDA
-from gpu_tasks.workloads.textgen_int8.backends import arithmetic
-from gpu_tasks.workloads.textgen_int8.integer_ops import Ints
-from gpu_tasks.workloads.textgen_int8.model import VOCABULARY, decode_model
-from gpu_tasks.workloads.textgen_int8.request import model_file
-from gpu_tasks.workloads.textgen_int8.transformer import Loaded, empty_cache, forward, load
+from gpu_tasks.workloads.decoder_int8.transformer import KeyValueCache, LoadedDecoder, forward, logits_of
+from gpu_tasks.workloads.integer_arrays import Integers
+from gpu_tasks.workloads.integer_transformer.backends import arithmetic
 from simulation.runs import ended
 
 OUT = Path("out/gpu.json")
@@ -57,12 +57,12 @@ SEED = 2027
 
 def batched(backends: Sequence[str], batches: Sequence[int] = BATCHES) -> tuple[dict[str, Figures], list[str]]:
     """Return each backend's rates by batch, and one sentence for each batch with other tokens than the first's."""
-    models = {backend: load(arithmetic(backend), decode_model(model_file())) for backend in backends}
+    models = {backend: loaded_on(arithmetic(backend)) for backend in backends}
     rates: dict[str, Figures] = {backend: {} for backend in backends}
     wrong = []
     for batch in batches:
-        prompts = np.random.default_rng(SEED + batch).integers(0, VOCABULARY - 1, (batch, PROMPT))
-        first: Ints | None = None
+        prompts = np.random.default_rng(SEED + batch).integers(0, END_TOKEN, (batch, PROMPT))
+        first: Integers | None = None
         for backend, model in models.items():
             texts, seconds = _decoded(model, prompts)
             rates[backend][f"tokens_per_second_at_{batch}"] = round(batch * STEPS / seconds)
@@ -72,19 +72,20 @@ def batched(backends: Sequence[str], batches: Sequence[int] = BATCHES) -> tuple[
     return rates, wrong
 
 
-def _decoded(model: Loaded, prompts: Ints) -> tuple[Ints, float]:
+def _decoded(model: LoadedDecoder, prompts: Integers) -> tuple[Integers, float]:
     """Return the texts and the seconds of their steps, from the second run, because the first warms up."""
     _steps(model, prompts)
     return _steps(model, prompts)
 
 
-def _steps(model: Loaded, prompts: Ints) -> tuple[Ints, float]:
-    cache = empty_cache(model, len(prompts))
-    last: Ints = forward(model, prompts, cache)[:, -1].argmax(axis=-1)
-    texts, began = [last], time.perf_counter()
-    for _ in range(STEPS):
-        last = forward(model, last[:, None], cache)[:, -1].argmax(axis=-1)
+def _steps(model: LoadedDecoder, prompts: Integers) -> tuple[Integers, float]:
+    cache = KeyValueCache(model, len(prompts), PROMPT + STEPS)
+    read, texts, began = prompts, [], 0.0
+    for start in (0, *range(PROMPT, PROMPT + STEPS)):
+        stream = forward(model, read, cache, np.full(len(prompts), start))[:, -1]
+        last: Integers = logits_of(model, stream).argmax(axis=-1)
         texts.append(last)
+        read, began = last[:, None], began or time.perf_counter()
     return np.stack(texts, axis=1), time.perf_counter() - began
 
 
@@ -140,15 +141,12 @@ async def _prove(hardware: Hardware, count: int, seconds: float) -> tuple[Report
 
 def _arithmetic() -> tuple[Report, list[str]]:
     """Test the arithmetic in this process. Run it last, because it takes device memory outside of the worker."""
-    from benchmarks.gpu.launches import launches, with_tf32  # noqa: PLC0415  # PyTorch
+    from benchmarks.gpu.launches import launches  # noqa: PLC0415  # PyTorch
 
     use = arithmetic(VISIBLE)
     failures = [f"product: {label}" for label in wrong_products(use)]
     failures += [f"logits: {label}" for label in wrong_batches(use, arithmetic("numpy"))]
-    changes, is_refused = with_tf32(VISIBLE)
-    if changes and not is_refused:
-        failures.append("conformance: TF32 changes products here, and the vectors do not see it")
-    return {"tf32_changes_products": changes, "tf32_is_refused": is_refused, **launches(VISIBLE)}, failures
+    return {**launches(VISIBLE)}, failures
 
 
 def _described(hardware: Hardware, idle_watts: float, idle_mib: int) -> Report:

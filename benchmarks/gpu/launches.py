@@ -5,27 +5,24 @@ import time
 import numpy as np
 import torch
 
+from benchmarks.built_in import loaded_on
 from benchmarks.figures import Figures
-from benchmarks.gpu.exactness import wrong_products
-from gpu_tasks.workloads.textgen_int8.backends import arithmetic
-from gpu_tasks.workloads.textgen_int8.conformance import check_operations
-from gpu_tasks.workloads.textgen_int8.model import decode_model
-from gpu_tasks.workloads.textgen_int8.request import model_file
-from gpu_tasks.workloads.textgen_int8.transformer import Cache, Loaded, empty_cache, forward, load
-from gpu_tasks.workloads.workload import NonConformingBackendError
+from benchmarks.gpu.exactness import logits
+from gpu_tasks.workloads.decoder_int8.transformer import LoadedDecoder
+from gpu_tasks.workloads.integer_transformer.backends import arithmetic
 
 TOKENS = 64
-_TOKEN = np.array([[65]], dtype=np.int64)
+_TEXT = np.full((1, TOKENS), 65, dtype=np.int64)
 Profiler = torch.profiler.profile
 
 
 def launches(backend: str) -> Figures:
     """Return per token the kernels, their microseconds and the wall microseconds, after a warm-up."""
-    model = load(arithmetic(backend), decode_model(model_file()))
-    _decode(model, empty_cache(model))
-    wall = _decode(model, empty_cache(model))
+    model = loaded_on(arithmetic(backend))
+    _decode(model)
+    wall = _decode(model)
     with Profiler(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        _decode(model, empty_cache(model))
+        _decode(model)
     kernels = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
     busy = sum(event.time_range.elapsed_us() for event in kernels)
     return {
@@ -35,26 +32,8 @@ def launches(backend: str) -> Figures:
     }
 
 
-def _decode(model: Loaded, cache: Cache) -> float:
-    """Return the seconds of `TOKENS` tokens. Each ends with its logits on the CPU, so no work is left on the device."""
+def _decode(model: LoadedDecoder) -> float:
+    """Return the seconds of `TOKENS` tokens. The logits end on the CPU, so no work is left on the device."""
     began = time.perf_counter()
-    for _ in range(TOKENS):
-        forward(model, _TOKEN, cache)
+    logits(model, _TEXT, 1)
     return time.perf_counter() - began
-
-
-def with_tf32(backend: str) -> tuple[bool, bool]:
-    """Return whether TF32 changes products here, and whether the conformance vectors detect it.
-
-    A library loaded after this package can switch TF32 on.
-    """
-    use = arithmetic(backend)
-    torch.set_float32_matmul_precision("high")
-    changed = bool(list(wrong_products(use)))
-    try:
-        check_operations(use)
-    except NonConformingBackendError:
-        return changed, True
-    finally:
-        torch.set_float32_matmul_precision("highest")
-    return changed, False

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.built_in import WORKLOAD, greedy, tokens_of
 from benchmarks.figures import Figures
-from benchmarks.gpu.drawn_requests import greedy
 from benchmarks.processes import children, command_of
 from gpu_tasks.provider.execution.bench import Bench
 from gpu_tasks.provider.execution.executor import BadRequestError, Execution
@@ -19,7 +19,6 @@ from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.registry import form_named, open_workload
 
-WORKLOAD = "textgen-int8"
 SHORT, LONG = 48, 200
 ROUNDS = 5
 WORKER = "execution.worker"
@@ -69,15 +68,14 @@ async def wrong_completions(bench: Bench, requests: Sequence[bytes]) -> tuple[li
     for number, request in enumerate(requests):
         expected = numpy.run(request)
         execution, _ = await completed(bench, request)
-        tokens += len(expected)
+        tokens += tokens_of(expected)
         if number % REFERENCE_EVERY == 0 and reference.run(request) != expected:
             wrong.append(f"request {number}: NumPy here differs from the int64 reference")
         if execution.output != expected:
             wrong.append(f"request {number}: another completion than NumPy's")
         if not await (await bench.worker(form())).verify(request, expected):
             wrong.append(f"request {number}: refuses NumPy's completion")
-        # An empty completion has no byte to spoil.
-        if expected and await (await bench.worker(form())).verify(request, _spoiled(expected)):
+        if await (await bench.worker(form())).verify(request, _spoiled(expected)):
             wrong.append(f"request {number}: accepts a wrong completion")
     try:
         await completed(bench, b"no request")
@@ -110,7 +108,7 @@ async def speed(hardware: Hardware, backend: str, seconds: float, idle_watts: fl
     timed = {
         "start_s": round(start, 2),
         # The difference of two lengths removes the costs of the prompt and of the call.
-        "decode_tokens_per_second": round((len(output) - SHORT) / max(long - short, 1e-6)),
+        "decode_tokens_per_second": round((tokens_of(output) - SHORT) / max(long - short, 1e-6)),
         "generate_200_ms": round(1000 * long, 1),
         "verify_200_ms": round(1000 * check, 1),
         "generate_to_verify": round(long / check, 1),
@@ -123,7 +121,7 @@ async def under_load(bench: Bench, seconds: float, idle_watts: float) -> Figures
     began, tokens, energy, cpu, peak, resident = time.monotonic(), 0, 0, 0, 0, 0
     while time.monotonic() - began < seconds:
         execution, reading = await completed(bench, greedy(LONG))
-        tokens, energy, cpu = tokens + len(execution.output), energy + reading.energy_mj, cpu + execution.cpu_ms
+        tokens, energy, cpu = tokens + tokens_of(execution.output), energy + reading.energy_mj, cpu + execution.cpu_ms
         peak, resident = max(peak, reading.memory_peak_bytes), max(resident, execution.memory_peak_bytes)
     took = time.monotonic() - began
     watts = energy / 1000 / took

@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from benchmarks.gpu.drawn_requests import greedy
-from benchmarks.gpu.serving import LONG, WORKLOAD, bench_of, completed, worker_pids
+from benchmarks.built_in import WORKLOAD, greedy
+from benchmarks.gpu.serving import LONG, bench_of, completed, worker_pids
 from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.gpu import MIB, Hardware, meter_for
 from gpu_tasks.provider.execution.limits import limits_for

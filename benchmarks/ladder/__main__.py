@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.built_in import PROMPT, WORKLOAD
 from benchmarks.figures import machine
 from benchmarks.ladder import page
 from benchmarks.ladder.rungs import Found, failures
@@ -25,7 +26,6 @@ from simulation.runs import ended
 
 OUT = Path("out/ladder.json")
 TURNS = 3
-PROMPT = "import os\n\n\ndef main(argv):\n    "
 ROOM = """
 picture {0} {1}; samples 16; bounces 4; camera 0 0 -7.5 0 0 0 1.2
 box -8 -8 -8 8 8 8 matte #c8c8c0; sphere -1.5 -1 0.4 2 mirror #f4f4f4; sphere 2.1 1.7 -0.6 1.5 matte #d8473a
@@ -45,7 +45,7 @@ def unit_sizes() -> dict[str, tuple[UnitSize, ...]]:
             UnitSize("256 of 64", "1 64 256", 256),
             UnitSize("256 of 128", "1 128 256", 256),
         ),
-        "textgen-int8": tuple(UnitSize(f"{tokens} tokens", PROMPT, tokens, GREEDY) for tokens in (32, 96, 200)),
+        WORKLOAD: tuple(UnitSize(f"{tokens} tokens", PROMPT.decode(), tokens, GREEDY) for tokens in (32, 96, 200)),
         "render-tile": tuple(
             UnitSize(f"{columns} x {rows} pixels", ROOM.format(columns, rows), COST_MAX, places=columns * rows)
             for columns, rows in ((64, 64), (128, 96), (256, 192))

@@ -7,6 +7,7 @@ share, with its reason in the design. A missed bar is a failure.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from benchmarks.built_in import WORKLOAD
 from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX
 from gpu_tasks.market.courts.money import chance_found
 from gpu_tasks.market.training.numbers import TrainingNumbers
@@ -18,7 +19,7 @@ SLACK = 1.5
 NODES = 100
 EVERY_NODE_MOST = 1 / NODES
 """The share of a check that every node makes at import. A hundred nodes together take no longer than the provider."""
-SHORT_CHECK = {"textgen-int8": 0.7}
+SHORT_CHECK = {WORKLOAD: 0.7}
 """Workloads with a check shorter than the work, and its highest share. The design has 0.2 to 0.7."""
 WHOLE_CHECK = 1.0
 """For other workloads a check computes the work again. The most expensive probe costs as much."""

@@ -270,7 +270,7 @@ FIELDS: Mapping[str, QueryField] = {
     ),
     "service": QueryField("the service's number", _read_whole, lambda row: row.service, has_order=True),
     "workload": QueryField(
-        "the workload", _reader_of_choice("workload", [form.name for form in registry.FORMS]), lambda row: row.workload
+        "the workload", _reader_of_choice("workload", [*registry.workload_names().values()]), lambda row: row.workload
     ),
     "state": QueryField(
         "free, working, paused or unproven",

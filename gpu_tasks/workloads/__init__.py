@@ -11,13 +11,13 @@ In reading order:
 * `matmul_hash`: a chain of integer matrix products and the hash of its end: the smallest workload
 * `backend_choice`: backends by name: NumPy, the reference, PyTorch on a device
 * `torch_backends`: the backends of workloads in PyTorch, which is optional
-* `textgen_int8`: byte-level text generation by an integer transformer
 * `train_int8`: training of a next-byte model in integers, in segments that can be checked one by one
 * `render_tile`: pictures of scenes by integer path tracing, in tiles that fit together
 * `matmul_chain`: matrix chains whose rows can be computed alone: a device's proof of its throughput
 * `integer_transformer`: transformers in exact integers: their arithmetic, its backends, the arrays of a model file
 * `decoder_int8`: language models of the Llama family
 * `embed_int8`: encoders of the BERT class
+* `textgen_int8`: byte-level text generation by an integer transformer
 * `importing`: float models to model files
 * `registry`: the list of workloads, and the only module that names them
 * `model_forms`: the forms of the registry, and one for each model in the user's store

@@ -66,7 +66,7 @@ class WorkloadForm(Protocol):
     """
 
     name: str
-    """The name for people, such as `textgen-int8`."""
+    """The name for people, such as `matmul-hash`."""
     workload_id: bytes
     """32 bytes that identify the computation with all its rules."""
     model_id: bytes

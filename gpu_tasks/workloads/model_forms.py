@@ -3,30 +3,22 @@
 A service names a workload and a model. Programs of customers and providers find its form here.
 """
 
-from collections.abc import Callable, Mapping
 from pathlib import Path  # deterministic: a file whose bytes the model's id covers
 
 from gpu_tasks.models.errors import ModelError
 from gpu_tasks.models.model_file import ModelHeader, read_header
 from gpu_tasks.models.model_store import ModelStore, default_folder
 from gpu_tasks.workloads import registry
-from gpu_tasks.workloads.decoder_int8.form import DecoderForm
-from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_NAME as DECODER
-from gpu_tasks.workloads.embed_int8.form import EmbeddingForm
-from gpu_tasks.workloads.embed_int8.request import WORKLOAD_NAME as ENCODER
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.workload import Workload
-
-_MODEL_FORMS: Mapping[str, Callable[[ModelHeader, Path], WorkloadForm]] = {
-    DECODER: DecoderForm,
-    ENCODER: EmbeddingForm,
-}
 
 
 def forms() -> tuple[WorkloadForm, ...]:
     """Return the form of every workload, and of every model in this user's store. Raise ModelError."""
     store = _store()
-    of_models = (form_of_model(header, store.path(header.model_id)) for header in store.models())
+    published = {form.model_id for form in registry.FORMS}
+    added = (header for header in store.models() if header.model_id not in published)
+    of_models = (form_of_model(header, store.path(header.model_id)) for header in added)
     return (*registry.FORMS, *(form for form in of_models if form is not None))
 
 
@@ -47,25 +39,26 @@ def form_of(workload_id: bytes, model_id: bytes) -> WorkloadForm | None:
 
 def form_of_model(header: ModelHeader, path: Path) -> WorkloadForm | None:
     """Return the form of the workload that computes the model of a file, or None if this program does not have it."""
-    make_form = _MODEL_FORMS.get(header.workload)
+    make_form = registry.MODEL_FORMS.get(header.workload)
     return None if make_form is None else make_form(header, path)
 
 
 def form_named(name: str) -> WorkloadForm:
     """Return the form of a workload, such as `matmul-hash` or `decoder-int8:smollm2-135m-instruct`.
 
-    A model is named by its name or by the first digits of its id. Raise LookupError, with the known names, if there is
-    none.
+    A model is named by its name or by the first digits of its id. The name of a built-in model is never another's.
+    Raise LookupError, with the known names, if there is none.
     """
     workload, _, model = name.partition(":")
-    if not model or workload not in _MODEL_FORMS:
+    is_listed = any(form.name == name for form in registry.FORMS)
+    if is_listed or not model or workload not in registry.MODEL_FORMS:
         return registry.form_named(name)
     try:
         store = _store()
         header = store.find(model)
         if header.workload != workload:
             raise LookupError(f"{model} is a model of {header.workload}; give {header.workload}:{model}")
-        return _MODEL_FORMS[workload](header, store.path(header.model_id))
+        return registry.MODEL_FORMS[workload](header, store.path(header.model_id))
     except ModelError as error:
         raise LookupError(str(error)) from None
 

@@ -3,21 +3,42 @@
 Invariant: no two share a name or an id. Nothing here loads NumPy or a model before a workload is opened.
 """
 
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path  # deterministic: a file whose bytes the model's id covers
 from typing import NamedTuple
 
+from gpu_tasks.models.model_file import ModelHeader, read_header
+from gpu_tasks.models.model_store import BUILT_IN_FOLDER, FILE_SUFFIX
+from gpu_tasks.workloads.decoder_int8.form import DecoderForm
 from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_ID as DECODER_ID
 from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_NAME as DECODER
+from gpu_tasks.workloads.embed_int8.form import EmbeddingForm
 from gpu_tasks.workloads.embed_int8.request import WORKLOAD_ID as ENCODER_ID
 from gpu_tasks.workloads.embed_int8.request import WORKLOAD_NAME as ENCODER
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.matmul_hash.form import MatmulHashForm
 from gpu_tasks.workloads.render_tile.form import TileForm
-from gpu_tasks.workloads.textgen_int8.form import TextGenerationForm
 from gpu_tasks.workloads.train_int8.form import TrainingForm
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.types import GRAINS_PER_OGPU
 
-FORMS: tuple[WorkloadForm, ...] = (TextGenerationForm(), TrainingForm(), MatmulHashForm(), TileForm())
+MODEL_WORKLOADS = {DECODER: DECODER_ID, ENCODER: ENCODER_ID}
+"""The ids of the workloads that compute any model in a file of theirs, by name. `model_forms` has their forms."""
+MODEL_FORMS: Mapping[str, Callable[[ModelHeader, Path], WorkloadForm]] = {
+    DECODER: DecoderForm,
+    ENCODER: EmbeddingForm,
+}
+"""The form of a model's file, by its workload."""
+
+
+def _built_in() -> Iterator[WorkloadForm]:
+    """Yield the forms of the models that lie in this package."""
+    for path in sorted(BUILT_IN_FOLDER.glob(f"*{FILE_SUFFIX}")):
+        header = read_header(path)
+        yield MODEL_FORMS[header.workload](header, path)
+
+
+FORMS: tuple[WorkloadForm, ...] = (*_built_in(), TrainingForm(), MatmulHashForm(), TileForm())
 
 METRIC_UNITS = {"train-int8": "thousandths of a bit a held-out byte", "render-tile": "pixels left to render"}
 """The unit of a state's metric, by the name of each form that runs in steps."""
@@ -37,20 +58,20 @@ SALE_TERMS = {"render-tile": SaleTerms(GRAINS_PER_OGPU // 1_000, 4_000_000_000)}
 """Terms by name, for the forms whose cost units are smaller than usual."""
 
 
-MODEL_WORKLOADS = {DECODER: DECODER_ID, ENCODER: ENCODER_ID}
-"""The ids of the workloads that compute any model in a file of theirs, by name. `model_forms` has their forms."""
-
-
 def form_of(workload_id: bytes) -> WorkloadForm | None:
     """Return the form of a workload whose model this package publishes, or None."""
     return next((form for form in FORMS if form.workload_id == workload_id), None)
 
 
+def workload_names() -> Mapping[bytes, str]:
+    """Return the names of the workloads, without their models, by id."""
+    of_forms = {form.workload_id: form.name for form in FORMS}
+    return of_forms | {known_id: name for name, known_id in MODEL_WORKLOADS.items()}
+
+
 def workload_name(workload_id: bytes) -> str | None:
     """Return the name of a workload, without its model, or None if this program does not have it."""
-    names = {form.workload_id: form.name for form in FORMS}
-    names |= {known_id: name for name, known_id in MODEL_WORKLOADS.items()}
-    return names.get(workload_id)
+    return workload_names().get(workload_id)
 
 
 def form_named(name: str) -> WorkloadForm:

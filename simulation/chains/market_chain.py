@@ -154,7 +154,7 @@ def genesis_config(
             "services": [
                 {
                     "owner": hexed(CUSTOMER.stash),
-                    "name": "textgen-int8",
+                    "name": "texts",
                     "workload": hexed(WORKLOAD),
                     "model": hexed(MODEL),
                     "price_min": per_thousand(OGPU // 100),

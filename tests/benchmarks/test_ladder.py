@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.built_in import WORKLOAD
 from benchmarks.ladder import __main__ as ladder
 from benchmarks.ladder import page, tasks, timer, units
 from benchmarks.ladder.rungs import AUDIT_CHANCE, TASK_RUNGS, UNIT_RUNGS, Found, failures, task_bars, unit_bars
@@ -42,9 +43,9 @@ def test_the_share_of_a_trace_that_is_judged_falls_to_a_fifth() -> None:
 
 
 def test_every_rung_has_a_bar_and_is_told_of() -> None:
-    assert set(unit_bars("textgen-int8")) == set(UNIT_RUNGS)
+    assert set(unit_bars(WORKLOAD)) == set(UNIT_RUNGS)
     assert set(task_bars(10)) == set(TASK_RUNGS)
-    assert unit_bars("textgen-int8")["check"] < 1 < unit_bars("anything else")["check"]
+    assert unit_bars(WORKLOAD)["check"] < 1 < unit_bars("anything else")["check"]
 
 
 def test_every_workload_has_sizes_at_which_a_ratio_can_be_seen_to_scale() -> None:

@@ -13,7 +13,7 @@ from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.registry import form_named
 
-FORM = form_named("textgen-int8")
+FORM = form_named("decoder-int8:ogpu-bytes")
 SOLD = ServiceTerms(
     b"writer",
     FORM.workload_id,

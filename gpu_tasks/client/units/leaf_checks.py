@@ -31,8 +31,7 @@ from gpu_tasks.market.leaf_checks.fees import withheld_shares
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from gpu_tasks.workloads import registry
-from gpu_tasks.workloads.form import outcomes_of
+from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 from gpu_tasks.workloads.workload import NonConformingBackendError, Workload
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
@@ -120,7 +119,7 @@ def first_wrong(
         )
     chosen = [paid.requests[index] for index in indices]
     outputs: list[bytes | None] = [None] * len(chosen)
-    workload = _open_backend(form.name, backend)
+    workload = _open_backend(form, backend)
     for computed_count, (place, output) in enumerate(workload.run_many(chosen), 1):
         outputs[place] = output
         tell(computed_count)
@@ -132,9 +131,9 @@ def first_wrong(
     return None
 
 
-def _open_backend(name: str, backend: str) -> Workload:
+def _open_backend(form: WorkloadForm, backend: str) -> Workload:
     try:
-        return registry.open_workload(name, backend)
+        return form.open(backend)
     except (LookupError, ImportError, ValueError, NonConformingBackendError) as error:
         reason = f"this machine cannot compute the leaf: {error}. Name another --backend"
         raise ResultError(reason, code="unusable_backend") from None

@@ -20,7 +20,7 @@ from gpu_tasks.provider.execution.containers.spec import REPOSITORY_FORM, SHA256
 from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.tasks.problems import shown, unknown
 from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, bytes_of, cpu_of, rate, span, whole
-from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.registry import workload_names
 from wallet.amounts import SYMBOL, format_amount
 from wallet.errors import CodedError
 
@@ -223,7 +223,7 @@ def text_of(policy: BidPolicy) -> str:
 
 def kind_named(kind_name: str, known_kinds: Sequence[str]) -> str:
     """Return a workload's name if it is known. Raise PolicyError with the known names otherwise."""
-    if kind_name not in known_kinds and any(form.name == kind_name for form in FORMS):
+    if kind_name not in known_kinds and kind_name.partition(":")[0] in workload_names().values():
         raise PolicyError(
             f"{kind_name} is sold in units, not in auctioned tasks; offer it with `ogpu-provider offer`",
             code="sold_in_units",

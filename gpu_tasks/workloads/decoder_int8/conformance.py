@@ -15,10 +15,9 @@ from gpu_tasks.workloads.decoder_int8.model import DecoderModel, LayerArrays
 from gpu_tasks.workloads.decoder_int8.transformer import KeyValueCache, LoadedDecoder, forward, load, logits_of
 from gpu_tasks.workloads.integer_arrays import Integers
 from gpu_tasks.workloads.integer_transformer.arithmetic import TransformerBackend
-from gpu_tasks.workloads.integer_transformer.conformance import check_operations
+from gpu_tasks.workloads.integer_transformer.conformance import check_operations, drawn
 from gpu_tasks.workloads.integer_transformer.rows import GainRow, Rows
 from gpu_tasks.workloads.integer_transformer.tables import exponential_table, rotary_tables, sigmoid_table
-from gpu_tasks.workloads.textgen_int8.conformance import drawn
 from gpu_tasks.workloads.workload import NonConformingBackendError
 
 LOGITS = "dd5448f676f4a598205bfdd8fef893f6"

@@ -4,7 +4,7 @@ Each operation runs on inputs drawn by SHAKE-256, which reach the limits of thei
 saturating int8 kernels, fused or reordered roundings and roots in float32 all change one of these hashes.
 """
 
-from hashlib import blake2b
+from hashlib import blake2b, shake_256
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from gpu_tasks.workloads.integer_arrays import BackendArray, Integers
 from gpu_tasks.workloads.integer_transformer import arithmetic as ops
 from gpu_tasks.workloads.integer_transformer.arithmetic import Cached, Gain, Linear, TransformerBackend
 from gpu_tasks.workloads.integer_transformer.tables import exponential_table, sigmoid_table
-from gpu_tasks.workloads.textgen_int8.conformance import drawn
 from gpu_tasks.workloads.workload import NonConformingBackendError
 
 OPERATIONS = {
@@ -33,6 +32,16 @@ OPERATIONS = {
     "attention": "54c5aae9002f87187051b05f17870d65",
 }
 COLUMNS, KEYS, WIDTH = 2305, 1100, 576
+
+
+def drawn(label: str, shape: tuple[int, ...], low: int, high: int) -> Integers:
+    """Return integers from `low` to `high`, every eighth at a limit, from SHAKE-256 of the label."""
+    count = int(np.prod(shape))
+    raw = np.frombuffer(shake_256(label.encode()).digest(8 * count), "<u8").copy()
+    span = high - low + 1
+    values = (raw % np.uint64(span)).astype(np.int64) + low
+    values[::16], values[8::16] = low, high
+    return values.reshape(shape)
 
 
 def operation_results(backend: TransformerBackend) -> dict[str, BackendArray | tuple[BackendArray, ...]]:

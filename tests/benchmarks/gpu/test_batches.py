@@ -4,8 +4,8 @@ import pytest
 
 from benchmarks.gpu import __main__
 from benchmarks.gpu.__main__ import batched
-from gpu_tasks.workloads.textgen_int8.integer_ops import Ints
-from gpu_tasks.workloads.textgen_int8.transformer import Loaded
+from gpu_tasks.workloads.decoder_int8.transformer import LoadedDecoder
+from gpu_tasks.workloads.integer_arrays import Integers
 
 pytestmark = pytest.mark.nightly
 
@@ -20,7 +20,7 @@ def test_backends_decode_the_same_tokens_in_batches_and_have_a_rate_each() -> No
 def test_a_backend_that_decodes_another_token_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     true = __main__._decoded
 
-    def other(model: Loaded, prompts: Ints) -> tuple[Ints, float]:
+    def other(model: LoadedDecoder, prompts: Integers) -> tuple[Integers, float]:
         texts, seconds = true(model, prompts)
         return texts + (model.backend.name == "reference"), seconds
 

@@ -3,52 +3,51 @@
 import numpy as np
 import pytest
 
-from benchmarks.gpu.exactness import EXACT_BELOW, products, wrong_batches, wrong_products
-from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Ints
+from benchmarks.gpu.exactness import products, wrong_batches, wrong_products
+from gpu_tasks.workloads.integer_arrays import BackendArray
+from gpu_tasks.workloads.integer_transformer.numpy_backend import COLUMNS_A_PRODUCT, LIMB, FloatBackend
 
 pytestmark = pytest.mark.nightly
 
 
-class Narrow(NumpyBackend):
-    """Operands rounded to the 11 bits of TF32."""
-
-    def product(self, left: Array, right: Array) -> Array:
-        return super().product(self._cut(left), self._cut(right))
-
-    @staticmethod
-    def _cut(values: Array) -> Array:
-        bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-        return ((bits + np.uint32(1 << 12)) >> np.uint32(13) << np.uint32(13)).view(np.float32)
-
-
-class ShortSums(NumpyBackend):
+class ShortSums(FloatBackend):
     """The largest sums lose their last bit, as with one bit too few in the accumulator."""
 
-    def product(self, left: Array, right: Array) -> Array:
-        sums: Ints = super().product(left, right)
-        return np.where(np.abs(sums) >= EXACT_BELOW >> 1, sums & ~1, sums)
+    def product(self, scaled: BackendArray, operand: BackendArray) -> BackendArray:
+        sums = super().product(scaled, operand)
+        return np.where(np.abs(sums) >= 1 << 28, np.floor(sums / 2) * 2, sums)
 
 
-def test_every_sum_of_absolute_products_is_below_what_float32_counts_to_and_the_greatest_come_close() -> None:
-    greatest = 0.0
-    for case in products():
-        sums = np.abs(case.left).astype(np.float64) @ np.abs(case.right).swapaxes(-1, -2).astype(np.float64)
-        assert sums.max() < EXACT_BELOW, case.label
-        reached = np.abs(case.left.astype(np.float64) @ case.right.swapaxes(-1, -2).astype(np.float64)).max()
-        greatest = max(greatest, float(reached))
-    assert greatest > 0.97 * EXACT_BELOW
+class ShortMixes(FloatBackend):
+    """As `ShortSums`, for a mix."""
+
+    def mix(self, shares: BackendArray, operand: BackendArray) -> BackendArray:
+        sums = super().mix(shares, operand)
+        return np.where(np.abs(sums) >= 1 << 28, np.floor(sums / 2) * 2, sums)
+
+
+def test_the_largest_sums_come_close_to_the_limit_of_float32() -> None:
+    whole = [
+        case for case in products() if case.label.startswith("weights") and case.left.shape[-1] == COLUMNS_A_PRODUCT
+    ]
+    for case in whole:
+        high_limbs = np.floor(case.left / LIMB + 0.5)
+        assert 0.97 * (1 << 24) < np.abs(high_limbs @ case.right.T).max() < 1 << 24, case.label
 
 
 def test_numpy_is_exact() -> None:
-    assert list(wrong_products(NumpyBackend())) == []
+    assert list(wrong_products(FloatBackend())) == []
 
 
-@pytest.mark.parametrize(("backend", "kind"), [(Narrow, "shares"), (ShortSums, "weights")])
-def test_a_backend_that_rounds_is_seen(backend: type[NumpyBackend], kind: str) -> None:
+@pytest.mark.parametrize(("backend", "kind"), [(ShortMixes, "shares"), (ShortSums, "weights")])
+def test_a_backend_that_rounds_is_seen(backend: type[FloatBackend], kind: str) -> None:
     assert any(label.startswith(kind) for label in wrong_products(backend()))
 
 
 def test_batches_of_a_backend_that_rounds_differ() -> None:
-    assert wrong_batches(NumpyBackend(), NumpyBackend(), [2]) == []
-    assert wrong_batches(Narrow(), NumpyBackend(), [2])
+    class Rounding(FloatBackend):
+        def product(self, scaled: BackendArray, operand: BackendArray) -> BackendArray:
+            return np.floor(super().product(scaled, operand) / 256) * 256
+
+    assert wrong_batches(FloatBackend(), FloatBackend(), [2]) == []
+    assert wrong_batches(Rounding(), FloatBackend(), [2])

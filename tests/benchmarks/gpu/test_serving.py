@@ -4,16 +4,20 @@ import asyncio
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks.built_in import WORKLOAD, greedy
 from benchmarks.gpu import serving, troubles
-from benchmarks.gpu.drawn_requests import drawn_requests, greedy
+from benchmarks.gpu.drawn_requests import drawn_requests
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.execution.bench import Bench
 from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.limits import limits_for
 from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.decoder_int8.request import OUTPUT
 
 pytestmark = pytest.mark.nightly
 
@@ -46,11 +50,12 @@ def test_an_equal_worker_is_found_equal() -> None:
 
 def test_a_worker_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparing program is the spoiled one here; the worker's process has the right one."""
-    real = registry.open_workload("textgen-int8")
+    real = registry.open_workload(WORKLOAD)
 
     class Spoiled:
         def run(self, request: bytes) -> bytes:
-            return real.run(request)[:-1] + b"?"
+            right = OUTPUT.decode(real.run(request))
+            return OUTPUT.encode(replace(right, tokens=(*right.tokens[:-1], right.tokens[-1] ^ 1)))
 
     monkeypatch.setattr(serving, "open_workload", lambda *_: Spoiled())
     wrong, _ = compared(serving.bench_of(CPU, "numpy"), [greedy(9)])
@@ -74,4 +79,6 @@ def test_speed_limits_and_consumption_are_read_of_a_worker(monkeypatch: pytest.M
     assert served.figures["tokens_per_second"] > 0
     assert served.figures["energy_mj_per_token"] == 0
     assert served.limits["Max file size"] == "0"
-    assert served.limits["Max address space"] == str(4_096 << 20)
+    assert served.limits["Max address space"] == str(
+        limits_for("numpy", serving.form().memory_bytes()).address_mib << 20
+    )

@@ -21,7 +21,7 @@ from gpu_tasks.workloads import registry
 from offered import OGPU, device, name, service
 from runtime.cryptography import ss58
 
-FIRST, SECOND = registry.FORMS[0], registry.FORMS[1]
+SECOND = registry.FORMS[1]
 SERVICES = {0: service(), 1: service(SECOND.workload_id), 2: service(name(7)), 3: service(is_open=False)}
 DEVICES = (
     device(1, {0: OGPU // 2, 1: OGPU}),
@@ -39,7 +39,7 @@ def found(query: str) -> list[tuple[int, int]]:
 def test_rows_are_the_offers_for_open_services_by_price() -> None:
     assert [(row.provider[0], row.service) for row in ROWS] == [(3, 2), (2, 0), (1, 0), (4, 0), (1, 1), (3, 0)]
     assert ROWS[1] == OfferRow(
-        0, FIRST.name, name(2), name(102), DeviceClass.DATACENTER, OGPU // 10, 100 * OGPU, 70 * OGPU,
+        0, "decoder-int8", name(2), name(102), DeviceClass.DATACENTER, OGPU // 10, 100 * OGPU, 70 * OGPU,
         DeviceState.WORKING, 5,
     )  # fmt: skip
     assert (ROWS[0].workload, ROWS[3].free_bond) == (None, 0)
@@ -101,7 +101,7 @@ def test_queries(query: str, rows: list[tuple[int, int]]) -> None:
         ("service=99999999999", "not_whole", "service: "),
         ("provider=Alice", "invalid_account", "provider: 'Alice'"),
         ("device=7", "invalid_device", "device: '7'"),
-        ("workload=textgen", "unknown_name", f"did you mean {FIRST.name}?"),
+        ("workload=decoder", "unknown_name", "did you mean decoder-int8?"),
         ("state=busy", "unknown_name", "state: "),
         ("price in [1]", "no_condition", "'price'"),
         ("class=" + ",".join(["cpu"] * (VALUES_MAX + 1)), "too_many_values", "17 values"),

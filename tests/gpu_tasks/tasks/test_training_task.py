@@ -97,7 +97,7 @@ def test_every_key_has_its_effect() -> None:
         ("haiku", "Haiku!", 3, "metadata.name", "wrong_letters", "'Haiku!'"),
         ("{name: haiku}", "haiku", 3, "metadata", "keys_expected", "name, labels"),
         ("input: corpus.txt", "input: a, workload: train-int9", 5, "spec.run.workload", "unknown_name", "train-int8?"),
-        ("input: corpus.txt", "input: a, workload: textgen-int8", 5, "spec.run.workload", "unknown_name", "train-int8"),
+        ("input: corpus.txt", "input: a, workload: matmul-hash", 5, "spec.run.workload", "unknown_name", "train-int8"),
         ("input: corpus.txt", "input: a, length: 0", 5, "spec.run.length", "out_of_range", "1 to 4,294,967,295"),
         ("input: corpus.txt", "input: a, length: '7'", 5, "spec.run.length", "in_quotes", "7"),
         ("input: corpus.txt", "input: a, length: 1e3", 5, "spec.run.length", "not_whole", "1e3"),

@@ -6,9 +6,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from gpu_tasks.workloads.integer_transformer.backends import arithmetic as of_texts
 from gpu_tasks.workloads.matmul_chain.prover import chain_arithmetic
 from gpu_tasks.workloads.render_tile.backends import backend_named
-from gpu_tasks.workloads.textgen_int8.backends import arithmetic as of_texts
 from gpu_tasks.workloads.train_int8.backends import arithmetic as of_training
 
 every_workload = pytest.mark.parametrize("choose", [of_texts, of_training, backend_named, chain_arithmetic])

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.decoder_int8.request import REQUEST as TEXT_REQUEST
+from gpu_tasks.workloads.decoder_int8.request import GenerationRequest
 from gpu_tasks.workloads.form import RequestError, WorkloadForm
 from gpu_tasks.workloads.matmul_hash.form import MatmulHashForm
 from gpu_tasks.workloads.matmul_hash.request import REQUEST as CHAIN_REQUEST
 from gpu_tasks.workloads.matmul_hash.request import ROUNDS_MAX, SIZE_MAX, ChainRequest
-from gpu_tasks.workloads.textgen_int8.form import TextGenerationForm
-from gpu_tasks.workloads.textgen_int8.model import decode_model
-from gpu_tasks.workloads.textgen_int8.request import context_length, decode_request, model_file
 from runtime.encoding.codec import DecodeError
+from text_requests import TEXTS
 from workload_samples import SAMPLES, shown
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,8 @@ FOLDERS_THAT_KNOW_NO_WORKLOAD = (
     "node",
 )
 SEED = bytes(range(32))
-TEXT = TextGenerationForm()
+TEXT = registry.form_named(TEXTS)
+CONTEXT = 1024
 CHAIN = MatmulHashForm()
 
 
@@ -82,7 +83,7 @@ print(form.show_request(form.encode({SAMPLES[form.name]!r}, 12, {{}}, bytes(32))
 
 def test_what_is_unknown_is_said() -> None:
     assert registry.form_of(bytes(32)) is None
-    with pytest.raises(LookupError, match=r"'abacus'; .*textgen-int8, train-int8, matmul-hash"):
+    with pytest.raises(LookupError, match=r"'abacus'; .*ogpu-bytes, train-int8, matmul-hash"):
         registry.form_named("abacus")
 
 
@@ -106,9 +107,9 @@ def test_whatever_an_output_is_it_can_be_shown_and_counted(form: WorkloadForm, d
 
 
 def test_a_text_becomes_a_request_with_its_temperature_and_seed() -> None:
-    asked = decode_request(TEXT.encode("ü", 5, {"temperature": "1.25"}, SEED), context_length())
-    assert (asked.prompt, asked.max_tokens, asked.temperature_milli, asked.seed) == ("ü".encode(), 5, 1250, SEED)
-    assert decode_request(TEXT.encode("a", 5, {}, SEED), context_length()).temperature_milli == 800
+    asked = TEXT_REQUEST.decode(TEXT.encode("ü", 5, {"temperature": "1.25", "top-p": "0.9"}, SEED))
+    assert asked == GenerationRequest(tuple("ü".encode()), 5, 1250, 900, SEED, ((256,),), has_logprobs=False)
+    assert TEXT_REQUEST.decode(TEXT.encode("a", 5, {}, SEED)).temperature_milli == 700
 
 
 @pytest.mark.parametrize("temperature", ["warm", "", "-1", "10.001", "0.0001", "1e1", "nan", "inf", ".5", "٣", "1.-1"])
@@ -122,17 +123,17 @@ def test_temperatures_that_are_none(temperature: str) -> None:
 )
 def test_temperatures(temperature: str, milli: int) -> None:
     request = TEXT.encode("a", 5, {"temperature": temperature}, SEED)
-    assert decode_request(request, context_length()).temperature_milli == milli
+    assert TEXT_REQUEST.decode(request).temperature_milli == milli
 
 
 def test_prompt_and_completion_fit_the_models_context() -> None:
-    context = decode_model(model_file()).shape.context
-    assert context_length() == context
-    TEXT.encode("x" * (context - 16), 16, {}, SEED)
-    with pytest.raises(RequestError, match=rf"\b{context - 15} bytes, .* 16 tokens .*\b{context};"):
-        TEXT.encode("x" * (context - 15), 16, {}, SEED)
-    with pytest.raises(RequestError, match="has no tokens"):
-        TEXT.encode("x", 0, {}, SEED)
+    assert TEXT.model_facts()["context_tokens"] == CONTEXT
+    TEXT.encode("x" * (CONTEXT - 16), 16, {}, SEED)
+    with pytest.raises(RequestError, match=rf"\b{CONTEXT - 15} tokens, .* 16 .*\b{CONTEXT};"):
+        TEXT.encode("x" * (CONTEXT - 15), 16, {}, SEED)
+    for text, cost_max in (("x", 0), ("", 5), ("\ud800", 5)):
+        with pytest.raises(RequestError):
+            TEXT.encode(text, cost_max, {}, SEED)
 
 
 def test_a_line_of_a_chain_is_a_seed_or_all_three_numbers() -> None:
@@ -177,7 +178,7 @@ def test_the_end_of_a_chain_is_shown_in_hex() -> None:
 @pytest.mark.parametrize("folder", FOLDERS_THAT_KNOW_NO_WORKLOAD)
 def test_programs_name_no_workload(folder: str) -> None:
     """Neither in words nor by an import: a further workload must need no change in them."""
-    names = [form.name for form in registry.FORMS]
+    names = {*(form.name for form in registry.FORMS), *registry.workload_names().values()}
     words = (*names, *(name.replace("-", "_") for name in names))
     texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).rglob("*.py"))}
     assert texts

@@ -73,7 +73,7 @@ def test_a_post_is_refused_with_what_to_set_right(ogpu: Ogpu, prompts: str) -> N
         ),
         (["--racers", "1", "--max-tokens", "0"], "--max-tokens is 1 to"),
         (["--racers", "1", "--max-tokens", "257"], "--max-tokens is 1 to 256 for service 0, in tokens, not 257"),
-        (["--racers", "1", "--max-tokens", "256"], "line 1: the prompt has 8 bytes"),
+        (["--racers", "1", "--set", "top-p=0"], "line 1: top-p is above 0"),
         (["--racers", "1", "--set", "colour=red"], "--set: there is no option 'colour' here; there are: temper"),
         (["--racers", "1", "--set", "temperature=warm"], "line 1: a temperature is 0 to 10"),
         (["--racers", "1", "--key", "//Nobody"], "the account can spend 0 oGPU, and posting 2 units takes 0."),
@@ -288,6 +288,7 @@ def test_a_unit_names_the_class_that_its_racers_are_of(ogpu: Ogpu, prompts: str,
 def test_an_unknown_workload_is_a_sentence(ogpu: Ogpu, prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = registry.FORMS[0]
     monkeypatch.setattr(registry, "FORMS", registry.FORMS[1:])
+    monkeypatch.setattr(registry, "MODEL_WORKLOADS", {})
     answer = ogpu("unit", "post", prompts, "--key", "//Bob")
     assert answer.exit_code == 2
     assert f"service 0 is of the workload 0x{unknown.workload_id.hex()}, which this program does not" in answer.output
@@ -338,7 +339,7 @@ def test_who_cannot_pay_is_told_how_much_there_is(ogpu: Ogpu) -> None:
 
 def test_offers_are_searched_and_priced(ogpu: Ogpu) -> None:
     (offer,) = as_json(ogpu("--json", "offer", "search"))
-    assert (offer["service"], offer["workload"]) == (0, "textgen-int8")
+    assert (offer["service"], offer["workload"]) == (0, "decoder-int8")
     assert (offer["class"], offer["state"]) == ("cpu", "free")
     ask = offer["price"]["ogpu"]
     assert as_json(ogpu("--json", "offer", "search", f"price={ask}", "state=free")) == [offer]

@@ -33,7 +33,6 @@ from gpu_tasks.market.leaf_checks.checks import Answerer, CheckTerms, CheckWindo
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import Acceptance, Task, TaskResult, TaskState
-from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import outcomes_of
 from planted_state import chain_with
 from planted_tasks import MILESTONES, STATES, PlantedTask, run_blob, run_root
@@ -307,7 +306,7 @@ class Computer:
 @pytest.fixture
 def computer(monkeypatch: pytest.MonkeyPatch) -> Computer:
     found = Computer()
-    monkeypatch.setattr(registry, "open_workload", lambda *_: found)
+    monkeypatch.setattr(FakeForm, "open", lambda *_: found, raising=False)
     return found
 
 
@@ -342,7 +341,7 @@ def test_what_cannot_be_computed_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     def nothing(*_: object) -> Any:
         raise LookupError("no backend torch-cuda:0")
 
-    monkeypatch.setattr(registry, "open_workload", nothing)
+    monkeypatch.setattr(FakeForm, "open", nothing, raising=False)
     with pytest.raises(ResultError, match=r"torch-cuda:0\b.*--backend"):
         looked([0])
 

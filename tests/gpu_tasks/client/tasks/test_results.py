@@ -335,7 +335,7 @@ def test_what_is_not_to_be_had_or_computed_is_said() -> None:
         first_wrong(task, blobs, "abacus")
     with raises_code(RunBlobError, "workload_unknown"):
         first_wrong(replace(task, order=replace(task.order, workload=b"x" * 32)), blobs)
-    at_once = registry.form_named("textgen-int8").workload_id
+    at_once = registry.form_named("decoder-int8:ogpu-bytes").workload_id
     with raises_code(RunBlobError, "workload_unknown"):
         first_wrong(replace(task, order=replace(task.order, workload=at_once)), blobs)
     with pytest.raises(RunBlobError, match="the input asks for 8 segments, and the task for 9"):

@@ -63,7 +63,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 def openai(number: int, **more: Any) -> str:
     """A line of OpenAI's batch input."""
-    body = {"model": "textgen-int8", "prompt": f"def f{number}():", "temperature": 0, **more}
+    body = {"model": "decoder-int8:ogpu-bytes", "prompt": f"def f{number}():", "temperature": 0, **more}
     return json.dumps({"custom_id": f"r{number}", "method": "POST", "url": "/v1/completions", "body": body}) + "\n"
 
 

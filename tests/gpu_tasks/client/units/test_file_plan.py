@@ -41,7 +41,7 @@ from planned_file import SOLD, WISH, planned, wanted
 # Units are few, alike, within their room, and the same each time.
 
 
-FORM = registry.form_named("textgen-int8")
+FORM = registry.form_named("decoder-int8:ogpu-bytes")
 WIDE = UnitRoom(rate=1_000, input_share=0, bond_free=10**12)
 
 
@@ -60,7 +60,7 @@ def sizes(loads: list[LineLoad], room: UnitRoom) -> list[int]:
 
 def test_what_a_request_weighs() -> None:
     request = FORM.encode("Once", 16, {}, bytes(32))
-    assert load_of(7, request, FORM) == LineLoad(7, len(request), 4, 16, 16)
+    assert load_of(7, request, FORM) == LineLoad(7, len(request), 4, 16, FORM.output_bytes(request))
 
 
 def test_no_request_is_no_unit() -> None:

@@ -25,8 +25,8 @@ from gpu_tasks.workloads import registry
 # Every form of a line, and everything that is refused.
 
 
-FORM = registry.form_named("textgen-int8")
-TERMS = LineTerms(FORM, ("textgen-int8", "small"), 16, 64, {"temperature": "0.5"}, bytes(32))
+FORM = registry.form_named("decoder-int8:ogpu-bytes")
+TERMS = LineTerms(FORM, ("decoder-int8:ogpu-bytes", "small"), 16, 64, {"temperature": "0.5"}, bytes(32))
 OPENAI: dict[str, Any] = {
     "custom_id": "a",
     "method": "POST",
@@ -257,6 +257,7 @@ MISSING = "missing_required_parameter"
         ({"prompt": "x", "temperature": False}, ("invalid_type", "temperature")),
         ({"prompt": "x", "temperature": 11}, ("invalid_request", None)),
         ({"prompt": "x" * 2_000}, ("invalid_request", None)),
+        ({"prompt": ""}, ("invalid_request", None)),
         ({"prompt": "x", "id": ""}, ("invalid_value", "id")),
         ({"prompt": "x", "id": 5}, ("invalid_type", "id")),
         ({"prompt": "x", "id": "y" * 513}, ("invalid_value", "id")),
@@ -295,7 +296,6 @@ def test_refused_objects(data: Any, expected: tuple[str, str | None]) -> None:
                 "top_p",
                 "n",
                 "best_of",
-                "logprobs",
                 "stream",
                 "stop",
                 "suffix",
@@ -392,7 +392,11 @@ def test_whatever_stands_in_a_line_becomes_a_request_or_a_reason(values: list[An
 
 
 @given(
-    st.text(max_size=60), st.integers(1, 64), st.integers(0, 999), st.integers(-(2**63), 2**63 - 1), st.text(min_size=1)
+    st.text(min_size=1, max_size=60),
+    st.integers(1, 64),
+    st.integers(0, 999),
+    st.integers(-(2**63), 2**63 - 1),
+    st.text(min_size=1),
 )
 def test_what_is_written_is_read(text: str, cost: int, milli: int, seed: int, name: str) -> None:
     temperature = f"0.{milli:03}"
@@ -407,13 +411,13 @@ def test_what_is_written_is_read(text: str, cost: int, milli: int, seed: int, na
         found = line(data.encode())
         assert (found.text, found.cost_max, found.custom_id) == (text, cost, name)
         assert found.options == {"temperature": temperature}
-        assert found.seed == line({"prompt": "", "seed": seed}).seed
+        assert found.seed == line({"prompt": "x", "seed": seed}).seed
 
 
 # What a large file costs its reader, and what is too large.
 
 
-TERMS_OF_READING_LIMITS = LineTerms(registry.form_named("textgen-int8"), ("small",), 16, 64, {}, bytes(32))
+TERMS_OF_READING_LIMITS = LineTerms(registry.form_named("decoder-int8:ogpu-bytes"), ("small",), 16, 64, {}, bytes(32))
 
 
 def test_lines_that_are_no_text_or_too_long_cost_only_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ REFUSED = LineError(9, "b", "unsupported_parameter", "leave it out", "body.n")
 
 
 def writer(form: FileForm, endpoint: str | None = None) -> LineWriter:
-    return LineWriter(form, endpoint, "textgen-int8", 1_700_000_000)
+    return LineWriter(form, endpoint, "decoder-int8:ogpu-bytes", 1_700_000_000)
 
 
 COMPLETIONS = writer(FileForm.OPENAI, "/v1/completions")
@@ -85,7 +85,7 @@ def test_a_completion_as_openai_writes_it() -> None:
     assert response["body"] == {
         "object": "text_completion",
         "created": 1_700_000_000,
-        "model": "textgen-int8",
+        "model": "decoder-int8:ogpu-bytes",
         "choices": [{"index": 0, "text": ANSWER.text, "logprobs": None, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 4, "completion_tokens": 3, "total_tokens": 7},
     }

@@ -80,7 +80,7 @@ async def _answered(self: FileAnswers, enough: int = 0) -> list[int]:
 
 
 def openai_line(number: int) -> str:
-    body = {"model": "textgen-int8", "prompt": "Once"}
+    body = {"model": "decoder-int8:ogpu-bytes", "prompt": "Once"}
     return json.dumps({"custom_id": f"r{number}", "method": "POST", "url": "/v1/completions", "body": body})
 
 

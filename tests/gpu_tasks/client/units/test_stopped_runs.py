@@ -53,7 +53,7 @@ class StoppedFile:
         self.postings = ("--postings", str(folder / "records"))
 
     def _line(self, number: int) -> str:
-        body = {"model": "textgen-int8", "prompt": "Once", **({"n": 2} if number == 2 else {})}
+        body = {"model": "decoder-int8:ogpu-bytes", "prompt": "Once", **({"n": 2} if number == 2 else {})}
         asked = {"custom_id": f"r{number}", "method": "POST", "url": "/v1/completions", "body": body}
         return json.dumps(asked) + "\n"
 

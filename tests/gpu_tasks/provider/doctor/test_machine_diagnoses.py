@@ -103,7 +103,7 @@ def test_each_worker_is_tried_with_the_backend_of_its_device(monkeypatch: pytest
         tried.append(by)
         return Diagnosis(check, Grade.GOOD, "")
 
-    form = form_named("textgen-int8")
+    form = form_named("decoder-int8:ogpu-bytes")
     assert form is not None
     monkeypatch.setattr(machine, "_worker", noted)
     asyncio.run(machine.worker_diagnoses([CPU, CARD], [form], workers_with("torch-cuda"), "torch-cuda"))

@@ -13,8 +13,8 @@ import pytest
 
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError, WorkerExecutor
 from gpu_tasks.workloads.registry import open_workload
-from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 from started_workers import TIGHT, hostile, started, worker_of
+from text_requests import TEXTS, text_request
 
 
 async def still_works(executor: WorkerExecutor) -> None:
@@ -144,15 +144,15 @@ async def test_a_request_that_is_cancelled_while_its_answer_arrives_keeps_no_dev
 
 async def test_a_worker_that_does_not_start_says_why() -> None:
     with pytest.raises(ExecutionError, match=r"start: .*'abacus'"):
-        await worker_of("textgen-int8", "abacus").start()
+        await worker_of(TEXTS, "abacus").start()
     with pytest.raises(ExecutionError, match=r"No module|status 1"):
         await WorkerExecutor([sys.executable, "-m", "no.such.module"], TIGHT).start()
 
 
 async def test_the_real_worker_gives_what_the_workload_gives() -> None:
-    request = encode_request(CompletionRequest(b"def main(", 24, 700, b"\x05" * 32))
-    expected = open_workload("textgen-int8").run(request)
-    async with started(worker_of("textgen-int8")) as executor:
+    request = text_request(b"def main(", 24, seed=b"\x05" * 32)
+    expected = open_workload(TEXTS).run(request)
+    async with started(worker_of(TEXTS)) as executor:
         execution = await executor.run(request)
         assert execution.output == expected
         assert execution.cpu_ms <= execution.wall_ms + 20
@@ -160,7 +160,7 @@ async def test_the_real_worker_gives_what_the_workload_gives() -> None:
         assert await executor.verify(request, expected)
         assert not await executor.verify(request, bytes((expected[0] ^ 1,)) + expected[1:])
         place = b"p" * 32
-        trace = open_workload("textgen-int8").trace(request, expected, place)
+        trace = open_workload(TEXTS).trace(request, expected, place)
         assert await executor.trace(request, expected, place) == trace
         with pytest.raises(BadRequestError):
             await executor.run(b"no request")

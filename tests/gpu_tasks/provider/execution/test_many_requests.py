@@ -8,21 +8,21 @@ from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.worker_process import WorkerProcess
 from gpu_tasks.provider.execution.worker_wire import FinishedRequest, Ran, RanSome, WorkerAnswer
 from gpu_tasks.workloads.registry import open_workload
-from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 from started_workers import TIGHT, hostile, started, worker_of
+from text_requests import TEXTS, text_request
 
 Outputs = dict[int, bytes | None]
 
 
 async def test_a_worker_answers_a_batch_as_it_answers_each_request() -> None:
-    asked = [encode_request(CompletionRequest(bytes([65 + n]) * n, 5 + n, 700, bytes(32))) for n in range(9)]
+    asked = [text_request(bytes([65 + n]) * (n + 1), 5 + n) for n in range(9)]
     asked[4] = b"no request"
     found: Outputs = {}
-    async with started(worker_of("textgen-int8")) as executor:
+    async with started(worker_of(TEXTS)) as executor:
         took = await executor.run_many(asked, found.update)
         assert took.cpu_ms > 0
         assert (await executor.run(asked[0])).output == found[0], "it goes on after a batch"
-    workload = open_workload("textgen-int8", "numpy")
+    workload = open_workload(TEXTS, "numpy")
     assert found == {place: None if place == 4 else workload.run(asked[place]) for place in range(9)}
 
 

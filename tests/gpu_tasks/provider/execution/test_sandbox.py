@@ -25,8 +25,8 @@ from gpu_tasks.provider.execution.limits import Limits
 from gpu_tasks.provider.execution.sandbox import NO_MORE_NAMESPACES, NoSandboxError, Sandbox, find_sandbox
 from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads.registry import form_named, open_workload
-from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 from started_workers import TIGHT, hostile, started
+from text_requests import TEXTS, text_request
 
 SUPPORT = Path(hostile_worker.__file__).parent
 CPU = Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)
@@ -146,9 +146,9 @@ def test_a_worker_at_work_does_not_outlive_its_daemon() -> None:
 
 
 async def test_the_real_worker_gives_the_same_inside() -> None:
-    request = encode_request(CompletionRequest(b"def main(", 8, 700, b"\x05" * 32))
-    expected = open_workload("textgen-int8").run(request)
-    executor: Any = workers_with("numpy", sandbox_here())(CPU, form_named("textgen-int8"))
+    request = text_request(b"def main(", 8)
+    expected = open_workload(TEXTS).run(request)
+    executor: Any = workers_with("numpy", sandbox_here())(CPU, form_named(TEXTS))
     async with started(executor):
         assert (await executor.run(request)).output == expected
 
