@@ -47,7 +47,7 @@ class RealModel:
         return f"{self.workload_name}:{self.name}"
 
 
-BUILT_IN = "textgen-int8"
+BUILT_IN = "ogpu-bytes"
 LANGUAGE_MODEL = RealModel("smollm2-135m-instruct", "decoder-int8", 93, f"with the built-in model, {BUILT_IN}")
 ENCODER = RealModel("all-minilm-l6-v2", "embed-int8", 84, "without the search among sentences")
 

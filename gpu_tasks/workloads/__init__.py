@@ -17,7 +17,6 @@ In reading order:
 * `integer_transformer`: transformers in exact integers: their arithmetic, its backends, the arrays of a model file
 * `decoder_int8`: language models of the Llama family
 * `embed_int8`: encoders of the BERT class
-* `textgen_int8`: byte-level text generation by an integer transformer
 * `importing`: float models to model files
 * `registry`: the list of workloads, and the only module that names them
 * `model_forms`: the forms of the registry, and one for each model in the user's store

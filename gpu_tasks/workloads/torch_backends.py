@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 from gpu_tasks.workloads.backend_choice import usable_device
 from gpu_tasks.workloads.integer_arrays import BackendArray, Integers
 
-LANES, GPU_LANES = 32, 512
-"""The number of texts that `textgen-int8` decodes side by side, on a CPU and on a GPU."""
-
 
 def keep_float32_exact() -> None:
     """Turn off every mode in which float32 loses precision, TF32 among them.
@@ -59,24 +56,6 @@ class TorchIntegers:
     def total(self, values: BackendArray) -> BackendArray:
         """Return torch's sum over the last axis, in int64."""
         return values.sum(dim=-1, keepdim=True)
-
-
-class TorchBackend(TorchIntegers):
-    """`Arithmetic` of `textgen-int8`. Products run in float32 and are exact below 2**24."""
-
-    def __init__(self, device: str = "cpu") -> None:
-        """Raise LookupError for a device that cannot be used."""
-        keep_float32_exact()
-        super().__init__(device)
-        self.lanes = LANES if self._device.type == "cpu" else GPU_LANES
-
-    def operand(self, values: BackendArray) -> BackendArray:
-        """Return the values as contiguous float32."""
-        return values.to(torch.float32).contiguous()
-
-    def product(self, left: BackendArray, right: BackendArray) -> BackendArray:
-        """Return the products, computed in float32."""
-        return torch.matmul(left.to(torch.float32), right.swapaxes(-1, -2)).to(torch.int64)
 
 
 class TorchArithmetic(TorchIntegers):

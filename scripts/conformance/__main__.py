@@ -22,10 +22,8 @@ from gpu_tasks.workloads.decoder_int8.conformance import LOGITS
 from gpu_tasks.workloads.embed_int8.conformance import ANSWERS
 from gpu_tasks.workloads.integer_transformer.conformance import OPERATIONS as TRANSFORMER_OPERATIONS
 from gpu_tasks.workloads.matmul_hash.service import CONFORMANCE
-from gpu_tasks.workloads.registry import FORMS, MODEL_WORKLOADS
+from gpu_tasks.workloads.registry import FORMS, MODEL_WORKLOADS, workload_names
 from gpu_tasks.workloads.render_tile.conformance import HASHES as TILE_HASHES
-from gpu_tasks.workloads.textgen_int8.conformance import OPERATIONS
-from gpu_tasks.workloads.textgen_int8.request import COMPLETIONS, MODEL_ID
 from gpu_tasks.workloads.train_int8.conformance import HASHES
 from scripts.conformance import verdict
 from scripts.conformance.answers import PLAIN, PLANTED
@@ -115,8 +113,7 @@ def judged(answers: list[Answer], needed: frozenset[str]) -> list[str]:
     truth = _truth(answers)
     problems = [f"{answer.name} {answer.failed}" for answer in answers if answer.failed]
     problems += [f"{name} is needed, and was not compared" for name in sorted(needed - _compared(answers))]
-    workloads = [*(form.name for form in FORMS), *MODEL_WORKLOADS]
-    problems += [f"nothing was computed of {name}" for name in workloads if not _of({name}, truth)]
+    problems += [f"nothing was computed of {name}" for name in workload_names().values() if not _of({name}, truth)]
     problems += [f"{TRUTH}: {name} is not as published" for name in verdict.unpublished(published(), truth)]
     problems += [f"the planted bit is not seen: {name}" for name in _unseen(answers)]
     for answer in answers:
@@ -136,10 +133,8 @@ def judged(answers: list[Answer], needed: frozenset[str]) -> list[str]:
 
 def published() -> dict[str, str]:
     """Return the published vectors, by the names in the answers."""
-    text = OPERATIONS | {"MODEL_ID": MODEL_ID, "COMPLETIONS": COMPLETIONS}
     return {
         **{f"train-int8 vector {name}": digest for name, digest in HASHES.items()},
-        **{f"textgen-int8 vector {name}": digest for name, digest in text.items()},
         **{f"render-tile vector {name}": digest for name, digest in TILE_HASHES.items()},
         **{f"decoder-int8 vector {name}": digest for name, digest in TRANSFORMER_OPERATIONS.items()},
         "decoder-int8 vector LOGITS": LOGITS,

@@ -2,8 +2,8 @@
 
     python -m scripts.conformance.answers [numpy|reference|plain|planted|torch-cpu|torch-cuda:0] [--only WORKLOADS]
 
-The lines with `vector` belong into the `conformance.py` of a workload (and `request.py` of `textgen-int8`, `service.py`
-of `matmul-hash`) after an intended change of its operations or its model. `plain` computes `train-int8` and
+The lines with `vector` belong into the `conformance.py` of a workload (or `service.py` of `matmul-hash`) after an
+intended change of its operations or its model. `plain` computes `train-int8` and
 `render-tile` in plain Python integers, where these are fast enough. `planted` is wrong in one bit (`planted.py`).
 """
 
@@ -89,7 +89,7 @@ def answers(backend: str, only: frozenset[str] | None = None, model: str | None 
     if backend.startswith("torch-") and importlib.util.find_spec("torch") is None:
         raise Skipped("PyTorch is not installed")
     parts = {
-        "train-int8": _training, "textgen-int8": _texts, "matmul-hash": _chains, "render-tile": _tiles,
+        "train-int8": _training, "matmul-hash": _chains, "render-tile": _tiles,
         "decoder-int8": _decoders, "embed-int8": _encoders,
     }  # fmt: skip
     found = {
@@ -160,29 +160,6 @@ def _runs(name: str, fresh: Callable[[], Workload], request: bytes) -> Hashes:
             [*digests[:index], *(state_hash(state) for state in resumed)]
         ).hex()
     return found
-
-
-def _texts(backend: str) -> Hashes:
-    """Return the vectors, and the completions, each of which its verification must accept."""
-    from gpu_tasks.workloads.textgen_int8 import conformance  # noqa: PLC0415
-    from gpu_tasks.workloads.textgen_int8.backends import arithmetic  # noqa: PLC0415
-    from gpu_tasks.workloads.textgen_int8.decoding import generate, verify_output  # noqa: PLC0415
-    from gpu_tasks.workloads.textgen_int8.model import decode_model, model_id  # noqa: PLC0415
-    from gpu_tasks.workloads.textgen_int8.request import model_file  # noqa: PLC0415
-    from gpu_tasks.workloads.textgen_int8.transformer import load  # noqa: PLC0415
-    from scripts.conformance.planted import PlantedText  # noqa: PLC0415
-    from scripts.conformance.text_ways import crowd_hashes, logits_hashes  # noqa: PLC0415
-
-    use, data = PlantedText() if backend == PLANTED else _had(lambda: arithmetic(backend)), model_file()
-    found = {f"vector {name}": digest for name, digest in conformance.operation_hashes(use).items()}
-    model = load(use, decode_model(data))
-    found |= {"vector MODEL_ID": model_id(data).hex(), "vector COMPLETIONS": conformance.completions(model).hex()}
-    for name, asked in cases.completions().items():
-        output = generate(model, asked)
-        is_right = verify_output(model, asked, output).valid
-        found[f"{name} output"] = _hash(output) if is_right else "refused by its own check"
-    ways = {"crowd": crowd_hashes(model), "logits": logits_hashes(model)}
-    return found | {f"{name}{way}": digest for name, hashes in ways.items() for way, digest in hashes.items()}
 
 
 def _chains(backend: str) -> Hashes:

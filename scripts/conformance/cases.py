@@ -12,15 +12,10 @@ from gpu_tasks.workloads.matmul_hash.request import ROUNDS_MAX, SEED_MAX, SIZE_M
 from gpu_tasks.workloads.render_tile.request import REQUEST as TILE_REQUEST
 from gpu_tasks.workloads.render_tile.request import request_of
 from gpu_tasks.workloads.render_tile.scene_text import OBJECTS_MAX, read_text
-from gpu_tasks.workloads.textgen_int8.request import TEMPERATURE_MAX, CompletionRequest, context_length
 from gpu_tasks.workloads.train_int8.request import RATE_ONE, TrainingRequest
 
-BATCHES = (1, 2, 7, 16, 256)
-"""Numbers of texts that are decoded together."""
-CHUNKS = (1, 2, 7, 64)
-"""Numbers of positions that are read at once."""
-DECODER_CHUNKS = (1, 2, 7, 16)
-"""As CHUNKS, for the context of the built-in decoder."""
+CHUNKS = (1, 2, 7, 16)
+"""Numbers of positions that `decoder-int8` reads at once."""
 TRANSFORMER_BATCHES = (7, 64)
 """Numbers of texts that `decoder-int8` and `embed-int8` answer together, beside each text alone."""
 TRANSFORMER_TEXTS = 71
@@ -80,33 +75,6 @@ def training() -> dict[str, TrainingRequest]:
 def plain_training() -> dict[str, TrainingRequest]:
     """Return the requests that are small enough for plain integers."""
     return {name: asked for name, asked in training().items() if name.split()[0] in PLAIN_SHAPES}
-
-
-def completions() -> dict[str, CompletionRequest]:
-    """Return the shortest and the longest prompt, and some in between."""
-    context = context_length()
-    return {
-        "nothing": CompletionRequest(b"", 1, 0, bytes(32)),
-        "long prompt": CompletionRequest(b"\xff" * (context - 1), 1, 1, SEEDS[1]),
-        "greedy": CompletionRequest(b"def main(argv):\n    ", 40, 0, SEEDS[0]),
-        "warm": CompletionRequest(b"class Shape:\n", 40, 800, SEEDS[1]),
-        "hot": CompletionRequest(b"import ", 24, TEMPERATURE_MAX, SEEDS[2]),
-    }
-
-
-def crowd() -> list[CompletionRequest]:
-    """Return as many texts as the largest batch: prompts, ends and draws of all kinds together."""
-    raw = shake_256(b"conformance/batch").digest(4 * BATCHES[-1])
-    told = (raw[start : start + 4] for start in range(0, len(raw), 4))
-    return [
-        CompletionRequest(text_of(bytes([first]))[: first % 13], 1 + second % 4, third * 12, bytes([fourth]) * 32)
-        for first, second, third, fourth in told
-    ]
-
-
-def read_texts() -> list[bytes]:
-    """Return two texts of a length that no chunk divides, including the boundary token before them."""
-    return [text_of(seed)[: CHUNKS[-1] + 2] for seed in SEEDS[:2]]
 
 
 def questions(longest: int, vocabulary: int) -> list[GenerationRequest]:

@@ -14,8 +14,6 @@ from gpu_tasks.workloads.render_tile.array_arithmetic import NumpyArrays
 from gpu_tasks.workloads.render_tile.backends import VectorBackend
 from gpu_tasks.workloads.render_tile.scene import RenderScene
 from gpu_tasks.workloads.render_tile.vector_tracing import VectorTracer
-from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.integer_ops import Array
 from gpu_tasks.workloads.train_int8.arithmetic import Tensor
 from gpu_tasks.workloads.train_int8.backends import FloatArithmetic
 from gpu_tasks.workloads.train_int8.training_step import WEIGHT_LIMIT
@@ -44,23 +42,6 @@ class PlantedTraining(FloatArithmetic):
             if self._written == WRONG_AT:
                 held[0, 0] ^= 1
         return held
-
-
-class PlantedText(NumpyBackend):
-    """Flips one bit of one sum in the first computed product."""
-
-    name = PLANTED
-
-    def __init__(self) -> None:
-        self._is_planted = False
-
-    def product(self, left: Array, right: Array) -> Array:
-        """Return the right product, except for that bit."""
-        sums = np.array(super().product(left, right))
-        if not self._is_planted:
-            sums.reshape(-1)[0] ^= 1
-            self._is_planted = True
-        return sums
 
 
 class PlantedTransformer(FloatBackend):

@@ -34,7 +34,7 @@ def decoder_hashes(backend: TransformerBackend) -> Hashes:
     found = {f"vector {name}": digest for name, digest in operation_hashes(backend).items()}
     found |= {
         f"logits{way}": decoder_vectors.logits_hash(decoder_vectors.logits(model, step))
-        for way, step in {"": whole, **{f"{CHUNKED}{step}": step for step in cases.DECODER_CHUNKS}}.items()
+        for way, step in {"": whole, **{f"{CHUNKED}{step}": step for step in cases.CHUNKS}}.items()
     }
     found["vector LOGITS"] = found["logits"]
     requests = cases.questions(decoder_vectors.SHAPE.context, decoder_vectors.SHAPE.vocabulary)

@@ -13,21 +13,16 @@ from hypothesis import given, settings
 from encoder_models import write_encoder
 from gpu_tasks.traces.trace import SEGMENTS_MAX
 from gpu_tasks.workloads.backend_choice import UnknownBackendError
+from gpu_tasks.workloads.decoder_int8 import conformance as decoder_vectors
 from gpu_tasks.workloads.decoder_int8.decoding import generated as decoded
 from gpu_tasks.workloads.integer_transformer import backends as transformer_backends
 from gpu_tasks.workloads.integer_transformer.arithmetic import PlainBackend
 from gpu_tasks.workloads.integer_transformer.numpy_backend import FloatBackend
-from gpu_tasks.workloads.registry import FORMS, MODEL_WORKLOADS
+from gpu_tasks.workloads.registry import MODEL_WORKLOADS, workload_names
 from gpu_tasks.workloads.render_tile import backends as tile_backends
 from gpu_tasks.workloads.render_tile.array_arithmetic import NumpyArrays
 from gpu_tasks.workloads.render_tile.backends import VectorBackend
 from gpu_tasks.workloads.stepwise import states
-from gpu_tasks.workloads.textgen_int8 import backends as text_backends
-from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
-from gpu_tasks.workloads.textgen_int8.batching import generated
-from gpu_tasks.workloads.textgen_int8.integer_ops import Ints
-from gpu_tasks.workloads.textgen_int8.request import CompletionRequest
-from gpu_tasks.workloads.textgen_int8.transformer import Cache, Loaded, forward, load
 from gpu_tasks.workloads.train_int8 import backends as training_backends
 from gpu_tasks.workloads.train_int8.arithmetic import IntegerArithmetic
 from gpu_tasks.workloads.train_int8.backends import FloatArithmetic
@@ -35,21 +30,20 @@ from gpu_tasks.workloads.train_int8.request import TrainingRequest, limits_broke
 from gpu_tasks.workloads.train_int8.run import TrainingRun
 from gpu_tasks.workloads.workload import OutputCheck
 from scripts.conformance import __main__ as conformance
-from scripts.conformance import answers, cases, text_ways, transformers, verdict
+from scripts.conformance import answers, cases, transformers, verdict
 from scripts.conformance.__main__ import Answer, judged, line
 from scripts.conformance.instructions import usable_sets
 from scripts.conformance.plain_training import plain_states
 from simulation.replay.interpreters import NotPrepared, pinned
-from textgen_models import small_model
 from training_requests import small_requests
 
 WAYS = (", texts side by side: 7", ", positions at once: 7")
 RUN = {"train-int8 tiny 00 trace root": "aa", "train-int8 tiny 00 trace root, on from milestone 1": "aa"}
 TRUTH = {
     **RUN,
-    **{f"{name} warm output": "bb" for name in (*(form.name for form in FORMS), *MODEL_WORKLOADS)},
-    **{f"textgen-int8 {name}{way}": "cc" for name, way in zip(("crowd", "logits"), WAYS, strict=True)},
-    **{f"textgen-int8 {name}": "cc" for name in ("crowd", "logits")},
+    **{f"{name} warm output": "bb" for name in workload_names().values()},
+    **{f"decoder-int8 {name}{way}": "cc" for name, way in zip(("crowd", "logits"), WAYS, strict=True)},
+    **{f"decoder-int8 {name}": "cc" for name in ("crowd", "logits")},
     **conformance.published(),
 }
 NEEDS_NOTHING: frozenset[str] = frozenset()
@@ -105,8 +99,8 @@ def test_plain_integers_may_say_less_and_nothing_else() -> None:
     "name",
     [
         "train-int8 tiny 00 trace root, on from milestone 1",
-        "textgen-int8 crowd, texts side by side: 7",
-        "textgen-int8 logits, positions at once: 7",
+        "decoder-int8 crowd, texts side by side: 7",
+        "decoder-int8 logits, positions at once: 7",
     ],
 )
 def test_every_way_ends_in_the_undisturbed_result(name: str) -> None:
@@ -157,7 +151,10 @@ def test_transformers_agree_on_every_set_of_instructions() -> None:
     assert "transformers on avx2;" in line(found, 0, 5)
     for name in part:
         wrong = Answer("3.11.7", "torch-cpu", off(part, name), instructions="sse4")
-        assert judged([*found, wrong], NEEDS_NOTHING) == [f"torch-cpu on sse4 under Python 3.11.7: {name}"]
+        first, *others = judged([*found, wrong], NEEDS_NOTHING)
+        assert first == f"torch-cpu on sse4 under Python 3.11.7: {name}"
+        # A way to a result that differs is also another result than undisturbed.
+        assert all(name in problem or f"{name}, " in problem for problem in others)
 
 
 def test_a_model_file_agrees_with_its_first_answer() -> None:
@@ -197,15 +194,10 @@ def test_a_backend_that_ends_badly_is_a_failure() -> None:
 @pytest.fixture(scope="module")
 def small() -> Any:
     """Use real answers of real backends, for fewer and smaller cases. torch is NumPy under its name."""
-    text, chain = cases.completions()["hot"], cases.chains()["odd"]
-    room, crowd = cases.tiles()["room 5a"], cases.crowd()[:3]
+    chain, room = cases.chains()["odd"], cases.tiles()["room 5a"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cases, "SHAPES", {"tiny": {**cases.SHAPES["tiny"], "steps": 12, "segment": 2}})
         patch.setattr(cases, "SEEDS", cases.SEEDS[:2])
-        patch.setattr(cases, "completions", lambda: {"hot": replace(text, max_tokens=4)})
-        patch.setattr(cases, "crowd", lambda: crowd)
-        patch.setattr(cases, "read_texts", lambda: [b"def", b"\xff\x00 "])
-        patch.setattr(cases, "BATCHES", (1, 3))
         patch.setattr(cases, "CHUNKS", (1, 3))
         patch.setattr(cases, "TRANSFORMER_TEXTS", 9)
         patch.setattr(cases, "chains", lambda: {"odd": chain})
@@ -213,7 +205,6 @@ def small() -> Any:
         patch.setattr("importlib.util.find_spec", lambda _: "found")
         for backends, in_numpy in (
             (training_backends, FloatArithmetic),
-            (text_backends, NumpyBackend),
             (tile_backends, lambda: VectorBackend(NumpyArrays())),
             (transformer_backends, FloatBackend),
         ):
@@ -234,48 +225,12 @@ def test_real_backends_agree_and_one_with_a_bit_wrong_is_caught(small: dict[str,
     problems = judged([*found, Answer("3.12.1", "numpy", small["planted"])], NEEDS_NOTHING)
     for name in (
         "train-int8 tiny 5a trace root",
-        "textgen-int8 vector product",
         "matmul-hash odd output",
         "decoder-int8 vector product",
         "embed-int8 vector ANSWERS",
         "render-tile room 5a trace root",
     ):
         assert f"numpy under Python 3.12.1: {name}" in problems
-
-
-def model_of_this_test() -> Loaded:
-    return load(NumpyBackend(), small_model())
-
-
-def test_texts_that_are_others_beside_each_other_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cases, "crowd", lambda: [CompletionRequest(b"ab", 3, 700, bytes([n]) * 32) for n in range(9)])
-    found = text_ways.crowd_hashes(model_of_this_test())
-    assert len(found) == 1 + len(cases.BATCHES)
-    assert len(set(found.values())) == 1
-
-    def bent(model: Loaded, requests: list[CompletionRequest], lanes: int) -> list[tuple[int, bytes]]:
-        outputs = dict(generated(model, requests, lanes))
-        return list((outputs | {8: outputs[8][:-1]} if lanes == 7 else outputs).items())
-
-    monkeypatch.setattr(text_ways, "generated", bent)
-    hashes = {f"crowd{way}": digest for way, digest in text_ways.crowd_hashes(model_of_this_test()).items()}
-    assert verdict.other_ways(hashes) == ["crowd, texts side by side: 7"]
-
-
-def test_logits_that_are_others_in_chunks_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cases, "read_texts", lambda: [b"0123456789a", b"\xff" * 11])
-    found = text_ways.logits_hashes(model_of_this_test())
-    assert len(found) == 1 + len(cases.CHUNKS)
-    assert len(set(found.values())) == 1
-
-    def bent(model: Loaded, tokens: Ints, cache: Cache) -> Ints:
-        logits = forward(model, tokens, cache)
-        logits[-1, -1, -1] += tokens.shape[1] == 2 and cache.length == 12
-        return logits
-
-    monkeypatch.setattr(text_ways, "forward", bent)
-    hashes = {f"logits{way}": digest for way, digest in text_ways.logits_hashes(model_of_this_test()).items()}
-    assert verdict.other_ways(hashes) == ["logits, positions at once: 2"]
 
 
 def test_answers_of_transformers_that_are_others_beside_each_other_are_caught(
@@ -290,6 +245,19 @@ def test_answers_of_transformers_that_are_others_beside_each_other_are_caught(
 
     monkeypatch.setattr(transformers, "generated", bent)
     assert verdict.other_ways(transformers.decoder_hashes(FloatBackend())) == ["crowd, texts side by side: 7"]
+
+
+def test_logits_that_are_others_in_chunks_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, "TRANSFORMER_TEXTS", 9)
+    true_logits = decoder_vectors.logits
+
+    def bent(model: Any, step: int) -> Any:
+        found = true_logits(model, step)
+        found[-1, -1, -1] += step == 2
+        return found
+
+    monkeypatch.setattr(decoder_vectors, "logits", bent)
+    assert verdict.other_ways(transformers.decoder_hashes(FloatBackend())) == ["logits, positions at once: 2"]
 
 
 def test_an_answer_that_its_own_check_refuses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,15 +289,6 @@ def test_questions_and_sentences_are_of_all_kinds() -> None:
     assert {each.temperature_milli for each in asked} >= {0, 2800}
     assert max(len(each.prompt) + each.max_tokens for each in cases.questions(cases.MODEL_TOKENS, 97)) <= 5
     assert 30 < max(len(each.tokens) for each in cases.sentences(40, 97)) <= 40
-
-
-def test_the_crowd_is_of_all_kinds() -> None:
-    asked = cases.crowd()
-    assert len(asked) == max(cases.BATCHES)
-    lengths = [len(each.prompt) for each in asked]
-    assert (min(lengths), max(lengths)) == (0, 12)
-    assert {each.max_tokens for each in asked} == set(range(1, 5))
-    assert {len(text) + 1 for text in cases.read_texts()} == {max(cases.CHUNKS) + 3}, "the last chunks are shorter"
 
 
 @pytest.mark.nightly

@@ -63,7 +63,7 @@ TRIES_MAX = 5
 BLOCKS_MAX = 400
 """The most blocks from the post to the end of a check."""
 RESUME_SECONDS = 90.0
-WORKLOAD = "textgen-int8"
+WORKLOAD = "decoder-int8:ogpu-bytes"
 REQUEST_COUNT, TOKENS_PER_REQUEST = 96, 6
 """Three leaves of each batch are drawn."""
 ALLOWED_TOKENS = 4 * TOKENS_PER_REQUEST

@@ -36,7 +36,7 @@ from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from runtime.pallets.staking.slashing import part
 
 COMMIT_CALL = "InferenceMarket.commit_result"
-WRONG_WORK = ("flip-bit", "swapped-model")  # a committee finds it
+WRONG_WORK = ("flip-bit", "fewer-layers")  # a committee finds it
 NO_REVEAL = ("copied-result", "late-reveal")  # fined for the miss, or slashed if another racer was right
 LATE_REVEAL = "late-reveal"  # while a case is open the chain accepts it, without pay
 MAY_EARN = ("replayed-attestation", "not-assigned")  # modes that run their own races honestly

@@ -391,7 +391,7 @@ PROOF = LiveProof(
     figures,
     [
         ProofOption("--largest", UNIT_SIZES[-1][0], "no larger batches than this"),
-        ProofOption("--model", "", "a language model of this machine, sold instead of textgen-int8"),
+        ProofOption("--model", "", "a language model of this machine, sold instead of the built-in one"),
     ],
 )  # fmt: skip
 

@@ -23,7 +23,7 @@ BACKEND, MAX_TOKENS = "numpy", 32
 class BareBatch:
     """The batch that each device computes bare."""
 
-    workload: str = "textgen-int8"
+    workload: str = "decoder-int8:ogpu-bytes"
     requests: int = 128
 
 

@@ -3,15 +3,15 @@
 Modes about units:
 
 flip-bit              returns every output with one bit flipped
-swapped-model         computes with other weights under the published model's name
+fewer-layers          skips the last layers of a language model
 copied-result         computes nothing, copies a rival's commitment and reveal
 replayed-attestation  sends the attestation of an earlier race again
 late-reveal           reveals after the window
 not-assigned          commits to and attests races of others
 
-Modes about language models of decoder-int8, with swapped-model:
+Modes about language models, with fewer-layers:
 
-fewer-layers          skips the last layers
+swapped-model         computes with other weights under the published model's name
 four-bits             rounds the weights to 4 bits
 other-seed            draws tokens from a seed of its own
 
@@ -87,7 +87,7 @@ class Cheat:
 
 UNIT_CHEATS = {
     "flip-bit": Cheat(workers=executors.flipping_workers),
-    executors.SWAPPED_MODEL: Cheat(workers=partial(executors.wrong_workers, executors.SWAPPED_MODEL)),
+    executors.FEWER_LAYERS: Cheat(workers=partial(executors.wrong_workers, executors.FEWER_LAYERS)),
     "copied-result": Cheat(with_duty(RaceDuty, races.CopyingRacing)),
     "replayed-attestation": Cheat(with_duty(RaceDuty, races.ReplayingRacing)),
     "late-reveal": Cheat(with_duty(RaceDuty, races.LateRacing)),
@@ -95,7 +95,7 @@ UNIT_CHEATS = {
 }
 """Cheats about units."""
 MODEL_CHEATS = {cheat: Cheat(workers=partial(executors.wrong_workers, cheat)) for cheat in executors.MODEL_CHEATS}
-"""Cheats about language models of `decoder-int8`. The first is a cheat about units of the built-in model too."""
+"""Cheats about language models. The one without the last layers is a cheat about units of the built-in model too."""
 TASK_CHEATS = {
     "honest": Cheat(),
     "bit-in-one-weight": Cheat(workers=executors.bit_in_one_weight),

@@ -30,7 +30,6 @@ from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.worker_start import backend_for, workers_with
 from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_ID as DECODER_ID
 from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.textgen_int8.request import WORKLOAD_ID as TEXT_ID
 from gpu_tasks.workloads.train_int8.request import WORKLOAD_ID, decode_request
 from gpu_tasks.workloads.train_int8.state import DIGEST_BYTES
 
@@ -200,8 +199,8 @@ bit_in_one_weight = partial(wrapped_workers, BitInOneWeight, WORKLOAD_ID)
 skipped_tenth = partial(wrapped_workers, SkippedTenth, WORKLOAD_ID)
 
 
-SWAPPED_MODEL = "swapped-model"
-MODEL_CHEATS = (SWAPPED_MODEL, "fewer-layers", "four-bits", "other-seed")
+SWAPPED_MODEL, FEWER_LAYERS = "swapped-model", "fewer-layers"
+MODEL_CHEATS = (SWAPPED_MODEL, FEWER_LAYERS, "four-bits", "other-seed")
 """The names of the wrong computations of language models (`wrong_models`)."""
 
 
@@ -210,8 +209,7 @@ def wrong_workers(cheat: str, backend: str, sandbox: Sandbox | None) -> MakeExec
     make_honest = workers_with(backend, sandbox)
 
     def make(hardware: Hardware, workload_form: WorkloadForm) -> Executor:
-        is_swapped_text = cheat == SWAPPED_MODEL and workload_form.workload_id == TEXT_ID
-        if not is_swapped_text and workload_form.workload_id != DECODER_ID:
+        if workload_form.workload_id != DECODER_ID:
             return make_honest(hardware, workload_form)
         chosen_backend = backend_for(backend, hardware, workload_form)
         worker_limits = limits_for(chosen_backend, workload_form.memory_bytes())

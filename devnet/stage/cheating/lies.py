@@ -176,9 +176,10 @@ def drawn_paths(batch: ToldBatch, seed: bytes, unit_id: bytes, floor: int, input
 
 def with_flipped_bit(output: bytes) -> bytes:
     """Return the output of any workload with one bit flipped. An empty output becomes one byte."""
-    # Only the last byte is safe: outputs of some workloads state their own cost at their beginning. The daemon itself
-    # refuses an output that claims more than its unit pays for, so such a lie would be no result at all.
-    return output[:-1] + bytes((output[-1] ^ 1,)) if output else b"x"
+    # Outputs of some workloads state their own cost at their beginning, and lists their lengths at either end. The
+    # daemon itself refuses an output that claims more than its unit pays for, so such a lie would be no result at all.
+    middle = len(output) // 2
+    return output[:middle] + bytes((output[middle] ^ 1,)) + output[middle + 1 :] if output else b"x"
 
 
 def _totals_of_tree(leaf_count: int, top_node: TreeNode | None) -> Totals:

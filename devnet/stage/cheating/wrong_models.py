@@ -20,11 +20,6 @@ from gpu_tasks.workloads.decoder_int8.transformer import load
 from gpu_tasks.workloads.integer_transformer.arithmetic import TransformerBackend
 from gpu_tasks.workloads.integer_transformer.backends import arithmetic
 from gpu_tasks.workloads.integer_transformer.rows import Rows
-from gpu_tasks.workloads.textgen_int8 import backends as text_backends
-from gpu_tasks.workloads.textgen_int8.model import decode_model, encode_model, model_id
-from gpu_tasks.workloads.textgen_int8.request import model_file
-from gpu_tasks.workloads.textgen_int8.service import TextGeneration
-from gpu_tasks.workloads.workload import Workload
 
 SKIPPED_LAYERS = 8
 """The last 1/SKIPPED_LAYERS of the layers is skipped, and at least one."""
@@ -94,16 +89,3 @@ def open_wrong_decoder(cheat: str, model: str, backend_name: str) -> DecoderWork
     store = ModelStore(default_folder())
     path = store.path(store.find(model).model_id)
     return wrong_decoder(cheat, arithmetic(backend_name), mapped_model(path), read_header(path).model_id)
-
-
-def open_swapped_text(backend_name: str) -> Workload:
-    """Return the built-in text model with half of the last matrix negated."""
-    encoded_model = model_file()
-    text_model = decode_model(encoded_model)
-    head_matrix = text_model.head.copy()
-    head_matrix[::2] = -head_matrix[::2]
-    workload = TextGeneration(
-        text_backends.arithmetic(backend_name), encode_model(replace(text_model, head=head_matrix))
-    )
-    workload.model_id = model_id(encoded_model)
-    return workload

@@ -18,11 +18,7 @@ def main() -> None:
     from devnet.stage.cheating import wrong_models  # noqa: PLC0415  # NumPy loads under the limits
 
     _, _, model = workload_name.partition(":")
-    workload = (
-        wrong_models.open_wrong_decoder(cheat, model, backend_name)
-        if model
-        else wrong_models.open_swapped_text(backend_name)
-    )
+    workload = wrong_models.open_wrong_decoder(cheat, model, backend_name)
     worker.serve(workload, worker_limits, input_pipe, output_pipe)
 
 

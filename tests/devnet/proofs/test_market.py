@@ -65,7 +65,7 @@ def test_a_trade_stands_beside_the_mean_of_what_was_measured_before_and_after() 
 @pytest.mark.parametrize(
     ("arguments", "service", "batch", "sizes"),
     [
-        ([], 0, BareBatch("textgen-int8", 128), [(1, 1), (16, 1), (256, 1), (1, 2), (16, 2), (256, 2)]),
+        ([], 0, BareBatch("decoder-int8:ogpu-bytes", 128), [(1, 1), (16, 1), (256, 1), (1, 2), (16, 2), (256, 2)]),
         (["--model", "small"], 7, BareBatch("decoder-int8:small", 64), [(64, 1)]),
     ],
 )

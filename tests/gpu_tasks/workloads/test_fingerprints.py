@@ -30,7 +30,7 @@ SEED, OTHER_SEED = bytes(range(32)), bytes(32)
 TEXT = GenerationRequest((1, 2, 3, 4), 8, 700, 1000, SEED, (), has_logprobs=True)
 MODEL = quantised_decoder(drawn_source())
 OPTIONS = {"train-int8": {"width": "4", "hidden": "6", "batch": "4", "context": "3", "segment": "2"}}
-COSTS = {"textgen-int8": 2, "train-int8": 5, "matmul-hash": 5, "render-tile": 10_000_000}
+COSTS = {"decoder-int8:ogpu-bytes": 2, "train-int8": 5, "matmul-hash": 5, "render-tile": 10_000_000}
 STEPWISE = ("train-int8", "render-tile")
 
 

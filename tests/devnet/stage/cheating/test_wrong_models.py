@@ -13,7 +13,7 @@ from gpu_tasks.workloads.decoder_int8.request import REQUEST, GenerationRequest
 from gpu_tasks.workloads.decoder_int8.service import DecoderWorkload
 from gpu_tasks.workloads.decoder_int8.transformer import load
 from gpu_tasks.workloads.integer_transformer.backends import arithmetic
-from gpu_tasks.workloads.textgen_int8.conformance import drawn
+from gpu_tasks.workloads.integer_transformer.conformance import drawn
 
 MODEL_ID = b"m" * 32
 SEEDS = 60

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from decoder_models import drawn_source
-from devnet.stage.cheating.executors import MODEL_CHEATS, SWAPPED_MODEL, wrong_workers
-from devnet.stage.cheating.wrong_models import open_swapped_text, open_wrong_decoder
+from devnet.stage.cheating.executors import FEWER_LAYERS, MODEL_CHEATS, wrong_workers
+from devnet.stage.cheating.wrong_models import open_wrong_decoder
 from gpu_tasks.models.model_store import FOLDER_VARIABLE, ModelStore
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.workloads.decoder_int8.request import REQUEST, GenerationRequest
@@ -18,6 +18,7 @@ from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.importing import import_model
 from gpu_tasks.workloads.model_forms import form_named
 from provider_chain import fake_processor
+from text_requests import TEXTS
 
 DECODER_REQUEST = REQUEST.encode(GenerationRequest((1, 2, 3), 8, 1000, 1000, bytes([7]) * 32, (), has_logprobs=True))
 
@@ -51,14 +52,15 @@ def test_a_worker_answers_as_is_computed_beside_it(cheat: str, decoder: Workload
     assert told != decoder.open("numpy").run(DECODER_REQUEST)
 
 
-def test_a_swapped_built_in_model_changes_the_text() -> None:
-    form = form_named("textgen-int8")
-    request = form.encode("def main(", 12, {}, bytes(32))
-    told = answer_of_worker(SWAPPED_MODEL, form, request)
-    assert told == open_swapped_text("numpy").run(request) != form.open("numpy").run(request)
+def test_a_built_in_model_of_fewer_layers_changes_the_text() -> None:
+    form = form_named(TEXTS)
+    request = form.encode("It was ", 12, {}, bytes(32))
+    told = answer_of_worker(FEWER_LAYERS, form, request)
+    assert told == open_wrong_decoder(FEWER_LAYERS, "ogpu-bytes", "numpy").run(request)
+    assert told != form.open("numpy").run(request)
 
 
 def test_other_workloads_are_computed_honestly() -> None:
-    form = form_named("textgen-int8")
-    request = form.encode("def main(", 12, {}, bytes(32))
+    form = form_named("matmul-hash")
+    request = form.encode("1 8 12", 12, {}, bytes(32))
     assert answer_of_worker("four-bits", form, request) == form.open("numpy").run(request)
