@@ -18,6 +18,8 @@ COLUMNS_A_PRODUCT = 1024
 KEYS_A_PRODUCT = 512
 """A sum of this many products of two integers of at most 255 and 127 is below 2**24."""
 LIMB = 256
+FEW_ROWS = 64
+"""Rows of limbs up to which an operand is the left factor of its product."""
 _LIMB, _LIMB_INVERSE = np.float32(LIMB), np.float32(1 / LIMB)
 HALF, NONE = np.float32(0.5), np.float32(0)
 
@@ -60,7 +62,7 @@ class FloatBackend:
         """Multiply the limbs by BLAS, which reads the operand once for both."""
         limbs = _limbs(scaled, HALF)
         parts = [
-            _joined_limbs(np.matmul(limbs[..., part], _floats(operand[..., part]).swapaxes(-1, -2)))
+            _joined_limbs(_rows_by_rows(limbs[..., part], _floats(operand[..., part])))
             for part in column_parts(scaled.shape[-1])
         ]
         return _sum(parts)
@@ -175,6 +177,14 @@ def _limbs(values: BackendArray, rounding: np.float32) -> BackendArray:
 def _floats(operand: BackendArray) -> BackendArray:
     """Return an operand as float32. A matrix is float32 already, and stored keys and values are int8."""
     return operand.astype(np.float32, copy=False)
+
+
+def _rows_by_rows(limbs: BackendArray, operand: BackendArray) -> BackendArray:
+    """Return `limbs[..., r, k] @ operand[..., n, k].T`."""
+    if limbs.shape[-2] > FEW_ROWS:
+        return np.matmul(limbs, operand.swapaxes(-1, -2))
+    # OpenBLAS copies a transposed operand, which for few rows takes several times as long as the sums.
+    return np.matmul(operand, np.ascontiguousarray(limbs.swapaxes(-1, -2))).swapaxes(-1, -2)
 
 
 def _joined_limbs(sums: BackendArray) -> BackendArray:
