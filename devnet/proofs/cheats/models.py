@@ -247,11 +247,7 @@ def _judge(stage: Stage, cheat: str, units: Sequence[ModelUnit]) -> CheatFinding
             leaf_figures = asdict(figures_of(unit.batch_facts))
             finding.figures = {name: figure for name, figure in leaf_figures.items() if name != "found_by"}
         if unit.is_found:
-            lost, due = grains_lost_by(unit.trace, [unit.purse]), sum(each.lost() for each in payments_of(unit))
-            unit_text = "0x" + unit.right.unit.hex()
-            finding.checks.append(
-                AmountCheck("collateral lost for a lie", unit_text, unit.trace.happened[-1][0], lost, due)
-            )
+            finding.checks.append(amount_check(unit))
     if cheat != HONEST and not finding.slashed:
         finding.failures.append("no lie was found: nothing was tested")
     counts = ", ".join(f"{name} {count}" for name, count in finding.answers.items())
@@ -259,6 +255,13 @@ def _judge(stage: Stage, cheat: str, units: Sequence[ModelUnit]) -> CheatFinding
     for failure in finding.failures:
         stage.narrator.line(f"FAILED: {cheat}: {failure}")
     return finding
+
+
+def amount_check(unit: ModelUnit) -> AmountCheck:
+    """Return the cheat's loss for a found lie, beside the table's."""
+    due = sum(payment.lost() for payment in payments_of(unit) if unit.purse in payment.purses)
+    lost, found_at = grains_lost_by(unit.trace, [unit.purse]), unit.trace.all(ProviderSlashed)[0][0]
+    return AmountCheck("collateral lost for a lie", "0x" + unit.right.unit.hex(), found_at, lost, due)
 
 
 def counts_of(units: Sequence[ModelUnit]) -> dict[str, int]:
@@ -270,9 +273,11 @@ def counts_of(units: Sequence[ModelUnit]) -> dict[str, int]:
     }
     counts: dict[str, int] = {}
     for kind, of_kind in kinds.items():
-        counts |= {f"{kind} units": len(of_kind), f"{kind} lies": sum(unit.is_lie for unit in of_kind)}
-        counts |= {f"{kind} lies found": sum(unit.is_found for unit in of_kind)}
-    counts["lone units audited"] = sum(unit.is_judged for unit in kinds["lone"])
+        if of_kind:
+            counts |= {f"{kind} units": len(of_kind), f"{kind} lies": sum(unit.is_lie for unit in of_kind)}
+            counts |= {f"{kind} lies found": sum(unit.is_found for unit in of_kind)}
+    if kinds["lone"]:
+        counts["lone units audited"] = sum(unit.is_judged for unit in kinds["lone"])
     return counts
 
 

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from devnet.proofs.cheats.batch_scenes import CheckTrace
-from devnet.proofs.cheats.models import PROOF, ModelUnit, chance_failures, counts_of, tail_probability, unit_failures
+from devnet.proofs.cheats.models import (
+    PROOF,
+    ModelUnit,
+    amount_check,
+    chance_failures,
+    counts_of,
+    tail_probability,
+    unit_failures,
+)
 from devnet.stage.cheating.lies import RightAnswers
 from fake_work import FakeForm
 from gpu_tasks.market.attestations.attestations import Attested
@@ -22,38 +30,48 @@ from runtime.pallets.staking.trust_lock import Paid
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, MarketChain, named_keys
 
 SIZE, TOKENS_MAX = 6, 64
+REQUESTS = 8
 REQUEST = b"complete this"
-NUMBERS = {"Courts.audit_rate_ppm": 1_000_000}
+NUMBERS = {"Courts.audit_rate_ppm": 1_000_000, "LeafChecks.check_from": 8, "LeafChecks.show_blocks": 20}
 
 
-async def watched(village: Village, racers: int, *, lies: bool) -> ModelUnit:
-    """Follow a unit until its case is over. Its first racer cheats."""
-    unit_id = await village.post(REQUEST, racers=racers)
+async def watched(village: Village, racers: int, *, lies: bool, requests: int = 1) -> ModelUnit:
+    """Follow a unit until its case or its check is over. Its first racer cheats."""
+    unit_id = await village.post(
+        REQUEST if requests == 1 else [REQUEST] * requests, racers=racers, tokens_max=TOKENS_MAX * requests
+    )
     cheat = village.drawn(unit_id)[0]
     cheat.executor.spoil = lies
     right, told = (
-        outcomes_of(FakeForm(), [REQUEST], [output]) for output in (REQUEST[::-1], REQUEST[::-1] + b"!" * lies)
+        outcomes_of(FakeForm(), [REQUEST] * requests, [output] * requests)
+        for output in (REQUEST[::-1], REQUEST[::-1] + b"!" * lies)
     )
-    answers = RightAnswers(GENESIS_HASH, unit_id, INPUT_SALT, right, (TOKENS_MAX,))
+    answers = RightAnswers(GENESIS_HASH, unit_id, INPUT_SALT, right, (TOKENS_MAX,) * requests)
     unit = ModelUnit(answers, told, racers, CheckTrace(unit=unit_id), cheat.keys.stash, CUSTOMER.stash)
     record = village.unit(unit_id).unit
     while is_open(record) or record.is_watched:
         await village.block()
         record = village.unit(unit_id).unit
+        check = village.node.leaves().check(unit_id)
+        if check is not None:
+            unit.trace.terms, unit.trace.shown = check.terms, check.shown
     cheat.executor.spoil = False
     for event in village.node.chain.all_events:
         unit.trace.take(village.node.chain.height, event)
     return unit
 
 
-def played(folder: Path, racers: int, *, lies: bool = True, is_judged: bool = True) -> ModelUnit:
-    """Return a unit with this end. Whether a lone answer is audited is the beacon's choice."""
+def played(
+    folder: Path, racers: int, *, lies: bool = True, is_judged: bool | None = True, requests: int = 1
+) -> ModelUnit:
+    """Return a unit with this end. The beacon chooses which lone answers are audited."""
 
     async def main() -> ModelUnit:
         async with Village(folder, SIZE, chain=MarketChain(named_keys(SIZE), [], dict(NUMBERS))) as village:
-            while (unit := await watched(village, racers, lies=lies)).is_judged != is_judged:
-                pass
-            return unit
+            while True:
+                unit = await watched(village, racers, lies=lies, requests=requests)
+                if is_judged in (None, unit.is_judged):
+                    return unit
 
     return asyncio.run(asyncio.wait_for(main(), 120))
 
@@ -75,6 +93,20 @@ def test_beside_a_rival_every_lie_is_found(tmp_path: Path, lies: bool) -> None:
     assert unit_failures(unit) == []
     assert (unit.is_lie, unit.is_found) == (lies, lies)
     assert counts_of([unit])["raced lies found"] == lies
+    if lies:
+        check = amount_check(unit)
+        assert check.taken == check.expected > 0
+
+
+@pytest.mark.parametrize("lies", [True, False])
+def test_a_batch_costs_what_the_table_says(tmp_path: Path, lies: bool) -> None:
+    unit = played(tmp_path, 1, lies=lies, is_judged=None, requests=REQUESTS)
+    assert unit_failures(unit) == []
+    assert (unit.is_batch, unit.is_lie, unit.is_found) == (True, lies, lies)
+    if lies:
+        check = amount_check(unit)
+        assert check.taken == check.expected > 0
+    assert counts_of([unit])["batch lies found"] == lies
 
 
 @pytest.fixture(scope="module")
