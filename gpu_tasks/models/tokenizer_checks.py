@@ -18,6 +18,10 @@ STEPS_MAX = 32
 """Of each part. Published tokenizers have up to 8."""
 AFFIX_MAX = 16
 """Characters of a prefix or suffix, which may be put before or behind each character of a text."""
+GROWING = frozenset({"BertNormalizer", "ByteLevel", "Metaspace", "Precompiled"})
+"""Steps that lengthen their own results. Each may stand in a part once: 27 times `ByteLevel` makes 256 MiB from `é`."""
+TOKEN_CHARACTERS_MAX = 1_024
+"""An answer may repeat one token 8,192 times. SmolLM2's longest has 81."""
 OUTER_STEPS_MAX = 64
 OUTER_IDS_MAX = 16
 """Tokens around a text: pieces of the template, and ids of a piece."""
@@ -25,7 +29,7 @@ WORD_CHARACTERS_MAX = 128
 """Of WordPiece, which takes the square of it. Published tokenizers have 100."""
 PIECE_CHARACTERS_MAX = 64
 """Of Unigram, which tries each length at each place of a text. SentencePiece's trainer makes 16."""
-CHARACTER_BYTES_MAX = 256
+CHARACTER_BYTES_MAX = 64
 """Of the text that a table of normal forms has for a character. Unicode has up to 33."""
 
 _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -75,10 +79,15 @@ def _check_parts(found: object) -> None:
     if not isinstance(found, dict):
         raise TokenizerRefusedError("the tokenizer is damaged: it is no object")
     _check_model(_object(found.get("model"), "model"))
+    _check_added_tokens(found.get("added_tokens"))
     for part, sequence_key in PARTS.items():
+        growing = set()
         for count, step in enumerate(_steps(found.get(part), part, sequence_key)):
             if count >= STEPS_MAX:
                 raise TokenizerRefusedError(f"the {part} of the tokenizer has more than {STEPS_MAX} steps")
+            if step["type"] in growing:
+                raise TokenizerRefusedError(f"the {part} of the tokenizer has the step {step['type']} twice")
+            growing |= {step["type"]} & GROWING
             _check_step(step)
 
 
@@ -164,10 +173,25 @@ def _check_outer_tokens(step: Members) -> None:
         pieces = step.get(key, [])
         if not isinstance(pieces, list) or len(pieces) > OUTER_STEPS_MAX:
             raise TokenizerRefusedError(f"{key} of the tokenizer is no list of up to {OUTER_STEPS_MAX} pieces")
+        texts = sum("Sequence" in _object(piece, key) for piece in pieces)
+        if texts > 1 + (key == "pair"):
+            raise TokenizerRefusedError(f"{key} of the tokenizer repeats the text")
     for token in _object(step.get("special_tokens", {}), "special_tokens").values():
         ids = _object(token, "special_tokens").get("ids")
         if not isinstance(ids, list) or len(ids) > OUTER_IDS_MAX:
             raise TokenizerRefusedError(f"a special token of the tokenizer has no list of up to {OUTER_IDS_MAX} ids")
+
+
+def _check_added_tokens(added_tokens: object) -> None:
+    if not isinstance(added_tokens, list | None):
+        raise TokenizerRefusedError("added_tokens of the tokenizer is no list")
+    for token in added_tokens or ():
+        _check_token(str(_object(token, "list of added tokens").get("content")))
+
+
+def _check_token(token: str) -> None:
+    if len(token) > TOKEN_CHARACTERS_MAX:
+        raise TokenizerRefusedError(f"a token of the tokenizer has more than {TOKEN_CHARACTERS_MAX} characters")
 
 
 def _check_model(model: Members) -> None:
@@ -180,6 +204,8 @@ def _check_model(model: Members) -> None:
     if not isinstance(longest, int) or longest > WORD_CHARACTERS_MAX:
         raise TokenizerRefusedError(f"max_input_chars_per_word of the tokenizer is not up to {WORD_CHARACTERS_MAX}")
     vocabulary = model.get("vocab")
+    if isinstance(vocabulary, dict):
+        _check_token(max(vocabulary, key=len, default=""))
     if isinstance(vocabulary, list):
         for piece in vocabulary:
             if isinstance(piece, list) and piece and len(str(piece[0])) > PIECE_CHARACTERS_MAX:

@@ -157,6 +157,10 @@ def model(**changes: object) -> dict[str, object]:
     return {**json.loads(tokenizer_json())["model"], **changes}
 
 
+def with_token(token: str) -> dict[str, int]:
+    return {**json.loads(tokenizer_json())["model"]["vocab"], token: 9_999}
+
+
 def table(text: bytes) -> dict[str, object]:
     data = (4).to_bytes(4, "little") + b"trie" + b"short\0" + text + b"\0"
     return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(data).decode()}
@@ -165,6 +169,7 @@ def table(text: bytes) -> dict[str, object]:
 DOUBLED = replacement({"String": "a"}, "aa")
 NFC = {"type": "NFC"}
 SPACES = replacement({"String": " "}, "▁")
+ADDED = {"id": 9_999, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 
 
@@ -184,18 +189,29 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
         changed(normalizer={"type": "Prepend", "prepend": "x" * 17}),
         changed(normalizer=sequence("normalizers", *[NFC] * 33)),
         changed(normalizer=sequence("normalizers", *[sequence("normalizers", *[NFC] * 9)] * 4)),
-        changed(normalizer=table(b"x" * 257)),
+        changed(normalizer=table(b"x" * 65)),
+        changed(normalizer=sequence("normalizers", table(b"x"), table(b"x"))),
+        # 27 of them make 256 MiB from one letter, and the failed allocation ends the process.
+        changed(normalizer=sequence("normalizers", {"type": "ByteLevel"}, {"type": "ByteLevel"})),
+        changed(pre_tokenizer=sequence("pretokenizers", BYTE_LEVEL, sequence("pretokenizers", BYTE_LEVEL))),
         changed(normalizer={"type": "Precompiled", "precompiled_charsmap": "!"}),
         changed(post_processor=template(single=[{"SpecialToken": {"id": "A", "type_id": 0}}] * 65)),
         changed(post_processor=template(special_tokens={"A": {"id": "A", "ids": [1] * 17, "tokens": ["a"] * 17}})),
         changed(post_processor=template(special_tokens={"A": ["A", [1] * 17, ["a"] * 17]})),
         changed(post_processor=template(special_tokens=[])),
+        changed(post_processor=template(single=[{"Sequence": {"id": "A", "type_id": 0}}] * 2)),
+        changed(post_processor=template(single=["$A"])),
         changed(decoder={"type": "WordPiece", "prefix": "#" * 17, "cleanup": True}),
         changed(model=model(continuing_subword_prefix="#" * 17)),
         changed(model=model(end_of_word_suffix="#" * 17)),
         changed(model=model(dropout=0.5)),
         changed(model={"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a", "max_input_chars_per_word": 129}),
         changed(model={"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0], ["a" * 65, 0.0]]}),
+        # An answer of 8,192 tokens of a mebibyte takes 8 GiB as text.
+        changed(model=model(vocab=with_token("a" * 1025))),
+        changed(added_tokens=[*json.loads(tokenizer_json())["added_tokens"], ADDED | {"content": "a" * 1025}]),
+        changed(added_tokens={}),
+        changed(added_tokens=["a"]),
         changed(model=[]),
         changed(version=[[]] * 2**21),
         json.dumps(json.loads(tokenizer_json())).encode("utf-16"),
@@ -217,6 +233,8 @@ def test_tokenizer_without_bounds_is_refused(data: bytes) -> None:
         changed(post_processor=sequence("processors", BYTE_LEVEL, template())),
         changed(decoder=sequence("decoders", SPACES, {"type": "ByteFallback"}, {"type": "Fuse"})),
         changed(model=model(dropout=0.0, end_of_word_suffix="")),
+        changed(normalizer={"type": "ByteLevel"}, pre_tokenizer=BYTE_LEVEL, post_processor=BYTE_LEVEL),
+        changed(model=model(vocab=with_token("a" * 1024))),
     ],
 )
 def test_tokenizer_as_published_is_read(data: bytes) -> None:
