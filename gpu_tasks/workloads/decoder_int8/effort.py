@@ -6,12 +6,14 @@ Both are upper limits: an answer may end before its greatest length.
 from collections.abc import Iterator, Sequence
 
 from gpu_tasks.workloads.decoder_int8.config import CACHE_BYTES, READ_MAX, DecoderShape, cache_bytes, pass_bytes
-from gpu_tasks.workloads.decoder_int8.request import GenerationRequest
+from gpu_tasks.workloads.decoder_int8.request import TOP_P_ONE, GenerationRequest
 from gpu_tasks.workloads.form import Effort
 from gpu_tasks.workloads.integer_transformer.effort import PASS_POSITIONS, SCORE_OPERATIONS
 
 LANES = 64
 """The most texts that are decoded side by side."""
+DRAW_OPERATIONS, TOP_P_OPERATIONS = 800, 800
+"""Of each token of the vocabulary, for a draw, and for top-p beside it: each took 45 ns (see `SCORE_OPERATIONS`)."""
 
 
 def room_bytes_max(shape: DecoderShape) -> int:
@@ -74,5 +76,13 @@ def _effort_of_group(shape: DecoderShape, requests: Sequence[GenerationRequest],
     # A pass computes the scores of all its tokens with all positions up to its end.
     scores = stepped * longest + sum(prompt * (prompt + READ_MAX) // 2 for prompt in prompts)
     passes = steps + sum(prompt // READ_MAX for prompt in prompts)
+    # One text after the other, on the CPU: a customer who asks for draws must not cost more than was admitted.
+    draws = s.vocabulary * sum(request.max_tokens * _draw_operations(request) for request in requests)
     reading = (sum(prompts) + stepped) * weights + (len(requests) + stepped) * head + scores * score
-    return Effort(reading, passes * PASS_POSITIONS * (weights + head))
+    return Effort(reading, passes * PASS_POSITIONS * (weights + head) + draws)
+
+
+def _draw_operations(request: GenerationRequest) -> int:
+    if not request.temperature_milli:
+        return 0
+    return DRAW_OPERATIONS + (TOP_P_OPERATIONS if request.top_p_milli < TOP_P_ONE else 0)

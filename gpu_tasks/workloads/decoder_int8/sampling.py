@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpu_tasks.workloads.decoder_int8.config import VOCABULARY_MAX
 from gpu_tasks.workloads.decoder_int8.request import TOP_P_ONE, GenerationRequest
 from gpu_tasks.workloads.integer_arrays import Integers
 from gpu_tasks.workloads.integer_transformer.arithmetic import EXP_BITS, EXP_ENTRIES, EXP_STEP_BITS, LOGIT_BITS
 
 TEMPERATURE_ONE = 1000
+TOKEN_BITS = (VOCABULARY_MAX - 1).bit_length()
 _DOMAIN = b"ogpu/decoder/1"
 _STEP_SHIFT = LOGIT_BITS - EXP_STEP_BITS
 _LN_2 = 2977044472
@@ -67,8 +69,8 @@ def _draw(weights: Integers, request: GenerationRequest, position: int) -> int:
     """Return a token, each with a chance by its weight, from the likeliest that together have `top_p`."""
     tokens = np.flatnonzero(weights)
     if request.top_p_milli < TOP_P_ONE:
-        # A stable order: of equal weights the lower id comes first.
-        tokens = tokens[np.argsort(-weights[tokens], kind="stable")]
+        # Of equal weights the lower id comes first. One integer for both sorts in half the time of a stable order.
+        tokens = np.sort((1 << EXP_BITS) - weights[tokens] << TOKEN_BITS | tokens) & ((1 << TOKEN_BITS) - 1)
     sums = weights[tokens].cumsum()
     if request.top_p_milli < TOP_P_ONE:
         enough = int(sums[-1]) * request.top_p_milli
