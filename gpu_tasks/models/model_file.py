@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 from hashlib import blake2b
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from gpu_tasks.models.errors import ModelError
 from runtime.cryptography.hashing import blake2_256
@@ -64,6 +64,7 @@ _TEXT_BYTES_MAX = {
     "revision": REVISION_BYTES_MAX,
     "source": SOURCE_BYTES_MAX,
 }
+_Decoded = TypeVar("_Decoded")
 _FETCH_AGAIN = "Fetch or import the model again"
 
 SectionContent = bytes | Iterable[bytes | memoryview]
@@ -185,6 +186,18 @@ def read_section(path: Path, name: str, bytes_max: int = SECTION_BYTES_MAX) -> b
             raise _cut_error(path)
         _check_hash(path, found, blake2_256(content))
         return content
+
+
+def decoded_section(path: Path, name: str, decode: Callable[[bytes], _Decoded]) -> _Decoded:
+    """Return what `decode` makes of a section. Raise ModelFileError, also for a ValueError of `decode`."""
+    content = read_section(path, name)
+    try:
+        return decode(content)
+    # Hashes cover what an author wrote, sound or not. Python's JSON parser raises RecursionError for deep nesting.
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"section {name} of {path} is malformed: {str(error)[:100]}. {_FETCH_AGAIN}", code="section_malformed"
+        ) from None
 
 
 def verify(path: Path, progress: ByteProgress = lambda _: None) -> ModelHeader:

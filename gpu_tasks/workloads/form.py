@@ -162,8 +162,8 @@ class WorkloadForm(Protocol):
     def model_facts(self) -> Mapping[str, int | str]:
         """Return facts about the model for people, by name.
 
-        `context_tokens` and `kv_bytes_per_token` are among them where the model has a context. Raise DecodeError or
-        ModelFileError for a malformed model file.
+        `context_tokens` and `kv_bytes_per_token` are among them where the model has a context. Raise ModelFileError
+        for a malformed model file.
         """
         return {}
 

@@ -32,9 +32,11 @@ def form_of(workload_id: bytes, model_id: bytes) -> WorkloadForm | None:
         return registry.form_of(workload_id)
     try:
         path = _store().path(model_id)
-        return form_of_model(read_header(path), path)
+        found = form_of_model(read_header(path), path)
     except ModelError:
         return None
+    # Any account may offer one workload with a model of another. No provider could compute it.
+    return found if found is not None and found.workload_id == workload_id else None
 
 
 def form_of_model(header: ModelHeader, path: Path) -> WorkloadForm | None:

@@ -19,16 +19,10 @@ from gpu_tasks.models import model_file
 from gpu_tasks.models.model_file import TOKENIZER, ByteProgress, ModelHeader
 from gpu_tasks.models.model_store import FILE_SUFFIX, ModelMissingError, ModelStore, default_folder
 from gpu_tasks.workloads import model_forms
-from runtime.encoding.codec import DecodeError
-from wallet.errors import WalletError
 
 ID_BYTES_SHOWN = 8
 COLUMNS = ("name", "workload", "licence", "bytes", "id")
 MEGABYTE = 1_000_000
-
-
-class ModelCommandError(WalletError):
-    """A model that the command cannot use."""
 
 
 def store_in(models_folder: Path | None) -> ModelStore:
@@ -105,18 +99,12 @@ def show(session: WalletSession, model_text: str, models_folder: Path | None) ->
 
 
 def workload_facts(header: ModelHeader, path: Path) -> Mapping[str, int | str]:
-    """Return the facts that the model's workload reads from its config. Raise ModelCommandError for a malformed one."""
+    """Return the facts that the model's workload reads from its config. Raise ModelFileError for a malformed one."""
     form = model_forms.form_of_model(header, path)
     if form is None:
         note(f"this version has no workload {header.workload}, and shows no shape")
         return {}
-    try:
-        return form.model_facts()
-    except DecodeError as error:
-        raise ModelCommandError(
-            f"the config of {header.name} is not one of {header.workload}: {error}. Fetch or import the model again",
-            code="config_malformed",
-        ) from None
+    return form.model_facts()
 
 
 def verify(session: WalletSession, model_text: str, models_folder: Path | None) -> None:

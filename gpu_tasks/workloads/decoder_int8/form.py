@@ -8,9 +8,18 @@ import weakref  # deterministic: ends a process with its form
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path  # deterministic: a file whose bytes the model's id covers
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpu_tasks.models.model_file import CHAT_TEMPLATE, CONFIG, GENERATION, TENSORS, TOKENIZER, ModelHeader, read_section
+from gpu_tasks.models.model_file import (
+    CHAT_TEMPLATE,
+    CONFIG,
+    GENERATION,
+    TENSORS,
+    TOKENIZER,
+    ModelHeader,
+    decoded_section,
+    read_section,
+)
 from gpu_tasks.models.text import TextError, TextTokenizer, tokenizer_of
 from gpu_tasks.workloads.decoder_int8.config import DecoderShape, cache_bytes, decode_shape
 from gpu_tasks.workloads.decoder_int8.effort import effort, request_bytes, room_bytes_max
@@ -58,8 +67,8 @@ class DecoderForm(WorkloadForm):
 
     @cached_property
     def shape(self) -> DecoderShape:
-        """The model's sizes. Raise ModelFileError or DecodeError for a damaged file."""
-        return decode_shape(read_section(self._path, CONFIG))
+        """The model's sizes. Raise ModelFileError for a malformed file."""
+        return decoded_section(self._path, CONFIG, decode_shape)
 
     @cached_property
     def _tokenizer(self) -> TextTokenizer:
@@ -88,8 +97,8 @@ class DecoderForm(WorkloadForm):
     def _chat_template(self) -> "ChatTemplate | None":
         from gpu_tasks.models.chat_template import ChatTemplate  # noqa: PLC0415 # few models have one
 
-        template = read_section(self._path, CHAT_TEMPLATE).decode()
-        generation = json.loads(read_section(self._path, GENERATION) or b"{}")
+        template = decoded_section(self._path, CHAT_TEMPLATE, bytes.decode)
+        generation = decoded_section(self._path, GENERATION, _json_object)
         variables = {
             f"{role}_token": self._tokenizer.token(generation[f"{role}_token_id"])
             for role in ("bos", "pad")
@@ -112,11 +121,17 @@ class DecoderForm(WorkloadForm):
             raise RequestError(str(error)) from None
         if not prompt:
             raise RequestError("the prompt is empty; give a text")
+        # Every provider would decline the request, and the customer would have paid for the posting.
+        if max(prompt) >= self.shape.vocabulary:
+            raise RequestError(
+                f"the prompt has the token id {max(prompt)}, and the model has {self.shape.vocabulary} tokens; its "
+                "tokenizer is another model's"
+            )
         return prompt
 
     def show_request(self, encoded_request: bytes) -> str:
         """Return the prompt, with the tokens of the chat template."""
-        return self._tokenizer.decode(REQUEST.decode(encoded_request).prompt)
+        return self._text(REQUEST.decode(encoded_request).prompt)
 
     def show_output(self, encoded_output: bytes) -> str:
         """Return the answer. With log-probabilities, return JSON of the text, the tokens and their logarithms."""
@@ -124,11 +139,18 @@ class DecoderForm(WorkloadForm):
             output = OUTPUT.decode(encoded_output)
         except DecodeError:
             return "0x" + encoded_output.hex()
-        text = self._tokenizer.decode(self._shown(output.tokens))
+        text = self._text(self._shown(output.tokens))
         if not output.negative_logprobs:
             return text
         logprobs = [round(-value / LOGPROB_UNIT, 4) for value in output.negative_logprobs]  # deterministic: for people
         return json.dumps({"text": text, "tokens": list(output.tokens), "logprobs": logprobs})
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, or their ids where the model's tokenizer cannot be used."""
+        try:
+            return self._tokenizer.decode(tokens)
+        except (ImportError, ValueError):  # TextError is a ValueError, and its module loads the library
+            return " ".join(map(str, tokens))
 
     def _shown(self, tokens: Sequence[int]) -> Sequence[int]:
         """Return the tokens without the one that ended the text. An id that the model does not have shows nothing."""
@@ -197,3 +219,10 @@ class DecoderForm(WorkloadForm):
         from gpu_tasks.workloads.decoder_int8.service import open_model  # noqa: PLC0415  # NumPy, for executors only
 
         return open_model(backend_name, self._path)
+
+
+def _json_object(content: bytes) -> dict[str, Any]:
+    found = json.loads(content or b"{}")
+    if not isinstance(found, dict):
+        raise ValueError("no JSON object")  # noqa: TRY004 # malformed content, not a wrong call
+    return found

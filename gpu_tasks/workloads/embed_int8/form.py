@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path  # deterministic: a file whose bytes the model's id covers
 from typing import TYPE_CHECKING
 
-from gpu_tasks.models.model_file import CONFIG, TENSORS, TOKENIZER, ModelHeader, read_section
+from gpu_tasks.models.model_file import CONFIG, TENSORS, TOKENIZER, ModelHeader, decoded_section, read_section
 from gpu_tasks.workloads.embed_int8.config import EncoderShape, decode_shape, effort, pass_bytes
 from gpu_tasks.workloads.embed_int8.request import (
     OUTPUT,
@@ -130,8 +130,8 @@ class EmbeddingForm(WorkloadForm):
 
     @cached_property
     def shape(self) -> EncoderShape:
-        """The model's sizes. Raise ModelFileError or DecodeError for a damaged file."""
-        return decode_shape(read_section(self._path, CONFIG))
+        """The model's sizes. Raise ModelFileError for a malformed file."""
+        return decoded_section(self._path, CONFIG, decode_shape)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:

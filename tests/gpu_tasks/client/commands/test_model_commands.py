@@ -96,7 +96,7 @@ def test_a_model_is_shown_with_the_facts_of_its_workload(model: Model, store: Mo
         assert as_json(model("show", text)) == plain
     assert "tensors 0.3 MB" in as_people_read("show", "toy")
     store.create(ModelFields("decoder-int8", "odd", "", "", ""), [("config", b"narrow")])
-    assert ended_code(model("show", "odd")) == "config_malformed"
+    assert ended_code(model("show", "odd")) == "section_malformed"
     store.create(ModelFields("future-int4", "new", "", "", ""), [])
     assert as_json(model("show", "new"))["licence"] is None
     assert ended_code(model("show", "nothing")) == "model_missing"

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from decoder_models import drawn_source
-from gpu_tasks.models.model_file import ModelFileError, ModelHeader
+from error_codes import raises_code
+from gpu_tasks.models.model_file import (
+    CHAT_TEMPLATE,
+    CONFIG,
+    GENERATION,
+    TOKENIZER,
+    ModelFields,
+    ModelFileError,
+    ModelHeader,
+    read_section,
+)
 from gpu_tasks.models.model_store import ModelStore
 from gpu_tasks.models.sources.source_model import SourceError
 from gpu_tasks.workloads import model_forms, registry
@@ -73,6 +83,7 @@ def test_a_model_is_found_by_id_and_by_name(header: ModelHeader, form: WorkloadF
     assert [each.name for each in model_forms.forms()][-1] == "decoder-int8:tiny"
     assert model_forms.form_of(form.workload_id, bytes(32)) is None
     assert model_forms.form_of(bytes(32), header.model_id) is None
+    assert model_forms.form_of(registry.MODEL_WORKLOADS["embed-int8"], header.model_id) is None
     assert registry.workload_name(form.workload_id) == "decoder-int8"
     for unknown in ("decoder-int8:other", "decoder-int8:", "decoder-int8", "embed-int8:tiny", "nothing"):
         with pytest.raises(LookupError):
@@ -132,6 +143,52 @@ def test_what_the_model_cannot_serve_is_refused_before_posting(
 ) -> None:
     with pytest.raises(RequestError):
         form.encode(text, most, options, SEED)
+
+
+@pytest.mark.parametrize(
+    ("section", "content", "code"),
+    [
+        (CONFIG, b"", "section_malformed"),
+        (CHAT_TEMPLATE, b"\xff", "section_malformed"),
+        (GENERATION, b"{", "section_malformed"),
+        (GENERATION, b"[]", "section_malformed"),
+        (GENERATION, b"[" * 100_000, "section_malformed"),
+        (GENERATION, None, "section_missing"),
+    ],
+)
+def test_a_malformed_section_is_an_error_of_the_file(
+    header: ModelHeader, tmp_path: Path, section: str, content: bytes | None, code: str
+) -> None:
+    """Any author can write such a file with sound hashes, and `ogpu model add` accepts it."""
+    with raises_code(ModelFileError, code):
+        changed_form(header, tmp_path, {section: content}).encode("a", 1, {}, SEED)
+
+
+def test_a_tokenizer_of_another_model_posts_nothing(header: ModelHeader, tmp_path: Path) -> None:
+    tokenizer = json.loads(byte_tokenizer())
+    tokenizer["model"]["vocab"]["z"] = 64
+    form = changed_form(header, tmp_path, {TOKENIZER: json.dumps(tokenizer).encode()})
+    assert form.encode("a", 1, {}, SEED)
+    with pytest.raises(RequestError):
+        form.encode("z", 1, {}, SEED)
+
+
+def test_an_unusable_tokenizer_hides_no_answer(header: ModelHeader, tmp_path: Path, workload: Workload) -> None:
+    form = changed_form(header, tmp_path, {TOKENIZER: b"{}"})
+    assert form.show_request(REQUEST.encode(GOOD)) == "1 2"
+    assert form.show_output(OUTPUT.encode(GenerationOutput((5, 6), 0, ()))) == "5 6"
+
+
+def changed_form(header: ModelHeader, folder: Path, changes: dict[str, bytes | None]) -> WorkloadForm:
+    """Return the form of a model file with other sections."""
+    path = ModelStore(folder).path(header.model_id)
+    sections = {section.name: read_section(path, section.name) for section in header.sections} | changes
+    kept = [(name, content) for name, content in sections.items() if content is not None]
+    fields = ModelFields(header.workload, header.name, header.licence, header.revision, header.source)
+    changed = ModelStore(folder / "changed").create(fields, kept)
+    form = model_forms.form_of_model(changed, ModelStore(folder / "changed").path(changed.model_id))
+    assert form is not None
+    return form
 
 
 GOOD = GenerationRequest((1, 2), 3, 0, 1000, SEED, ((4,),), has_logprobs=False)
