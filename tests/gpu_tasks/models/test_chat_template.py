@@ -1,8 +1,10 @@
 """Chat templates: the text of a chat, and hostile templates that no sandbox of Jinja bounds."""
 
 import json
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +118,28 @@ def test_ended_process_is_replaced() -> None:
         template._process.kill()
         template._process.wait()
         assert template.render(MESSAGES)
+
+
+def test_template_that_leaves_the_sandbox_finds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSPHRASE", "secret")
+    with ChatTemplate(CHAT_TEMPLATE) as template:
+        template.render(MESSAGES)
+        assert template._process is not None
+        assert Path(f"/proc/{template._process.pid}/environ").read_bytes() == b""
+
+
+def test_answer_to_an_interrupted_chat_reaches_no_other_chat(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(process: subprocess.Popen[bytes], request: bytes, deadline: float) -> bytes:
+        assert process.stdin is not None
+        process.stdin.write(request)
+        process.stdin.flush()
+        raise KeyboardInterrupt
+
+    with ChatTemplate("{{ messages[0].content }}") as template:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(chat_template_module, "_exchanged", interrupted)
+            template.render([{"content": "first"}])
+        assert template.render([{"content": "second"}]) == "second"
 
 
 def test_chat_that_is_too_much_or_no_json() -> None:

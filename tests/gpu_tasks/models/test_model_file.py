@@ -36,6 +36,7 @@ from gpu_tasks.models.model_file import (
     write_model,
 )
 from runtime.encoding.codec import codec
+from synced_renames import watched_renames
 
 ROOT = Path(__file__).parents[3]
 FIELDS = ModelFields("decoder-int8", "toy-1m", "Apache-2.0", "refs/pr/1", "huggingface.co/toy/toy-1m")
@@ -277,11 +278,23 @@ def test_a_section_is_not_written_twice(tmp_path: Path) -> None:
         write_model(tmp_path / "new", FIELDS, [("config", b"a"), ("config", b"b")])
 
 
-def test_a_model_beyond_the_limit_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("config_bytes", "parts"), [(500, 9), (500, 5), (9, 10), (1_000, 0)])
+def test_a_model_beyond_the_limit_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config_bytes: int, parts: int
+) -> None:
+    """Each section fits alone, or none of them does: the limit is that of the whole file."""
     monkeypatch.setattr(model_file, "FILE_BYTES_MAX", 1_000)
+    tensors = (bytes(100) for _ in range(parts))
     with raises_code(ModelFileError, "file_too_large"):
-        write_model(tmp_path / "new", FIELDS, [("config", b"a" * 500), ("tensors", (bytes(100) for _ in range(9)))])
+        write_model(tmp_path / "new", FIELDS, [("config", b"a" * config_bytes), ("tensors", tensors)])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bytes_and_name_are_on_the_disk_when_a_model_is_written(tmp_path: Path) -> None:
+    with watched_renames() as renames:
+        write_model(tmp_path / "new", FIELDS, SECTIONS.items())
+    assert renames.done == [tmp_path / "new"]
+    assert (renames.unsynced, renames.unsynced_folders) == ([], [])
 
 
 def test_an_error_in_a_content_leaves_nothing_and_the_old_file(path: Path) -> None:
