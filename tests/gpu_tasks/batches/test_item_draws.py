@@ -98,6 +98,14 @@ def test_a_request_of_rate_one_is_always_drawn_once() -> None:
         assert len(all_points(seeds(number.to_bytes(4, "little")), 1_000, part_length(1_000, 1, PPM))) == 1
 
 
+def test_the_end_of_a_line_is_drawn_as_often_as_its_length_says() -> None:
+    seeds = [number.to_bytes(32, "little") for number in range(1_000)]
+    drawn = [[point for point in drawn_points(seed, CLAIM, 17, 10) if point >= 10] for seed in seeds]
+    # 7 of 10: 700 expected, with a standard deviation of 15.
+    assert 620 < sum(map(len, drawn)) < 780
+    assert {point for points in drawn for point in points} == set(range(10, 17))
+
+
 def test_seeds_claims_and_parts_have_points_of_their_own() -> None:
     points = all_points(seeds(SEED), 10**9, 10**8)
     assert len({point % 10**8 for point in points}) == len(points) == 10

@@ -26,6 +26,7 @@ from gpu_tasks.workloads.embed_int8.config import (
     WIDTH_MAX,
     EncoderShape,
     decode_shape,
+    pass_bytes,
 )
 from gpu_tasks.workloads.embed_int8.model import EncoderModel, check_model, decode_model, encode_tensors
 from gpu_tasks.workloads.embed_int8.quantising import quantised_encoder
@@ -86,6 +87,13 @@ def test_passes_hold_each_text_once_within_the_limit(lengths: list[int]) -> None
         longest = max(lengths[place] for place in places)
         assert len(places) == 1 or len(places) * longest <= POSITIONS_A_PASS
     assert all(min(lengths[a] for a in one) >= max(lengths[b] for b in two) for one, two in pairwise(passes))
+
+
+def test_the_memory_of_a_pass_is_that_of_its_positions() -> None:
+    """A text that is longer than a pass has one alone."""
+    usual = replace(MODEL.shape, positions=POSITIONS_A_PASS)
+    assert pass_bytes(replace(usual, positions=1)) == pass_bytes(usual)
+    assert pass_bytes(replace(usual, positions=8 * POSITIONS_A_PASS)) == 8 * pass_bytes(usual)
 
 
 @pytest.mark.parametrize("padding", [0, 1, 95])

@@ -194,6 +194,14 @@ def test_an_answer_cut_short_or_drawn_out_is_wrong(model: LoadedDecoder) -> None
     assert verify_output(model, PLAIN, unknown).first_wrong == 0
 
 
+def test_an_answer_beyond_its_request_is_wrong_before_it_is_read(model: LoadedDecoder) -> None:
+    """It may have more tokens than the model has positions."""
+    output = alone(model, PLAIN)
+    for times in (2, 100):
+        drawn_out = replace(output, tokens=output.tokens * times)
+        assert verify_output(model, PLAIN, drawn_out) == OutputCheck(valid=False, recomputed=0, first_wrong=0)
+
+
 def test_the_first_stop_sequence_ends_the_text(model: LoadedDecoder) -> None:
     tokens = alone(model, PLAIN).tokens
     stopped = alone(model, replace(PLAIN, stops=((63, 62), tokens[2:4])))

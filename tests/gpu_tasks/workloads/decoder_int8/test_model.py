@@ -65,6 +65,14 @@ def test_heads_of_more_than_the_columns_of_a_sum_are_refused() -> None:
         decode_shape(SHAPE.encode(replace(SMALL, heads=66, head_width=256)))
 
 
+def test_a_context_beyond_the_memory_for_keys_and_values_is_refused() -> None:
+    wide = replace(SMALL, layers=256, heads=256, key_heads=256, head_width=48)
+    assert limits.cache_bytes(wide) << 8 == limits.CACHE_BYTES
+    decode_shape(SHAPE.encode(replace(wide, context=256)))
+    with pytest.raises(DecodeError):
+        decode_shape(SHAPE.encode(replace(wide, context=257)))
+
+
 @pytest.mark.parametrize("damage", [lambda encoded: encoded + b"\0", lambda encoded: encoded[:-1], lambda _: b""])
 def test_a_config_of_another_length_is_refused(damage: Any) -> None:
     with pytest.raises(DecodeError):
@@ -90,13 +98,13 @@ def test_every_shorter_and_every_longer_section_is_refused() -> None:
 
 def test_the_largest_shape_makes_no_array_of_a_short_section() -> None:
     largest = DecoderShape(
-        limits.WIDTH_MAX, limits.LAYERS_MAX, 64, 64, 256, 1 << 14, limits.CONTEXT_MAX, limits.VOCABULARY_MAX, 0, True,
+        limits.WIDTH_MAX, limits.LAYERS_MAX, 64, 1, 256, 1 << 14, limits.CONTEXT_MAX, limits.VOCABULARY_MAX, 0, True,
         True, True, (),
     )  # fmt: skip
-    short = section()
+    short, shape = section(), decode_shape(SHAPE.encode(largest))
     tracemalloc.start()
     with pytest.raises(DecodeError):
-        decode_model(decode_shape(SHAPE.encode(largest)), short)
+        decode_model(shape, short)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1 << 20
@@ -104,7 +112,7 @@ def test_the_largest_shape_makes_no_array_of_a_short_section() -> None:
 
 def out_of_range() -> Iterator[tuple[str, str, int]]:
     """Yield the path of an array and a value beyond one of its limits."""
-    least = {"qkv": 22, "gate_up": 22, "out": 15, "down": 17, "head": 24, "embeddings": 0}
+    least = {"qkv": 22, "gate_up": 22, "out": 15, "down": 17, "head": 24, "embeddings": 4}
     gains = {"qkv": "layers.1.attention_gain", "gate_up": "layers.1.mlp_gain", "head": "final_gain"}
     for name, exponent in least.items():
         path = name if name in {"head", "embeddings"} else f"layers.1.{name}"

@@ -23,6 +23,7 @@ from gpu_tasks.models.model_file import (
 from gpu_tasks.models.model_store import ModelStore
 from gpu_tasks.models.sources.source_model import SourceError
 from gpu_tasks.workloads import model_forms, registry
+from gpu_tasks.workloads.decoder_int8 import decoding
 from gpu_tasks.workloads.decoder_int8.form import DecoderForm
 from gpu_tasks.workloads.decoder_int8.request import (
     OUTPUT,
@@ -32,6 +33,7 @@ from gpu_tasks.workloads.decoder_int8.request import (
     decode_request,
     output_bytes_max,
 )
+from gpu_tasks.workloads.decoder_int8.transformer import KeyValueCache, LoadedDecoder
 from gpu_tasks.workloads.form import RequestError, WorkloadForm
 from gpu_tasks.workloads.importing import import_model
 from gpu_tasks.workloads.workload import Workload
@@ -41,8 +43,8 @@ SEED = bytes(32)
 TEMPLATE = "{% for m in messages %}<{{ m.content }}>{% endfor %}"
 
 
-def byte_tokenizer() -> bytes:
-    """Return a tokenizer of the characters that a test writes: one token each."""
+def byte_tokenizer(first: str = "") -> bytes:
+    """Return a tokenizer of the characters that a test writes: one token each. It puts `first` before a text."""
     letters = {letter: number for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz <>?")}
     tokenizer: dict[str, object] = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
@@ -52,6 +54,12 @@ def byte_tokenizer() -> bytes:
                   "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
                   "byte_fallback": False},
     }  # fmt: skip
+    if first:
+        special = {first: {"id": first, "ids": [letters[first]], "tokens": [first]}}
+        pieces = [{"SpecialToken": {"id": first, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+        tokenizer["post_processor"] = {
+            "type": "TemplateProcessing", "single": pieces, "pair": pieces, "special_tokens": special
+        }  # fmt: skip
     return json.dumps(tokenizer).encode()
 
 
@@ -114,6 +122,42 @@ def test_text_is_asked_and_answered(form: WorkloadForm, workload: Workload) -> N
     assert not workload.verify(request, b"nonsense").valid
     assert len(workload.trace(request, output, bytes(32))) == 32
     assert len(workload.conformance()) == 32
+
+
+def test_the_fields_of_a_model_are_those_of_its_source() -> None:
+    origin = {"name": "small", "licence": "MIT", "revision": "v2", "source": "pypi:small==2"}
+    source = replace(drawn_source(), tokenizer=byte_tokenizer(), **origin)  # type: ignore[arg-type]
+    assert import_model(source, has_report=False).fields == ModelFields("decoder-int8", **origin)
+
+
+def test_the_first_token_stands_once_before_a_chat_and_before_a_text(tmp_path: Path) -> None:
+    """The chat template writes it, as those of most models do."""
+    source = replace(drawn_source(), tokenizer=byte_tokenizer("<"), chat_template=TEMPLATE)
+    imported = import_model(source, has_report=False)
+    store = ModelStore(tmp_path)
+    header = store.create(imported.fields, imported.sections)
+    form = DecoderForm(header, store.path(header.model_id))
+    assert form.show_request(form.encode("ab", 1, {}, SEED)) == "<ab>"
+    assert form.show_request(form.encode("ab", 1, {"chat": "no"}, SEED)) == "<ab"
+
+
+def test_a_batch_uses_no_more_room_than_its_worker_has(
+    form: WorkloadForm, workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes: list[int] = []
+
+    class Noted(KeyValueCache):
+        def __init__(self, model: LoadedDecoder, texts: int, positions: int) -> None:
+            lanes.append(texts)
+            super().__init__(model, texts, positions)
+
+    monkeypatch.setattr(decoding, "KeyValueCache", Noted)
+    request = form.encode("ab", 3, {}, SEED)
+    for room_bytes, most in ((form.request_bytes(request), 1), (form.room_bytes(), 5)):
+        lanes.clear()
+        workload.use_room(room_bytes)
+        assert len(dict(workload.run_many([request] * 5))) == 5
+        assert max(lanes) == most
 
 
 def test_an_invalid_request_does_not_stop_the_others(form: WorkloadForm, workload: Workload) -> None:
