@@ -177,6 +177,14 @@ def test_a_worker_starts_with_the_limits_of_its_model() -> None:
     assert json.loads(command[-1]) == asdict(limits_for("numpy", 700 * MIB, 100 * MIB))
 
 
+@pytest.mark.parametrize("wish", ["torch-cuda", "torch-cpu"])
+def test_a_worker_in_numpy_has_its_limits_under_any_wish(wish: str) -> None:
+    """Of a workload without a backend in PyTorch. CUDA has no limit of memory, and many processes."""
+    command = workers_with(wish)(CPU, large_form(700))._process._worker_command  # type: ignore[attr-defined]
+    assert command[command.index("--backend") + 1] == "numpy"
+    assert json.loads(command[-1]) == asdict(limits_for("numpy", 700 * MIB, 100 * MIB))
+
+
 def test_a_worker_is_told_the_id_of_its_model() -> None:
     """Two models of one store may have the same name."""
     form = large_form(700)

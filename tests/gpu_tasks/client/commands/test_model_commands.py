@@ -124,6 +124,9 @@ def test_a_model_is_copied_out_and_in(model: Model, store: ModelStore, toy: Mode
     assert out.read_bytes() == store.path(toy.model_id).read_bytes()
     assert (tmp_path / "tokens").read_bytes() == b"{}"
     assert ended_code(model("export", "toy", out)) == "file_exists"
+    (tmp_path / "tokens").write_bytes(b"mine")
+    assert ended_code(model("export", "toy", "--tokenizer", tmp_path / "tokens")) == "file_exists"
+    assert (tmp_path / "tokens").read_bytes() == b"mine"
     assert as_json(model("export", "toy", out, "--force"))["file"] == str(out)
     assert as_json(model("export", "toy", tmp_path))["file"] == str(tmp_path / f"{toy.model_id.hex()}.ogpu-model")
     assert "file" not in as_json(model("export", "toy", "--tokenizer", tmp_path / "more"))

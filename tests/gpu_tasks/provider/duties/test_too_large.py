@@ -1,7 +1,17 @@
 """Units that a machine cannot finish in time: declined before any work, and computed by another provider."""
 
+from typing import cast
+from unittest.mock import AsyncMock, Mock
+
+import pytest
+
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceDeclined, RaceMissed, UnitSettled
-from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.units import Unit, UnitState, UnitTerms
+from gpu_tasks.provider.chain.port import RacePort
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.work import seconds_for
 from provider_chain import SLOT_MS, Village, in_village
 
 
@@ -23,6 +33,24 @@ async def test_a_unit_that_takes_too_long_here_is_declined_and_another_computes_
     assert not village.happened(RaceMissed)
     assert not slow.executor.runs
     assert village.happened(UnitSettled)
+
+
+@pytest.mark.parametrize(
+    ("device_class", "blocks"),
+    [(None, 60), (DeviceClass.CPU, 60), (DeviceClass.CONSUMER, 33), (DeviceClass.DATACENTER, 31)],
+)
+async def test_a_unit_may_take_the_window_of_the_slowest_class_that_may_race(
+    device_class: DeviceClass | None, blocks: int
+) -> None:
+    """30 blocks, and three times the 640 tokens at 64 a block on a processor, and ten times as many on each class."""
+    terms = ServiceTerms(
+        b"writer", bytes(32), bytes(32), 1, 2, ramp=100, commit_window=30, tokens_max=640, pace=64, consumer_pace=640,
+        datacenter_pace=6_400,
+    )  # fmt: skip
+    wanted = UnitTerms(9, 2, bytes(32), bytes(32), 0, tokens_max=640, device_class=device_class)
+    unit = Unit(0, bytes(32), wanted, escrow=0, bond=0, deposit=0, posted_at=5, recorded_at=5)
+    chain = Mock(service=AsyncMock(return_value=Mock(terms=terms)), slot_ms=AsyncMock(return_value=SLOT_MS))
+    assert await seconds_for(cast("Parts[RacePort]", Mock(chain=chain)), unit) == blocks * SLOT_MS / 1_000
 
 
 @in_village(2)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError, WorkerExecutor
+from gpu_tasks.provider.execution.limits import MIB
 from gpu_tasks.workloads.registry import open_workload
 from started_workers import TIGHT, hostile, started, worker_of
 from text_requests import TEXTS, text_request
@@ -40,6 +42,19 @@ async def test_an_attack_costs_one_request_and_no_more(request_: bytes, reason: 
         with pytest.raises(ExecutionError, match=reason):
             await executor.run(request_)
         await still_works(executor)
+
+
+async def test_the_kernel_has_every_limit_of_a_worker() -> None:
+    """A machine with low limits of its own would stop the attacks too."""
+    limits = {
+        resource.RLIMIT_CPU: TIGHT.cpu_seconds_life, resource.RLIMIT_AS: TIGHT.address_mib * MIB,
+        resource.RLIMIT_NPROC: TIGHT.processes, resource.RLIMIT_FSIZE: TIGHT.file_mib * MIB,
+        resource.RLIMIT_NOFILE: TIGHT.open_files, resource.RLIMIT_CORE: 0,
+    }  # fmt: skip
+    async with started(hostile()) as executor:
+        process = executor._process._process
+        assert process is not None
+        assert {kind: resource.prlimit(process.pid, kind)[1] for kind in limits} == limits
 
 
 async def test_work_that_takes_too_long_on_the_clock_is_killed() -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from decoder_models import drawn_source
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.models.model_store import ModelStore
+from gpu_tasks.provider.execution import free_memory
 from gpu_tasks.provider.execution.executor import ExecutionError, TooLargeError, WorkerExecutor
 from gpu_tasks.provider.execution.free_memory import free_bytes
-from gpu_tasks.provider.execution.gpu import MIB
+from gpu_tasks.provider.execution.gpu import MIB, Hardware
 from gpu_tasks.provider.execution.limits import limits_for
 from gpu_tasks.provider.execution.pace import PROBE_SECONDS, PROBE_STEPS, WorkerPace, measured_pace
 from gpu_tasks.provider.execution.worker_start import worker_command
@@ -29,8 +31,8 @@ class Measured:
 
     context = 1 << 20
 
-    def __init__(self, seconds_a_token: float, seconds_a_step: float) -> None:
-        self.seconds_a_token, self.seconds_a_step = seconds_a_token, seconds_a_step
+    def __init__(self, seconds_a_token: float, seconds_a_step: float, threads: int = 1) -> None:
+        self.seconds_a_token, self.seconds_a_step, self.threads = seconds_a_token, seconds_a_step, threads
         self.now, self.runs = 0.0, list[tuple[int, int]]()
 
     def room_bytes(self) -> int:
@@ -44,12 +46,12 @@ class Measured:
         return Effort(reading * 1_000, steps * 16_000)
 
     async def run(self, request: bytes) -> float:
-        """Another program takes half of the machine."""
+        """Return the CPU seconds of all threads. Another program takes half of the machine."""
         reading, steps = map(int, request.split())
         self.runs.append((reading, steps))
         took = reading * self.seconds_a_token + steps * self.seconds_a_step
         self.now += 2 * took
-        return took
+        return took * self.threads
 
 
 @pytest.mark.parametrize(("token", "step"), [(0.01, 0.15), (0.000_02, 0.02), (1.0, 20.0)])
@@ -65,6 +67,16 @@ async def test_a_pace_measured_by_probes_foretells_long_requests(token: float, s
     for reading, steps in ((8_000, 1), (10, 500), (2_000, 200)):
         exact = reading * token + steps * step
         assert exact * 0.7 < pace.seconds(machine.effort([f"{reading} {steps}".encode()], 0)) < exact * 2.5
+
+
+async def test_a_worker_of_many_threads_has_the_pace_of_the_clock() -> None:
+    """Its CPU seconds are many times those in which it ends: by them, it would decline units that it can compute."""
+    paces = set()
+    for threads in (2, 64):
+        machine = Measured(0.01, 0.15, threads)
+        paces.add(await measured_pace(machine, machine.run, lambda at=machine: at.now))  # type: ignore[arg-type,misc]
+    assert len(paces) == 1
+    assert None not in paces
 
 
 async def test_a_workload_without_probes_has_no_pace() -> None:
@@ -84,8 +96,8 @@ def form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkloadForm:
     return found
 
 
-def worker_of(form: WorkloadForm, folder: Path, room_mib: int = 512, cpu_seconds: int = 120) -> WorkerExecutor:
-    limits = replace(limits_for("numpy", form.memory_bytes(), room_mib * MIB), cpu_seconds=cpu_seconds)
+def worker_of(form: WorkloadForm, folder: Path, room_mib: int = 512) -> WorkerExecutor:
+    limits = limits_for("numpy", form.memory_bytes(), room_mib * MIB)
     return WorkerExecutor(worker_command(form.name, "numpy", limits), limits, {"OGPU_MODELS": str(folder)}, form)
 
 
@@ -94,8 +106,10 @@ def asked(prompt: int, answer: int, token: int = 1) -> bytes:
 
 
 async def test_a_long_request_gets_the_time_of_its_effort(form: WorkloadForm, tmp_path: Path) -> None:
-    """The usual second would end it: it takes several."""
-    async with started(worker_of(form, tmp_path, cpu_seconds=1)) as executor:
+    """The usual time, here a second at most, would end it."""
+    async with started(worker_of(form, tmp_path)) as executor:
+        # After the probes, which a busy machine computes in more than a second.
+        executor._limits = replace(executor._limits, cpu_seconds=0)
         answer = await executor.run(asked(3_000, 1))
         assert answer.cpu_ms > 1_000
         assert executor._expected_seconds(executor._load) > 0.25 * answer.cpu_ms / 1_000
@@ -105,11 +119,14 @@ async def test_requests_beyond_the_time_or_the_memory_are_refused_unread(form: W
     longest = asked(8_191, 1)
     async with started(worker_of(form, tmp_path, form.request_bytes(longest) // MIB)) as executor:
         pid = executor._process._process
+        # Another program used the machine while its pace was measured.
+        executor._pace = WorkerPace(1.0, 1.0)
         await executor.admit([asked(3, 2)], 60)
         with pytest.raises(TooLargeError) as refused:
             await executor.admit([longest], 1e9)
         assert refused.value.code == "too_large_here"
-        for judged in (executor.run(longest), executor.verify(longest, b""), executor.run_many([longest], print)):
+        judgements = (executor.verify(longest, b""), executor.trace(longest, b"", bytes(32)))
+        for judged in (executor.run(longest), *judgements, executor.run_many([longest], print)):
             with pytest.raises(ExecutionError) as refused_again:
                 await judged
             assert refused_again.value.code == "too_large_here"
@@ -148,6 +165,13 @@ def test_the_free_memory_is_that_of_the_machine_or_of_a_smaller_group(tmp_path: 
     assert free_bytes(fake_processor("x"), tmp_path) == 2_999_000
     (tmp_path / "sys/fs/cgroup/memory.max").write_text("500\n")
     assert free_bytes(fake_processor("x"), tmp_path) == 1
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_free_memory_of_a_gpu_is_its_own(index: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(free_memory, "free_gpu_bytes", lambda asked_index: 7_000 + asked_index)
+    card = Hardware("FAKE GPU", "GPU-FAKE-7", DeviceClass.CONSUMER, 24_576, index, "1")
+    assert free_bytes(card, tmp_path) == 7_000 + index
 
 
 def test_seconds_add_both_parts_of_an_effort() -> None:
