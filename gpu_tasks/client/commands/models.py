@@ -16,6 +16,7 @@ from cli.prompts import require_agreement
 from cli.session import WalletSession, note
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.models import model_file
+from gpu_tasks.models.errors import ModelError
 from gpu_tasks.models.model_file import TOKENIZER, ByteProgress, ModelHeader
 from gpu_tasks.models.model_store import FILE_SUFFIX, ModelMissingError, ModelStore, default_folder
 from gpu_tasks.workloads import model_forms
@@ -141,7 +142,7 @@ def export(
     if tokenizer_target is not None:
         tokenizer = model_file.read_section(path, TOKENIZER)
         if not tokenizer:
-            raise ModelCommandError(f"{header.name} reads text as bytes, without a tokenizer", code="no_tokenizer")
+            raise ModelError(f"{header.name} reads text as bytes, without a tokenizer", code="no_tokenizer")
         written["tokenizer"] = str(OutputFile(tokenizer_target, is_forced).write("tokenizer.json", tokenizer))
     if target is not None:
         with byte_bar(session.output, f"copying {header.name}", header.file_bytes) as progress:
