@@ -37,6 +37,22 @@ class Option:
     doc: str
 
 
+class ChatMessage(NamedTuple):
+    """A message of a chat."""
+
+    role: str
+    """`system`, `developer`, `user` or `assistant`."""
+    content: str
+
+
+def chat_text(messages: Sequence[ChatMessage]) -> str:
+    """Return a chat as plain text that a model continues: each message as `role: content`, then `assistant:`.
+
+    A content that looks like a message of another role is read as one.
+    """
+    return "\n".join([*(f"{message.role}: {message.content}" for message in messages), "assistant:"])
+
+
 @dataclass(frozen=True, slots=True)
 class ModelTensor:
     """An array of a trained model, for other programs."""
@@ -88,6 +104,12 @@ class WorkloadForm(Protocol):
         random choices.
         """
         ...
+
+    def encode_chat(
+        self, messages: Sequence[ChatMessage], cost_max: int, options: Mapping[str, str], seed: bytes
+    ) -> bytes:
+        """Return the request for the next message of a chat, as `encode`. A model without roles continues its text."""
+        return self.encode(chat_text(messages), cost_max, options, seed)
 
     def show_request(self, encoded_request: bytes) -> str:
         """Return the request as text for people. Raise DecodeError for bytes that are no request."""

@@ -8,7 +8,7 @@ Invariants:
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
 from typing import Any, BinaryIO
@@ -37,7 +37,7 @@ from gpu_tasks.client.units.lines import (
     unmarked,
     whole_of,
 )
-from gpu_tasks.workloads.form import RequestError, WorkloadForm
+from gpu_tasks.workloads.form import ChatMessage, RequestError, WorkloadForm, chat_text
 from runtime.cryptography.hashing import blake2_256
 
 COMPLETIONS = "/v1/completions"
@@ -49,10 +49,6 @@ _COST_NAMES = ("max_tokens", "max_completion_tokens")
 _TAKEN_FOR = {"custom_id": "id"}
 """Field names of the other form that people mistake for OpenAI's."""
 
-
-# Chat messages as a prompt, for workloads that continue a text and know no roles. The template is in
-# `docs/batches_customer.md`: each message as `role: content` and a line break, then `assistant:`. It is plain text, so
-# a content that looks like a message of another role is read as one.
 MESSAGES_MAX = 1_024
 # OpenAI's newer models call the role of system messages developer.
 ROLES = ("system", "developer", "user", "assistant")
@@ -60,17 +56,16 @@ _FIELDS = ("role", "content")
 _PARAM = "body.messages"
 
 
-def prompt_of(messages: Any) -> str:
-    """Return the prompt that asks for the next message. Raise LineRefusal for invalid messages."""
+def messages_of(messages: Any) -> tuple[ChatMessage, ...]:
+    """Return the messages of a chat. Raise LineRefusal for invalid ones."""
     if not isinstance(messages, list):
         raise LineRefusal("invalid_type", f"{_PARAM} must be a list, not {shown(messages)}", _PARAM)
     if not 1 <= len(messages) <= MESSAGES_MAX:
         raise LineRefusal("invalid_value", f"{_PARAM} holds {len(messages)} messages: give 1 to {MESSAGES_MAX}", _PARAM)
-    lines = [_message_line(message, f"{_PARAM}[{place}]") for place, message in enumerate(messages)]
-    return "\n".join([*lines, "assistant:"])
+    return tuple(_message_of(message, f"{_PARAM}[{place}]") for place, message in enumerate(messages))
 
 
-def _message_line(message: Any, param: str) -> str:
+def _message_of(message: Any, param: str) -> ChatMessage:
     if not isinstance(message, dict):
         raise LineRefusal("invalid_type", f"{param} must be an object with role and content", param)
     for name in message:
@@ -95,7 +90,7 @@ def _message_line(message: Any, param: str) -> str:
             f"{param}.content must be a string: parts, images and sound are not supported",
             f"{param}.content",
         )
-    return f"{role}: {text_of(content, f'{param}.content')}"
+    return ChatMessage(role, text_of(content, f"{param}.content"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +114,10 @@ class LineTerms:
 
     def request(self, line: BatchLine) -> bytes:
         """Return the workload's request. Raise RequestError for an invalid line."""
-        return self.form.encode(line.text, line.cost_max, {**self.options, **line.options}, line.seed)
+        options = {**self.options, **line.options}
+        if line.messages:
+            return self.form.encode_chat(line.messages, line.cost_max, options, line.seed)
+        return self.form.encode(line.text, line.cost_max, options, line.seed)
 
 
 def plain_line(text: str, line_number: int, terms: LineTerms) -> BatchLine | LineError:
@@ -136,7 +134,7 @@ def object_line(line_bytes: bytes, line_number: int, terms: LineTerms) -> BatchL
     try:
         line_object = json_object(line_bytes)
         custom_id = _custom_id(line_object, ("id", "custom_id"))
-        _require_known(line_object, ("prompt", "max_tokens", "seed", "id", "custom_id", *_option_names(terms)), "")
+        _require_known(line_object, ("prompt", "max_tokens", "seed", "id", "custom_id", *_option_fields(terms)), "")
         text = text_of(_needed_field(line_object, "prompt", ""), "prompt")
         line = _line_of_fields(line_object, text, line_number, custom_id, terms, "")
     except LineRefusal as refusal:
@@ -197,7 +195,7 @@ def _line_of_body(
     asked = "messages" if is_chat else "prompt"
     # OpenAI's older endpoint never had `max_completion_tokens`.
     names = _COST_NAMES if is_chat else _COST_NAMES[:1]
-    _require_known(body, ("model", asked, "seed", *names, *_option_names(terms)), "body.")
+    _require_known(body, ("model", asked, "seed", *names, *_option_fields(terms)), "body.")
     model = text_of(_needed_field(body, "model", "body."), "body.model")
     if model not in terms.models:
         raise LineRefusal(
@@ -206,8 +204,10 @@ def _line_of_body(
             "body.model",
         )
     content = _needed_field(body, asked, "body.")
-    text = prompt_of(content) if is_chat else text_of(content, "body.prompt")
-    return _line_of_fields(body, text, line_number, custom_id, terms, "body.")
+    messages = messages_of(content) if is_chat else ()
+    text = chat_text(messages) if is_chat else text_of(content, "body.prompt")
+    line = _line_of_fields(body, text, line_number, custom_id, terms, "body.")
+    return replace(line, messages=messages)
 
 
 def _line_of_fields(
@@ -231,9 +231,9 @@ def _line_of_fields(
         else terms.cost_default
     )
     options = {
-        name: _option_text(present_fields[name], f"{field_prefix}{name}")
-        for name in _option_names(terms)
-        if name in present_fields
+        option: _option_text(present_fields[field], f"{field_prefix}{field}")
+        for field, option in _option_fields(terms).items()
+        if field in present_fields
     }
     seed = _derived_seed(line_number, terms)
     if "seed" in present_fields:
@@ -299,8 +299,9 @@ def _option_text(value: Any, param: str) -> str:
     return text_of(value, param)
 
 
-def _option_names(terms: LineTerms) -> list[str]:
-    return [option.name for option in terms.form.options]
+def _option_fields(terms: LineTerms) -> dict[str, str]:
+    """Return the name of each option by its field, which has underscores, as OpenAI's `top_p`."""
+    return {option.name.replace("-", "_"): option.name for option in terms.form.options}
 
 
 def _derived_seed(line_number: int, terms: LineTerms) -> bytes:

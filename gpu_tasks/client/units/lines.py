@@ -22,7 +22,7 @@ from typing import Any, Never
 from gpu_tasks.batches.outcomes import FRAME_BYTES
 from gpu_tasks.batches.requests import BATCH_BYTES_MAX, PRICED, REQUEST_BYTES_MAX, REQUESTS_MAX, price_of, work_of
 from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, answers_bytes
-from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.form import ChatMessage, WorkloadForm
 from wallet.errors import WalletError
 
 # OpenAI's Batch API has the same limits: 50,000 requests and 200 MB a file.
@@ -63,6 +63,8 @@ class BatchLine:
     """The workload options of this line, which override those of all lines."""
     seed: bytes
     """32 bytes: the source of randomness for the request."""
+    messages: tuple[ChatMessage, ...] = ()
+    """The chat, whose plain text is `text`; empty for a prompt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,17 @@ from gpu_tasks.workloads.decoder_int8.request import (
     decode_request,
     output_bytes_max,
 )
-from gpu_tasks.workloads.form import Effort, Option, RequestError, WorkloadForm, settings, thousandths, yes_or_no
+from gpu_tasks.workloads.form import (
+    ChatMessage,
+    Effort,
+    Option,
+    RequestError,
+    WorkloadForm,
+    chat_text,
+    settings,
+    thousandths,
+    yes_or_no,
+)
 from gpu_tasks.workloads.workload import Workload, none_for_none
 from runtime.encoding.codec import DecodeError
 
@@ -48,6 +58,10 @@ TOP_P = Option("top-p", "1", "draw from the most likely tokens that together hav
 CHAT = Option("chat", "yes", "`no` continues the text as it is, without the model's chat template")
 LOGPROBS = Option("logprobs", "no", "`yes` returns each token's log-probability")
 FLOAT32_BYTES = 4
+_PLACEHOLDER = "ogpu-question"
+"""A question that no template holds."""
+# OpenAI's newer models call the role of system messages developer. Templates refuse or ignore roles that they lack.
+_TEMPLATE_ROLES = {"developer": "system"}
 
 
 class DecoderForm(WorkloadForm):
@@ -76,12 +90,24 @@ class DecoderForm(WorkloadForm):
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode the request to answer a text, or to continue it, by at most `cost_max` tokens."""
+        is_chat = yes_or_no(CHAT, settings(self.options, options)[CHAT.name])
+        prompt = self._prompt(text, [ChatMessage("user", text)] if is_chat else [])
+        return self._request(prompt, cost_max, options, seed)
+
+    def encode_chat(
+        self, messages: Sequence[ChatMessage], cost_max: int, options: Mapping[str, str], seed: bytes
+    ) -> bytes:
+        """Encode the request for the next message of a chat, by the model's chat template if it has one."""
+        is_chat = yes_or_no(CHAT, settings(self.options, options)[CHAT.name])
+        prompt = self._prompt(chat_text(messages), messages if is_chat else [])
+        return self._request(prompt, cost_max, options, seed)
+
+    def _request(self, prompt: tuple[int, ...], cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         given = settings(self.options, options)
         temperature = thousandths("a temperature", given[TEMPERATURE.name], TEMPERATURE_MAX)
         top_p = thousandths("top-p", given[TOP_P.name], TOP_P_ONE)
         if not top_p:
             raise RequestError("top-p is above 0: no token has the probability 0")
-        prompt = self._prompt(text, is_chat=yes_or_no(CHAT, given[CHAT.name]))
         if cost_max < 1:
             raise RequestError("the answer has no tokens; ask for at least 1")
         if len(prompt) + cost_max > self.shape.context:
@@ -111,11 +137,32 @@ class DecoderForm(WorkloadForm):
         weakref.finalize(self, chat_template.close)
         return chat_template
 
-    def _prompt(self, text: str, *, is_chat: bool) -> tuple[int, ...]:
+    @cached_property
+    def _question_frame(self) -> tuple[str, str]:
+        """The text of the chat template before and after a question, as `decode` shows it."""
+        if self._chat_template is None:
+            return "", ""
         try:
-            template = self._chat_template if is_chat else None
+            chat = self._chat_template.render([{"role": "user", "content": _PLACEHOLDER}])
+            before, _, after = chat.partition(_PLACEHOLDER)
+            shown = [
+                self._tokenizer.decode(self._tokenizer.encode(part, add_special=False)) for part in (before, after)
+            ]
+        except TextError:
+            return "", ""
+        return shown[0], shown[1]
+
+    def _prompt(self, text: str, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
+        """Return the tokens of a chat in the model's template, or those of `text` without messages or a template."""
+        try:
+            template = self._chat_template if messages else None
             if template is not None:
-                text = template.render([{"role": "user", "content": text}])
+                text = template.render(
+                    [
+                        {"role": _TEMPLATE_ROLES.get(message.role, message.role), "content": message.content}
+                        for message in messages
+                    ]
+                )
             prompt = self._tokenizer.encode(text, add_special=template is None)
         except TextError as error:
             raise RequestError(str(error)) from None
@@ -130,8 +177,11 @@ class DecoderForm(WorkloadForm):
         return prompt
 
     def show_request(self, encoded_request: bytes) -> str:
-        """Return the prompt, with the tokens of the chat template."""
-        return self._text(REQUEST.decode(encoded_request).prompt)
+        """Return the prompt, without the chat template's text around a question."""
+        text = self._text(REQUEST.decode(encoded_request).prompt)
+        before, after = self._question_frame
+        is_framed = len(text) >= len(before + after) and text.startswith(before) and text.endswith(after)
+        return text[len(before) : len(text) - len(after)] if is_framed else text
 
     def show_output(self, encoded_output: bytes) -> str:
         """Return the answer. With log-probabilities, return JSON of the text, the tokens and their logarithms."""

@@ -21,6 +21,7 @@ from gpu_tasks.client.units.line_reader import MESSAGES_MAX, BatchReader, LineTe
 from gpu_tasks.client.units.lines import BatchFileError, BatchLine, FileForm, LineError
 from gpu_tasks.client.units.posting import PostError, read_prompts
 from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.form import ChatMessage, Option
 
 # Every form of a line, and everything that is refused.
 
@@ -202,6 +203,21 @@ def test_openai_lines() -> None:
         )
     )
     assert (found.text, found.cost_max) == ("system: Be brief.\nuser: Hi\nassistant:", 5)
+    assert found.messages == (ChatMessage("system", "Be brief."), ChatMessage("user", "Hi"))
+    assert TERMS.request(found) == TERMS.request(replace(found, messages=()))
+
+
+def test_a_model_gets_the_messages_of_a_chat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TERMS.form, "encode_chat", lambda messages, *_others: repr(messages).encode())
+    found = line(chat())
+    assert TERMS.request(found) == repr((ChatMessage("user", "Hi"),)).encode()
+
+
+def test_an_option_of_two_words_has_a_field_with_an_underscore(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FORM, "options", (*FORM.options, Option("top-p", "1", "")))
+    monkeypatch.setattr(FORM, "encode", lambda *_: b"a request")
+    assert line(body(top_p=0.9)).options == line({"prompt": "x", "top_p": 0.9}).options == {"top-p": "0.9"}
+    assert refusal({"prompt": "x", "top-p": 0.9}) == (UNSUPPORTED, "top-p")
 
 
 def test_a_temperature_is_never_rounded() -> None:

@@ -34,13 +34,13 @@ from gpu_tasks.workloads.decoder_int8.request import (
     output_bytes_max,
 )
 from gpu_tasks.workloads.decoder_int8.transformer import KeyValueCache, LoadedDecoder
-from gpu_tasks.workloads.form import RequestError, WorkloadForm
+from gpu_tasks.workloads.form import ChatMessage, RequestError, WorkloadForm
 from gpu_tasks.workloads.importing import import_model
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
 
 SEED = bytes(32)
-TEMPLATE = "{% for m in messages %}<{{ m.content }}>{% endfor %}"
+TEMPLATE = "{% for m in messages %}{{ m.role[0] }}<{{ m.content }}>{% endfor %}"
 
 
 def byte_tokenizer(first: str = "") -> bytes:
@@ -107,15 +107,16 @@ def test_the_same_source_gives_the_same_model(header: ModelHeader, tmp_path: Pat
 
 def test_text_is_asked_and_answered(form: WorkloadForm, workload: Workload) -> None:
     request = form.encode("what is it", 6, {"temperature": "0", "logprobs": "yes"}, SEED)
-    assert form.show_request(request) == "<what is it>"
-    assert (form.cost_in(request), form.cost_asked(request)) == (12, 6)
+    assert form.show_request(request) == "what is it"
+    assert (form.cost_in(request), form.cost_asked(request)) == (13, 6)
     output = workload.run(request)
     assert len(output) <= form.output_bytes(request)
     shown = json.loads(form.show_output(output))
     assert list(shown) == ["text", "tokens", "logprobs"]
     assert len(shown["tokens"]) == len(shown["logprobs"]) == form.cost(output)
     plain = form.encode("what is it", 6, {"temperature": "0", "chat": "no"}, SEED)
-    assert REQUEST.decode(plain).prompt == REQUEST.decode(request).prompt[1:-1]
+    assert form.show_request(plain) == "what is it"
+    assert REQUEST.decode(plain).prompt == REQUEST.decode(request).prompt[2:-1]
     assert REQUEST.decode(plain).stops == ((0,),)
     assert (workload.workload_id, workload.model_id) == (form.workload_id, form.model_id)
     assert workload.verify(request, output).valid
@@ -137,8 +138,8 @@ def test_the_first_token_stands_once_before_a_chat_and_before_a_text(tmp_path: P
     store = ModelStore(tmp_path)
     header = store.create(imported.fields, imported.sections)
     form = DecoderForm(header, store.path(header.model_id))
-    assert form.show_request(form.encode("ab", 1, {}, SEED)) == "<ab>"
-    assert form.show_request(form.encode("ab", 1, {"chat": "no"}, SEED)) == "<ab"
+    assert form.cost_in(form.encode("ab", 1, {}, SEED)) == len("u<ab>")
+    assert form.cost_in(form.encode("ab", 1, {"chat": "no"}, SEED)) == len("<ab")
 
 
 def test_a_batch_uses_no_more_room_than_its_worker_has(
@@ -158,6 +159,13 @@ def test_a_batch_uses_no_more_room_than_its_worker_has(
         workload.use_room(room_bytes)
         assert len(dict(workload.run_many([request] * 5))) == 5
         assert max(lanes) == most
+
+
+def test_each_message_of_a_chat_goes_through_the_template(form: WorkloadForm) -> None:
+    chat = [ChatMessage("developer", "be kind"), ChatMessage("user", "hi")]
+    assert form.show_request(form.encode_chat(chat, 6, {}, SEED)) == "s<be kind>u<hi>"
+    question = form.encode_chat(chat[1:], 6, {}, SEED)
+    assert question == form.encode("hi", 6, {}, SEED)
 
 
 def test_an_invalid_request_does_not_stop_the_others(form: WorkloadForm, workload: Workload) -> None:
