@@ -7,6 +7,7 @@ model, the workload, and the id of the model file that an import gives. A wheel 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,3 +92,12 @@ def catalogue_model(name: str) -> CatalogueModel:
         f"the catalogue has no model {name!r}. It has {names}. Import any other with `ogpu model import`",
         code="not_in_catalogue",
     )
+
+
+def install_advice(model_id: bytes) -> str:
+    """Return the advice for a model that this machine lacks."""
+    with suppress(CatalogueError):
+        for model in catalogue():
+            if model.model_id == model_id:
+                return f"Run `ogpu model fetch {model.name}`"
+    return "Import its source with `ogpu model import`, or get its file and run `ogpu model add`"

