@@ -99,8 +99,8 @@ def test_a_request_of_rate_one_is_always_drawn_once() -> None:
 
 
 def test_the_end_of_a_line_is_drawn_as_often_as_its_length_says() -> None:
-    seeds = [number.to_bytes(32, "little") for number in range(1_000)]
-    drawn = [[point for point in drawn_points(seed, CLAIM, 17, 10) if point >= 10] for seed in seeds]
+    claims_of_test = [number.to_bytes(32, "little") for number in range(1_000)]
+    drawn = [[point for point in all_points(seeds(SEED), 17, 10, claim) if point >= 10] for claim in claims_of_test]
     # 7 of 10: 700 expected, with a standard deviation of 15.
     assert 620 < sum(map(len, drawn)) < 780
     assert {point for points in drawn for point in points} == set(range(10, 17))
