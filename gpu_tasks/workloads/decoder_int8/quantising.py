@@ -39,7 +39,6 @@ from gpu_tasks.workloads.integer_transformer.rounding import (
 )
 from gpu_tasks.workloads.integer_transformer.rows import GainRow, Rows
 from gpu_tasks.workloads.integer_transformer.tables import exponential_table, rotary_tables, sigmoid_table
-from runtime.encoding.codec import DecodeError
 
 LOG2_E = 1.4426950408889634
 """Of the head: logits are base-2 logarithms."""
@@ -83,7 +82,8 @@ def _shape(source: SourceModel) -> DecoderShape:
     shape = replace(shape, context=min(shape.context, CACHE_BYTES // cache_bytes(shape)))
     try:
         return decode_shape(SHAPE.encode(shape))
-    except DecodeError as error:
+    # A size beyond the bits of its field raises OverflowError.
+    except (OverflowError, ValueError) as error:
         raise SourceError("range", f"decoder-int8 cannot compute this model: {error}") from None
 
 
@@ -91,6 +91,9 @@ def _frequencies(source: SourceModel, shape: DecoderShape) -> list[Decimal]:
     """Return the angle of each rotary pair for one position, in radians."""
     base, half = Decimal(float(source.config["rope_theta"])), shape.head_width // 2
     factors = source.tensors[FREQUENCY_FACTORS] if source.config["rope_scaling"] else np.ones(half)
+    # A GGUF file holds any factors. The series of `rotary_tables` ends too early for an angle above 1.
+    if factors.min() < 1:
+        raise SourceError("rope_scaling", f"a rotary frequency is divided by {factors.min():.3g}, which is below 1")
     return [base ** (Decimal(-2 * pair) / shape.head_width) / Decimal(float(factors[pair])) for pair in range(half)]
 
 

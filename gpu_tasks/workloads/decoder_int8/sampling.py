@@ -69,7 +69,7 @@ def _draw(weights: Integers, request: GenerationRequest, position: int) -> int:
     """Return a token, each with a chance by its weight, from the likeliest that together have `top_p`."""
     tokens = np.flatnonzero(weights)
     if request.top_p_milli < TOP_P_ONE:
-        # Of equal weights the lower id comes first. One integer for both sorts in half the time of a stable order.
+        # Of equal weights the lower id comes first. One integer for both sorts faster than a stable order.
         tokens = np.sort((1 << EXP_BITS) - weights[tokens] << TOKEN_BITS | tokens) & ((1 << TOKEN_BITS) - 1)
     sums = weights[tokens].cumsum()
     if request.top_p_milli < TOP_P_ONE:

@@ -29,6 +29,7 @@ def eight_bit_rows(weights: Floats, least_exponent: int) -> Rows:
     carried = mantissas == 1 << MANTISSA_BITS
     mantissas[carried] >>= 1
     exponents[carried] -= 1
+    # A row of zeros has no size. Pruned models, and those with unused channels, have such rows.
     if exponents[mantissas > 0].min(initial=EXPONENT_MAX) < least_exponent:
         raise SourceError("range", f"a weight of {peaks.max():.3g} is too large for the integer arithmetic")
     # Rows of zeros, and of values that no sum would show, become zeros.

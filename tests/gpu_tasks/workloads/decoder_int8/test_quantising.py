@@ -1,11 +1,13 @@
 """Float models to integer models: they compute the same function, within the 8 bits of their weights."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from decoder_models import CONFIG, VARIANTS, drawn_source, logits, source_of
+from error_codes import raises_code
 from gpu_tasks.models.sources.configs import FREQUENCY_FACTORS
 from gpu_tasks.models.sources.source_model import SourceError, SourceModel
 from gpu_tasks.workloads.decoder_int8.config import SHAPE, decode_shape
@@ -44,6 +46,24 @@ def test_scaled_positions_stay_the_same() -> None:
     tensors = dict(source.tensors)
     tensors[FREQUENCY_FACTORS] = np.geomspace(1, 4, 4).astype(np.float32)
     assert divergence(source_of(tensors, source.config)) < TOLERANCE
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, 1e-30, 1e-3])
+def test_a_factor_that_speeds_positions_up_is_refused(factor: float) -> None:
+    """A GGUF file may hold any: with these, the tables overflowed or divided by zero."""
+    source = drawn_source(1, rope_scaling={"rope_type": "linear", "factor": 4.0})
+    factors = {FREQUENCY_FACTORS: np.array([1, 1, 1, factor], dtype=np.float32)}
+    with raises_code(SourceError, "rope_scaling"):
+        quantised_decoder(source_of(dict(source.tensors) | factors, source.config))
+
+
+@pytest.mark.parametrize(
+    "change", [{"rms_norm_eps": 1.0}, {"intermediate_size": 1 << 16}, {"hidden_size": 1 << 17}, {"vocab_size": 1 << 20}]
+)
+def test_a_size_beyond_its_field_is_refused(change: dict[str, float]) -> None:
+    source = drawn_source(1)
+    with raises_code(SourceError, "range"):
+        quantised_decoder(replace(source, config={**source.config, **change}))
 
 
 def interleaved(weights: Any, heads: int) -> Any:
@@ -125,6 +145,7 @@ def test_zeros_and_unused_channels_are_no_fault() -> None:
     tensors["model.layers.0.self_attn.v_proj.weight"][:] = 0
     tensors["model.layers.0.self_attn.k_proj.weight"][4] = 0
     tensors["model.layers.1.mlp.down_proj.weight"][:, 4] = 0
+    tensors["model.layers.1.mlp.down_proj.weight"][7] = 0
     tensors["model.layers.1.mlp.up_proj.weight"][5] = 0
     tensors["model.layers.1.input_layernorm.weight"][6] = 0
     tensors["model.embed_tokens.weight"][9] = 0
