@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from encoder_models import write_encoder
 from gpu_tasks.batches.outcomes import Completed
 from gpu_tasks.models.errors import ModelError
 from gpu_tasks.models.model_file import CONFIG, TENSORS, ModelFields, ModelHeader, read_section, write_model
+from gpu_tasks.workloads.embed_int8 import service
 from gpu_tasks.workloads.embed_int8.form import EmbeddingForm
 from gpu_tasks.workloads.embed_int8.request import (
     OUTPUT,
@@ -24,7 +26,9 @@ from gpu_tasks.workloads.embed_int8.request import (
 )
 from gpu_tasks.workloads.embed_int8.service import open_model
 from gpu_tasks.workloads.form import RequestError, outcomes_of
-from gpu_tasks.workloads.workload import OutputCheck, Workload
+from gpu_tasks.workloads.integer_arrays import BackendArray
+from gpu_tasks.workloads.integer_transformer.numpy_backend import FloatBackend
+from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck, Workload
 from runtime.encoding.codec import DecodeError
 from torch_here import skip_without
 
@@ -72,6 +76,16 @@ def test_other_backends_give_the_same_answer(form: EmbeddingForm, workload: Work
     skip_without(backend)
     request = form.encode(TEXT, 100, {}, SEED)
     assert form.open(backend).run(request) == workload.run(request)
+
+
+def test_a_backend_that_does_not_conform_serves_no_model(form: EmbeddingForm, monkeypatch: pytest.MonkeyPatch) -> None:
+    class RoundsUp(FloatBackend):
+        def root(self, squares: BackendArray) -> BackendArray:
+            return np.ceil(np.sqrt(squares))
+
+    monkeypatch.setattr(service, "arithmetic", lambda _: RoundsUp())
+    with pytest.raises(NonConformingBackendError):
+        form.open("numpy")
 
 
 def test_an_answer_is_within_its_cost_and_length(form: EmbeddingForm, workload: Workload) -> None:

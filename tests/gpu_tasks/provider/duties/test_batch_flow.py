@@ -11,8 +11,8 @@ from error_codes import raises_code
 from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.batches.outcomes import Completed, RefusedRequest, decode_outcomes
 from gpu_tasks.batches.requests import encode_requests
-from gpu_tasks.data.unit_input import decode_input, encode_input
-from gpu_tasks.data.unit_output import output_of
+from gpu_tasks.data.unit_input import UnitInput, decode_input, encode_input
+from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, answers_bytes, output_of
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.money import due
 from gpu_tasks.market.inference.race_results import result
@@ -113,6 +113,20 @@ def test_requests_that_read_more_together_than_is_paid_for_are_not_computed() ->
         payable_requests(Reading(), asked, replace(terms, tokens_in=47))
     with raises_code(UnusableInputError, "output_too_long"):
         payable_requests(Reading(), asked, replace(terms, tokens_max=23))
+
+
+def test_requests_whose_answers_fit_into_no_blob_are_not_computed() -> None:
+    class Verbose(FakeForm):
+        def output_bytes(self, request: bytes) -> int:
+            return (ANSWERS_BYTES_MAX - answers_bytes([0, 0])) // 2 + (request == b"more")
+
+    def asked(*requests: bytes) -> UnitInput:
+        return decode_input(encode_input(INPUT_SALT, CUSTOMER_SEAL.public, encode_requests(requests)))
+
+    terms = UnitTerms(100, 1, bytes(32), bytes(32), 0, tokens_max=64, requests=2, tokens_in=64)
+    assert payable_requests(Verbose(), asked(b"this", b"that"), terms) == (b"this", b"that")
+    with raises_code(UnusableInputError, "answers_too_large"):
+        payable_requests(Verbose(), asked(b"more", b"more"), terms)
 
 
 async def test_what_was_done_before_a_breakdown_is_not_computed_again(tmp_path: Path) -> None:

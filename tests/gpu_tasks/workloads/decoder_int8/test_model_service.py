@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from decoder_models import drawn_source
@@ -23,7 +24,7 @@ from gpu_tasks.models.model_file import (
 from gpu_tasks.models.model_store import ModelStore
 from gpu_tasks.models.sources.source_model import SourceError
 from gpu_tasks.workloads import model_forms, registry
-from gpu_tasks.workloads.decoder_int8 import decoding
+from gpu_tasks.workloads.decoder_int8 import decoding, service
 from gpu_tasks.workloads.decoder_int8.form import DecoderForm
 from gpu_tasks.workloads.decoder_int8.request import (
     OUTPUT,
@@ -36,7 +37,9 @@ from gpu_tasks.workloads.decoder_int8.request import (
 from gpu_tasks.workloads.decoder_int8.transformer import KeyValueCache, LoadedDecoder
 from gpu_tasks.workloads.form import ChatMessage, RequestError, WorkloadForm
 from gpu_tasks.workloads.importing import import_model
-from gpu_tasks.workloads.workload import Workload
+from gpu_tasks.workloads.integer_arrays import BackendArray
+from gpu_tasks.workloads.integer_transformer.numpy_backend import FloatBackend
+from gpu_tasks.workloads.workload import NonConformingBackendError, Workload
 from runtime.encoding.codec import DecodeError
 
 SEED = bytes(32)
@@ -280,6 +283,16 @@ def test_wrong_weights_are_not_served(form: WorkloadForm, header: ModelHeader, t
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(ModelFileError):
+        form.open("numpy")
+
+
+def test_a_backend_that_does_not_conform_serves_no_model(form: WorkloadForm, monkeypatch: pytest.MonkeyPatch) -> None:
+    class TowardsZero(FloatBackend):
+        def shifted(self, values: BackendArray, shift: BackendArray) -> BackendArray:
+            return np.trunc(values * np.ldexp(1.0, -np.asarray(shift).astype(np.int32)))
+
+    monkeypatch.setattr(service, "arithmetic", lambda _: TowardsZero())
+    with pytest.raises(NonConformingBackendError):
         form.open("numpy")
 
 
