@@ -79,7 +79,7 @@ def facts(*words: str) -> Any:
 
 def test_every_example_has_its_hash() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.yaml")} == set(HASHES)
-    assert {path.suffix for path in EXAMPLES.iterdir() if path.is_file()} == {".yaml", ".txt"}
+    assert {path.suffix for path in EXAMPLES.iterdir() if path.is_file()} == {".yaml", ".txt", ".py"}
 
 
 @pytest.mark.parametrize("name", HASHES)
