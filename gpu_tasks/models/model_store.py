@@ -99,7 +99,8 @@ class ModelStore:
         found = [
             header
             for header in self.models()
-            if header.name == text or (digits is not None and header.model_id.hex().startswith(digits[1]))
+            # Names have lower case. The source of an imported model often has not.
+            if header.name == text.lower() or (digits is not None and header.model_id.hex().startswith(digits[1]))
         ]
         if len(found) > 1:
             listed = ", ".join(f"{header.name} 0x{header.model_id.hex()}" for header in found)

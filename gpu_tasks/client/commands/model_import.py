@@ -21,7 +21,7 @@ from rich.progress import Progress as ProgressBar
 from cli.deferred import loaded
 from cli.output import Output
 from cli.session import WalletSession, note
-from gpu_tasks.client.commands.models import facts_of, show_model, show_rows, store_in
+from gpu_tasks.client.commands.models import facts_of, has_bar, show_model, show_rows, store_in
 from gpu_tasks.models.catalogue import CatalogueModel, catalogue, catalogue_model
 from gpu_tasks.models.errors import ModelError
 from gpu_tasks.models.model_file import ModelFields, ModelFileError, ModelHeader, SectionContent
@@ -85,7 +85,7 @@ def imported(
 
 @contextmanager
 def _step_bar(output: Output, doing: str) -> Iterator[ImportProgress]:
-    with ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar:
+    with ProgressBar(console=output.console, disable=not has_bar(output), transient=True) as bar:
         shown = bar.add_task(escape(harmless(doing)), total=None)  # a file's name may look like a style of rich
         yield lambda done, total: bar.update(shown, completed=done, total=total)
 

@@ -31,11 +31,16 @@ def store_in(models_folder: Path | None) -> ModelStore:
     return ModelStore(models_folder or default_folder())
 
 
+def has_bar(output: Output) -> bool:
+    """Return whether a bar is shown. Without a terminal, rich would leave an empty line in the output."""
+    return output.console.is_terminal and not output.as_json
+
+
 @contextmanager
 def byte_bar(output: Output, doing: str, bytes_total: int) -> Iterator[ByteProgress]:
-    """Show a bar of bytes, except under `--json`."""
+    """Show a bar of bytes at a terminal, except under `--json`."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with ProgressBar(*columns, console=output.console, disable=output.as_json, transient=True) as bar:
+    with ProgressBar(*columns, console=output.console, disable=not has_bar(output), transient=True) as bar:
         shown = bar.add_task(doing, total=bytes_total)
         yield lambda byte_count: bar.advance(shown, byte_count)
 

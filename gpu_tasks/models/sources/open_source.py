@@ -7,6 +7,7 @@ import stat
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from gpu_tasks.models.model_store import FILE_SUFFIX
 from gpu_tasks.models.sources.gguf import name_of_file, read_gguf_model
 from gpu_tasks.models.sources.huggingface import INDEX, read_folder_model
 from gpu_tasks.models.sources.opened_file import OpenedFile
@@ -45,6 +46,8 @@ def open_source(path: Path) -> SourceModel:
         raise _pickle_error(path.name)
     if suffix == ".safetensors":
         raise SourceError("format", f"{path.name} holds tensors alone; give the folder with config.json and tokenizer")
+    if suffix == FILE_SUFFIX:
+        raise SourceError("format", f"{path.name} is converted already; add it with `ogpu model add`")
     raise SourceError("format", f"{path.name} is no model; give a GGUF file, a folder, or a wheel or zip archive")
 
 

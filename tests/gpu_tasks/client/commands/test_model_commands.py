@@ -92,7 +92,7 @@ def test_a_model_is_shown_with_the_facts_of_its_workload(model: Model, store: Mo
         "layers": 2, "width": 8, "heads": "4 queries, 2 keys of 2", "vocabulary": 10, "context_tokens": 64,
         "kv_bytes_per_token": 2 * 2 * 2 * (2 + 16),
     }  # fmt: skip
-    for text in ("toy", hexed(toy), hexed(toy)[:8], toy.model_id.hex()[:4]):
+    for text in ("toy", "Toy", hexed(toy), hexed(toy)[:8], toy.model_id.hex()[:4]):
         assert as_json(model("show", text)) == plain
     assert "tensors 0.3 MB" in as_people_read("show", "toy")
     store.create(ModelFields("decoder-int8", "odd", "", "", ""), [("config", b"narrow")])
@@ -109,6 +109,7 @@ def test_a_model_is_verified_by_name_or_as_a_file(
 ) -> None:
     for text in ("toy", tmp_path / "toy.model"):
         assert as_json(model("verify", text))["sound"]
+    assert CliRunner().invoke(main, ["model", "verify", "toy"]).stdout.startswith("name")
     for path in (store.path(toy.model_id), tmp_path / "toy.model"):
         path.write_bytes(path.read_bytes()[:-1] + b"x")
         assert ended_code(model("verify", path)) == "hash_mismatch"
