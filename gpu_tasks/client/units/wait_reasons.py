@@ -99,7 +99,7 @@ def reason_queued(unit: Unit, market_view: MarketView) -> str:
     needed = unit.terms.racers
     offered = _offered_devices(unit, market_view)
     if _owner_count(offered) < needed:
-        declined = f", {len(unit.declined_by)} could not open the input" if unit.declined_by else ""
+        declined = f", {len(unit.declined_by)} declined it as too large or unreadable" if unit.declined_by else ""
         offering = counted(_owner_count(offered), "offers", "offer")
         return f"needs {_needed_text(needed)}, {offering} the service{declined}"
 

@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from runtime.encoding.codec import DecodeError
 from wallet.amounts import counted
 from wallet.errors import CodedError
 
+LOG = logging.getLogger("ogpu.provider")
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _Answer = TypeVar("_Answer", wire.Ran, wire.Checked, wire.Traced, wire.Begun, wire.Advanced, wire.Weighed)
 
@@ -401,6 +403,17 @@ class WorkerExecutor:
             return answer.cpu_ms / 1_000
 
         self._pace = await measured_pace(self._form, cpu_seconds_of)
+        if self._pace is not None:
+            of_prompt, of_answer = self._pace.tokens_per_second(self._form)
+            LOG.info(
+                "measured workload=%s prompt_tokens_per_second=%.1f answer_tokens_per_second=%s "
+                "model_mib=%d room_mib=%d",
+                self._form.name,
+                of_prompt,
+                "-" if of_answer is None else f"{of_answer:.1f}",
+                self._form.memory_bytes() // MIB,
+                self._limits.room_mib,
+            )
 
 
 def _load(form: WorkloadForm, requests: tuple[bytes, ...], room_bytes: int) -> _Load:

@@ -32,6 +32,16 @@ class WorkerPace:
         """Return the expected time for an effort."""
         return effort.reading / self.reading + effort.stepping / self.stepping
 
+    def tokens_per_second(self, form: WorkloadForm) -> tuple[float, float | None]:
+        """Return the rates of a short prompt, and of an answer to one text alone; None if an answer has no tokens."""
+        shortest, prompt, steps = form.probe(1, 1), form.probe(SIZE_FIRST, 1), form.probe(1, PROBE_STEPS)
+        if shortest is None or prompt is None or steps is None:
+            raise ValueError("a workload without probes has no pace")
+        start = self.seconds(_effort(form, shortest))
+        prompt_seconds = self.seconds(_effort(form, prompt)) - start
+        steps_seconds = self.seconds(_effort(form, steps)) - start
+        return (SIZE_FIRST - 1) / prompt_seconds, (PROBE_STEPS - 1) / steps_seconds if steps_seconds > 0 else None
+
 
 async def measured_pace(
     form: WorkloadForm, run: Callable[[bytes], Awaitable[float]], clock_seconds: Callable[[], float] = time.monotonic

@@ -89,7 +89,7 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         (
             replace(UNIT, declined_by=(OWNERS[1],)),
             view(*TWO),
-            "needs 2 owners, 1 offers the service, 1 could not open the input",
+            "needs 2 owners, 1 offers the service, 1 declined it as too large or unreadable",
         ),
         (
             UNIT,

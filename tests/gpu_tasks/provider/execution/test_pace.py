@@ -61,6 +61,10 @@ async def test_a_pace_measured_by_probes_foretells_long_requests(token: float, s
     pace = await measured_pace(machine, machine.run, lambda: machine.now)  # type: ignore[arg-type]
     assert pace is not None
     assert machine.runs[-1] == (1, PROBE_STEPS)
+    of_prompt, of_answer = pace.tokens_per_second(machine)  # type: ignore[arg-type]
+    assert of_answer is not None
+    assert 0.4 < of_prompt * token < 1.1
+    assert 0.7 < of_answer * step < 1.1
     reads = [run for run in machine.runs if run[1] == 1]
     assert reads == [(16 << number, 1) for number in range(len(reads))]
     assert len(reads) == 1 or reads[-1][0] * token + step < 2 * PROBE_SECONDS + step
@@ -77,6 +81,14 @@ async def test_a_worker_of_many_threads_has_the_pace_of_the_clock() -> None:
         paces.add(await measured_pace(machine, machine.run, lambda at=machine: at.now))  # type: ignore[arg-type,misc]
     assert len(paces) == 1
     assert None not in paces
+
+
+async def test_an_encoder_has_no_rate_of_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Measured(0.01, 0.15)
+    monkeypatch.setattr(machine, "probe", lambda reading, _steps: f"{reading} 1".encode())
+    pace = await measured_pace(machine, machine.run, lambda: machine.now)  # type: ignore[arg-type]
+    assert pace is not None
+    assert pace.tokens_per_second(machine)[1] is None  # type: ignore[arg-type]
 
 
 async def test_a_workload_without_probes_has_no_pace() -> None:
@@ -105,9 +117,13 @@ def asked(prompt: int, answer: int, token: int = 1) -> bytes:
     return REQUEST.encode(GenerationRequest((token,) * prompt, answer, 0, 1000, bytes(32), (), has_logprobs=False))
 
 
-async def test_a_long_request_gets_the_time_of_its_effort(form: WorkloadForm, tmp_path: Path) -> None:
+async def test_a_long_request_gets_the_time_of_its_effort(
+    form: WorkloadForm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The usual time, here a second at most, would end it."""
+    caplog.set_level("INFO", "ogpu.provider")
     async with started(worker_of(form, tmp_path)) as executor:
+        assert f"workload={form.name}" in caplog.records[-1].getMessage()
         # After the probes, which a busy machine computes in more than a second.
         executor._limits = replace(executor._limits, cpu_seconds=0)
         answer = await executor.run(asked(3_000, 1))
