@@ -278,7 +278,7 @@ MISSING = "missing_required_parameter"
         ({"prompt": "x", "id": 5}, ("invalid_type", "id")),
         ({"prompt": "x", "id": "y" * 513}, ("invalid_value", "id")),
         ({"prompt": "x", "id": "y", "custom_id": "y"}, ("invalid_value", "custom_id")),
-        ({"prompt": "x", "top_p": 1}, (UNSUPPORTED, "top_p")),
+        ({"prompt": "x", "top_k": 1}, (UNSUPPORTED, "top_k")),
         ({"prompt": "x", "model": "small"}, (UNSUPPORTED, "model")),
     ],
 )
@@ -309,7 +309,6 @@ def test_refused_objects(data: Any, expected: tuple[str, str | None]) -> None:
         *[
             (body(**{name: 1}), (UNSUPPORTED, f"body.{name}"))
             for name in (
-                "top_p",
                 "n",
                 "best_of",
                 "stream",
