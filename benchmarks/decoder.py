@@ -21,7 +21,7 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, named_model
 from benchmarks.llama_cpp import LEFT_OUT, LlamaCpp
 from benchmarks.processes import peak_mib
 from gpu_tasks.models.model_file import TOKENIZER, read_section
@@ -75,7 +75,7 @@ def measure() -> Figures:
 
 def model_path() -> Path:
     """Return the model file that MODEL names."""
-    named = os.environ["MODEL"]
+    named = named_model()
     store = ModelStore(default_folder())
     return Path(named) if Path(named).is_file() else store.path(store.find(named).model_id)
 

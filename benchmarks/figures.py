@@ -15,6 +15,13 @@ from pathlib import Path
 Figures = dict[str, float]
 
 
+def named_model() -> str:
+    """Return the value of MODEL. Exit with a sentence if it is not set."""
+    if "MODEL" not in os.environ:
+        raise SystemExit("MODEL is not set; benchmarks/README.md describes its value for this benchmark")
+    return os.environ["MODEL"]
+
+
 class Stopwatch:
     """A stopwatch of this process's CPU time. Each `split` returns the seconds since the previous one."""
 
