@@ -33,7 +33,9 @@ Model = Callable[..., Result]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ModelStore:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelStore:
+    """A store without the built-in model."""
+    monkeypatch.setattr(model_store, "BUILT_IN_FOLDER", tmp_path / "built_in")
     return ModelStore(tmp_path / "models")
 
 
@@ -41,7 +43,6 @@ def store(tmp_path: Path) -> ModelStore:
 def model(tmp_path: Path, store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> Model:
     """Run `ogpu model …`."""
     monkeypatch.setenv("OGPU_MODELS", str(store.folder))
-    monkeypatch.setattr(model_store, "BUILT_IN_FOLDER", tmp_path / "built_in")
 
     def run(*words: str | Path, typed: str | None = None) -> Result:
         keyring = ("--keyring", str(tmp_path / "keys"))
