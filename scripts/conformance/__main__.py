@@ -22,7 +22,8 @@ from gpu_tasks.workloads.decoder_int8.conformance import LOGITS
 from gpu_tasks.workloads.embed_int8.conformance import ANSWERS
 from gpu_tasks.workloads.integer_transformer.conformance import OPERATIONS as TRANSFORMER_OPERATIONS
 from gpu_tasks.workloads.matmul_hash.service import CONFORMANCE
-from gpu_tasks.workloads.registry import FORMS, MODEL_WORKLOADS, workload_names
+from gpu_tasks.workloads.model_forms import PACKAGE_FORMS
+from gpu_tasks.workloads.registry import MODEL_WORKLOADS, workload_names
 from gpu_tasks.workloads.render_tile.conformance import HASHES as TILE_HASHES
 from gpu_tasks.workloads.train_int8.conformance import HASHES
 from scripts.conformance import verdict
@@ -213,7 +214,9 @@ def _workloads(answer: Answer) -> set[str]:
     """Return the workloads of an answer. The first word of a backend's name tells which it has."""
     if answer.instructions:
         return set(MODEL_WORKLOADS)
-    return {form.name for form in FORMS if answer.backend.partition("-")[0] in form.backends} | set(MODEL_WORKLOADS)
+    return {form.name for form in PACKAGE_FORMS if answer.backend.partition("-")[0] in form.backends} | set(
+        MODEL_WORKLOADS
+    )
 
 
 def _of(workloads: set[str], hashes: dict[str, str]) -> dict[str, str]:

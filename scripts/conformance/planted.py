@@ -56,7 +56,8 @@ class PlantedTransformer(FloatBackend):
         """Return the right product, except for that bit, which no later rounding hides."""
         sums = super().product(scaled, operand)
         if not self._is_planted:
-            sums.reshape(-1)[0] += PLANTED_SUM
+            # By its place: a flat view of sums in another order would be a copy.
+            sums[(0,) * sums.ndim] += PLANTED_SUM
             self._is_planted = True
         return sums
 

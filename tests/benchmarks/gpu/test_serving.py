@@ -16,7 +16,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.execution.bench import Bench
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import limits_for
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms
 from gpu_tasks.workloads.decoder_int8.request import OUTPUT
 
 pytestmark = pytest.mark.nightly
@@ -50,7 +50,7 @@ def test_an_equal_worker_is_found_equal() -> None:
 
 def test_a_worker_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparing program is the spoiled one here; the worker's process has the right one."""
-    real = registry.open_workload(WORKLOAD)
+    real = model_forms.open_workload(WORKLOAD)
 
     class Spoiled:
         def run(self, request: bytes) -> bytes:
@@ -79,6 +79,6 @@ def test_speed_limits_and_consumption_are_read_of_a_worker(monkeypatch: pytest.M
     assert served.figures["tokens_per_second"] > 0
     assert served.figures["energy_mj_per_token"] == 0
     assert served.limits["Max file size"] == "0"
-    assert served.limits["Max address space"] == str(
-        limits_for("numpy", serving.form().memory_bytes()).address_mib << 20
-    )
+    form = serving.form()
+    worker_limits = limits_for("numpy", form.memory_bytes(), form.room_bytes())
+    assert served.limits["Max address space"] == str(worker_limits.address_mib << 20)
