@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from benchmarks.built_in import PROMPT, WORKLOAD, greedy, tokens_of
 from benchmarks.figures import Figures
-from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.model_forms import open_workload
 
 ROUNDS = 9
 

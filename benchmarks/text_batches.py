@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from benchmarks.built_in import WORKLOAD, text_request, tokens_of
 from benchmarks.figures import Figures, median_figures
-from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.model_forms import open_workload
 from gpu_tasks.workloads.workload import Workload
 
 REQUESTS, ROUNDS = 128, 3

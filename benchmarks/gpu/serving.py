@@ -17,7 +17,7 @@ from gpu_tasks.provider.execution.executor import BadRequestError, Execution
 from gpu_tasks.provider.execution.gpu import MIB, Hardware, Reading, meter_for
 from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.registry import form_named, open_workload
+from gpu_tasks.workloads.model_forms import form_named, open_workload
 
 SHORT, LONG = 48, 200
 ROUNDS = 5

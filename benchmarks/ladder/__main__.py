@@ -19,7 +19,7 @@ from benchmarks.ladder.rungs import Found, failures
 from benchmarks.ladder.tasks import TaskSize, measured_task
 from benchmarks.ladder.units import UnitSize, measured_unit
 from benchmarks.training import text
-from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.model_forms import PACKAGE_FORMS
 from gpu_tasks.workloads.render_tile.request import COST_MAX
 from gpu_tasks.workloads.stepwise import stepwise
 from simulation.runs import ended
@@ -89,7 +89,7 @@ def main() -> int:
 def measured(turns: int) -> Iterator[Found]:
     """Yield every rung of every registered workload. Raise KeyError if a workload has no sizes here."""
     of_units, of_tasks = unit_sizes(), task_sizes()
-    for form in FORMS:
+    for form in PACKAGE_FORMS:
         workload = form.open("numpy")
         for unit in of_units[form.name]:
             print(f"== {form.name}, a unit of {unit.label}", flush=True)

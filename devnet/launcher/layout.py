@@ -21,7 +21,7 @@ from devnet.launcher.free_ports import free_ports, one_free_port
 from genesis import dev_accounts
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.preset_names import DEV_NAMES, VALIDATORS_MAX
-from genesis.presets import BLOB_PORT_FIRST, RATE_MAX, TEXT_WORKLOAD, all_names, load_spec, preset, validator_names
+from genesis.presets import BLOB_PORT_FIRST, RATE_MAX, all_names, load_spec, preset, validator_names
 from genesis.spec import ChainSpec, to_json
 from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
@@ -82,7 +82,7 @@ def write_policies(homes: Sequence[Path]) -> None:
 
 def _others() -> tuple[WorkloadForm, ...]:
     """Return the workloads without a service in the presets."""
-    return tuple(form for form in FORMS if form.workload_id != TEXT_WORKLOAD)
+    return FORMS
 
 
 def _service(form: WorkloadForm, owner: str, terms: SaleTerms) -> dict[str, Any]:

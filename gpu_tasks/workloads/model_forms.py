@@ -1,25 +1,45 @@
-"""The forms of all workloads on this machine: those of the registry, and one for each model in the user's store.
+"""The forms of all workloads on this machine: those of the registry, and one for each model file.
 
 A service names a workload and a model. Programs of customers and providers find its form here.
 """
 
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path  # deterministic: a file whose bytes the model's id covers
 
 from gpu_tasks.models.errors import ModelError
 from gpu_tasks.models.model_file import ModelHeader, read_header
-from gpu_tasks.models.model_store import ModelStore, default_folder
+from gpu_tasks.models.model_store import BUILT_IN_FOLDER, FILE_SUFFIX, ModelStore, default_folder
 from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.decoder_int8.form import DecoderForm
+from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_NAME as DECODER
+from gpu_tasks.workloads.embed_int8.form import EmbeddingForm
+from gpu_tasks.workloads.embed_int8.request import WORKLOAD_NAME as ENCODER
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.workload import Workload
+
+_MODEL_FORMS: Mapping[str, Callable[[ModelHeader, Path], WorkloadForm]] = {
+    DECODER: DecoderForm,
+    ENCODER: EmbeddingForm,
+}
+
+
+def _built_in() -> Iterator[WorkloadForm]:
+    for path in sorted(BUILT_IN_FOLDER.glob(f"*{FILE_SUFFIX}")):
+        header = read_header(path)
+        yield _MODEL_FORMS[header.workload](header, path)
+
+
+PACKAGE_FORMS: tuple[WorkloadForm, ...] = (*_built_in(), *registry.FORMS)
+"""The forms that every machine has: those of the models in this package, and those of the registry."""
 
 
 def forms() -> tuple[WorkloadForm, ...]:
     """Return the form of every workload, and of every model in this user's store. Raise ModelError."""
     store = _store()
-    published = {form.model_id for form in registry.FORMS}
+    published = {form.model_id for form in PACKAGE_FORMS}
     added = (header for header in store.models() if header.model_id not in published)
     of_models = (form_of_model(header, store.path(header.model_id)) for header in added)
-    return (*registry.FORMS, *(form for form in of_models if form is not None))
+    return (*PACKAGE_FORMS, *(form for form in of_models if form is not None))
 
 
 def form_of(workload_id: bytes, model_id: bytes) -> WorkloadForm | None:
@@ -41,7 +61,7 @@ def form_of(workload_id: bytes, model_id: bytes) -> WorkloadForm | None:
 
 def form_of_model(header: ModelHeader, path: Path) -> WorkloadForm | None:
     """Return the form of the workload that computes the model of a file, or None if this program does not have it."""
-    make_form = registry.MODEL_FORMS.get(header.workload)
+    make_form = _MODEL_FORMS.get(header.workload)
     return None if make_form is None else make_form(header, path)
 
 
@@ -52,20 +72,22 @@ def form_named(name: str) -> WorkloadForm:
     Raise LookupError, with the known names, if there is none.
     """
     workload, _, model = name.partition(":")
-    is_listed = any(form.name == name for form in registry.FORMS)
-    if is_listed or not model or workload not in registry.MODEL_FORMS:
+    of_package = next((form for form in PACKAGE_FORMS if form.name == name), None)
+    if of_package is not None:
+        return of_package
+    if not model or workload not in _MODEL_FORMS:
         return registry.form_named(name)
     try:
         store = _store()
         header = store.find(model)
         if header.workload != workload:
             raise LookupError(f"{model} is a model of {header.workload}; give {header.workload}:{model}")
-        return registry.MODEL_FORMS[workload](header, store.path(header.model_id))
+        return _MODEL_FORMS[workload](header, store.path(header.model_id))
     except ModelError as error:
         raise LookupError(str(error)) from None
 
 
-def open_workload(name: str, backend_name: str) -> Workload:
+def open_workload(name: str, backend_name: str = "numpy") -> Workload:
     """Return the workload `name` on a conforming backend. Raise LookupError, and as `WorkloadForm.open`."""
     return form_named(name).open(backend_name)
 

@@ -3,16 +3,11 @@
 Invariant: no two share a name or an id. Nothing here loads NumPy or a model before a workload is opened.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path  # deterministic: a file whose bytes the model's id covers
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpu_tasks.models.model_file import ModelHeader, read_header
-from gpu_tasks.models.model_store import BUILT_IN_FOLDER, FILE_SUFFIX
-from gpu_tasks.workloads.decoder_int8.form import DecoderForm
 from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_ID as DECODER_ID
 from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_NAME as DECODER
-from gpu_tasks.workloads.embed_int8.form import EmbeddingForm
 from gpu_tasks.workloads.embed_int8.request import WORKLOAD_ID as ENCODER_ID
 from gpu_tasks.workloads.embed_int8.request import WORKLOAD_NAME as ENCODER
 from gpu_tasks.workloads.form import WorkloadForm
@@ -24,21 +19,8 @@ from runtime.encoding.types import GRAINS_PER_OGPU
 
 MODEL_WORKLOADS = {DECODER: DECODER_ID, ENCODER: ENCODER_ID}
 """The ids of the workloads that compute any model in a file of theirs, by name. `model_forms` has their forms."""
-MODEL_FORMS: Mapping[str, Callable[[ModelHeader, Path], WorkloadForm]] = {
-    DECODER: DecoderForm,
-    ENCODER: EmbeddingForm,
-}
-"""The form of a model's file, by its workload."""
-
-
-def _built_in() -> Iterator[WorkloadForm]:
-    """Yield the forms of the models that lie in this package."""
-    for path in sorted(BUILT_IN_FOLDER.glob(f"*{FILE_SUFFIX}")):
-        header = read_header(path)
-        yield MODEL_FORMS[header.workload](header, path)
-
-
-FORMS: tuple[WorkloadForm, ...] = (*_built_in(), TrainingForm(), MatmulHashForm(), TileForm())
+FORMS: tuple[WorkloadForm, ...] = (TrainingForm(), MatmulHashForm(), TileForm())
+"""The forms of the workloads without a model file."""
 
 METRIC_UNITS = {"train-int8": "thousandths of a bit a held-out byte", "render-tile": "pixels left to render"}
 """The unit of a state's metric, by the name of each form that runs in steps."""
@@ -59,7 +41,7 @@ SALE_TERMS = {"render-tile": SaleTerms(GRAINS_PER_OGPU // 1_000, 4_000_000_000)}
 
 
 def form_of(workload_id: bytes) -> WorkloadForm | None:
-    """Return the form of a workload whose model this package publishes, or None."""
+    """Return the form of a workload without a model file, or None."""
     return next((form for form in FORMS if form.workload_id == workload_id), None)
 
 
@@ -75,7 +57,7 @@ def workload_name(workload_id: bytes) -> str | None:
 
 
 def form_named(name: str) -> WorkloadForm:
-    """Return the form of a workload whose model this package publishes.
+    """Return the form of a workload without a model file.
 
     Raise LookupError, with the known names, if there is none.
     """

@@ -13,7 +13,7 @@ from benchmarks.ladder import page, tasks, timer, units
 from benchmarks.ladder.rungs import AUDIT_CHANCE, TASK_RUNGS, UNIT_RUNGS, Found, failures, task_bars, unit_bars
 from benchmarks.ladder.statements import checked, signed_milestone, signed_reveal
 from gpu_tasks.traces.trace import has_form, state_hash
-from gpu_tasks.workloads.registry import FORMS, form_named
+from gpu_tasks.workloads.model_forms import PACKAGE_FORMS, form_named
 from gpu_tasks.workloads.stepwise import stepwise
 from gpu_tasks.workloads.workload import OutputCheck
 from training_requests import text_of
@@ -49,8 +49,8 @@ def test_every_rung_has_a_bar_and_is_told_of() -> None:
 
 
 def test_every_workload_has_sizes_at_which_a_ratio_can_be_seen_to_scale() -> None:
-    assert {form.name for form in FORMS} == set(ladder.unit_sizes())
-    assert {form.name for form in FORMS if form.is_stepwise} == set(ladder.task_sizes())
+    assert {form.name for form in PACKAGE_FORMS} == set(ladder.unit_sizes())
+    assert {form.name for form in PACKAGE_FORMS if form.is_stepwise} == set(ladder.task_sizes())
     assert all(len(sizes) >= 2 for sizes in (*ladder.unit_sizes().values(), *ladder.task_sizes().values()))
 
 
@@ -122,7 +122,7 @@ def test_a_lie_is_false_from_its_segment_on_and_has_a_proof() -> None:
     assert proof.after.digest != honest[4]
 
 
-@pytest.mark.parametrize("signed", [signed_reveal(FORMS[0], b"text"), signed_milestone(1, bytes(32), 5)])
+@pytest.mark.parametrize("signed", [signed_reveal(PACKAGE_FORMS[0], b"text"), signed_milestone(1, bytes(32), 5)])
 def test_a_node_refuses_a_statement_with_another_signature(signed: bytes) -> None:
     checked(signed)
     with pytest.raises(RuntimeError, match="a signature that is none"):

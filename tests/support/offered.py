@@ -6,7 +6,7 @@ from typing import Any
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms
 
 OGPU = 100_000_000
 
@@ -16,7 +16,7 @@ def name(number: int) -> bytes:
     return bytes([number]) * 32
 
 
-def service(workload: bytes = registry.FORMS[0].workload_id, **changes: Any) -> Service:
+def service(workload: bytes = model_forms.PACKAGE_FORMS[0].workload_id, **changes: Any) -> Service:
     """A service that is open."""
     terms = ServiceTerms(b"any", workload, bytes(32), 1, OGPU, ramp=1, commit_window=10, tokens_max=64)
     return replace(Service(name(9), terms, 0), **changes)

@@ -15,7 +15,7 @@ from gpu_tasks.data.unit_input import decode_input
 from gpu_tasks.data.unit_output import output_of
 from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState
-from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.model_forms import open_workload
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 

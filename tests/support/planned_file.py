@@ -11,7 +11,7 @@ from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file
 from gpu_tasks.client.units.posting import Wish
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.registry import form_named
+from gpu_tasks.workloads.model_forms import form_named
 
 FORM = form_named("decoder-int8:ogpu-bytes")
 SOLD = ServiceTerms(

@@ -23,7 +23,7 @@ from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import state_hash
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms
 from runtime.encoding.types import GRAINS_PER_OGPU, Signed
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
@@ -44,7 +44,7 @@ OFFER = BidOffer(PRICE // 2, 40, 100 * GRAINS_PER_OGPU)
 
 def order() -> TaskOrder:
     """A task of four milestones over ten segments."""
-    workload = registry.form_named("train-int8").workload_id
+    workload = model_forms.form_named("train-int8").workload_id
     return an_order(workload=workload, segments=SEGMENTS, milestones=MILESTONES, price_max=PRICE)
 
 

@@ -45,7 +45,7 @@ from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.market.leaf_checks.checks import LeafStage
 from gpu_tasks.market.leaf_checks.events import LeavesDrawn, LeavesShown
 from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
-from gpu_tasks.workloads.registry import form_named, open_workload
+from gpu_tasks.workloads.model_forms import form_named, open_workload
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.system import System

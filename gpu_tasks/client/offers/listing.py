@@ -171,7 +171,7 @@ def form_of(service_number: int, service: Service) -> WorkloadForm:
             code="model_unknown",
         )
     if workload_form is None:
-        known_names = ", ".join(workload_form.name for workload_form in registry.FORMS)
+        known_names = ", ".join(registry.workload_names().values())
         raise ServiceError(
             f"service {service_number} is of the workload 0x{service.terms.workload.hex()}, which this program does "
             f"not know; it knows {known_names}: use a release that knows it",

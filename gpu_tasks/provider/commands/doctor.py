@@ -33,7 +33,7 @@ from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade, bad, weak
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus, is_possible
 from gpu_tasks.provider.journal.pause_book import PauseBook
-from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.model_forms import PACKAGE_FORMS
 from wallet.errors import WalletError
 from wallet.rpc import NodeUnreachableError, RpcError
 
@@ -75,7 +75,7 @@ async def _diagnoses(
     ]
     if is_possible(chosen_name, offered_hardware):
         diagnoses += await worker_diagnoses(
-            offered_hardware, FORMS, options.make_workers(chosen_name, walls.sandbox), chosen_name
+            offered_hardware, PACKAGE_FORMS, options.make_workers(chosen_name, walls.sandbox), chosen_name
         )
     else:
         diagnoses.append(bad("workers", f"the backend {chosen_name} needs a GPU, and there is none", "--backend numpy"))

@@ -10,7 +10,8 @@ from genesis.presets import RATE_MAX, load_spec
 from gpu_tasks.provider.commands.containers import bidding_kinds, offers_containers
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from gpu_tasks.provider.tasks.policy_file import read_policy
-from gpu_tasks.workloads.registry import FORMS, SALE_TERMS, USUAL_TERMS, form_of
+from gpu_tasks.workloads.model_forms import PACKAGE_FORMS
+from gpu_tasks.workloads.registry import SALE_TERMS, USUAL_TERMS, form_of
 from runtime.cryptography import ss58
 from runtime.encoding.types import GRAINS_PER_OGPU as OGPU
 
@@ -26,8 +27,8 @@ def market(net: layout.Devnet) -> dict[str, Any]:
 def test_every_workload_is_sold_by_several_providers(tmp_path: Path) -> None:
     sold = market(layout.create(tmp_path / "net", 4, providers=True, any_ports=True, sells_all=True))
     workloads = [bytes.fromhex(service["workload"][2:]) for service in sold["services"]]
-    assert sorted(workloads) == sorted(form.workload_id for form in FORMS)
-    assert workloads[0] == FORMS[0].workload_id, "service 0 stays what every example buys"
+    assert sorted(workloads) == sorted(form.workload_id for form in PACKAGE_FORMS)
+    assert workloads[0] == PACKAGE_FORMS[0].workload_id, "service 0 stays what every example buys"
     for number in range(len(workloads)):
         sellers = {offer["device"] for offer in sold["offers"] if offer["service"] == number}
         assert len(sellers) == (3 if number else 4), "two race, and another judges"

@@ -17,7 +17,7 @@ from gpu_tasks.provider.duties.resumer import BY_OPERATOR
 from gpu_tasks.provider.execution import worker_start
 from gpu_tasks.provider.execution.containers.ability import ContainerAbility
 from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade
-from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.model_forms import PACKAGE_FORMS
 from gpu_tasks.workloads.train_int8.form import TrainingForm
 from provider_runner import Operator
 from runtime.cryptography import ss58
@@ -32,7 +32,7 @@ JOIN = ["register", "--yes", "--key", "//Eve", "--bond", "1000", "--device-bond"
 @pytest.fixture(autouse=True)
 def _one_workload(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try workers of one workload only, because each start costs a second."""
-    monkeypatch.setattr(doctor, "FORMS", (TrainingForm(),))
+    monkeypatch.setattr(doctor, "PACKAGE_FORMS", (TrainingForm(),))
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def device_row(rows: dict[str, Any]) -> Any:
 
 
 def test_a_machine_alone_is_examined_without_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "FORMS", FORMS)
+    monkeypatch.setattr(doctor, "PACKAGE_FORMS", PACKAGE_FORMS)
     rows = examined(Operator(tmp_path, "ws://127.0.0.1:1", "Alice"), "--offline", code=0)
-    assert {rows[f"{form.name} on device 0"]["grade"] for form in FORMS} == {"ok"}
+    assert {rows[f"{form.name} on device 0"]["grade"] for form in PACKAGE_FORMS} == {"ok"}
     assert not {"chain", "key", "node"} & set(rows)
     table = Operator(tmp_path, "ws://127.0.0.1:1", "Alice").run("doctor", "--offline", as_json=False).output
     assert "the published results" in table

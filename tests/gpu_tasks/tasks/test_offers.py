@@ -21,7 +21,7 @@ from gpu_tasks.workloads import registry
 from offered import OGPU, device, name, service
 from runtime.cryptography import ss58
 
-SECOND = registry.FORMS[1]
+SECOND = registry.FORMS[0]
 SERVICES = {0: service(), 1: service(SECOND.workload_id), 2: service(name(7)), 3: service(is_open=False)}
 DEVICES = (
     device(1, {0: OGPU // 2, 1: OGPU}),

@@ -85,6 +85,6 @@ def test_it_predicts_a_text_that_it_was_not_trained_on() -> None:
 
 @pytest.mark.parametrize("seed", [bytes(32), b"\x01" * 32])
 def test_answers_are_the_same_in_any_batch(seed: bytes) -> None:
-    workload = registry.open_workload(TEXTS)
+    workload = model_forms.open_workload(TEXTS)
     requests = [text_request(b"The sea "[: length + 1], 5 + length, 800, seed) for length in range(7)]
     assert dict(workload.run_many(requests)) == {place: workload.run(each) for place, each in enumerate(requests)}

@@ -10,7 +10,7 @@ import pytest
 
 from decoder_models import drawn_source
 from encoder_models import write_encoder
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms
 from gpu_tasks.workloads.decoder_int8 import decoding
 from gpu_tasks.workloads.decoder_int8.quantising import quantised_decoder
 from gpu_tasks.workloads.decoder_int8.request import OUTPUT, REQUEST, GenerationRequest
@@ -39,7 +39,7 @@ def decoder(backend: str = "numpy") -> DecoderWorkload:
 
 
 def sample_request(name: str, text: str = "") -> bytes:
-    return registry.form_named(name).encode(text or SAMPLES[name], COSTS[name], OPTIONS.get(name, {}), SEED)
+    return model_forms.form_named(name).encode(text or SAMPLES[name], COSTS[name], OPTIONS.get(name, {}), SEED)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def encoder_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def opened(name: str, backend: str, encoder_path: Path) -> Workload:
     if name == "decoder-int8":
         return decoder(backend)
-    return open_model(backend, encoder_path) if name == "embed-int8" else registry.form_named(name).open(backend)
+    return open_model(backend, encoder_path) if name == "embed-int8" else model_forms.form_named(name).open(backend)
 
 
 def request_of(name: str) -> bytes:
@@ -148,7 +148,7 @@ def test_fewer_layers_or_another_rounding_give_another_fingerprint() -> None:
 @pytest.mark.parametrize("name", STEPWISE)
 def test_each_segment_has_a_fingerprint_on_every_backend(name: str) -> None:
     runs = [
-        stepwise(registry.form_named(name).open(kind)).begin(sample_request(name)) for kind in ("numpy", "reference")
+        stepwise(model_forms.form_named(name).open(kind)).begin(sample_request(name)) for kind in ("numpy", "reference")
     ]
     run = runs[0]
     boundary_states = list(states(run))[:3]

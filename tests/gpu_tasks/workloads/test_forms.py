@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms, registry
 from gpu_tasks.workloads.decoder_int8.request import REQUEST as TEXT_REQUEST
 from gpu_tasks.workloads.decoder_int8.request import GenerationRequest
 from gpu_tasks.workloads.form import RequestError, WorkloadForm
@@ -31,7 +31,7 @@ FOLDERS_THAT_KNOW_NO_WORKLOAD = (
     "node",
 )
 SEED = bytes(range(32))
-TEXT = registry.form_named(TEXTS)
+TEXT = model_forms.form_named(TEXTS)
 CONTEXT = 1024
 CHAIN = MatmulHashForm()
 
@@ -40,20 +40,22 @@ CHAIN = MatmulHashForm()
 
 
 def test_names_and_ids_are_distinct() -> None:
-    assert len({form.name for form in registry.FORMS}) == len(registry.FORMS)
-    assert len({form.workload_id for form in registry.FORMS}) == len(registry.FORMS)
+    assert len({form.name for form in model_forms.PACKAGE_FORMS}) == len(model_forms.PACKAGE_FORMS)
+    assert len({form.workload_id for form in model_forms.PACKAGE_FORMS}) == len(model_forms.PACKAGE_FORMS)
 
 
-@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", model_forms.PACKAGE_FORMS, ids=lambda form: form.name)
 def test_a_form_is_found_by_name_and_id_and_opens_its_own_workload(form: WorkloadForm) -> None:
-    assert registry.form_named(form.name) is form
-    assert registry.form_of(form.workload_id) is form
-    workload = registry.open_workload(form.name)
+    assert model_forms.form_named(form.name) is form
+    found = model_forms.form_of(form.workload_id, form.model_id)
+    assert found is not None
+    assert (found.name, found.model_id) == (form.name, form.model_id)
+    workload = model_forms.open_workload(form.name)
     assert (workload.workload_id, workload.model_id) == (form.workload_id, form.model_id)
     assert (len(form.workload_id), len(form.model_id)) == (32, 32)
 
 
-@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", model_forms.PACKAGE_FORMS, ids=lambda form: form.name)
 def test_what_a_form_asks_is_answered_within_its_cost(form: WorkloadForm) -> None:
     request = form.encode(SAMPLES[form.name], 12, {}, SEED)
     workload = form.open("numpy")
@@ -66,13 +68,13 @@ def test_what_a_form_asks_is_answered_within_its_cost(form: WorkloadForm) -> Non
     assert form.show_output(output)
 
 
-@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", model_forms.PACKAGE_FORMS, ids=lambda form: form.name)
 def test_a_customer_needs_no_numpy(form: WorkloadForm) -> None:
     """As `ogpu` is installed: it names a service, writes a request, shows it and an output."""
     code = f"""
 import sys
 sys.modules["numpy"] = None
-from gpu_tasks.workloads.registry import form_named
+from gpu_tasks.workloads.model_forms import form_named
 form = form_named({form.name!r})
 print(form.show_request(form.encode({SAMPLES[form.name]!r}, 12, {{}}, bytes(32))), form.show_output(bytes(36)))
 """
@@ -83,18 +85,18 @@ print(form.show_request(form.encode({SAMPLES[form.name]!r}, 12, {{}}, bytes(32))
 
 def test_what_is_unknown_is_said() -> None:
     assert registry.form_of(bytes(32)) is None
-    with pytest.raises(LookupError, match=r"'abacus'; .*ogpu-bytes, train-int8, matmul-hash"):
-        registry.form_named("abacus")
+    with pytest.raises(LookupError, match=r"'abacus'; .*train-int8, matmul-hash, render-tile, decoder-int8:MODEL"):
+        model_forms.form_named("abacus")
 
 
-@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", model_forms.PACKAGE_FORMS, ids=lambda form: form.name)
 def test_an_unknown_option_lists_the_known_ones(form: WorkloadForm) -> None:
     names = ", ".join(option.name for option in form.options)
     with pytest.raises(RequestError, match=f"'colour' .*: {names}"):
         form.encode(SAMPLES[form.name], 12, {"colour": "red"}, SEED)
 
 
-@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", model_forms.PACKAGE_FORMS, ids=lambda form: form.name)
 @given(data=st.binary(max_size=80))
 def test_whatever_an_output_is_it_can_be_shown_and_counted(form: WorkloadForm, data: bytes) -> None:
     assert isinstance(form.show_output(data), str)
@@ -178,14 +180,14 @@ def test_the_end_of_a_chain_is_shown_in_hex() -> None:
 @pytest.mark.parametrize("folder", FOLDERS_THAT_KNOW_NO_WORKLOAD)
 def test_programs_name_no_workload(folder: str) -> None:
     """Neither in words nor by an import: a further workload must need no change in them."""
-    names = {*(form.name for form in registry.FORMS), *registry.workload_names().values()}
+    names = {*(form.name for form in model_forms.PACKAGE_FORMS), *registry.workload_names().values()}
     words = (*names, *(name.replace("-", "_") for name in names))
     texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).rglob("*.py"))}
     assert texts
     assert {(path, word) for path, text in texts.items() for word in words if word in text} == set()
 
 
-@pytest.mark.parametrize("form", registry.FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", model_forms.PACKAGE_FORMS, ids=lambda form: form.name)
 def test_every_machine_can_be_asked_for_every_workload(form: WorkloadForm) -> None:
     assert form.backends[0] == "numpy"
     assert len(set(form.backends)) == len(form.backends)

@@ -17,7 +17,7 @@ from gpu_tasks.workloads.matmul_hash.request import (
     decode_request,
 )
 from gpu_tasks.workloads.matmul_hash.service import BACKENDS, MatmulHash, open_published
-from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.model_forms import open_workload
 from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck
 from runtime.encoding.codec import DecodeError
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.traces.trace import SEGMENTS_MAX
+from gpu_tasks.workloads.model_forms import open_workload
 from gpu_tasks.workloads.pictures import (
     PictureOrder,
     PictureOrderError,
@@ -15,7 +16,6 @@ from gpu_tasks.workloads.pictures import (
     spot_checked,
     tile_requests,
 )
-from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.render_tile.request import PIXELS_MAX
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.model_forms import open_workload
 from gpu_tasks.workloads.render_tile.form import TileForm
 from gpu_tasks.workloads.render_tile.picture import (
     PictureError,

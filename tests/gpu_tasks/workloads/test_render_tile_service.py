@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_tasks.traces.trace import proof_of_fraud, state_hash, trace_root
 from gpu_tasks.workloads.form import RequestError
-from gpu_tasks.workloads.registry import form_named, open_workload
+from gpu_tasks.workloads.model_forms import form_named, open_workload
 from gpu_tasks.workloads.render_tile import conformance
 from gpu_tasks.workloads.render_tile.array_arithmetic import NumpyArrays
 from gpu_tasks.workloads.render_tile.backends import VectorBackend, backend_named

@@ -21,7 +21,7 @@ from devnet.stage.report import Narrator
 from genesis import dev_accounts
 from genesis.presets import DEVICE_BOND
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitDisputed
-from gpu_tasks.workloads.registry import form_named
+from gpu_tasks.workloads.model_forms import form_named
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpu_tasks.workloads.form import ModelTensor
-from gpu_tasks.workloads.registry import form_named
+from gpu_tasks.workloads.model_forms import form_named
 from gpu_tasks.workloads.stepwise import states
 from gpu_tasks.workloads.train_int8.backends import arithmetic
 from gpu_tasks.workloads.train_int8.request import RATE_ONE, REQUEST, TrainingRequest

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
 from gpu_tasks.workloads.form import RequestError
-from gpu_tasks.workloads.registry import form_named, open_workload
+from gpu_tasks.workloads.model_forms import form_named, open_workload
 from gpu_tasks.workloads.stepwise import StepwiseWorkload, states
 from gpu_tasks.workloads.train_int8 import conformance, request
 from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic, Integers, Tensor

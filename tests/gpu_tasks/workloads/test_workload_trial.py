@@ -16,7 +16,7 @@ from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.execution.executor import Executor
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.worker_start import workers_with
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms
 from gpu_tasks.workloads.form import WorkloadForm
 from nightly_but import nightly_but
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village
@@ -57,7 +57,7 @@ async def sell(village: Village, form: WorkloadForm) -> None:
     chain.blocks(3)
 
 
-@pytest.mark.parametrize("form", nightly_but(1, registry.FORMS), ids=lambda form: form.name)
+@pytest.mark.parametrize("form", nightly_but(1, model_forms.PACKAGE_FORMS), ids=lambda form: form.name)
 async def test_a_unit_of_every_workload_is_raced_for_and_judged(form: WorkloadForm, tmp_path: Path) -> None:
     request = form.encode(SAMPLES[form.name], COST_MAX, {}, bytes(32))
     right = form.open("numpy").run(request)

@@ -26,7 +26,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.tasks.offers import OfferRow, rows_of
 from gpu_tasks.tasks.plan import Hindrance
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms, registry
 from offered import device, service
 from played_node import DevChain
 from runtime.cryptography.signatures import Scheme
@@ -220,7 +220,7 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(ogpu: Ogpu, prompts: str) 
 
 
 def test_a_service_of_any_workload_can_be_created_bought_and_closed(ogpu: Ogpu, tmp_path: Path) -> None:
-    form = registry.form_named("matmul-hash")
+    form = model_forms.form_named("matmul-hash")
     options = ["--workload", form.name, "--name", "second", "--price-min", "0.01", "--price-max", "1", "--ramp", "10"]
     options += [
         "--commit-window",
@@ -286,8 +286,7 @@ def test_a_unit_names_the_class_that_its_racers_are_of(ogpu: Ogpu, prompts: str,
 
 
 def test_an_unknown_workload_is_a_sentence(ogpu: Ogpu, prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    unknown = registry.FORMS[0]
-    monkeypatch.setattr(registry, "FORMS", registry.FORMS[1:])
+    unknown = model_forms.PACKAGE_FORMS[0]
     monkeypatch.setattr(registry, "MODEL_WORKLOADS", {})
     answer = ogpu("unit", "post", prompts, "--key", "//Bob")
     assert answer.exit_code == 2
@@ -313,7 +312,7 @@ def test_an_unknown_workload_is_a_sentence(ogpu: Ogpu, prompts: str, monkeypatch
 )
 def test_services_that_cannot_be(ogpu: Ogpu, changed: list[str], code: str) -> None:
     options = {
-        "--workload": registry.FORMS[1].name, "--name": "x", "--price-min": "1", "--price-max": "1", "--ramp": "0",
+        "--workload": registry.FORMS[0].name, "--name": "x", "--price-min": "1", "--price-max": "1", "--ramp": "0",
         "--commit-window": "20", "--max-tokens": "100", "--key": "//Bob",
         **dict(zip(changed[::2], changed[1::2], strict=True)),
     }  # fmt: skip
@@ -323,14 +322,25 @@ def test_services_that_cannot_be(ogpu: Ogpu, changed: list[str], code: str) -> N
 
 @pytest.mark.parametrize("span", ["3m", "180s"])
 def test_the_times_of_a_service_may_be_times(ogpu: Ogpu, span: str) -> None:
-    words = ["--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "1", "--price-max", "1"]
+    words = ["--workload", registry.FORMS[0].name, "--name", "x", "--price-min", "1", "--price-max", "1"]
     words += ["--ramp", span, "--commit-window", span, "--max-tokens", "100", "--key", "//Bob", "--dry-run"]
     dry = as_json(ogpu("--json", "offer", "create-service", *words))
     assert dry["ramp_blocks"] == dry["commit_window_blocks"] == 180
 
 
 def test_who_cannot_pay_is_told_how_much_there_is(ogpu: Ogpu) -> None:
-    words = ["--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "1", "--price-max", "1", "--ramp", "0"]
+    words = [
+        "--workload",
+        registry.FORMS[0].name,
+        "--name",
+        "x",
+        "--price-min",
+        "1",
+        "--price-max",
+        "1",
+        "--ramp",
+        "0",
+    ]
     words += ["--commit-window", "20", "--max-tokens", "100", "--key", "//Nobody", "--yes"]
     answer = ogpu("offer", "create-service", *words)
     assert answer.exit_code == 1

@@ -63,7 +63,7 @@ def test_every_command_goes_by_proof(tmp_path: Path) -> None:
         (burned,) = shown["payments"]
         assert (burned["to"], burned["amount"]["grains"], burned["out_of"]) == ("burned", "1650", "the customer")
         assert '"unit_ended"' in ogpu("unit", "cancel", unit, "--key", "//Bob", "--yes", code=2)
-        words = ["--workload", registry.FORMS[1].name, "--name", "x", *TERMS, "--key", "//Bob", "--yes"]
+        words = ["--workload", registry.FORMS[0].name, "--name", "x", *TERMS, "--key", "//Bob", "--yes"]
         made = ogpu("offer", "create-service", *words)
         assert ogpu("offer", "close-service", str(made["service"]), "--key", "//Bob", "--yes")["success"] is True
         assert "ended without a result" in ogpu("unit", "watch", unit, "--key", "//Bob", code=1)

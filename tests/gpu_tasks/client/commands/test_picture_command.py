@@ -25,8 +25,8 @@ from gpu_tasks.client.units.results import ResultError
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState
+from gpu_tasks.workloads.model_forms import open_workload
 from gpu_tasks.workloads.pictures import picture_form, picture_order, tile_requests
-from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.workload import OutputCheck
 from painted_tiles import PaintedReads, Painter, honestly
 from planted_state import chain_with

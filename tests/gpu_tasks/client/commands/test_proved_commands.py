@@ -38,7 +38,7 @@ GENESIS = "0x" + DevChain().genesis_hash.hex()
 BOB = keypair_from_suri("//Bob")
 NAMED = "do not believe the node at "
 SERVICE = [
-    "offer", "create-service", "--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "0.01",
+    "offer", "create-service", "--workload", registry.FORMS[0].name, "--name", "x", "--price-min", "0.01",
     "--price-max", "1",
     "--ramp", "0", "--commit-window", "20", "--max-tokens", "100", "--key", "//Bob",
 ]  # fmt: skip

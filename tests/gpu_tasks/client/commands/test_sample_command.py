@@ -14,7 +14,7 @@ from gpu_tasks.client.tasks.results import FetchedRun
 from gpu_tasks.data.run_states import RunState
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.workloads.form import ModelTensor
-from gpu_tasks.workloads.registry import form_named
+from gpu_tasks.workloads.model_forms import form_named
 from gpu_tasks.workloads.stepwise import states
 from gpu_tasks.workloads.train_int8.backends import arithmetic
 from gpu_tasks.workloads.train_int8.form import TrainingForm

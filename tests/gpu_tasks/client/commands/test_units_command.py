@@ -40,7 +40,7 @@ from gpu_tasks.market.leaf_checks.checks import (
     ShownLeaf,
 )
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.workloads.registry import form_named, open_workload
+from gpu_tasks.workloads.model_forms import form_named, open_workload
 from gpu_tasks.workloads.render_tile.request import WORKLOAD_ID
 from painted_tiles import PaintedReads
 from planted_state import chain_with

@@ -56,7 +56,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.commands.auctions import unproven_text
 from gpu_tasks.tasks.plan import AuctionNumbers, TaskPlan
-from gpu_tasks.workloads.registry import FORMS
+from gpu_tasks.workloads.model_forms import PACKAGE_FORMS
 from planted_state import chain_with
 from planted_tasks import PlantedTask
 from runtime.cryptography.signatures import Scheme
@@ -80,9 +80,9 @@ from wallet_runner import answer
 OWNER = b"o" * 32
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", PACKAGE_FORMS, ids=lambda form: form.name)
 def test_a_service_with_another_model_than_the_published_one_is_not_bought(form: object) -> None:
-    known = next(each for each in FORMS if each is form)
+    known = next(each for each in PACKAGE_FORMS if each is form)
     terms = ServiceTerms(b"cheap", known.workload_id, known.model_id, 1, 2, 1, 30, 64)
     found = form_of(3, Service(OWNER, terms, 0))
     assert (found.name, found.model_id) == (known.name, known.model_id)

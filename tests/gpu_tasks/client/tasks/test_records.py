@@ -37,7 +37,7 @@ from gpu_tasks.market.training.money import TABLE, TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Acceptance, Challenge, JudgedFor, TaskResult, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.workloads.registry import form_named
+from gpu_tasks.workloads.model_forms import form_named
 from looked_at import submitted
 from replica_chain import replicated
 from runtime.cryptography import ss58

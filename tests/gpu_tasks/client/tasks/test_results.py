@@ -37,7 +37,7 @@ from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone, Slot, Task, TaskResult, TaskState
 from gpu_tasks.traces.trace import state_hash, trace_root
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms
 from gpu_tasks.workloads.stepwise import states, stepwise
 from gpu_tasks.workloads.train_int8.form import TrainingForm
 from planted_tasks import BOB, BOB_KEY, MILESTONES, STATES, order, run_blob, run_root
@@ -335,7 +335,7 @@ def test_what_is_not_to_be_had_or_computed_is_said() -> None:
         first_wrong(task, blobs, "abacus")
     with raises_code(RunBlobError, "workload_unknown"):
         first_wrong(replace(task, order=replace(task.order, workload=b"x" * 32)), blobs)
-    at_once = registry.form_named("decoder-int8:ogpu-bytes").workload_id
+    at_once = model_forms.form_named("decoder-int8:ogpu-bytes").workload_id
     with raises_code(RunBlobError, "workload_unknown"):
         first_wrong(replace(task, order=replace(task.order, workload=at_once)), blobs)
     with pytest.raises(RunBlobError, match="the input asks for 8 segments, and the task for 9"):

@@ -32,16 +32,16 @@ from gpu_tasks.client.units.posting import PostError
 from gpu_tasks.client.units.run_record import BatchRecord
 from gpu_tasks.data.unit_output import answers_bytes
 from gpu_tasks.market.inference.services import UNIT_COMMIT_WINDOW_MAX, ServiceTerms, commit_window_of
-from gpu_tasks.workloads import model_forms, registry
+from gpu_tasks.workloads import model_forms
 from gpu_tasks.workloads.embed_int8.conformance import small_model
 from gpu_tasks.workloads.embed_int8.request import WORKLOAD_NAME as ENCODER
-from gpu_tasks.workloads.registry import form_named
+from gpu_tasks.workloads.model_forms import form_named
 from planned_file import SOLD, WISH, planned, wanted
 
 # Units are few, alike, within their room, and the same each time.
 
 
-FORM = registry.form_named("decoder-int8:ogpu-bytes")
+FORM = model_forms.form_named("decoder-int8:ogpu-bytes")
 WIDE = UnitRoom(rate=1_000, input_share=0, bond_free=10**12)
 
 

@@ -20,13 +20,13 @@ from gpu_tasks.client.units import line_reader, lines
 from gpu_tasks.client.units.line_reader import MESSAGES_MAX, BatchReader, LineTerms
 from gpu_tasks.client.units.lines import BatchFileError, BatchLine, FileForm, LineError
 from gpu_tasks.client.units.posting import PostError, read_prompts
-from gpu_tasks.workloads import registry
+from gpu_tasks.workloads import model_forms
 from gpu_tasks.workloads.form import ChatMessage, Option
 
 # Every form of a line, and everything that is refused.
 
 
-FORM = registry.form_named("decoder-int8:ogpu-bytes")
+FORM = model_forms.form_named("decoder-int8:ogpu-bytes")
 TERMS = LineTerms(FORM, ("decoder-int8:ogpu-bytes", "small"), 16, 64, {"temperature": "0.5"}, bytes(32))
 OPENAI: dict[str, Any] = {
     "custom_id": "a",
@@ -432,7 +432,7 @@ def test_what_is_written_is_read(text: str, cost: int, milli: int, seed: int, na
 # What a large file costs its reader, and what is too large.
 
 
-TERMS_OF_READING_LIMITS = LineTerms(registry.form_named("decoder-int8:ogpu-bytes"), ("small",), 16, 64, {}, bytes(32))
+TERMS_OF_READING_LIMITS = LineTerms(FORM, ("small",), 16, 64, {}, bytes(32))
 
 
 def test_lines_that_are_no_text_or_too_long_cost_only_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

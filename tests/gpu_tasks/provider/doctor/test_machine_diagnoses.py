@@ -21,7 +21,7 @@ from gpu_tasks.provider.execution.limits import limits_for
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.registry import form_named
+from gpu_tasks.workloads.model_forms import form_named
 
 CPU = Hardware("CPU (no GPU found)", "CPU-1", DeviceClass.CPU, 0, None)
 CARD = Hardware("Some GPU", "GPU-1", DeviceClass.DATACENTER, 81_920, 0, "560.1")

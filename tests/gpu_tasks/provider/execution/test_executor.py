@@ -14,7 +14,7 @@ import pytest
 
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.limits import MIB
-from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.model_forms import open_workload
 from started_workers import TIGHT, hostile, started, worker_of
 from text_requests import TEXTS, text_request
 

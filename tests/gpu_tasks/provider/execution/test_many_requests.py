@@ -7,7 +7,7 @@ import pytest
 from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.worker_process import WorkerProcess
 from gpu_tasks.provider.execution.worker_wire import FinishedRequest, Ran, RanSome, WorkerAnswer
-from gpu_tasks.workloads.registry import open_workload
+from gpu_tasks.workloads.model_forms import open_workload
 from started_workers import TIGHT, hostile, started, worker_of
 from text_requests import TEXTS, text_request
 

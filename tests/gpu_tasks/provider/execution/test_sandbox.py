@@ -24,7 +24,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import Limits
 from gpu_tasks.provider.execution.sandbox import NO_MORE_NAMESPACES, NoSandboxError, Sandbox, find_sandbox
 from gpu_tasks.provider.execution.worker_start import workers_with
-from gpu_tasks.workloads.registry import form_named, open_workload
+from gpu_tasks.workloads.model_forms import form_named, open_workload
 from started_workers import TIGHT, hostile, started
 from text_requests import TEXTS, text_request
 
