@@ -38,7 +38,7 @@ def _table(rows: Sequence[Found]) -> str:
     sizes = list(dict.fromkeys(row.size for row in rows))
     found = {(row.rung, row.size): row for row in rows}
     first = rows[0]
-    lines = [f"| {first.workload}, a {first.work} | who does what | {' | '.join(sizes)} | bar |"]
+    lines = [f"| {first.workload}, a {first.work} | work | {' | '.join(sizes)} | bar |"]
     lines.append("|---|---|" + "---|" * (len(sizes) + 1))
     lines.append(
         f"| *provider* | *the work, CPU ms* | {_cells(f'*{1_000 * _work(rows, size):,.0f}*' for size in sizes)} | |"

@@ -1,8 +1,8 @@
 """The draw of a claim's items to check: beacons name points on a line that the items share by weight.
 
-    weight(item) = tokens out + tokens in * input share + floor
-    length       = total weight / (items * rate)
+    length = total weight / (items * rate)
 
+Weights are those of `leaf_draws`, as are the total weight and the proof that an item contains a point (`covers`).
 The items lie one after another on a line from 0 to the total weight, which the totals give. The line is divided into
 parts of `length`, and each part has one point. The last part may reach beyond the line, and a point there names no
 item. So an item expects rate * weight / mean weight points: a single request of rate 1/20 is drawn once in 20 claims,
@@ -18,8 +18,6 @@ which one.
 
 from collections.abc import Sequence
 
-from gpu_tasks.batches.requests import work_of
-from gpu_tasks.batches.sum_tree import LeafPath, Totals, before, holds
 from runtime.cryptography.hashing import blake2_256
 
 PPM = 1_000_000
@@ -29,11 +27,6 @@ BEACONS = 16
 """The beacons that draw the points of a claim."""
 _TURN, _POINT = b"ogpu/item-draw/turn", b"ogpu/item-draw/point"
 _CHANCE_BITS = 256
-
-
-def total_weight(totals: Totals, floor: int, input_share: int) -> int:
-    """Return the weight of all items of a claim, in millionths of an output token."""
-    return _weight_of(totals.tokens_in, totals.tokens_out, totals.requests, floor, input_share)
 
 
 def part_length(weight: int, items: int, rate_ppm: int) -> int:
@@ -71,19 +64,6 @@ def _drawing_beacon(seeds: Sequence[bytes], claim: bytes, part: int) -> int | No
         if _uniform_number(_TURN, seed, claim, part) * (BEACONS - place) < 1 << _CHANCE_BITS:
             return place
     return None
-
-
-def covers(totals: Totals, floor: int, path: LeafPath, point: int, input_share: int) -> bool:
-    """Return True if the path holds and its item contains the point."""
-    if not holds(totals, path):
-        return False
-    start = _weight_of(*before(totals, path), path.index, floor, input_share)
-    return start <= point < start + _weight_of(path.tokens_in, path.tokens_out, 1, floor, input_share)
-
-
-def _weight_of(tokens_in: int, tokens_out: int, items: int, floor: int, input_share: int) -> int:
-    """Return the weight of `items` items with these tokens in total, in millionths of an output token."""
-    return work_of(input_share, tokens_in, tokens_out + items * floor)
 
 
 def _uniform_number(domain: bytes, seed: bytes, claim: bytes, part: int) -> int:

@@ -47,12 +47,17 @@ def drawn_points(seed: bytes, unit: bytes, totals: Totals, floor: int, *, input_
     `seed` and `unit` have 32 bytes. The bias of a point is below total weight / 2^256. Raise ValueError if the
     total weight is 0, which a floor of one prevents.
     """
-    total_weight = _weight_of(totals.tokens_in, totals.tokens_out, totals.requests, floor, input_share)
-    if total_weight <= 0 or not len(seed) == len(unit) == 32:
+    total = total_weight(totals, floor, input_share=input_share)
+    if total <= 0 or not len(seed) == len(unit) == 32:
         raise ValueError("a draw needs a batch with weight, and a seed and a unit of 32 bytes")
     point_count = leaves_to_check(totals.requests)
     # A product and a shift instead of a remainder: the bias stays below total / 2^256.
-    return tuple(_uniform_number(seed, unit, number) * total_weight >> _CHANCE_BITS for number in range(point_count))
+    return tuple(_uniform_number(seed, unit, number) * total >> _CHANCE_BITS for number in range(point_count))
+
+
+def total_weight(totals: Totals, floor: int, *, input_share: int = WHOLE) -> int:
+    """Return the weight of all leaves, in millionths of an output token."""
+    return _weight_of(totals.tokens_in, totals.tokens_out, totals.requests, floor, input_share)
 
 
 def index_at(leaves: Sequence[Leaf], floor: int, point: int, *, input_share: int = WHOLE) -> int:

@@ -136,7 +136,7 @@ def test_the_page_puts_sizes_side_by_side_and_marks_what_is_missed() -> None:
         for rung, share, bar in zip(UNIT_RUNGS, (0.0004, 0.012, 0.5, 3.0, 0.2), (1, 1, 0.4, 9, 1), strict=True)
     ]
     lines = page.page(rows).splitlines()
-    assert lines[0] == "| matmul-hash, a unit | who does what | small | large | bar |"
+    assert lines[0] == "| matmul-hash, a unit | work | small | large | bar |"
     assert "| *2,000* | *2,000* |" in lines[2]
     assert "| 1/2,000 | 1/2,000 |" in lines[3]
     assert "| 0.012 | 0.012 |" in lines[4]

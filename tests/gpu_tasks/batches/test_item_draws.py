@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.batches.item_draws import BEACONS, PPM, covers, drawn_points, part_length, total_weight
+from gpu_tasks.batches.item_draws import BEACONS, PPM, drawn_points, part_length
+from gpu_tasks.batches.leaf_draws import covers, total_weight
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.sum_tree import Totals, leaf_path, totals_of
 from runtime.cryptography.hashing import blake2_256
@@ -42,7 +43,7 @@ def test_a_rate_without_points_or_with_too_many_is_refused(items: int, rate: int
 
 @given(leaves=claims, floor=floors, share=shares, rate=rates)
 def test_an_item_expects_points_by_its_weight(leaves: list[Leaf], floor: int, share: int, rate: int) -> None:
-    line, total = weights(leaves, floor, share), total_weight(totals_of(leaves), floor, share)
+    line, total = weights(leaves, floor, share), total_weight(totals_of(leaves), floor, input_share=share)
     assert sum(line) == total
     length = part_length(total, len(leaves), rate)
     mean = Fraction(total, len(leaves))
@@ -64,7 +65,7 @@ def test_each_part_has_one_point_and_each_point_one_item(
     leaves: list[Leaf], floor: int, share: int, rate: int, seed: bytes
 ) -> None:
     totals = totals_of(leaves)
-    total = total_weight(totals, floor, share)
+    total = total_weight(totals, floor, input_share=share)
     length = part_length(total, len(leaves), rate)
     points = sorted(all_points(seeds(seed), total, length))
     parts = [point // length for point in points]
@@ -75,7 +76,7 @@ def test_each_part_has_one_point_and_each_point_one_item(
     paths = [leaf_path(leaves, index) for index in range(len(leaves))]
     for point in points:
         index = next(place for place, end in enumerate(ends) if point < end)
-        assert [path.index for path in paths if covers(totals, floor, path, point, share)] == [index]
+        assert [path.index for path in paths if covers(totals, floor, path, point, input_share=share)] == [index]
 
 
 def seeds(seed: bytes) -> list[bytes]:
@@ -117,7 +118,7 @@ def test_a_path_that_does_not_hold_covers_nothing() -> None:
     leaves = [Leaf(1, 2, bytes([number]) * 32) for number in range(3)]
     totals = totals_of(leaves)
     path = leaf_path(leaves, 1)
-    start = total_weight(totals_of(leaves[:1]), 1, PPM)
-    assert covers(totals, 1, path, start, PPM)
-    assert not covers(Totals(3, totals.tokens_in, totals.tokens_out, bytes(32)), 1, path, start, PPM)
-    assert not covers(totals, 1, path, start - 1, PPM)
+    start = total_weight(totals_of(leaves[:1]), 1)
+    assert covers(totals, 1, path, start)
+    assert not covers(Totals(3, totals.tokens_in, totals.tokens_out, bytes(32)), 1, path, start)
+    assert not covers(totals, 1, path, start - 1)

@@ -1,4 +1,4 @@
-"""Model files: what is written is read again, and no damaged or hostile file is taken for a model."""
+"""Model files: a written file is read again, and no damaged or hostile file is taken for a model."""
 
 import io
 import os
@@ -114,7 +114,7 @@ def test_any_file_is_read_as_it_was_written(
     assert sum(told) == sum(map(len, whole.values()))
     assert {section.name: read_section(path, section.name) for section in written.sections} == whole
     assert (written.name, written.revision) == (name, revision)
-    # The same content is the same file, whatever its parts and their order.
+    # The same content is the same file, for any parts in any order.
     again = [(name, whole[name]) for name in reversed(whole)]
     assert write_model(path, given_fields, again).model_id == written.model_id
     copied = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Damaged model files: whatever the damage, the only error is SourceError."""
+"""Damaged model files: for any damage, the only error is SourceError."""
 
 import io
 import random

@@ -143,7 +143,7 @@ def test_texts_of_different_lengths(lengths: list[int], seed: int, variant: str)
 
 @pytest.mark.parametrize("seed", range(12))
 def test_extreme_models_keep_texts_apart(seed: int) -> None:
-    """Whatever a file's author chose: another text, a later token or a split changes nothing."""
+    """For any model file, another text, a later token or a split changes nothing."""
     shape = DecoderShape(8, 2, 4, 2, 4, 6, 16, 16, 5, True, True, True, ())
     loaded = load(arithmetic("numpy"), extreme_model(shape, seed))
     texts = np.random.default_rng(seed).integers(0, 16, (2, 16))
