@@ -12,7 +12,7 @@ from gpu_tasks.market.inference.units import Unit, UnitState, UnitTerms
 from gpu_tasks.provider.chain.port import RacePort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import seconds_for
-from provider_chain import SLOT_MS, Village, in_village
+from provider_chain import REQUEST, SLOT_MS, Village, in_village
 
 
 def window_seconds(village: Village) -> float:
@@ -33,6 +33,17 @@ async def test_a_unit_that_takes_too_long_here_is_declined_and_another_computes_
     assert not village.happened(RaceMissed)
     assert not slow.executor.runs
     assert village.happened(UnitSettled)
+
+
+@in_village(4)
+async def test_a_batch_that_takes_too_long_here_is_declined(village: Village) -> None:
+    for miner in village.miners:
+        miner.executor.expected_seconds = window_seconds(village) + 0.1
+    drawn = village.drawn(await village.post([REQUEST] * 3))
+    await village.blocks(2)
+    assert {event.provider for event in village.happened(RaceDeclined)} == {miner.keys.stash for miner in drawn}
+    assert len(drawn) == 2
+    assert not any(miner.executor.runs for miner in village.miners)
 
 
 @pytest.mark.parametrize(
