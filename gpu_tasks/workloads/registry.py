@@ -17,10 +17,10 @@ from gpu_tasks.workloads.train_int8.form import TrainingForm
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.types import GRAINS_PER_OGPU
 
-MODEL_WORKLOADS = {DECODER: DECODER_ID, ENCODER: ENCODER_ID}
-"""The ids of the workloads that compute any model in a file of theirs, by name. `model_forms` has their forms."""
 FORMS: tuple[WorkloadForm, ...] = (TrainingForm(), MatmulHashForm(), TileForm())
 """The forms of the workloads without a model file."""
+MODEL_WORKLOADS = {DECODER: DECODER_ID, ENCODER: ENCODER_ID}
+"""The ids of the workloads that compute any model in a file of theirs, by name. `model_forms` has their forms."""
 
 METRIC_UNITS = {"train-int8": "thousandths of a bit a held-out byte", "render-tile": "pixels left to render"}
 """The unit of a state's metric, by the name of each form that runs in steps."""

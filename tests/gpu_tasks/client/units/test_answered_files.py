@@ -68,7 +68,7 @@ def openai(number: int, **more: Any) -> str:
 
 
 def test_openais_lines_are_answered_in_openais_form(url: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text(openai(0) + openai(1, top_p=0.5) + openai(2, max_tokens=3) + openai(3))
+    (tmp_path / "file").write_text(openai(0) + openai(1, top_k=5) + openai(2, max_tokens=3) + openai(3))
     first = subprocess.run(words(url, tmp_path), capture_output=True, text=True, timeout=120, check=False)
     assert first.returncode == 1, first.stderr
     assert "1 line was refused" in first.stderr
