@@ -258,7 +258,8 @@ NODE_LIES = (
     NodeLie("certified_goes_back", "The newest final block is an earlier one: a provider keeps the one it saw.",
             (PROVIDER,), when=shows_certified, value=_older(BLOCKS_BEFORE)),
     NodeLie("anew_from_before", "The node went away, and comes back with an earlier final block.", (PROVIDER,),
-            ("an earlier answer had final block",), when=shows_certified, value=_older(BLOCKS_BEFORE), is_met_anew=True),
+            ("an earlier answer had final block",), when=shows_certified, value=_older(BLOCKS_BEFORE),
+            is_met_anew=True),
     # --- proofs
     NodeLie("proofs_with_holes", "Every second node of a proof is left out.", EVERYBODY, NOT_BELIEVED,
             when=is_proof, value=_with_proof_nodes(lambda nodes: nodes[1::2])),
