@@ -122,7 +122,8 @@ def test_the_page_leads_to_a_first_reward_and_out_again(
         with suppress(ProcessLookupError):
             node.close()
     assert {name for name, _ in reader.seen} >= STAKING
-    (history,) = [result for name, result in reader.seen if name == "history"]
+    history, sheet = [result for name, result in reader.seen if name == "history"]
+    assert sheet.stdout.startswith("block,")
     for word in ("delegated", "was paid rewards", "100 oGPU"):
         assert word in history.stdout
     sent = [result for name, result in reader.seen if "success" in result.stdout and "yes" in result.stdout]

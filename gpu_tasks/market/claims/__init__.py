@@ -1,0 +1,12 @@
+"""Claims and checks: one way to find a wrong result (docs/adr/0027-claims-and-checks.md).
+
+A claim is a result that a provider wants to be paid for. The beacon draws some of its items. A validator checks them.
+If provider and checker disagree, other validators vote. Two pallets, in reading order:
+
+* `findings`: the statements of providers, checkers and voters, and the commitments before them
+* `collateral`: the collateral that secures a result, and the fees of checks
+* `money`: the money table: charges and payments in each outcome
+* `numbers`: the parameters of both pallets
+* `disputes`, `voting`, `hearing`, `disputes_pallet`: votes of validators about one item, for any pallet
+* `claims`, `draws`, `checking`, `result_claims`: claims with their checks, for any market
+"""

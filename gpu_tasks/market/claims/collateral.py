@@ -1,0 +1,61 @@
+"""The collateral behind a claim, the fees of its checks, and the chance of a draw, as pure functions.
+
+    K = max(8/5 M, M (1 - q) / q, 2 C)
+
+M is the money at stake, q the least ratio of the chance of a conviction to the share of the price that a lie gains, C
+the fees of nine voters. docs/adr/0027-claims-and-checks.md derives it, and `simulation/claims_game.py` computes q.
+"""
+
+from gpu_tasks.market.claims.disputes import SEATS
+
+PPM = 1_000_000
+CLAIM_POINTS = 4
+"""The points that a claim with many items expects."""
+MARKUP_PPM = 1_200_000
+"""A check's fee over its cost."""
+RATIO_OF_RATE = {
+    100_000: 30_600_000,
+    200_000: 14_500_000,
+    333_333: 8_000_000,
+    500_000: 4_700_000,
+    1_000_000: 1_600_000,
+}
+"""max(8/5, (1 - q) / q) in millionths, by the chance that an item is drawn. Other chances have no game."""
+RATES_PPM = tuple(RATIO_OF_RATE)
+ALWAYS_PPM = RATES_PPM[-1]
+
+
+def item_rate(items: int, rate_ppm: int) -> int:
+    """Return the chance that an item of mean weight is drawn: `rate_ppm`, or less if the claim has many items."""
+    return min(rate_ppm, CLAIM_POINTS * PPM // items)
+
+
+def check_share(cost_ppm: int) -> int:
+    """Return the fee of checking an item over its price, given the cost of a check over the cost of the item."""
+    return -(-cost_ppm * MARKUP_PPM // PPM)
+
+
+def check_fee(price: int, check_ppm: int, fee_min: int, *, weight: int, of: int) -> int:
+    """Return the fee of a check of items that weigh `weight` of all `of`, at least `fee_min`."""
+    return max(fee_min, -(-price * check_ppm * weight // (PPM * of)))
+
+
+def fees_max(price: int, check_ppm: int, fee_min: int) -> int:
+    """Return the most that a customer pays for the checks of a claim: two, of all its items."""
+    return 2 * check_fee(price, check_ppm, fee_min, weight=1, of=1)
+
+
+def collateral(at_stake: int, *, items: int, rate_ppm: int, fee_max: int) -> int:
+    """Return the collateral of a claim's provider and of each of its checkers.
+
+    `fee_max` is the fee of a check of all items. `rate_ppm` is one of `RATES_PPM`, before `item_rate`. A claim of which
+    at least four points are drawn is always checked.
+    """
+    is_always = items * rate_ppm >= CLAIM_POINTS * PPM
+    ratio = RATIO_OF_RATE[ALWAYS_PPM if is_always else rate_ppm]
+    return max(-(-at_stake * ratio // PPM), 2 * SEATS * fee_max)
+
+
+def finder_reward(held: int) -> int:
+    """Return the reward of the account that found a false result."""
+    return held // 2
