@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from typing import Any
 
 from consensus import events as ev
 from node import cli, service
@@ -26,17 +25,16 @@ from runtime.pallets.timestamp import Timestamp
 class TwiceAuthor(Author):
     """An author that builds the honest block, and announces a second one for the same slot."""
 
-    def __init__(self, peers: Peers, first_epoch: int, **parts: Any) -> None:
-        super().__init__(**parts)
-        self._peers = peers
-        self._first_epoch = first_epoch
+    # Attributes, not arguments: types then check the arguments of `Author`.
+    peers: Peers
+    first_epoch: int
 
     def build(self, request: ev.Build) -> ev.BlockFacts | None:
         """Build the honest block, and announce the second one at once."""
         facts = super().build(request)
         # The second block differs by the missing reference, so only a block with a reference has one.
-        if facts is not None and request.final_ref is not None and request.epoch >= self._first_epoch:
-            self._peers.announce(BLOCK.encode(self._second_block(replace(request, final_ref=None))))
+        if facts is not None and request.final_ref is not None and request.epoch >= self.first_epoch:
+            self.peers.announce(BLOCK.encode(self._second_block(replace(request, final_ref=None))))
         return facts
 
     def _second_block(self, request: ev.Build) -> Block:
@@ -57,16 +55,16 @@ class EquivocatingNode(service.Node):
     first_epoch = 0
 
     def _make_author(self, keys: ValidatorKeys) -> Author:
-        return TwiceAuthor(
-            self.network.peers,
-            self.first_epoch,
+        author = TwiceAuthor(
             chain=self.chain,
             validator_keys=keys,
             transaction_pool=self.pools.transactions,
-            verify_signature=self.pools.verifier.verify,
+            verify=self.pools.verifier.verify,
             clock=self.clock,
             inherents=self.pools.inherents,
         )
+        author.peers, author.first_epoch = self.network.peers, self.first_epoch
+        return author
 
 
 def _sealed_header(keys: ValidatorKeys, epoch: int, genesis_hash: bytes, unsealed_header: Header) -> Header:
