@@ -5,7 +5,8 @@ If provider and checker disagree, other validators vote. Two pallets, in reading
 
 * `findings`: the statements of providers, checkers and voters, and the commitments before them
 * `collateral`: the collateral that secures a result, and the fees of checks
-* `money`: the money table: charges and payments in each outcome
+* `money`: the money table: charges and payments of each event
+* `table_page`: the money table as Markdown
 * `numbers`: the parameters of both pallets
 * `disputes`, `voting`, `hearing`, `disputes_pallet`: votes of validators about one item, for any pallet
 * `claims`, `draws`, `checking`, `result_claims`: claims with their checks, for any market
