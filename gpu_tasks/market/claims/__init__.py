@@ -8,6 +8,8 @@ If provider and checker disagree, other validators vote. Two pallets, in reading
 * `money`: the money table: charges and payments of each event
 * `table_page`: the money table as Markdown
 * `numbers`: the parameters of both pallets
-* `disputes`, `voting`, `hearing`, `disputes_pallet`: votes of validators about one item, for any pallet
+* `disputes`: the records of disputes
+* `voting`: the draw of voters, and the decisions
+* `dispute_events`, `disputes_storage`, `hearing`, `disputes_pallet`, `disputes_api`: votes of validators about one item
 * `claims`, `draws`, `checking`, `result_claims`: claims with their checks, for any market
 """

@@ -1,7 +1,8 @@
 """The records of disputes: the question, the rounds of a vote, and each voter's actions.
 
-Invariants: the terms of a dispute are frozen when it opens. It has a round of nine drawn voters, and at most one round
-of all others. Every voter holds two fees from its draw to the end.
+Invariants: the terms of a dispute are frozen when it opens. It has at most one round of nine drawn voters, and at most
+one round of all eligible validators. Each round has a new seed. Every voter holds two fees from its first draw to the
+end.
 """
 
 from enum import IntEnum
@@ -22,6 +23,8 @@ VOTERS_MIN = 3
 """With fewer voters than these beside the parties, nobody is convicted."""
 VOTER_FEES = 2
 """The fees that a voter holds, and that an outvoted one loses."""
+DRAWN, APPEAL = 0, 1
+"""The numbers of the rounds."""
 PARTIES_MAX = 16
 EXCLUDED_MAX = 35
 """Eight racers, 24 decliners, and three others."""
@@ -51,7 +54,7 @@ class DisputeStage(IntEnum):
     APPEALABLE = 2
     """Five votes are equal. A party may appeal."""
     APPEAL = 3
-    """All validators in office but the parties vote, by stake."""
+    """All eligible validators vote, by stake: after an appeal, or if nine voters do not suffice or do not agree."""
 
 
 @struct
@@ -100,10 +103,10 @@ class Dispute:
     recorded_at: BlockNumber
     """The beacon of two blocks after this one draws the voters of the next round."""
     seed: Hash | None = None
-    """The new seed, once the first voters are drawn."""
+    """The new seed of the present round, once its voters are drawn."""
     round: Round | None = None
     voters: Annotated[tuple[AccountId, ...], Bounded(SEATS)] = ()
-    """The voters of the first round."""
+    """The voters of the first round, in the order drawn. None if fewer than nine are eligible."""
     electorate: Annotated[tuple[AccountId, ...], Bounded(VALIDATORS_MAX)] = ()
     """The voters of the second round."""
     to_commit: U8 = 0
@@ -116,15 +119,17 @@ class Dispute:
 
 @struct
 class Ballot:
-    """The actions of one voter in a round."""
+    """The actions of one voter in its newest round."""
 
     round: U8
-    """0 for the drawn voters, 1 for the appeal."""
+    """The round of the fields below: `DRAWN` or `APPEAL`."""
     weight: Balance
     """1 in the first round, else the voter's stake."""
     held: Balance
     commitment: Hash | None = None
     vote: Vote | None = None
+    first: Vote | None = None
+    """The vote of the first round, once the voter votes again in the second."""
 
 
 def seeds_of(dispute: Dispute) -> tuple[bytes, ...]:

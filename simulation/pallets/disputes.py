@@ -1,0 +1,43 @@
+"""Disputes: the bonds of voters, their ballots, and the next step of each dispute."""
+
+from typing import Any
+
+from gpu_tasks.market.claims import disputes_pallet as of_disputes
+from gpu_tasks.market.claims.disputes import VOTER_BOND
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.hearing import LOOK_WEIGHT, STEP_WEIGHT, VOTER_WEIGHT
+from runtime.frame.holds import Hold
+from runtime.frame.measured import times
+from runtime.frame.schedule import TAKE_WEIGHT
+from runtime.pallets.staking.stakers import VALIDATORS_MAX
+from simulation.books import Books, Keys, PalletBooks, Rule, both_or_none, places
+
+STEPS = Rule("a dispute, and its next step", both_or_none)
+BALLOTS = Rule("voters of a dispute, and their ballots")
+
+
+def _dispute(books: Books, keys: Keys, dispute: Any, sign: int) -> None:
+    books[STEPS].claim(keys[0], sign)
+    for voter in dict.fromkeys((*dispute.voters, *dispute.electorate)):
+        books[BALLOTS].claim((voter, keys[0]), sign)
+
+
+def _ballot(books: Books, keys: Keys, ballot: Any, sign: int) -> None:
+    books.case(keys[0], Hold(VOTER_BOND, keys[1]), sign * ballot.held)
+    books[BALLOTS].count(keys, sign)
+
+
+WORLDS = (
+    PalletBooks(
+        Disputes,
+        (
+            (Disputes.disputes, _dispute),
+            (Disputes.ballots, _ballot),
+            (Disputes.agenda.places, places(STEPS)),
+            (Disputes.final_agenda.places, places(STEPS)),
+        ),
+    ),
+)
+
+_LAST_STEP = STEP_WEIGHT + times(VALIDATORS_MAX, LOOK_WEIGHT) + times(2 * VALIDATORS_MAX, VOTER_WEIGHT) + TAKE_WEIGHT
+HOOKS = ((of_disputes.HEIGHT_BUDGET, _LAST_STEP), (of_disputes.FINAL_BUDGET, _LAST_STEP))
