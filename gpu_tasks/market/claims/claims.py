@@ -20,6 +20,8 @@ REPLACEMENTS = 2
 FAILURES_MAX = 2
 """After this many replaced checkers of one draw, voters compute instead."""
 CHECKS_MAX = 2 * (1 + REPLACEMENTS * FAILURES_MAX)
+DISPUTES_MAX = 16
+"""After this many disputes of a claim, no account may open another one. Each false one costs more than F."""
 
 CHECKER_BOND = HoldReason(
     "CheckerBond", "A checker's collateral, from its draw to the end of the claim. One for each claim."
@@ -117,6 +119,8 @@ class Check:
     seed: Hash
     """The seed of the samples of this check."""
     is_second: bool
+    held: Balance
+    """The checker's present hold for the claim."""
     fee: Balance = 0
     """The fee that it earned."""
     commitment: Hash | None = None
@@ -146,10 +150,14 @@ class Claim:
     is_second: bool = False
     """True from the draw of a second check on."""
     checks: Annotated[tuple[Check, ...], Bounded(CHECKS_MAX)] = ()
-    forfeited: Balance = 0
-    """Fees that silent and conceding checkers lost. They pay the fees of their replacements."""
+    charged: Balance = 0
+    """The spent part of the provider's collateral."""
+    fees_paid: Balance = 0
+    """The spent part of the customer's money for checks."""
     disputes: U8 = 0
     """The number of disputes so far."""
+    paused: ClaimStage = ClaimStage.DRAWING
+    """The stage in which an account opened the present dispute."""
     disputer: AccountId | None = None
     """The account that opened the present dispute, if no check did."""
     bond: Balance = 0

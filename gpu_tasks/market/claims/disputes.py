@@ -28,6 +28,8 @@ DRAWN, APPEAL = 0, 1
 PARTIES_MAX = 16
 EXCLUDED_MAX = 35
 """Eight racers, 24 decliners, and three others."""
+BARRED_MAX = EXCLUDED_MAX + 14
+"""The excluded accounts of a claim, its customer and disputer with their stashes, and ten checkers."""
 
 VOTER_BOND = HoldReason("VoterBond", "Two fees of a voter, from its draw to the end of the dispute. One a dispute.")
 
@@ -74,7 +76,7 @@ class DisputeTerms:
     """The seeds of the disputed samples. The draw of the voters adds a new one."""
     parties: Annotated[tuple[AccountId, ...], Bounded(PARTIES_MAX)]
     """The accounts that may lose collateral. They may appeal, and not vote."""
-    excluded: Annotated[tuple[AccountId, ...], Bounded(EXCLUDED_MAX)]
+    excluded: Annotated[tuple[AccountId, ...], Bounded(BARRED_MAX)]
     """Other accounts that may not vote: the customer, earlier checkers, racers."""
     fee: Balance
     """The fee of each voter."""

@@ -53,7 +53,7 @@ class Finding:
 
     verdict: Verdict
     place: U8
-    """The number of the point whose item is wrong, else 0."""
+    """The number of the point whose item is wrong or unavailable, else 0."""
     samples: Samples
     """The checker's own samples if the verdict is `RIGHT`, else none."""
 
