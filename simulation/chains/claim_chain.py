@@ -142,6 +142,7 @@ class ClaimChain:
     constants: dict[str, Any] = field(default_factory=dict)
     bonds: tuple[int, ...] = (1_000 * OGPU, 2_000 * OGPU, 1_500 * OGPU)
     final_lag: int = 1
+    epoch_blocks: int = 60
     seed: int = 1
     number: int = 0
 
@@ -153,6 +154,7 @@ class ClaimChain:
             [self.owner, self.stranger],
             {"TrustStake.validator_count": 128, **self.constants},
             final_lag=self.final_lag,
+            epoch_blocks=self.epoch_blocks,
             pallets=PALLETS,
             bonds=self.bonds,
         )
