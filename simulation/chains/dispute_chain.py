@@ -199,12 +199,12 @@ def given(keys: Keys, dispute: Dispute, behaviour: Behaviour) -> Vote:
     return vote_of(behaviour.verdict, seeds, behaviour.label)
 
 
-def commits(keys: Keys, dispute_id: bytes, number: int, vote: Vote) -> Step:
-    """Return a step: a voter commits to a vote in a round."""
+def commits(keys: Keys, dispute_id: bytes, number: int, vote: Vote, *, by: str = "provider") -> Step:
+    """Return a step: a voter commits to a vote in a round, signed with its provider key or its stash."""
     commitment = vote_commitment(GENESIS_HASH, dispute_id, number, keys.stash, vote, salt_of(keys, dispute_id))
-    return signed(keys.provider, Disputes.commit_vote(dispute=dispute_id, commitment=commitment))
+    return signed(keys.public(by), Disputes.commit_vote(dispute=dispute_id, commitment=commitment))
 
 
-def opens(keys: Keys, dispute_id: bytes, vote: Vote) -> Step:
+def opens(keys: Keys, dispute_id: bytes, vote: Vote, *, by: str = "provider") -> Step:
     """Return a step: a voter opens its committed vote."""
-    return signed(keys.provider, Disputes.open_vote(dispute=dispute_id, vote=vote, salt=salt_of(keys, dispute_id)))
+    return signed(keys.public(by), Disputes.open_vote(dispute=dispute_id, vote=vote, salt=salt_of(keys, dispute_id)))

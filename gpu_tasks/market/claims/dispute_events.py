@@ -100,7 +100,7 @@ class ActedAlready(DispatchError):
     """The voter has already done this in this round."""
 
 
-class WrongOpening(DispatchError):
+class NotTheCommittedVote(DispatchError):
     """The vote and the salt do not open the voter's commitment."""
 
 

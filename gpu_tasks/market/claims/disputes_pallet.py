@@ -30,7 +30,7 @@ class Disputes(DisputesStorage, index=21):
         ev.VoterCharged, ev.DisputeEnded,
     )  # fmt: skip
     errors = (
-        ev.UnknownDispute, ev.NotAVoter, ev.NotAParty, ev.OutsideWindow, ev.ActedAlready, ev.WrongOpening,
+        ev.UnknownDispute, ev.NotAVoter, ev.NotAParty, ev.OutsideWindow, ev.ActedAlready, ev.NotTheCommittedVote,
         ev.MalformedVote, ev.NoDecisionToAppeal,
     )  # fmt: skip
     hold_reasons = (VOTER_BOND,)

@@ -22,12 +22,12 @@ from gpu_tasks.market.claims.dispute_events import (
     NoDecisionToAppeal,
     NotAParty,
     NotAVoter,
+    NotTheCommittedVote,
     OutsideWindow,
     VoteCommitted,
     VoteOpened,
     VoterCharged,
     VotersDrawn,
-    WrongOpening,
 )
 from gpu_tasks.market.claims.disputes import (
     APPEAL,
@@ -111,7 +111,9 @@ def open_vote(
     ensure(ballot.commitment is not None, OutsideWindow)
     ensure(rounds.can_reveal(current, windows_of(dispute), room.height), OutsideWindow)
     genesis = room.system.block_hash[0]
-    ensure(ballot.commitment == vote_commitment(genesis, dispute_id, ballot.round, voter, vote, salt), WrongOpening)
+    ensure(
+        ballot.commitment == vote_commitment(genesis, dispute_id, ballot.round, voter, vote, salt), NotTheCommittedVote
+    )
     ensure(is_well_formed(vote, len(seeds_of(dispute))), MalformedVote)
     room.ballots[voter, dispute_id] = replace(ballot, vote=vote)
     room.emit(VoteOpened(dispute_id, voter, vote))
