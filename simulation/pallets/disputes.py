@@ -5,7 +5,7 @@ from typing import Any
 from gpu_tasks.market.claims import disputes_pallet as of_disputes
 from gpu_tasks.market.claims.disputes import VOTER_BOND
 from gpu_tasks.market.claims.disputes_pallet import Disputes
-from gpu_tasks.market.claims.hearing import LOOK_WEIGHT, STEP_WEIGHT, VOTER_WEIGHT
+from gpu_tasks.market.claims.hearing import RULING_WEIGHT, STEP_WEIGHT, VOTER_WEIGHT
 from runtime.frame.holds import Hold
 from runtime.frame.measured import times
 from runtime.frame.schedule import TAKE_WEIGHT
@@ -39,5 +39,6 @@ WORLDS = (
     ),
 )
 
-_LAST_STEP = STEP_WEIGHT + times(VALIDATORS_MAX, LOOK_WEIGHT) + times(2 * VALIDATORS_MAX, VOTER_WEIGHT) + TAKE_WEIGHT
-HOOKS = ((of_disputes.HEIGHT_BUDGET, _LAST_STEP), (of_disputes.FINAL_BUDGET, _LAST_STEP))
+_END = STEP_WEIGHT + RULING_WEIGHT + times(2 * VALIDATORS_MAX, VOTER_WEIGHT) + TAKE_WEIGHT
+"""The weight of ending an appeal: it reads and releases every voter. Drawing it weighs less."""
+HOOKS = ((of_disputes.HEIGHT_BUDGET, _END), (of_disputes.FINAL_BUDGET, _END))

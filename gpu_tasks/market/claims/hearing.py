@@ -69,7 +69,10 @@ STEP_WEIGHT = work(reads=20, writes=10, microseconds=100)
 LOOK_WEIGHT = work(reads=7, microseconds=9)
 """The weight of checking that one validator may vote."""
 VOTER_WEIGHT = work(reads=8, writes=8, microseconds=30)
-"""The weight of drawing or releasing one voter, with its hold."""
+"""The weight of drawing or reading one voter, or of releasing it and paying its fee. Measured with 128 voters on a
+machine with the reference signature: 50 us to draw one, 52 us to read and release one, without the disk."""
+RULING_WEIGHT = work(reads=100, writes=100, microseconds=1_000)
+"""The weight of the handler's ruling, without the fees of voters."""
 
 
 def begin(room: DisputesStorage, dispute_id: bytes, terms: DisputeTerms) -> None:
@@ -87,7 +90,8 @@ def step(room: DisputesStorage, dispute_id: bytes, dispute: Dispute) -> Weight:
     looks, voters = room.tally.looks, room.tally.voters
     _step(room, dispute_id, dispute)
     looks, voters = room.tally.looks - looks, room.tally.voters - voters
-    return STEP_WEIGHT + times(looks, LOOK_WEIGHT) + times(voters, VOTER_WEIGHT)
+    weight = STEP_WEIGHT + times(looks, LOOK_WEIGHT) + times(voters, VOTER_WEIGHT)
+    return weight if dispute_id in room.disputes else weight + RULING_WEIGHT
 
 
 def commit(room: DisputesStorage, dispute_id: bytes, dispute: Dispute, voter: bytes, commitment: bytes) -> None:

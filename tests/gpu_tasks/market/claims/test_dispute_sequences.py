@@ -6,11 +6,13 @@ from collections import Counter
 import pytest
 
 from gpu_tasks.market.claims import disputes_pallet as pallet_module
+from gpu_tasks.market.claims import hearing
 from gpu_tasks.market.claims.dispute_events import VoterCharged, VotersDrawn
 from gpu_tasks.market.claims.disputes import Dispute, DisputeStage, Question
 from gpu_tasks.market.claims.disputes_pallet import FINAL_BUDGET, Disputes
+from gpu_tasks.market.claims.disputes_storage import DisputesStorage
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, Verdict
-from gpu_tasks.market.claims.hearing import STEP_WEIGHT
+from gpu_tasks.market.claims.hearing import LOOK_WEIGHT, RULING_WEIGHT, STEP_WEIGHT, VOTER_WEIGHT
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
 from runtime.frame.runtime import Bound
@@ -18,6 +20,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.dispute_chain import FEE, Behaviour, DisputeChain, ToyClaims, ToyRuling
 from simulation.chains.market_chain import CUSTOMER, Keys, signed, tolerant
+from simulation.pallets.disputes import HOOKS
 
 
 class Crowd:
@@ -146,3 +149,32 @@ def test_a_backlog_costs_no_block_more_than_its_budget_and_is_worked_off(monkeyp
         left = len(undrawn)
     assert left == 0
     assert FINAL_BUDGET.ref_time > 10 * STEP_WEIGHT.ref_time
+
+
+def test_a_step_weighs_the_validators_that_it_checks_and_the_voters_that_it_draws_or_releases(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weights: list[tuple[DisputeStage, int]] = []
+    step = hearing.step
+
+    def noted(room: DisputesStorage, dispute_id: bytes, dispute: Dispute) -> Weight:
+        weight = step(room, dispute_id, dispute)
+        weights.append((dispute.stage, weight.ref_time))
+        return weight
+
+    monkeypatch.setattr(hearing, "step", noted)
+    stage = DisputeChain(size=20)
+    dispute_id = stage.open()
+    stage.run(dispute_id, until=DisputeStage.APPEALABLE)
+    stage.chain.block(signed(stage.parties[0].stash, Disputes.appeal(dispute=dispute_id)))
+    stage.run(dispute_id)
+    look, voter = LOOK_WEIGHT.ref_time, VOTER_WEIGHT.ref_time
+    drawn, called, ended = (
+        max(weight for kind, weight in weights if kind is wanted) - STEP_WEIGHT.ref_time
+        for wanted in (DisputeStage.DRAWING, DisputeStage.VOTING, DisputeStage.APPEAL)
+    )
+    assert drawn == 9 * look + 9 * voter, "only the first nine of the lottery are checked"
+    assert called == 9 * voter
+    assert ended == RULING_WEIGHT.ref_time + 40 * voter
+    assert 20 * look + 20 * voter + STEP_WEIGHT.ref_time in [weight for _, weight in weights]
+    assert max(weight for _, weight in weights) + 2 * 108 * voter <= HOOKS[0][1].ref_time
