@@ -5,7 +5,7 @@ from typing import Any
 from gpu_tasks.market.claims import disputes_pallet as of_disputes
 from gpu_tasks.market.claims.disputes import VOTER_BOND
 from gpu_tasks.market.claims.disputes_pallet import Disputes
-from gpu_tasks.market.claims.hearing import RULING_WEIGHT, STEP_WEIGHT, VOTER_WEIGHT
+from gpu_tasks.market.claims.hearing import LOOK_WEIGHT, RULING_WEIGHT, STEP_WEIGHT, VOTER_WEIGHT
 from runtime.frame.holds import Hold
 from runtime.frame.measured import times
 from runtime.frame.schedule import TAKE_WEIGHT
@@ -39,6 +39,10 @@ WORLDS = (
     ),
 )
 
-_END = STEP_WEIGHT + RULING_WEIGHT + times(2 * VALIDATORS_MAX, VOTER_WEIGHT) + TAKE_WEIGHT
-"""The weight of ending an appeal: it reads and releases every voter. Drawing it weighs less."""
-HOOKS = ((of_disputes.HEIGHT_BUDGET, _END), (of_disputes.FINAL_BUDGET, _END))
+# Not in `HOOKS` while the chain lists Courts and not this pallet: with the last pieces of both, a block would not
+# suffice.
+HOOK = (
+    of_disputes.STEPS_BUDGET,
+    STEP_WEIGHT + RULING_WEIGHT + times(VALIDATORS_MAX, LOOK_WEIGHT + VOTER_WEIGHT) + TAKE_WEIGHT,
+)
+"""The budget of the hook, and more than the heaviest last piece: the draw or the end of an appeal."""

@@ -18,8 +18,8 @@ from runtime.encoding.types import Hash, Weight
 from runtime.frame.pallet import FREE, PostDispatch, Signed, call
 from runtime.frame.weights import work
 
-HEIGHT_BUDGET = work(microseconds=16_000)
-FINAL_BUDGET = work(microseconds=16_000)
+STEPS_BUDGET = work(microseconds=24_000)
+"""The weight for the steps of disputes in a block."""
 
 
 class Disputes(DisputesStorage, index=21):
@@ -69,13 +69,12 @@ class Disputes(DisputesStorage, index=21):
 
         A late step delays only its own dispute: calls follow the clock.
         """
-        room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
-        reached, final = room.budget(HEIGHT_BUDGET), room.budget(FINAL_BUDGET)
-        for dispute_id in self.agenda.take(self.system.number.get(), reached):
-            reached.spend(hearing.step(self, dispute_id, self._on_agenda(dispute_id)))
-        for dispute_id in self.final_agenda.take(self.beacon.final_height(), final):
-            final.spend(hearing.step(self, dispute_id, self._on_agenda(dispute_id)))
-        return reached.spent + final.spent
+        steps = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time).budget(STEPS_BUDGET)
+        for dispute_id in self.agenda.take(self.system.number.get(), steps):
+            steps.spend(hearing.step(self, dispute_id, self._on_agenda(dispute_id)))
+        for dispute_id in self.final_agenda.take(self.beacon.final_height(), steps):
+            steps.spend(hearing.step(self, dispute_id, self._on_agenda(dispute_id)))
+        return steps.spent
 
     def _on_agenda(self, dispute_id: bytes) -> Dispute:
         found = self.disputes[dispute_id]

@@ -29,7 +29,7 @@ class Tally:
     looks: int = 0
     """Validators checked for a vote."""
     voters: int = 0
-    """Voters drawn, read or released."""
+    """Voters drawn or released."""
 
 
 class DisputesStorage(DisputeNumbers):

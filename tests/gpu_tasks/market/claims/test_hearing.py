@@ -286,8 +286,7 @@ def test_calls_follow_the_clock_while_the_hook_is_late(monkeypatch: pytest.Monke
     dispute_id, voters = stage.drawn()
     vote = vote_of(Verdict.RIGHT, seeds_of(stage.dispute(dispute_id)))
     stage.chain.block(*(commits(keys, dispute_id, DRAWN, vote) for keys in voters))
-    for budget in ("HEIGHT_BUDGET", "FINAL_BUDGET"):
-        monkeypatch.setattr(pallet_module, budget, work())
+    monkeypatch.setattr(pallet_module, "STEPS_BUDGET", work())
     stage.chain.blocks(2)
     stage.chain.block(*(opens(keys, dispute_id, vote) for keys in voters[:-1]))
     found = stage.dispute(dispute_id).round
