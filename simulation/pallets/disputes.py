@@ -3,7 +3,7 @@
 from typing import Any
 
 from gpu_tasks.market.claims import disputes_pallet as of_disputes
-from gpu_tasks.market.claims.disputes import VOTER_BOND
+from gpu_tasks.market.claims.disputes import EXCLUDED_MAX, PARTIES_MAX, VOTER_BOND
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.hearing import LOOK_WEIGHT, RULING_WEIGHT, STEP_WEIGHT, VOTER_WEIGHT
 from runtime.frame.holds import Hold
@@ -39,10 +39,11 @@ WORLDS = (
     ),
 )
 
+_LOOKS_MAX = VALIDATORS_MAX + PARTIES_MAX + EXCLUDED_MAX
 # Not in `HOOKS` while the chain lists Courts and not this pallet: with the last pieces of both, a block would not
 # suffice.
 HOOK = (
     of_disputes.STEPS_BUDGET,
-    STEP_WEIGHT + RULING_WEIGHT + times(VALIDATORS_MAX, LOOK_WEIGHT + VOTER_WEIGHT) + TAKE_WEIGHT,
+    STEP_WEIGHT + RULING_WEIGHT + times(VALIDATORS_MAX, VOTER_WEIGHT) + times(_LOOKS_MAX, LOOK_WEIGHT) + TAKE_WEIGHT,
 )
 """The budget of the hook, and more than the heaviest last piece: the draw or the end of an appeal."""

@@ -27,7 +27,7 @@ class Tally:
     """The counts of a block's work beside its steps."""
 
     looks: int = 0
-    """Validators checked for a vote."""
+    """Validators checked for a vote, and accounts that may not vote."""
     voters: int = 0
     """Voters drawn or released."""
 
@@ -75,7 +75,9 @@ class DisputesStorage(DisputeNumbers):
         of the lottery.
         """
         # A stash may act with its provider key.
-        barred = {each: None for who in (*terms.parties, *terms.excluded) for each in (who, self.devices.operator(who))}
+        named = (*terms.parties, *terms.excluded)
+        barred = {each: None for who in named for each in (who, self.devices.operator(who))}
+        self.tally.looks += len(named)
         # The hold must leave a voter's account above the existential deposit.
         needed = bond_of(terms) + self.balances.existential_deposit
 

@@ -67,7 +67,7 @@ from runtime.pallets.staking.slashing import Share
 STEP_WEIGHT = work(reads=20, writes=10, microseconds=100)
 """The weight of a step, without the validators that it checks and the voters that it draws, reads or releases."""
 LOOK_WEIGHT = work(reads=7, microseconds=9)
-"""The weight of checking that one validator may vote."""
+"""The weight of checking that one validator may vote, or of reading the stash of an account that may not."""
 VOTER_WEIGHT = work(reads=8, writes=7, microseconds=45)
 """The weight of drawing one voter, or of reading and releasing it and paying its fee. Without the disk, 128 voters are
 drawn in 50 us each, and read and released in 52 us each, where a signature takes 42 us."""

@@ -173,7 +173,8 @@ def test_a_step_weighs_the_validators_that_it_checks_and_the_voters_that_it_draw
         max(weight for kind, weight in weights if kind is wanted) - STEP_WEIGHT.ref_time
         for wanted in (DisputeStage.DRAWING, DisputeStage.VOTING, DisputeStage.APPEAL)
     )
-    assert drawn == 9 * look + 9 * voter, "only the first nine of the lottery are checked"
+    barred = 3
+    assert drawn == (barred + 9) * look + 9 * voter, "only the first nine of the lottery are checked"
     assert called == 0
-    assert ended == max(RULING_WEIGHT.ref_time + 20 * voter, 20 * look + 20 * voter)
+    assert ended == max(RULING_WEIGHT.ref_time + 20 * voter, (barred + 20) * look + 20 * voter)
     assert 128 * (look + voter) + STEP_WEIGHT.ref_time <= HOOK[1].ref_time
