@@ -40,21 +40,27 @@ def part_length(weight: int, items: int, rate_ppm: int) -> int:
     return max(1, weight * PPM // (items * rate_ppm))
 
 
-def drawn_points(seeds: Sequence[bytes], claim: bytes, weight: int, length: int) -> list[int]:
-    """Return the points that the last of these beacons draws, in order.
+def points_by_beacon(seeds: Sequence[bytes], claim: bytes, weight: int, length: int) -> list[tuple[int, int]]:
+    """Return the points that these beacons draw, in order, each after the place of its beacon.
 
     `seeds` are the values of the claim's first beacons, 1 to `BEACONS`. They and `claim` have 32 bytes. The bias of a
     point is below length / 2^256.
     """
     points = []
     for part in range(-(-weight // length)):
-        if _drawing_beacon(seeds, claim, part) != len(seeds) - 1:
+        place = _drawing_beacon(seeds, claim, part)
+        if place is None:
             continue
         # A product and a shift instead of a remainder, so that the bias stays that small.
-        point = part * length + (_uniform_number(_POINT, seeds[-1], claim, part) * length >> _CHANCE_BITS)
+        point = part * length + (_uniform_number(_POINT, seeds[place], claim, part) * length >> _CHANCE_BITS)
         if point < weight:
-            points.append(point)
+            points.append((place, point))
     return points
+
+
+def drawn_points(seeds: Sequence[bytes], claim: bytes, weight: int, length: int) -> list[int]:
+    """Return the points that the last of these beacons draws, in order."""
+    return [point for place, point in points_by_beacon(seeds, claim, weight, length) if place == len(seeds) - 1]
 
 
 def _drawing_beacon(seeds: Sequence[bytes], claim: bytes, part: int) -> int | None:

@@ -47,8 +47,15 @@ from gpu_tasks.market.claims.claims_storage import ClaimsStorage, parties_of
 from gpu_tasks.market.claims.collateral import finder_reward
 from gpu_tasks.market.claims.convictions import compared_checks, convicted, disputed_place, open_check
 from gpu_tasks.market.claims.disputes import SEATS, DisputeTerms, Question
-from gpu_tasks.market.claims.draws import beacon_heights, draw_items, draw_second, name_checker
-from gpu_tasks.market.claims.findings import Finding, Samples, Verdict, finding_commitment, seed_of
+from gpu_tasks.market.claims.draws import beacon_heights, draw_items, draw_second, most_points, name_checker
+from gpu_tasks.market.claims.findings import (
+    POINTS_DRAWN_MAX,
+    Finding,
+    Samples,
+    Verdict,
+    finding_commitment,
+    seed_of,
+)
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.claims.money import MoneyEvent, Payee, Purse
 from gpu_tasks.market.draws import BEACON_DELAY
@@ -62,6 +69,7 @@ from runtime.frame.pallet import ensure
 def begin(room: ClaimsStorage, claim_id: bytes, terms: ClaimTerms) -> None:
     """Open a claim. Its points are drawn once its beacons are final."""
     assert claim_id not in room.claims, "a claim opens once"
+    assert most_points(terms.items, terms.weight, terms.rate_ppm) <= POINTS_DRAWN_MAX, "a claim has room for its points"
     if len(room.entrants()) < DEVELOPMENT_SET:
         # A development chain has too few validators for a checker and voters.
         terms = replace(terms, rate_ppm=0)

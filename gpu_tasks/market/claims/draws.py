@@ -13,7 +13,7 @@ and a validator that drops out only makes room.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gpu_tasks.batches.item_draws import BEACONS, PPM, drawn_points, part_length
+from gpu_tasks.batches.item_draws import BEACONS, PPM, part_length, points_by_beacon
 from gpu_tasks.market.claims.claims import SECOND_PPM
 from runtime.cryptography.draw import lottery
 from runtime.cryptography.hashing import blake2_256
@@ -35,6 +35,11 @@ def beacon_heights(recorded_at: int) -> range:
     """Return the heights of the beacons that draw for a claim of this block."""
     first = (recorded_at // BEACONS + 1) * BEACONS + 1
     return range(first, first + BEACONS)
+
+
+def most_points(items: int, weight: int, rate_ppm: int) -> int:
+    """Return the most points of a draw. Raise ValueError if a claim of this rate expects too many."""
+    return -(-weight // part_length(weight, items, rate_ppm)) if rate_ppm else 0
 
 
 def draw_items(beacons: Sequence[bytes], claim: bytes, *, items: int, weight: int, rate_ppm: int) -> Drawn | None:
@@ -59,8 +64,7 @@ def name_checker(
 
 def _drawn(beacons: Sequence[bytes], claim: bytes, weight: int, length: int) -> Drawn | None:
     assert len(beacons) == BEACONS, "a claim has 16 beacons"
-    by_beacon = [drawn_points(beacons[:count], claim, weight, length) for count in range(1, BEACONS + 1)]
-    points = sorted(point for drawn in by_beacon for point in drawn)
-    if not points:
+    drawn = points_by_beacon(beacons, claim, weight, length)
+    if not drawn:
         return None
-    return Drawn(tuple(points), next(beacon for beacon, drawn in zip(beacons, by_beacon, strict=True) if drawn))
+    return Drawn(tuple(point for _, point in drawn), beacons[min(place for place, _ in drawn)])
