@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.market.claims import checking
+from gpu_tasks.market.claims import checking, result_claims
 from gpu_tasks.market.claims.claim_events import (
     ClaimWindowClosed,
     MalformedFinding,
@@ -20,7 +20,7 @@ from gpu_tasks.market.claims.claim_events import (
 from gpu_tasks.market.claims.claims import DISPUTES_MAX, ClaimStage
 from gpu_tasks.market.claims.findings import Finding, Verdict, finding_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from runtime.encoding.types import Root, Signed, Unsigned
+from runtime.encoding.types import Root, Signed, Unsigned, Weight
 from runtime.frame.call import FREE, Call
 from runtime.frame.errors import BadOrigin, DispatchError, FundsUnavailable
 from runtime.frame.runtime import Bound
@@ -143,6 +143,21 @@ def test_no_window_runs_while_the_previous_step_is_not_final(stage: ClaimStage) 
     assert not chain.claim(claim_id).deadline
     signer, call = right_calls(chain, claim_id)[stage]
     chain.chain.now().dispatch(call, Signed(signer))
+
+
+def test_a_late_hook_opens_no_window_of_a_step_that_is_not_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, claim_id = at(ClaimStage.COMMITTING, final_lag=5)
+    signer, call = right_calls(chain, claim_id)[ClaimStage.COMMITTING]
+    with monkeypatch.context() as full:
+        full.setattr(result_claims, "CLAIMS_BUDGET", Weight(0, 0))
+        chain.chain.blocks(5)
+        assert list(chain.chain.now()[ResultClaims].due.items()), "the claim is due, and no block has room for it"
+        chain.chain.block(signed(signer, call))
+    chain.chain.block()
+    claim = chain.claim(claim_id)
+    assert (claim.stage, claim.deadline) == (ClaimStage.SHOWING, 0)
+    chain.chain.blocks(4)
+    assert chain.claim(claim_id).deadline
 
 
 def test_samples_must_fit_the_points() -> None:
