@@ -28,8 +28,17 @@ def test_no_file_stands_in_a_circle(modules: dict[str, Module]) -> None:
     assert circles(import_graph(modules)) == []
 
 
+REPLACED = tuple(
+    f"gpu_tasks.{room}" for room in ("market.courts", "market.leaf_checks", "market.leaf_disputes", "client")
+)
+"""The rooms that `gpu_tasks.market.claims` replaces. It has names of theirs until the markets have moved."""
+
+
 def test_a_class_name_means_one_thing(modules: dict[str, Module]) -> None:
-    assert names_of_several_classes(modules) == {}
+    staying = {name: module for name, module in modules.items() if not name.startswith("gpu_tasks.market.claims")}
+    assert names_of_several_classes(staying) == {}
+    staying = {name: module for name, module in modules.items() if not name.startswith(REPLACED)}
+    assert names_of_several_classes(staying) == {}
 
 
 def test_every_room_stands_on_the_map(modules: dict[str, Module]) -> None:

@@ -5,6 +5,7 @@ In reading order:
 * `ids`: the identifiers of units, devices, tasks and services on the chain
 * `weights`: the weights of calls and hooks: generated
 * `block_room`: the share of a block's weight that each hook of the market may take
+* `due`: the order in which due cases and claims are handled
 * `rounds`: the windows in which a drawn group may commit and reveal
 * `devices`: GPUs with their owners, bonds and work
 * `draws`: the draw of racers: owners drawn by the bond of their free slots
@@ -12,6 +13,7 @@ In reading order:
 * `courts`: judges for cases of any pallet, audits, appeals
 * `leaf_checks`: audits of drawn leaves of every settled batch
 * `leaf_disputes`: batches whose racers differ: both sides show their trees, and one leaf is judged
+* `claims`: claims of results, their checks by validators, and votes about single items
 * `attestations`: execution attestations, and the pallet that puts them into blocks
 * `inference`: units, mined in matched races: services, races, cases, money
 * `training`: tasks that are sold by auction: bids, prices, awards, money

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_tasks.market.claims.claims import Check, Claim, ClaimOutcome, ClaimStage, ClaimTerms
+from gpu_tasks.market.claims.claims import Check, ClaimOutcome, ClaimStage, ClaimTerms, ResultClaim
 from gpu_tasks.market.claims.collateral import check_share, collateral, fees_max
 from gpu_tasks.market.claims.convictions import open_check
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import (
     FINGERPRINT_BYTES,
     Finding,
-    Sample,
+    ItemSample,
     Samples,
     Verdict,
     finding_commitment,
@@ -120,16 +120,16 @@ def honest_provider(_check: Check, _number: int) -> bytes | None:
     return b""
 
 
-def samples_of(claim: Claim, seed: bytes, label: bytes = b"") -> Samples:
+def samples_of(claim: ResultClaim, seed: bytes, label: bytes = b"") -> Samples:
     """Return the samples of a claim's points at a seed. All right ones are equal. A label makes others."""
     return tuple(sample_at(point, seed, label) for point in claim.points)
 
 
-def sample_at(point: int, seed: bytes, label: bytes = b"") -> Sample:
+def sample_at(point: int, seed: bytes, label: bytes = b"") -> ItemSample:
     """Return the sample of the item at a point. All items have the same weight."""
     index = point // WEIGHT
     print_of = blake2_256(b"item" + index.to_bytes(4, "little") + seed + label)[:FINGERPRINT_BYTES]
-    return Sample(index, WEIGHT, print_of)
+    return ItemSample(index, WEIGHT, print_of)
 
 
 @dataclass
@@ -191,7 +191,7 @@ class ClaimChain:
         self.chain.block(lambda bound: bound[ToyMarket].bring(claim_id, terms))
         return claim_id
 
-    def claim(self, claim_id: bytes) -> Claim:
+    def claim(self, claim_id: bytes) -> ResultClaim:
         """Return an open claim."""
         found = self.chain.now()[ResultClaims].claims[claim_id]
         assert found is not None
@@ -219,7 +219,7 @@ class ClaimChain:
             if claim is not None:
                 yield from self.acts(claim_id, claim)
 
-    def acts(self, claim_id: bytes, claim: Claim) -> Iterator[Step]:
+    def acts(self, claim_id: bytes, claim: ResultClaim) -> Iterator[Step]:
         """Yield the next step in a claim, if somebody acts by its policy."""
         check, number = open_check(claim), len(claim.checks) - 1
         if check is None:
@@ -255,7 +255,7 @@ class ClaimChain:
         self.chain.block(step)
 
 
-def finding_of(claim: Claim, does: Checks) -> Finding:
+def finding_of(claim: ResultClaim, does: Checks) -> Finding:
     """Return the finding of a checker with this behaviour."""
     assert does.verdict is not None
     is_right = does.verdict is Verdict.RIGHT
@@ -263,18 +263,18 @@ def finding_of(claim: Claim, does: Checks) -> Finding:
     return Finding(does.verdict, does.place, samples)
 
 
-def commit_call(claim_id: bytes, claim: Claim, keys: Keys, does: Checks) -> Any:
+def commit_call(claim_id: bytes, claim: ResultClaim, keys: Keys, does: Checks) -> Any:
     """Return the call by which a checker commits."""
     finding, number = finding_of(claim, does), len(claim.checks) - 1
     commitment = finding_commitment(GENESIS_HASH, claim_id, number, keys.stash, finding, salt_of(keys, claim_id))
     return ResultClaims.commit_finding(claim=claim_id, commitment=commitment)
 
 
-def show_call(claim_id: bytes, claim: Claim, label: bytes = b"") -> Any:
+def show_call(claim_id: bytes, claim: ResultClaim, label: bytes = b"") -> Any:
     """Return the call by which the provider shows its samples."""
     return ResultClaims.show_samples(claim=claim_id, samples=samples_of(claim, claim.checks[-1].seed, label))
 
 
-def open_call(claim_id: bytes, claim: Claim, keys: Keys, does: Checks) -> Any:
+def open_call(claim_id: bytes, claim: ResultClaim, keys: Keys, does: Checks) -> Any:
     """Return the call by which a checker opens its finding."""
     return ResultClaims.open_finding(claim=claim_id, finding=finding_of(claim, does), salt=salt_of(keys, claim_id))

@@ -5,10 +5,17 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.claims.disputes import Dispute, DisputeStage, DisputeTerms, Question, seeds_of
+from gpu_tasks.market.claims.disputes import Dispute, DisputeQuestion, DisputeStage, DisputeTerms, seeds_of
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.disputes_storage import windows_of
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, FINGERPRINT_BYTES, Sample, Verdict, Vote, vote_commitment
+from gpu_tasks.market.claims.findings import (
+    CANNOT_FETCH,
+    FINGERPRINT_BYTES,
+    ItemSample,
+    ItemVote,
+    Verdict,
+    vote_commitment,
+)
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.devices.devices import Devices
 from runtime.cryptography.hashing import blake2_256
@@ -34,7 +41,7 @@ Voters = Annotated[tuple[AccountId, ...], Bounded(VALIDATORS_MAX)]
 class ToyRuling:
     """A ruling as the toy handler stores it."""
 
-    vote: Vote | None
+    vote: ItemVote | None
     is_appealed: bool
     voters: Voters
     appeal_voters: Voters
@@ -56,13 +63,13 @@ class ToyClaims(Pallet, index=203):
 PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Disputes, ToyClaims)
 
 
-def vote_of(verdict: Verdict, seeds: tuple[bytes, ...], label: bytes = b"") -> Vote:
+def vote_of(verdict: Verdict, seeds: tuple[bytes, ...], label: bytes = b"") -> ItemVote:
     """Return an invented vote. Votes with the same label, verdict and seeds are equal."""
     if verdict is Verdict.UNAVAILABLE:
         return CANNOT_FETCH
     answer = blake2_256(b"answer" + label + bytes((verdict,)))
     prints = (blake2_256(answer + seed)[:FINGERPRINT_BYTES] for seed in seeds)
-    return Vote(verdict, answer, tuple(Sample(0, 1_000, each) for each in prints))
+    return ItemVote(verdict, answer, tuple(ItemSample(0, 1_000, each) for each in prints))
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ class DisputeChain:
         """Return terms of a dispute between the parties."""
         terms: dict[str, Any] = {
             "handler": ToyClaims.index,
-            "question": Question.ITEM,
+            "question": DisputeQuestion.ITEM,
             "work": b"w" * 32,
             "index": 0,
             "point": None,
@@ -190,7 +197,7 @@ def voters_of(dispute: Dispute) -> tuple[bytes, ...]:
     return dispute.electorate if dispute.stage is DisputeStage.APPEAL else dispute.voters
 
 
-def given(keys: Keys, dispute: Dispute, behaviour: Behaviour) -> Vote:
+def given(keys: Keys, dispute: Dispute, behaviour: Behaviour) -> ItemVote:
     """Return the vote of a voter with this behaviour."""
     assert behaviour.verdict is not None
     seeds = seeds_of(dispute)
@@ -199,12 +206,12 @@ def given(keys: Keys, dispute: Dispute, behaviour: Behaviour) -> Vote:
     return vote_of(behaviour.verdict, seeds, behaviour.label)
 
 
-def commits(keys: Keys, dispute_id: bytes, number: int, vote: Vote, *, by: str = "provider") -> Step:
+def commits(keys: Keys, dispute_id: bytes, number: int, vote: ItemVote, *, by: str = "provider") -> Step:
     """Return a step: a voter commits to a vote in a round, signed with its provider key or its stash."""
     commitment = vote_commitment(GENESIS_HASH, dispute_id, number, keys.stash, vote, salt_of(keys, dispute_id))
     return signed(keys.public(by), Disputes.commit_vote(dispute=dispute_id, commitment=commitment))
 
 
-def opens(keys: Keys, dispute_id: bytes, vote: Vote, *, by: str = "provider") -> Step:
+def opens(keys: Keys, dispute_id: bytes, vote: ItemVote, *, by: str = "provider") -> Step:
     """Return a step: a voter opens its committed vote."""
     return signed(keys.public(by), Disputes.open_vote(dispute=dispute_id, vote=vote, salt=salt_of(keys, dispute_id)))

@@ -6,9 +6,9 @@ from gpu_tasks.batches.sum_tree import LeafPath, Totals
 from gpu_tasks.market.courts import courts as of_the_courts
 from gpu_tasks.market.courts.cases import APPEAL_BOND, JUDGE_SEAT
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.due import case_of
 from gpu_tasks.market.courts.hearing import COURT_WEIGHT, END_WEIGHT, LOOKS_MAX, SEAT_LOOK_WEIGHT
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
+from gpu_tasks.market.due import case_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks import leaf_checks as of_checks

@@ -2,10 +2,10 @@
 
 from gpu_tasks.market.claims import result_claims as of_claims
 from gpu_tasks.market.claims.claim_closing import bond_hold, dispute_id_of
-from gpu_tasks.market.claims.claims import CHECKER_BOND, Claim, ClaimStage
+from gpu_tasks.market.claims.claims import CHECKER_BOND, ClaimStage, ResultClaim
 from gpu_tasks.market.claims.claims_storage import owed
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.courts.due import case_of
+from gpu_tasks.market.due import case_of
 from runtime.frame.holds import Hold
 from runtime.frame.measured import times
 from runtime.frame.schedule import TAKE_WEIGHT
@@ -17,7 +17,7 @@ DUTIES = Rule("accounts that a claim waits for, and their duties")
 DISPUTED = Rule("disputed claims, and their disputes")
 
 
-def _claim(books: Books, keys: Keys, claim: Claim, sign: int) -> None:
+def _claim(books: Books, keys: Keys, claim: ResultClaim, sign: int) -> None:
     claim_id = keys[0]
     if claim.stage is ClaimStage.DISPUTED:
         books[DISPUTED].claim((dispute_id_of(claim_id, claim.disputes - 1), claim_id), sign)

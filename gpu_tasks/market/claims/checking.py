@@ -24,8 +24,8 @@ from gpu_tasks.market.claims.claim_events import (
     ItemDisputed,
     MalformedFinding,
     NotChecker,
+    NotClaimProvider,
     NotDisputable,
-    NotProvider,
     PointsDrawn,
     SamplesShown,
     WrongFinding,
@@ -38,15 +38,15 @@ from gpu_tasks.market.claims.claims import (
     REPLACEMENTS,
     Check,
     CheckEnd,
-    Claim,
     ClaimOutcome,
     ClaimStage,
     ClaimTerms,
+    ResultClaim,
 )
 from gpu_tasks.market.claims.claims_storage import ClaimsStorage, parties_of
 from gpu_tasks.market.claims.collateral import finder_reward
 from gpu_tasks.market.claims.convictions import compared_checks, convicted, disputed_place, open_check
-from gpu_tasks.market.claims.disputes import SEATS, DisputeTerms, Question
+from gpu_tasks.market.claims.disputes import SEATS, DisputeQuestion, DisputeTerms
 from gpu_tasks.market.claims.draws import beacon_heights, draw_items, draw_second, most_points, name_checker
 from gpu_tasks.market.claims.findings import (
     POINTS_DRAWN_MAX,
@@ -58,8 +58,8 @@ from gpu_tasks.market.claims.findings import (
 )
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.claims.money import MoneyEvent, Payee, Purse
+from gpu_tasks.market.devices.judges import DEVELOPMENT_SET
 from gpu_tasks.market.draws import BEACON_DELAY
-from gpu_tasks.market.inference.judges_left import DEVELOPMENT_SET
 from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure
 
@@ -73,14 +73,14 @@ def begin(room: ClaimsStorage, claim_id: bytes, terms: ClaimTerms) -> None:
     if len(room.entrants()) < DEVELOPMENT_SET:
         # A development chain has too few validators for a checker and voters.
         terms = replace(terms, rate_ppm=0)
-    claim = Claim(terms, room.window_of(terms.run_blocks), ClaimStage.DRAWING, room.height)
+    claim = ResultClaim(terms, room.window_of(terms.run_blocks), ClaimStage.DRAWING, room.height)
     # Raises if there is no such market: nobody could end the claim.
     room.market(claim)
     room.emit(ClaimOpened(claim_id, terms.handler, terms.provider))
     _await_beacons(room, claim_id, claim)
 
 
-def step(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def step(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Take the step that is due: a draw, or the end of a window."""
     if claim.stage is ClaimStage.DRAWING:
         _draw(room, claim_id, claim)
@@ -107,16 +107,16 @@ def step(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
 # ------------------------------------------------------------------------------------------------------------ the calls
 
 
-def commit(room: ClaimsStorage, claim_id: bytes, claim: Claim, who: bytes, commitment: bytes) -> None:
+def commit(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, who: bytes, commitment: bytes) -> None:
     """Record the checker's commitment to its finding."""
     check = _acting_checker(room, claim, ClaimStage.COMMITTING, who)
     room.emit(FindingCommitted(claim_id, _number(claim)))
     _enter(room, claim_id, _with_check(claim, replace(check, commitment=commitment)), ClaimStage.SHOWING)
 
 
-def show(room: ClaimsStorage, claim_id: bytes, claim: Claim, who: bytes, samples: Samples) -> None:
+def show(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, who: bytes, samples: Samples) -> None:
     """Record the provider's samples, one for each point, at the checker's seed."""
-    ensure(who == claim.terms.provider, NotProvider)
+    ensure(who == claim.terms.provider, NotClaimProvider)
     _ensure_open(room, claim, ClaimStage.SHOWING)
     ensure(len(samples) == len(claim.points), WrongSamples)
     ensure(all(sample.index < claim.terms.items for sample in samples), WrongSamples)
@@ -124,7 +124,9 @@ def show(room: ClaimsStorage, claim_id: bytes, claim: Claim, who: bytes, samples
     _enter(room, claim_id, _with_check(claim, replace(claim.checks[-1], shown=samples)), ClaimStage.OPENING)
 
 
-def open_finding(room: ClaimsStorage, claim_id: bytes, claim: Claim, who: bytes, finding: Finding, salt: bytes) -> None:
+def open_finding(
+    room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, who: bytes, finding: Finding, salt: bytes
+) -> None:
     """Record the checker's finding. The next block's hook compares it with the provider's samples."""
     check = _acting_checker(room, claim, ClaimStage.OPENING, who)
     genesis = room.system.block_hash[0]
@@ -138,20 +140,22 @@ def open_finding(room: ClaimsStorage, claim_id: bytes, claim: Claim, who: bytes,
     room.agenda.put(room.height + 1, claim_id)
 
 
-def concede(room: ClaimsStorage, claim_id: bytes, claim: Claim, who: bytes) -> None:
+def concede(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, who: bytes) -> None:
     """Record that the checker takes its finding back, for two fees."""
     _acting_checker(room, claim, ClaimStage.CONCEDING, who)
     claim = closing.forfeit(room, claim_id, claim, MoneyEvent.CONCEDED)
     _fail(room, claim_id, _ended(room, claim_id, claim, CheckEnd.CONCEDED), REPLACEMENTS)
 
 
-def dispute(room: ClaimsStorage, claim_id: bytes, claim: Claim, who: bytes, index: int) -> None:
+def dispute(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, who: bytes, index: int) -> None:
     """Have voters compute any item of a claim, with a bond that pays them if it is right."""
     ensure(claim.stage is not ClaimStage.DISPUTED and not _is_opened(claim), NotDisputable)
     ensure(claim.disputes < DISPUTES_MAX and index < claim.terms.items, NotDisputable)
     terms = claim.terms
     bond = SEATS * closing.vote_fee(terms) + finder_reward(terms.collateral)
-    claim = replace(claim, disputer=who, bond=bond, paused=claim.stage)
+    is_undrawn = claim.stage is ClaimStage.DRAWING and not claim.is_second
+    is_early = is_undrawn and room.height < beacon_heights(claim.recorded_at)[0]
+    claim = replace(claim, disputer=who, is_early=is_early, bond=bond, paused=claim.stage)
     _open_dispute(room, claim_id, claim, index=index, point=None, seeds=())
     room.lock.lock(who, closing.bond_hold(claim_id, room.open_claim(claim_id)), bond)
 
@@ -165,33 +169,34 @@ def rule(room: ClaimsStorage, dispute_id: bytes, ruling: Ruling) -> None:
     assert claim_id is not None, "an open dispute has a claim"
     del room.claim_of_dispute[dispute_id]
     claim = room.open_claim(claim_id)
-    if ruling.vote is None:
+    if claim.disputer is not None:
+        _rule_for_disputer(room, claim_id, claim, claim.disputer, ruling)
+    elif ruling.vote is None:
         closing.conclude(room, claim_id, claim, ClaimOutcome.RETURNED)
-    elif claim.disputer is not None:
-        _rule_for_disputer(room, claim_id, claim, ruling)
     else:
         _rule_about_point(room, claim_id, claim, ruling)
 
 
-def _rule_for_disputer(room: ClaimsStorage, claim_id: bytes, claim: Claim, ruling: Ruling) -> None:
-    """Convict the provider, or take the bond and resume the claim."""
-    assert ruling.vote is not None, "a vote convicts"
-    disputer = claim.disputer
-    assert disputer is not None, "its disputer is named"
+def _rule_for_disputer(
+    room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, disputer: bytes, ruling: Ruling
+) -> None:
+    """Convict the provider, or resume the claim. A false dispute costs its bond, one without a decision nothing."""
     payees = closing.voters_of(ruling)
-    if ruling.vote.verdict is Verdict.RIGHT:
-        bond = {Purse.DISPUTER: ((disputer, claim.bond),)}
-        claim = closing.pay(room, claim_id, claim, MoneyEvent.FALSE_DISPUTE, bond, payees)
+    if ruling.vote is None or ruling.vote.verdict is Verdict.RIGHT:
+        if ruling.vote is not None:
+            bond = {Purse.DISPUTER: ((disputer, claim.bond),)}
+            claim = closing.pay(room, claim_id, claim, MoneyEvent.FALSE_DISPUTE, bond, payees)
         closing.release_disputer(room, claim_id, claim)
         _resume(room, claim_id, replace(claim, disputer=None))
         return
-    finder = {Payee.FINDER: (disputer,)}
+    if claim.is_early:
+        payees[Payee.FINDER] = (disputer,)
     collateral = {Purse.PROVIDER: closing.provider_purse(claim)}
-    claim = closing.pay(room, claim_id, claim, MoneyEvent.PROVIDER_FALSE, collateral, {**payees, **finder})
+    claim = closing.pay(room, claim_id, claim, MoneyEvent.PROVIDER_FALSE, collateral, payees)
     closing.conclude(room, claim_id, claim, ClaimOutcome.REFUTED)
 
 
-def _rule_about_point(room: ClaimsStorage, claim_id: bytes, claim: Claim, ruling: Ruling) -> None:
+def _rule_about_point(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, ruling: Ruling) -> None:
     """Convict the provider with its false checkers, or the checker alone. Otherwise the check counts as passed."""
     assert ruling.vote is not None, "a vote convicts"
     check, found, payees = open_check(claim), convicted(claim, ruling.vote), closing.voters_of(ruling)
@@ -227,7 +232,7 @@ def _rule_about_point(room: ClaimsStorage, claim_id: bytes, claim: Claim, ruling
 # ---------------------------------------------------------------------------------------------------------------- draws
 
 
-def _draw(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _draw(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Draw points and a checker, or a second checker. Without a draw, the claim has passed."""
     heights = beacon_heights(claim.recorded_at)
     if room.beacon.final_height() < heights[-1]:
@@ -253,7 +258,7 @@ def _draw(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
     _name(room, claim_id, replace(claim, pending=1, failures=0), drawn.beacon)
 
 
-def _call_replacement(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _call_replacement(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Draw the next checker of the same points."""
     height = claim.recorded_at + BEACON_DELAY
     if room.beacon.final_height() < height:
@@ -265,7 +270,7 @@ def _call_replacement(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> Non
         _name(room, claim_id, claim, beacon)
 
 
-def _name(room: ClaimsStorage, claim_id: bytes, claim: Claim, beacon: bytes) -> None:
+def _name(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, beacon: bytes) -> None:
     """Give the check to a drawn validator, or to voters if nobody is eligible."""
     checker = name_checker(beacon, claim_id, room.entrants(), room.may_check(claim))
     if checker is None:
@@ -281,7 +286,7 @@ def _name(room: ClaimsStorage, claim_id: bytes, claim: Claim, beacon: bytes) -> 
 # -------------------------------------------------------------------------------------------- the ends of checks
 
 
-def _compare(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _compare(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Compare the checker's finding with the provider's samples."""
     check = claim.checks[-1]
     assert check.finding is not None and check.shown is not None  # noqa: PT018
@@ -295,12 +300,12 @@ def _compare(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
         _enter(room, claim_id, claim, ClaimStage.CONCEDING)
 
 
-def _replace_silent(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _replace_silent(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     claim = closing.forfeit(room, claim_id, claim, MoneyEvent.SILENT)
     _fail(room, claim_id, _ended(room, claim_id, claim, CheckEnd.SILENT), REPLACEMENTS)
 
 
-def _replace_unopened(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _replace_unopened(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     payers = {Purse.CHECKER: closing.checker_purse(claim, (claim.checks[-1].checker,))}
     payees = {Payee.PROVIDER: (claim.terms.provider,)}
     fee = closing.expected_fee(claim)
@@ -309,14 +314,14 @@ def _replace_unopened(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> Non
     _fail(room, claim_id, _ended(room, claim_id, claim, CheckEnd.UNOPENED), 1)
 
 
-def _convict_silent_provider(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _convict_silent_provider(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     payees = {Payee.FINDER: (claim.checks[-1].checker,)}
     payers = {Purse.PROVIDER: closing.provider_purse(claim)}
     claim = closing.pay(room, claim_id, claim, MoneyEvent.PROVIDER_FALSE, payers, payees)
     closing.conclude(room, claim_id, _ended(room, claim_id, claim, CheckEnd.UPHELD), ClaimOutcome.REFUTED)
 
 
-def _fail(room: ClaimsStorage, claim_id: bytes, claim: Claim, replacements: int) -> None:
+def _fail(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, replacements: int) -> None:
     """Draw the replacements of a checker, or ask voters after too many failures."""
     if claim.failures == FAILURES_MAX:
         _ask_voters(room, claim_id, claim)
@@ -325,7 +330,7 @@ def _fail(room: ClaimsStorage, claim_id: bytes, claim: Claim, replacements: int)
     _await_call(room, claim_id, replace(claim, pending=pending, failures=claim.failures + 1))
 
 
-def _go_on(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _go_on(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Continue after a check that passed: with the next checker, the second draw, or the end."""
     claim = replace(claim, pending=claim.pending - 1)
     if claim.pending:
@@ -339,21 +344,21 @@ def _go_on(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
 # ------------------------------------------------------------------------------------------------------------- disputes
 
 
-def _dispute_check(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _dispute_check(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Let voters decide between the provider and the checker, and a checker that passed before."""
     seeds = tuple(check.seed for check in compared_checks(claim))
     point = claim.points[disputed_place(claim)]
     _open_dispute(room, claim_id, claim, index=0, point=point, seeds=seeds)
 
 
-def _ask_voters(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _ask_voters(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Let voters compute the item at the first point, because no checker is left."""
     seeds = tuple(check.seed for check in compared_checks(claim))
     _open_dispute(room, claim_id, claim, index=0, point=claim.points[0], seeds=seeds)
 
 
 def _open_dispute(
-    room: ClaimsStorage, claim_id: bytes, claim: Claim, *, index: int, point: int | None, seeds: tuple[bytes, ...]
+    room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, *, index: int, point: int | None, seeds: tuple[bytes, ...]
 ) -> None:
     terms, dispute_id = claim.terms, closing.dispute_id_of(claim_id, claim.disputes)
     claim = replace(claim, stage=ClaimStage.DISPUTED, deadline=0, disputes=claim.disputes + 1)
@@ -365,7 +370,7 @@ def _open_dispute(
     room.emit(ItemDisputed(claim_id, dispute_id, index, point))
     about = DisputeTerms(
         handler=room.index,
-        question=Question.ITEM,
+        question=DisputeQuestion.ITEM,
         work=claim_id,
         index=index,
         point=point,
@@ -379,7 +384,7 @@ def _open_dispute(
     room.disputes.open(dispute_id, about)
 
 
-def _resume(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _resume(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Continue a claim where a false dispute stopped it. An open window begins anew."""
     claim = replace(claim, stage=claim.paused)
     if claim.stage in (ClaimStage.DRAWING, ClaimStage.CALLING):
@@ -395,34 +400,34 @@ def _resume(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
 # -------------------------------------------------------------------------------------------------------------- records
 
 
-def _await_beacons(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _await_beacons(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     claim = replace(claim, stage=ClaimStage.DRAWING, deadline=0)
     _await(room, claim_id, claim, _awaited(claim))
 
 
-def _await_call(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _await_call(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     claim = replace(claim, stage=ClaimStage.CALLING, recorded_at=room.height, deadline=0)
     _await(room, claim_id, claim, _awaited(claim))
 
 
-def _awaited(claim: Claim) -> int:
+def _awaited(claim: ResultClaim) -> int:
     """Return the height of the last beacon that a draw needs."""
     is_call = claim.stage is ClaimStage.CALLING
     return claim.recorded_at + BEACON_DELAY if is_call else beacon_heights(claim.recorded_at)[-1]
 
 
-def _enter(room: ClaimsStorage, claim_id: bytes, claim: Claim, stage: ClaimStage) -> None:
+def _enter(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, stage: ClaimStage) -> None:
     """Enter a stage with a window, which opens once this block is final."""
     _await(room, claim_id, replace(claim, stage=stage, recorded_at=room.height, deadline=0), room.height)
 
 
-def _await(room: ClaimsStorage, claim_id: bytes, claim: Claim, height: int) -> None:
+def _await(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, height: int) -> None:
     room.put(claim_id, claim)
     room.agenda.drop(claim_id)
     room.final_agenda.put(height, claim_id)
 
 
-def _begin_window(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def _begin_window(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Set the last block of the window, if the previous step is final."""
     if room.beacon.final_height() >= claim.recorded_at:
         deadline = room.height + claim.window
@@ -430,7 +435,7 @@ def _begin_window(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
         room.agenda.put(deadline + 1, claim_id)
 
 
-def _acting_checker(room: ClaimsStorage, claim: Claim, stage: ClaimStage, who: bytes) -> Check:
+def _acting_checker(room: ClaimsStorage, claim: ResultClaim, stage: ClaimStage, who: bytes) -> Check:
     """Return the check of the present checker. Raise NotChecker or ClaimWindowClosed for anybody else or later."""
     check = open_check(claim)
     ensure(check is not None and check.checker == who, NotChecker)
@@ -439,12 +444,12 @@ def _acting_checker(room: ClaimsStorage, claim: Claim, stage: ClaimStage, who: b
     return check
 
 
-def _ensure_open(room: ClaimsStorage, claim: Claim, stage: ClaimStage) -> None:
+def _ensure_open(room: ClaimsStorage, claim: ResultClaim, stage: ClaimStage) -> None:
     is_open = claim.stage is stage and (not claim.deadline or room.height <= claim.deadline)
     ensure(is_open, ClaimWindowClosed)
 
 
-def _is_opened(claim: Claim) -> bool:
+def _is_opened(claim: ResultClaim) -> bool:
     """Return True if the checker has opened its finding and no hook has compared it yet."""
     check = open_check(claim)
     return claim.stage is ClaimStage.OPENING and check is not None and check.finding is not None
@@ -456,15 +461,15 @@ def _is_well_formed(finding: Finding, points: int) -> bool:
     return not finding.samples and finding.place < points
 
 
-def _ended(room: ClaimsStorage, claim_id: bytes, claim: Claim, end: CheckEnd) -> Claim:
+def _ended(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, end: CheckEnd) -> ResultClaim:
     """Return the claim with its last check ended."""
     room.emit(CheckEnded(claim_id, _number(claim), end))
     return _with_check(claim, replace(claim.checks[-1], end=end))
 
 
-def _with_check(claim: Claim, check: Check) -> Claim:
+def _with_check(claim: ResultClaim, check: Check) -> ResultClaim:
     return replace(claim, checks=(*claim.checks[:-1], check))
 
 
-def _number(claim: Claim) -> int:
+def _number(claim: ResultClaim) -> int:
     return len(claim.checks) - 1

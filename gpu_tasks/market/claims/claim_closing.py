@@ -12,9 +12,9 @@ from gpu_tasks.market.claims.claims import (
     CHECKER_BOND,
     DISPUTE_BOND,
     CheckEnd,
-    Claim,
     ClaimOutcome,
     ClaimTerms,
+    ResultClaim,
 )
 from gpu_tasks.market.claims.claims_storage import ClaimsStorage
 from gpu_tasks.market.claims.collateral import check_fee
@@ -30,7 +30,7 @@ KEPT = b"fees of replacements".ljust(32, b"\0")
 """The payee of forfeited fees. They stay in the hold of the checker that lost them, until a check earns them."""
 FORFEITING = (CheckEnd.SILENT, CheckEnd.CONCEDED)
 """The ends of checks after which the checker holds a forfeited fee."""
-Payer = tuple[tuple[bytes, int], ...]
+Holders = tuple[tuple[bytes, int], ...]
 Payees = dict[Payee, tuple[bytes, ...]]
 
 
@@ -45,7 +45,7 @@ def fee_of_samples(terms: ClaimTerms, samples: Samples) -> int:
     return check_fee(terms.price, terms.check_ppm, terms.fee_min, weight=weight, of=terms.weight)
 
 
-def expected_fee(claim: Claim) -> int:
+def expected_fee(claim: ResultClaim) -> int:
     """Return the fee of a check before its samples are known: for items of mean weight."""
     terms = claim.terms
     weight = min(len(claim.points) * -(-terms.weight // terms.items), terms.weight)
@@ -60,13 +60,13 @@ def vote_fee(terms: ClaimTerms) -> int:
 def pay(
     room: ClaimsStorage,
     claim_id: bytes,
-    claim: Claim,
+    claim: ResultClaim,
     event: MoneyEvent,
-    payers: Mapping[Purse, Payer],
+    payers: Mapping[Purse, Holders],
     payees: Mapping[Payee, tuple[bytes, ...]],
     *,
     fee: int = 0,
-) -> Claim:
+) -> ResultClaim:
     """Make the payments of an event, each from the hold that it names. Return the claim with the rest of its holds."""
     money = EventMoney(fee, vote_fee(claim.terms), claim.terms.collateral, dict(payers), dict(payees))
     flows = [flow for flow in settle(event, money) if flow.payee != KEPT]
@@ -86,12 +86,12 @@ def pay(
     return _after(claim, flows)
 
 
-def provider_purse(claim: Claim) -> Payer:
+def provider_purse(claim: ResultClaim) -> Holders:
     """Return the provider with the rest of its collateral."""
     return ((claim.terms.provider, claim.terms.collateral - claim.charged),)
 
 
-def checker_purse(claim: Claim, checkers: Sequence[bytes]) -> Payer:
+def checker_purse(claim: ResultClaim, checkers: Sequence[bytes]) -> Holders:
     """Return these checkers with their holds."""
     return tuple((check.checker, check.held) for check in claim.checks if check.checker in checkers)
 
@@ -101,7 +101,7 @@ def voters_of(ruling: Ruling) -> Payees:
     return {Payee.VOTERS: ruling.voters, Payee.APPEAL_VOTERS: ruling.appeal_voters}
 
 
-def forfeit(room: ClaimsStorage, claim_id: bytes, claim: Claim, event: MoneyEvent) -> Claim:
+def forfeit(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, event: MoneyEvent) -> ResultClaim:
     """Charge the silent or conceding checker, and release it, except the fee of its replacements."""
     checker, fee = claim.checks[-1].checker, expected_fee(claim)
     payees: Payees = {Payee.PROVIDER: (claim.terms.provider,), Payee.REPLACEMENTS: (KEPT,)}
@@ -112,12 +112,12 @@ def forfeit(room: ClaimsStorage, claim_id: bytes, claim: Claim, event: MoneyEven
     return replace(claim, checks=(*claim.checks[:-1], replace(check, held=kept)))
 
 
-def forfeited(claim: Claim) -> Payer:
+def forfeited(claim: ResultClaim) -> Holders:
     """Return the silent and conceding checkers with the rest of their forfeited fees."""
     return tuple((check.checker, check.held) for check in claim.checks if check.end in FORFEITING)
 
 
-def conclude(room: ClaimsStorage, claim_id: bytes, claim: Claim, outcome: ClaimOutcome) -> None:
+def conclude(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, outcome: ClaimOutcome) -> None:
     """End a claim. If it passed, each check that passed earns its fee first."""
     terms = claim.terms
     for check in passed_checks(claim) if outcome is ClaimOutcome.PASSED else ():
@@ -138,7 +138,7 @@ def conclude(room: ClaimsStorage, claim_id: bytes, claim: Claim, outcome: ClaimO
     room.market(claim).conclude(claim_id, outcome)
 
 
-def release_disputer(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None:
+def release_disputer(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Return the rest of a bond of dispute."""
     if claim.disputer is not None:
         hold = bond_hold(claim_id, claim)
@@ -146,12 +146,12 @@ def release_disputer(room: ClaimsStorage, claim_id: bytes, claim: Claim) -> None
         room.lock.end(hold)
 
 
-def bond_hold(claim_id: bytes, claim: Claim) -> Hold:
+def bond_hold(claim_id: bytes, claim: ResultClaim) -> Hold:
     """Return the hold of the present dispute's bond."""
     return Hold(DISPUTE_BOND, dispute_id_of(claim_id, claim.disputes - 1))
 
 
-def _after(claim: Claim, flows: Sequence[Flow]) -> Claim:
+def _after(claim: ResultClaim, flows: Sequence[Flow]) -> ResultClaim:
     """Return the claim after these payments."""
 
     def spent(*purses: Purse, source: bytes | None = None) -> int:

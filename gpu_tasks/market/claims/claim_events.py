@@ -98,7 +98,7 @@ class NotChecker(DispatchError):
     """The signer is not the present checker of this claim."""
 
 
-class NotProvider(DispatchError):
+class NotClaimProvider(DispatchError):
     """The signer is not the provider of this claim."""
 
 

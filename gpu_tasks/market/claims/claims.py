@@ -131,7 +131,7 @@ class Check:
 
 
 @struct
-class Claim:
+class ResultClaim:
     """The record of an open claim."""
 
     terms: ClaimTerms
@@ -160,5 +160,8 @@ class Claim:
     """The stage in which an account opened the present dispute."""
     disputer: AccountId | None = None
     """The account that opened the present dispute, if no check did."""
+    is_early: bool = False
+    """True if it disputed before the claim's first beacon. Only then it earns a finder's reward: a liar that a stranger
+    will check could otherwise save half of its collateral by a friend's dispute."""
     bond: Balance = 0
     """The bond of that account."""

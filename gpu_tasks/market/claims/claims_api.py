@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from gpu_tasks.market.claims.claims import Claim, ClaimStage
+from gpu_tasks.market.claims.claims import ClaimStage, ResultClaim
 from gpu_tasks.market.claims.claims_storage import owed
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from runtime.encoding.codec import Bounded, struct
@@ -28,7 +28,7 @@ class ClaimStatus:
     """An open claim with the account that must act now."""
 
     id: Hash
-    claim: Claim
+    claim: ResultClaim
     actor: AccountId | None
     """None if the claim waits for a beacon, a comparison, or voters."""
     until: BlockNumber
@@ -67,6 +67,6 @@ class ClaimsApi(RuntimeApi, version=1):
         return None if claim_id is None or claim is None else _status(claim_id, claim)
 
 
-def _status(claim_id: bytes, claim: Claim) -> ClaimStatus:
+def _status(claim_id: bytes, claim: ResultClaim) -> ClaimStatus:
     owing = [] if claim.stage is ClaimStage.DISPUTED else list(owed(claim))
     return ClaimStatus(claim_id, claim, owing[0] if owing else None, claim.deadline)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpu_tasks.market.claims.claim_events import UnknownClaim
-from gpu_tasks.market.claims.claims import CheckEnd, Claim, ClaimStage
+from gpu_tasks.market.claims.claims import CheckEnd, ClaimStage, ResultClaim
 from gpu_tasks.market.claims.convictions import open_check
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.handlers import ClaimHandler, claim_handler_at
 from gpu_tasks.market.claims.numbers import ClaimNumbers
-from gpu_tasks.market.courts.due import DueCase, due_case
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, reads_since
+from gpu_tasks.market.due import DueCase, due_case
 from runtime.encoding.types import AccountId, Hash
 from runtime.frame.pallet import Hasher, ScheduleItem, StorageDoubleMap, StorageMap, known
 from runtime.pallets.balances import Balances
@@ -42,7 +42,7 @@ class ClaimsStorage(ClaimNumbers):
     devices: Devices
     disputes: Disputes
 
-    claims: StorageMap[Hash, Claim | None] = StorageMap(doc="Open claims.")
+    claims: StorageMap[Hash, ResultClaim | None] = StorageMap(doc="Open claims.")
     claim_of_dispute: StorageMap[Hash, Hash | None] = StorageMap(doc="The claim of an open dispute.")
     duties: StorageDoubleMap[AccountId, Hash, ClaimStage] = StorageDoubleMap(
         default=ClaimStage.DRAWING, doc="The claims in which a stash must act or may appeal, each with its stage."
@@ -63,20 +63,20 @@ class ClaimsStorage(ClaimNumbers):
         """The number of this block."""
         return self.system.number.get()
 
-    def open_claim(self, claim_id: bytes) -> Claim:
+    def open_claim(self, claim_id: bytes) -> ResultClaim:
         """Return a claim that is not over. Raise UnknownClaim if there is none."""
         return known(self.claims[claim_id], UnknownClaim)
 
-    def market(self, claim: Claim) -> ClaimHandler:
+    def market(self, claim: ResultClaim) -> ClaimHandler:
         """Return the market of a claim."""
         return claim_handler_at(claim.terms.handler, self.context.members.values())
 
-    def put(self, claim_id: bytes, claim: Claim) -> None:
+    def put(self, claim_id: bytes, claim: ResultClaim) -> None:
         """Store a claim with the duties of its stage."""
         self._change_duties(claim_id, self.claims[claim_id], claim)
         self.claims[claim_id] = claim
 
-    def remove(self, claim_id: bytes, claim: Claim) -> None:
+    def remove(self, claim_id: bytes, claim: ResultClaim) -> None:
         """Drop a claim that is over, with its duties and its places in schedules."""
         self._change_duties(claim_id, self.claims[claim_id], None)
         self.agenda.drop(claim_id)
@@ -88,7 +88,7 @@ class ClaimsStorage(ClaimNumbers):
         """Return the active set with its stakes, from which checkers are drawn."""
         return in_office(self.devices)
 
-    def barred(self, claim: Claim) -> tuple[bytes, ...]:
+    def barred(self, claim: ResultClaim) -> tuple[bytes, ...]:
         """Return the accounts that have a part in a claim, beside its provider: they neither check nor vote."""
         # A stash may act with its provider key.
         named = [claim.terms.customer] if claim.disputer is None else [claim.terms.customer, claim.disputer]
@@ -96,7 +96,7 @@ class ClaimsStorage(ClaimNumbers):
         checkers = (check.checker for check in claim.checks)
         return tuple(dict.fromkeys((*named, *stashes, *claim.terms.excluded, *checkers)))
 
-    def may_check(self, claim: Claim) -> Callable[[bytes], bool]:
+    def may_check(self, claim: ResultClaim) -> Callable[[bytes], bool]:
         """Return a predicate: the validator has no part in the claim, can read the input, and can pay the collateral.
 
         A validator that spends its grains after the beacon is known only makes room for the next one.
@@ -114,7 +114,7 @@ class ClaimsStorage(ClaimNumbers):
 
         return may
 
-    def _change_duties(self, claim_id: bytes, before: Claim | None, after: Claim | None) -> None:
+    def _change_duties(self, claim_id: bytes, before: ResultClaim | None, after: ResultClaim | None) -> None:
         old, new = ({} if claim is None else owed(claim) for claim in (before, after))
         for stash in old:
             if stash not in new:
@@ -124,7 +124,7 @@ class ClaimsStorage(ClaimNumbers):
                 self.duties[stash, claim_id] = stage
 
 
-def owed(claim: Claim) -> dict[bytes, ClaimStage]:
+def owed(claim: ResultClaim) -> dict[bytes, ClaimStage]:
     """Return the accounts that must act in a claim now, or may appeal, with its stage."""
     stage, check = claim.stage, open_check(claim)
     if stage is ClaimStage.SHOWING:
@@ -137,7 +137,7 @@ def owed(claim: Claim) -> dict[bytes, ClaimStage]:
     return {}
 
 
-def parties_of(claim: Claim) -> tuple[bytes, ...]:
+def parties_of(claim: ResultClaim) -> tuple[bytes, ...]:
     """Return the parties of a claim's present dispute: accounts that may lose collateral."""
     if claim.disputer is not None:
         return tuple(dict.fromkeys((claim.terms.provider, claim.disputer)))

@@ -5,8 +5,8 @@ Invariant: the provider or the open checker is convicted, unless the checker cou
 
 from dataclasses import dataclass
 
-from gpu_tasks.market.claims.claims import Check, CheckEnd, Claim
-from gpu_tasks.market.claims.findings import Sample, Samples, Verdict, Vote
+from gpu_tasks.market.claims.claims import Check, CheckEnd, ResultClaim
+from gpu_tasks.market.claims.findings import ItemSample, ItemVote, Samples, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,23 +17,23 @@ class Convicted:
     checkers: tuple[bytes, ...]
 
 
-def open_check(claim: Claim) -> Check | None:
+def open_check(claim: ResultClaim) -> Check | None:
     """Return the present check of a claim, or None if none is open."""
     return claim.checks[-1] if claim.checks and claim.checks[-1].end is CheckEnd.OPEN else None
 
 
-def passed_checks(claim: Claim) -> tuple[Check, ...]:
+def passed_checks(claim: ResultClaim) -> tuple[Check, ...]:
     """Return the checks that passed."""
     return tuple(check for check in claim.checks if check.end is CheckEnd.PASSED)
 
 
-def compared_checks(claim: Claim) -> tuple[Check, ...]:
+def compared_checks(claim: ResultClaim) -> tuple[Check, ...]:
     """Return the checks at whose seeds voters take samples: the first one that passed, and the open one."""
     present = open_check(claim)
     return (*passed_checks(claim)[:1], *(() if present is None else (present,)))
 
 
-def disputed_place(claim: Claim) -> int:
+def disputed_place(claim: ResultClaim) -> int:
     """Return the number of the point that a dispute is about. It is the first one if no checker was left."""
     check = open_check(claim)
     if check is None or check.finding is None:
@@ -44,7 +44,7 @@ def disputed_place(claim: Claim) -> int:
     return next(place for place, (found, shown) in enumerate(pairs) if found != shown)
 
 
-def convicted(claim: Claim, vote: Vote) -> Convicted:
+def convicted(claim: ResultClaim, vote: ItemVote) -> Convicted:
     """Return the parties whose statements about the disputed point contradict the vote."""
     if vote.verdict is Verdict.UNAVAILABLE:
         return Convicted(is_provider=True, checkers=())
@@ -59,7 +59,7 @@ def convicted(claim: Claim, vote: Vote) -> Convicted:
     return Convicted(is_provider, tuple(false))
 
 
-def _is_false(check: Check, place: int, right: Sample | None, *, is_wrong: bool) -> bool:
+def _is_false(check: Check, place: int, right: ItemSample | None, *, is_wrong: bool) -> bool:
     """Return True if a finding contradicts the vote, by its verdict or by its sample."""
     assert check.finding is not None, "an accused checker has opened its finding"
     if check.finding.verdict is Verdict.UNAVAILABLE:

@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from gpu_tasks.market.claims.disputes import Question
-from gpu_tasks.market.claims.findings import Vote
+from gpu_tasks.market.claims.disputes import DisputeQuestion
+from gpu_tasks.market.claims.findings import ItemVote
 from runtime.encoding.codec import U8, Bounded
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.pallet import DispatchError, event
@@ -16,7 +16,7 @@ class DisputeOpened:
 
     dispute: Hash
     handler: U8
-    question: Question
+    question: DisputeQuestion
 
 
 @event
@@ -43,7 +43,7 @@ class VoteOpened:
 
     dispute: Hash
     voter: AccountId
-    vote: Vote
+    vote: ItemVote
 
 
 @event
@@ -51,7 +51,7 @@ class DisputeDecided:
     """Five of nine voters agreed. A party may appeal until block `appealable_until`."""
 
     dispute: Hash
-    vote: Vote
+    vote: ItemVote
     appealable_until: BlockNumber
 
 
@@ -77,7 +77,7 @@ class DisputeEnded:
     """A dispute ended with a vote, or with None: nobody may be convicted."""
 
     dispute: Hash
-    vote: Vote | None
+    vote: ItemVote | None
 
 
 class UnknownDispute(DispatchError):

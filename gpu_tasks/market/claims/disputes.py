@@ -8,7 +8,7 @@ end.
 from enum import IntEnum
 from typing import Annotated
 
-from gpu_tasks.market.claims.findings import SEEDS_MAX, Vote
+from gpu_tasks.market.claims.findings import SEEDS_MAX, ItemVote
 from gpu_tasks.market.rounds import Round
 from runtime.encoding.codec import U8, U32, U64, Bounded, named, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
@@ -34,8 +34,8 @@ BARRED_MAX = EXCLUDED_MAX + 14
 VOTER_BOND = HoldReason("VoterBond", "Two fees of a voter, from its draw to the end of the dispute. One a dispute.")
 
 
-@named("ogpu::Question")
-class Question(IntEnum):
+@named("ogpu::DisputeQuestion")
+class DisputeQuestion(IntEnum):
     """The question of a dispute."""
 
     ITEM = 0
@@ -65,7 +65,7 @@ class DisputeTerms:
 
     handler: U8
     """The index of the pallet that receives the ruling."""
-    question: Question
+    question: DisputeQuestion
     work: Hash
     """The unit or task with the item."""
     index: U32
@@ -113,14 +113,14 @@ class Dispute:
     """The voters of the second round."""
     to_commit: U8 = 0
     to_open: U8 = 0
-    vote: Vote | None = None
+    vote: ItemVote | None = None
     """The decision of the first round."""
     appealable_until: BlockNumber = 0
     appellant: AccountId | None = None
 
 
 @struct
-class Ballot:
+class VotingSeat:
     """The actions of one voter in its newest round."""
 
     round: U8
@@ -129,8 +129,8 @@ class Ballot:
     """1 in the first round, else the voter's stake."""
     held: Balance
     commitment: Hash | None = None
-    vote: Vote | None = None
-    first: Vote | None = None
+    vote: ItemVote | None = None
+    first: ItemVote | None = None
     """The vote of the first round, once the voter votes again in the second."""
 
 

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.claims.disputes import Ballot, Dispute
+from gpu_tasks.market.claims.disputes import Dispute, VotingSeat
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.disputes_storage import windows_of
 from runtime.encoding.codec import Bounded, struct
@@ -31,7 +31,7 @@ class BallotStatus:
     """A voter's ballot, with its dispute."""
 
     id: Hash
-    ballot: Ballot
+    ballot: VotingSeat
     status: DisputeStatus
 
 

@@ -12,7 +12,7 @@ from gpu_tasks.market.claims import dispute_events as ev
 from gpu_tasks.market.claims import hearing
 from gpu_tasks.market.claims.disputes import VOTER_BOND, Dispute, DisputeTerms
 from gpu_tasks.market.claims.disputes_storage import DisputesStorage
-from gpu_tasks.market.claims.findings import Vote
+from gpu_tasks.market.claims.findings import ItemVote
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Hash, Weight
 from runtime.frame.pallet import FREE, PostDispatch, Signed, call
@@ -45,7 +45,7 @@ class Disputes(DisputesStorage, index=21):
         return FREE
 
     @call(index=1, weight=WEIGHTS["Disputes.open_vote"])
-    def open_vote(self, origin: Signed, dispute: Hash, vote: Vote, salt: Hash) -> PostDispatch:
+    def open_vote(self, origin: Signed, dispute: Hash, vote: ItemVote, salt: Hash) -> PostDispatch:
         """Open your committed vote. Free if it succeeds."""
         voter = self.devices.operator(origin.account)
         hearing.open_vote(self, dispute, self.open_dispute(dispute), voter, vote, salt)

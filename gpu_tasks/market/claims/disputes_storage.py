@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpu_tasks.market.claims.dispute_events import UnknownDispute
-from gpu_tasks.market.claims.disputes import VOTER_FEES, Ballot, Dispute, DisputeTerms
+from gpu_tasks.market.claims.disputes import VOTER_FEES, Dispute, DisputeTerms, VotingSeat
 from gpu_tasks.market.claims.numbers import DisputeNumbers
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import reads_since
@@ -42,7 +42,7 @@ class DisputesStorage(DisputeNumbers):
     devices: Devices
 
     disputes: StorageMap[Hash, Dispute | None] = StorageMap(doc="Open disputes.")
-    ballots: StorageDoubleMap[AccountId, Hash, Ballot | None] = StorageDoubleMap(
+    ballots: StorageDoubleMap[AccountId, Hash, VotingSeat | None] = StorageDoubleMap(
         doc="The disputes of a voter, by stash."
     )
     agenda: ScheduleItem[Hash] = ScheduleItem("height", doc="Disputes to process at a block.")
@@ -62,7 +62,7 @@ class DisputesStorage(DisputeNumbers):
         """Return a dispute that is not over. Raise UnknownDispute if there is none."""
         return known(self.disputes[dispute_id], UnknownDispute)
 
-    def ballot(self, voter: bytes, dispute_id: bytes) -> Ballot:
+    def ballot(self, voter: bytes, dispute_id: bytes) -> VotingSeat:
         """Return the ballot of a voter of an open dispute."""
         found = self.ballots[voter, dispute_id]
         assert found is not None, "a voter has a ballot until its dispute ends"

@@ -24,7 +24,7 @@ _SECOND, _CHECKER = b"ogpu/second-check", b"checker"
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnPoints:
     """The drawn points of a claim in ascending order, and the beacon that names its checker."""
 
     points: tuple[int, ...]
@@ -42,14 +42,14 @@ def most_points(items: int, weight: int, rate_ppm: int) -> int:
     return -(-weight // part_length(weight, items, rate_ppm)) if rate_ppm else 0
 
 
-def draw_items(beacons: Sequence[bytes], claim: bytes, *, items: int, weight: int, rate_ppm: int) -> Drawn | None:
+def draw_items(beacons: Sequence[bytes], claim: bytes, *, items: int, weight: int, rate_ppm: int) -> DrawnPoints | None:
     """Return the points that the 16 beacons draw in a claim, or None without a point."""
     if not rate_ppm:
         return None
     return _drawn(beacons, claim, weight, part_length(weight, items, rate_ppm))
 
 
-def draw_second(beacons: Sequence[bytes], claim: bytes) -> Drawn | None:
+def draw_second(beacons: Sequence[bytes], claim: bytes) -> DrawnPoints | None:
     """Return the draw of a second check, or None in three of four cases. Its only point stands for the whole claim."""
     return _drawn(beacons, blake2_256(_SECOND + claim), 1, SECOND_PARTS)
 
@@ -62,9 +62,9 @@ def name_checker(
     return next((entrants[place][0] for place in order if may_check(entrants[place][0])), None)
 
 
-def _drawn(beacons: Sequence[bytes], claim: bytes, weight: int, length: int) -> Drawn | None:
+def _drawn(beacons: Sequence[bytes], claim: bytes, weight: int, length: int) -> DrawnPoints | None:
     assert len(beacons) == BEACONS, "a claim has 16 beacons"
     drawn = points_by_beacon(beacons, claim, weight, length)
     if not drawn:
         return None
-    return Drawn(tuple(point for _, point in drawn), beacons[min(place for place, _ in drawn)])
+    return DrawnPoints(tuple(point for _, point in drawn), beacons[min(place for place, _ in drawn)])

@@ -33,7 +33,7 @@ class Verdict(IntEnum):
 
 
 @struct
-class Sample:
+class ItemSample:
     """An item as its author computed it."""
 
     index: U32
@@ -43,7 +43,7 @@ class Sample:
     """Of the computation, or zeros for a request that the workload refuses."""
 
 
-Samples = Annotated[tuple[Sample, ...], Bounded(POINTS_DRAWN_MAX)]
+Samples = Annotated[tuple[ItemSample, ...], Bounded(POINTS_DRAWN_MAX)]
 """A sample for each point of a draw, in the order of the points. Two points may be in one item."""
 
 
@@ -59,17 +59,17 @@ class Finding:
 
 
 @struct
-class Vote:
+class ItemVote:
     """A voter's statement about one item."""
 
     verdict: Verdict
     answer: Hash
     """The right claim of the item: the root of a result with one item, else its `sum_tree.leaf_claim`."""
-    samples: Annotated[tuple[Sample, ...], Bounded(SEEDS_MAX)]
+    samples: Annotated[tuple[ItemSample, ...], Bounded(SEEDS_MAX)]
     """The right sample of the item at each seed of the dispute, in their order."""
 
 
-CANNOT_FETCH = Vote(Verdict.UNAVAILABLE, NO_ANSWER, ())
+CANNOT_FETCH = ItemVote(Verdict.UNAVAILABLE, NO_ANSWER, ())
 """The vote of a voter that could not fetch the item."""
 
 
@@ -87,7 +87,7 @@ class _VoteBody:
     dispute: Hash
     round: U8
     voter: AccountId
-    vote: Vote
+    vote: ItemVote
     salt: Hash
 
 
@@ -101,7 +101,9 @@ def finding_commitment(
     return blake2_256(domain(b"finding", genesis, _FINDING.encode(_FindingBody(claim, check, checker, finding, salt))))
 
 
-def vote_commitment(genesis: bytes, dispute: bytes, voting_round: int, voter: bytes, vote: Vote, salt: bytes) -> bytes:
+def vote_commitment(
+    genesis: bytes, dispute: bytes, voting_round: int, voter: bytes, vote: ItemVote, salt: bytes
+) -> bytes:
     """Return the 32 bytes that `voter` (its stash) commits to in a round of a dispute."""
     return blake2_256(domain(b"vote", genesis, _VOTE.encode(_VoteBody(dispute, voting_round, voter, vote, salt))))
 
@@ -111,6 +113,6 @@ def seed_of(beacon: bytes, case: bytes, author: bytes) -> bytes:
     return blake2_256(b"ogpu/sample-seed" + beacon + case + author)
 
 
-def distinct_weight(samples: tuple[Sample, ...]) -> int:
+def distinct_weight(samples: tuple[ItemSample, ...]) -> int:
     """Return the weight of the sampled items, each counted once."""
     return sum(weight for _, weight in dict.fromkeys((sample.index, sample.weight) for sample in samples))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 from gpu_tasks.market.claims.claims import ClaimOutcome
-from gpu_tasks.market.claims.findings import Vote
+from gpu_tasks.market.claims.findings import ItemVote
 from runtime.frame.pallet import Pallet
 from runtime.pallets.staking.slashing import Share
 
@@ -34,7 +34,7 @@ class ClaimHandler(Protocol):
 class Ruling:
     """The end of a dispute, after the charges of its voters."""
 
-    vote: Vote | None
+    vote: ItemVote | None
     """The decision, or None if nobody may be convicted."""
     is_appealed: bool
     voters: tuple[bytes, ...]

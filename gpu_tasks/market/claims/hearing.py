@@ -35,14 +35,14 @@ from gpu_tasks.market.claims.disputes import (
     SEATS,
     VOTER_BOND,
     VOTERS_MIN,
-    Ballot,
     Dispute,
     DisputeStage,
     DisputeTerms,
+    VotingSeat,
     seeds_of,
 )
 from gpu_tasks.market.claims.disputes_storage import DisputesStorage, bond_of, windows_of
-from gpu_tasks.market.claims.findings import Vote, seed_of, vote_commitment
+from gpu_tasks.market.claims.findings import ItemVote, seed_of, vote_commitment
 from gpu_tasks.market.claims.handlers import Ruling, dispute_handler_at
 from gpu_tasks.market.claims.money import EventMoney, MoneyEvent, Purse, settle
 from gpu_tasks.market.claims.voting import (
@@ -107,7 +107,7 @@ def commit(room: DisputesStorage, dispute_id: bytes, dispute: Dispute, voter: by
 
 
 def open_vote(
-    room: DisputesStorage, dispute_id: bytes, dispute: Dispute, voter: bytes, vote: Vote, salt: bytes
+    room: DisputesStorage, dispute_id: bytes, dispute: Dispute, voter: bytes, vote: ItemVote, salt: bytes
 ) -> None:
     """Record a voter's vote in the present round. The next block's hook decides after the last one."""
     ballot, current = _acting(room, dispute_id, dispute, voter)
@@ -157,7 +157,7 @@ def _step(room: DisputesStorage, dispute_id: bytes, dispute: Dispute) -> None:
         _go_on(room, dispute_id, replace(dispute, round=current))
 
 
-def _acting(room: DisputesStorage, dispute_id: bytes, dispute: Dispute, voter: bytes) -> tuple[Ballot, Round]:
+def _acting(room: DisputesStorage, dispute_id: bytes, dispute: Dispute, voter: bytes) -> tuple[VotingSeat, Round]:
     """Return the ballot of a voter of the present round, and the round as this block finds it.
 
     The clock decides, not the hook, which may reach the dispute some blocks late.
@@ -208,7 +208,7 @@ def _seat(
         if before is None:
             room.lock.lock(voter, Hold(VOTER_BOND, dispute_id), bond)
         first = None if before is None else before.vote
-        room.ballots[voter, dispute_id] = Ballot(round=number, weight=weight, held=bond, first=first)
+        room.ballots[voter, dispute_id] = VotingSeat(round=number, weight=weight, held=bond, first=first)
     room.tally.voters += len(voters)
     room.emit(VotersDrawn(dispute_id, number, tuple(voter for voter, _ in voters), bond))
     _go_on(room, dispute_id, replace(dispute, round=Round(drawn_at=room.height), to_commit=len(voters), to_open=0))
@@ -247,7 +247,7 @@ def _decide(room: DisputesStorage, dispute_id: bytes, dispute: Dispute) -> None:
     room.agenda.put(until + 1, dispute_id)
 
 
-def _end(room: DisputesStorage, dispute_id: bytes, dispute: Dispute, decision: Vote | None) -> None:
+def _end(room: DisputesStorage, dispute_id: bytes, dispute: Dispute, decision: ItemVote | None) -> None:
     """Charge and release all voters, and hand the ruling to the handler."""
     voters = dict.fromkeys((*dispute.voters, *dispute.electorate))
     ballots = {voter: room.ballot(voter, dispute_id) for voter in voters}
@@ -274,8 +274,8 @@ def _end(room: DisputesStorage, dispute_id: bytes, dispute: Dispute, decision: V
 
 
 def _cast(
-    dispute: Dispute, voter: bytes, ballot: Ballot, decision: Vote | None
-) -> list[tuple[int, Vote | None, Vote | None]]:
+    dispute: Dispute, voter: bytes, ballot: VotingSeat, decision: ItemVote | None
+) -> list[tuple[int, ItemVote | None, ItemVote | None]]:
     """Return each round of a voter, with its vote and the vote that it should have given there, if it is decided."""
     found = []
     if voter in dispute.voters:
@@ -299,7 +299,9 @@ def _losses(dispute: Dispute, payers: dict[Purse, dict[bytes, int]]) -> dict[byt
     return {flow.source: flow.amount for flow in settle(MoneyEvent.VOTES_COUNTED, money)}
 
 
-def _release(room: DisputesStorage, dispute_id: bytes, ballots: dict[bytes, Ballot], losses: dict[bytes, int]) -> None:
+def _release(
+    room: DisputesStorage, dispute_id: bytes, ballots: dict[bytes, VotingSeat], losses: dict[bytes, int]
+) -> None:
     """Burn the losses of voters, return the rest of their bonds, and drop their ballots."""
     for voter, ballot in ballots.items():
         lost = losses.get(voter, 0)

@@ -16,7 +16,7 @@ from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND, ClaimTerm
 from gpu_tasks.market.claims.claims_storage import ClaimsStorage
 from gpu_tasks.market.claims.findings import Finding, Samples
 from gpu_tasks.market.claims.handlers import Ruling
-from gpu_tasks.market.courts.due import case_of, due_case
+from gpu_tasks.market.due import case_of, due_case
 from runtime.encoding.codec import U32
 from runtime.encoding.types import Hash, Weight
 from runtime.frame.measured import times
@@ -50,7 +50,7 @@ class ResultClaims(ClaimsStorage, index=20):
         ev.CheckEnded, ev.ItemDisputed, ev.ClaimEnded,
     )  # fmt: skip
     errors = (
-        ev.UnknownClaim, ev.NotChecker, ev.NotProvider, ev.ClaimWindowClosed, ev.WrongSamples, ev.WrongFinding,
+        ev.UnknownClaim, ev.NotChecker, ev.NotClaimProvider, ev.ClaimWindowClosed, ev.WrongSamples, ev.WrongFinding,
         ev.MalformedFinding, ev.NotDisputable,
     )  # fmt: skip
     hold_reasons = (CHECKER_BOND, DISPUTE_BOND)

@@ -7,8 +7,8 @@ stake, a coalition decides no appeal in which three quarters of the others vote,
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from gpu_tasks.market.claims.disputes import EQUAL_VOTES, SEATS, Question
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, NO_ANSWER, Verdict, Vote
+from gpu_tasks.market.claims.disputes import EQUAL_VOTES, SEATS, DisputeQuestion
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, NO_ANSWER, ItemVote, Verdict
 from gpu_tasks.market.claims.money import Purse
 from runtime.cryptography.draw import lottery
 
@@ -28,26 +28,26 @@ def draw_voters(
     return list(islice((entrants[place][0] for place in order if may_vote(entrants[place][0])), SEATS))
 
 
-def is_well_formed(vote: Vote, seeds: int) -> bool:
+def is_well_formed(vote: ItemVote, seeds: int) -> bool:
     """Return True if a vote has an answer and one sample for each of `seeds`, or is exactly `CANNOT_FETCH`."""
     if vote.verdict is Verdict.UNAVAILABLE:
         return vote == CANNOT_FETCH
     return vote.answer != NO_ANSWER and len(vote.samples) == seeds
 
 
-def decision_of_seats(votes: Iterable[Vote | None]) -> Vote | None:
+def decision_of_seats(votes: Iterable[ItemVote | None]) -> ItemVote | None:
     """Return the vote of five of the nine drawn voters, or None."""
     given = [vote for vote in votes if vote is not None]
     return next((vote for vote in given if given.count(vote) >= EQUAL_VOTES), None)
 
 
-def decision_of_stake(votes: Iterable[tuple[Vote | None, int]], question: Question) -> Vote | None:
+def decision_of_stake(votes: Iterable[tuple[ItemVote | None, int]], question: DisputeQuestion) -> ItemVote | None:
     """Return the decision of all eligible validators, each with its stake, or None.
 
     If an item is disputed and no vote alone decides, the votes against it count together: a provider that serves only
     some voters does not gain by it. They decide `CANNOT_FETCH`, because they show no right answer.
     """
-    totals: dict[Vote, int] = {}
+    totals: dict[ItemVote, int] = {}
     eligible = 0
     for vote, stake in votes:
         eligible += stake
@@ -61,23 +61,23 @@ def decision_of_stake(votes: Iterable[tuple[Vote | None, int]], question: Questi
 
     alone = next((vote for vote, stake in totals.items() if decides(stake)), None)
     against = sum(stake for vote, stake in totals.items() if vote.verdict is not Verdict.RIGHT)
-    if alone is None and question is Question.ITEM and decides(against):
+    if alone is None and question is DisputeQuestion.ITEM and decides(against):
         return CANNOT_FETCH
     return alone
 
 
-def agrees(vote: Vote, decision: Vote, question: Question) -> bool:
+def agrees(vote: ItemVote, decision: ItemVote, question: DisputeQuestion) -> bool:
     """Return True if a vote has part in a decision of its own round."""
     is_against = vote.verdict is not Verdict.RIGHT
-    return vote == decision or (decision == CANNOT_FETCH and question is Question.ITEM and is_against)
+    return vote == decision or (decision == CANNOT_FETCH and question is DisputeQuestion.ITEM and is_against)
 
 
-def is_same_but_seed(vote: Vote, other: Vote) -> bool:
+def is_same_but_seed(vote: ItemVote, other: ItemVote) -> bool:
     """Return True if votes of two rounds are equal in everything but the sample at the round's own seed."""
     return (vote.verdict, vote.answer, vote.samples[:-1]) == (other.verdict, other.answer, other.samples[:-1])
 
 
-def standard_of_first(first: Vote | None, final: Vote | None, vote: Vote) -> Vote | None:
+def standard_of_first(first: ItemVote | None, final: ItemVote | None, vote: ItemVote) -> ItemVote | None:
     """Return the vote with which `vote` of the first round must agree, given the decisions of both rounds.
 
     Without a decision of its round, nobody can judge its last sample: that is taken over.
@@ -86,10 +86,10 @@ def standard_of_first(first: Vote | None, final: Vote | None, vote: Vote) -> Vot
         return final
     if first is not None and is_same_but_seed(first, final):
         return first
-    return Vote(final.verdict, final.answer, (*final.samples[:-1], *vote.samples[-1:]))
+    return ItemVote(final.verdict, final.answer, (*final.samples[:-1], *vote.samples[-1:]))
 
 
-def charged(vote: Vote | None, standard: Vote | None) -> Purse | None:
+def charged(vote: ItemVote | None, standard: ItemVote | None) -> Purse | None:
     """Return the purse of the money table that a voter pays from, by its vote and the vote expected of it, or None.
 
     A vote `UNAVAILABLE` costs nothing. If the decision is `UNAVAILABLE`, no vote does: nobody can show that this voter

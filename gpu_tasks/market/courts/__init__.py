@@ -4,7 +4,6 @@ In reading order:
 
 * `opinions`: a judge's opinion, and the commitment before it
 * `benches`: the draw of a bench, and its decision
-* `due`: the order in which due cases are handled
 * `money`: the money table: charges and payments in each outcome
 * `table_page`: the money table as Markdown
 * `cases`: the records: a case with its terms and claims, its benches, a judge's seat

@@ -20,11 +20,11 @@ from gpu_tasks.market.courts.cases import (
     CaseTerms,
     CourtCase,
 )
-from gpu_tasks.market.courts.due import case_of, due_case
 from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Statement
 from gpu_tasks.market.courts.storage import CourtsStorage
+from gpu_tasks.market.due import case_of, due_case
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Hash, Weight
 from runtime.frame.pallet import FREE, PostDispatch, Signed, call, known

@@ -12,11 +12,11 @@ from typing import Annotated
 
 from gpu_tasks.market.courts.benches import COURT_MIN
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat, parties_of
-from gpu_tasks.market.courts.due import DueCase
 from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
 from gpu_tasks.market.courts.numbers import CourtNumbers
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, reads_since
+from gpu_tasks.market.due import DueCase
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.codec import Bounded
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash

@@ -6,6 +6,10 @@ Invariants: inputs can be sealed to every judge. A judge cannot read an input th
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 
+DEVELOPMENT_SET = 4
+"""An active set below this size is a development chain. Its results are not judged, because a provider and a checker
+would leave no judge."""
+
 
 def in_office(devices: Devices) -> list[tuple[bytes, int]]:
     """Return the active set by ascending stash, each with its weight. Judges are drawn from it."""

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.judges import in_office, reads_since
+from gpu_tasks.market.devices.judges import DEVELOPMENT_SET, in_office, reads_since
 from gpu_tasks.market.draws import Spare, spare_of_stake
 from runtime.encoding.types import Weight
 from runtime.frame.weights import work
@@ -24,9 +24,6 @@ LEFT_MIN_SMALL = 2
 """Two agreeing judges decide. A small set has no court."""
 SMALL_SET = 6
 """An active set below this size is small."""
-DEVELOPMENT_SET = 4
-"""An active set below this size is a development chain. Its units race unjudged, because two racers would leave no
-judge."""
 LOOK_WEIGHT = work(reads=5, microseconds=30)
 """The weight of one validator: its eligibility as judge and its free grains, read from the disk."""
 COVERING, COVERED = 2, 3

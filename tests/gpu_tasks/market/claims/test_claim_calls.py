@@ -11,8 +11,8 @@ from gpu_tasks.market.claims.claim_events import (
     ClaimWindowClosed,
     MalformedFinding,
     NotChecker,
+    NotClaimProvider,
     NotDisputable,
-    NotProvider,
     UnknownClaim,
     WrongFinding,
     WrongSamples,
@@ -91,7 +91,7 @@ def test_only_the_right_account_acts_by_its_stash_or_its_provider_key(stage: Cla
     chain, claim_id = at(stage)
     signer, call = right_calls(chain, claim_id)[stage]
     actor = chain.owner if stage is ClaimStage.SHOWING else checker_of(chain, claim_id)
-    error = NotProvider if stage is ClaimStage.SHOWING else NotChecker
+    error = NotClaimProvider if stage is ClaimStage.SHOWING else NotChecker
     others = [keys for keys in (*chain.chain.validators, *chain.chain.others, CUSTOMER) if keys != actor]
     keys = [key for each in others for key in (each.stash, each.provider)]
     bound = chain.chain.now()

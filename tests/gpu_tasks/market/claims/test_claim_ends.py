@@ -10,8 +10,8 @@ from gpu_tasks.market.claims import checking
 from gpu_tasks.market.claims.claim_events import CheckEnded, CheckerDrawn, ItemDisputed
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome, ClaimStage
 from gpu_tasks.market.claims.convictions import compared_checks
-from gpu_tasks.market.claims.draws import Drawn
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, Verdict, Vote
+from gpu_tasks.market.claims.draws import DrawnPoints, beacon_heights
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemVote, Verdict
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from runtime.pallets.balances import Balances
@@ -60,7 +60,7 @@ class Play:
         self.stage.decide(self.claim_id, ruling)
         return self.stage.run(self.claim_id)
 
-    def vote(self, verdict: Verdict, label: bytes = b"") -> Vote:
+    def vote(self, verdict: Verdict, label: bytes = b"") -> ItemVote:
         """Return a vote about the first point."""
         claim = self.stage.claim(self.claim_id)
         if verdict is Verdict.UNAVAILABLE:
@@ -68,7 +68,7 @@ class Play:
         checks = () if claim.disputer is not None else compared_checks(claim)
         seeds = (*(check.seed for check in checks), NEW_SEED)
         point = claim.points[0] if claim.points else 0
-        return Vote(verdict, b"a" * 32, tuple(sample_at(point, seed, label) for seed in seeds))
+        return ItemVote(verdict, b"a" * 32, tuple(sample_at(point, seed, label) for seed in seeds))
 
     @property
     def flows(self) -> dict[tuple[str, str], int]:
@@ -93,8 +93,8 @@ def no_second_check(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     """Have a second check only in tests marked by their name."""
     has_second = "second" in request.node.name
 
-    def draw(beacons: list[bytes], _claim: bytes) -> Drawn | None:
-        return Drawn((0,), beacons[3]) if has_second else None
+    def draw(beacons: list[bytes], _claim: bytes) -> DrawnPoints | None:
+        return DrawnPoints((0,), beacons[3]) if has_second else None
 
     monkeypatch.setattr(checking, "draw_second", draw)
 
@@ -338,19 +338,31 @@ def test_a_true_dispute_convicts_the_provider_alone(stage: ClaimStage, verdict: 
     dispute(play, stage)
     conceded = stage is ClaimStage.CALLING
     lost = {("checker 0", "provider"): FEE, ("checker 0", "burned"): FEE} if conceded else {}
+    # Later, a liar may know that a stranger checks it: a friend's dispute must save nothing of its collateral.
+    reward = REWARD if stage is ClaimStage.DRAWING else 0
     flows = {
-        ("provider", "disputer"): REWARD,
+        **({("provider", "disputer"): reward} if reward else {}),
         ("provider", "voters"): COURT,
-        ("provider", "burned"): COLLATERAL - REWARD - COURT,
+        ("provider", "burned"): COLLATERAL - reward - COURT,
         **lost,
     }
     ends(play, play.rules(verdict), flows)
 
 
-def test_a_dispute_without_a_decision_returns_all() -> None:
+@pytest.mark.parametrize("blocks_before", [1, 0])
+def test_a_disputer_is_rewarded_only_before_the_first_beacon(blocks_before: int) -> None:
+    play = Play()
+    first = beacon_heights(play.stage.claim(play.claim_id).recorded_at)[0]
+    play.stage.chain.blocks_to(first - blocks_before - 1)
+    dispute(play, ClaimStage.DRAWING)
+    play.rules(Verdict.WRONG)
+    assert play.flows.get(("provider", "disputer"), 0) == (REWARD if blocks_before else 0)
+
+
+def test_a_dispute_without_a_decision_costs_nobody_anything_and_the_claim_goes_on() -> None:
     play = Play()
     dispute(play, ClaimStage.SHOWING)
-    ends(play, play.rules(None), {})
+    ends(play, play.rules(None), {("customer", "checker 0"): FEE})
 
 
 # --------------------------------------------------------------------------------------------------- rare circumstances

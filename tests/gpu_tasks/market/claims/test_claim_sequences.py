@@ -13,7 +13,7 @@ from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND, Check, Cl
 from gpu_tasks.market.claims.disputes import Dispute, seeds_of
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.disputes_storage import windows_of
-from gpu_tasks.market.claims.findings import Verdict, Vote
+from gpu_tasks.market.claims.findings import ItemVote, Verdict
 from gpu_tasks.market.claims.result_claims import CLAIMS_BUDGET, END_WEIGHT, STEP_WEIGHT, ResultClaims
 from gpu_tasks.market.rounds import advanced, can_commit, can_reveal
 from runtime.cryptography.hashing import blake2_256
@@ -52,11 +52,11 @@ def honest_votes(stage: ClaimChain) -> Iterator[Step]:
                 yield opens(keys, dispute_id, vote_about(dispute))
 
 
-def vote_about(dispute: Dispute) -> Vote:
+def vote_about(dispute: Dispute) -> ItemVote:
     """Return the vote of a voter that computes a right item."""
     terms = dispute.terms
     point = terms.index * WEIGHT if terms.point is None else terms.point
-    return Vote(Verdict.RIGHT, b"a" * 32, tuple(sample_at(point, seed) for seed in seeds_of(dispute)))
+    return ItemVote(Verdict.RIGHT, b"a" * 32, tuple(sample_at(point, seed) for seed in seeds_of(dispute)))
 
 
 class Crowd:

@@ -16,7 +16,7 @@ from gpu_tasks.market.claims.dispute_events import (
 )
 from gpu_tasks.market.claims.disputes import APPEAL, DRAWN, DisputeStage, seeds_of
 from gpu_tasks.market.claims.disputes_pallet import Disputes
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, NO_ANSWER, Verdict, Vote, vote_commitment
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, NO_ANSWER, ItemVote, Verdict, vote_commitment
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 from runtime.encoding.types import Root, Signed, Unsigned
@@ -31,11 +31,11 @@ from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, r
 NOTHING = b"n" * 32
 
 
-def right(stage: DisputeChain, dispute_id: bytes) -> Vote:
+def right(stage: DisputeChain, dispute_id: bytes) -> ItemVote:
     return vote_of(Verdict.RIGHT, seeds_of(stage.dispute(dispute_id)))
 
 
-def committed(stage: DisputeChain) -> tuple[bytes, list[Keys], Vote]:
+def committed(stage: DisputeChain) -> tuple[bytes, list[Keys], ItemVote]:
     """Return a dispute all of whose drawn voters have committed, with the vote, before openings."""
     dispute_id, voters = stage.drawn()
     vote = right(stage, dispute_id)
@@ -153,12 +153,12 @@ def test_malformed_votes_are_refused_at_opening() -> None:
     dispute_id, voters = stage.drawn()
     vote = right(stage, dispute_id)
     malformed = [
-        Vote(vote.verdict, vote.answer, vote.samples[:-1]),
-        Vote(vote.verdict, vote.answer, (*vote.samples, vote.samples[0])),
-        Vote(vote.verdict, NO_ANSWER, vote.samples),
-        Vote(Verdict.WRONG, NO_ANSWER, vote.samples),
-        Vote(Verdict.UNAVAILABLE, NO_ANSWER, vote.samples),
-        Vote(Verdict.UNAVAILABLE, vote.answer, ()),
+        ItemVote(vote.verdict, vote.answer, vote.samples[:-1]),
+        ItemVote(vote.verdict, vote.answer, (*vote.samples, vote.samples[0])),
+        ItemVote(vote.verdict, NO_ANSWER, vote.samples),
+        ItemVote(Verdict.WRONG, NO_ANSWER, vote.samples),
+        ItemVote(Verdict.UNAVAILABLE, NO_ANSWER, vote.samples),
+        ItemVote(Verdict.UNAVAILABLE, vote.answer, ()),
     ]
     votes = malformed + [vote] * 3
     stage.chain.block(*(commits(keys, dispute_id, DRAWN, each) for keys, each in zip(voters, votes, strict=True)))

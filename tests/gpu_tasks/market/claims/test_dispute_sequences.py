@@ -8,7 +8,7 @@ import pytest
 from gpu_tasks.market.claims import disputes_pallet as pallet_module
 from gpu_tasks.market.claims import hearing
 from gpu_tasks.market.claims.dispute_events import VoterCharged, VotersDrawn
-from gpu_tasks.market.claims.disputes import Dispute, DisputeStage, Question
+from gpu_tasks.market.claims.disputes import Dispute, DisputeQuestion, DisputeStage
 from gpu_tasks.market.claims.disputes_pallet import STEPS_BUDGET, Disputes
 from gpu_tasks.market.claims.disputes_storage import DisputesStorage
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, Verdict
@@ -65,7 +65,7 @@ class Crowd:
         if self.chance.random() < 0.3:
             parties[0] = self.chance.choice(self.stage.chain.validators).stash
         self.stage.open(
-            question=self.chance.choice(list(Question)),
+            question=self.chance.choice(list(DisputeQuestion)),
             seeds=(b"s" * 32, b"t" * 32)[: self.chance.randrange(3)],
             parties=tuple(parties),
             fee=self.chance.choice([1, FEE // 3, FEE]),

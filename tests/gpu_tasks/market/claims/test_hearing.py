@@ -6,7 +6,7 @@ import pytest
 
 from gpu_tasks.market.claims import disputes_pallet as pallet_module
 from gpu_tasks.market.claims.dispute_events import OutsideWindow, VoterCharged, VotersDrawn
-from gpu_tasks.market.claims.disputes import APPEAL, DRAWN, VOTER_BOND, Dispute, DisputeStage, Question, seeds_of
+from gpu_tasks.market.claims.disputes import APPEAL, DRAWN, VOTER_BOND, Dispute, DisputeQuestion, DisputeStage, seeds_of
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, Verdict, seed_of
 from gpu_tasks.market.draws import BEACON_DELAY
@@ -109,19 +109,19 @@ def test_five_equal_votes_end_a_dispute(votes: str, verdict: Verdict, lost: str)
     ("question", "votes", "appeal", "verdict", "lost_in_appeal"),
     [
         # five of nine reversed: the five pay
-        (Question.ITEM, "wwwwwrrrr", "rrrrrrrrrrrr", Verdict.RIGHT, "000000000000"),
-        (Question.ITEM, "rrrrrrrrr", "rrrrrrrrrwww", Verdict.RIGHT, "000000000222"),
-        (Question.ITEM, "rrrrrrrrr", "rrrrrrrru---", Verdict.RIGHT, "000000000111"),
+        (DisputeQuestion.ITEM, "wwwwwrrrr", "rrrrrrrrrrrr", Verdict.RIGHT, "000000000000"),
+        (DisputeQuestion.ITEM, "rrrrrrrrr", "rrrrrrrrrwww", Verdict.RIGHT, "000000000222"),
+        (DisputeQuestion.ITEM, "rrrrrrrrr", "rrrrrrrru---", Verdict.RIGHT, "000000000111"),
         # no three fifths, or no half of the stake
-        (Question.ITEM, "rrrrrrrrr", "rrrrrrwwwwww", None, "000000000000"),
-        (Question.ITEM, "rrrrrrrrr", "rrrrr-------", None, "000001111111"),
+        (DisputeQuestion.ITEM, "rrrrrrrrr", "rrrrrrwwwwww", None, "000000000000"),
+        (DisputeQuestion.ITEM, "rrrrrrrrr", "rrrrr-------", None, "000001111111"),
         # the votes against an item count together
-        (Question.ITEM, "wwwwwwwww", "wwwwuuuurrrr", Verdict.UNAVAILABLE, "000000000000"),
-        (Question.SIDES, "wwwwwwwww", "wwwwuuuurrrr", None, "000000000000"),
+        (DisputeQuestion.ITEM, "wwwwwwwww", "wwwwuuuurrrr", Verdict.UNAVAILABLE, "000000000000"),
+        (DisputeQuestion.SIDES, "wwwwwwwww", "wwwwuuuurrrr", None, "000000000000"),
     ],
 )
 def test_an_appeal_is_decided_by_stake(
-    question: Question, votes: str, appeal: str, verdict: Verdict | None, lost_in_appeal: str
+    question: DisputeQuestion, votes: str, appeal: str, verdict: Verdict | None, lost_in_appeal: str
 ) -> None:
     stage = DisputeChain(policy=Script(votes, appeal), bonds=EQUAL_BONDS)
     ruling = appealing(stage, stage.open(question=question))
@@ -304,7 +304,7 @@ def test_calls_follow_the_clock_while_the_hook_is_late(monkeypatch: pytest.Monke
 
 def test_an_input_that_most_cannot_open_is_bad() -> None:
     stage = DisputeChain(policy=Script("uuuuuurrr"))
-    ruling = ended(stage, stage.open(question=Question.INPUT, seeds=()))
+    ruling = ended(stage, stage.open(question=DisputeQuestion.INPUT, seeds=()))
     assert ruling.vote == CANNOT_FETCH
     assert len(ruling.voters) == 6
     assert not losses(stage)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.claims.disputes import Question
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, NO_ANSWER, Sample, Verdict, Vote
+from gpu_tasks.market.claims.disputes import DisputeQuestion
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, NO_ANSWER, ItemSample, ItemVote, Verdict
 from gpu_tasks.market.claims.money import Purse
 from gpu_tasks.market.claims.voting import (
     agrees,
@@ -24,12 +24,12 @@ from simulation.chains.dispute_chain import vote_of
 DISPUTE, SEEDS, LATER = b"d" * 32, (b"s" * 32, b"n" * 32), (b"s" * 32, b"l" * 32)
 R, W = vote_of(Verdict.RIGHT, SEEDS), vote_of(Verdict.WRONG, SEEDS)
 OTHER = vote_of(Verdict.WRONG, SEEDS, b"other")
-LETTERS: dict[str, Vote | None] = {"r": R, "w": W, "o": OTHER, "u": CANNOT_FETCH, "-": None}
+LETTERS: dict[str, ItemVote | None] = {"r": R, "w": W, "o": OTHER, "u": CANNOT_FETCH, "-": None}
 ENTRANTS = [(bytes((number,)) * 32, 1 + number % 3) for number in range(20)]
 STAKED = st.lists(st.tuples(st.sampled_from("rwou-"), st.integers(1, 10**24)), min_size=1, max_size=20)
 
 
-def read(text: str) -> list[Vote | None]:
+def read(text: str) -> list[ItemVote | None]:
     return [LETTERS[letter] for letter in text]
 
 
@@ -61,8 +61,8 @@ def test_five_equal_votes_of_nine_decide(votes: str, decided: str) -> None:
 )  # fmt: skip
 def test_an_appeal_needs_three_fifths_of_the_votes_and_half_of_the_stake(votes: str, item: str, sides: str) -> None:
     staked = [(vote, 1) for vote in read(votes)]
-    assert decision_of_stake(staked, Question.ITEM) == LETTERS[item]
-    for question in (Question.SIDES, Question.INPUT):
+    assert decision_of_stake(staked, DisputeQuestion.ITEM) == LETTERS[item]
+    for question in (DisputeQuestion.SIDES, DisputeQuestion.INPUT):
         assert decision_of_stake(staked, question) == LETTERS[sides]
 
 
@@ -74,9 +74,9 @@ def test_the_order_of_seats_never_matters(votes: list[str], chance: random.Rando
     assert decision_of_seats(read("".join(votes))) == decided
 
 
-@given(STAKED, st.sampled_from(Question), st.randoms())
+@given(STAKED, st.sampled_from(DisputeQuestion), st.randoms())
 def test_the_order_of_staked_votes_never_matters(
-    staked: list[tuple[str, int]], question: Question, chance: random.Random
+    staked: list[tuple[str, int]], question: DisputeQuestion, chance: random.Random
 ) -> None:
     decided = decision_of_stake([(LETTERS[letter], stake) for letter, stake in staked], question)
     chance.shuffle(staked)
@@ -87,10 +87,10 @@ def test_the_order_of_staked_votes_never_matters(
     st.lists(st.tuples(st.sampled_from("rwou-"), st.integers(1, 100)), max_size=8),
     st.integers(1, 10**9),
     st.sampled_from("rwu"),
-    st.sampled_from(Question),
+    st.sampled_from(DisputeQuestion),
 )
 def test_a_coalition_below_a_third_neither_decides_nor_prevents_an_appeal(
-    friends: list[tuple[str, int]], spare: int, truth: str, question: Question
+    friends: list[tuple[str, int]], spare: int, truth: str, question: DisputeQuestion
 ) -> None:
     """The others have more than twice its stake, and just three quarters of them vote."""
     coalition = sum(stake for _, stake in friends)
@@ -98,7 +98,7 @@ def test_a_coalition_below_a_third_neither_decides_nor_prevents_an_appeal(
     staked = [(LETTERS[letter], stake) for letter, stake in friends]
     staked += [(LETTERS[truth], honest * 3 // 4), (None, honest // 4)]
     decided = decision_of_stake(staked, question)
-    if truth == "r" or question is not Question.ITEM:
+    if truth == "r" or question is not DisputeQuestion.ITEM:
         assert decided == LETTERS[truth]
     else:
         assert decided is not None
@@ -127,15 +127,15 @@ def test_voters_are_drawn_by_stake() -> None:
     ("vote", "is_right"),
     [
         (R, True), (W, True), (CANNOT_FETCH, True),
-        (Vote(Verdict.RIGHT, R.answer, R.samples[:1]), False),
-        (Vote(Verdict.WRONG, W.answer, (*W.samples, W.samples[0])), False),
-        (Vote(Verdict.RIGHT, R.answer, ()), False),
-        (Vote(Verdict.WRONG, NO_ANSWER, W.samples), False),
-        (Vote(Verdict.UNAVAILABLE, NO_ANSWER, W.samples), False),
-        (Vote(Verdict.UNAVAILABLE, W.answer, ()), False),
+        (ItemVote(Verdict.RIGHT, R.answer, R.samples[:1]), False),
+        (ItemVote(Verdict.WRONG, W.answer, (*W.samples, W.samples[0])), False),
+        (ItemVote(Verdict.RIGHT, R.answer, ()), False),
+        (ItemVote(Verdict.WRONG, NO_ANSWER, W.samples), False),
+        (ItemVote(Verdict.UNAVAILABLE, NO_ANSWER, W.samples), False),
+        (ItemVote(Verdict.UNAVAILABLE, W.answer, ()), False),
     ],
 )  # fmt: skip
-def test_a_vote_has_an_answer_and_a_sample_for_each_seed_or_nothing(vote: Vote, is_right: bool) -> None:
+def test_a_vote_has_an_answer_and_a_sample_for_each_seed_or_nothing(vote: ItemVote, is_right: bool) -> None:
     assert is_well_formed(vote, len(SEEDS)) is is_right
 
 
@@ -155,14 +155,16 @@ def test_outvoted_and_silent_voters_pay(vote: str, decision: str, purse: Purse |
 @pytest.mark.parametrize(
     ("vote", "decision", "question", "is_one"),
     [
-        ("r", "r", Question.ITEM, True), ("w", "r", Question.ITEM, False), ("u", "r", Question.ITEM, False),
-        ("u", "w", Question.ITEM, False), ("u", "u", Question.ITEM, True), ("w", "u", Question.ITEM, True),
-        ("o", "u", Question.ITEM, True), ("r", "u", Question.ITEM, False), ("w", "u", Question.SIDES, False),
-        ("u", "u", Question.INPUT, True),
+        ("r", "r", DisputeQuestion.ITEM, True), ("w", "r", DisputeQuestion.ITEM, False),
+        ("u", "r", DisputeQuestion.ITEM, False), ("u", "w", DisputeQuestion.ITEM, False),
+        ("u", "u", DisputeQuestion.ITEM, True), ("w", "u", DisputeQuestion.ITEM, True),
+        ("o", "u", DisputeQuestion.ITEM, True), ("r", "u", DisputeQuestion.ITEM, False),
+        ("w", "u", DisputeQuestion.SIDES, False),
+        ("u", "u", DisputeQuestion.INPUT, True),
     ],
 )  # fmt: skip
 def test_voters_agree_that_have_part_in_the_decision(
-    vote: str, decision: str, question: Question, is_one: bool
+    vote: str, decision: str, question: DisputeQuestion, is_one: bool
 ) -> None:
     one, other = LETTERS[vote], LETTERS[decision]
     assert one is not None
@@ -172,7 +174,7 @@ def test_voters_agree_that_have_part_in_the_decision(
 
 def test_a_first_vote_is_read_without_the_sample_of_the_later_seed() -> None:
     later, wrong_later = vote_of(Verdict.RIGHT, LATER), vote_of(Verdict.WRONG, LATER)
-    invented = Vote(R.verdict, R.answer, (R.samples[0], Sample(0, 1_000, bytes(16))))
+    invented = ItemVote(R.verdict, R.answer, (R.samples[0], ItemSample(0, 1_000, bytes(16))))
     # The first round reached the same decision: its own last sample counts.
     assert standard_of_first(R, later, R) == R
     assert standard_of_first(R, later, invented) == R

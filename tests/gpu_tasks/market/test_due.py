@@ -9,11 +9,11 @@ from gpu_tasks.market.courts import events as ev
 from gpu_tasks.market.courts import hearing
 from gpu_tasks.market.courts.cases import ClaimKind, CourtCase
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.due import case_of, due_case
 from gpu_tasks.market.courts.hearing import END_WEIGHT, FEW_WEIGHT, SEAT_LOOK_WEIGHT
 from gpu_tasks.market.courts.storage import CourtsStorage
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import reads_since
+from gpu_tasks.market.due import case_of, due_case
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
 from runtime.frame.measured import times
