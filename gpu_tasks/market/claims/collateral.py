@@ -1,6 +1,6 @@
 """The collateral behind a claim, the fees of its checks, and the chance of a draw, as pure functions.
 
-    K = max(8/5 M, M (1 - q) / q, 2 C)
+    K = max(6/5 M (1 - q) / q, 2 C)
 
 M is the money at stake, q the least ratio of the chance of a conviction to the share of the price that a lie gains, C
 the fees of nine voters. docs/adr/0027-claims-and-checks.md derives it, and `simulation/claims_game.py` computes q.
@@ -14,13 +14,13 @@ CLAIM_POINTS = 4
 MARKUP_PPM = 1_200_000
 """A check's fee over its cost."""
 RATIO_OF_RATE = {
-    100_000: 30_600_000,
-    200_000: 14_500_000,
-    333_333: 8_000_000,
-    500_000: 4_700_000,
-    1_000_000: 1_600_000,
+    100_000: 37_200_000,
+    200_000: 16_900_000,
+    333_333: 9_040_000,
+    500_000: 5_150_000,
+    1_000_000: 2_590_000,
 }
-"""max(8/5, (1 - q) / q) in millionths, by the chance that an item is drawn. Other chances have no game."""
+"""6/5 (1 - q) / q in millionths, rounded up, by the chance that an item is drawn. Other chances have no game."""
 RATES_PPM = tuple(RATIO_OF_RATE)
 ALWAYS_PPM = RATES_PPM[-1]
 
