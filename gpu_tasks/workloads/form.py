@@ -96,6 +96,8 @@ class WorkloadForm(Protocol):
     """The kinds of backend: `numpy`, which every machine has, and optional ones such as `torch`."""
     options: tuple[Option, ...] = ()
     """The customer's settings beside the text."""
+    check_ppm: int = 1_000_000
+    """The cost of `Workload.check` over the cost of `run`, in millionths. A check that computes again costs as much."""
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Return the request for `input_text`, with a cost of at most `cost_max`. Raise RequestError if none exists.

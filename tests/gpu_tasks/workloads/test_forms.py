@@ -191,3 +191,9 @@ def test_programs_name_no_workload(folder: str) -> None:
 def test_every_machine_can_be_asked_for_every_workload(form: WorkloadForm) -> None:
     assert form.backends[0] == "numpy"
     assert len(set(form.backends)) == len(form.backends)
+
+
+def test_a_check_by_one_prefill_costs_a_fifth_and_any_other_as_much_as_the_run() -> None:
+    costs = {form.name: form.check_ppm for form in model_forms.PACKAGE_FORMS}
+    assert costs.pop(TEXTS) == 200_000
+    assert set(costs.values()) == {1_000_000}
