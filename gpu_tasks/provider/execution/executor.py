@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from gpu_tasks.provider.execution import worker_wire as wire
 from gpu_tasks.provider.execution.limits import MIB, Limits
@@ -30,7 +30,9 @@ from wallet.errors import CodedError
 
 LOG = logging.getLogger("ogpu.provider")
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-_Answer = TypeVar("_Answer", wire.Ran, wire.Checked, wire.Traced, wire.Begun, wire.Advanced, wire.Weighed)
+_Answer = TypeVar(
+    "_Answer", wire.Ran, wire.Checked, wire.Traced, wire.Begun, wire.Advanced, wire.Weighed, wire.Fingerprinted
+)
 
 
 class BadRequestError(CodedError):
@@ -86,6 +88,13 @@ class ManyExecuted:
     memory_peak_bytes: int
 
 
+class CheckedOutput(NamedTuple):
+    """The result of checking an output, and the fingerprint of a right one at the asked seed."""
+
+    is_right: bool
+    fingerprint: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Load:
     """Requests, their effort together, and the most memory that one of them needs."""
@@ -135,6 +144,14 @@ class Executor(Protocol):
 
     async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         """Return the hash at a place in the computation of a right output. Raise BadRequestError or ExecutionError."""
+        ...
+
+    async def fingerprint(self, request: bytes, output: bytes, seed: bytes) -> bytes:
+        """Return the fingerprint of a right output at a seed, 16 bytes. Raise BadRequestError or ExecutionError."""
+        ...
+
+    async def check(self, request: bytes, output: bytes, seed: bytes) -> CheckedOutput:
+        """Check an output as `verify` does, and fingerprint a right one. Raise BadRequestError or ExecutionError."""
         ...
 
     async def begin(self, request: bytes) -> BegunRun:
@@ -271,6 +288,20 @@ class WorkerExecutor:
     async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         """See `Executor`."""
         return (await self._expected_answer(wire.TraceAt(request, output, place), wire.Traced)).trace
+
+    async def fingerprint(self, request: bytes, output: bytes, seed: bytes) -> bytes:
+        """See `Executor`."""
+        answer = await self._expected_answer(wire.FingerprintAt(request, output, seed), wire.Fingerprinted)
+        if answer.fingerprint is None:
+            raise ExecutionError("the worker returned no fingerprint", code="wrong_worker_answer")
+        return answer.fingerprint
+
+    async def check(self, request: bytes, output: bytes, seed: bytes) -> CheckedOutput:
+        """See `Executor`."""
+        answer = await self._expected_answer(wire.CheckOutput(request, output, seed), wire.Fingerprinted)
+        if answer.is_right != (answer.fingerprint is not None):
+            raise ExecutionError("the worker fingerprints right outputs only", code="wrong_worker_answer")
+        return CheckedOutput(answer.is_right, answer.fingerprint)
 
     async def begin(self, request: bytes) -> BegunRun:
         """See `Executor`."""
@@ -425,6 +456,6 @@ def _requests_of(question: wire.Question) -> Sequence[bytes]:
     """Return the requests that a question computes. A run in steps has limits for each step."""
     if isinstance(question, wire.RunMany):
         return question.requests
-    if isinstance(question, (wire.RunRequest, wire.VerifyOutput, wire.TraceAt)):
+    if isinstance(question, wire.OneRequest):
         return (question.request,)
     return ()

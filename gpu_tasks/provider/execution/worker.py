@@ -99,20 +99,11 @@ def _answers_to(workload: Workload, question: wire.RunMany) -> Iterator[wire.Wor
         yield wire.Failed(wire.shortened(f"{type(error).__name__}: {error}"))
 
 
-def _answer_one(
-    workload: Workload,
-    question: wire.RunRequest | wire.VerifyOutput | wire.TraceAt | wire.BeginRun | wire.AdvanceRun | wire.MetricAt,
-) -> wire.WorkerAnswer:
+def _answer_one(workload: Workload, question: wire.OneRequest | wire.InSteps) -> wire.WorkerAnswer:
     cpu_start = time.process_time_ns()
     try:
-        if isinstance(question, wire.RunRequest):
-            run_output = workload.run(question.request)
-            return wire.Ran(run_output, *_cost_since(cpu_start))
-        if isinstance(question, wire.TraceAt):
-            return wire.Traced(workload.trace(question.request, question.output, question.place))
-        if isinstance(question, wire.VerifyOutput):
-            is_right = workload.verify(question.request, question.output)
-            return wire.Checked(is_right.valid, is_right.recomputed)
+        if isinstance(question, wire.OneRequest):
+            return _answer_whole(workload, question, cpu_start)
         return _answer_in_steps(cast(StepwiseWorkload, workload), question, cpu_start)
     # A decoding error is the customer's fault on every machine. The other errors are this machine's, and only they may
     # be retried.
@@ -122,9 +113,24 @@ def _answer_one(
         return wire.Failed(wire.shortened(f"{type(error).__name__}: {error}"))
 
 
-def _answer_in_steps(
-    workload: StepwiseWorkload, question: wire.BeginRun | wire.AdvanceRun | wire.MetricAt, cpu_start: int
-) -> wire.WorkerAnswer:
+def _answer_whole(workload: Workload, question: wire.OneRequest, cpu_start: int) -> wire.WorkerAnswer:
+    """Return the answer about a whole run. Raise DecodeError if the request is invalid."""
+    match question:
+        case wire.RunRequest(request):
+            return wire.Ran(workload.run(request), *_cost_since(cpu_start))
+        case wire.VerifyOutput(request, output):
+            output_check = workload.verify(request, output)
+            return wire.Checked(output_check.valid, output_check.recomputed)
+        case wire.TraceAt(request, output, place):
+            return wire.Traced(workload.trace(request, output, place))
+        case wire.FingerprintAt(request, output, seed):
+            return wire.Fingerprinted(is_right=True, fingerprint=workload.fingerprint(request, output, seed))
+        case wire.CheckOutput(request, output, seed):
+            found = workload.check(request, output, seed)
+            return wire.Fingerprinted(found.output_check.valid, found.fingerprint)
+
+
+def _answer_in_steps(workload: StepwiseWorkload, question: wire.InSteps, cpu_start: int) -> wire.WorkerAnswer:
     """Return the answer about a run in steps. `cpu_start` is the process clock at its start, in nanoseconds.
 
     Raise DecodeError if the request is invalid.

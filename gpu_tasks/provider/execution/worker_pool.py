@@ -13,6 +13,7 @@ from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
 from gpu_tasks.provider.execution.device_times import Activity, DeviceTimes
 from gpu_tasks.provider.execution.executor import (
     BegunRun,
+    CheckedOutput,
     Execution,
     ExecutionError,
     Finished,
@@ -131,6 +132,18 @@ class WorkerPool:
         """
         async with self._any_bench(form) as bench:
             return await (await bench.worker(form)).trace(request, output, place)
+
+    async def fingerprint(self, form: WorkloadForm, request: bytes, output: bytes, seed: bytes) -> bytes:
+        """Return the fingerprint of a right output, on any device. Raise BadRequestError or ExecutionError."""
+        async with self._any_bench(form) as bench:
+            return await (await bench.worker(form)).fingerprint(request, output, seed)
+
+    async def check(
+        self, form: WorkloadForm, request: bytes, output: bytes, seed: bytes, activity: Activity = Activity.JUDGING
+    ) -> CheckedOutput:
+        """Check an output on any device, and fingerprint a right one. Raise BadRequestError or ExecutionError."""
+        async with self._bench_turn(None, activity, form) as bench:
+            return await (await bench.worker(form)).check(request, output, seed)
 
     async def begin(self, form: WorkloadForm, request: bytes, device: bytes | None = None) -> BegunRun:
         """Begin a run in steps, on the given device or any. Raise BadRequestError or ExecutionError."""

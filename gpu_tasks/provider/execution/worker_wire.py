@@ -8,8 +8,9 @@ from gpu_tasks.batches.requests import REQUEST_BYTES_MAX as BATCH_REQUEST_BYTES_
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX, REQUEST_BYTES_MAX
+from gpu_tasks.market.claims.findings import FINGERPRINT_BYTES
 from gpu_tasks.traces.trace import SEGMENTS_MAX
-from runtime.encoding.codec import U32, U64, Bounded, Tagged, codec, struct, variant
+from runtime.encoding.codec import U32, U64, Bounded, Fixed, Tagged, codec, struct, variant
 from runtime.encoding.types import Hash
 
 LENGTH_BYTES = 4
@@ -77,9 +78,28 @@ class RunMany:
     requests: Annotated[tuple[Annotated[bytes, Bounded(BATCH_REQUEST_BYTES_MAX)], ...], Bounded(REQUESTS_MAX)]
 
 
-Question = Annotated[
-    RunRequest | VerifyOutput | TraceAt | BeginRun | AdvanceRun | MetricAt | RunMany, Tagged("ogpu::Question")
-]
+@variant(7)
+class FingerprintAt:
+    """Return the fingerprint of a right output at a seed."""
+
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+    output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
+    seed: Hash
+
+
+@variant(8)
+class CheckOutput:
+    """Check an output, and return the fingerprint of a right one at a seed."""
+
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+    output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
+    seed: Hash
+
+
+OneRequest = RunRequest | VerifyOutput | TraceAt | FingerprintAt | CheckOutput
+"""The questions that compute one request as a whole."""
+InSteps = BeginRun | AdvanceRun | MetricAt
+Question = Annotated[OneRequest | InSteps | RunMany, Tagged("ogpu::Question")]
 
 
 @struct
@@ -183,10 +203,19 @@ class RanSome:
     finished: Annotated[tuple[FinishedRequest, ...], Bounded(REQUESTS_MAX)]
 
 
+@variant(11)
+class Fingerprinted:
+    """The result of checking an output, and the fingerprint of a right one."""
+
+    is_right: bool
+    fingerprint: Annotated[bytes, Fixed(FINGERPRINT_BYTES)] | None
+
+
 WorkerAnswer = Annotated[
-    Ready | Ran | Checked | BadRequest | Failed | Traced | Begun | Advanced | Weighed | BadState | RanSome,
+    Ready | Ran | Checked | BadRequest | Failed | Traced | Begun | Advanced | Weighed | BadState | RanSome
+    | Fingerprinted,
     Tagged("ogpu::Answer"),
-]
+]  # fmt: skip
 
 ASKED = codec(Asked)
 ANSWER = codec(WorkerAnswer)

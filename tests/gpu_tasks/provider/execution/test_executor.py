@@ -177,5 +177,32 @@ async def test_the_real_worker_gives_what_the_workload_gives() -> None:
         place = b"p" * 32
         trace = open_workload(TEXTS).trace(request, expected, place)
         assert await executor.trace(request, expected, place) == trace
+        seed, wrong = b"f" * 32, bytes((expected[0] ^ 1,)) + expected[1:]
+        fingerprint = open_workload(TEXTS).fingerprint(request, expected, seed)
+        assert await executor.fingerprint(request, expected, seed) == fingerprint
+        assert await executor.check(request, expected, seed) == (True, fingerprint)
+        assert await executor.check(request, wrong, seed) == (False, None)
+        assert await executor.check(request, b"no output", seed) == (False, None)
+        for asked in (executor.check(b"no request", expected, seed), executor.fingerprint(request, b"no", seed)):
+            with pytest.raises(BadRequestError):
+                await asked
         with pytest.raises(BadRequestError):
             await executor.run(b"no request")
+
+
+@pytest.mark.parametrize("is_check", [True, False])
+async def test_a_fingerprint_has_the_limits_of_a_run(*, is_check: bool) -> None:
+    async with started(hostile()) as executor:
+        asked = executor.check if is_check else executor.fingerprint
+        text = b"16 bytes of text"
+        assert await asked(b"echo " + text, b"", bytes(32)) == ((True, text) if is_check else text)
+        attacks = {b"loop": "worker_ended", b"memory": "execution_failed", b"echo 15 bytes": "worker_ended"}
+        for attack, code in attacks.items():
+            with pytest.raises(ExecutionError) as stopped:
+                await asked(attack, b"", bytes(32))
+            assert stopped.value.code == code
+        executor._limits = replace(TIGHT, wall_seconds=2)
+        with pytest.raises(ExecutionError) as stopped:
+            await asked(b"sleep", b"", bytes(32))
+        assert stopped.value.code == "execution_too_long"
+        await still_works(executor)
