@@ -60,11 +60,16 @@ def total_weight(totals: Totals, floor: int, *, input_share: int = WHOLE) -> int
     return _weight_of(totals.tokens_in, totals.tokens_out, totals.requests, floor, input_share)
 
 
+def leaf_weight(leaf: Leaf, floor: int, *, input_share: int = WHOLE) -> int:
+    """Return the weight of one leaf, in millionths of an output token."""
+    return _weight_of(leaf.tokens_in, leaf.tokens_out, 1, floor, input_share)
+
+
 def index_at(leaves: Sequence[Leaf], floor: int, point: int, *, input_share: int = WHOLE) -> int:
     """Return the leaf at a point. Raise ValueError if the point is outside the line of these leaves."""
     weight_end = 0
     for index, leaf in enumerate(leaves):
-        weight_end += _weight_of(leaf.tokens_in, leaf.tokens_out, 1, floor, input_share)
+        weight_end += leaf_weight(leaf, floor, input_share=input_share)
         if 0 <= point < weight_end:
             return index
     raise ValueError(f"no leaf at point {point}: the leaves weigh {weight_end} in total")

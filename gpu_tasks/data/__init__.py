@@ -6,6 +6,7 @@ In reading order:
 * `pieces`: a sealed blob that is too long for a store
 * `unit_input`: the sealed input of a unit for its racers
 * `unit_output`: the output of a unit: an outcome for each of its requests, and their root
+* `claim_delivery`: the result of a unit for a checker or a voter, and its checks
 * `program_left`: the remains of a program: its outputs, and its last log lines
 * `endpoint`: the address of a blob store, and the addresses that no client may connect to
 * `name_lookup`: names to addresses, in separate daemon threads

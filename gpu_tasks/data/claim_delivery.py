@@ -1,0 +1,151 @@
+"""The delivery of a claim: input and outcomes of a unit, from its provider to one checker or voter.
+
+    delivery = SCALE(version, input, outcomes)         in parts of PART_BYTES, each sealed to its reader
+
+A reader needs nothing else to check or compute any item. The input must be the one that the chain has a commitment to,
+and the leaves of the outcomes must have the claim's root. Leaves, tokens and the item at a point follow from both.
+
+Invariants:
+
+* A claim has one content that `read_delivery` accepts, so a provider cannot show two readers different results.
+* A reader's cost is known before it asks: `delivery_max`, from the number of requests on the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from gpu_tasks.batches.leaves import Leaf, leaves_of
+from gpu_tasks.batches.outcomes import BatchOutcome, decode_outcomes
+from gpu_tasks.batches.sum_tree import batch_root, leaf_claim, totals_of
+from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, LARGE_CONTENT_BYTES_MAX
+from gpu_tasks.data.unit_input import commitment_of, content_max, decode_input
+from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, requests_of
+from runtime.encoding.codec import U8, U32, Bounded, DecodeError, codec, struct
+from wallet.errors import CodedError
+
+VERSION = 1
+_FRAME_BYTES = 16
+"""More than the encoding adds to input and outcomes, or to a part."""
+PART_BYTES = CONTENT_BYTES_MAX - _FRAME_BYTES
+DELIVERY_BYTES_MAX = LARGE_CONTENT_BYTES_MAX + ANSWERS_BYTES_MAX + _FRAME_BYTES
+PARTS_MAX = -(-DELIVERY_BYTES_MAX // PART_BYTES)
+
+
+class DeliveryError(CodedError):
+    """The provider sent something else than the delivery of its claim.
+
+    Codes: `malformed_delivery`, `other_commitment`, `other_requests`, `other_root`.
+    """
+
+
+@struct
+class _Delivery:
+    version: U8
+    input: Annotated[bytes, Bounded(LARGE_CONTENT_BYTES_MAX)]
+    """The content of the input blob (`unit_input`)."""
+    outcomes: Annotated[bytes, Bounded(ANSWERS_BYTES_MAX)]
+
+
+@struct
+class _Part:
+    length: U32
+    """The bytes of the whole delivery."""
+    content: Annotated[bytes, Bounded(PART_BYTES)]
+
+
+_DELIVERY, _PART = codec(_Delivery), codec(_Part)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedUnit:
+    """A unit on the chain, as far as a delivery must agree with it."""
+
+    genesis: bytes
+    id: bytes
+    input_commitment: bytes
+    requests: int
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The content of an accepted delivery."""
+
+    salt: bytes
+    requests: tuple[bytes, ...]
+    outcomes: tuple[BatchOutcome, ...]
+    leaves: tuple[Leaf, ...]
+
+
+def delivery_max(requests: int) -> int:
+    """Return the most bytes of the delivery of a unit with so many requests."""
+    return content_max(requests) + ANSWERS_BYTES_MAX + _FRAME_BYTES
+
+
+def encode_delivery(input_content: bytes, outcomes: bytes) -> bytes:
+    """Return the delivery of an input blob's content and the encoded outcomes (`encode_outcomes`)."""
+    return _DELIVERY.encode(_Delivery(VERSION, input_content, outcomes))
+
+
+def part_of(delivery: bytes, number: int) -> bytes | None:
+    """Return the content of a part, to be sealed, or None if the delivery has no such part."""
+    content = delivery[number * PART_BYTES : (number + 1) * PART_BYTES]
+    return _PART.encode(_Part(len(delivery), content)) if content else None
+
+
+async def gathered_delivery(ask: Callable[[int], Awaitable[bytes]], bytes_max: int) -> bytes:
+    """Return a delivery of at most `bytes_max`. `ask` returns the opened part of a number; its errors pass through.
+
+    Raise DeliveryError for parts that do not fit together.
+    """
+    first = _read_part(await ask(0))
+    length = first.length
+    if not 0 < length <= bytes_max:
+        raise DeliveryError(f"a delivery of {length:,} bytes, of at most {bytes_max:,}", code="malformed_delivery")
+    parts: list[bytes] = []
+    for number in range(-(-length // PART_BYTES)):
+        part = _read_part(await ask(number)) if number else first
+        if part.length != length or len(part.content) != min(PART_BYTES, length - number * PART_BYTES):
+            raise DeliveryError("a part does not fit the others", code="malformed_delivery")
+        parts.append(part.content)
+    return b"".join(parts)
+
+
+def read_delivery(delivery: bytes, unit: ClaimedUnit) -> Delivered:
+    """Return the content of a claim's delivery. Raise DeliveryError for any other bytes.
+
+    An input that holds no requests of the unit has no delivery: its racers decline it.
+    """
+    try:
+        packed = _DELIVERY.decode(delivery)
+        if packed.version != VERSION:
+            raise DeliveryError(f"a delivery of version {packed.version}", code="malformed_delivery")
+        if commitment_of(packed.input) != unit.input_commitment:
+            raise DeliveryError("the input differs from the customer's commitment", code="other_commitment")
+        unit_input = decode_input(packed.input)
+        requests = requests_of(unit_input, unit.requests)
+        outcomes = decode_outcomes(packed.outcomes)
+    except DecodeError as error:
+        raise DeliveryError(str(error), code="malformed_delivery") from error
+    if len(outcomes) != unit.requests:
+        raise DeliveryError(f"{len(outcomes)} outcomes of {unit.requests} requests", code="other_requests")
+    leaves = leaves_of(unit.genesis, unit.id, unit_input.salt, outcomes)
+    if batch_root(totals_of(leaves)) != unit.root:
+        raise DeliveryError("the outcomes have another root than the claim", code="other_root")
+    return Delivered(unit_input.salt, requests, outcomes, leaves)
+
+
+def item_claim(items: int, index: int, leaf: Leaf) -> bytes:
+    """Return the claim of one of `items` items: the root of a result with one item, else its `leaf_claim`."""
+    return batch_root(totals_of((leaf,))) if items == 1 else leaf_claim(index, leaf)
+
+
+def _read_part(content: bytes) -> _Part:
+    try:
+        part: _Part = _PART.decode(content)
+    except DecodeError as error:
+        raise DeliveryError(f"not a part of a delivery: {error}", code="malformed_delivery") from None
+    return part
