@@ -54,6 +54,7 @@ TELEMETRY_PATH = "/telemetry"
 INVENTORY_PATH = "/inventory"
 TUNNEL_PATH = "/tunnel/{task}"
 PRESENCE_PATH = "/daemon/{nonce}"
+DELIVERY_PATH = "/deliveries"
 
 T = TypeVar("T")
 

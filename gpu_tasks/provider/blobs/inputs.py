@@ -67,6 +67,13 @@ class Inputs:
         """
         return await self.open_sealed(_sealed(unit_id, unit, use))
 
+    async def content(self, unit_id: bytes, unit: Unit) -> bytes:
+        """Return the content of a unit's input that this provider used. It raises the errors of `open`.
+
+        The customer's readers do not matter any more: a validator elected since then may be missing among them.
+        """
+        return (await self._opened(_sealed(unit_id, unit, InputUse.ANSWERED))).content
+
     async def is_shown_unusable(self, unit_id: bytes, unit: Unit) -> bool:
         """Return True if this provider's copy of an input proves that it is unusable. May raise ChainError.
 

@@ -1,4 +1,4 @@
-"""The provider's HTTP server: `PUT /blobs`, `GET /blobs/<address>`, `GET /inventory`, `POST /reseal`.
+"""The provider's HTTP server: `PUT /blobs`, `GET /blobs/<address>`, `GET /inventory`, `POST /reseal`, and others.
 
 Invariants:
 
@@ -22,7 +22,7 @@ from typing import Protocol
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
-from gpu_tasks.data.blob_client import INVENTORY_PATH, PRESENCE_PATH, TELEMETRY_PATH, TUNNEL_PATH
+from gpu_tasks.data.blob_client import DELIVERY_PATH, INVENTORY_PATH, PRESENCE_PATH, TELEMETRY_PATH, TUNNEL_PATH
 from gpu_tasks.data.presence import NONCE_BYTES
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from gpu_tasks.provider.blobs.request_slots import (
@@ -99,11 +99,13 @@ class BlobServer:
         inventory: TellInventory | None = None,
         tunnels: EntersTunnels | None = None,
         presence: ProvePresence | None = None,
+        deliverer: AnswersJudges | None = None,
     ) -> None:
         """Listening begins with `start`. `broker_address` is the address of the customers' telemetry."""
         self._store = store
         self._resealer = resealer
         self._states = state_answers
+        self._deliverer = deliverer
         self._broker = broker_address
         self._inventory = inventory
         self._tunnels = tunnels
@@ -126,6 +128,7 @@ class BlobServer:
         application.router.add_get(PRESENCE_PATH, self._prove_presence)
         application.router.add_post("/reseal", self._reseal)
         application.router.add_post("/states", self._show_state)
+        application.router.add_post(DELIVERY_PATH, self._deliver)
         self._http = HttpServer(application, DoorLimits(CONNECTIONS, IDLE_SECONDS), KEEPALIVE_SECONDS)
         self.port = await self._http.listen(address, port)
 
@@ -206,6 +209,9 @@ class BlobServer:
 
     async def _show_state(self, request: web.Request) -> web.StreamResponse:
         return await self._answered(request, self._states)
+
+    async def _deliver(self, request: web.Request) -> web.StreamResponse:
+        return await self._answered(request, self._deliverer)
 
     async def _answered(self, request: web.Request, judge_answers: AnswersJudges | None) -> web.StreamResponse:
         if judge_answers is None:
