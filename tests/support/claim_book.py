@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from gpu_tasks.batches.outcomes import decode_outcomes
 from gpu_tasks.batches.requests import TOKEN
 from gpu_tasks.batches.sum_tree import totals_of
 from gpu_tasks.market.claims.claims import Check, Claim, ClaimStage, ClaimTerms
+from gpu_tasks.market.claims.claims_api import ClaimStatus
 from gpu_tasks.market.claims.disputes import (
     Ballot,
     Dispute,
@@ -21,11 +22,13 @@ from gpu_tasks.market.claims.disputes import (
     Question,
 )
 from gpu_tasks.market.claims.disputes_api import BallotStatus, DisputeStatus
+from gpu_tasks.market.claims.findings import finding_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import work_allowed
+from gpu_tasks.market.rounds import Round
 from gpu_tasks.provider.blobs.reseal import Deliverer
-from gpu_tasks.provider.chain.claim_port import ClaimDuty
-from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 from provider_chain import INPUT_SALT, FakeChain, Miner, Village
 from runtime.frame.call import Call
@@ -75,9 +78,13 @@ class ClaimChain:
         self._reach()
         return self.book.disputes.get(dispute) if self.book.is_final or not final else None
 
-    async def claim_duties(self) -> tuple[ClaimDuty, ...]:
+    async def claim_duties(self) -> tuple[ClaimStatus, ...]:
         self._reach()
-        return tuple(ClaimDuty(name, claim) for name, claim in self.book.claims.items() if self._owes(claim))
+        return tuple(
+            ClaimStatus(name, claim, None, claim.deadline)
+            for name, claim in self.book.claims.items()
+            if self._owes(claim)
+        )
 
     async def ballots(self, *, final: bool = False) -> tuple[BallotStatus, ...]:
         self._reach()
@@ -133,13 +140,31 @@ class ClaimedBatch:
 
     def call_checker(self, checker: Miner, *indices: int, deadline: int = 0) -> None:
         """Have one checker check the items at these indices."""
-        check = Check(checker.keys.stash, SEED, is_second=False)
+        check = Check(checker.keys.stash, SEED, is_second=False, held=100)
         points = tuple(self.point_of(index) for index in indices)
         self.change(stage=ClaimStage.COMMITTING, points=points, checks=(check,), deadline=deadline)
 
     def change_check(self, **changed: Any) -> None:
         """Change the newest check."""
         self.change(checks=(*self.claim.checks[:-1], replace(self.claim.checks[-1], **changed)))
+
+    def apply(self) -> None:
+        """Apply the sent calls of the claim's check, as the chain would."""
+        sent, self.book.sent = self.book.sent, []
+        for stash, call in sent:
+            given = call.named_arguments
+            if call.name == "ResultClaims.commit_finding":
+                self.change_check(commitment=given["commitment"])
+                self.change(stage=ClaimStage.SHOWING)
+            elif call.name == "ResultClaims.show_samples":
+                self.change_check(shown=given["samples"])
+                self.change(stage=ClaimStage.OPENING)
+            else:
+                assert call.name == "ResultClaims.open_finding"
+                number, finding, salt = len(self.claim.checks) - 1, given["finding"], given["salt"]
+                commitment = finding_commitment(GENESIS_HASH, self.id, number, stash, finding, salt)
+                assert self.claim.checks[-1].commitment == commitment
+                self.change_check(finding=finding)
 
     def dispute(self, name: bytes, voters: list[Miner], **changed: Any) -> None:
         """Open a dispute in which these miners vote. `changed` are fields of its terms."""
@@ -155,6 +180,7 @@ class ClaimedBatch:
             recorded_at=1,
             seed=NEW_SEED,
             voters=stashes,
+            round=Round(drawn_at=1, commits_from=2),
         )
         for stash in stashes:
             self.book.ballots.setdefault(stash, {})[name] = Ballot(round=0, weight=1, held=20)
@@ -172,12 +198,12 @@ def serve_deliveries(book: ClaimBook, miner: Miner) -> None:
 
 
 async def claimed_batch(
-    village: Village, requests: list[bytes] | bytes, *, spoil: Callable[[Miner], bool] = lambda _: False
+    village: Village, requests: list[bytes] | bytes, *, spoil: bool = False, trouble: Exception | None = None
 ) -> ClaimedBatch:
-    """Post a unit, and let one racer answer it. Its result becomes a claim. `spoil` names lying racers."""
+    """Post a unit, and let one racer answer it, with a lie or a trouble. Its result becomes a claim."""
     unit_id = await village.post(requests, racers=1, tokens_max=256)
     for miner in village.drawn(unit_id):
-        miner.executor.spoil = spoil(miner)
+        miner.executor.spoil, miner.executor.trouble = spoil, trouble
     provider = village.racers(unit_id)[0]
     for _ in range(60):
         entry = provider.daemon.parts.journal.races.get((unit_id, village.unit(unit_id).unit.attempt))
@@ -186,7 +212,7 @@ async def claimed_batch(
         await village.block()
     else:
         raise AssertionError("no result")
-    provider.executor.spoil = False
+    provider.executor.spoil, provider.executor.trouble = False, None
     unit, result = village.unit(unit_id).unit, entry.result
     assert result is not None
     leaves = leaves_of(GENESIS_HASH, unit_id, INPUT_SALT, decode_outcomes(result.outcomes))
@@ -203,3 +229,10 @@ async def claimed_batch(
     for miner in village.miners:
         serve_deliveries(book, miner)
     return batch
+
+
+async def stepped(duty: Duty, height: int, *, settle: bool = True) -> None:
+    """Give a duty one view, and complete its started work unless `settle` is False."""
+    await duty.step(View(height, ()))
+    while settle and any(tasks._tasks for tasks in duty.running):
+        await asyncio.sleep(0.001)

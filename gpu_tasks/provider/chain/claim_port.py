@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from gpu_tasks.market.claims.claims import Claim
+from gpu_tasks.market.claims.claims_api import ClaimStatus
 from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.disputes_api import BallotStatus
 from gpu_tasks.provider.chain.port import RacePort
-
-
-class ClaimDuty(NamedTuple):
-    """An open claim in which this provider must act, or may appeal."""
-
-    id: bytes
-    claim: Claim
 
 
 class ClaimPort(RacePort, Protocol):
@@ -26,8 +20,8 @@ class ClaimPort(RacePort, Protocol):
     async def item_dispute(self, dispute: bytes, *, final: bool = False) -> Dispute | None:
         """Return an open dispute about an item, differing results or an input."""
 
-    async def claim_duties(self) -> tuple[ClaimDuty, ...]:
-        """Return the claims in which this provider must act now, as checker, provider or party."""
+    async def claim_duties(self) -> tuple[ClaimStatus, ...]:
+        """Return the claims in which this provider must act now, as checker or provider, or may appeal."""
 
     async def ballots(self, *, final: bool = False) -> tuple[BallotStatus, ...]:
         """Return this provider's ballots in open disputes."""

@@ -17,6 +17,9 @@ In reading order:
 * `judging`: the steps of cases about units and leaves
 * `checks`: showing this provider's leaves of a batch, and auditing those of others
 * `batch_disputes`: showing this provider's tree of a disputed batch
+* `claim_items`: items of claims, fetched, checked and computed again
+* `statements`: statements of checkers and voters: found, committed, and opened once that is final
+* `checking`: checks of claims, by the checker and by the provider
 * `roll_calls`: the steps of roll calls
 * `losses`: devices' bond losses, reported and noted
 * `endings`: the outcomes of races and cases

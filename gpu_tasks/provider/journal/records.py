@@ -1,6 +1,7 @@
-"""Journal records about races and cases, written before each publicly visible step.
+"""Journal records about races, cases, checks and votes, written before each publicly visible step.
 
-A race is one attempt at one unit. A case record is one seat in a case about a unit, a leaf or a task.
+A race is one attempt at one unit. A case record is one seat in a case about a unit, a leaf or a task. A finding is that
+of one check of a claim, and a vote that of one round of a dispute.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Annotated
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.claims.findings import Finding, Vote
 from gpu_tasks.market.courts.opinions import Statement
 from runtime.encoding.codec import Bounded, struct
 from runtime.encoding.types import Balance, BlockNumber, Hash
@@ -80,5 +82,23 @@ class CaseEntry:
     """The journal's record of one case."""
 
     statement: Statement
+    salt: Hash
+    is_over: bool = False
+
+
+@struct
+class FindingEntry:
+    """The journal's record of one check of a claim of another provider."""
+
+    statement: Finding
+    salt: Hash
+    is_over: bool = False
+
+
+@struct
+class VoteEntry:
+    """The journal's record of one vote in a round of a dispute."""
+
+    statement: Vote
     salt: Hash
     is_over: bool = False

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,23 @@ from hypothesis import strategies as st
 from error_codes import raises_code
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, Finding, Sample, Verdict
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.task_statement import RESULT_STEP
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.provider.journal import journal as journal_module
 from gpu_tasks.provider.journal.journal import HEADER_BYTES, Journal, JournalError, framed
-from gpu_tasks.provider.journal.records import Basis, CaseEntry, End, RaceEntry, Sent, UnitResult
+from gpu_tasks.provider.journal.records import (
+    Basis,
+    CaseEntry,
+    End,
+    FindingEntry,
+    RaceEntry,
+    Sent,
+    UnitResult,
+    VoteEntry,
+)
 from gpu_tasks.provider.journal.task_records import BidBasis, FoundMilestone, TaskEntry, TaskStep
 
 UNIT, DEVICE = b"u" * 32, b"d" * 32
@@ -34,6 +45,9 @@ FOUND = [
 ]
 OPINION = CaseEntry(Statement(Answered(b"r" * 32), b"p" * 32, 3), b"s" * 32)
 UNUSABLE = CaseEntry(Statement(Unanswerable(), bytes(32)), b"t" * 32)
+
+FINDING = FindingEntry(Finding(Verdict.RIGHT, 0, (Sample(1, 2, b"f" * 16),)), b"s" * 32)
+VOTE = VoteEntry(CANNOT_FETCH, b"v" * 32)
 
 Change = Callable[[Journal], None]
 RACE_LIFE: list[Change] = [
@@ -59,12 +73,20 @@ CASE_LIFE: list[Change] = [
     lambda journal: journal.cases.put((UNIT, 1), UNUSABLE),
     lambda journal: journal.cases.change((UNIT, 0), is_over=True),
 ]
-LIFE = [*RACE_LIFE, *TASK_LIFE, *CASE_LIFE]
+CLAIM_LIFE: list[Change] = [
+    lambda journal: journal.findings.put((UNIT, 0), FINDING),
+    lambda journal: journal.findings.put((UNIT, 3), FINDING),
+    lambda journal: journal.votes.put((UNIT, 0), VOTE),
+    lambda journal: journal.votes.put((UNIT, 1), VOTE),
+    lambda journal: journal.findings.change((UNIT, 0), is_over=True),
+    lambda journal: journal.votes.change((UNIT, 1), is_over=True),
+]
+LIFE = [*RACE_LIFE, *TASK_LIFE, *CASE_LIFE, *CLAIM_LIFE]
 Known = tuple[dict[tuple[bytes, int], object], ...]
 
 
 def known(journal: Journal) -> Known:
-    return dict(journal.races), dict(journal.cases), dict(journal.tasks)
+    return tuple(dict(table) for table in journal._tables)
 
 
 def written(path: Path, *changes: Change) -> Known:
@@ -79,7 +101,9 @@ def written(path: Path, *changes: Change) -> Known:
 def test_each_change_is_there_after_a_restart(tmp_path: Path) -> None:
     for change in LIFE:
         assert written(tmp_path / "j", change) == written(tmp_path / "j")
-    races, cases, tasks = written(tmp_path / "j")
+    races, cases, tasks, findings, votes = written(tmp_path / "j")
+    assert findings == {(UNIT, 0): replace(FINDING, is_over=True), (UNIT, 3): FINDING}
+    assert votes == {(UNIT, 0): VOTE, (UNIT, 1): replace(VOTE, is_over=True)}
     both, end = (Sent.COMMIT, Sent.ATTESTATION), "the task has ended"
     assert races == {RACE: RaceEntry(DEVICE, RESULT, both, End.WON, 5, BASIS, b"i" * 32)}
     assert list(cases) == [(UNIT, 0), (UNIT, 1)]
@@ -163,7 +187,7 @@ RACE_NAME = b"\x00" + UNIT + (1).to_bytes(4, "little")
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"\x03" + UNIT, "journal_too_new"),  # a table
+        (b"\x05" + UNIT, "journal_too_new"),  # a table
         (RACE_NAME + b"\x07\x00", "journal_too_new"),  # a field of a race
         (RACE_NAME[:-1], "journal_damaged"),
         (RACE_NAME + b"\x00" + DEVICE[:-1], "journal_damaged"),
@@ -231,7 +255,7 @@ def test_a_disk_that_is_full_when_it_is_rewritten_leaves_the_old_one(
 
 def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "j"
-    written(path, *RACE_LIFE[:-1], *TASK_LIFE[:-1], *CASE_LIFE)
+    written(path, *RACE_LIFE[:-1], *TASK_LIFE[:-1], *CASE_LIFE, *CLAIM_LIFE)
     journal = Journal(path)
     for number in range(20):
         key = bytes([number]) * 32, 1
@@ -240,7 +264,7 @@ def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkey
         journal.tasks.put(key, BID)
         journal.tasks.change(key, end="over", paid=number)
     journal.close()
-    size, (open_races, _, open_tasks) = path.stat().st_size, written(path, lambda _: None)
+    size, (open_races, _, open_tasks, *_) = path.stat().st_size, written(path, lambda _: None)
     monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 100)
     monkeypatch.setattr(journal_module, "ENDED_KEPT", 5)
     Journal(path).close()
@@ -251,6 +275,7 @@ def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkey
         assert not any(entry.result for entry in table.values() if entry.end is not None)
     assert (journal.races[RACE], journal.tasks[TASK]) == (open_races[RACE], open_tasks[TASK])
     assert list(journal.cases) == [(UNIT, 1)]
+    assert (list(journal.findings), list(journal.votes)) == ([(UNIT, 3)], [(UNIT, 0)])
     with raises_code(JournalError, "journal_in_use"):
         Journal(path)
     journal.close()

@@ -1,0 +1,243 @@
+"""Checks of claims: as checker, compute the drawn items of others; as provider, show samples of its own.
+
+Invariants:
+
+* A finding and the samples follow from the final chain, the input and the journal alone, so they are the same after a
+  restart.
+* A checker commits before the provider shows its samples, and the provider shows them only once that commitment is
+  final. So neither can copy the other.
+* A checker calls an item wrong only if its own computation of the whole item agrees. It never concedes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.market.claims.claim_closing import dispute_id_of
+from gpu_tasks.market.claims.claims import Check, CheckEnd, Claim, ClaimStage
+from gpu_tasks.market.claims.claims_api import ClaimStatus
+from gpu_tasks.market.claims.convictions import convicted
+from gpu_tasks.market.claims.disputes import Dispute, DisputeStage
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.findings import Finding, Sample, Samples, Verdict, finding_commitment
+from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.chain.claim_port import ClaimPort
+from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.duties.claim_items import ClaimedItems, check_item, computed, fetched_items, own_items, sample
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, telling_refusals
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.sent_steps import StepKey, StepMessage
+from gpu_tasks.provider.duties.statements import StatementDuty, Step, Turn
+from gpu_tasks.provider.execution.device_times import Activity
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.journal.records import FindingEntry
+from gpu_tasks.provider.telemetry import failure
+from runtime.frame.call import Call
+
+SHOWN_AT_ONCE = 8
+"""Own results in memory at once, while their samples are computed."""
+UNAVAILABLE = Finding(Verdict.UNAVAILABLE, 0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTurn(Turn):
+    """The turn of a claim's checker."""
+
+    claim: Claim
+
+    @property
+    def check(self) -> Check:
+        """The present check."""
+        return self.claim.checks[-1]
+
+
+class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
+    """The steps of all claims."""
+
+    def __init__(self, parts: Parts[ClaimPort]) -> None:
+        """See `StatementDuty`. Checks and samples have separate places in memory."""
+        super().__init__(parts)
+        self.entries = parts.journal.findings
+        self._showing = asyncio.Semaphore(SHOWN_AT_ONCE)
+        self._shown: dict[StepKey, tuple[bytes, Samples]] = {}
+        """The computed samples of own claims, with their seed."""
+        self._keys: set[StepKey] = set()
+
+    async def step(self, view: View) -> None:
+        """Take the due steps of all claims."""
+        self.book.look(view)
+        self.searches.look(view)
+        statuses = await self.parts.chain.claim_duties()
+        keys: set[StepKey] = set()
+        for status in statuses:
+            # The claims of other markets have other duties.
+            if status.claim.terms.handler == InferenceMarket.index:
+                keys.add(_key_of(status))
+                with telling_refusals(self.parts.telemetry, status.id):
+                    await self._act(status, view)
+        for key in self._keys - keys:
+            self.forget(key)
+            self._shown.pop(key, None)
+        self._keys = keys
+        if view.height % ENDINGS_EVERY_BLOCKS == 0:
+            await self._note_ended()
+
+    async def _act(self, status: ClaimStatus, view: View) -> None:
+        claim, stash = status.claim, self.parts.identity.stash
+        is_checker = bool(claim.checks) and claim.checks[-1].checker == stash
+        if claim.stage in (ClaimStage.COMMITTING, ClaimStage.OPENING) and is_checker:
+            await self.take(_turn_of(status), view.newest)
+        elif claim.stage is ClaimStage.SHOWING and claim.terms.provider == stash:
+            if self.book.is_due(_key_of(status), Step.SHOW):
+                self.book.tasks.start(_key_of(status), self._show(status))
+        elif claim.stage is ClaimStage.DISPUTED:
+            await self._appeal(status)
+
+    # ----------------------------------------------------------------------------------------------------- the checker
+
+    async def _found(self, turn: CheckTurn) -> Finding:
+        claim_id, claim = turn.key[0], await self._final(turn)
+        items = await fetched_items(self.parts, claim_id, claim)
+        self._withheld.discard(turn.key)
+        samples: dict[int, Sample] = {}
+        indices = [items.index_at(point) for point in claim.points]
+        for place, index in enumerate(indices):
+            if index in samples:
+                continue
+            found = await check_item(self.parts, items, index, turn.check.seed, Activity.AUDITS)
+            if found is None:
+                await self._confirm_wrong(items, index)
+                self.parts.telemetry.tell("item_refuted", claim=claim_id, item=index)
+                return Finding(Verdict.WRONG, place, ())
+            samples[index] = found
+        return Finding(Verdict.RIGHT, 0, tuple(samples[index] for index in indices))
+
+    async def _confirm_wrong(self, items: ClaimedItems, index: int) -> None:
+        """Raise ExecutionError if a computation of the whole item does not confirm that it is wrong."""
+        # A false accusation costs the checker its collateral, and its silence a fee.
+        if await computed(self.parts, items, index, Activity.AUDITS) == items.outcomes[index]:
+            raise ExecutionError("this machine's check and its computation differ", code="unsure")
+
+    async def _final(self, turn: CheckTurn) -> Claim:
+        """Return the claim in the final chain. Raise ChainError if it has other points or another check."""
+        final = await self.parts.chain.claim(turn.key[0], final=True)
+        if final is None or (final.terms, final.points) != (turn.claim.terms, turn.claim.points):
+            raise ChainError("the final chain does not have the claim's points", code="claim_not_final")
+        seeds = [check.seed for check in final.checks]
+        if seeds != [check.seed for check in turn.claim.checks]:
+            raise ChainError("the final chain does not have the check", code="claim_not_final")
+        return final
+
+    def _cannot_fetch(self) -> Finding:
+        return UNAVAILABLE
+
+    def _entry(self, statement: Finding, salt: bytes) -> FindingEntry:
+        return FindingEntry(statement, salt)
+
+    def _commitment(self, turn: CheckTurn, entry: FindingEntry) -> bytes:
+        identity, (claim_id, number) = self.parts.identity, turn.key
+        return finding_commitment(identity.genesis, claim_id, number, identity.stash, entry.statement, entry.salt)
+
+    def _call(self, turn: CheckTurn, step: Step, entry: FindingEntry) -> Call:
+        claim_id = turn.key[0]
+        if step is Step.COMMIT:
+            return ResultClaims.commit_finding(claim=claim_id, commitment=self._commitment(turn, entry))
+        return ResultClaims.open_finding(claim=claim_id, finding=entry.statement, salt=entry.salt)
+
+    async def _final_commitment(self, turn: CheckTurn) -> bytes | None:
+        claim_id, number = turn.key
+        final = await self.parts.chain.claim(claim_id, final=True)
+        return None if final is None or len(final.checks) != number + 1 else final.checks[number].commitment
+
+    # ---------------------------------------------------------------------------------------------------- the provider
+
+    async def _show(self, status: ClaimStatus) -> None:
+        """Show the samples of the drawn items at the seed of a check whose commitment is final."""
+        claim_id, key, seed = status.id, _key_of(status), status.claim.checks[-1].seed
+        tell = self.parts.telemetry.tell
+        try:
+            final = await self._committed(claim_id, key[1], seed)
+            if self._shown.get(key, (b"",))[0] != seed:
+                async with self._showing:
+                    self._shown[key] = seed, await self._samples(claim_id, final, seed)
+            call = ResultClaims.show_samples(claim=claim_id, samples=self._shown[key][1])
+            await self.book.send(StepMessage(call, "samples_shown", {"claim": claim_id}))
+            self.book.note_sent(key, Step.SHOW)
+        except (ChainError, ExecutionError, BlobError, UnusableInputError) as error:
+            tell("samples_not_shown", claim=claim_id, **failure(error))
+
+    async def _committed(self, claim_id: bytes, number: int, seed: bytes) -> Claim:
+        """Return the claim in the final chain. Raise ChainError before a check's finding is committed there."""
+        final = await self.parts.chain.claim(claim_id, final=True)
+        if final is None or not _is_committed(final, number, seed):
+            raise ChainError("the final chain does not have the checker's commitment", code="claim_not_final")
+        return final
+
+    async def _samples(self, claim_id: bytes, claim: Claim, seed: bytes) -> Samples:
+        items = await own_items(self.parts, claim_id, claim)
+        indices = [items.index_at(point) for point in claim.points]
+        samples = {
+            index: await sample(self.parts, items, index, items.outcomes[index], seed) for index in sorted(set(indices))
+        }
+        return tuple(samples[index] for index in indices)
+
+    # ----------------------------------------------------------------------------------------------------------- both
+
+    async def _appeal(self, status: ClaimStatus) -> None:
+        """Appeal a decision that contradicts this provider's own computation."""
+        claim = status.claim
+        dispute_id = dispute_id_of(status.id, claim.disputes - 1)
+        dispute = await self.parts.chain.item_dispute(dispute_id)
+        is_due = dispute is not None and is_wronged(claim, dispute, self.parts.identity.stash)
+        if is_due and self.book.is_due(_key_of(status), Step.APPEAL):
+            call = Disputes.appeal(dispute=dispute_id)
+            await self.book.send(StepMessage(call, "appealed", {"claim": status.id}))
+
+    async def _note_ended(self) -> None:
+        for key, _ in self.parts.journal.open_findings():
+            if await self.parts.chain.claim(key[0], final=True) is None:
+                self.entries.change(key, is_over=True)
+
+
+def is_wronged(claim: Claim, dispute: Dispute, stash: bytes) -> bool:
+    """Return True if a decision of nine voters can be appealed and contradicts the stash's own computation.
+
+    A checker that could not fetch an item has computed nothing.
+    """
+    if dispute.stage is not DisputeStage.APPEALABLE or dispute.vote is None:
+        return False
+    if claim.disputer is not None:
+        return stash == claim.terms.provider and dispute.vote.verdict is not Verdict.RIGHT
+    found = convicted(claim, dispute.vote)
+    return (stash == claim.terms.provider and found.is_provider) or stash in found.checkers
+
+
+def _key_of(status: ClaimStatus) -> StepKey:
+    """Return the journal's key of the newest check. A dispute before any check has number 0."""
+    return status.id, max(0, len(status.claim.checks) - 1)
+
+
+def _turn_of(status: ClaimStatus) -> CheckTurn:
+    claim = status.claim
+    check = claim.checks[-1]
+    is_open = check.end is CheckEnd.OPEN
+    return CheckTurn(
+        _key_of(status),
+        check.commitment,
+        may_commit=is_open and claim.stage is ClaimStage.COMMITTING,
+        may_open=is_open and claim.stage is ClaimStage.OPENING and check.finding is None,
+        deadline=claim.deadline,
+        window=claim.window,
+        claim=claim,
+    )
+
+
+def _is_committed(claim: Claim, number: int, seed: bytes) -> bool:
+    """Return True if a check's finding is committed."""
+    if len(claim.checks) != number + 1:
+        return False
+    return claim.checks[number].seed == seed and claim.checks[number].commitment is not None

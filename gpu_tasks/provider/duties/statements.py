@@ -1,0 +1,181 @@
+"""Statements of checkers and voters: found, committed, and opened once the commitment is final.
+
+Invariants:
+
+* A statement and its salt are in the journal before its commitment is sent, so a restart sends the same one.
+* No statement is opened before its commitment is in the final chain: others could copy it, or a node could claim that
+  openings are due.
+* Only data that another provider withholds makes a statement "unavailable". A machine that is slow or cannot tell
+  stays silent, which costs a fee at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from abc import abstractmethod
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Generic, Protocol, TypeVar
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.claim_delivery import DeliveryError
+from gpu_tasks.provider.chain.claim_port import ClaimPort
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS
+from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.sent_steps import StepBook, StepKey, StepMessage
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.journal.table import JournalTable
+from gpu_tasks.provider.telemetry import Detail, failure
+from runtime.frame.call import Call
+
+OPENED_AT_ONCE = 8
+"""Deliveries in memory, up to 34 MiB each with their parts, fetched, computed or waiting for a device."""
+
+T = TypeVar("T")
+
+
+class Step(Enum):
+    """A step in a claim or a dispute."""
+
+    COMMIT = auto()
+    OPEN = auto()
+    SHOW = auto()
+    APPEAL = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The turn of a checker or a voter, as the chain has it."""
+
+    key: StepKey
+    """The journal's key."""
+    commitment: bytes | None
+    may_commit: bool
+    may_open: bool
+    deadline: int
+    """The last block for a commitment; 0 while its window has not begun."""
+    window: int
+    """The blocks of that window."""
+
+    @property
+    def subject(self) -> dict[str, Detail]:
+        """Telemetry's fields."""
+        return {"claim": self.key[0], "number": self.key[1]}
+
+    def must_give_up(self, newest: int) -> bool:
+        """Return True if withheld data must be called unavailable now, before the window is over."""
+        return 0 < self.deadline <= newest + min(GIVE_UP_BLOCKS, self.window // 2)
+
+
+class StatementEntry(Protocol[T]):
+    """A journal entry with a statement."""
+
+    statement: T
+    salt: bytes
+
+
+TurnT = TypeVar("TurnT", bound=Turn)
+EntryT = TypeVar("EntryT")
+
+
+class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
+    """The turns of checkers or of voters."""
+
+    entries: JournalTable[StepKey, EntryT]
+
+    def __init__(self, parts: Parts[ClaimPort]) -> None:
+        """It computes on any free device. Races go first (`execution.line`)."""
+        self.parts = parts
+        self.book: StepBook[Step] = StepBook(parts)
+        self.searches: StepBook[Step] = StepBook(parts)
+        """Apart from other steps, so that hundreds of computations delay none of them."""
+        self.running = self.book.tasks, self.searches.tasks
+        self._opened = asyncio.Semaphore(OPENED_AT_ONCE)
+        self._withheld: set[StepKey] = set()
+        """The turns whose data its provider did not deliver at the last attempt."""
+
+    @abstractmethod
+    async def _found(self, turn: TurnT) -> T:
+        """Return the right statement.
+
+        Raise BlobError or DeliveryError for withheld data, or ExecutionError or ChainError if this machine cannot tell.
+        """
+
+    @abstractmethod
+    def _cannot_fetch(self) -> T:
+        """Return the statement about withheld data."""
+
+    @abstractmethod
+    def _entry(self, statement: T, salt: bytes) -> EntryT:
+        """Return the journal's entry of a statement."""
+
+    @abstractmethod
+    def _commitment(self, turn: TurnT, entry: EntryT) -> bytes:
+        """Return the commitment to a statement."""
+
+    @abstractmethod
+    def _call(self, turn: TurnT, step: Step, entry: EntryT) -> Call:
+        """Return the call that commits to a statement, or opens it."""
+
+    @abstractmethod
+    async def _final_commitment(self, turn: TurnT) -> bytes | None:
+        """Return this provider's commitment in the final chain."""
+
+    async def take(self, turn: TurnT, newest: int) -> None:
+        """Take the due step of a turn."""
+        entry = self.entries.get(turn.key)
+        if turn.commitment is not None:
+            # Without the journal's entry the salt is lost, and no opening could match the commitment.
+            if entry is not None and turn.may_open and await self._is_final(turn, entry):
+                await self._send(turn, Step.OPEN, entry)
+            return
+        if not turn.may_commit:
+            return
+        if entry is None and not (turn.key in self._withheld and turn.must_give_up(newest)):
+            self.searches.tasks.start(turn.key, self._search(turn))
+            return
+        if entry is None:
+            # The search still waits for the provider. Its late result must not contradict the statement sent now.
+            self.searches.tasks.cancel(turn.key)
+            entry = self._keep(turn, self._cannot_fetch())
+        await self._send(turn, Step.COMMIT, entry)
+
+    def forget(self, key: StepKey) -> None:
+        """Forget a turn that is over, and stop its search."""
+        self.book.forget(key)
+        self.searches.forget(key)
+        self._withheld.discard(key)
+
+    async def _search(self, turn: TurnT) -> None:
+        tell = self.parts.telemetry.tell
+        try:
+            async with self._opened:
+                statement = await self._found(turn)
+            await self._send(turn, Step.COMMIT, self._keep(turn, statement))
+        except (BlobError, DeliveryError) as error:
+            self._withheld.add(turn.key)
+            tell("claim_not_delivered", **turn.subject, **failure(error))
+        except (ExecutionError, ChainError) as error:
+            tell("claim_not_computed", **turn.subject, **failure(error))
+
+    def _keep(self, turn: TurnT, statement: T) -> EntryT:
+        """Write a statement to the journal before any other party learns of it."""
+        assert turn.key not in self.entries, "nothing is stated twice"
+        entry = self._entry(statement, os.urandom(32))
+        self.entries.put(turn.key, entry)
+        return entry
+
+    async def _is_final(self, turn: TurnT, entry: EntryT) -> bool:
+        is_final = await self._final_commitment(turn) == self._commitment(turn, entry)
+        if not is_final:
+            problem = "the final chain does not have the statement's commitment"
+            self.parts.telemetry.tell("not_final", **turn.subject, problem=problem)
+        return is_final
+
+    async def _send(self, turn: TurnT, step: Step, entry: EntryT) -> None:
+        if self.book.is_due(turn.key, step):
+            event = {Step.COMMIT: "statement_commit", Step.OPEN: "statement_reveal"}[step]
+            await self.book.send(StepMessage(self._call(turn, step, entry), event, turn.subject))
