@@ -20,6 +20,7 @@ In reading order:
 * `claim_items`: items of claims, fetched, checked and computed again
 * `statements`: statements of checkers and voters: found, committed, and opened once that is final
 * `checking`: checks of claims, by the checker and by the provider
+* `voting`: votes about disputed items
 * `roll_calls`: the steps of roll calls
 * `losses`: devices' bond losses, reported and noted
 * `endings`: the outcomes of races and cases
