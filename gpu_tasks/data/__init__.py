@@ -15,6 +15,7 @@ In reading order:
 * `presence`: the proof that a daemon of a provider key runs
 * `blob_client`: blobs over HTTP: store one, fetch one
 * `market_reads`: typed reads of the market for providers and customers
+* `claim_reads`: typed reads of claims, disputes and ballots
 * `proven_rates`: devices' proven throughput at roll calls, and the reason why one gets no work
 * `training_reads`: typed reads of tasks for providers and customers
 * `run_states`: the content of a checkpoint and a result, and its check against the chain

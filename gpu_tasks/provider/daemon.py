@@ -4,6 +4,8 @@
          -> seats  -> case: check or execute, commit, open            (duties.judging)
          -> disputes of batches: show its own tree                    (duties.batch_disputes)
          -> checks of batches: show own leaves, audit others'         (duties.checks)
+         -> claims: check others', show samples of its own            (duties.checking)
+         -> ballots: compute a disputed item, vote                    (duties.voting)
          -> auctions -> bid: prepare, measure, promise                (tasks.bids)
          -> own bids -> open, run step by step, state, stand by       (tasks.working)
          -> roll calls: compute, commit, show, inspect others' rows   (duties.roll_calls)
@@ -24,12 +26,13 @@ from typing import Self, TypeVar
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.provider.blobs.inputs import Inputs
-from gpu_tasks.provider.blobs.reseal import Resealer
+from gpu_tasks.provider.blobs.reseal import Deliverer, Resealer
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
 from gpu_tasks.provider.device_watch import DeviceReview, DeviceWatch, WatchedFrom
 from gpu_tasks.provider.duties.batch_disputes import DifferingDuty
+from gpu_tasks.provider.duties.checking import CheckingDuty
 from gpu_tasks.provider.duties.checks import CheckDuty
 from gpu_tasks.provider.duties.devices import DeviceDuty, StandingError
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty
@@ -43,6 +46,7 @@ from gpu_tasks.provider.duties.race import RaceDuty
 from gpu_tasks.provider.duties.resumer import Resumer
 from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.side_earnings import SideEarnings
+from gpu_tasks.provider.duties.voting import VotingDuty
 from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
@@ -161,6 +165,7 @@ class Daemon:
             ToldInventory(identity, hardware, base_path, blob_client.rates, claims).told,
             self.tunnels,
             self.duty(OtherDaemons).prove,
+            Deliverer(identity.genesis, provider_journal, self.parts.inputs, chain),
         )
         self._exits = contextlib.AsyncExitStack()
 
@@ -227,9 +232,8 @@ class Daemon:
 
     async def _has_left(self, chain_view: View) -> bool:
         """Return True if the provider has left and no work remains, after reporting the provider key's balance."""
-        is_busy = chain_view.duties or chain_view.seats or chain_view.checks or chain_view.disputes
         # Checked at intervals only, because it costs reads.
-        if is_busy or chain_view.height % ENDINGS_EVERY_BLOCKS:
+        if chain_view.is_owing or chain_view.height % ENDINGS_EVERY_BLOCKS:
             return False
         live_chain, identity = self.parts.chain, self.parts.identity
         try:
@@ -303,6 +307,8 @@ def _duties(
         JudgeDuty(daemon_parts),
         TaskJudgeDuty(daemon_parts),
         CheckDuty(daemon_parts),
+        CheckingDuty(daemon_parts),
+        VotingDuty(daemon_parts),
         roll_calls,
         WorkDuty(daemon_parts, task_book, programs, lambda: is_draining(base_path)),
         BidDuty(daemon_parts, task_book, programs, policy_source, settings.machine, roll_calls.why_not),

@@ -28,8 +28,9 @@ from gpu_tasks.market.inference.money import work_allowed
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.provider.blobs.reseal import Deliverer
 from gpu_tasks.provider.chain.port import ChainError, View
-from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.checking import CheckingDuty
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.voting import VotingDuty
 from provider_chain import INPUT_SALT, FakeChain, Miner, Village
 from runtime.frame.call import Call
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH
@@ -78,17 +79,23 @@ class ClaimChain:
         self._reach()
         return self.book.disputes.get(dispute) if self.book.is_final or not final else None
 
-    async def claim_duties(self) -> tuple[ClaimStatus, ...]:
-        self._reach()
+    def view(self, height: int) -> View:
+        """Return what this provider sees of claims and disputes."""
+        return View(height, (), claims=self._duties(), ballots=self._ballots())
+
+    def _duties(self) -> tuple[ClaimStatus, ...]:
         return tuple(
             ClaimStatus(name, claim, None, claim.deadline)
             for name, claim in self.book.claims.items()
             if self._owes(claim)
         )
 
-    async def ballots(self, *, final: bool = False) -> tuple[BallotStatus, ...]:
+    async def final_ballots(self) -> tuple[BallotStatus, ...]:
         self._reach()
-        held = self.book.ballots.get(self.stash, {}) if self.book.is_final or not final else {}
+        return self._ballots() if self.book.is_final else ()
+
+    def _ballots(self) -> tuple[BallotStatus, ...]:
+        held = self.book.ballots.get(self.stash, {})
         clocks = (self.book.commits_until, self.book.opens_from, self.book.opens_from and self.book.opens_from + WINDOW)
         return tuple(
             BallotStatus(name, ballot, DisputeStatus(self.book.disputes[name], *clocks))
@@ -231,8 +238,10 @@ async def claimed_batch(
     return batch
 
 
-async def stepped(duty: Duty, height: int, *, settle: bool = True) -> None:
-    """Give a duty one view, and complete its started work unless `settle` is False."""
-    await duty.step(View(height, ()))
-    while settle and any(tasks._tasks for tasks in duty.running):
+async def stepped(duty: CheckingDuty | VotingDuty, height: int) -> None:
+    """Give a duty one view, and complete its started work."""
+    chain = duty.parts.chain
+    assert isinstance(chain, ClaimChain)
+    await duty.step(chain.view(height))
+    while any(tasks._tasks for tasks in duty.running):
         await asyncio.sleep(0.001)

@@ -22,6 +22,9 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey, order_key
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
+from gpu_tasks.market.claims.claims import Claim
+from gpu_tasks.market.claims.disputes import Dispute
+from gpu_tasks.market.claims.disputes_api import BallotStatus
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts.courts_api import CourtsApi, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
@@ -243,6 +246,18 @@ class FakeChain:
     async def final_dispute(self, unit: bytes) -> LeafDispute | None:
         self._reach()
         return self.node.dispute(unit)
+
+    async def claim(self, claim: bytes, *, final: bool = False) -> Claim | None:
+        self._reach()
+        return None
+
+    async def item_dispute(self, dispute: bytes, *, final: bool = False) -> Dispute | None:
+        self._reach()
+        return None
+
+    async def final_ballots(self) -> tuple[BallotStatus, ...]:
+        self._reach()
+        return ()
 
     async def check_of_case(self, case: bytes) -> CheckStatus | None:
         return self.node.leaves().check_of_case(case)

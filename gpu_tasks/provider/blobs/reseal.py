@@ -14,8 +14,7 @@ from gpu_tasks.data.claim_delivery import encode_delivery, part_of
 from gpu_tasks.data.sealing import seal
 from gpu_tasks.market.courts.cases import judges_of
 from gpu_tasks.provider.blobs.inputs import Inputs, UnusableInputError
-from gpu_tasks.provider.chain.claim_port import ClaimPort
-from gpu_tasks.provider.chain.port import ChainError, Identity, RacePort
+from gpu_tasks.provider.chain.port import ChainError, ClaimPort, Identity, RacePort
 from gpu_tasks.provider.journal.journal import Journal
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.cryptography.signing import domain

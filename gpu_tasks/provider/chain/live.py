@@ -20,8 +20,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from gpu_tasks.data import market_reads
+from gpu_tasks.data import claim_reads, market_reads
 from gpu_tasks.market.attestations.kinds import AnyAttestation, encode_attestation
+from gpu_tasks.market.claims.claims import Claim
+from gpu_tasks.market.claims.disputes import Dispute
+from gpu_tasks.market.claims.disputes_api import BallotStatus
 from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.devices import Devices
@@ -370,8 +373,10 @@ class LiveChain:
         seats = await market_reads.seats(self.client, self.stash, block_hash)
         checks = await market_reads.checks(self.client, self.stash, block_hash)
         disputes = await market_reads.disputes(self.client, self.stash, block_hash)
+        claims = await claim_reads.claim_duties(self.client, self.stash, block_hash)
+        ballots = await claim_reads.ballots(self.client, self.stash, block_hash)
         best_height = await self._best_height(height, block_hash)
-        return View(height, duties, best_height, seats, checks, disputes)
+        return View(height, duties, best_height, seats, checks, disputes, claims, ballots)
 
     async def _best_height(self, final_height: int, block_hash: bytes | None) -> int:
         """Return the height that the chain may have reached, by the node's word within the limit of elapsed slots.
@@ -454,6 +459,22 @@ class LiveChain:
         """See `ChainPort`."""
         final_hash = await self.asked(self.client.finalized())
         return await self.asked(market_reads.unit(self.client, unit, final_hash))
+
+    async def claim(self, claim: bytes, *, final: bool = False) -> Claim | None:
+        """See `ClaimPort`."""
+        return await self.asked(claim_reads.claim(self.client, claim, await self._hash_at(final=final)))
+
+    async def item_dispute(self, dispute: bytes, *, final: bool = False) -> Dispute | None:
+        """See `ClaimPort`."""
+        return await self.asked(claim_reads.item_dispute(self.client, dispute, await self._hash_at(final=final)))
+
+    async def final_ballots(self) -> tuple[BallotStatus, ...]:
+        """See `ClaimPort`."""
+        return await self.asked(claim_reads.ballots(self.client, self.stash, await self._hash_at(final=True)))
+
+    async def _hash_at(self, *, final: bool) -> bytes | None:
+        """Return the newest final block, or None for the newest state in use."""
+        return await self.asked(self.client.finalized()) if final else None
 
     async def final_seats(self) -> tuple[SeatStatus, ...]:
         """See `ChainPort`."""

@@ -11,6 +11,10 @@ from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.capacity.proofs import CapacityProof, Enrolment
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.capacity.standing import ProvenRates
+from gpu_tasks.market.claims.claims import Claim
+from gpu_tasks.market.claims.claims_api import ClaimStatus
+from gpu_tasks.market.claims.disputes import Dispute
+from gpu_tasks.market.claims.disputes_api import BallotStatus
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
@@ -59,6 +63,15 @@ class View:
     """The batches of which it shows or computes leaves."""
     disputes: tuple[DisputeStatus, ...] = ()
     """The batches that others answered differently, and of which it must show its tree."""
+    claims: tuple[ClaimStatus, ...] = ()
+    """The claims in which it must act, as checker or provider, or may appeal."""
+    ballots: tuple[BallotStatus, ...] = ()
+    """Its ballots in open disputes."""
+
+    @property
+    def is_owing(self) -> bool:
+        """True if it has work that others wait for, beside tasks."""
+        return any((self.duties, self.seats, self.checks, self.disputes, self.claims, self.ballots))
 
     def __post_init__(self) -> None:
         """Set `newest` to at least `height`."""
@@ -182,6 +195,19 @@ class UnitCasePort(RacePort, CourtPort, Protocol):
         """Return the check of a batch that a case is about; None for another case."""
 
 
+class ClaimPort(RacePort, Protocol):
+    """Claims and disputes, in the newest state in use or in the final one. Every method may raise ChainError."""
+
+    async def claim(self, claim: bytes, *, final: bool = False) -> Claim | None:
+        """Return an open claim."""
+
+    async def item_dispute(self, dispute: bytes, *, final: bool = False) -> Dispute | None:
+        """Return an open dispute about an item, differing results or an input."""
+
+    async def final_ballots(self) -> tuple[BallotStatus, ...]:
+        """Return this provider's ballots in open disputes, in the final state."""
+
+
 class TaskPort(CourtPort, Protocol):
     """Tasks, and the bids for them."""
 
@@ -273,7 +299,7 @@ class OffencePort(SendPort, Protocol):
         """Return True if a validator was already punished for an offence."""
 
 
-class ChainPort(UnitCasePort, BidPort, RollCallPort, SidePayPort, OffencePort, Protocol):
+class ChainPort(UnitCasePort, ClaimPort, BidPort, RollCallPort, SidePayPort, OffencePort, Protocol):
     """All that a daemon uses of a chain."""
 
     @property

@@ -25,8 +25,7 @@ from gpu_tasks.market.claims.findings import Finding, Sample, Samples, Verdict, 
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
-from gpu_tasks.provider.chain.claim_port import ClaimPort
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, ClaimPort, View
 from gpu_tasks.provider.duties.claim_items import ClaimedItems, check_item, computed, fetched_items, own_items, sample
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
@@ -71,9 +70,8 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         """Take the due steps of all claims."""
         self.book.look(view)
         self.searches.look(view)
-        statuses = await self.parts.chain.claim_duties()
         keys: set[StepKey] = set()
-        for status in statuses:
+        for status in view.claims:
             # The claims of other markets have other duties.
             if status.claim.terms.handler == InferenceMarket.index:
                 keys.add(_key_of(status))

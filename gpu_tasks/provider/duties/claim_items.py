@@ -31,8 +31,7 @@ from gpu_tasks.market.claims.findings import FINGERPRINT_BYTES, Sample
 from gpu_tasks.market.inference.money import work_allowed
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs import reseal
-from gpu_tasks.provider.chain.claim_port import ClaimPort
-from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.chain.port import ChainError, ClaimPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError

@@ -118,7 +118,7 @@ class DeviceDuty(Duty):
     def _has_work(self, view: View) -> bool:
         journal = self.parts.journal
         is_noted = any(journal.open_races()) or any(journal.open_tasks())
-        return is_noted or bool(view.duties or view.seats or view.checks or view.disputes)
+        return is_noted or view.is_owing
 
     def _names_new_device(self, view: View) -> bool:
         """Return True if a race is on a device that was registered after the last look."""

@@ -20,8 +20,7 @@ from typing import Generic, Protocol, TypeVar
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.claim_delivery import DeliveryError
-from gpu_tasks.provider.chain.claim_port import ClaimPort
-from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.chain.port import ChainError, ClaimPort
 from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts

@@ -17,8 +17,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.blobs.kept_inputs import InputUse
-from gpu_tasks.provider.chain.claim_port import ClaimPort
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, ClaimPort, View
 from gpu_tasks.provider.duties.claim_items import (
     NO_FINGERPRINT,
     UnitItems,
@@ -61,7 +60,7 @@ class VotingDuty(StatementDuty[VoteTurn, Vote, VoteEntry]):
         self.book.look(view)
         self.searches.look(view)
         keys: set[StepKey] = set()
-        for status in await self.parts.chain.ballots():
+        for status in view.ballots:
             dispute = status.status.dispute
             # Disputes of other markets have other voters' duties.
             if dispute.terms.handler not in (ResultClaims.index, InferenceMarket.index):
@@ -158,7 +157,7 @@ class VotingDuty(StatementDuty[VoteTurn, Vote, VoteEntry]):
         return Disputes.open_vote(dispute=dispute_id, vote=entry.statement, salt=entry.salt)
 
     async def _final_commitment(self, turn: VoteTurn) -> bytes | None:
-        final = await self.parts.chain.ballots(final=True)
+        final = await self.parts.chain.final_ballots()
         return next((each.ballot.commitment for each in final if (each.id, each.ballot.round) == turn.key), None)
 
     async def _note_ended(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from genesis.chain import apis_for
 from genesis.presets import load_spec
-from gpu_tasks.data import market_reads
+from gpu_tasks.data import claim_reads, market_reads
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
 from gpu_tasks.provider.chain import live, task_records
@@ -135,7 +135,7 @@ async def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> 
     for question in (
         chain.standing(), chain.final_unit(unit), chain.unit(unit), chain.service(0), chain.services(),
         chain.providers(), chain.provider(unit), chain.own_devices(), chain.judging_readers(), chain.judges(unit),
-        chain.final_seats(),
+        chain.final_seats(), chain.claim(unit), chain.item_dispute(unit, final=True), chain.final_ballots(),
         chain.stash_of(unit), chain.offences(), chain.is_tombstoned(unit),
         chain.submit(CALL),
     ):  # fmt: skip
@@ -191,6 +191,8 @@ def test_views_go_on_after_odd_heights_odd_nodes_and_another_chain(monkeypatch: 
     monkeypatch.setattr(market_reads, "seats", none)
     monkeypatch.setattr(market_reads, "checks", none)
     monkeypatch.setattr(market_reads, "disputes", none)
+    monkeypatch.setattr(claim_reads, "claim_duties", none)
+    monkeypatch.setattr(claim_reads, "ballots", none)
     told: list[str] = []
 
     async def main() -> list[int]:
@@ -237,6 +239,8 @@ def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs
     monkeypatch.setattr(market_reads, "seats", none)
     monkeypatch.setattr(market_reads, "checks", none)
     monkeypatch.setattr(market_reads, "disputes", none)
+    monkeypatch.setattr(claim_reads, "claim_duties", none)
+    monkeypatch.setattr(claim_reads, "ballots", none)
 
     async def main() -> int:
         return (await anext(live_chain(OddNode("x")).views())).height
