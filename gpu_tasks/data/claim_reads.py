@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tasks.market.claims.claims import Claim
+from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.claims_api import ClaimStatus
 from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.disputes_api import BallotStatus, DisputeStatus
@@ -15,7 +15,7 @@ def has_claims(chain: ChainClient) -> bool:
     return ResultClaims in chain.runtime.pallets
 
 
-async def claim(chain: ChainClient, claim_id: bytes, at: bytes | None = None) -> Claim | None:
+async def claim(chain: ChainClient, claim_id: bytes, at: bytes | None = None) -> ResultClaim | None:
     """Return an open claim."""
     status: ClaimStatus | None = await chain.query("ClaimsApi_claim", claim_id, at=at) if has_claims(chain) else None
     return None if status is None else status.claim

@@ -11,15 +11,15 @@ from gpu_tasks.batches.leaves import Leaf, leaves_of
 from gpu_tasks.batches.outcomes import decode_outcomes
 from gpu_tasks.batches.requests import TOKEN
 from gpu_tasks.batches.sum_tree import totals_of
-from gpu_tasks.market.claims.claims import Check, Claim, ClaimStage, ClaimTerms
+from gpu_tasks.market.claims.claims import Check, ClaimStage, ClaimTerms, ResultClaim
 from gpu_tasks.market.claims.claims_api import ClaimStatus
 from gpu_tasks.market.claims.disputes import (
-    Ballot,
     Dispute,
+    DisputeQuestion,
     DisputeStage,
     DisputeTerms,
     DisputeWindows,
-    Question,
+    VotingSeat,
 )
 from gpu_tasks.market.claims.disputes_api import BallotStatus, DisputeStatus
 from gpu_tasks.market.claims.findings import finding_commitment
@@ -44,9 +44,9 @@ WINDOW = 30
 class ClaimBook:
     """Open claims and disputes, and the ballots of each stash."""
 
-    claims: dict[bytes, Claim] = field(default_factory=dict)
+    claims: dict[bytes, ResultClaim] = field(default_factory=dict)
     disputes: dict[bytes, Dispute] = field(default_factory=dict)
-    ballots: dict[bytes, dict[bytes, Ballot]] = field(default_factory=dict)
+    ballots: dict[bytes, dict[bytes, VotingSeat]] = field(default_factory=dict)
     """By stash and dispute."""
     is_final: bool = True
     """False if the final chain has none of it."""
@@ -71,7 +71,7 @@ class ClaimChain:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.chain, name)
 
-    async def claim(self, claim: bytes, *, final: bool = False) -> Claim | None:
+    async def claim(self, claim: bytes, *, final: bool = False) -> ResultClaim | None:
         self._reach()
         return self.book.claims.get(claim) if self.book.is_final or not final else None
 
@@ -110,7 +110,7 @@ class ClaimChain:
         if self.chain.is_away:
             raise ChainError("the node is away")
 
-    def _owes(self, claim: Claim) -> bool:
+    def _owes(self, claim: ResultClaim) -> bool:
         if claim.stage is ClaimStage.SHOWING:
             return claim.terms.provider == self.stash
         is_checker = bool(claim.checks) and claim.checks[-1].checker == self.stash
@@ -129,7 +129,7 @@ class ClaimedBatch:
     floor: int
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> ResultClaim:
         """The claim's record."""
         return self.book.claims[self.id]
 
@@ -177,7 +177,17 @@ class ClaimedBatch:
         """Open a dispute in which these miners vote. `changed` are fields of its terms."""
         parties = (self.provider.keys.stash,)
         terms = DisputeTerms(
-            InferenceMarket.index, Question.ITEM, self.id, 0, None, (SEED,), parties, (), 10, sealed_at=0, run_blocks=1
+            InferenceMarket.index,
+            DisputeQuestion.ITEM,
+            self.id,
+            0,
+            None,
+            (SEED,),
+            parties,
+            (),
+            10,
+            sealed_at=0,
+            run_blocks=1,
         )
         stashes = tuple(miner.keys.stash for miner in voters)
         self.book.disputes[name] = Dispute(
@@ -190,7 +200,7 @@ class ClaimedBatch:
             round=Round(drawn_at=1, commits_from=2),
         )
         for stash in stashes:
-            self.book.ballots.setdefault(stash, {})[name] = Ballot(round=0, weight=1, held=20)
+            self.book.ballots.setdefault(stash, {})[name] = VotingSeat(round=0, weight=1, held=20)
 
 
 def parts_of(book: ClaimBook, miner: Miner) -> Parts[Any]:
@@ -231,7 +241,7 @@ async def claimed_batch(
         rate_ppm=1_000_000, check_ppm=1_000_000, fee_min=1, fees_held=10, sealed_at=unit.terms.sealed_at, run_blocks=1,
         excluded=(),
     )  # fmt: skip
-    book = ClaimBook({unit_id: Claim(terms, WINDOW, ClaimStage.DRAWING, recorded_at=village.node.chain.height)})
+    book = ClaimBook({unit_id: ResultClaim(terms, WINDOW, ClaimStage.DRAWING, recorded_at=village.node.chain.height)})
     batch = ClaimedBatch(village, book, unit_id, provider, leaves, floor)
     for miner in village.miners:
         serve_deliveries(book, miner)

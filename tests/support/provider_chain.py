@@ -22,7 +22,7 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey, order_key
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
-from gpu_tasks.market.claims.claims import Claim
+from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.disputes_api import BallotStatus
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
@@ -247,7 +247,7 @@ class FakeChain:
         self._reach()
         return self.node.dispute(unit)
 
-    async def claim(self, claim: bytes, *, final: bool = False) -> Claim | None:
+    async def claim(self, claim: bytes, *, final: bool = False) -> ResultClaim | None:
         self._reach()
         return None
 

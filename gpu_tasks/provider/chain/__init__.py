@@ -6,6 +6,7 @@ In reading order:
 * `bond_losses`: losses of devices' bonds, with their causes
 * `demand`: demand in services, and a provider's eligibility
 * `port`: the daemon's interface to a chain
+* `offences`: offences that the node saw, proven by the client
 * `roll_calls`: the newest roll call, and the rows to inspect
 * `task_records`: tasks and bids by name
 * `live`: the interface over a node's JSON-RPC

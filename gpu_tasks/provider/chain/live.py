@@ -15,14 +15,13 @@ import asyncio
 import logging
 import re
 import time
-from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from gpu_tasks.data import claim_reads, market_reads
 from gpu_tasks.market.attestations.kinds import AnyAttestation, encode_attestation
-from gpu_tasks.market.claims.claims import Claim
+from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.disputes_api import BallotStatus
 from gpu_tasks.market.courts.cases import CourtCase
@@ -38,13 +37,10 @@ from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
 from gpu_tasks.provider.chain.bond_losses import bond_losses
 from gpu_tasks.provider.chain.demand import demand
+from gpu_tasks.provider.chain.offences import offences
 from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, NobodyError, RollCallView, SeenOffence, View
-from runtime.blocks.evidence import EVIDENCE
-from runtime.encoding.codec import DecodeError
 from runtime.frame.call import Call
 from runtime.frame.storage import StateCorrupted
-from runtime.pallets.staking.offences import proven
-from runtime.pallets.staking.stakers import Seats
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.errors import WalletError, code_of, harmless, in_words
@@ -98,45 +94,6 @@ AGAIN_SECONDS = 5.0
 """The interval of a repeated warning."""
 KINDS_MAX = 64
 _NUMBERS = re.compile(r"\b(0x)?[0-9a-f]{8,}\b|[0-9]+")
-
-EVIDENCE_MAX = 128
-"""The most entries of one answer that are examined."""
-
-
-async def offences(client: ChainClient) -> list[SeenOffence]:
-    """Return the seen offences that are proven.
-
-    Reporting anything else would cost a fee for each name that a node invents.
-    """
-    inspected_offences = await client.rpc.call("ogpu_inspect", "offences")
-    if not inspected_offences:
-        return []
-    validators = await _validators(client)
-    seen_offences = []
-    for shown_evidence in inspected_offences[:EVIDENCE_MAX]:
-        try:
-            evidence = EVIDENCE.decode(bytes.fromhex(shown_evidence["evidence"][2:]))
-        except DecodeError:
-            continue
-        proven_offence = proven(evidence, client.genesis_hash, validators)
-        if proven_offence is not None:
-            seen_offences.append(SeenOffence(proven_offence.offender, evidence))
-    return seen_offences
-
-
-async def _validators(client: ChainClient) -> Callable[[int], Seats]:
-    """Return a function that gives the active set of an epoch, if evidence about it still counts."""
-    block_hash = await client.finalized()
-    set_starts = await client.read(TrustStake.validator_set_starts, at=block_hash)
-    elected_to = await client.read(TrustStake.last_elected_epoch, at=block_hash)
-    validator_sets = await client.read_many(TrustStake.validator_sets, set_starts, at=block_hash)
-
-    def validators(epoch: int) -> Seats:
-        set_index = bisect_right(set_starts, epoch)
-        seats: Seats = validator_sets[set_index - 1] if set_index and epoch <= elected_to else ()
-        return seats
-
-    return validators
 
 
 class KnownProviders:
@@ -460,16 +417,16 @@ class LiveChain:
         final_hash = await self.asked(self.client.finalized())
         return await self.asked(market_reads.unit(self.client, unit, final_hash))
 
-    async def claim(self, claim: bytes, *, final: bool = False) -> Claim | None:
-        """See `ClaimPort`."""
+    async def claim(self, claim: bytes, *, final: bool = False) -> ResultClaim | None:
+        """See `ChainPort`."""
         return await self.asked(claim_reads.claim(self.client, claim, await self._hash_at(final=final)))
 
     async def item_dispute(self, dispute: bytes, *, final: bool = False) -> Dispute | None:
-        """See `ClaimPort`."""
+        """See `ChainPort`."""
         return await self.asked(claim_reads.item_dispute(self.client, dispute, await self._hash_at(final=final)))
 
     async def final_ballots(self) -> tuple[BallotStatus, ...]:
-        """See `ClaimPort`."""
+        """See `ChainPort`."""
         return await self.asked(claim_reads.ballots(self.client, self.stash, await self._hash_at(final=True)))
 
     async def _hash_at(self, *, final: bool) -> bytes | None:

@@ -11,7 +11,7 @@ from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.capacity.proofs import CapacityProof, Enrolment
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.capacity.standing import ProvenRates
-from gpu_tasks.market.claims.claims import Claim
+from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.claims_api import ClaimStatus
 from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.disputes_api import BallotStatus
@@ -198,7 +198,7 @@ class UnitCasePort(RacePort, CourtPort, Protocol):
 class ClaimPort(RacePort, Protocol):
     """Claims and disputes, in the newest state in use or in the final one. Every method may raise ChainError."""
 
-    async def claim(self, claim: bytes, *, final: bool = False) -> Claim | None:
+    async def claim(self, claim: bytes, *, final: bool = False) -> ResultClaim | None:
         """Return an open claim."""
 
     async def item_dispute(self, dispute: bytes, *, final: bool = False) -> Dispute | None:

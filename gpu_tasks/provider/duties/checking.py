@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.claims.claim_closing import dispute_id_of
-from gpu_tasks.market.claims.claims import Check, CheckEnd, Claim, ClaimStage
+from gpu_tasks.market.claims.claims import Check, CheckEnd, ClaimStage, ResultClaim
 from gpu_tasks.market.claims.claims_api import ClaimStatus
 from gpu_tasks.market.claims.convictions import convicted
 from gpu_tasks.market.claims.disputes import Dispute, DisputeStage
 from gpu_tasks.market.claims.disputes_pallet import Disputes
-from gpu_tasks.market.claims.findings import Finding, Sample, Samples, Verdict, finding_commitment
+from gpu_tasks.market.claims.findings import Finding, ItemSample, Samples, Verdict, finding_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
@@ -30,7 +30,7 @@ from gpu_tasks.provider.duties.claim_items import ClaimedItems, check_item, comp
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepKey, StepMessage
-from gpu_tasks.provider.duties.statements import StatementDuty, Step, Turn
+from gpu_tasks.provider.duties.statements import ClaimStep, StatementDuty, StatementTurn
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.journal.records import FindingEntry
@@ -43,10 +43,10 @@ UNAVAILABLE = Finding(Verdict.UNAVAILABLE, 0, ())
 
 
 @dataclass(frozen=True, slots=True)
-class CheckTurn(Turn):
+class CheckTurn(StatementTurn):
     """The turn of a claim's checker."""
 
-    claim: Claim
+    claim: ResultClaim
 
     @property
     def check(self) -> Check:
@@ -90,7 +90,7 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         if claim.stage in (ClaimStage.COMMITTING, ClaimStage.OPENING) and is_checker:
             await self.take(_turn_of(status), view.newest)
         elif claim.stage is ClaimStage.SHOWING and claim.terms.provider == stash:
-            if self.book.is_due(_key_of(status), Step.SHOW):
+            if self.book.is_due(_key_of(status), ClaimStep.SHOW):
                 self.book.tasks.start(_key_of(status), self._show(status))
         elif claim.stage is ClaimStage.DISPUTED:
             await self._appeal(status)
@@ -101,7 +101,7 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         claim_id, claim = turn.key[0], await self._final(turn)
         items = await fetched_items(self.parts, claim_id, claim)
         self._withheld.discard(turn.key)
-        samples: dict[int, Sample] = {}
+        samples: dict[int, ItemSample] = {}
         indices = [items.index_at(point) for point in claim.points]
         for place, index in enumerate(indices):
             if index in samples:
@@ -120,7 +120,7 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         if await computed(self.parts, items, index, Activity.AUDITS) == items.outcomes[index]:
             raise ExecutionError("this machine's check and its computation differ", code="unsure")
 
-    async def _final(self, turn: CheckTurn) -> Claim:
+    async def _final(self, turn: CheckTurn) -> ResultClaim:
         """Return the claim in the final chain. Raise ChainError if it has other points or another check."""
         final = await self.parts.chain.claim(turn.key[0], final=True)
         if final is None or (final.terms, final.points) != (turn.claim.terms, turn.claim.points):
@@ -140,9 +140,9 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         identity, (claim_id, number) = self.parts.identity, turn.key
         return finding_commitment(identity.genesis, claim_id, number, identity.stash, entry.statement, entry.salt)
 
-    def _call(self, turn: CheckTurn, step: Step, entry: FindingEntry) -> Call:
+    def _call(self, turn: CheckTurn, step: ClaimStep, entry: FindingEntry) -> Call:
         claim_id = turn.key[0]
-        if step is Step.COMMIT:
+        if step is ClaimStep.COMMIT:
             return ResultClaims.commit_finding(claim=claim_id, commitment=self._commitment(turn, entry))
         return ResultClaims.open_finding(claim=claim_id, finding=entry.statement, salt=entry.salt)
 
@@ -164,18 +164,18 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
                     self._shown[key] = seed, await self._samples(claim_id, final, seed)
             call = ResultClaims.show_samples(claim=claim_id, samples=self._shown[key][1])
             await self.book.send(StepMessage(call, "samples_shown", {"claim": claim_id}))
-            self.book.note_sent(key, Step.SHOW)
+            self.book.note_sent(key, ClaimStep.SHOW)
         except (ChainError, ExecutionError, BlobError, UnusableInputError) as error:
             tell("samples_not_shown", claim=claim_id, **failure(error))
 
-    async def _committed(self, claim_id: bytes, number: int, seed: bytes) -> Claim:
+    async def _committed(self, claim_id: bytes, number: int, seed: bytes) -> ResultClaim:
         """Return the claim in the final chain. Raise ChainError before a check's finding is committed there."""
         final = await self.parts.chain.claim(claim_id, final=True)
         if final is None or not _is_committed(final, number, seed):
             raise ChainError("the final chain does not have the checker's commitment", code="claim_not_final")
         return final
 
-    async def _samples(self, claim_id: bytes, claim: Claim, seed: bytes) -> Samples:
+    async def _samples(self, claim_id: bytes, claim: ResultClaim, seed: bytes) -> Samples:
         items = await own_items(self.parts, claim_id, claim)
         indices = [items.index_at(point) for point in claim.points]
         samples = {
@@ -191,7 +191,7 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         dispute_id = dispute_id_of(status.id, claim.disputes - 1)
         dispute = await self.parts.chain.item_dispute(dispute_id)
         is_due = dispute is not None and is_wronged(claim, dispute, self.parts.identity.stash)
-        if is_due and self.book.is_due(_key_of(status), Step.APPEAL):
+        if is_due and self.book.is_due(_key_of(status), ClaimStep.APPEAL):
             call = Disputes.appeal(dispute=dispute_id)
             await self.book.send(StepMessage(call, "appealed", {"claim": status.id}))
 
@@ -201,7 +201,7 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
                 self.entries.change(key, is_over=True)
 
 
-def is_wronged(claim: Claim, dispute: Dispute, stash: bytes) -> bool:
+def is_wronged(claim: ResultClaim, dispute: Dispute, stash: bytes) -> bool:
     """Return True if a decision of nine voters can be appealed and contradicts the stash's own computation.
 
     A checker that could not fetch an item has computed nothing.
@@ -234,7 +234,7 @@ def _turn_of(status: ClaimStatus) -> CheckTurn:
     )
 
 
-def _is_committed(claim: Claim, number: int, seed: bytes) -> bool:
+def _is_committed(claim: ResultClaim, number: int, seed: bytes) -> bool:
     """Return True if a check's finding is committed."""
     if len(claim.checks) != number + 1:
         return False

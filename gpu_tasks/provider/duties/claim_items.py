@@ -26,8 +26,8 @@ from gpu_tasks.data.claim_delivery import (
 )
 from gpu_tasks.data.market_reads import endpoint_of
 from gpu_tasks.data.sealing import SealError
-from gpu_tasks.market.claims.claims import Claim
-from gpu_tasks.market.claims.findings import FINGERPRINT_BYTES, Sample
+from gpu_tasks.market.claims.claims import ResultClaim
+from gpu_tasks.market.claims.findings import FINGERPRINT_BYTES, ItemSample
 from gpu_tasks.market.inference.money import work_allowed
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs import reseal
@@ -81,7 +81,7 @@ class ClaimedItems(UnitItems):
 
 
 async def fetched_items(
-    parts: Parts[ClaimPort], claim_id: bytes, claim: Claim, dispute_id: bytes | None = None
+    parts: Parts[ClaimPort], claim_id: bytes, claim: ResultClaim, dispute_id: bytes | None = None
 ) -> ClaimedItems:
     """Return the items of a claim from its provider, for a checker or for a voter of a dispute.
 
@@ -111,7 +111,7 @@ async def fetched_items(
     return await _claimed_items(parts, claim_id, claim, unit, form, delivery)
 
 
-async def own_items(parts: Parts[ClaimPort], claim_id: bytes, claim: Claim) -> ClaimedItems:
+async def own_items(parts: Parts[ClaimPort], claim_id: bytes, claim: ResultClaim) -> ClaimedItems:
     """Return the items of this provider's own claim, from its journal and its copy of the input.
 
     Raise ExecutionError if the journal has no such result, BlobError or UnusableInputError without an input, or
@@ -147,7 +147,7 @@ def line_of(unit: Unit) -> tuple[int, int]:
 
 async def check_item(
     parts: Parts[ClaimPort], items: ClaimedItems, index: int, seed: bytes, activity: Activity
-) -> Sample | None:
+) -> ItemSample | None:
     """Return the sample of a right item, or None for a wrong one. Raise ExecutionError if this machine cannot tell."""
     outcome, request = items.outcomes[index], items.requests[index]
     if not isinstance(outcome, Completed):
@@ -172,7 +172,9 @@ async def computed(
     return outcome
 
 
-async def sample(parts: Parts[ClaimPort], items: UnitItems, index: int, outcome: BatchOutcome, seed: bytes) -> Sample:
+async def sample(
+    parts: Parts[ClaimPort], items: UnitItems, index: int, outcome: BatchOutcome, seed: bytes
+) -> ItemSample:
     """Return the sample of an item with this right outcome. Raise ExecutionError if this machine cannot."""
     fingerprint = NO_FINGERPRINT
     if isinstance(outcome, Completed):
@@ -183,13 +185,13 @@ async def sample(parts: Parts[ClaimPort], items: UnitItems, index: int, outcome:
     return _sample(items, index, outcome, fingerprint)
 
 
-def _sample(items: UnitItems, index: int, outcome: BatchOutcome, fingerprint: bytes) -> Sample:
+def _sample(items: UnitItems, index: int, outcome: BatchOutcome, fingerprint: bytes) -> ItemSample:
     weight = leaf_weight(items.leaf(index, outcome), items.floor, input_share=items.input_share)
-    return Sample(index, weight, fingerprint)
+    return ItemSample(index, weight, fingerprint)
 
 
 async def _claimed_items(
-    parts: Parts[ClaimPort], claim_id: bytes, claim: Claim, unit: Unit, form: WorkloadForm, delivery: bytes
+    parts: Parts[ClaimPort], claim_id: bytes, claim: ResultClaim, unit: Unit, form: WorkloadForm, delivery: bytes
 ) -> ClaimedItems:
     genesis, terms = parts.identity.genesis, unit.terms
     claimed = ClaimedUnit(genesis, claim_id, terms.input_commitment, terms.requests, claim.terms.root)

@@ -36,7 +36,7 @@ OPENED_AT_ONCE = 8
 T = TypeVar("T")
 
 
-class Step(Enum):
+class ClaimStep(Enum):
     """A step in a claim or a dispute."""
 
     COMMIT = auto()
@@ -46,7 +46,7 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class StatementTurn:
     """The turn of a checker or a voter, as the chain has it."""
 
     key: StepKey
@@ -76,7 +76,7 @@ class StatementEntry(Protocol[T]):
     salt: bytes
 
 
-TurnT = TypeVar("TurnT", bound=Turn)
+TurnT = TypeVar("TurnT", bound=StatementTurn)
 EntryT = TypeVar("EntryT")
 
 
@@ -88,8 +88,8 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
     def __init__(self, parts: Parts[ClaimPort]) -> None:
         """It computes on any free device. Races go first (`execution.line`)."""
         self.parts = parts
-        self.book: StepBook[Step] = StepBook(parts)
-        self.searches: StepBook[Step] = StepBook(parts)
+        self.book: StepBook[ClaimStep] = StepBook(parts)
+        self.searches: StepBook[ClaimStep] = StepBook(parts)
         """Apart from other steps, so that hundreds of computations delay none of them."""
         self.running = self.book.tasks, self.searches.tasks
         self._opened = asyncio.Semaphore(OPENED_AT_ONCE)
@@ -116,7 +116,7 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
         """Return the commitment to a statement."""
 
     @abstractmethod
-    def _call(self, turn: TurnT, step: Step, entry: EntryT) -> Call:
+    def _call(self, turn: TurnT, step: ClaimStep, entry: EntryT) -> Call:
         """Return the call that commits to a statement, or opens it."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
         if turn.commitment is not None:
             # Without the journal's entry the salt is lost, and no opening could match the commitment.
             if entry is not None and turn.may_open and await self._is_final(turn, entry):
-                await self._send(turn, Step.OPEN, entry)
+                await self._send(turn, ClaimStep.OPEN, entry)
             return
         if not turn.may_commit:
             return
@@ -140,7 +140,7 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
             # The search still waits for the provider. Its late result must not contradict the statement sent now.
             self.searches.tasks.cancel(turn.key)
             entry = self._keep(turn, self._cannot_fetch())
-        await self._send(turn, Step.COMMIT, entry)
+        await self._send(turn, ClaimStep.COMMIT, entry)
 
     def forget(self, key: StepKey) -> None:
         """Forget a turn that is over, and stop its search."""
@@ -153,7 +153,7 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
         try:
             async with self._opened:
                 statement = await self._found(turn)
-            await self._send(turn, Step.COMMIT, self._keep(turn, statement))
+            await self._send(turn, ClaimStep.COMMIT, self._keep(turn, statement))
         except (BlobError, DeliveryError) as error:
             self._withheld.add(turn.key)
             tell("claim_not_delivered", **turn.subject, **failure(error))
@@ -174,7 +174,7 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
             self.parts.telemetry.tell("not_final", **turn.subject, problem=problem)
         return is_final
 
-    async def _send(self, turn: TurnT, step: Step, entry: EntryT) -> None:
+    async def _send(self, turn: TurnT, step: ClaimStep, entry: EntryT) -> None:
         if self.book.is_due(turn.key, step):
-            event = {Step.COMMIT: "statement_commit", Step.OPEN: "statement_reveal"}[step]
+            event = {ClaimStep.COMMIT: "statement_commit", ClaimStep.OPEN: "statement_reveal"}[step]
             await self.book.send(StepMessage(self._call(turn, step, entry), event, turn.subject))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_tasks.market.claims.disputes import APPEAL, DRAWN, Dispute, DisputeStage, Question, seeds_of
+from gpu_tasks.market.claims.disputes import APPEAL, DRAWN, Dispute, DisputeQuestion, DisputeStage, seeds_of
 from gpu_tasks.market.claims.disputes_api import BallotStatus
 from gpu_tasks.market.claims.disputes_pallet import Disputes
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, Sample, Verdict, Vote, vote_commitment
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemSample, ItemVote, Verdict, vote_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit
@@ -31,7 +31,7 @@ from gpu_tasks.provider.duties.claim_items import (
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepKey
-from gpu_tasks.provider.duties.statements import StatementDuty, Step, Turn
+from gpu_tasks.provider.duties.statements import ClaimStep, StatementDuty, StatementTurn
 from gpu_tasks.provider.duties.work import payable_requests
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
@@ -40,13 +40,13 @@ from runtime.frame.call import Call
 
 
 @dataclass(frozen=True, slots=True)
-class VoteTurn(Turn):
+class VoteTurn(StatementTurn):
     """The turn of a voter in a round of a dispute."""
 
     dispute: Dispute
 
 
-class VotingDuty(StatementDuty[VoteTurn, Vote, VoteEntry]):
+class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
     """The ballots of this provider."""
 
     def __init__(self, parts: Parts[ClaimPort]) -> None:
@@ -75,17 +75,17 @@ class VotingDuty(StatementDuty[VoteTurn, Vote, VoteEntry]):
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
             await self._note_ended()
 
-    async def _found(self, turn: VoteTurn) -> Vote:
+    async def _found(self, turn: VoteTurn) -> ItemVote:
         dispute_id, dispute = turn.key[0], await self._final(turn)
         match dispute.terms.question:
-            case Question.ITEM:
+            case DisputeQuestion.ITEM:
                 return await self._about_item(turn, dispute_id, dispute)
-            case Question.SIDES:
+            case DisputeQuestion.SIDES:
                 return await self._about_sides(turn, dispute)
-            case Question.INPUT:
+            case DisputeQuestion.INPUT:
                 return await self._about_input(turn, dispute)
 
-    async def _about_item(self, turn: VoteTurn, dispute_id: bytes, dispute: Dispute) -> Vote:
+    async def _about_item(self, turn: VoteTurn, dispute_id: bytes, dispute: Dispute) -> ItemVote:
         """Check the provider's item, and compute it if it is wrong."""
         claim_id, terms = dispute.terms.work, dispute.terms
         claim = await self.parts.chain.claim(claim_id, final=True)
@@ -103,9 +103,9 @@ class VotingDuty(StatementDuty[VoteTurn, Vote, VoteEntry]):
         verdict = Verdict.RIGHT if outcome == claimed else Verdict.WRONG
         known = () if first is None else (first,)
         others = [await sample(self.parts, items, index, outcome, seed) for seed in seeds[len(known) :]]
-        return Vote(verdict, items.claim_of(index, outcome), (*known, *others))
+        return ItemVote(verdict, items.claim_of(index, outcome), (*known, *others))
 
-    async def _about_sides(self, turn: VoteTurn, dispute: Dispute) -> Vote:
+    async def _about_sides(self, turn: VoteTurn, dispute: Dispute) -> ItemVote:
         """Compute the item about which results differ, from the sealed input."""
         unit_id, index = dispute.terms.work, dispute.terms.index
         unit = await final_unit(self.parts, unit_id)
@@ -119,9 +119,9 @@ class VotingDuty(StatementDuty[VoteTurn, Vote, VoteEntry]):
         items = UnitItems(self.parts.identity.genesis, unit_id, form, unit_input.salt, requests, *line_of(unit))
         outcome = await computed(self.parts, items, index)
         samples = [await sample(self.parts, items, index, outcome, seed) for seed in seeds_of(dispute)]
-        return Vote(Verdict.RIGHT, items.claim_of(index, outcome), tuple(samples))
+        return ItemVote(Verdict.RIGHT, items.claim_of(index, outcome), tuple(samples))
 
-    async def _about_input(self, turn: VoteTurn, dispute: Dispute) -> Vote:
+    async def _about_input(self, turn: VoteTurn, dispute: Dispute) -> ItemVote:
         """Open the input, and look whether its requests are those that the customer pays for."""
         unit = await final_unit(self.parts, dispute.terms.work)
         form = await self.parts.form_of(unit)
@@ -140,19 +140,19 @@ class VotingDuty(StatementDuty[VoteTurn, Vote, VoteEntry]):
             raise ChainError("the final chain does not have the dispute's voters", code="dispute_not_final")
         return final
 
-    def _cannot_fetch(self) -> Vote:
+    def _cannot_fetch(self) -> ItemVote:
         return CANNOT_FETCH
 
-    def _entry(self, statement: Vote, salt: bytes) -> VoteEntry:
+    def _entry(self, statement: ItemVote, salt: bytes) -> VoteEntry:
         return VoteEntry(statement, salt)
 
     def _commitment(self, turn: VoteTurn, entry: VoteEntry) -> bytes:
         identity, (dispute_id, number) = self.parts.identity, turn.key
         return vote_commitment(identity.genesis, dispute_id, number, identity.stash, entry.statement, entry.salt)
 
-    def _call(self, turn: VoteTurn, step: Step, entry: VoteEntry) -> Call:
+    def _call(self, turn: VoteTurn, step: ClaimStep, entry: VoteEntry) -> Call:
         dispute_id = turn.key[0]
-        if step is Step.COMMIT:
+        if step is ClaimStep.COMMIT:
             return Disputes.commit_vote(dispute=dispute_id, commitment=self._commitment(turn, entry))
         return Disputes.open_vote(dispute=dispute_id, vote=entry.statement, salt=entry.salt)
 
@@ -182,7 +182,7 @@ def turn_of(status: BallotStatus) -> VoteTurn:
     )
 
 
-def _input_vote(verdict: Verdict, unit: Unit, dispute: Dispute) -> Vote:
+def _input_vote(verdict: Verdict, unit: Unit, dispute: Dispute) -> ItemVote:
     """Return the vote about an input as a whole: its commitment is the answer, and no item is sampled."""
-    samples = tuple(Sample(0, 0, NO_FINGERPRINT) for _ in seeds_of(dispute))
-    return Vote(verdict, unit.terms.input_commitment, samples)
+    samples = tuple(ItemSample(0, 0, NO_FINGERPRINT) for _ in seeds_of(dispute))
+    return ItemVote(verdict, unit.terms.input_commitment, samples)

@@ -12,7 +12,7 @@ from typing import Annotated
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.market.attestations.usage import Usage
-from gpu_tasks.market.claims.findings import Finding, Vote
+from gpu_tasks.market.claims.findings import Finding, ItemVote
 from gpu_tasks.market.courts.opinions import Statement
 from runtime.encoding.codec import Bounded, struct
 from runtime.encoding.types import Balance, BlockNumber, Hash
@@ -99,6 +99,6 @@ class FindingEntry:
 class VoteEntry:
     """The journal's record of one vote in a round of a dispute."""
 
-    statement: Vote
+    statement: ItemVote
     salt: Hash
     is_over: bool = False

@@ -15,7 +15,7 @@ from genesis.presets import load_spec
 from gpu_tasks.data import claim_reads, market_reads
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX
-from gpu_tasks.provider.chain import live, task_records
+from gpu_tasks.provider.chain import live, offences, task_records
 from gpu_tasks.provider.chain.live import ALREADY_KNOWN, LiveChain
 from gpu_tasks.provider.chain.port import ChainError
 from runtime.cryptography.signatures import Scheme
@@ -346,13 +346,13 @@ def test_so_much_of_an_answer_about_offences_is_looked_at(monkeypatch: pytest.Mo
     def proven(evidence: object, _: bytes, validators: Any) -> None:
         looked_at.append([list(validators(epoch)) for epoch in range(1, 8)])
 
-    monkeypatch.setattr(live, "EVIDENCE", SimpleNamespace(decode=lambda raw: raw))
-    monkeypatch.setattr(live, "proven", proven)
+    monkeypatch.setattr(offences, "EVIDENCE", SimpleNamespace(decode=lambda raw: raw))
+    monkeypatch.setattr(offences, "proven", proven)
     client: Any = SimpleNamespace(
         rpc=SimpleNamespace(call=call), read=read, read_many=read_many, finalized=finalized, genesis_hash=bytes(32)
     )
-    assert asyncio.run(live.offences(client)) == []
-    assert looked_at == [[[], [2], [2], [4], [4], [4], []]] * live.EVIDENCE_MAX
+    assert asyncio.run(offences.offences(client)) == []
+    assert looked_at == [[[], [2], [2], [4], [4], [4], []]] * offences.EVIDENCE_MAX
 
 
 def test_each_balance_is_read_of_its_own_account(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from gpu_tasks.batches.leaf_draws import leaf_weight
 from gpu_tasks.market.claims.claim_closing import dispute_id_of
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimStage
 from gpu_tasks.market.claims.disputes import DisputeStage
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, Finding, Sample, Verdict, Vote
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, Finding, ItemSample, ItemVote, Verdict
 from gpu_tasks.provider.duties.checking import UNAVAILABLE, CheckingDuty
 from gpu_tasks.provider.duties.claim_items import NO_FINGERPRINT
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
@@ -23,10 +23,10 @@ def duty_of(batch: ClaimedBatch, miner: Miner) -> CheckingDuty:
     return CheckingDuty(parts_of(batch.book, miner))
 
 
-def right_sample(batch: ClaimedBatch, index: int, seed: bytes = SEED) -> Sample:
+def right_sample(batch: ClaimedBatch, index: int, seed: bytes = SEED) -> ItemSample:
     request = ASKED[index]
     fingerprint = blake2_256(b"fingerprint" + request + seed)[:16] if index != 1 else NO_FINGERPRINT
-    return Sample(index, leaf_weight(batch.leaves[index], batch.floor), fingerprint)
+    return ItemSample(index, leaf_weight(batch.leaves[index], batch.floor), fingerprint)
 
 
 def finding_of(batch: ClaimedBatch, miner: Miner, number: int = 0) -> Finding:
@@ -226,7 +226,7 @@ async def test_a_decision_against_the_own_computation_is_appealed(
     for duty in duties.values():
         await stepped(duty, 1)
     assert not batch.book.sent, "nothing is decided"
-    vote = CANNOT_FETCH if verdict is Verdict.UNAVAILABLE else Vote(verdict, b"a" * 32, (decided, decided))
+    vote = CANNOT_FETCH if verdict is Verdict.UNAVAILABLE else ItemVote(verdict, b"a" * 32, (decided, decided))
     voted = batch.book.disputes[dispute_id]
     batch.book.disputes[dispute_id] = replace(voted, stage=DisputeStage.APPEALABLE, vote=vote, appealable_until=20)
     found = []
@@ -247,7 +247,7 @@ async def test_a_provider_appeals_against_a_disputer_that_was_found_right(villag
     voted, sample = batch.book.disputes[dispute_id], right_sample(batch, 0)
     providing = duty_of(batch, batch.provider)
     for verdict, appeals in ((Verdict.RIGHT, 0), (Verdict.WRONG, 1)):
-        vote = Vote(verdict, b"a" * 32, (sample,))
+        vote = ItemVote(verdict, b"a" * 32, (sample,))
         batch.book.disputes[dispute_id] = replace(voted, stage=DisputeStage.APPEALABLE, vote=vote, appealable_until=20)
         await stepped(providing, 2)
         assert len(batch.book.calls("Disputes.appeal")) == appeals

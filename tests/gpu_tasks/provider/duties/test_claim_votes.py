@@ -10,8 +10,8 @@ from gpu_tasks.batches.leaf_draws import leaf_weight
 from gpu_tasks.batches.leaves import Leaf, leaf_of
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
 from gpu_tasks.batches.sum_tree import leaf_claim
-from gpu_tasks.market.claims.disputes import Ballot, DisputeStage, Question
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, Sample, Verdict, Vote, vote_commitment
+from gpu_tasks.market.claims.disputes import DisputeQuestion, DisputeStage, VotingSeat
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemSample, ItemVote, Verdict, vote_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.claims.voting import is_well_formed
 from gpu_tasks.provider.duties.claim_items import NO_FINGERPRINT
@@ -41,7 +41,7 @@ def right_leaf(batch: ClaimedBatch, index: int, request: bytes) -> Leaf:
 
 def right_vote(
     batch: ClaimedBatch, index: int, verdict: Verdict, seeds: tuple[bytes, ...], asked: list[bytes] | None = None
-) -> Vote:
+) -> ItemVote:
     request = (asked or ASKED)[index]
     leaf = right_leaf(batch, index, request)
     prints = [
@@ -49,10 +49,10 @@ def right_vote(
         for seed in seeds
     ]
     weight = leaf_weight(leaf, batch.floor)
-    return Vote(verdict, leaf_claim(index, leaf), tuple(Sample(index, weight, found) for found in prints))
+    return ItemVote(verdict, leaf_claim(index, leaf), tuple(ItemSample(index, weight, found) for found in prints))
 
 
-def vote_of(miner: Miner, number: int = 0) -> Vote:
+def vote_of(miner: Miner, number: int = 0) -> ItemVote:
     return miner.daemon.parts.journal.votes[DISPUTE, number].statement
 
 
@@ -106,7 +106,7 @@ async def test_the_answer_about_a_result_of_one_item_is_its_root(village: Villag
 async def test_where_results_differ_voters_compute_from_the_sealed_input(village: Village) -> None:
     batch = await claimed_batch(village, ASKED, spoil=True)
     batch.provider.daemon.server._deliverer = None
-    batch.dispute(DISPUTE, batch.others(), question=Question.SIDES, index=2, seeds=())
+    batch.dispute(DISPUTE, batch.others(), question=DisputeQuestion.SIDES, index=2, seeds=())
     for voter in batch.others():
         await stepped(duty_of(batch, voter), 1)
         assert vote_of(voter) == right_vote(batch, 2, Verdict.RIGHT, (NEW_SEED,))
@@ -120,25 +120,25 @@ async def test_voters_agree_whether_an_input_can_be_opened(village: Village, *, 
         unit = await village.post(ASKED, readers=[])
         batch.id, commitment = unit, village.unit(unit).unit.terms.input_commitment
     commitment = village.unit(batch.id).unit.terms.input_commitment
-    batch.dispute(DISPUTE, batch.others(), question=Question.INPUT, seeds=())
+    batch.dispute(DISPUTE, batch.others(), question=DisputeQuestion.INPUT, seeds=())
     for voter in batch.others():
         await stepped(duty_of(batch, voter), 1)
         verdict = Verdict.RIGHT if is_usable else Verdict.WRONG
-        assert vote_of(voter) == Vote(verdict, commitment, (Sample(0, 0, NO_FINGERPRINT),))
+        assert vote_of(voter) == ItemVote(verdict, commitment, (ItemSample(0, 0, NO_FINGERPRINT),))
         assert is_well_formed(vote_of(voter), 1)
 
 
-@pytest.mark.parametrize("question", [Question.ITEM, Question.INPUT])
+@pytest.mark.parametrize("question", [DisputeQuestion.ITEM, DisputeQuestion.INPUT])
 @in_village(4)
 async def test_what_nobody_provides_is_unavailable_shortly_before_the_deadline(
-    village: Village, *, question: Question
+    village: Village, *, question: DisputeQuestion
 ) -> None:
     batch = await claimed_batch(village, ASKED)
     voter = batch.others()[0]
     batch.provider.daemon.server._deliverer = None
-    if question is Question.INPUT:
+    if question is DisputeQuestion.INPUT:
         batch.id = await village.post(ASKED, is_stored=False, input_root=b"?" * 32)
-    batch.dispute(DISPUTE, [voter], question=question, **(FROM_CLAIM if question is Question.ITEM else {}))
+    batch.dispute(DISPUTE, [voter], question=question, **(FROM_CLAIM if question is DisputeQuestion.ITEM else {}))
     batch.book.commits_until = 40
     voting = duty_of(batch, voter)
     for height in (1, 33):
@@ -185,7 +185,7 @@ async def test_a_restarted_voter_opens_the_vote_of_its_journal(village: Village)
     batch.dispute(DISPUTE, [voter], **FROM_CLAIM)
     await stepped(duty_of(batch, voter), 1)
     (committed,) = batch.book.calls("Disputes.commit_vote")
-    batch.book.ballots[stash][DISPUTE] = Ballot(round=0, weight=1, held=20, commitment=committed["commitment"])
+    batch.book.ballots[stash][DISPUTE] = VotingSeat(round=0, weight=1, held=20, commitment=committed["commitment"])
     batch.book.opens_from = 2
     voter = await village.restart(voter)
     await stepped(duty_of(batch, voter), 2)
@@ -205,7 +205,7 @@ async def test_an_appeal_is_voted_about_anew_at_its_own_seed(village: Village) -
     )
     await stepped(voting, 2)
     assert len(voter.daemon.parts.journal.votes) == 1, "the ballot is that of the first round"
-    batch.book.ballots[stash][DISPUTE] = Ballot(round=1, weight=5, held=20, first=vote_of(voter))
+    batch.book.ballots[stash][DISPUTE] = VotingSeat(round=1, weight=5, held=20, first=vote_of(voter))
     await stepped(voting, 3)
     assert vote_of(voter, 1) == right_vote(batch, 0, Verdict.RIGHT, (SEED, SECOND_SEED))
 

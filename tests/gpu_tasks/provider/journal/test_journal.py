@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from error_codes import raises_code
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.attestations.usage import Usage
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, Finding, Sample, Verdict
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, Finding, ItemSample, Verdict
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.task_statement import RESULT_STEP
@@ -46,7 +46,7 @@ FOUND = [
 OPINION = CaseEntry(Statement(Answered(b"r" * 32), b"p" * 32, 3), b"s" * 32)
 UNUSABLE = CaseEntry(Statement(Unanswerable(), bytes(32)), b"t" * 32)
 
-FINDING = FindingEntry(Finding(Verdict.RIGHT, 0, (Sample(1, 2, b"f" * 16),)), b"s" * 32)
+FINDING = FindingEntry(Finding(Verdict.RIGHT, 0, (ItemSample(1, 2, b"f" * 16),)), b"s" * 32)
 VOTE = VoteEntry(CANNOT_FETCH, b"v" * 32)
 
 Change = Callable[[Journal], None]
