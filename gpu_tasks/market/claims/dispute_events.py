@@ -48,7 +48,7 @@ class VoteOpened:
 
 @event
 class DisputeDecided:
-    """Five of nine voters agreed. A party may appeal until block `appealable_until`."""
+    """Five of nine voters agreed. A party or an outvoted voter may appeal until block `appealable_until`."""
 
     dispute: Hash
     vote: ItemVote
@@ -57,7 +57,7 @@ class DisputeDecided:
 
 @event
 class DisputeAppealed:
-    """A party appealed. All eligible validators will vote."""
+    """A party or an outvoted voter appealed. All eligible validators will vote."""
 
     dispute: Hash
     appellant: AccountId
@@ -89,7 +89,7 @@ class NotAVoter(DispatchError):
 
 
 class NotAParty(DispatchError):
-    """The signer is no party of the dispute."""
+    """The signer is no party of the dispute, and no outvoted voter."""
 
 
 class OutsideWindow(DispatchError):

@@ -54,7 +54,7 @@ class DisputeStage(IntEnum):
     VOTING = 1
     """The drawn voters commit and open."""
     APPEALABLE = 2
-    """Five votes are equal. A party may appeal."""
+    """Five votes are equal. A party or an outvoted voter may appeal."""
     APPEAL = 3
     """All eligible validators vote, by stake: after an appeal, or if nine voters do not suffice or do not agree."""
 

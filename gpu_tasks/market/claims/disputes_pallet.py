@@ -53,7 +53,7 @@ class Disputes(DisputesStorage, index=21):
 
     @call(index=2, weight=WEIGHTS["Disputes.appeal"])
     def appeal(self, origin: Signed, dispute: Hash) -> None:
-        """Appeal a decision of nine voters as a party: all eligible validators vote by stake, once."""
+        """Appeal a decision of nine voters as a party or an outvoted voter: all validators vote by stake, once."""
         hearing.appeal(self, dispute, self.open_dispute(dispute), origin.account)
 
     # ------------------------------------------------------------------------------------------- a method for handlers

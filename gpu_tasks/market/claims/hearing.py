@@ -130,12 +130,21 @@ def open_vote(
 def appeal(room: DisputesStorage, dispute_id: bytes, dispute: Dispute, who: bytes) -> None:
     """Have all eligible validators vote instead of the drawn ones."""
     named = (who, room.devices.operator(who))
-    appellant = known(next((each for each in named if each in dispute.terms.parties), None), NotAParty)
+    appellant = known(next((each for each in named if _may_appeal(room, dispute_id, dispute, each)), None), NotAParty)
     is_open = dispute.stage is DisputeStage.APPEALABLE and room.height <= dispute.appealable_until
     ensure(is_open, NoDecisionToAppeal)
     room.emit(DisputeAppealed(dispute_id, appellant))
     room.agenda.drop(dispute_id)
     _await_draw(room, dispute_id, replace(dispute, stage=DisputeStage.APPEAL, appellant=appellant))
+
+
+def _may_appeal(room: DisputesStorage, dispute_id: bytes, dispute: Dispute, who: bytes) -> bool:
+    """Return True for a party, and for a drawn voter that the decision would charge for its vote."""
+    if who in dispute.terms.parties:
+        return True
+    # Both parties may be friends. Then nobody but an outvoted voter wants the right decision.
+    ballot = room.ballots[who, dispute_id]
+    return ballot is not None and charged(ballot.vote, dispute.vote) is Purse.OUTVOTED
 
 
 def _step(room: DisputesStorage, dispute_id: bytes, dispute: Dispute) -> None:

@@ -25,10 +25,21 @@ from runtime.frame.errors import BadOrigin
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
-from simulation.chains.dispute_chain import FEE, RIGHT, SILENT, DisputeChain, commits, opens, vote_of
+from simulation.chains.dispute_chain import (
+    FEE,
+    RIGHT,
+    SILENT,
+    UNAVAILABLE,
+    Behaviour,
+    DisputeChain,
+    commits,
+    opens,
+    vote_of,
+)
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, refused, salt_of, signed
 
 NOTHING = b"n" * 32
+FALSE, UNOPENED = Behaviour(Verdict.WRONG, label=b"false"), Behaviour(Verdict.RIGHT, is_opened=False)
 
 
 def right(stage: DisputeChain, dispute_id: bytes) -> ItemVote:
@@ -244,6 +255,29 @@ def test_a_party_appeals_once_by_stash_or_provider_key(key: str) -> None:
     ruling = stage.run(dispute_id)
     assert ruling is not None
     assert ruling.is_appealed
+
+
+@pytest.mark.parametrize("key", ["stash", "provider"])
+def test_an_outvoted_voter_appeals_against_two_parties_that_agree(key: str) -> None:
+    """If both parties belong to a coalition with five seats, nobody else could appeal for the other four voters."""
+    stage = DisputeChain()
+    dispute_id, voters = stage.drawn()
+    acts = (FALSE, FALSE, FALSE, FALSE, FALSE, UNAVAILABLE, SILENT, UNOPENED, RIGHT)
+    policy = dict(zip((keys.stash for keys in voters), acts, strict=True))
+    stage.policy = lambda keys, dispute: policy[keys.stash] if dispute.stage is DisputeStage.VOTING else RIGHT
+    stage.run(dispute_id, until=DisputeStage.APPEALABLE)
+    call, outvoted = Disputes.appeal(dispute=dispute_id), voters[-1]
+    others = [keys for keys in stage.chain.validators if keys != outvoted]
+    stage.chain.block(*(refused(who, call, NotAParty) for keys in others for who in (keys.stash, keys.provider)))
+    stage.chain.block(signed(outvoted.stash if key == "stash" else outvoted.provider, call))
+    assert stage.dispute(dispute_id).appellant == outvoted.stash
+    before = stage.chain.owned(outvoted.stash)
+    ruling = stage.run(dispute_id)
+    assert ruling is not None
+    assert ruling.vote is not None
+    assert ruling.vote.verdict is Verdict.RIGHT
+    assert outvoted.stash in ruling.voters
+    assert stage.chain.owned(outvoted.stash) == before
 
 
 def test_nobody_appeals_before_a_decision_or_after_the_window() -> None:
