@@ -29,7 +29,18 @@ SETTINGS = (
 )  # fmt: skip
 BAR = 0.01
 GAIN = "gain"
-KNOWN: dict[tuple[str, str], tuple[int, str]] = {}
+_NO_VOTERS = "fewer than three voters beside the parties: nobody is convicted, and the price returns"
+_HALVES = "nobody can show who withheld: provider and checker each pay half of all votes"
+KNOWN: dict[tuple[str, str], tuple[int, str]] = {
+    **{(name, "provider"): (4, _NO_VOTERS) for name in ("guesses", "insists", "copies", "is silent", "says wrong")},
+    **{(name, "provider"): (4, _NO_VOTERS) for name in ("insists on wrong", "buys false")},
+    ("confirms", GAIN): (4, _NO_VOTERS),
+    ("disputes falsely", "provider"): (6, "too few voters beside the parties decide: the price returns"),
+    ("says unavailable", "provider"): (33, _HALVES),
+    ("spites", "checker"): (33, _HALVES),
+    ("withholds half", "checker"): (33, _HALVES),
+    ("votes unseen", GAIN): (33, "an appeal pays a drawn voter no second fee, and a vote `unavailable` costs nothing"),
+}
 """The known failures, by habit and `GAIN` or role: the largest network that has them, and the reason."""
 
 

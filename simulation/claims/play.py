@@ -231,18 +231,23 @@ class Play:
             yield dispute_chain.opens(keys, dispute_id, vote)
 
     def _appeals(self, dispute_id: bytes, dispute: Dispute) -> Iterator[Step]:
-        """Yield appeals of all parties that would decide otherwise. The first one succeeds."""
+        """Yield appeals of all parties and voters that would decide otherwise. The first one that may appeal does."""
         for party in dispute.terms.parties if self.setting.has_appeals else ():
             if dispute.vote != self._wished(party, dispute):
                 yield tolerant(signed(party, Disputes.appeal(dispute=dispute_id)))
+        for voter in dispute.voters if self.setting.has_appeals else ():
+            if voter not in self.coalition and dispute.vote != self._vote(voter, dispute):
+                yield tolerant(signed(voter, Disputes.appeal(dispute=dispute_id)))
 
     def _wished(self, party: bytes, dispute: Dispute) -> Vote:
         """Return the decision that a party to a dispute wants."""
         is_liar = party == self.provider and self.habit.is_false
         if is_liar or (party in self.coalition and self.habit.voting is Voting.FRIENDLY):
             return self._friendly_vote(dispute)
-        is_served = self.habit.party is not Party.PROVIDER or self.habit.serves_checkers
-        return self._true_vote(dispute) if is_served else CANNOT_FETCH
+        if not self.habit.serves_checkers and dispute.vote is not None:
+            # A checker without the item cannot tell that a decision is wrong.
+            return dispute.vote
+        return self._true_vote(dispute)
 
     def _vote(self, voter: bytes, dispute: Dispute) -> Vote | None:
         voting = self.habit.voting if voter in self.coalition else Voting.HONEST

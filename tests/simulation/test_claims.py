@@ -129,3 +129,13 @@ def test_arguments_outside_the_limits_are_refused(words: list[str]) -> None:
 def test_chosen_habits_are_read() -> None:
     assert read_arguments(["--only", "lies,frames", "--plays", "2"]).only == "lies,frames"
     assert MIDDLE.rate_ppm == PPM
+
+
+def test_friends_on_both_sides_cost_no_voter_a_fee() -> None:
+    """A provider's friend disputes its lie, and their five seats decide for the lie: an outvoted voter appeals."""
+    setting = Setting(33, 33)
+    plays = [Play(setting, habit("disputes itself"), number) for number in range(6)]
+    for play in plays:
+        play.run()
+        assert play.losses() == {}
+    assert any(play.is_appealed for play in plays)
