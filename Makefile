@@ -149,7 +149,7 @@ telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged
 courts: ## UNITS=32 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
 	@$(PY) -m simulation.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
 
-claims: ## PLAYS=16 of every dishonest behaviour in claims and disputes on their pallets, 4 to 33 validators: gains over honest behaviour, losses of honest parties; five minutes; out/claims.json
+claims: ## PLAYS=16 of every dishonest behaviour in claims and disputes on their pallets, 4 to 33 validators: gains over honest behaviour, losses of honest parties; four minutes; out/claims.json
 	@$(PY) -m simulation.claims $(if $(PLAYS),--plays $(PLAYS)) $(if $(ONLY),--only "$(ONLY)")
 
 game: ## claims and checks as a game: gains of every known deviation, collateral for the check rates, simulator against formulas; a minute
