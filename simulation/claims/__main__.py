@@ -28,6 +28,8 @@ SETTINGS = (
     Setting(33, 33, TENTH, has_appeals=False),
 )  # fmt: skip
 BAR = 0.01
+PLAYS_MIN = 8
+"""With fewer plays, all of them may have the same rare outcome, and no spread."""
 GAIN = "gain"
 _NO_VOTERS = "fewer than three voters beside the parties: nobody is convicted, and the price returns"
 _HALVES = "nobody can show who withheld: provider and checker each pay half of all votes"
@@ -65,9 +67,7 @@ def main() -> int:
         print(f"claims: {sentence}" + (f" (known: {why})" if why else ""))
     new = sum(not why for _, why in missed)
     best = max((row["gain"] for row in rows if row["has_appeals"]), default=0.0)
-    print(
-        f"claims: {len(rows)} rows, {arguments.plays} plays each, best gain with appeals {best:+.3f}, {new} new failures"
-    )
+    print(f"claims: {len(rows)} rows, {arguments.plays} plays each, best with appeals {best:+.3f}, {new} new failures")
     return 1 if new else 0
 
 
@@ -107,8 +107,8 @@ def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--plays", type=int, default=16, help="plays of each habit in each setting")
     parser.add_argument("--only", default="", help="habits, with commas between")
     arguments = parser.parse_args(words)
-    if arguments.plays < 2:
-        parser.error("a statistical error needs two plays")
+    if arguments.plays < PLAYS_MIN:
+        parser.error(f"a statistical error needs {PLAYS_MIN} plays")
     names = [habit.name for habit in HABITS]
     unknown = [name for name in arguments.only.split(",") if name and name not in names]
     if unknown:

@@ -119,7 +119,7 @@ def test_settings_have_coalitions_below_a_third() -> None:
     )
 
 
-@pytest.mark.parametrize("words", [["--plays", "1"], ["--only", "lies,nothing"]])
+@pytest.mark.parametrize("words", [["--plays", "7"], ["--only", "lies,nothing"]])
 def test_arguments_outside_the_limits_are_refused(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         read_arguments(words)
@@ -127,7 +127,7 @@ def test_arguments_outside_the_limits_are_refused(words: list[str]) -> None:
 
 
 def test_chosen_habits_are_read() -> None:
-    assert read_arguments(["--only", "lies,frames", "--plays", "2"]).only == "lies,frames"
+    assert read_arguments(["--only", "lies,frames", "--plays", "8"]).only == "lies,frames"
     assert MIDDLE.rate_ppm == PPM
 
 
