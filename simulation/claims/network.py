@@ -49,7 +49,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnPoints:
     """A claim whose first checker is drawn, and the state before it opened."""
 
     chain: MarketChain
@@ -76,7 +76,7 @@ def network(size: int, share_percent: int) -> ClaimChain:
 
 
 @cache
-def drawn(setting: Setting, party: Party, number: int) -> Drawn:
+def drawn(setting: Setting, party: Party, number: int) -> DrawnPoints:
     """Return claim number `number` of a setting, for habits of a party. The first checker of `CHECKER` is a member.
 
     The provider is a member only if it is the deviating party.
@@ -95,7 +95,7 @@ def drawn(setting: Setting, party: Party, number: int) -> Drawn:
         stage.run(claim_id, until=ClaimStage.COMMITTING)
         first = stage.claim(claim_id).checks[0].checker
         if party is not Party.CHECKER or first in members:
-            return Drawn(stage.chain, base.chain, claim_id, provider, base.stranger, first)
+            return DrawnPoints(stage.chain, base.chain, claim_id, provider, base.stranger, first)
     raise AssertionError("no member of the coalition is drawn")
 
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.claims.claims import Check, Claim, ClaimOutcome, ClaimStage
+from gpu_tasks.market.claims.claims import Check, ClaimOutcome, ClaimStage, ResultClaim
 from gpu_tasks.market.claims.convictions import open_check
 from gpu_tasks.market.claims.dispute_events import DisputeAppealed, VotersDrawn
 from gpu_tasks.market.claims.disputes import Dispute, DisputeStage, seeds_of
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.disputes_storage import windows_of
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, Verdict, Vote
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemVote, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
@@ -35,7 +35,7 @@ from simulation.chains.claim_chain import (
 )
 from simulation.chains.market_chain import CUSTOMER, MarketChain, signed, tolerant
 from simulation.claims.habits import FALSE, Habit, Party, Voting
-from simulation.claims.network import Drawn, Setting, copied, drawn, is_open
+from simulation.claims.network import DrawnPoints, Setting, copied, drawn, is_open
 
 WORK, CHECK = PRICE * 9 // 10, PRICE // 20
 """The cost of computing the claim, and that of computing its item again. A liar and a guesser save them."""
@@ -49,7 +49,7 @@ class Play:
     def __init__(self, setting: Setting, habit: Habit, number: int) -> None:
         """Copy the claim."""
         self.setting, self.habit, self.number = setting, habit, number
-        self.start: Drawn = drawn(replace(setting, has_appeals=True), habit.party, number)
+        self.start: DrawnPoints = drawn(replace(setting, has_appeals=True), habit.party, number)
         self.chain: MarketChain = copied(self.start.chain, f"{setting.seed}/{number}/play")
         self.claim_id, self.provider = self.start.claim_id, self.start.provider.stash
         self.keys = {keys.stash: keys for keys in (*self.chain.validators, self.start.stranger, CUSTOMER)}
@@ -155,13 +155,13 @@ class Play:
         elif check is not None:
             yield from self._check_steps(claim, check)
 
-    def _is_time_to_dispute(self, claim: Claim) -> bool:
+    def _is_time_to_dispute(self, claim: ResultClaim) -> bool:
         """Return whether a checker is drawn: a stranger, if the provider's friend disputes."""
         check = open_check(claim)
         is_threat = check is not None and not self._is_friend(check.checker)
         return claim.stage is ClaimStage.COMMITTING and is_threat
 
-    def _check_steps(self, claim: Claim, check: Check) -> Iterator[Step]:
+    def _check_steps(self, claim: ResultClaim, check: Check) -> Iterator[Step]:
         keys, number = self.keys[check.checker], len(claim.checks) - 1
         does = self._finding(check.checker, number)
         if claim.stage is ClaimStage.COMMITTING and does.verdict is not None:
@@ -239,7 +239,7 @@ class Play:
             if voter not in self.coalition and dispute.vote != self._vote(voter, dispute):
                 yield tolerant(signed(voter, Disputes.appeal(dispute=dispute_id)))
 
-    def _wished(self, party: bytes, dispute: Dispute) -> Vote:
+    def _wished(self, party: bytes, dispute: Dispute) -> ItemVote:
         """Return the decision that a party to a dispute wants."""
         is_liar = party == self.provider and self.habit.is_false
         if is_liar or (party in self.coalition and self.habit.voting is Voting.FRIENDLY):
@@ -249,7 +249,7 @@ class Play:
             return dispute.vote
         return self._true_vote(dispute)
 
-    def _vote(self, voter: bytes, dispute: Dispute) -> Vote | None:
+    def _vote(self, voter: bytes, dispute: Dispute) -> ItemVote | None:
         voting = self.habit.voting if voter in self.coalition else Voting.HONEST
         if voting is Voting.AWAY:
             return None
@@ -266,10 +266,10 @@ class Play:
         is_friend = self._is_friend(voter)
         return is_friend or blake2_256(voter + seeds_of(dispute)[-1])[0] * 100 < self.habit.served_voters * 256
 
-    def _true_vote(self, dispute: Dispute) -> Vote:
+    def _true_vote(self, dispute: Dispute) -> ItemVote:
         return self._vote_for(dispute, Verdict.WRONG if self.habit.is_false else Verdict.RIGHT, ANSWER, b"")
 
-    def _friendly_vote(self, dispute: Dispute) -> Vote:
+    def _friendly_vote(self, dispute: Dispute) -> ItemVote:
         """Return the vote that the coalition's party needs."""
         habit = self.habit
         if habit.party is Party.DISPUTER:
@@ -283,9 +283,9 @@ class Play:
             return self._vote_for(dispute, Verdict.RIGHT, ANSWER, habit.check.label)
         return self._vote_for(dispute, Verdict.RIGHT, FALSE_ANSWER if habit.is_false else ANSWER, habit.shown or b"")
 
-    def _vote_for(self, dispute: Dispute, verdict: Verdict, answer: bytes, label: bytes) -> Vote:
+    def _vote_for(self, dispute: Dispute, verdict: Verdict, answer: bytes, label: bytes) -> ItemVote:
         point = dispute.terms.index * WEIGHT if dispute.terms.point is None else dispute.terms.point
-        return Vote(verdict, answer, tuple(sample_at(point, seed, label) for seed in seeds_of(dispute)))
+        return ItemVote(verdict, answer, tuple(sample_at(point, seed, label) for seed in seeds_of(dispute)))
 
 
 def _owned(chain: MarketChain, accounts: Iterable[bytes]) -> dict[bytes, int]:

@@ -17,6 +17,7 @@ from gpu_tasks.models.model_store import FOLDER_VARIABLE, default_folder
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import (
     BegunRun,
+    CheckedOutput,
     Execution,
     Executor,
     Finished,
@@ -80,6 +81,14 @@ class BentRun:
     async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         """See `Executor`."""
         return await self.honest.trace(request, output, place)
+
+    async def fingerprint(self, request: bytes, output: bytes, seed: bytes) -> bytes:
+        """See `Executor`."""
+        return await self.honest.fingerprint(request, output, seed)
+
+    async def check(self, request: bytes, output: bytes, seed: bytes) -> CheckedOutput:
+        """See `Executor`."""
+        return await self.honest.check(request, output, seed)
 
     async def begin(self, request: bytes) -> BegunRun:
         """See `Executor`."""
