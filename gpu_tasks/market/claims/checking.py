@@ -274,7 +274,7 @@ def _name(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, beacon: byte
     """Give the check to a drawn validator, or to voters if nobody is eligible."""
     checker = name_checker(beacon, claim_id, room.entrants(), room.may_check(claim))
     if checker is None:
-        _ask_voters(room, claim_id, claim)
+        _ask_voters(room, claim_id, claim, beacon)
         return
     room.lock.lock(checker, Hold(CHECKER_BOND, claim_id), claim.terms.collateral)
     check = Check(checker, seed_of(beacon, claim_id, checker), claim.is_second, held=claim.terms.collateral)
@@ -324,7 +324,7 @@ def _convict_silent_provider(room: ClaimsStorage, claim_id: bytes, claim: Result
 def _fail(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, replacements: int) -> None:
     """Draw the replacements of a checker, or ask voters after too many failures."""
     if claim.failures == FAILURES_MAX:
-        _ask_voters(room, claim_id, claim)
+        _ask_voters(room, claim_id, claim, claim.checks[-1].seed)
         return
     pending = claim.pending - 1 + replacements
     _await_call(room, claim_id, replace(claim, pending=pending, failures=claim.failures + 1))
@@ -351,10 +351,12 @@ def _dispute_check(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> 
     _open_dispute(room, claim_id, claim, index=0, point=point, seeds=seeds)
 
 
-def _ask_voters(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
-    """Let voters compute the item at the first point, because no checker is left."""
+def _ask_voters(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, seed: bytes) -> None:
+    """Let voters compute the item at a drawn point, because no checker is left."""
+    # A provider that knew the point would compute only that part of its result.
+    claim = replace(claim, place=int.from_bytes(seed, "little") % len(claim.points))
     seeds = tuple(check.seed for check in compared_checks(claim))
-    _open_dispute(room, claim_id, claim, index=0, point=claim.points[0], seeds=seeds)
+    _open_dispute(room, claim_id, claim, index=0, point=claim.points[claim.place], seeds=seeds)
 
 
 def _open_dispute(

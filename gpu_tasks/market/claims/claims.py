@@ -165,3 +165,5 @@ class ResultClaim:
     will check could otherwise save half of its collateral by a friend's dispute."""
     bond: Balance = 0
     """The bond of that account."""
+    place: U8 = 0
+    """The number of the point whose item voters compute if no checker is left."""

@@ -34,10 +34,10 @@ def compared_checks(claim: ResultClaim) -> tuple[Check, ...]:
 
 
 def disputed_place(claim: ResultClaim) -> int:
-    """Return the number of the point that a dispute is about. It is the first one if no checker was left."""
+    """Return the number of the point that a dispute is about. It was drawn if no checker was left."""
     check = open_check(claim)
     if check is None or check.finding is None:
-        return 0
+        return claim.place
     if check.finding.verdict is not Verdict.RIGHT:
         return check.finding.place
     pairs = zip(check.finding.samples, _shown(check), strict=True)

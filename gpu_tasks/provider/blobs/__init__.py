@@ -4,8 +4,8 @@ In reading order:
 
 * `store`: blobs on the disk
 * `request_slots`: limits on simultaneous and on slow requests
-* `reseal`: a racer's output for a judge, and the delivery of a claim for its checkers and voters
-* `server`: the provider's HTTP server
 * `kept_inputs`: copies of inputs, their purposes, and their removal
 * `inputs`: fetching, opening and checking the inputs of units and tasks
+* `reseal`: a racer's output for a judge, and the delivery of a claim for its checkers and voters
+* `server`: the provider's HTTP server
 """

@@ -39,7 +39,6 @@ from runtime.frame.call import Call
 
 SHOWN_AT_ONCE = 8
 """Own results in memory at once, while their samples are computed."""
-UNAVAILABLE = Finding(Verdict.UNAVAILABLE, 0, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +129,10 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
             raise ChainError("the final chain does not have the check", code="claim_not_final")
         return final
 
-    def _cannot_fetch(self) -> Finding:
-        return UNAVAILABLE
+    def _cannot_fetch(self, turn: CheckTurn) -> Finding:
+        # A drawn place: a provider that knew it in advance would compute only the item there.
+        place = int.from_bytes(turn.check.seed, "little") % len(turn.claim.points)
+        return Finding(Verdict.UNAVAILABLE, place, ())
 
     def _entry(self, statement: Finding, salt: bytes) -> FindingEntry:
         return FindingEntry(statement, salt)

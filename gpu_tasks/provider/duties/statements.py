@@ -104,7 +104,7 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
         """
 
     @abstractmethod
-    def _cannot_fetch(self) -> T:
+    def _cannot_fetch(self, turn: TurnT) -> T:
         """Return the statement about withheld data."""
 
     @abstractmethod
@@ -139,7 +139,7 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
         if entry is None:
             # The search still waits for the provider. Its late result must not contradict the statement sent now.
             self.searches.tasks.cancel(turn.key)
-            entry = self._keep(turn, self._cannot_fetch())
+            entry = self._keep(turn, self._cannot_fetch(turn))
         await self._send(turn, ClaimStep.COMMIT, entry)
 
     def forget(self, key: StepKey) -> None:

@@ -140,7 +140,7 @@ class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
             raise ChainError("the final chain does not have the dispute's voters", code="dispute_not_final")
         return final
 
-    def _cannot_fetch(self) -> ItemVote:
+    def _cannot_fetch(self, _turn: VoteTurn) -> ItemVote:
         return CANNOT_FETCH
 
     def _entry(self, statement: ItemVote, salt: bytes) -> VoteEntry:

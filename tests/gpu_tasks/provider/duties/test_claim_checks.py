@@ -10,7 +10,7 @@ from gpu_tasks.market.claims.claim_closing import dispute_id_of
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimStage
 from gpu_tasks.market.claims.disputes import DisputeStage
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, Finding, ItemSample, ItemVote, Verdict
-from gpu_tasks.provider.duties.checking import UNAVAILABLE, CheckingDuty
+from gpu_tasks.provider.duties.checking import CheckingDuty
 from gpu_tasks.provider.duties.claim_items import NO_FINGERPRINT
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from provider_chain import Miner, Village, in_village
@@ -92,14 +92,17 @@ async def test_a_request_that_the_provider_refused_wrongly_is_wrong(village: Vil
 async def test_a_claim_that_is_not_delivered_is_unavailable_shortly_before_the_deadline(village: Village) -> None:
     batch = await claimed_batch(village, ASKED)
     checker = batch.others()[0]
-    batch.call_checker(checker, 0, deadline=40)
+    batch.call_checker(checker, 0, 1, deadline=40)
     batch.provider.daemon.server._deliverer = None
     checking = duty_of(batch, checker)
     for height in (1, 20, 33):
         await stepped(checking, height)
         assert not batch.book.sent
     await stepped(checking, 34)
-    assert finding_of(batch, checker) == UNAVAILABLE
+    found = finding_of(batch, checker)
+    assert (found.verdict, found.samples) == (Verdict.UNAVAILABLE, ())
+    claim = batch.book.claims[batch.id]
+    assert found.place == int.from_bytes(claim.checks[-1].seed, "little") % len(claim.points) > 0
     assert len(batch.book.calls("ResultClaims.commit_finding")) == 1
     assert len(checker.heard.codes("claim_not_delivered")) == 3
 
