@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from gpu_tasks.market.claims.disputes import SEATS
 from gpu_tasks.market.claims.money import TABLE, EventMoney, Flow, MoneyEvent, Payee, Purse, Remainder, settle
 from gpu_tasks.market.claims.table_page import events_page, words_page
 
+ADR = Path(__file__).parents[4] / "docs" / "adr" / "0027-claims-and-checks.md"
 OGPU = 100_000_000
 FEE, VOTE_FEE, K = 12_000_000, 10_000_001, 30 * OGPU + 5
 C = SEATS * VOTE_FEE
@@ -213,3 +215,7 @@ def test_the_page_has_a_row_for_each_event_and_each_word() -> None:
     assert len(rows) == len(TABLE)
     assert all(row.title in line for row, line in zip(TABLE.values(), rows, strict=True))
     assert all(each.value in words_page() for kind in (Purse, Payee) for each in kind)
+
+
+def test_the_decision_record_shows_the_table() -> None:
+    assert events_page() in ADR.read_text(encoding="utf-8")
