@@ -12,7 +12,7 @@ from gpu_tasks.market.claims.disputes import SEATS
 from gpu_tasks.market.claims.money import TABLE, EventMoney, Flow, MoneyEvent, Payee, Purse, Remainder, settle
 from gpu_tasks.market.claims.table_page import events_page, words_page
 
-ADR = Path(__file__).parents[4] / "docs" / "adr" / "0027-claims-and-checks.md"
+DOCS = Path(__file__).parents[4] / "docs"
 OGPU = 100_000_000
 FEE, VOTE_FEE, K = 12_000_000, 10_000_001, 30 * OGPU + 5
 C = SEATS * VOTE_FEE
@@ -217,5 +217,8 @@ def test_the_page_has_a_row_for_each_event_and_each_word() -> None:
     assert all(each.value in words_page() for kind in (Purse, Payee) for each in kind)
 
 
-def test_the_decision_record_shows_the_table() -> None:
-    assert events_page() in ADR.read_text(encoding="utf-8")
+def test_decision_record_and_page_show_the_table() -> None:
+    page = (DOCS / "claims.md").read_text(encoding="utf-8")
+    assert events_page() in (DOCS / "adr" / "0027-claims-and-checks.md").read_text(encoding="utf-8")
+    assert events_page() in page
+    assert words_page() in page
