@@ -1,6 +1,8 @@
 """Sets, quorums, leaders and slot proposers."""
 
 from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -79,6 +81,33 @@ def test_slots_are_drawn_by_stake() -> None:
     assert shares[0] + shares[1] + shares[2] == 2_000
     assert abs(shares[0] - 1_200) < 100
     assert abs(shares[2] - 200) < 60
+
+
+@pytest.mark.parametrize("seats", [range(4), range(8, 12), range(0, 12, 3), (0, 1, 6, 7)], ids=str)
+def test_the_places_of_a_coalition_in_the_set_give_it_no_runs_of_slots(seats: Iterable[int]) -> None:
+    """Its outputs are known to it ahead, so longer runs would let it choose among more beacons (ADR 27).
+
+    By turns in the order of stashes, a third of the set would own two slots in a row with 1/4 in adjacent seats, and
+    never in every third seat.
+    """
+    epoch = Epoch(members(12), b"s" * 32)
+    coalition = {epoch.validators.members[seat].session for seat in seats}
+    own = [proposer(epoch, slot) in coalition for slot in range(20_000)]
+    for length in (1, 2, 3):
+        runs = [all(own[start : start + length]) for start in range(len(own) - length + 1)]
+        # Four standard errors, with the correlation of runs that overlap.
+        assert abs(sum(runs) / len(runs) - 3**-length) < 0.014
+    # As many slots as a draw has beacons: 20,000 / 3^16 such runs are expected.
+    assert not any(all(own[start : start + 16]) for start in range(len(own)))
+
+
+def test_the_owner_of_a_slot_does_not_depend_on_the_owner_before() -> None:
+    epoch = Epoch(members(12), b"s" * 32)
+    sessions = [member.session for member in epoch.validators.members]
+    drawn = [sessions.index(proposer(epoch, slot)) for slot in range(5_000)]
+    steps = Counter((after - before) % 12 for before, after in pairwise(drawn))
+    # Four standard errors: each distance between two owners is equally likely.
+    assert all(abs(steps[distance] - 4_999 / 12) < 80 for distance in range(12))
 
 
 def test_other_seed_other_proposers() -> None:
