@@ -9,6 +9,9 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.claim_delivery import encode_delivery, part_of
 from gpu_tasks.data.sealing import seal
@@ -18,7 +21,7 @@ from gpu_tasks.provider.chain.port import ChainError, ClaimPort, Identity, RaceP
 from gpu_tasks.provider.journal.journal import Journal
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.cryptography.signing import domain
-from runtime.encoding.codec import U8, Annotated, DecodeError, Fixed, codec, struct
+from runtime.encoding.codec import U8, Annotated, Codec, DecodeError, Fixed, codec, struct
 from runtime.encoding.types import Hash
 
 RESEAL_BYTES_MAX = 256
@@ -52,8 +55,8 @@ class NoJudgeError(RefusedResealError):
 
 def question(identity: Identity, unit_id: bytes) -> bytes:
     """Return a judge's body for `POST /reseal`."""
-    signed_question = _Question(unit_id, identity.key.public_key)
-    return _SIGNED.encode(_Signed(signed_question, identity.key.sign(_payload(identity.genesis, signed_question))))
+    asked = _Question(unit_id, identity.key.public_key)
+    return _SIGNED.encode(_Signed(asked, identity.key.sign(_payload(identity.genesis, asked))))
 
 
 class Resealer:
@@ -67,16 +70,9 @@ class Resealer:
 
     async def answer(self, data: bytes) -> bytes:
         """Return the output as a sealed blob. Raise RefusedResealError if the caller may not have it."""
+        asked = _proven_question(_SIGNED, data, lambda question: _payload(self._genesis, question))
         try:
-            signed_question = _SIGNED.decode(data)
-        except DecodeError as error:
-            raise NoJudgeError(f"not a question: {error}") from None
-        judge_question = signed_question.question
-        signed_payload = _payload(self._genesis, judge_question)
-        if not verify(Scheme.ED25519, judge_question.provider_key, signed_payload, signed_question.signature):
-            raise NoJudgeError("bad signature")
-        try:
-            return await self._sealed(judge_question)
+            return await self._sealed(asked)
         except ChainError as error:
             raise RefusedResealError(f"the chain cannot be read at present: {error}") from None
 
@@ -138,16 +134,9 @@ class Deliverer:
 
     async def answer(self, data: bytes) -> bytes:
         """Return one part as a sealed blob. Raise RefusedResealError if the caller may not have it."""
+        asked = _proven_question(_SIGNED_PART, data, lambda question: _part_payload(self._genesis, question))
         try:
-            signed_question = _SIGNED_PART.decode(data)
-        except DecodeError as error:
-            raise NoJudgeError(f"not a question: {error}") from None
-        question = signed_question.question
-        payload = _part_payload(self._genesis, question)
-        if not verify(Scheme.ED25519, question.provider_key, payload, signed_question.signature):
-            raise NoJudgeError("bad signature")
-        try:
-            return await self._sealed(question)
+            return await self._sealed(asked)
         except ChainError as error:
             raise RefusedResealError(f"the chain cannot be read at present: {error}") from None
         except (BlobError, UnusableInputError) as error:
@@ -190,3 +179,14 @@ class Deliverer:
 
 def _part_payload(genesis_hash: bytes, question: _PartQuestion) -> bytes:
     return domain(b"delivery", genesis_hash, _PART_QUESTION.encode(question))
+
+
+def _proven_question(signed_codec: Codec[Any], data: bytes, payload_of: Callable[[Any], bytes]) -> Any:
+    """Return the question in a body, signed by the provider key that it names. Raise NoJudgeError for other bytes."""
+    try:
+        signed = signed_codec.decode(data)
+    except DecodeError as error:
+        raise NoJudgeError(f"not a question: {error}") from None
+    if not verify(Scheme.ED25519, signed.question.provider_key, payload_of(signed.question), signed.signature):
+        raise NoJudgeError("bad signature")
+    return signed.question

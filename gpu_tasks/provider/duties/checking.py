@@ -27,7 +27,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, ClaimPort, View
 from gpu_tasks.provider.duties.claim_items import ClaimedItems, check_item, computed, fetched_items, own_items, sample
-from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, telling_refusals
+from gpu_tasks.provider.duties.duty import telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepKey, StepMessage
 from gpu_tasks.provider.duties.statements import ClaimStep, StatementDuty, StatementTurn
@@ -63,12 +63,10 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         self._showing = asyncio.Semaphore(SHOWN_AT_ONCE)
         self._shown: dict[StepKey, tuple[bytes, Samples]] = {}
         """The computed samples of own claims, with their seed."""
-        self._keys: set[StepKey] = set()
 
     async def step(self, view: View) -> None:
         """Take the due steps of all claims."""
-        self.book.look(view)
-        self.searches.look(view)
+        self.begin_step(view)
         keys: set[StepKey] = set()
         for status in view.claims:
             # The claims of other markets have other duties.
@@ -76,12 +74,12 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
                 keys.add(_key_of(status))
                 with telling_refusals(self.parts.telemetry, status.id):
                     await self._act(status, view)
-        for key in self._keys - keys:
-            self.forget(key)
-            self._shown.pop(key, None)
-        self._keys = keys
-        if view.height % ENDINGS_EVERY_BLOCKS == 0:
-            await self._note_ended()
+        await self.end_step(keys, view)
+
+    def forget(self, key: StepKey) -> None:
+        """See `StatementDuty`."""
+        super().forget(key)
+        self._shown.pop(key, None)
 
     async def _act(self, status: ClaimStatus, view: View) -> None:
         claim, stash = status.claim, self.parts.identity.stash
@@ -196,10 +194,8 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
             call = Disputes.appeal(dispute=dispute_id)
             await self.book.send(StepMessage(call, "appealed", {"claim": status.id}))
 
-    async def _note_ended(self) -> None:
-        for key, _ in self.parts.journal.open_findings():
-            if await self.parts.chain.claim(key[0], final=True) is None:
-                self.entries.change(key, is_over=True)
+    async def _is_over(self, subject: bytes) -> bool:
+        return await self.parts.chain.claim(subject, final=True) is None
 
 
 def is_wronged(claim: ResultClaim, dispute: Dispute, stash: bytes) -> bool:

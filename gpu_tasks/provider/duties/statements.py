@@ -16,16 +16,17 @@ import os
 from abc import abstractmethod
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.claim_delivery import DeliveryError
-from gpu_tasks.provider.chain.port import ChainError, ClaimPort
+from gpu_tasks.provider.chain.port import ChainError, ClaimPort, View
 from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS
-from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.journal.records import FindingEntry, VoteEntry
 from gpu_tasks.provider.journal.table import JournalTable
 from gpu_tasks.provider.telemetry import Detail, failure
 from runtime.frame.call import Call
@@ -69,15 +70,8 @@ class StatementTurn:
         return 0 < self.deadline <= newest + min(GIVE_UP_BLOCKS, self.window // 2)
 
 
-class StatementEntry(Protocol[T]):
-    """A journal entry with a statement."""
-
-    statement: T
-    salt: bytes
-
-
 TurnT = TypeVar("TurnT", bound=StatementTurn)
-EntryT = TypeVar("EntryT")
+EntryT = TypeVar("EntryT", FindingEntry, VoteEntry)
 
 
 class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
@@ -93,6 +87,7 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
         """Apart from other steps, so that hundreds of computations delay none of them."""
         self.running = self.book.tasks, self.searches.tasks
         self._opened = asyncio.Semaphore(OPENED_AT_ONCE)
+        self._keys: set[StepKey] = set()
         self._withheld: set[StepKey] = set()
         """The turns whose data its provider did not deliver at the last attempt."""
 
@@ -122,6 +117,25 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
     @abstractmethod
     async def _final_commitment(self, turn: TurnT) -> bytes | None:
         """Return this provider's commitment in the final chain."""
+
+    @abstractmethod
+    async def _is_over(self, subject: bytes) -> bool:
+        """Return True if the final chain has dropped the claim or dispute."""
+
+    def begin_step(self, view: View) -> None:
+        """Take the heights of a view as the present."""
+        self.book.look(view)
+        self.searches.look(view)
+
+    async def end_step(self, keys: set[StepKey], view: View) -> None:
+        """Forget the turns that are not among `keys`, and note from time to time those that are over for good."""
+        for key in self._keys - keys:
+            self.forget(key)
+        self._keys = keys
+        if view.height % ENDINGS_EVERY_BLOCKS == 0:
+            for key in [key for key, entry in self.entries.items() if not entry.is_over]:
+                if await self._is_over(key[0]):
+                    self.entries.change(key, is_over=True)
 
     async def take(self, turn: TurnT, newest: int) -> None:
         """Take the due step of a turn."""

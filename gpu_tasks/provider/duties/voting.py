@@ -28,7 +28,7 @@ from gpu_tasks.provider.duties.claim_items import (
     line_of,
     sample,
 )
-from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, telling_refusals
+from gpu_tasks.provider.duties.duty import telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepKey
 from gpu_tasks.provider.duties.statements import ClaimStep, StatementDuty, StatementTurn
@@ -53,12 +53,10 @@ class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
         """See `StatementDuty`."""
         super().__init__(parts)
         self.entries = parts.journal.votes
-        self._keys: set[StepKey] = set()
 
     async def step(self, view: View) -> None:
         """Take the due steps of all ballots."""
-        self.book.look(view)
-        self.searches.look(view)
+        self.begin_step(view)
         keys: set[StepKey] = set()
         for status in view.ballots:
             dispute = status.status.dispute
@@ -69,11 +67,7 @@ class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
             keys.add(turn.key)
             with telling_refusals(self.parts.telemetry, status.id):
                 await self.take(turn, view.newest)
-        for key in self._keys - keys:
-            self.forget(key)
-        self._keys = keys
-        if view.height % ENDINGS_EVERY_BLOCKS == 0:
-            await self._note_ended()
+        await self.end_step(keys, view)
 
     async def _found(self, turn: VoteTurn) -> ItemVote:
         dispute_id, dispute = turn.key[0], await self._final(turn)
@@ -160,10 +154,8 @@ class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
         final = await self.parts.chain.final_ballots()
         return next((each.ballot.commitment for each in final if (each.id, each.ballot.round) == turn.key), None)
 
-    async def _note_ended(self) -> None:
-        for key, _ in self.parts.journal.open_votes():
-            if await self.parts.chain.item_dispute(key[0], final=True) is None:
-                self.entries.change(key, is_over=True)
+    async def _is_over(self, subject: bytes) -> bool:
+        return await self.parts.chain.item_dispute(subject, final=True) is None
 
 
 def turn_of(status: BallotStatus) -> VoteTurn:
