@@ -30,6 +30,11 @@ def item_rate(items: int, rate_ppm: int) -> int:
     return min(rate_ppm, CLAIM_POINTS * PPM // items)
 
 
+def game_rate(rate_ppm: int) -> int:
+    """Return the greatest rate with a solved game that is at most `rate_ppm`. Raise ValueError below all of them."""
+    return max(listed for listed in RATES_PPM if listed <= rate_ppm)
+
+
 def check_share(cost_ppm: int) -> int:
     """Return the fee of checking an item over its price, given the cost of a check over the cost of the item."""
     return -(-cost_ppm * MARKUP_PPM // PPM)
@@ -48,11 +53,12 @@ def fees_max(price: int, check_ppm: int, fee_min: int) -> int:
 def collateral(at_stake: int, *, items: int, rate_ppm: int, fee_max: int) -> int:
     """Return the collateral of a claim's provider and of each of its checkers.
 
-    `fee_max` is the fee of a check of all items. `rate_ppm` is one of `RATES_PPM`, before `item_rate`. A claim of which
-    at least four points are drawn is always checked.
+    `fee_max` is the fee of a check of all items. `rate_ppm` is the rate before `item_rate`. One without a game counts
+    as the next lower one, so it takes more collateral than it needs. A claim of which at least four points are drawn
+    is always checked.
     """
     is_always = items * rate_ppm >= CLAIM_POINTS * PPM
-    ratio = RATIO_OF_RATE[ALWAYS_PPM if is_always else rate_ppm]
+    ratio = RATIO_OF_RATE[ALWAYS_PPM if is_always else game_rate(rate_ppm)]
     return max(-(-at_stake * ratio // PPM), 2 * SEATS * fee_max)
 
 
