@@ -37,7 +37,6 @@ KNOWN: dict[tuple[str, str], tuple[int, str]] = {
     **{(name, "provider"): (4, _NO_VOTERS) for name in ("guesses", "insists", "copies", "is silent", "says wrong")},
     **{(name, "provider"): (4, _NO_VOTERS) for name in ("insists on wrong", "buys false")},
     ("confirms", GAIN): (4, _NO_VOTERS),
-    ("disputes falsely", "provider"): (6, "too few voters beside the parties decide: the price returns"),
     ("says unavailable", "provider"): (33, _HALVES),
     ("spites", "checker"): (33, _HALVES),
     ("withholds half", "checker"): (33, _HALVES),

@@ -264,6 +264,17 @@ def test_voters_compute_after_three_failures_for_the_forfeited_fees() -> None:
     assert play.ends == [CheckEnd.SILENT, CheckEnd.CONCEDED, CheckEnd.SILENT]
 
 
+def test_voters_in_place_of_a_checker_compute_a_drawn_point() -> None:
+    """A provider that knew the point would compute only the item there."""
+    play = Play((SILENT, SILENT, SILENT), changed={"items": 1000, "rate_ppm": 4_000})
+    play.disputed()
+    claim = play.stage.claim(play.claim_id)
+    place = int.from_bytes(claim.checks[-1].seed, "little") % len(claim.points)
+    assert place > 0
+    assert claim.place == place
+    assert play.stage.chain.happened(ItemDisputed)[0].point == claim.points[place]
+
+
 def test_voters_in_place_of_a_checker_convict_the_provider_and_forfeited_fees_burn() -> None:
     play = Play((SILENT, SILENT, SILENT))
     play.disputed()
