@@ -58,11 +58,6 @@ def points_by_beacon(seeds: Sequence[bytes], claim: bytes, weight: int, length: 
     return points
 
 
-def drawn_points(seeds: Sequence[bytes], claim: bytes, weight: int, length: int) -> list[int]:
-    """Return the points that the last of these beacons draws, in order."""
-    return [point for place, point in points_by_beacon(seeds, claim, weight, length) if place == len(seeds) - 1]
-
-
 def _drawing_beacon(seeds: Sequence[bytes], claim: bytes, part: int) -> int | None:
     """Return the place of the beacon that draws a part's point, or None if a later one does."""
     for place, seed in enumerate(seeds):

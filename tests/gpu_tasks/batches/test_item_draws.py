@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.batches.item_draws import BEACONS, PPM, drawn_points, part_length
+from gpu_tasks.batches.item_draws import BEACONS, PPM, part_length, points_by_beacon
 from gpu_tasks.batches.leaf_draws import covers, total_weight
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.sum_tree import Totals, leaf_path, totals_of
@@ -25,6 +25,11 @@ rates = st.integers(1, 600_000)
 
 def weights(leaves: list[Leaf], floor: int, share: int) -> list[int]:
     return [PPM * (leaf.tokens_out + floor) + share * leaf.tokens_in for leaf in leaves]
+
+
+def drawn_points(seeds: list[bytes], claim: bytes, weight: int, length: int) -> list[int]:
+    """Return the points that the last of these beacons draws."""
+    return [point for place, point in points_by_beacon(seeds, claim, weight, length) if place == len(seeds) - 1]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from gpu_tasks.batches.item_draws import BEACONS, drawn_points, part_length
+from gpu_tasks.batches.item_draws import BEACONS, part_length, points_by_beacon
 from gpu_tasks.market.claims.draws import beacon_heights, draw_items, draw_second, name_checker
 from runtime.cryptography.hashing import blake2_256
 
@@ -55,7 +55,10 @@ def test_each_point_is_drawn_by_one_beacon_and_the_first_of_them_names_the_check
     length = part_length(10**9, 1_000, 4_000)
     for number in range(100):
         values = beacons(number)
-        by_beacon = [drawn_points(values[:count], CLAIM, 10**9, length) for count in range(1, BEACONS + 1)]
+        by_beacon: list[list[int]] = []
+        for count in range(1, BEACONS + 1):
+            drawn_so_far = points_by_beacon(values[:count], CLAIM, 10**9, length)
+            by_beacon.append([point for place, point in drawn_so_far if place == count - 1])
         drawn = draw_items(values, CLAIM, items=1_000, weight=10**9, rate_ppm=4_000)
         assert drawn is not None
         assert drawn.points == tuple(sorted(point for points in by_beacon for point in points))
