@@ -123,7 +123,7 @@ def test_the_page_leads_to_a_first_reward_and_out_again(
             node.close()
     assert {name for name, _ in reader.seen} >= STAKING
     history, sheet = [result for name, result in reader.seen if name == "history"]
-    assert sheet.stdout.startswith("block,")
+    assert sheet.stdout.startswith("time_utc,block,kind,")
     for word in ("delegated", "was paid rewards", "100 oGPU"):
         assert word in history.stdout
     sent = [result for name, result in reader.seen if "success" in result.stdout and "yes" in result.stdout]
