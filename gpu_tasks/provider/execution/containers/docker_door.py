@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -120,11 +121,15 @@ async def open_door(address: str = DEFAULT_ADDRESS) -> DockerDoor:
     path = address.removeprefix("unix://")
 
     def reach() -> docker.APIClient:
+        # The library leaves its socket open if nobody answers, so ours asks first.
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(CALL_SECONDS)
+            probe.connect(path)
         return docker.APIClient(base_url=address, version="auto", timeout=CALL_SECONDS)
 
     try:
         client = await asyncio.to_thread(reach)
-    except (DockerException, requests.RequestException) as error:
+    except (OSError, DockerException) as error:  # a RequestException is an OSError
         raise ContainerError(
             "reach the engine", f"no answer at {path}: {error}", "see `ogpu-provider doctor`", code="engine_silent"
         ) from None
