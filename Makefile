@@ -116,8 +116,8 @@ stakes: ## STEPS=1000000 random steps on stakes beside the naive rule, INTERLEAV
 soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed
 
-properties: ## 10,000 cases of each property of the auction, 1,000 whole chains, 100,000 settlements of tasks and as many of batches, 1,000 batches of each misdeed and each lie; half an hour
-	@HYPOTHESIS_PROFILE=properties $(PY) -m pytest -q -n 2 -o faulthandler_timeout=3600 tests/gpu_tasks/market/training tests/gpu_tasks/market/inference/test_batch_settlements.py tests/gpu_tasks/batches/test_cheats.py tests/simulation/test_misconduct.py
+properties: ## 10,000 cases of each property of the auction, 1,000 whole chains, 100,000 settlements of tasks and as many of batches, 1,000 batches of each lie; half an hour
+	@HYPOTHESIS_PROFILE=properties $(PY) -m pytest -q -n 2 -o faulthandler_timeout=3600 tests/gpu_tasks/market/training tests/gpu_tasks/market/inference/test_batch_settlements.py tests/gpu_tasks/batches/test_cheats.py
 
 gpu: ## this machine's GPU as a provider uses it, beside NumPy: same bits, limits, failures, energy; exit 2 without one
 	@$(PY) -m benchmarks.gpu
@@ -146,8 +146,8 @@ rollcall: ## a roll call over real nodes: devices enrol and answer, a daemon is 
 telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged into, replayed, flooded, mute; out/telemetry.json
 	@$(PY) -m devnet.proofs.telemetry
 
-courts: ## UNITS=32 units for each way in which a coalition may cheat the courts, 4 to 33 validators; out/courts.json
-	@$(PY) -m simulation.courts $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
+courts: ## CASES=32 cases of tasks for each way in which a coalition may cheat the courts, 4 to 33 validators; two minutes; out/courts.json
+	@$(PY) -m simulation.courts $(if $(CASES),--cases $(CASES))
 
 claims: ## PLAYS=16 of every dishonest behaviour in claims and disputes on their pallets, 4 to 33 validators: gains over honest behaviour, losses of honest parties; four minutes; out/claims.json
 	@$(PY) -m simulation.claims $(if $(PLAYS),--plays $(PLAYS)) $(if $(ONLY),--only "$(ONLY)")
@@ -155,8 +155,8 @@ claims: ## PLAYS=16 of every dishonest behaviour in claims and disputes on their
 game: ## claims and checks as a game: gains of every known deviation, collateral for the check rates, simulator against formulas; a minute
 	@$(PY) -m simulation.claims_game
 
-cheats: ## every known way to cheat the market, UNITS=120 on a devnet, every lie about batches, batches that two answer differently and tasks, TASKS=5 honest ones, on three others; ONLY=name,name chooses; MODEL=smollm2-135m-instruct computes this model of your store wrongly instead, UNITS=24
-	@$(PY) -m devnet.proofs.cheats$(if $(MODEL),.models --model $(MODEL), --validators $(VALIDATORS) $(if $(TASKS),--tasks $(TASKS)) $(if $(ONLY),--only $(ONLY))) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS))
+cheats: ## every known way to cheat the market: about units on a devnet of eight whose claims are all checked, about tasks, TASKS=5 honest ones, on another; ONLY=name,name chooses; MODEL=smollm2-135m-instruct computes this model of your store wrongly instead, UNITS=24
+	@$(PY) -m devnet.proofs.cheats$(if $(MODEL),.models --model $(MODEL) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS)), $(if $(TASKS),--tasks $(TASKS)) $(if $(ONLY),--only $(ONLY)))
 
 units: ## UNITS=200 honest units on a devnet, a provider killed midway: each paid once
 	@$(PY) -m devnet.proofs.work --units $(UNITS)

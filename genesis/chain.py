@@ -15,13 +15,15 @@ from genesis.relations import RELATIONS
 from genesis.spec import ChainSpec, Patch, SpecError, SpecJson
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.claims.claims_api import ClaimsApi
+from gpu_tasks.market.claims.disputes_api import DisputesApi
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.courts_api import CourtsApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_checks.leaf_checks_api import LeafChecksApi
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputesApi
 from gpu_tasks.market.training.training_api import TrainingApi
@@ -69,7 +71,8 @@ PALLETS: tuple[type[Pallet], ...] = (
     Devices,
     Capacity,
     Courts,
-    LeafChecks,
+    Disputes,
+    ResultClaims,
     LeafDisputes,
     TrainingMarket,
     InferenceMarket,
@@ -84,8 +87,8 @@ GENESIS_KEYS = (storage_prefix("TrustStake", "ActiveSet"), storage_prefix("Sudo"
 development chain has a sudo key, a live one has none."""
 
 APIS: tuple[type[RuntimeApi], ...] = (
-    *STANDARD_APIS, OgpuApi, GpuTasksApi, CourtsApi, TrainingApi, ParametersApi, LocksApi, LeafChecksApi,
-    LeafDisputesApi,
+    *STANDARD_APIS, OgpuApi, GpuTasksApi, CourtsApi, TrainingApi, ParametersApi, LocksApi, LeafDisputesApi,
+    ClaimsApi, DisputesApi,
 )  # fmt: skip
 
 # The last number, system_version 2, tells clients that the extrinsics root is a tree of layout V1, as the state is.

@@ -153,7 +153,7 @@ _SERVICE = _fields(
     ramp=_U32,
     commit_window=_U32,
     tokens_max=_U32,
-    optional={"input_share": _U32, "pace": _U32, "consumer_pace": _U32, "datacenter_pace": _U32},
+    optional={"input_share": _U32, "check_ppm": _U32, "pace": _U32, "consumer_pace": _U32, "datacenter_pace": _U32},
 )
 _OFFER = _fields(service=_U32, device=_hash, ask=_GRAINS)
 

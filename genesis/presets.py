@@ -28,7 +28,7 @@ WAITING_BOND = GENESIS_BOND // 2
 """The bond of candidates without a seat: a few delegations lift them above the weakest seat."""
 
 DEVICE_BOND = 2_000 * GRAINS_PER_OGPU
-"""The bond of a device. A collateral is about twenty times the price: it covers 98 units at once at an oGPU each."""
+"""The bond of a device. A collateral is about fifty times the price: it covers 41 units at once at an oGPU each."""
 DEVICE_QUEUE = 7
 """The units in a device's queue while it works on one: those of three blocks, if each takes less than half of one."""
 BLOB_PORT_FIRST = 9750
@@ -37,13 +37,15 @@ ASK = GRAINS_PER_OGPU // 100
 """The price of a preset's provider for a thousand output tokens: 0.01 oGPU."""
 INPUT_SHARE = 250_000
 """The weight of an input token, in ppm of an output token: a quarter, because inputs are read in batches."""
+CHECK_PPM = 200_000
+"""The cost of checking a request over the cost of computing it, in ppm: a check reads the output like an input."""
 PACE = 64
 """The output tokens in a block. A CPU under load, one request at a time, computes more."""
 RATE_MAX = 20 * GRAINS_PER_OGPU
 """The most that a preset's customer may offer for a thousand tokens."""
 TEXT_WORKLOAD = bytes.fromhex("9262a7006ef76c8a59dd052564cf127cf4caeb5972af4f01db513850949a9e89")
 TEXT_MODEL = bytes.fromhex("b3a4e322b1d98ef404bb55a2aa5fc18d6a605bb867805829f656f3f4d0ecf4e4")
-"""The workload decoder-int8 and its built-in model. A test compares them with the package's."""
+"""The workload decoder-int8 and its built-in model. A test compares them, and `CHECK_PPM`, with the package's."""
 
 
 def load_spec(source: str | bytes) -> ChainSpec:
@@ -186,5 +188,6 @@ def _text_generation() -> dict[str, Any]:
         "commit_window": 30,
         "tokens_max": 256,
         "input_share": INPUT_SHARE,
+        "check_ppm": CHECK_PPM,
         "pace": PACE,
     }

@@ -11,7 +11,6 @@
 * `economy`: after each random step every grain is accounted for
 * `stakes`: stakes on shares beside the naive rule, which visits every delegator
 * `courts`: coalitions before the courts: gains and losses
-* `misconduct`: the price of misconduct about batches, against its formula
 * `claims_game`: claims and checks as a game, solved and simulated without pallets
 
 Pallets may import neither chance nor tools, so their modules are here and not beside them. The books find a schedule by

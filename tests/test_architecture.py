@@ -28,10 +28,8 @@ def test_no_file_stands_in_a_circle(modules: dict[str, Module]) -> None:
     assert circles(import_graph(modules)) == []
 
 
-REPLACED = tuple(
-    f"gpu_tasks.{room}" for room in ("market.courts", "market.leaf_checks", "market.leaf_disputes", "client")
-)
-"""The rooms that `gpu_tasks.market.claims` replaces. It has names of theirs until the markets have moved."""
+REPLACED = "gpu_tasks.market.courts"
+"""The room that has names of `gpu_tasks.market.claims`, until training tasks have moved."""
 
 
 def test_a_class_name_means_one_thing(modules: dict[str, Module]) -> None:

@@ -50,7 +50,7 @@ def unit_sizes() -> dict[str, tuple[UnitSize, ...]]:
             UnitSize(f"{columns} x {rows} pixels", ROOM.format(columns, rows), COST_MAX, places=columns * rows)
             for columns, rows in ((64, 64), (128, 96), (256, 192))
         ),
-        "train-int8": tuple(UnitSize(f"{steps:,} steps", learnt, steps, place=steps - 1) for steps in (100, 400)),
+        "train-int8": tuple(UnitSize(f"{steps:,} steps", learnt, steps) for steps in (100, 400)),
     }
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from benchmarks.built_in import WORKLOAD
-from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX
+from gpu_tasks.market.claims.claims import SECOND_PPM
+from gpu_tasks.market.claims.collateral import PPM
+from gpu_tasks.market.claims.numbers import ClaimNumbers
 from gpu_tasks.market.courts.money import chance_found
 from gpu_tasks.market.training.numbers import TrainingNumbers
-from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.market.training.showing import looked_at_most
 
 SLACK = 1.5
@@ -21,10 +22,8 @@ EVERY_NODE_MOST = 1 / NODES
 """The share of a check that every node makes at import. A hundred nodes together take no longer than the provider."""
 SHORT_CHECK = {WORKLOAD: 0.7}
 """Workloads with a check shorter than the work, and its highest share. The design has 0.2 to 0.7."""
-WHOLE_CHECK = 1.0
-"""For other workloads a check computes the work again. The most expensive probe costs as much."""
-PROBES_OF_A_COURT = 1 + EARLIER_JUDGES_MAX
-"""The probes of a court's member: its own, and those that the earlier judges owed."""
+PASSES_OF_A_CHECK = 2
+"""The passes of other workloads: one compares the output, and one takes the fingerprint."""
 SPOTS = {"render-tile": 256}
 """Workloads whose output can be checked at drawn places alone, and the number of places that a customer checks."""
 SPOTS_BESIDE = 0.05
@@ -42,7 +41,8 @@ def _chance(rate_ppm: int) -> float:
     return found / of
 
 
-AUDIT_CHANCE = _chance(DEFAULT_RULES.audit_rate_ppm)
+CHECKS_EXPECTED = int(ClaimNumbers.check_rate.default) / PPM * (1 + SECOND_PPM / PPM)
+"""The checks of an item that a claim expects: a first one, and sometimes a second."""
 TRACE_AUDIT_CHANCE = _chance(int(TrainingNumbers.trace_audit_ppm.default))
 
 
@@ -59,10 +59,11 @@ UNIT_RUNGS = {
     rung.name: rung
     for rung in (
         Rung("attestation", "every node: form and signature of the reveal", "1/100: a hundred nodes"),
-        Rung("check", "any holder of the output checks it", "0.7 of a text, else 1.5 x the work"),
-        Rung("judge", "of a pair or a committee: the check, and its probe", "twice the check's"),
-        Rung("court", "a member: the check, its probe, and five earlier judges'", "seven times the check's"),
-        Rung("audit", "a pair, as often as one is drawn: for each settled unit", "4.9 % of twice the judge's"),
+        Rung(
+            "check", "a checker or a voter: the output, and its fingerprint", "0.7 of a text, else twice 1.5 x the work"
+        ),
+        Rung("sample", "the provider: its fingerprint for a checker", "0.7 of a text, else twice 1.5 x the work"),
+        Rung("claim", "checks and samples that a settled item expects, at rate 1/10", "12.5 % of both"),
     )
 }
 SPOT_RUNG = Rung("spots", "a customer: 256 drawn pixels", "1.5 x their share, and 0.05")
@@ -106,13 +107,12 @@ class Found:
 
 def unit_bars(workload: str) -> dict[str, float]:
     """Return the bar of each rung of a unit."""
-    check = SHORT_CHECK.get(workload, WHOLE_CHECK * SLACK)
+    check = SHORT_CHECK.get(workload, PASSES_OF_A_CHECK * SLACK)
     return {
         "attestation": EVERY_NODE_MOST,
         "check": check,
-        "judge": 2 * check,
-        "court": (1 + PROBES_OF_A_COURT) * check,
-        "audit": AUDIT_CHANCE * AUDIT_JUDGES * 2 * check,
+        "sample": check,
+        "claim": CHECKS_EXPECTED * 2 * check,
     }
 
 

@@ -20,11 +20,11 @@ from benchmarks.figures import machine
 from benchmarks.weights import tables
 from benchmarks.weights.capacity_cases import CapacityCalls
 from benchmarks.weights.chain_cases import measure as measure_the_chain
+from benchmarks.weights.claim_cases import ClaimCalls
 from benchmarks.weights.court_cases import CourtCalls
 from benchmarks.weights.dispute_cases import DisputeCalls
 from benchmarks.weights.findings import RATIO_MAX, Findings
 from benchmarks.weights.hook_cases import MarketHook
-from benchmarks.weights.leaf_cases import LeafCalls
 from benchmarks.weights.market_cases import MarketCalls
 from benchmarks.weights.races import Races
 from benchmarks.weights.staking_cases import Staking
@@ -32,6 +32,7 @@ from benchmarks.weights.task_cases import TaskCalls
 from benchmarks.weights.task_hook import TaskHook
 from benchmarks.weights.task_road import Tasks
 from benchmarks.weights.timer import Meter, Scale
+from benchmarks.weights.voter_cases import VoterCalls
 from benchmarks.weights.whole_blocks import SHARE_MAX, WholeBlocks
 from benchmarks.weights.world import ACCOUNTS, SENDERS, World
 from node import process
@@ -89,8 +90,9 @@ def measured(world: World) -> Findings:
         ("the chain's own calls", partial(measure_the_chain, world, found)),
         ("staking", Staking(world, found).measure_all),
         ("the market's calls", MarketCalls(world, found, races).measure),
-        ("the calls of the courts", CourtCalls(world, found, races).measure),
-        ("the checks of batches", LeafCalls(world, found, races).measure),
+        ("the calls of the courts", CourtCalls(world, found, tasks).measure),
+        ("the calls of claims", ClaimCalls(world, found, races).measure),
+        ("the calls of voters", VoterCalls(world, found, races).measure),
         ("the market's hook", MarketHook(world, found, races).measure),
         ("the calls of roll calls", CapacityCalls(world, found, races).measure),
         ("the calls about tasks", TaskCalls(world, found, tasks).measure),

@@ -7,8 +7,7 @@ from benchmarks.weights.races import BLOCKS_BEFORE, LEAVES, Leaves, MarketCases,
 from gpu_tasks.batches.sum_tree import nodes_below, subtrees_of, totals_of
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.units import RACERS_MAX
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
+from gpu_tasks.market.leaf_disputes.disputes import LeafDispute, LeafDisputeStage
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Root
@@ -33,15 +32,15 @@ class DisputeCalls(MarketCases):
         """Measure all cases, after the work left by earlier cases has ended."""
         world = self.world
         world.blocks(BLOCKS_BEFORE)
-        numbers = (ParameterChange(LeafChecks.check_from, 2), ParameterChange(LeafDisputes.show_blocks, 4))
-        world.block(*(signed(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
+        change = ParameterChange(LeafDisputes.show_blocks, 4)
+        world.block(signed(Root(), ChainParameters.set_parameter(change=change)))
         self._dispute()
         self._shown()  # the subtrees
         world.block()
         last = self._shown()  # the leaves of the last one
-        if last.stage is not DisputeStage.LEAVES:
+        if last.stage is not LeafDisputeStage.LEAVES:
             raise RuntimeError("leaves are not asked for")
-        self._look("the last of 64 leaves of eight trees", DisputeStage.JUDGED)
+        self._look("the last of 64 leaves of eight trees", LeafDisputeStage.JUDGED)
         self._dispute()
         world.blocks(self._now().deadline - world.height)
         self._look("eight missing trees", None)
@@ -68,7 +67,7 @@ class DisputeCalls(MarketCases):
         self.world.block(signed(actor.provider, call))
         return self._now()
 
-    def _look(self, name: str, then: DisputeStage | None) -> None:
+    def _look(self, name: str, then: LeafDisputeStage | None) -> None:
         real, _ = self.found.hooks(name, rounds=ROUNDS)["LeafDisputes"]
         rows, base = self.found.rows, self.found.rows.get(HOOK, 0.0)
         rows[f"{HOOK} step"] = max(100.0, real - base, rows.get(f"{HOOK} step", 0.0))
@@ -79,7 +78,7 @@ class DisputeCalls(MarketCases):
 
     def _call(self, actor: Actor, place: int) -> Call:
         dispute, leaves = self._now(), ANSWERS[place]
-        is_first = dispute.stage is DisputeStage.SUBTREES
+        is_first = dispute.stage is LeafDisputeStage.SUBTREES
         nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
         return LeafDisputes.show_nodes(unit=self._unit, totals=totals_of(leaves), nodes=nodes)
 

@@ -1,8 +1,5 @@
 """The market's hook with the most work, one kind of work at a time. Each kind gives a row."""
 
-import time
-from collections.abc import Callable
-
 from benchmarks.weights.actors import CHEAP, DEVICE_BOND, DEVICES_OF_A_FLEET, FLEETS, LARGE, PRICEY, RACED, SMALL
 from benchmarks.weights.market_cases import service_terms
 from benchmarks.weights.races import DRAW_BLOCKS, MarketCases, attach
@@ -42,14 +39,6 @@ class MarketHook(MarketCases):
         real, _ = self.found.hooks(name, rounds=ROUNDS)["InferenceMarket"]
         return real - self.found.rows.get(HOOK, 0.0)
 
-    def _least(self, work: Callable[[], object]) -> float:
-        def once() -> float:
-            started = time.process_time()
-            work()
-            return time.process_time() - started
-
-        return self.found.meter.scale.least(ROUNDS, once)
-
     def _row(self, part: str, nanoseconds: float) -> None:
         self.found.rows[f"{HOOK} {part}"] = max(100.0, nanoseconds)
 
@@ -61,8 +50,8 @@ class MarketHook(MarketCases):
         ]
         wanted = Wanted(OGPU, 100 * OGPU, 1, 1, ())
         order = _ordered(slots)
-        ordered = self._least(lambda: _ordered(slots))
-        looked = self._least(lambda: order.draw(wanted, RACERS_MAX))
+        ordered = self.least(lambda: _ordered(slots))
+        looked = self.least(lambda: order.draw(wanted, RACERS_MAX))
         self._row("order", ordered / len(slots))
         self._row("look", looked / len(slots))
 
@@ -112,15 +101,18 @@ class MarketHook(MarketCases):
         return len(self.world.validators) * LOOK_WEIGHT.ref_time / 1_000
 
     def _steps(self) -> None:
-        """Measure races of eight that end by deadline: one racer revealed and seven did not."""
-        races, world = self.races, self.world
+        """Measure races of eight that open their reveals, and end by deadline: one racer revealed and seven did not."""
+        races, world, goes_on = self.races, self.world, 0.0
         units = races.drawn(RACED, UNITS)
         world.block(*races.commits(units))
-        world.blocks(2)
+        for number in range(2):
+            goes_on = max(goes_on, self._real(f"races go on, block {number}") / UNITS)
+            world.block()
+        self._row("step", goes_on)
         world.block(attach(races.reveals(units, 0, 1)))
         closing = races.reveal_deadline(units[0])
         world.blocks(closing - world.height)
-        self._row("step", self._real("races settled by the hook") / UNITS)
+        self._row("race_end", (self._real("races ended by the hook") / UNITS - goes_on) / RACERS_MAX)
         world.block()
         races.wake_devices()
 
@@ -135,7 +127,7 @@ class MarketHook(MarketCases):
         world.blocks(DRAW_BLOCKS + 1)
         market = world.now()[InferenceMarket]
         turn = Stirred(PRICEY, world.height + 1, 1)
-        self._row("turn", self._least(lambda: of_turn(market, turn)))
+        self._row("turn", self.least(lambda: of_turn(market, turn)))
         world.block(*(signed(actor.provider, Devices.resume(device=actor.device(1))) for actor in fleet))
         self._real("sleepers woken")
         world.block()

@@ -90,7 +90,7 @@ class MarketCalls(MarketCases):
             count: InferenceMarket.post(service=RACED, units=(races.terms(),) * count)
             for count in (1, UNITS_PER_POST_MAX)
         }
-        looks = find_judges(self.world.now()[Devices], CUSTOMER.stash, races.terms().sealed_at, seat_grains=0).looks
+        looks = find_judges(self.world.now()[Devices], CUSTOMER.stash, races.terms().sealed_at).looks
         found.growing(CUSTOMER.stash, "unit", post, beside=looks * LOOK_WEIGHT.ref_time / 1_000)
         (sleeper,) = races.post(PRICEY, 1, price=2 * OGPU)
         self.world.blocks(4)
@@ -106,6 +106,7 @@ class MarketCalls(MarketCases):
         last = races.racers(unit)[-1]
         attempt = world.unit(unit).attempt
         found.call(last.provider, InferenceMarket.decline(unit=unit, attempt=attempt))
+        found.call(last.provider, InferenceMarket.pass_unit(unit=unit, attempt=attempt))
         world.block(*races.commits([unit], but_last=True))
         found.call(last.provider, races.commit(last, unit))
         world.block(signed(last.provider, races.commit(last, unit)))

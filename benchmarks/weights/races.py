@@ -1,6 +1,7 @@
 """Units on the world's chain: posted, drawn, raced by eight and judged, with the steps of real providers."""
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.weights.actors import CUSTOMER, PRICE_MAX, RACED, Actor
@@ -33,6 +34,7 @@ def answer(top: bytes) -> Totals:
 
 RIGHT = b"R" * 32
 """The top hash of the right answer's tree."""
+ROUNDS = 5
 DRAW_BLOCKS = 2
 """Blocks between a post and its draw."""
 
@@ -149,6 +151,16 @@ class MarketCases:
 
     def __post_init__(self) -> None:
         """Prepare a kind of cases. The base has nothing to prepare."""
+
+    def least(self, work: Callable[[], object]) -> float:
+        """Return the reference nanoseconds of pure work, the minimum of some rounds."""
+
+        def once() -> float:
+            started = time.process_time()
+            work()
+            return time.process_time() - started
+
+        return self.found.meter.scale.least(ROUNDS, once)
 
 
 def attach(attestations: Sequence[SignedAttestation]) -> Step:

@@ -129,7 +129,7 @@ class TaskCalls:
         tasks.clear(task_id)
 
     def _replicas(self) -> None:
-        """Measure the largest panel: the last offered device, and the last opened result."""
+        """Measure the most replicas: the last offered device, and the last opened result."""
         world, tasks, found = self.world, self.tasks, self.found
         task_id = tasks.seeking_replicas()
         *others, last = tasks.volunteers(task_id)

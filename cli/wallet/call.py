@@ -145,8 +145,7 @@ async def _moved_by_posts(client: ChainClient, built_call: Call) -> Moved:
     for post in posts_in(built_call):
         service, units = post.arguments
         for unit in units:
-            quote_arguments = (service, unit.price_max, unit.racers, unit.requests)
-            quote = await client.query("GpuTasksApi_quote", *quote_arguments)
+            quote = await client.query("GpuTasksApi_quote", service, unit.price_max, unit.racers)
             if quote is not None:
                 moved_money += Moved(locked=quote.locked, prepaid=quote.prepaid)
     return moved_money

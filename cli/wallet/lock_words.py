@@ -6,11 +6,12 @@ A test names a reason of the chain's list that has no row.
 from dataclasses import dataclass
 
 from gpu_tasks.market.capacity.proofs import ROLL_CALL_BOND
+from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND
+from gpu_tasks.market.claims.disputes import VOTER_BOND
 from gpu_tasks.market.courts.cases import APPEAL_BOND, JUDGE_SEAT
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, PROVIDER_DEPOSIT
 from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY
-from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -75,8 +76,8 @@ WORDS = {
     ),
     COLLATERAL: LockWords(
         what="collateral of your device for the unit that is the case",
-        until="until the unit has ended, and no case about it can come any more",
-        taken_by="a wrong result: all of it; none, or none in time: a part",
+        until="until another racer claims its pay, or the claim of your result ends",
+        taken_by="a wrong result, or one that you do not deliver: all of it; none, or none in time: a part",
     ),
     PROVIDER_DEPOSIT: LockWords(
         what="a deposit for your record as a provider",
@@ -97,20 +98,20 @@ WORDS = {
         until="until the court has spoken",
         taken_by="an appeal that changes nothing: up to all of it",
     ),
-    LEAF_SEAT: LockWords(
-        what="your seat as the auditor of the batch that is the case",
-        until="until the check of its leaves ends, the time of its customer for a dispute included",
-        taken_by="a word of yours that the courts find wrong: up to all of it; silence: a fee",
+    CHECKER_BOND: LockWords(
+        what="your collateral as a checker; the claim is the case",
+        until="until the claim ends",
+        taken_by="a false finding, or one that you do not open: all of it; silence: a fee; a concession: two fees",
     ),
-    LEAF_FEE: LockWords(
-        what="the pay of your batch's auditor; the batch is the case",
-        until="until the check of its leaves ends",
-        taken_by="the auditor, or where none looked the audit pot: all of it",
+    DISPUTE_BOND: LockWords(
+        what="the bond of your dispute of a claim; the dispute is the case",
+        until="until validators have voted",
+        taken_by="an item that they find right: all of it, and their fees",
     ),
-    LEAF_BOND: LockWords(
-        what="the bond of your dispute about a leaf of the batch that is the case",
-        until="until the courts have spoken",
-        taken_by="a leaf that they find right, and their fees: up to all of it",
+    VOTER_BOND: LockWords(
+        what="two fees of yours as a voter; the dispute is the case",
+        until="until the dispute ends, an appeal included",
+        taken_by="another vote than the decision: all of it; silence: one fee",
     ),
     TASK_ESCROW: LockWords(
         what="the greatest cost of a slot of your task; the slot is the case",
@@ -135,7 +136,7 @@ WORDS = {
     TASK_COLLATERAL: LockWords(
         what="the collateral of your bid; the bid is the case",
         until="until another bid has won and stands by no more, or your slot ends",
-        taken_by="not starting, being late, not ending, leaving, being outvoted: a part; a proven lie: all of it",
+        taken_by="not starting, being late, not ending, leaving: a part; a proven lie, an outvoted replica: all of it",
     ),
     TASK_CHALLENGE: LockWords(
         what="the bond of your fraud proof about the task that is the case",
@@ -143,9 +144,9 @@ WORDS = {
         taken_by="a proof that proves nothing, or is not opened in time: all of it",
     ),
     UNIT_MONEY: LockWords(
-        what="the greatest cost of your unit: its price, judges, premium and your bond; the unit is the case",
+        what="the greatest cost of your unit: its price, witness, checks and your bond; the unit is the case",
         until="until the unit is settled or refunded",
-        taken_by="who answers, as its price, judges and the audit pot; you, cancelling it: up to all of it",
+        taken_by="its racers and checkers, as their pay; an input that cannot be opened, or you, cancelling it: a part",
     ),
     SERVICE_DEPOSIT: LockWords(
         what="a deposit for your open service; its number is the case", until="until you close the service"

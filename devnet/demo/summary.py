@@ -10,7 +10,7 @@ from devnet.stage.actors.purchase import UnitView, name_of_account
 from devnet.stage.measuring.ledger import DevnetLedger
 from devnet.stage.network import CHEAT
 from devnet.stage.report import Narrator
-from gpu_tasks.market.courts.events import CaseDecided
+from gpu_tasks.market.claims.dispute_events import DisputeEnded
 from gpu_tasks.market.inference.events import ProviderSlashed
 from wallet.amounts import format_amount
 
@@ -22,7 +22,6 @@ def slash_rows_of(ledger: DevnetLedger) -> list[dict[str, Any]]:
             "block": height,
             "unit": "0x" + slash.unit.hex(),
             "provider": name_of_account(slash.provider),
-            "fault": slash.fault.name.lower(),
             "grains": str(slash.amount),
         }
         for height, slash in ledger.all(ProviderSlashed)
@@ -55,7 +54,7 @@ def unit_failures(view: UnitView) -> list[str]:
 
 def show_units(views: list[UnitView], narrator: Narrator) -> None:
     """Print the table of all units."""
-    table = Table("#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion")
+    table = Table("#", "unit", "block", "attestation", "payee", "witness", "cost", "voted", "prompt → completion")
     for number, view in enumerate(views, 1):
         # A provider writes the completion, which can hold commands for the terminal.
         text = "".join(
@@ -69,7 +68,7 @@ def show_units(views: list[UnitView], narrator: Narrator) -> None:
             view.get("payee", "-"),
             view.get("witness") or "-",
             view.get("cost", "-"),
-            "committee" if view["is_disputed"] else "",
+            "voters" if view["is_disputed"] else "",
             text[:60],
         )
     narrator.console.print(table)
@@ -78,7 +77,7 @@ def show_units(views: list[UnitView], narrator: Narrator) -> None:
 def show_slashes(slashes: list[dict[str, Any]], ledger: DevnetLedger, narrator: Narrator) -> None:
     """Print the slashes of the cheat."""
     for row in slashes:
-        verdicts = ledger.unit(bytes.fromhex(row["unit"][2:])).all(CaseDecided)
-        judged = ", after a committee had executed the unit again" if verdicts else ""
+        decisions = ledger.unit(bytes.fromhex(row["unit"][2:])).all(DisputeEnded)
+        voted = ", after validators had executed the unit again and voted" if decisions else ""
         loss = f"{row['provider']} lost {format_amount(int(row['grains']))} oGPU for unit {row['unit'][:10]}"
-        narrator.line(f"block {row['block']}: {loss}{judged}")
+        narrator.line(f"block {row['block']}: {loss}{voted}")

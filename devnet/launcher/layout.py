@@ -49,7 +49,7 @@ PORT_TRIES = 200
 # The services and policies of a devnet: a service of every workload, and bids for every kind of task. Invariant: every
 # form of the package has a service. Service 0 is the preset's, unchanged.
 SELLERS = 3
-"""Providers of each further service. Each starts a worker for it: two race, and the others judge."""
+"""Providers of each further service. Each starts a worker for it: two race, and the others check and vote."""
 RAMP_BLOCKS, COMMIT_WINDOW_BLOCKS = 10, 60
 LEAST_PRICE = "0.1 oGPU/h"
 IMAGES = tuple(

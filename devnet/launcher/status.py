@@ -30,7 +30,7 @@ FIGURES = {
     "pool": "ready",
     "units": "units",
     "attested": "attested",
-    "checks": "open_checks",
+    "claims": "open_claims",
     "wrong": "found_wrong",
     "disputes": "open_disputes",
     "stake": "stake",
@@ -41,7 +41,7 @@ FIGURES = {
 PROCESS_COLUMNS, LAST_COLUMNS = ("node", "state", "provider"), ("restarts", "rpc")
 FIRST_FIGURES = ("accepted", "final", "peers")
 """The columns beside the state in the first of three tables."""
-CHECK_FIGURES = ("checks", "wrong", "disputes")
+CLAIM_FIGURES = ("claims", "wrong", "disputes")
 """The columns of the last of three tables."""
 WIDTH_MEASURED = 10_000
 
@@ -68,23 +68,23 @@ class MemberStatus:
     queue: int  # rank by stake among those without a seat in this and the next epoch; 0: not waiting
     starts_at: int  # Unix time of the process's start; 0 without an answer
     rpc: str
-    checks: dict[str, int] = field(default_factory=dict)
-    """Open leaf checks of batches, by status."""
-    checks_ended: dict[str, int] = field(default_factory=dict)
-    """Ended leaf checks since the start of the process, by outcome."""
+    claims: dict[str, int] = field(default_factory=dict)
+    """Open claims of results, by stage."""
+    claims_ended: dict[str, int] = field(default_factory=dict)
+    """Ended claims since the start of the process, by outcome."""
     disputes: dict[str, int] = field(default_factory=dict)
-    """Open disputes between racers, by status."""
+    """Open disputes about items and inputs, by stage."""
     disputes_ended: dict[str, int] = field(default_factory=dict)
 
     @property
-    def open_checks(self) -> int:
-        """The number of open leaf checks."""
-        return sum(self.checks.values())
+    def open_claims(self) -> int:
+        """The number of open claims."""
+        return sum(self.claims.values())
 
     @property
     def found_wrong(self) -> int:
-        """Batches with wrong or withheld leaves since the start of the process."""
-        return self.checks_ended.get("refuted", 0) + self.checks_ended.get("withheld", 0)
+        """Refuted claims since the start of the process."""
+        return self.claims_ended.get("refuted", 0)
 
     @property
     def open_disputes(self) -> int:
@@ -139,10 +139,10 @@ async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> MemberStat
         queue=0,
         starts_at=figures.get("substrate_process_start_time_seconds", 0),
         rpc=member.rpc_url,
-        checks=_by_label(figures, "ogpu_leaf_checks"),
-        checks_ended=_by_label(figures, "ogpu_leaf_checks_ended_total"),
-        disputes=_by_label(figures, "ogpu_leaf_disputes"),
-        disputes_ended=_by_label(figures, "ogpu_leaf_disputes_ended_total"),
+        claims=_by_label(figures, "ogpu_claims"),
+        claims_ended=_by_label(figures, "ogpu_claims_ended_total"),
+        disputes=_by_label(figures, "ogpu_disputes"),
+        disputes_ended=_by_label(figures, "ogpu_disputes_ended_total"),
     )
 
 
@@ -203,11 +203,11 @@ class StatusTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the tables, as `rich` requires."""
         all_columns = (*PROCESS_COLUMNS, *FIGURES, *LAST_COLUMNS)
-        elsewhere = (*FIRST_FIGURES, *CHECK_FIGURES)
+        elsewhere = (*FIRST_FIGURES, *CLAIM_FIGURES)
         narrow_groups = (
             (*PROCESS_COLUMNS, *FIRST_FIGURES, "rpc"),
             ("node", *(column for column in FIGURES if column not in elsewhere), "restarts"),
-            ("node", *CHECK_FIGURES),
+            ("node", *CLAIM_FIGURES),
         )
         # A measurement is cut to the console's width, so it is made for a very wide one.
         measured = options.update(width=WIDTH_MEASURED)

@@ -1,10 +1,10 @@
 """`python -m devnet.proofs.batch_kills`: a provider killed with SIGKILL in the middle of a batch of 4,096 requests.
 
 A devnet of six validators, one of which offers its device. Its daemon and child processes are killed four times: twice
-while it computes, once after its commitment is in a block and before its result is, and once while it has leaves to
+while it computes, once after its commitment is in a block and before its result is, and once while it has samples to
 show. Each time it is restarted at once.
 
-The requirements: the unit is settled for it once, and its leaf check confirms that. Each request is answered once, and
+The requirements: a validator checks its claim, and the unit is settled for it once. Each request is answered once, and
 no finished request is computed again. Its collateral is intact, and no other provider was drawn. The proof writes
 `out/batch_kills.json`.
 """
@@ -27,9 +27,9 @@ from genesis import dev_accounts
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.units.results import winner_of
 from gpu_tasks.data import market_reads
+from gpu_tasks.market.claims.claims import CheckEnd, ClaimStage, ResultClaim
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
-from gpu_tasks.market.leaf_checks.checks import LeafStage
+from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open, unit_id_of
 from gpu_tasks.provider.journal.finished import records_in
 from wallet.client import ChainClient
 from wallet.suri import keypair_from_suri
@@ -56,7 +56,7 @@ class KilledBatch:
     settled_for: str | None = None
     is_refuted: bool = True
     is_checked: bool = False
-    """True if its leaf check has ended."""
+    """True if a check of its claim passed."""
     attempts: int = 0
     collateral_lost: int = 0
     answered: int = 0
@@ -71,7 +71,7 @@ def failures_of(batch: KilledBatch) -> list[str]:
         (batch.settled_for == VICTIM_NAME, f"the unit was settled for {batch.settled_for}"),
         (batch.attempts == 1, f"the unit was drawn {batch.attempts} times"),
         (not batch.is_refuted, "its result was refuted"),
-        (batch.is_checked, "its leaves were not looked at to the end"),
+        (batch.is_checked, "no check of its claim passed"),
         (batch.repeated == 0, f"{batch.repeated} finished requests were computed again"),
         (batch.answered == batch.requests, f"{batch.answered:,} of {batch.requests:,} requests are answered once"),
         (batch.collateral_lost == 0, f"{batch.collateral_lost:,} grains of its collateral are gone"),
@@ -143,28 +143,30 @@ class BatchKilling:
             if status is None:
                 raise DevnetError("the chain does not know the unit")
             collateral = max(collateral, *(racer.collateral for racer in status.unit.racers), 0)
+            if status.claim is not None:
+                self._batch.is_checked |= any(check.end is CheckEnd.PASSED for check in status.claim.checks)
             if self._is_over(status.unit, collateral):
                 return
-            check = await market_reads.check(chain, unit_id)
-            self._strike_if_due(status.unit, None if check is None else check.stage)
+            self._strike_if_due(status.unit, status.claim)
             await asyncio.sleep(POLL_SECONDS)
         raise DevnetError(f"the unit is not over after {WAIT_SECONDS:.0f} s")
 
-    def _strike_if_due(self, record: Unit, leaf_stage: LeafStage | None) -> None:
+    def _strike_if_due(self, record: Unit, claim: ResultClaim | None) -> None:
         is_committed = record.state is UnitState.RACING and any(racer.commitment for racer in record.racers)
-        for kill_moment, is_due in (("committed", is_committed), ("leaves to show", leaf_stage is LeafStage.SHOWING)):
+        is_showing = claim is not None and claim.stage is ClaimStage.SHOWING
+        for kill_moment, is_due in (("committed", is_committed), ("samples to show", is_showing)):
             if is_due and kill_moment not in self._batch.kills:
                 self._kill_victim(kill_moment)
 
     def _is_over(self, record: Unit, collateral: int) -> bool:
-        if record.state in (UnitState.QUEUED, UnitState.RACING, UnitState.JUDGING) or record.is_watched:
+        if is_open(record):
             return False
         winner, batch = winner_of(record), self._batch
         victim_stash = dev_accounts.stash(VICTIM_NAME)
         batch.settled_for = (
             VICTIM_NAME if winner is not None and winner.owner == victim_stash else record.state.name.lower()
         )
-        batch.is_refuted, batch.is_checked = record.is_refuted, bool(record.leaf_audit_ppm)
+        batch.is_refuted = record.refund is Refund.REFUTED
         batch.attempts = record.attempt
         batch.collateral_lost = collateral - (0 if winner is None else winner.collateral)
         return True

@@ -1,11 +1,11 @@
-"""The draw of a batch's leaves to check: the beacon names points on a line that the leaves share by weight.
+"""The line of a batch's leaves: beacons name points on it (`item_draws`), and each point names one leaf.
 
     weight(leaf) = tokens out + tokens in * input share + floor
     floor        = ceil(tokens allowed / (2 * requests))
 
 The leaves lie one after another on a line from 0 to the total weight, which the totals give. Each point names one leaf,
 and the sums left of its path prove which one. The chance of a leaf grows with the payment that it claims. The floor
-gives leaves that claim nothing a chance too. docs/batches.md computes the gain and the risk of a cheat.
+gives leaves that claim nothing a chance too.
 
 Invariants: weights and points are integers, in millionths of an output token, so shares need no rounding. An input
 token must weigh its share of the payment (`input_share`). With a greater weight, a leaf that claims many outputs could
@@ -17,19 +17,9 @@ from collections.abc import Sequence
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.requests import TOKEN, work_of
 from gpu_tasks.batches.sum_tree import LeafPath, Totals, before, holds
-from runtime.cryptography.hashing import blake2_256
 
 WHOLE = TOKEN
 """Millionths in an output token: the input share of a service that pays the same for an input token."""
-REQUESTS_PER_LEAF = 32
-CHECKED_MAX = 16
-_DOMAIN = b"ogpu/leaf-draw/1"
-_CHANCE_BITS = 256
-
-
-def leaves_to_check(requests: int) -> int:
-    """Return the number of points drawn of a batch: one for each 32 requests, at least 1, at most 16."""
-    return min(CHECKED_MAX, -(-requests // REQUESTS_PER_LEAF))
 
 
 def weight_floor(allowed_work: int, requests: int) -> int:
@@ -39,20 +29,6 @@ def weight_floor(allowed_work: int, requests: int) -> int:
     pays.
     """
     return -(-allowed_work // (2 * requests))
-
-
-def drawn_points(seed: bytes, unit: bytes, totals: Totals, floor: int, *, input_share: int = WHOLE) -> tuple[int, ...]:
-    """Return the points to check, in the order drawn. Two points may name one leaf.
-
-    `seed` and `unit` have 32 bytes. The bias of a point is below total weight / 2^256. Raise ValueError if the
-    total weight is 0, which a floor of one prevents.
-    """
-    total = total_weight(totals, floor, input_share=input_share)
-    if total <= 0 or not len(seed) == len(unit) == 32:
-        raise ValueError("a draw needs a batch with weight, and a seed and a unit of 32 bytes")
-    point_count = leaves_to_check(totals.requests)
-    # A product and a shift instead of a remainder: the bias stays below total / 2^256.
-    return tuple(_uniform_number(seed, unit, number) * total >> _CHANCE_BITS for number in range(point_count))
 
 
 def total_weight(totals: Totals, floor: int, *, input_share: int = WHOLE) -> int:
@@ -90,8 +66,3 @@ def covers(totals: Totals, floor: int, leaf_path: LeafPath, point: int, *, input
 def _weight_of(tokens_in: int, tokens_out: int, leaf_count: int, floor: int, input_share: int) -> int:
     """Return the weight of `leaf_count` leaves with these tokens in total, in millionths of an output token."""
     return work_of(input_share, tokens_in, tokens_out + leaf_count * floor)
-
-
-def _uniform_number(seed: bytes, unit: bytes, number: int) -> int:
-    """Return a uniform integer below 2^256."""
-    return int.from_bytes(blake2_256(_DOMAIN + seed + unit + number.to_bytes(4, "little")), "big")

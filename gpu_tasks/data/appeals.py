@@ -1,7 +1,4 @@
-"""An appeal against a verdict about a unit: the verdict, the bond and the possible gain.
-
-Invariant: the bond is the one that the chain's own rules would hold, over the state that the node proves.
-"""
+"""An appeal against the decision of a dispute about a unit: the decision, and its last block."""
 
 from __future__ import annotations
 
@@ -9,18 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_tasks.data import market_reads
+from gpu_tasks.market.claims.disputes import DisputeStage
+from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.courts import closing
-from gpu_tasks.market.courts.cases import CaseStage, CourtCase
+from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import Flow
-from gpu_tasks.market.courts.opinions import Answered, Opinion
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
-from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.errors import WalletError
-from wallet.trial import TrialError, attempt
 
 
 # The payments at the end of a case, computed by the chain's own rules over the state before the block of the end.
@@ -46,46 +42,41 @@ def flows_at_end(bound: Bound, case_id: bytes, ended_case: CaseEnded) -> tuple[C
 
 
 class AppealError(WalletError):
-    """There is no verdict to appeal against. The message gives the stage of the case."""
+    """There is no decision to appeal against. The message gives the stage of the dispute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appeal:
-    """The call, its facts for display, and the bond in grains (0 if the chain would refuse the call)."""
+    """The call, its facts for display, and the bond in grains: an appeal needs none."""
 
     call: Call
     facts: dict[str, Any]
-    bond: int
+    bond: int = 0
 
 
 async def appeal_against(client: ChainClient, unit_id: bytes, appellant: bytes) -> Appeal:
-    """Return this account's appeal against the verdict about a unit. Raise AppealError if there is no verdict."""
-    status = await market_reads.case(client, unit_id)
-    if status is None:
-        raise AppealError("this unit has no open case. None was brought, or it is over", code="no_case")
-    open_case = status.case
-    if open_case.stage is not CaseStage.APPEALABLE:
+    """Return this account's appeal against the decision about a unit. Raise AppealError if there is none.
+
+    `appellant` is a party or an outvoted voter. The chain refuses other accounts.
+    """
+    block_hash = await client.finalized()
+    status = await market_reads.unit(client, unit_id, block_hash)
+    dispute_id = None if status is None else market_reads.dispute_id_of_unit(unit_id, status)
+    found = None if dispute_id is None else await market_reads.item_dispute(client, dispute_id, block_hash)
+    if dispute_id is None or found is None:
+        raise AppealError("this unit has no open dispute. None was opened, or it is over", code="no_dispute")
+    dispute = found.dispute
+    if dispute.stage is not DisputeStage.APPEALABLE or dispute.vote is None:
         raise AppealError(
-            f"the case has no verdict to appeal now. It is at {open_case.stage.name.lower()}", code="no_verdict"
+            f"the dispute has no decision to appeal now. It is at {dispute.stage.name.lower()}", code="no_decision"
         )
-    appeal_call = Courts.appeal(case_id=unit_id)
-    bond = await _bond_of_appeal(client, appeal_call, appellant)
     facts = {
         "unit": unit_id,
-        "verdict": _in_words(open_case.verdict),
-        "stands_after_block": open_case.appealable_until,
-        "bond": Grains(bond),
-        "brings_if_won": Grains(2 * open_case.terms.price),
+        "dispute": dispute_id,
+        "decision": dispute.vote.verdict.name.lower(),
+        "answer": dispute.vote.answer,
+        "final_after_block": dispute.appealable_until,
+        "you_are": "a party" if appellant in dispute.terms.parties else "an outvoted voter, or nobody",
+        "then": "all eligible validators vote by stake, once",
     }
-    return Appeal(appeal_call, facts, bond)
-
-
-async def _bond_of_appeal(client: ChainClient, appeal_call: Call, appellant: bytes) -> int:
-    try:
-        return (await attempt(client, [appeal_call], appellant)).amount
-    except TrialError:  # The sender of the call sees this error
-        return 0
-
-
-def _in_words(verdict: Opinion | None) -> str:
-    return f"the right result is 0x{verdict.root.hex()}" if isinstance(verdict, Answered) else "its input is unusable"
+    return Appeal(Disputes.appeal(dispute=dispute_id), facts)

@@ -13,6 +13,9 @@ from typing import Any
 
 from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.data.sealing import is_usable
+from gpu_tasks.market.claims.claim_closing import dispute_id_of as claim_dispute_id
+from gpu_tasks.market.claims.claims import ClaimStage
+from gpu_tasks.market.claims.disputes_api import DisputeStatus
 from gpu_tasks.market.courts.cases import JudgeSeat
 from gpu_tasks.market.courts.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
@@ -22,10 +25,8 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import JudgesLeft, judges_needed
 from gpu_tasks.market.inference.services import Offer, Service
 from gpu_tasks.market.inference.units import Unit
-from gpu_tasks.market.leaf_checks.checks import LeafCheck
-from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
-from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputeStatus
 from runtime.frame.storage import StorageItem
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
@@ -93,7 +94,7 @@ async def devices_for(chain: ChainClient, service_number: int, at: bytes | None 
 
 
 async def readers(chain: ChainClient, service_number: int, at: bytes | None = None) -> tuple[InputReader, ...]:
-    """Return the readers of a service's inputs: possible judges, then possible racers."""
+    """Return the readers of a service's inputs: possible checkers, then possible racers."""
     input_readers: tuple[InputReader, ...] = await chain.query("GpuTasksApi_readers", service_number, at=at)
     return input_readers
 
@@ -104,13 +105,13 @@ def keys_at(readers: Iterable[InputReader], height: int) -> list[bytes]:
 
 
 async def judging_readers(chain: ChainClient, at: bytes | None = None) -> tuple[InputReader, ...]:
-    """Return the possible judges of the current and next active set, each with the block from which it must read."""
+    """Return the possible checkers of the current and next active set, each with the block from which it must read."""
     readers: tuple[InputReader, ...] = await chain.query("GpuTasksApi_judging_readers", at=at)
     return readers
 
 
 async def judges_left(chain: ChainClient, readers: Iterable[InputReader], at: bytes | None = None) -> JudgesLeft:
-    """Return a service's readers in the active set who may judge, and the number of them that a race must leave."""
+    """Return a service's readers in the active set, who may vote, and the number of them that a race must leave."""
     weights = {seat.stash: seat.weight for seat in await chain.read(TrustStake.active_set, at=at)}
     least_judges = judges_needed(len(weights))
     key_since_by_stash = {reader.stash: reader.key_since for reader in readers if reader.stash in weights}
@@ -141,27 +142,9 @@ async def judges(chain: ChainClient, case_id: bytes, at: bytes | None = None) ->
     return judges_of_case
 
 
-async def checks(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[CheckStatus, ...]:
-    """Return the checks of batches in which a provider must show or compute leaves."""
-    duties: tuple[CheckStatus, ...] = await chain.query("LeafChecksApi_duties", stash, at=at)
-    return duties
-
-
-async def check(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> LeafCheck | None:
-    """Return the ongoing check of a batch by its leaves, or None."""
-    leaf_check: LeafCheck | None = await chain.query("LeafChecksApi_check", unit_id, at=at)
-    return leaf_check
-
-
-async def check_of_case(chain: ChainClient, case_id: bytes, at: bytes | None = None) -> CheckStatus | None:
-    """Return the check of a batch that a case before the courts is about."""
-    check_status: CheckStatus | None = await chain.query("LeafChecksApi_check_of_case", case_id, at=at)
-    return check_status
-
-
-async def disputes(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DisputeStatus, ...]:
+async def disputes(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[LeafDisputeStatus, ...]:
     """Return the disputes about batches in which a provider must show nodes of its tree."""
-    duties: tuple[DisputeStatus, ...] = await chain.query("LeafDisputesApi_duties", stash, at=at)
+    duties: tuple[LeafDisputeStatus, ...] = await chain.query("LeafDisputesApi_duties", stash, at=at)
     return duties
 
 
@@ -171,10 +154,24 @@ async def dispute(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -
     return leaf_dispute
 
 
+async def item_dispute(chain: ChainClient, dispute_id: bytes, at: bytes | None = None) -> DisputeStatus | None:
+    """Return an open dispute about which validators vote, with its clocks, or None."""
+    status: DisputeStatus | None = await chain.query("DisputesApi_dispute", dispute_id, at=at)
+    return status
+
+
 async def unit(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> UnitStatus | None:
     """Return a unit, or None if the chain never had it or dropped it."""
     unit_status: UnitStatus | None = await chain.query("GpuTasksApi_unit", unit_id, at=at)
     return unit_status
+
+
+def dispute_id_of_unit(unit_id: bytes, status: UnitStatus) -> bytes | None:
+    """Return the id of the open dispute about a unit or its claim, or None."""
+    claim = status.claim
+    if claim is not None and claim.stage is ClaimStage.DISPUTED:
+        return claim_dispute_id(unit_id, claim.disputes - 1)
+    return status.dispute
 
 
 async def units(chain: ChainClient, unit_ids: Sequence[bytes], at: bytes | None = None) -> list[Unit | None]:
@@ -196,17 +193,10 @@ async def provider_key_of(chain: ChainClient, stash: bytes, at: bytes | None = N
 
 
 async def quote(
-    chain: ChainClient,
-    service_number: int,
-    price_max: int,
-    racer_count: int,
-    requests: int = 1,
-    at: bytes | None = None,
+    chain: ChainClient, service_number: int, price_max: int, racer_count: int, at: bytes | None = None
 ) -> Quote | None:
     """Return the locked amount and the cost of one unit, or None if there is no such service."""
-    unit_quote: Quote | None = await chain.query(
-        "GpuTasksApi_quote", service_number, price_max, racer_count, requests, at=at
-    )
+    unit_quote: Quote | None = await chain.query("GpuTasksApi_quote", service_number, price_max, racer_count, at=at)
     return unit_quote
 
 

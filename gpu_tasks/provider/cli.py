@@ -474,9 +474,10 @@ def drain() -> None:
 @yes_option
 @runs("gpu_tasks.provider.commands.appeal:appeal")
 def appeal() -> None:
-    """Appeal against a verdict about a unit.
+    """Appeal against a decision of voters about a unit.
 
-    The provider key signs, and the stash pays the bond. The daemon itself appeals against verdicts on its own results.
+    The provider key signs. An appeal needs no bond. The daemon itself appeals against decisions that contradict its own
+    computation.
     """
 
 

@@ -1,15 +1,15 @@
 """The provider daemon: follows the chain and carries out the provider's duties.
 
     head -> duties -> race: fetch, open, execute, commit, attest      (duties.race)
-         -> seats  -> case: check or execute, commit, open            (duties.judging)
          -> disputes of batches: show its own tree                    (duties.batch_disputes)
-         -> checks of batches: show own leaves, audit others'         (duties.checks)
          -> claims: check others', show samples of its own            (duties.checking)
          -> ballots: compute a disputed item, vote                    (duties.voting)
+         -> decisions against it: appeal                              (duties.dispute_appeals)
+         -> seats  -> case of a task: check, commit, open             (tasks.judging_tasks)
          -> auctions -> bid: prepare, measure, promise                (tasks.bids)
          -> own bids -> open, run step by step, state, stand by       (tasks.working)
          -> roll calls: compute, commit, show, inspect others' rows   (duties.roll_calls)
-         -> final state: note the endings, appeal                     (duties.endings)
+         -> final state: note the endings                             (duties.endings)
          -> offences seen by the node: report double proposals        (duties.offences)
 
 Invariant: no single failure (a unit, a peer, the node) ends the daemon. A damaged or unwritable journal does.
@@ -25,19 +25,18 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.provider.blobs.deliveries import Deliverer
 from gpu_tasks.provider.blobs.inputs import Inputs
-from gpu_tasks.provider.blobs.reseal import Deliverer, Resealer
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
 from gpu_tasks.provider.device_watch import DeviceReview, DeviceWatch, WatchedFrom
 from gpu_tasks.provider.duties.batch_disputes import DifferingDuty
 from gpu_tasks.provider.duties.checking import CheckingDuty
-from gpu_tasks.provider.duties.checks import CheckDuty
 from gpu_tasks.provider.duties.devices import DeviceDuty, StandingError
+from gpu_tasks.provider.duties.dispute_appeals import DisputeAppealDuty
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty
 from gpu_tasks.provider.duties.endings import EndingDuty, KeptInputDuty
-from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.other_daemons import OtherDaemons
@@ -159,7 +158,6 @@ class Daemon:
         )
         self.server = BlobServer(
             blob_store,
-            Resealer(identity.genesis, provider_journal, chain),
             StateAnswers(self.parts, task_book),
             settings.broker,
             ToldInventory(identity, hardware, base_path, blob_client.rates, claims).told,
@@ -286,7 +284,8 @@ def _duties(
 ) -> list[Duty]:
     """Return a daemon's duties in order.
 
-    Races come before cases. Roll calls, whose blocks count, come before tasks, and work before new bids.
+    Races come before claims, and these before cases. Roll calls, whose blocks count, come before tasks, and work
+    before new bids.
     """
     base_path = settings.base_path
     loss_notes, resumer = LossNotes(daemon_parts), Resumer(daemon_parts, keep_paused=settings.keep_paused)
@@ -304,11 +303,10 @@ def _duties(
         device_duty,
         DifferingDuty(daemon_parts),
         race_duty,
-        JudgeDuty(daemon_parts),
-        TaskJudgeDuty(daemon_parts),
-        CheckDuty(daemon_parts),
         CheckingDuty(daemon_parts),
         VotingDuty(daemon_parts),
+        DisputeAppealDuty(daemon_parts),
+        TaskJudgeDuty(daemon_parts),
         roll_calls,
         WorkDuty(daemon_parts, task_book, programs, lambda: is_draining(base_path)),
         BidDuty(daemon_parts, task_book, programs, policy_source, settings.machine, roll_calls.why_not),
@@ -316,7 +314,7 @@ def _duties(
         device_watch,
     ]
     duties += [
-        EndingDuty(daemon_parts, loss_notes, duties),
+        EndingDuty(daemon_parts, duties),
         KeptInputDuty(daemon_parts),
         Reporter(daemon_parts.identity.stash, daemon_parts.chain, daemon_parts.telemetry),
         DeviceReview(daemon_parts, device_duty, loss_notes, resumer, device_watch),

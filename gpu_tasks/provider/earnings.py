@@ -32,6 +32,8 @@ LINE_BYTES_MAX = 4_096
 AT_MS_MAX = 1 << 45
 """A thousand years after 1970."""
 LOST_SERVICE = "lost bond"
+NO_DEVICE = "none"
+"""The device of a line about the stash: a fee or a loss of a check, a vote or a case."""
 LOSS_COLUMNS = ("noted", "device", "fault", "grains", "block", "case", "appealable_until_block", "appealable_until")
 
 
@@ -94,21 +96,22 @@ class EarnedSum:
 
 @dataclass(frozen=True, slots=True)
 class LostPart:
-    """A loss of a device's bond."""
+    """A loss of a device's bond, or of a stash that checked or voted."""
 
     at_ms: Time
     """The time at which it was noted, in milliseconds since 1970."""
     name: str
     """The key of the loss: its unit and block, or its device and number."""
     device: str
+    """`none` for a loss of the stash."""
     grains: PaidGrains
     fault: str
-    """`lied`, `missed` or `declined`; `unknown` if the chain no longer has the fault."""
+    """`lied`, `missed`, `passed`, `check` or `vote`; `unknown` if the chain no longer has the fault."""
     block: Count = 0
     case: str = ""
-    """The case that found the fault; empty for a missed race."""
+    """The dispute that found the fault, if there was one."""
     appealable_until: Count = 0
-    """The last block in which the verdict could be appealed; 0 without an appeal."""
+    """The last block in which its decision could be appealed; 0 without an appeal."""
     until_ms: Time = 0
     """The approximate time of that block."""
 
@@ -152,7 +155,7 @@ class EarningsBook:
         payment_line = {
             "at_ms": self._clock() // 1_000_000,
             "name": f"{kind} 0x{name.hex()} {number}",
-            "device": f"0x{device.hex()}" if device else "none",
+            "device": f"0x{device.hex()}" if device else NO_DEVICE,
             "service": service,
             "grains": grains,
             "tokens": tokens,

@@ -98,7 +98,7 @@ def _is_to_commit(open_race: Race) -> bool:
 
 
 def _wait_of(open_race: Race, race_entry: RaceEntry | None, hindered: Collection[RaceKey]) -> RaceWait:
-    if race_entry is not None and (race_entry.result is not None or Sent.DECLINE in race_entry.sent):
+    if race_entry is not None and (race_entry.result is not None or {Sent.DECLINE, Sent.PASS} & set(race_entry.sent)):
         return RaceWait.CHAIN
     return RaceWait.ITSELF if open_race.key in hindered else RaceWait.INPUT
 

@@ -14,7 +14,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import customer_bond, escrow, premium, standby_max
-from gpu_tasks.market.training.orders import JURORS, CheckedBy
+from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.tasks.order import AUCTIONS
@@ -159,8 +159,7 @@ def plan_of(
         serving = [field for field in serving if _owner_count(field) >= terms.slots]
         award_blocks += numbers.start + numbers.commit + BEACON_DELAY
     sold = 1 if is_of_replicas else terms.slots
-    # A dispute adds jurors, and the looks at them are prepaid too.
-    prepaid_grains = numbers.step_fee * looks(AUCTIONS, terms.slots + JURORS * is_of_replicas, intervals)
+    prepaid_grains = numbers.step_fee * looks(AUCTIONS, terms.slots, intervals)
     return TaskPlan(
         terms=terms,
         devices=planned_devices,

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 
 from gpu_tasks.market.training import replicas
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState
 from gpu_tasks.tasks.task_check import AuctionRecords, Difference, TaskCheck, compared
 from wallet.amounts import counted
 
 PAID = (TaskOutcome.ON_TIME, TaskOutcome.LATE)
-UNPAID = (TaskOutcome.OUTVOTED, TaskOutcome.LIED)
 
 
 def check_replicas(task: Task, draws: Sequence[AuctionRecords]) -> list[TaskCheck]:
@@ -23,11 +21,9 @@ def check_replicas(task: Task, draws: Sequence[AuctionRecords]) -> list[TaskChec
 
 
 def agreed_results(task: Task) -> list[tuple[int, TaskResult]]:
-    """Return the places and results that count, or that would be paid without a dispute."""
-    if task.state is TaskState.OPENING:
-        return []
-    stated = ((place, slot) for place, slot in enumerate(task.slots) if slot.outcome in (None, *PAID))
-    return [(place, slot.result) for place, slot in stated if slot.result is not None]
+    """Return the places and results that the majority agrees on."""
+    paid = ((place, slot.result) for place, slot in enumerate(task.slots) if slot.outcome in PAID)
+    return [(place, result) for place, result in paid if result is not None]
 
 
 def _check_draw(task: Task, draw_number: int, records: AuctionRecords) -> TaskCheck:
@@ -38,7 +34,7 @@ def _check_draw(task: Task, draw_number: int, records: AuctionRecords) -> TaskCh
         text = f"{counted(len(records.bids), 'device')} offered, none drawn"
         return TaskCheck(name, is_right=None if is_open else not drawn, says=text)
     # One place is sold by auction, and only the others are drawn.
-    places_to_draw = JURORS if _is_of_jury(task, draw_number) else task.order.slots - 1
+    places_to_draw = task.order.slots - 1
     due = replicas.drawn(records.bids, award.seed, places_to_draw)
     if not drawn:  # Too few were offered, or the place was sold again since
         too_few = len(due) < places_to_draw
@@ -53,10 +49,6 @@ def _check_draw(task: Task, draw_number: int, records: AuctionRecords) -> TaskCh
     return compared(name, problems, text)
 
 
-def _is_of_jury(task: Task, draw_number: int) -> bool:
-    return bool(task.jury_from) and draw_number == task.draws
-
-
 def _price_differences(task: Task, draw_number: int) -> list[Difference]:
     """Return the drawn places with another price than the award's."""
     award_price = task.slots[0].price
@@ -65,34 +57,25 @@ def _price_differences(task: Task, draw_number: int) -> list[Difference]:
 
 
 def _check_findings(task: Task) -> list[TaskCheck]:
-    """Check the majority's result, the jury's if there is one, and the outcomes that follow from it."""
-    places = range(task.jury_from, len(task.slots)) if task.jury_from else range(len(task.slots))
-    findings = replicas.findings_of(task, places)
+    """Check the majority's result, and the outcomes that follow from it."""
+    findings, place_count = replicas.findings_of(task), len(task.slots)
     if not findings:
         return []
-    name, place_count = ("jury" if task.jury_from else "replicas"), len(places)
     agreement = replicas.agreed(findings.values(), place_count)
     if task.state is not TaskState.ENDED:
-        return [TaskCheck(name, is_right=None, says=f"{len(findings)} of {place_count} have revealed their results")]
+        return [
+            TaskCheck("replicas", is_right=None, says=f"{len(findings)} of {place_count} have revealed their results")
+        ]
     problems = list[Difference]()
-    for place, finding in replicas.findings_of(task, range(len(task.slots))).items():
-        outcome = task.slots[place].outcome
-        if agreement is not None and finding == agreement[0] and outcome in UNPAID:
+    for place, finding in findings.items():
+        outcome, is_agreed = task.slots[place].outcome, agreement is not None and finding == agreement[0]
+        if is_agreed and outcome is TaskOutcome.OUTVOTED:
             problems.append(Difference("unpaid", f"place {place} agrees with the majority and is not paid"))
-        if (
-            outcome in PAID
-            and (agreement is None or finding != agreement[0])
-            and not _is_unheard(task, place_count, len(findings))
-        ):
+        if outcome in PAID and not is_agreed:
             problems.append(Difference("paid", f"place {place} disagrees with the majority and is paid"))
     right = (
         "no majority agrees"
         if agreement is None
         else f"{agreement[1]} of {place_count} have the result 0x{agreement[0][0].hex()}"
     )
-    return [compared(name, problems, right)]
-
-
-def _is_unheard(task: Task, place_count: int, opened: int) -> bool:
-    """Return True if half or less of the jurors opened a result, so that the jury does not count."""
-    return bool(task.jury_from) and 2 * opened <= place_count
+    return [compared("replicas", problems, right)]

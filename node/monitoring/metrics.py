@@ -9,17 +9,20 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gpu_tasks.market.leaf_checks.checks import CheckOutcome
+from gpu_tasks.market.claims.claims import ClaimOutcome, ClaimStage
+from gpu_tasks.market.claims.disputes import DisputeStage
+from gpu_tasks.market.claims.findings import Verdict
 
 SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 FULL_NODE = 1  # Substrate's numbers for roles
 AUTHORITY = 4
-CHECK_STATUSES = ("draw", "leaves", "auditor", "audit", "court", "customer")
-"""The steps for which a check of a batch waits: the draw of leaves; their publication; an auditor; the decision on an
-audit of passed leaves; judges of a leaf; a dispute by its customer."""
-DISPUTE_STATUSES = ("trees", "judges")
-"""The steps for which a dispute of racers waits: the tree of each side; judges of the leaf in which they differ."""
-DISPUTE_OUTCOMES = ("settled", "redrawn", "refunded")
+CLAIM_STATUSES = tuple(stage.name.lower() for stage in ClaimStage)
+TREES = "trees"
+"""Racers' results of a batch differ, and their sides must show trees, before voters are drawn."""
+DISPUTE_STATUSES = (TREES, *(stage.name.lower() for stage in DisputeStage))
+UNDECIDED = "undecided"
+"""No decision, so nobody was convicted."""
+DISPUTE_OUTCOMES = (*(verdict.name.lower() for verdict in Verdict), UNDECIDED)
 
 
 class Metrics:
@@ -60,17 +63,15 @@ class Metrics:
         self.rejected = self.gauge("ogpu_rejected_blocks", "Blocks that broke a rule, since the start")
         self.abstained = self.gauge("ogpu_abstained_blocks", "Blocks that failed by a fault of this node")
         self.penalties = self.gauge("ogpu_penalties", "Messages that no honest peer sends")
-        check_gauge = self._labelled("ogpu_leaf_checks", "Checks of batches by their leaves, by status", "status")
-        self.checks = {status: check_gauge.labels(status=status, **chain) for status in CHECK_STATUSES}
-        disputes = self._labelled("ogpu_leaf_disputes", "Batches with racers that disagree, by status", "status")
-        self.disputes = {status: disputes.labels(status=status, **chain) for status in DISPUTE_STATUSES}
-        checks_ended = self._counter(
-            "ogpu_leaf_checks_ended", "Checks that ended since the start, by outcome", "outcome"
-        )
-        self.checks_ended = {
-            outcome: checks_ended.labels(outcome=outcome.name.lower(), **chain) for outcome in CheckOutcome
+        claims = self._labelled("ogpu_claims", "Claims of results that are not over, by stage", "status")
+        self.claims = {status: claims.labels(status=status, **chain) for status in CLAIM_STATUSES}
+        claims_ended = self._counter("ogpu_claims_ended", "Claims that ended since the start, by outcome", "outcome")
+        self.claims_ended = {
+            outcome: claims_ended.labels(outcome=outcome.name.lower(), **chain) for outcome in ClaimOutcome
         }
-        disputes_ended = self._counter("ogpu_leaf_disputes_ended", "Disputes that ended since the start", "outcome")
+        disputes = self._labelled("ogpu_disputes", "Disputes about items and inputs, by stage", "status")
+        self.disputes = {status: disputes.labels(status=status, **chain) for status in DISPUTE_STATUSES}
+        disputes_ended = self._counter("ogpu_disputes_ended", "Disputes that ended since the start", "outcome")
         self.disputes_ended = {outcome: disputes_ended.labels(outcome=outcome, **chain) for outcome in DISPUTE_OUTCOMES}
         self.attestations = self.gauge("ogpu_attestations", "Execution attestations in the final chain")
         self.seat = self.gauge("ogpu_seat", "Weight of this node's seat in oGPU, 0 without one")

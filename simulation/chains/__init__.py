@@ -5,6 +5,8 @@
 * `presence`: heartbeats, and certificates signed by all seats
 * `market_chain`: a chain of the economic pallets without an executive; steps of customers, racers, judges, newcomers
 * `evidence`: two headers of one author in one slot
-* `batch_chain`: batches with leaf checks or disputes
+* `batch_chain`: batches whose racers differ
 * `court_chain`: courts and a handler of cases without a market, with judges that follow a policy
+* `dispute_chain`: disputes and a handler without a market, with voters that follow a policy
+* `claim_chain`: claims of a toy market, with a provider and checkers that follow policies
 """

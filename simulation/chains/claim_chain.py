@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_tasks.market.claims.claims import Check, ClaimOutcome, ClaimStage, ClaimTerms, ResultClaim
-from gpu_tasks.market.claims.collateral import check_share, collateral, fees_max
+from gpu_tasks.market.claims.collateral import check_share, fees_max, least_collateral
 from gpu_tasks.market.claims.convictions import open_check
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import (
@@ -172,7 +172,7 @@ class ClaimChain:
             "items": items,
             "weight": items * WEIGHT,
             "price": price,
-            "collateral": collateral(price, items=items, rate_ppm=game_rate, fee_max=fees_held // 2),
+            "collateral": least_collateral(price, items=items, rate_ppm=game_rate, fee_max=fees_held // 2),
             "rate_ppm": rate_ppm,
             "check_ppm": CHECK_PPM,
             "fee_min": FEE_MIN,

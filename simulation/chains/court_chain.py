@@ -59,14 +59,16 @@ class Toys(Pallet, index=202):
             claims=tuple(PartyClaim(who, kind, root, held) for who, kind, root in claims),
         )
 
-    def bring(self, case: bytes, terms: CaseTerms, settled: bytes | None = None) -> None:
-        """Lock the holds of the terms, and open a dispute. With `settled`, wait for an audit instead."""
+    def bring(self, case: bytes, terms: CaseTerms, settled: bytes | None = None, *, is_confirmed: bool = False) -> None:
+        """Lock the holds of the terms, and open a dispute. With `settled`, wait for an audit, or have it confirmed."""
         self.customers[case] = terms.customer
         self.lock.lock(terms.customer, Hold(TOY_STAKE, case), terms.customer_bond + terms.customer_price)
         for claim in terms.claims:
             self.lock.lock(claim.account, Hold(TOY_STAKE, case), claim.held)
         if settled is None:
             self.courts.open(self.index, case, terms, self.courts.promise(terms.price))
+        elif is_confirmed:
+            self.courts.confirm(self.index, case, terms, self.courts.promise(terms.price), settled)
         else:
             self.courts.watch(self.index, case, terms, self.courts.promise(terms.price), settled)
 
@@ -146,7 +148,16 @@ class CourtChain:
         self.chain.chance.seed(self.seed)
         self.chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 1_000 * OGPU))
 
-    def bring(self, claims: Claims, /, *, settled: bytes | None = None, price: int = PRICE, **changed: Any) -> bytes:
+    def bring(
+        self,
+        claims: Claims,
+        /,
+        *,
+        settled: bytes | None = None,
+        is_confirmed: bool = False,
+        price: int = PRICE,
+        **changed: Any,
+    ) -> bytes:
         """Make a block that opens a case, and return its id."""
         self.number += 1
         case_id = blake2_256(b"case" + self.number.to_bytes(4, "little") + self.seed.to_bytes(4, "little"))
@@ -154,7 +165,7 @@ class CourtChain:
         def step(bound: Bound) -> None:
             toys = bound[Toys]
             terms = toys.terms(CUSTOMER.stash, price, claims)
-            toys.bring(case_id, type(terms)(**{**_fields(terms), **changed}), settled)
+            toys.bring(case_id, type(terms)(**{**_fields(terms), **changed}), settled, is_confirmed=is_confirmed)
 
         self.chain.block(step)
         return case_id

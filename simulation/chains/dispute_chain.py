@@ -34,6 +34,8 @@ from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, M
 
 FEE = OGPU // 10
 Step = Callable[[Bound], None]
+VoteOf = Callable[[Dispute], ItemVote | None]
+"""The vote of all voters of a dispute, or None for their silence."""
 Voters = Annotated[tuple[AccountId, ...], Bounded(VALIDATORS_MAX)]
 
 
@@ -215,3 +217,25 @@ def commits(keys: Keys, dispute_id: bytes, number: int, vote: ItemVote, *, by: s
 def opens(keys: Keys, dispute_id: bytes, vote: ItemVote, *, by: str = "provider") -> Step:
     """Return a step: a voter opens its committed vote."""
     return signed(keys.public(by), Disputes.open_vote(dispute=dispute_id, vote=vote, salt=salt_of(keys, dispute_id)))
+
+
+def voter_steps(chain: MarketChain, vote: VoteOf) -> Iterator[Step]:
+    """Yield the steps of all voters in the next block. `vote` returns their vote, or None for silence."""
+    for dispute_id, dispute in chain.now()[Disputes].disputes.items():
+        for voter in voters_of(dispute) if dispute is not None else ():
+            yield from vote_steps(chain, chain.keys_of(voter), dispute_id, vote)
+
+
+def vote_steps(chain: MarketChain, keys: Keys, dispute_id: bytes, vote: VoteOf) -> Iterator[Step]:
+    """Yield the step of one voter in the next block, if there is one."""
+    room, height = chain.now()[Disputes], chain.height + 1
+    dispute, ballot = room.disputes[dispute_id], room.ballots[keys.stash, dispute_id]
+    given = None if dispute is None else vote(dispute)
+    if dispute is None or dispute.round is None or ballot is None or given is None:
+        return
+    windows = windows_of(dispute)
+    current = rounds.advanced(dispute.round, windows, height, height - chain.final_lag)
+    if ballot.commitment is None and rounds.can_commit(current, windows, height):
+        yield commits(keys, dispute_id, ballot.round, given)
+    elif ballot.commitment and not ballot.vote and rounds.can_reveal(current, windows, height):
+        yield opens(keys, dispute_id, given)

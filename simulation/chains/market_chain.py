@@ -20,6 +20,8 @@ from gpu_tasks.market.attestations.statement import VERSION as ATTESTATION_VERSI
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation, signing_payload
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.courts.cases import CourtCase, sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
@@ -27,7 +29,6 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass, device_id_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, result_commitment, unit_id_of
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import Digest
@@ -55,8 +56,8 @@ OGPU = GRAINS_PER_OGPU
 TOKENS = 64
 """The tokens that a unit of `terms` allows."""
 PALLETS = (
-    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, LeafChecks,
-    LeafDisputes, TrainingMarket, InferenceMarket, Attestations, ImOnline,
+    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, Disputes,
+    ResultClaims, LeafDisputes, TrainingMarket, InferenceMarket, Attestations, ImOnline,
 )  # fmt: skip
 QUIET_BLOCKS = 8
 """A check of relations costs as much as an empty block, so only one empty block in QUIET_BLOCKS has one."""

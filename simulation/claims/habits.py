@@ -38,7 +38,10 @@ class Habit:
     says: str
     party: Party
     is_false: bool = False
-    """True if the item is false: the provider of the coalition lies, or a lone liar outside of it."""
+    """True if an item is false: the provider of the coalition lies, or a lone liar outside of it."""
+    items: int = 1
+    false_every: int = 1
+    """One in so many items is false, evenly spaced: the spacing that is found least often."""
     shown: bytes | None = b""
     """The label of the samples that the provider shows to strangers, or None for silence."""
     serves_checkers: bool = True
@@ -72,7 +75,7 @@ def honest(habit: Habit) -> Habit:
     """Return the honest behaviour of a habit's coalition, around the same lone liar if there is one."""
     if habit.is_false and habit.party is not Party.PROVIDER:
         return Habit("honest", "", habit.party, is_false=True, shown=FALSE)
-    return Habit("honest", "", habit.party)
+    return Habit("honest", "", habit.party, items=habit.items)
 
 
 HABITS = (
@@ -93,6 +96,8 @@ HABITS = (
         "disputes itself", "and a friend disputes the false item before a stranger finds it",
         is_false=True, shown=FALSE, disputes=True,
     ),
+    _provider("lies in a tenth", "four of 40 items are false", is_false=True, items=40, false_every=10),
+    _provider("lies in one", "one of 40 items is false", is_false=True, items=40, false_every=40),
     _provider("frames", "the item is right; it shows false fingerprints to strangers", shown=FRAMING),
     _provider("shows nothing", "the item is right; it is silent in place of showing", shown=None),
     _provider("withholds", "the item is right; only friends can fetch it", serves_checkers=False, served_voters=0),

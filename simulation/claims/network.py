@@ -1,8 +1,8 @@
 """The network of the claims: validators with a coalition among them, and claims whose first checker is drawn.
 
 Invariant: a network and its claims never change. Each play begins with a copy. The terms draw points for certain, and
-`results` weighs the play with the chance of a draw. So all habits share the claims, and the collateral is that of the
-claim's rate.
+`results` weighs the play of a claim with one item by the chance of a draw. So all habits share the claims, and the
+collateral is that of the claim's rate.
 """
 
 from copy import copy
@@ -11,7 +11,7 @@ from functools import cache
 from random import Random
 
 from gpu_tasks.market.claims.claims import ClaimStage
-from gpu_tasks.market.claims.collateral import PPM, collateral
+from gpu_tasks.market.claims.collateral import PPM, item_rate, least_collateral
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from simulation.chains.claim_chain import PRICE, ClaimChain
 from simulation.chains.market_chain import OGPU, Keys, MarketChain
@@ -76,10 +76,10 @@ def network(size: int, share_percent: int) -> ClaimChain:
 
 
 @cache
-def drawn(setting: Setting, party: Party, number: int) -> DrawnPoints:
-    """Return claim number `number` of a setting, for habits of a party. The first checker of `CHECKER` is a member.
+def drawn(setting: Setting, party: Party, number: int, items: int = 1) -> DrawnPoints:
+    """Return claim number `number` of a setting with so many items, for habits of a party.
 
-    The provider is a member only if it is the deviating party.
+    The first checker of `CHECKER` is a member. The provider is a member only if it is the deviating party.
     """
     base = network(setting.size, setting.share_percent)
     validators = base.chain.validators
@@ -88,10 +88,10 @@ def drawn(setting: Setting, party: Party, number: int) -> DrawnPoints:
     for attempt in range(1_000):
         stage = copy(base)
         stage.chain, stage.owner = copied(base.chain, f"{setting.seed}/{number}/{attempt}"), provider
-        # The checks of a claim with a lower rate are the same, only its collateral differs.
-        fee_max = stage.terms().fees_held // 2
-        held = collateral(PRICE, items=1, rate_ppm=setting.rate_ppm, fee_max=fee_max)
-        claim_id = stage.open(collateral=held, sealed_at=stage.chain.height)
+        # The checks of a claim with one item and a lower rate are the same, only its collateral differs.
+        fee_max, rate_ppm = stage.terms().fees_held // 2, item_rate(items, PPM)
+        held = least_collateral(PRICE, items=items, rate_ppm=setting.rate_ppm, fee_max=fee_max)
+        claim_id = stage.open(items=items, rate_ppm=rate_ppm, collateral=held, sealed_at=stage.chain.height)
         stage.run(claim_id, until=ClaimStage.COMMITTING)
         first = stage.claim(claim_id).checks[0].checker
         if party is not Party.CHECKER or first in members:

@@ -49,7 +49,7 @@ class Play:
     def __init__(self, setting: Setting, habit: Habit, number: int) -> None:
         """Copy the claim."""
         self.setting, self.habit, self.number = setting, habit, number
-        self.start: DrawnPoints = drawn(replace(setting, has_appeals=True), habit.party, number)
+        self.start: DrawnPoints = drawn(replace(setting, has_appeals=True), habit.party, number, habit.items)
         self.chain: MarketChain = copied(self.start.chain, f"{setting.seed}/{number}/play")
         self.claim_id, self.provider = self.start.claim_id, self.start.provider.stash
         self.keys = {keys.stash: keys for keys in (*self.chain.validators, self.start.stranger, CUSTOMER)}
@@ -59,8 +59,7 @@ class Play:
         )
         self.costs: Counter[bytes] = Counter()
         """The grains that each account spends on computing."""
-        if not habit.is_false:
-            self.costs[self.provider] += WORK
+        self.costs[self.provider] += WORK - saved(habit)
         self.roles: dict[bytes, str] = {}
         """Checkers that acted."""
         self.has_disputed = False
@@ -163,7 +162,7 @@ class Play:
 
     def _check_steps(self, claim: ResultClaim, check: Check) -> Iterator[Step]:
         keys, number = self.keys[check.checker], len(claim.checks) - 1
-        does = self._finding(check.checker, number)
+        does = self._finding(claim, check.checker, number)
         if claim.stage is ClaimStage.COMMITTING and does.verdict is not None:
             self.roles.setdefault(check.checker, "checker")
             if self._computes_check(check.checker, number):
@@ -188,14 +187,18 @@ class Play:
             return b""
         return self.habit.shown
 
-    def _finding(self, checker: bytes, number: int) -> Checks:
+    def _finding(self, claim: ResultClaim, checker: bytes, number: int) -> Checks:
         if self.habit.check is not None and not number:
             return self.habit.check
         if self._is_friend(checker):
             return Checks(label=self._shown_to(checker) or b"")
         if not self.habit.serves_checkers:
             return Checks(Verdict.UNAVAILABLE)
-        return Checks(Verdict.WRONG if self.habit.is_false else Verdict.RIGHT)
+        false = [place for place, point in enumerate(claim.points) if self._is_false(point)]
+        return Checks(Verdict.WRONG, false[0]) if false else Checks()
+
+    def _is_false(self, point: int) -> bool:
+        return self.habit.is_false and point // WEIGHT % self.habit.false_every == 0
 
     def _computes_check(self, checker: bytes, number: int) -> bool:
         if self._is_deviating(checker, number):
@@ -267,7 +270,8 @@ class Play:
         return is_friend or blake2_256(voter + seeds_of(dispute)[-1])[0] * 100 < self.habit.served_voters * 256
 
     def _true_vote(self, dispute: Dispute) -> ItemVote:
-        return self._vote_for(dispute, Verdict.WRONG if self.habit.is_false else Verdict.RIGHT, ANSWER, b"")
+        is_wrong = self._is_false(_point_of(dispute))
+        return self._vote_for(dispute, Verdict.WRONG if is_wrong else Verdict.RIGHT, ANSWER, b"")
 
     def _friendly_vote(self, dispute: Dispute) -> ItemVote:
         """Return the vote that the coalition's party needs."""
@@ -284,8 +288,17 @@ class Play:
         return self._vote_for(dispute, Verdict.RIGHT, FALSE_ANSWER if habit.is_false else ANSWER, habit.shown or b"")
 
     def _vote_for(self, dispute: Dispute, verdict: Verdict, answer: bytes, label: bytes) -> ItemVote:
-        point = dispute.terms.index * WEIGHT if dispute.terms.point is None else dispute.terms.point
+        point = _point_of(dispute)
         return ItemVote(verdict, answer, tuple(sample_at(point, seed, label) for seed in seeds_of(dispute)))
+
+
+def saved(habit: Habit) -> int:
+    """Return the cost of computing that the provider saves by its lie."""
+    return WORK // habit.false_every if habit.is_false else 0
+
+
+def _point_of(dispute: Dispute) -> int:
+    return dispute.terms.index * WEIGHT if dispute.terms.point is None else dispute.terms.point
 
 
 def _owned(chain: MarketChain, accounts: Iterable[bytes]) -> dict[bytes, int]:

@@ -13,7 +13,7 @@ from gpu_tasks.market.claims.collateral import PPM
 from simulation.chains.claim_chain import PRICE
 from simulation.claims.habits import Habit, Party, honest
 from simulation.claims.network import Setting
-from simulation.claims.play import WORK, Play
+from simulation.claims.play import Play, saved
 
 ERRORS = 3
 """The statistical error of a gain in standard errors. The table has this sum."""
@@ -46,10 +46,10 @@ def measured(setting: Setting, habit: Habit, plays: int) -> Result:
         outcomes[play.outcome.name] += 1
         appeals += play.is_appealed
     gain, error = ratio(gains, duties)
-    if habit.party is Party.PROVIDER:
+    if habit.party is Party.PROVIDER and habit.items == 1:
         # All plays are of drawn claims. Nobody finds a lie in the others.
         chance = setting.rate_ppm / PPM
-        gain, error = chance * gain + (1 - chance) * habit.is_false * WORK / PRICE, chance * error
+        gain, error = chance * gain + (1 - chance) * saved(habit) / PRICE, chance * error
     return Result(gain, error, losses, dict(sorted(outcomes.items())), appeals)
 
 

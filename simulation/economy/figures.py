@@ -9,6 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_tasks.market.claims.claim_events import CheckEnded, ClaimEnded
+from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome
+from gpu_tasks.market.claims.dispute_events import DisputeEnded
+from gpu_tasks.market.claims.findings import Verdict
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.events import BenchDrawn, CaseEnded, CaseOpened, JudgeCharged
 from gpu_tasks.market.courts.money import CaseOutcome
@@ -28,10 +32,11 @@ EXPECTED = (
     *(f"ended {outcome.name}" for outcome in CaseOutcome if outcome is not SKIPPED),
     CONVICTED,
     FINED,
-    EXPELLED,
 )
-RARE = frozenset({"ended UNDECIDED", "ended APPEAL_WON", "ended APPEAL_UNDECIDED", EXPELLED})
-"""Outcomes that a run of two chains may lack: liars and absent judges must meet in one court, or lie three times."""
+"""The actions that a long run needs. Three lies of one provider about tasks, which end its registration, are too rare.
+"""
+RARE = frozenset({"ended COURT_DECIDED", "ended UNDECIDED", "ended APPEAL_WON", "ended APPEAL_UNDECIDED", CONVICTED})
+"""Outcomes that a run of two chains may lack: liars and absent judges must meet in one court."""
 
 
 def doings(of_hooks: Iterable[Any]) -> Iterator[str]:
@@ -47,6 +52,27 @@ def doings(of_hooks: Iterable[Any]) -> Iterator[str]:
             yield CONVICTED if event.is_convicted else FINED
         elif isinstance(event, ProviderUnregistered):  # no call asks for this: a court orders it
             yield EXPELLED
+
+
+UNDECIDED = "dispute UNDECIDED"
+CLAIM_ENDS = (
+    *(f"claim {outcome.name}" for outcome in ClaimOutcome),
+    *(f"check {end.name}" for end in CheckEnd if end is not CheckEnd.OPEN),
+    *(f"dispute {verdict.name}" for verdict in Verdict),
+    UNDECIDED,
+)
+"""The ends of claims, checks and disputes."""
+
+
+def claim_ends(happened: Iterable[Any]) -> Iterator[str]:
+    """Yield the ends of claims, checks and disputes in a block's events."""
+    for event in happened:
+        if isinstance(event, ClaimEnded):
+            yield f"claim {event.outcome.name}"
+        elif isinstance(event, CheckEnded):
+            yield f"check {event.end.name}"
+        elif isinstance(event, DisputeEnded):
+            yield UNDECIDED if event.vote is None else f"dispute {event.vote.verdict.name}"
 
 
 RARE_ENDS = frozenset({TaskOutcome.UNDECIDED})
@@ -95,6 +121,8 @@ class Tally(Counted):
     events: Counter[str] = field(default_factory=Counter)
     courts: Counter[str] = field(default_factory=Counter)
     """The courts' actions."""
+    claims: Counter[str] = field(default_factory=Counter)
+    """The ends of claims, checks and disputes."""
     tasks: Counter[str] = field(default_factory=Counter)
     """The ends of tasks' slots, by rows of the money table."""
     blocks: int = 0
@@ -126,6 +154,7 @@ def lacks(tally: Tally, runtime: Runtime) -> list[str]:
     found += [
         f"no court: {doing}" for doing in EXPECTED if doing not in tally.courts and (is_long or doing not in RARE)
     ]
+    found += [f"never {end}" for end in CLAIM_ENDS if end not in tally.claims and is_long]
     found += [f"no slot of a task ends as {name}" for name in unseen(tally.tasks) if is_long]
     missing = [f"{name} never happens" for name in events if name not in tally.events]
     if is_long or len(missing) > UNSEEN_MAX:
@@ -142,10 +171,18 @@ def summary(tally: Tally, seasons: int, seconds: float, *, holds: bool) -> str:
         f"economy {'holds' if holds else 'DOES NOT HOLD'}: {tally.steps.total():,} steps in {tally.blocks:,} blocks of"
         f" {seasons} chains ({100 * tally.failures.total() // taken} % fail with {len(tally.failures)} kinds of errors,"
         f" {tally.refusals.total():,} refused; {len(tally.calls)} calls, {len(tally.events)} kinds of events),"
-        f" {_heard(tally.courts)}, {_sold(tally)},"
+        f" {_checked(tally.claims)}, {_heard(tally.courts)}, {_sold(tally)},"
         f" books balanced after each and counted anew {tally.full_counts:,} times; hooks at most"
         f" {tally.heaviest_hooks / PICOSECONDS_PER_MS:.1f} of {HOOKS_MAX.ref_time / PICOSECONDS_PER_MS:.0f} ms a block,"
         f" {tally.most_open} units open at most; {1_000 * seconds / max(1, tally.steps.total()):.2f} ms a step"
+    )
+
+
+def _checked(claims: Counter[str]) -> str:
+    ends = {kind: sum(count for end, count in claims.items() if end.startswith(kind)) for kind in ("claim", "dispute")}
+    return (
+        f"{ends['claim']:,} claims ({claims['check PASSED']:,} checks passed, {claims['claim REFUTED']:,} claims"
+        f" refuted, {ends['dispute']:,} disputes)"
     )
 
 

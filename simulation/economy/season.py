@@ -19,9 +19,14 @@ from typing import Any
 from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import preset, validator_names
+from gpu_tasks.market.claims.claim_events import CheckEnded, ClaimEnded
+from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome
+from gpu_tasks.market.claims.collateral import RATES_PPM
+from gpu_tasks.market.claims.dispute_events import VoterCharged
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training.tasks import Task, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -48,8 +53,8 @@ from simulation.actors import ACTORS, BY_STASH, NODES, OGPU, WALKERS, Actor, Wor
 from simulation.books import Books, BooksBroken, keys_of
 from simulation.catalogue import HOOKS_MAX, WORLDS, check_books
 from simulation.chains.presence import attached, digest_of
-from simulation.economy.figures import Tally, doings, task_ends
-from simulation.replay.calls import POWERS, draw
+from simulation.economy.figures import Tally, claim_ends, doings, task_ends
+from simulation.replay.calls import POWERS, draw, draw_post
 from simulation.replay.duties import deeds
 from simulation.replay.record import FIRST_SLOT, SLOT_MS, attached_of, error_name, gift
 from simulation.replay.roll_deeds import with_numbers, with_roll_calls
@@ -141,6 +146,8 @@ SEASON_STEPS = 25_000
 
 A run of twice as many plays one chain with enough validators for courts, and one with too few.
 """
+HONEST_EVERY, HONEST_PLACE = 8, 4
+"""One chain in eight has no liars, and only posts as random calls. There, no party of a claim or a dispute loses."""
 ROOT_SHARE = 0.02
 """The share of random steps that the holder of the Root key makes."""
 LARGE, SMALL = (12, 13, 14), (4, 5, 6, 8)
@@ -255,7 +262,8 @@ class Season:
         if number % 3:
             spec = with_roll_calls(spec)
         # small sets without exits, so absent validators are jailed; large sets in which all keep their seats
-        spec = with_numbers(spec, {"TrustStake.elections_enabled": number % 2})
+        rate = self.chance.choice(RATES_PPM)
+        spec = with_numbers(spec, {"TrustStake.elections_enabled": number % 2, "ResultClaims.check_rate": rate})
         self.runtime = runtime_of(spec)
         self.state = KeptState(genesis_state(spec))
         self.directory = Directory(self.runtime)
@@ -267,7 +275,9 @@ class Season:
         others = [name for name in NODES + WALKERS if name not in seated]
         self.founders = self.chance.sample(others, self.chance.choice((0, 2, 4)))
         known = [*seated, *self.founders]
-        self.liars = tuple(self.chance.sample(known, min(len(known), self.chance.choice((3, 4, 5)))))
+        self.is_honest = number % HONEST_EVERY == HONEST_PLACE
+        liars = self.chance.sample(known, min(len(known), self.chance.choice((3, 4, 5) if number % 2 else (5, 6, 7))))
+        self.liars = () if self.is_honest else tuple(liars)
         self.eagerness = self.chance.choice((12, 20, 40))
         """The mean number of random calls in a block."""
         self.waiting_max = self.chance.choice((30, 60, 200))
@@ -311,6 +321,9 @@ class Season:
         changes = execution.finalize()
         self.books.step(bound, changes)
         self.tally.events.update(type(event).__name__ for _, event in bound.overlay.events)
+        if self.is_honest:
+            _check_honest(event for _, event in bound.overlay.events)
+        self.tally.claims.update(claim_ends(event for _, event in bound.overlay.events))
         self.tally.tasks.update(task_ends(event for _, event in bound.overlay.events))
         self.tally.blocks += 1
         self.state.apply(changes)
@@ -395,7 +408,7 @@ class Season:
     def _random(self, execution: BlockExecution, crowd: Crowd) -> None:
         """Make a random call, or let a rich account give money to a poor one, so that all can continue."""
         root = BY_STASH.get(execution.bound[Sudo].key.get() or b"")
-        if root is not None and self.chance.random() < ROOT_SHARE:
+        if root is not None and not self.is_honest and self.chance.random() < ROOT_SHARE:
             self.sign(execution, root.stash, self.chance.choice(POWERS)(crowd, root))
             return
         who = self.chance.choice(ACTORS)
@@ -403,7 +416,7 @@ class Season:
         if execution.bound[Balances].spendable_balance(keys.account) < OGPU and self.chance.random() < 0.9:
             self.sign(execution, *gift(self.chance, keys))
             return
-        call = draw(crowd, who)
+        call = draw_post(crowd, who) if self.is_honest else draw(crowd, who)
         if call.name != "InferenceMarket.post" or not self._is_full(execution):
             nonce_off = self.chance.choice((-1, 1)) if self.chance.random() < 0.01 else 0
             self.sign(execution, keys, call, nonce_off=nonce_off, is_forged=self.chance.random() < 0.005)
@@ -445,6 +458,15 @@ class Season:
             if reached > self.final:
                 self.final, final = reached, (reached, self.ids[reached])
         return digest_of(bound, number, author, self.slot, output, final, self.absent)
+
+
+def _check_honest(events: Iterator[Any]) -> None:
+    """Raise BooksBroken if a check failed, a claim did not pass, or a provider or voter was charged."""
+    for event in events:
+        is_bad_end = isinstance(event, CheckEnded) and event.end is not CheckEnd.PASSED
+        is_bad_claim = isinstance(event, ClaimEnded) and event.outcome is not ClaimOutcome.PASSED
+        if is_bad_end or is_bad_claim or isinstance(event, (ProviderSlashed, VoterCharged)):
+            raise BooksBroken(f"an honest party lost its claim, or a part of its money: {event}")
 
 
 def _verify(_scheme: Scheme, _signer: bytes, _payload: bytes, signature: bytes) -> bool:

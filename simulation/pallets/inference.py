@@ -11,7 +11,14 @@ from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, TENDING_BUDGET, WAKE_BUDGET, InferenceMarket
 from gpu_tasks.market.inference.queue import STIR_WEIGHT, WELCOME_WEIGHT
-from gpu_tasks.market.inference.schedules import EXPIRY_BUDGET, EXPIRY_WEIGHT, FINAL_BUDGET, HEIGHT_BUDGET, STEP_WEIGHT
+from gpu_tasks.market.inference.schedules import (
+    EXPIRY_BUDGET,
+    EXPIRY_WEIGHT,
+    FINAL_BUDGET,
+    HEIGHT_BUDGET,
+    RACE_END_WEIGHT,
+    STEP_WEIGHT,
+)
 from gpu_tasks.market.inference.services import OFFERS_PER_SERVICE_MAX, ServiceTerms, offer_hold, service_hold
 from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.units import (
@@ -43,15 +50,17 @@ from simulation.books import (
     places,
 )
 from simulation.pallets.devices import BUSY, OFFERED, SECURED
+from simulation.pallets.disputes import OF_UNITS
 
 OPEN_UNITS = Rule("open units, and units that are open")
-CALLED = Rule("an open unit outside a court, and its next step", both_or_none)
+CALLED = Rule("an open unit without a claim or a dispute, and its next step", both_or_none)
 DRAWN = Rule("a unit in the queue that does not sleep, or a declined place of a race, and its draw", both_or_none)
 DROPPED = Rule("an ended unit, and the block that drops it", both_or_none)
 SLEEPERS = Rule("sleepers of a service, and units in its list")
 ASLEEP = Rule("units that sleep, and those listed")
 RISING = Rule("units that sleep, and those with a watched price", at_most)
 OFFERS = Rule("offers of a service, and offers for it")
+BROUGHT_STATES = (UnitState.DISPUTED, UnitState.CLAIMED)
 OFFERED_FOR = Rule("services that a device is listed for, and its offers")
 
 
@@ -61,22 +70,21 @@ def _unit(books: Books, keys: Keys, unit: Any, sign: int) -> None:
     for racer in holds_collateral(unit):
         books.case(racer.owner, Hold(COLLATERAL, unit_id), sign * racer.collateral)
         books[SECURED].count(racer.device, sign * racer.collateral)
-    if is_open(unit) or unit.is_watched:
-        books[OPEN_UNITS].count(EVERYBODY, sign)
-        books[OPEN_UNITS].count(unit.service, sign)
-    if unit.is_watched or unit.state is UnitState.JUDGING:
+    if unit.state in BROUGHT_STATES:
         books[BROUGHT].claim(unit_id, sign)
     if is_open(unit):
+        books[OPEN_UNITS].count(EVERYBODY, sign)
+        books[OPEN_UNITS].count(unit.service, sign)
         books.case(unit.customer, Hold(UNIT_MONEY, unit_id), sign * (unit.escrow + unit.bond))
         _calls(books, unit_id, unit, sign)
-    elif not unit.is_watched:
+    else:
         books[DROPPED].claim(unit_id, sign)
 
 
 def _calls(books: Books, unit_id: bytes, unit: Unit, sign: int) -> None:
     """Count an open unit's schedule entry, its draw while it waits, and its devices while it races."""
     assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
-    if unit.state is not UnitState.JUDGING:  # while judging, the courts return to it
+    if unit.state not in BROUGHT_STATES:  # ResultClaims or Disputes returns to those
         books[CALLED].claim(unit_id, sign)
     if unit.asleep_since:
         books[ASLEEP].claim((unit.service, aged(unit.asleep_since, unit_id)), sign)
@@ -91,7 +99,7 @@ def _calls(books: Books, unit_id: bytes, unit: Unit, sign: int) -> None:
 
 
 def _waits_for_a_place(unit: Unit) -> bool:
-    """Return whether commits are open, no racer has committed, and exactly one place was declined or recalled."""
+    """Return whether commits are open, no racer has committed, and a place is free."""
     declined = sum(racer.has_declined for racer in unit.racers) + len(unit.decliners)
     has_begun = unit.round is None or unit.round.closed_at or unit.round.first_commit
     is_short = len(unit.racers) < unit.terms.racers
@@ -126,8 +134,10 @@ def _check(bound: Bound) -> None:
     has: dict[bytes, set[bytes]] = {}
     begun: set[tuple[bytes, bytes | None]] = set()
     for unit_id, unit in market.units.items():
-        classes = market.classes_of(unit) if unit and unit.racers else ()
-        for racer in unit.racers if unit and unit.state is UnitState.RACING else ():
+        if unit is None or unit.state is not UnitState.RACING:
+            continue
+        classes = market.classes_of(unit)
+        for racer in unit.racers:
             record = devices.devices[racer.device]
             assert record is None or record.kind in classes
             if race_clocks.is_open(racer):
@@ -151,6 +161,10 @@ WORLDS = (
         (
             (InferenceMarket.units, _unit),
             (InferenceMarket.open_unit_count, claims(OPEN_UNITS)),
+            (
+                InferenceMarket.unit_of_dispute,
+                lambda books, keys, unit_id, sign: books[OF_UNITS].count((keys[0], unit_id), sign),
+            ),
             (InferenceMarket.services, _service),
             (InferenceMarket.offers, _offer),
             (InferenceMarket.device_offers, _offered),
@@ -201,8 +215,8 @@ def _other_service(world: World, _: Actor) -> int:
 
 _DRAWN = reading_weight(OFFERS_PER_SERVICE_MAX) + draw_weight(OFFERS_PER_SERVICE_MAX, RACERS_MAX)
 HOOKS = (
-    (HEIGHT_BUDGET, STEP_WEIGHT + TAKE_WEIGHT),
-    (FINAL_BUDGET, STEP_WEIGHT + TAKE_WEIGHT),
+    (HEIGHT_BUDGET, STEP_WEIGHT + times(RACERS_MAX, RACE_END_WEIGHT) + TAKE_WEIGHT),
+    (FINAL_BUDGET, STEP_WEIGHT + times(RACERS_MAX, RACE_END_WEIGHT) + TAKE_WEIGHT),
     (DRAW_BUDGET, _DRAWN),
     (WAKE_BUDGET, _DRAWN),
     (TENDING_BUDGET, times(QUEUE_MAX, RECALL_WEIGHT)),

@@ -2,15 +2,17 @@
 
 from gpu_tasks.market.claims import result_claims as of_claims
 from gpu_tasks.market.claims.claim_closing import bond_hold, dispute_id_of
-from gpu_tasks.market.claims.claims import CHECKER_BOND, ClaimStage, ResultClaim
+from gpu_tasks.market.claims.claims import CHECKER_BOND, CHECKS_MAX, ClaimStage, ResultClaim
 from gpu_tasks.market.claims.claims_storage import owed
+from gpu_tasks.market.claims.findings import Finding, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.due import case_of
 from runtime.frame.holds import Hold
 from runtime.frame.measured import times
 from runtime.frame.schedule import TAKE_WEIGHT
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
-from simulation.books import Books, Keys, PalletBooks, Rule, both_or_none, counts, places
+from simulation.actors import always
+from simulation.books import BROUGHT, Books, Keys, PalletBooks, Rule, both_or_none, counts, places
 
 STEPS = Rule("a claim without a dispute, and its next step", both_or_none)
 DUTIES = Rule("accounts that a claim waits for, and their duties")
@@ -19,6 +21,8 @@ DISPUTED = Rule("disputed claims, and their disputes")
 
 def _claim(books: Books, keys: Keys, claim: ResultClaim, sign: int) -> None:
     claim_id = keys[0]
+    if claim.terms.handler in books.indices:
+        books[BROUGHT].count(claim_id, sign)
     if claim.stage is ClaimStage.DISPUTED:
         books[DISPUTED].claim((dispute_id_of(claim_id, claim.disputes - 1), claim_id), sign)
     else:
@@ -48,9 +52,19 @@ WORLDS = (
     ),
 )
 
-_LAST_STEP = of_claims.STEP_WEIGHT + of_claims.END_WEIGHT + times(VALIDATORS_MAX, of_claims.CHECKER_LOOK_WEIGHT)
+_LAST_STEP = of_claims.STEP_WEIGHT + max(
+    of_claims.NAME_WEIGHT + times(VALIDATORS_MAX, of_claims.CHECKER_LOOK_WEIGHT),
+    of_claims.END_WEIGHT + times(CHECKS_MAX, of_claims.CHECKER_WEIGHT),
+    key=lambda weight: weight.ref_time,
+)
 HOOKS = (
     (of_claims.HEIGHT_BUDGET, of_claims.DUE_WEIGHT + TAKE_WEIGHT),
     (of_claims.FINAL_BUDGET, of_claims.DUE_WEIGHT + TAKE_WEIGHT),
     (of_claims.CLAIMS_BUDGET, _LAST_STEP),
 )
+
+ARGUMENTS = {
+    "claim": lambda world, _: world.unit(),
+    "samples": always(()),
+    "finding": always(Finding(Verdict.UNAVAILABLE, 0, ())),
+}

@@ -30,7 +30,6 @@ from gpu_tasks.market.training.tasks import (
     TaskResult,
     TaskState,
     is_open,
-    places_held,
     slot_case,
 )
 from gpu_tasks.market.training.terms import SLOTS_MAX
@@ -82,7 +81,7 @@ def _task(books: Books, keys: Keys, task: Any, sign: int) -> None:
         assert not task.cases
         return
     books[OPEN_TASKS].count(EVERYBODY, sign)
-    for place in range(places_held(task)):
+    for place in range(task.terms.slots):
         for reason in PURSES:
             books[LIMITS].claim((task.customer, Hold(reason, slot_case(task_id, place))), sign * CAP_GRAINS)
     if task.challenge is not None:

@@ -53,6 +53,11 @@ def draw(world: World, who: Actor) -> Call:
     return _drawn(world.chance.choices(methods, shares)[0], world, who)
 
 
+def draw_post(world: World, who: Actor) -> Call:
+    """Return a post of random units."""
+    return _drawn(world.bound.runtime.method("InferenceMarket", "post"), world, who)
+
+
 @cache
 def _methods(runtime: Runtime) -> tuple[list[CallMethod[Any, Any, Any]], list[int]]:
     methods = [method for pallet in runtime.pallets for method in pallet.methods if not method.is_inherent]

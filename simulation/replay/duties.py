@@ -1,12 +1,13 @@
-"""Providers of a recorded chain: they join, race, attest, judge, appeal and leave. Some forget, and some lie."""
+"""Providers of a random chain: they join, race, attest, judge tasks, and leave. Some forget, and some lie."""
 
 from collections.abc import Iterator
 
-from gpu_tasks.batches.sum_tree import Totals, batch_root, leaf_claim, nodes_below, subtrees_of, totals_of
+from gpu_tasks.batches.sum_tree import Totals, batch_root
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import VERSION, Attestation, ProofKind, SignedAttestation, signing_payload
 from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CourtCase, fault_of, judges_of, sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
@@ -15,23 +16,24 @@ from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of, result_commitment
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_stake import TrustStake
-from simulation.actors import BY_STASH, INPUT_BAD, OGPU, Actor, Deed, World, portion, salt_of
-from simulation.replay.leaf_deeds import Leaves, leaf_deeds, leaves_of, true_of_leaves
+from simulation.actors import BY_STASH, OGPU, Actor, Deed, World, portion, salt_of
+from simulation.replay.answers import has_bad_input, totals_for, unit_of
+from simulation.replay.claim_deeds import FORGETS, claim_deeds
+from simulation.replay.dispute_deeds import dispute_deeds
 from simulation.replay.roll_deeds import roll_deeds
 from simulation.replay.task_deeds import task_deeds, true_opinion
 
-FORGETS = 0.06
-LIES, MISJUDGES = 0.25, 0.35
-"""The shares of units and of benches about which a liar lies."""
+LIES, MISJUDGES, MISJUDGES_LAST = 0.25, 0.9, 0.3
+"""The shares of units, of first benches and of courts about which a liar lies. A court can then correct a bench."""
 LONG, LONG_BLOCKS = 0.15, 12
 """The share of slow units, and their blocks.
 
 Without them a commit would often come before a declined place is refilled.
 """
+DECLINES, PASSES = 0.04, 0.02
+"""The chances per block that a racer declines a good input, and that it passes."""
 AWAY = 0.1
 """The share of draws that a provider ignores completely."""
 WITHHELD = 0.04
@@ -43,50 +45,6 @@ LEAVES, STAYS_BLOCKS = 0.3, 120
 """The share of devices that leave the market, and the least blocks before that."""
 DEVICE_BOND = 100 * OGPU
 ENDPOINT = b"http://127.0.0.1:1"
-
-
-WITHHOLDS = 0.15
-"""The share of sides of disputes that never show their tree."""
-
-
-def dispute_deeds(world: World) -> Iterator[Deed]:
-    """Yield the duties of open disputes, except for forgotten ones."""
-    for unit_id, dispute in list(world.bound[LeafDisputes].disputes.items()):
-        assert dispute is not None
-        silent = [side for side in dispute.sides if not side.has_shown]
-        for side in silent if dispute.stage is not DisputeStage.JUDGED else ():
-            if portion(unit_id + side.root, b"tree") >= WITHHOLDS and world.chance.random() < 0.5:
-                yield _show(world, unit_id, dispute, side)
-
-
-def true_of_dispute(world: World, case_id: bytes) -> Answered | None:
-    """Return the right claim about the leaf of a disputed batch, or None for another case."""
-    dispute = world.bound[LeafDisputes].disputes[case_id]
-    if dispute is None:
-        return None
-    right = leaves_of(case_id, _unit(world, case_id), is_right=True)
-    return Answered(leaf_claim(dispute.leaf, right[dispute.leaf]))
-
-
-def _show(world: World, unit_id: bytes, dispute: LeafDispute, side: Side) -> Deed:
-    leaves = _answered(world, unit_id, side.root)
-    is_first = dispute.stage is DisputeStage.SUBTREES
-    nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
-    call = LeafDisputes.show_nodes(unit=unit_id, totals=totals_of(leaves), nodes=nodes)
-    return Deed(BY_STASH[side.accounts[0]].provider, call)
-
-
-def _answered(world: World, unit_id: bytes, root: bytes) -> Leaves:
-    """Return the leaves of a root: the right ones, or those of the unit's liars."""
-    unit = _unit(world, unit_id)
-    right = leaves_of(unit_id, unit, is_right=True)
-    return right if batch_root(totals_of(right)) == root else leaves_of(unit_id, unit, is_right=False)
-
-
-def _unit(world: World, unit_id: bytes) -> Unit:
-    unit = world.bound[InferenceMarket].units[unit_id]
-    assert unit is not None, "its dispute is not over"
-    return unit
 
 
 def deeds(world: World) -> Iterator[Deed]:
@@ -105,7 +63,7 @@ def deeds(world: World) -> Iterator[Deed]:
         case = world.bound[Courts].cases[case_id]
         assert case is not None
         yield from _appeals(world, case_id, case)
-    yield from leaf_deeds(world)
+    yield from claim_deeds(world)
     yield from dispute_deeds(world)
     yield from task_deeds(world)
     yield from roll_deeds(world)
@@ -176,8 +134,12 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
     if racer.commitment is None:
         if not race_clocks.can_commit(racer, unit.round, windows, world.height):
             return
-        if world.chance.random() < 0.04:
+        is_unreadable = has_bad_input(unit_id) and actor.name not in world.liars
+        if is_unreadable or world.chance.random() < DECLINES:
             yield Deed(actor.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))
+            return
+        if world.chance.random() < PASSES:
+            yield Deed(actor.provider, InferenceMarket.pass_unit(unit=unit_id, attempt=unit.attempt))
             return
         if portion(unit_id, b"long") < LONG and world.height <= unit.round.drawn_at + LONG_BLOCKS:
             return
@@ -266,37 +228,18 @@ def _is_away(actor: Actor, task: bytes, label: bytes) -> bool:
 
 def _opinion(world: World, actor: Actor, case_id: bytes, bench: int) -> Answered | Unanswerable:
     """Return an opinion. Liars of a bench have the same one, so that two of them can decide a case until an appeal."""
-    if actor.name in world.liars and portion(case_id + bytes((bench,)), b"judge") < MISJUDGES:
+    share = MISJUDGES_LAST if bench == BenchKind.COURT else MISJUDGES
+    if actor.name in world.liars and portion(case_id + bytes((bench,)), b"judge") < share:
         return Answered(blake2_256(b"wrong" + case_id))
     return _true_opinion(world, case_id)
 
 
 def _true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable:
-    of_another = true_opinion(world, case_id) or true_of_leaves(world, case_id) or true_of_dispute(world, case_id)
-    if of_another is not None:
-        return of_another
-    return Unanswerable() if portion(case_id, b"input") < INPUT_BAD else Answered(batch_root(_right(world, case_id)))
-
-
-def _right(world: World, unit_id: bytes) -> Totals:
-    """Return the right totals of a unit. Some outputs take fewer tokens than allowed, some none."""
-    return _said(world, unit_id, is_right=True)
+    found = true_opinion(world, case_id)
+    assert found is not None, "every case is about a task"
+    return found
 
 
 def _result(world: World, actor: Actor, unit_id: bytes) -> Totals:
-    lies = actor.name in world.liars and portion(unit_id, b"lie") < LIES
-    return _said(world, unit_id, is_right=not lies)
-
-
-def _said(world: World, unit_id: bytes, *, is_right: bool) -> Totals:
-    unit = world.bound[InferenceMarket].units[unit_id]
-    assert unit is not None, "it races, or is judged"
-    if unit.terms.requests > 1:
-        return totals_of(leaves_of(unit_id, unit, is_right=is_right))
-    spent = (0, 1, 2)[int(3 * portion(unit_id, b"spent"))]
-    return Totals(
-        requests=unit.terms.requests,
-        tokens_in=unit.terms.tokens_in,
-        tokens_out=unit.terms.tokens_max * spent // 2,
-        top=blake2_256((b"right" if is_right else b"wrong") + unit_id),
-    )
+    is_lie = actor.name in world.liars and portion(unit_id, b"lie") < LIES
+    return totals_for(unit_id, unit_of(world, unit_id), is_right=not is_lie)

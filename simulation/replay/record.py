@@ -1,7 +1,7 @@
 """Records a chain of random extrinsics with real keys.
 
-Invariant: the recording is a valid chain of the `local` preset, authored as on a node. Every call of every pallet
-occurs. Slots are missed, finality lags and catches up, and epochs and eras change.
+Invariant: the recording is a valid chain, authored as on a node, with enough validators for disputes of nine voters.
+Every call of every pallet occurs. Slots are missed, finality lags and catches up, and epochs and eras change.
 """
 
 import random
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from genesis.chain import genesis_block_header, genesis_state, runtime_of
-from genesis.presets import load_spec
+from genesis.presets import preset, validator_names
 from genesis.spec import to_json
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import order_key
@@ -38,12 +38,16 @@ from simulation.chains.presence import digest_of
 from simulation.replay.calls import draw
 from simulation.replay.duties import deeds
 from simulation.replay.play import Tape
-from simulation.replay.roll_deeds import with_roll_calls
+from simulation.replay.roll_deeds import with_numbers, with_roll_calls
 from wallet.keypair import Keypair
 
 FIRST_SLOT = 1_800_000_000
 SLOT_MS = 1_000
 EXTRINSICS_PER_BLOCK = 8
+SEATED = validator_names(13)
+"""Nine voters, beside provider, checker, customer and another racer."""
+CHECKED = {"ResultClaims.check_rate": 500_000}
+LIARS = ("Charlie", "Ferdie", "Node7")
 RICH = VALIDATORS + OUTSIDERS
 
 
@@ -59,7 +63,7 @@ class Recording:
     def __post_init__(self) -> None:
         """Make block 0."""
         self.chance = random.Random(self.seed)
-        self.spec = with_roll_calls(load_spec("local"))
+        self.spec = with_numbers(with_roll_calls(preset("Replay", "replay", "Local", SEATED)), CHECKED)
         self.runtime: Runtime = runtime_of(self.spec)
         self.state = Memory(genesis_state(self.spec))
         self.trie = Trie(self.state.values)
@@ -85,11 +89,11 @@ class Recording:
 
     def block(self) -> None:
         """Author one block."""
-        author = self.chance.choice([actor for actor in ACTORS if actor.name in VALIDATORS])
+        author = self.chance.choice([actor for actor in ACTORS if actor.name in SEATED])
         digest = self.next_digest(author.stash.account)
         authoring = Authoring(self.runtime, self.state, self.trie, self.ids[-1], digest)
         authoring.inherent(Timestamp.set(now=self.slot * SLOT_MS))
-        world = World(authoring.bound, self.chance, self.ids[0])
+        world = World(authoring.bound, self.chance, self.ids[0], LIARS)
         owed = list(deeds(world))
         attached = attached_of(authoring.bound, owed)
         if attached is not None:

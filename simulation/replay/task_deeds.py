@@ -39,7 +39,7 @@ from runtime.frame.call import Call
 from simulation.actors import BY_STASH, INPUT_BAD, Actor, Deed, World, portion, salt_of
 from simulation.pallets.training import TASKS_OPEN, an_amendment, an_order
 
-LIES = 0.5
+LIES = 0.7
 """The share of tasks about which a liar lies."""
 
 
@@ -138,13 +138,13 @@ def _found(actor: Actor, task_id: bytes, mine: bytes) -> TaskResult:
     return TaskResult(blake2_256(kind + task_id), blake2_256(mine), 0)
 
 
-ORDERS = 0.08
+ORDERS = 0.15
 """The chance of an order per block, below the limit of open tasks."""
 BIDS, OPENS, WORKS = 0.2, 0.5, 0.5
 """Chances per block that a free device bids, a bid is revealed, and any other due step is taken."""
 UNOPENED, NO_START, DIES, WITHHELD = 0.08, 0.1, 0.2, 0.08
 """Shares of a provider's bids or results never opened, slots never started or abandoned, and traces never shown."""
-SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.2, 0.03, 0.1, 0.5
+SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.35, 0.1, 0.1, 0.5
 """Shares of tasks with a silent customer, a dispute, a false report about the input or a false proof, and of unnamed
 segments."""
 SECOND_THOUGHTS, SIGNS = 0.025, 0.15

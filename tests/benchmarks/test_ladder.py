@@ -10,7 +10,7 @@ import pytest
 from benchmarks.built_in import WORKLOAD
 from benchmarks.ladder import __main__ as ladder
 from benchmarks.ladder import page, tasks, timer, units
-from benchmarks.ladder.rungs import AUDIT_CHANCE, TASK_RUNGS, UNIT_RUNGS, Found, failures, task_bars, unit_bars
+from benchmarks.ladder.rungs import CHECKS_EXPECTED, TASK_RUNGS, UNIT_RUNGS, Found, failures, task_bars, unit_bars
 from benchmarks.ladder.statements import checked, signed_milestone, signed_reveal
 from gpu_tasks.traces.trace import has_form, state_hash
 from gpu_tasks.workloads.model_forms import PACKAGE_FORMS, form_named
@@ -22,14 +22,14 @@ SMALL = {"context": "3", "width": "4", "hidden": "6", "batch": "8", "segment": "
 TASK = tasks.TaskSize("small", text_of(1, 1_500).decode("latin-1").encode("ascii", "ignore").decode(), 40, SMALL)
 
 
-def row(share: float, bar: float, size: str = "small", rung: str = "judge") -> Found:
+def row(share: float, bar: float, size: str = "small", rung: str = "check") -> Found:
     return Found("matmul-hash", "unit", size, rung, 2.0, 2.0 * share, bar)
 
 
 def test_a_missed_bar_is_named_and_one_that_is_met_is_not() -> None:
     assert failures([row(1.5, 1.5)]) == []
-    assert failures([row(1.5, 1.5), row(1.6, 1.5, rung="check")]) == [
-        "matmul-hash, unit of small: check takes 1.6000 of the work, the bar 1.5000"
+    assert failures([row(1.5, 1.5), row(1.6, 1.5, rung="sample")]) == [
+        "matmul-hash, unit of small: sample takes 1.6000 of the work, the bar 1.5000"
     ]
 
 
@@ -39,7 +39,7 @@ def test_the_share_of_a_trace_that_is_judged_falls_to_a_fifth() -> None:
     )
     assert task_bars(2)["parts"] == 1.5, "a run of two segments has no four parts"
     assert task_bars(100)["fraud proof"] == pytest.approx(0.015)
-    assert pytest.approx(0.0491, abs=1e-4) == AUDIT_CHANCE
+    assert pytest.approx(0.125) == CHECKS_EXPECTED
 
 
 def test_every_rung_has_a_bar_and_is_told_of() -> None:
@@ -79,8 +79,8 @@ def test_a_unit_is_measured_on_every_rung() -> None:
     assert [entry.rung for entry in found] == list(UNIT_RUNGS)
     assert all(entry.provider_s > 0 and entry.share > 0 for entry in found)
     shares = {entry.rung: entry.share for entry in found}
-    assert shares["check"] < shares["judge"] < shares["court"]
-    assert shares["audit"] == pytest.approx(2 * AUDIT_CHANCE * shares["judge"])
+    assert shares["sample"] < shares["check"]
+    assert shares["claim"] == pytest.approx(CHECKS_EXPECTED * (shares["check"] + shares["sample"]))
 
 
 def test_a_unit_that_can_be_checked_at_drawn_places_has_a_rung_more() -> None:
@@ -133,7 +133,7 @@ def test_the_page_puts_sizes_side_by_side_and_marks_what_is_missed() -> None:
     rows = [
         row(share, bar, size, rung)
         for size in ("small", "large")
-        for rung, share, bar in zip(UNIT_RUNGS, (0.0004, 0.012, 0.5, 3.0, 0.2), (1, 1, 0.4, 9, 1), strict=True)
+        for rung, share, bar in zip(UNIT_RUNGS, (0.0004, 0.012, 0.5, 0.2), (1, 1, 0.4, 1), strict=True)
     ]
     lines = page.page(rows).splitlines()
     assert lines[0] == "| matmul-hash, a unit | work | small | large | bar |"
@@ -143,11 +143,11 @@ def test_the_page_puts_sizes_side_by_side_and_marks_what_is_missed() -> None:
     assert "| 0.50 **missed** | 0.50 **missed** |" in lines[5]
 
 
-def test_the_line_tells_what_a_judge_takes_from_small_to_large() -> None:
+def test_the_line_tells_what_a_checker_takes_from_small_to_large() -> None:
     rows = [row(2.0, 3.0), row(1.5, 3.0, "large"), replace(row(0.08, 0.1, "x", "parts"), work="task")]
     assert page.line(rows, 1, 7) == (
-        "ladder: a judge over the provider, small to large: matmul-hash unit 2.00 1.50; matmul-hash task 0.08; "
-        "2 of 3 bars hold; 7 s"
+        "ladder: a checker or judge over the provider, small to large: matmul-hash unit 2.00 1.50; "
+        "matmul-hash task 0.08; 2 of 3 bars hold; 7 s"
     )
 
 

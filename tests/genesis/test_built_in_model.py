@@ -8,3 +8,4 @@ def test_the_presets_name_the_built_in_model() -> None:
     form = model_forms.form_of(presets.TEXT_WORKLOAD, presets.TEXT_MODEL)
     assert form is not None
     assert form.model_id == presets.TEXT_MODEL
+    assert form.check_ppm == presets.CHECK_PPM

@@ -9,10 +9,10 @@ from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation
 from gpu_tasks.market.attestations.usage import Usage
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered, Statement
+from gpu_tasks.market.claims.findings import POINTS_DRAWN_MAX, Finding, ItemSample, Verdict
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.money import COMMITTEE, duty_calls
+from gpu_tasks.market.inference.money import duty_calls
 from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.blocks.era import Era
 from runtime.blocks.extrinsic import Extra, MultiSignature, encode_signed
@@ -31,8 +31,9 @@ STATEMENT = Attestation(
 COMMIT = InferenceMarket.commit_result(unit=H, attempt=LATE, commitment=H)
 DECLINE = InferenceMarket.decline(unit=H, attempt=LATE)
 REVEAL = Attestations.reveal(attestation=SignedAttestation(STATEMENT, bytes(64)))
-COMMIT_OPINION = Courts.commit_opinion(case_id=H, commitment=H)
-OPEN_OPINION = Courts.open_opinion(case_id=H, statement=Statement(Answered(H), H), salt=H)
+PASS = InferenceMarket.pass_unit(unit=H, attempt=LATE)
+POINTS = (1, 4, POINTS_DRAWN_MAX)
+"""The points of a check: of one request, of a batch as a rule, and at most."""
 SPEC = load_spec("dev")
 BOUND = runtime_of(SPEC).at(Memory(genesis_state(SPEC)))
 
@@ -47,6 +48,16 @@ def fee(call: Call) -> int:
     return BOUND[TransactionPayment].total_fee(length(call), call.weight)
 
 
+def check_calls(points: int) -> tuple[Call, ...]:
+    """Return the calls of a check that passes."""
+    samples = (ItemSample(LATE, 2**64 - 1, bytes(16)),) * points
+    return (
+        ResultClaims.commit_finding(claim=H, commitment=H),
+        ResultClaims.show_samples(claim=H, samples=samples),
+        ResultClaims.open_finding(claim=H, finding=Finding(Verdict.RIGHT, 0, samples), salt=H),
+    )
+
+
 @pytest.mark.parametrize("racers", range(1, RACERS_MAX + 1))
 def test_a_post_prepays_what_its_duty_calls_cost(racers: int) -> None:
     """A failure after new weight tables means that the fee is too low.
@@ -54,9 +65,10 @@ def test_a_post_prepays_what_its_duty_calls_cost(racers: int) -> None:
     Raise DUTY_FEE in gpu_tasks/market/inference/numbers.py by a tenth more than is lacking, and write
     docs/parameters.md (`python -m scripts.parameter_table --write`).
     """
-    racer, judge = max(fee(COMMIT) + fee(REVEAL), fee(DECLINE)), fee(COMMIT_OPINION) + fee(OPEN_OPINION)
+    racer = max(fee(COMMIT) + fee(REVEAL), fee(DECLINE), fee(PASS))
+    checker = max(sum(map(fee, check_calls(points))) for points in POINTS)
     prepaid = BOUND[InferenceMarket].duty_fee * duty_calls(racers)
-    assert prepaid >= racers * racer + COMMITTEE * judge
+    assert prepaid >= racers * racer + checker
 
 
 def test_the_relation_knows_how_long_the_duty_calls_are() -> None:

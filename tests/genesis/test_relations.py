@@ -69,7 +69,7 @@ def test_a_specification_sets_parameters() -> None:
         ({"TransactionPayment__base_fee": "5"}, "base_fee must be an integer"),
         ({"TransactionPayment__base_fees": 5}, "parameter: TransactionPayment.base_fees"),
         ({"Balances__transfer_tax": 1}, "frozen"),
-        ({"TransactionPayment__base_fee": 20_001}, r": .* is 4000000000 >= \d{10}, which"),
+        ({"TransactionPayment__base_fee": 20_001}, r": .* is 4800000000 >= \d{10}, which"),
         ({"TrustStake__emission_providers": 500_001}, "emission_validators .* is 1000000 >= 1000001"),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_specification_with_numbers_that_do_not_fit_is_refused_by_name(changed
     ("raw", "said"),
     [
         (bytes(16), "TransactionPayment.base_fee is 0, outside"),
-        ((20_001).to_bytes(16, "little"), "duty calls: .* is 4000000000"),
+        ((20_001).to_bytes(16, "little"), "duty calls: .* is 4800000000"),
         (b"\1", "damaged"),
     ],
 )

@@ -5,7 +5,9 @@ from dataclasses import asdict, replace
 import pytest
 
 from gpu_tasks.market.claims.claims import ClaimOutcome
-from gpu_tasks.market.claims.collateral import PPM, RATIO_OF_RATE
+from gpu_tasks.market.claims.collateral import CLAIM_POINTS, PPM, RATIO_OF_RATE
+from gpu_tasks.market.claims.result_claims import ResultClaims
+from simulation.chains.claim_chain import WEIGHT
 from simulation.claims.__main__ import BAR, GAIN, KNOWN, SETTINGS, known, line, problems, read_arguments, title
 from simulation.claims.habits import HABITS, Habit, Party, honest
 from simulation.claims.network import Setting, drawn
@@ -45,6 +47,21 @@ def test_a_provider_with_a_fifth_of_the_stake_loses(name: str) -> None:
     result = measured(Setting(12, 20), habit(name), 4)
     assert result.gain < 0
     assert result.losses == {}
+
+
+def test_a_false_part_of_a_batch_is_found_by_its_points_alone() -> None:
+    setting, tenth = Setting(12, 20), habit("lies in a tenth")
+    plays = [Play(setting, tenth, number) for number in range(12)]
+    for play in plays:
+        play.run()
+        points = play.start.chain.now()[ResultClaims].open_claim(play.claim_id).points
+        assert len(points) == CLAIM_POINTS
+        is_drawn = any(point // WEIGHT % 10 == 0 for point in points)
+        assert is_drawn or play.outcome is ClaimOutcome.PASSED
+        assert play.losses() == {}
+    outcomes = {play.outcome for play in plays}
+    assert outcomes == {ClaimOutcome.PASSED, ClaimOutcome.REFUTED}
+    assert measured(setting, tenth, 12).gain < 0
 
 
 def test_fewer_than_three_voters_convict_nobody() -> None:

@@ -12,7 +12,7 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import schedules
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import UnitState, is_open
+from gpu_tasks.market.inference.units import is_open
 from gpu_tasks.market.training.tasks import TASK_ESCROW
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography.hashing import blake2_256
@@ -29,7 +29,19 @@ from simulation.books import Books, BooksBroken
 from simulation.catalogue import WORLDS
 from simulation.economy import __main__ as program
 from simulation.economy import season as season_module
-from simulation.economy.season import LARGE, SEASON_STEPS, SMALL, Crowd, KeptState, Season, play
+from simulation.economy.season import (
+    HONEST_EVERY,
+    HONEST_PLACE,
+    LARGE,
+    SEASON_STEPS,
+    SMALL,
+    Crowd,
+    KeptState,
+    Season,
+    play,
+)
+from simulation.pallets.inference import BROUGHT_STATES
+from simulation.replay import claim_deeds
 from simulation.replay.calls import draw
 from simulation.runs import Stretch, in_turn, stretches
 
@@ -115,11 +127,11 @@ def total_of_a_case(bound: Bound) -> None:
 
 
 def open_unit(bound: Bound) -> tuple[bytes, Any]:
-    """Return a unit without a case, which the market's own agenda calls."""
+    """Return a unit without a claim or a dispute, which the market's own agenda calls."""
     return first(  # type: ignore[no-any-return]
         (unit_id, unit)
         for unit_id, unit in bound[InferenceMarket].units.items()
-        if unit and is_open(unit) and unit.state is not UnitState.JUDGING
+        if unit and is_open(unit) and unit.state not in BROUGHT_STATES
     )
 
 
@@ -249,7 +261,7 @@ def kept(changes: Changes) -> dict[bytes, bytes]:
 @pytest.mark.parametrize("name", ["remark", "remark_with_event"])
 def test_a_grain_from_a_call_stops_the_run_at_that_step(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The call creates a grain. The run ends with the first step in which it succeeds."""
-    season = Season(SEED, 4)
+    season = Season(SEED, 6)
     method = season.runtime.method("System", name)
     right = method.function
 
@@ -326,6 +338,17 @@ def test_every_second_chain_has_validators_enough_for_a_court_and_the_others_hav
         assert {seat.stash for seat in seats} <= BY_STASH.keys(), "who sits can sign"
 
 
+def test_no_honest_party_of_a_claim_or_a_dispute_loses_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    season = Season(SEED, HONEST_PLACE)
+    assert not season.liars
+    tally = season.play(2 * STEPS)
+    assert tally.claims["claim PASSED"] > 0
+    assert tally.claims["check PASSED"] > 0
+    monkeypatch.setattr(claim_deeds, "is_withheld", lambda *_: True)
+    with pytest.raises(BooksBroken, match="honest"):
+        season.play(4 * STEPS)
+
+
 # -------------------------------------------------------------------------------------------------------- the program
 
 
@@ -392,4 +415,5 @@ def test_each_chain_of_a_million_steps_can_begin() -> None:
     """About one chain in twenty had fewer validators than liars."""
     seasons = [Season(part.seed, part.number) for part in stretches(1, 1_000_000, SEASON_STEPS)]
     assert len(seasons) == 1_000_000 // SEASON_STEPS
-    assert min(len(season.liars) for season in seasons) >= 3
+    assert min(len(season.liars) for season in seasons if not season.is_honest) >= 3
+    assert sum(season.is_honest for season in seasons) == len(seasons) // HONEST_EVERY

@@ -2,6 +2,10 @@
 
 from genesis.chain import PALLETS, VERSION, runtime_of
 from genesis.presets import load_spec
+from gpu_tasks.market.claims.claim_events import CheckEnded, ClaimEnded
+from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome
+from gpu_tasks.market.claims.dispute_events import DisputeEnded
+from gpu_tasks.market.claims.findings import CANNOT_FETCH
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseKind
 from gpu_tasks.market.courts.courts import Courts
@@ -17,13 +21,16 @@ from simulation.books import blind_spots
 from simulation.catalogue import WORLDS
 from simulation.economy.figures import (
     ALL_SEEN_FROM_STEPS,
+    CLAIM_ENDS,
     CONVICTED,
     EXPECTED,
     EXPELLED,
     FINED,
     LIVELY_FROM_STEPS,
     RARE,
+    UNDECIDED,
     Tally,
+    claim_ends,
     doings,
     lacks,
 )
@@ -71,6 +78,7 @@ def test_a_call_that_was_never_made_and_an_event_that_never_happened_are_named()
         assert "no extrinsic calls System.remark" in found
         assert any("kinds of errors" in line for line in found)
         assert "no court: ended APPEAL_LOST" in found
+    assert {f"never {end}" for end in CLAIM_ENDS} <= set(long_run)
     assert "Novelties.invent never succeeds" in long_run
     assert "Novelties.invent never succeeds" not in shorter, "a few calls succeed seldom"
     tally.calls["System.remark"] = tally.calls["System.remark_with_event"] = 1
@@ -104,3 +112,17 @@ def test_what_the_courts_did_is_read_off_the_events_of_hooks() -> None:
         CaseAppealed(case, judge, 1),
     )
     assert list(doings(events)) == ["AUDIT opened", "COURT drawn", "ended APPEAL_WON", CONVICTED, FINED, EXPELLED]
+
+
+def test_the_ends_of_claims_are_read_off_the_events() -> None:
+    claim = bytes(32)
+    events = (
+        ClaimEnded(claim, ClaimOutcome.RETURNED),
+        CheckEnded(claim, 0, CheckEnd.SILENT),
+        DisputeEnded(claim, CANNOT_FETCH),
+        DisputeEnded(claim, None),
+        ProviderUnregistered(ALICE),
+    )
+    ends = list(claim_ends(events))
+    assert ends == ["claim RETURNED", "check SILENT", "dispute UNAVAILABLE", UNDECIDED]
+    assert set(ends) <= set(CLAIM_ENDS)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.provider.blobs.server import AnswersJudges, BlobServer
+from gpu_tasks.provider.blobs.server import AnswersReaders, BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
 
 
@@ -31,10 +31,10 @@ def serving(folder: Path, broker: str | None = None) -> Iterator[str]:
 
 @contextlib.asynccontextmanager
 async def asked(
-    folder: Path, quota: Quota | None = None, resealer: AnswersJudges | None = None
+    folder: Path, quota: Quota | None = None, deliverer: AnswersReaders | None = None
 ) -> AsyncIterator[tuple[BlobServer, BlobClient, str]]:
     """A server in this loop, a client, and the server's endpoint."""
-    server = BlobServer(BlobStore(folder, quota), resealer)
+    server = BlobServer(BlobStore(folder, quota), deliverer=deliverer)
     await server.start(port=0)
     async with BlobClient(private=True) as client:
         yield server, client, f"http://127.0.0.1:{server.port}"

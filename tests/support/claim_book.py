@@ -26,9 +26,10 @@ from gpu_tasks.market.claims.findings import finding_commitment
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import work_allowed
 from gpu_tasks.market.rounds import Round
-from gpu_tasks.provider.blobs.reseal import Deliverer
+from gpu_tasks.provider.blobs.deliveries import Deliverer
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.checking import CheckingDuty
+from gpu_tasks.provider.duties.dispute_appeals import DisputeAppealDuty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.voting import VotingDuty
 from provider_chain import INPUT_SALT, FakeChain, Miner, Village
@@ -248,7 +249,7 @@ async def claimed_batch(
     return batch
 
 
-async def stepped(duty: CheckingDuty | VotingDuty, height: int) -> None:
+async def stepped(duty: CheckingDuty | VotingDuty | DisputeAppealDuty, height: int) -> None:
     """Give a duty one view, and complete its started work."""
     chain = duty.parts.chain
     assert isinstance(chain, ClaimChain)

@@ -20,6 +20,7 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.workload import Workload
 from runtime.cryptography.hashing import blake2_256
+from runtime.encoding.codec import DecodeError
 from simulation.chains.market_chain import MODEL, WORKLOAD
 
 
@@ -42,6 +43,8 @@ class FakeForm(WorkloadForm):
         return output.decode()
 
     def cost_asked(self, request: bytes) -> int:
+        if request.startswith(b"no request"):
+            raise DecodeError("not a request")
         return len(request) // self.bytes_a_token if request.startswith(b"complete") else 0
 
     def output_bytes(self, request: bytes) -> int:

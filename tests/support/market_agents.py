@@ -4,27 +4,30 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.claims.disputes import Dispute, DisputeQuestion
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.findings import ItemVote, Verdict
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, racer_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
+from simulation.chains.dispute_chain import vote_steps
 from simulation.chains.market_chain import (
     Keys,
     MarketChain,
     attach,
     attestation,
     commit,
-    due_of,
-    opens,
     root_of,
     signed,
 )
+from unit_cases import claim_steps, vote_for
 
 Step = Callable[[Bound], None]
 
@@ -34,7 +37,7 @@ class Habit(Enum):
 
     HONEST = "does its duties at once"
     SLOW = "does its duties sometimes, forgets some"
-    LIAR = "commits to wrong results, and judges rightly"
+    LIAR = "commits to wrong results, and checks rightly"
     DECLINER = "gives half of its races back"
 
 
@@ -60,9 +63,13 @@ class Agent:
             assert unit is not None
             if not self._forgets():
                 yield from self._race(bound, unit_id, unit, chain.height + 1)
-        for case_id, _ in bound[Courts].seats.under(self.keys.stash):
+        for claim_id, _ in bound[ResultClaims].duties.under(self.keys.stash):
             if not self._forgets():
-                yield from self._judge(bound, case_id, chain.height + 1)
+                verdict = self._verdict(bound, claim_id)
+                yield from claim_steps(chain, self.keys, claim_id, verdict)
+        for dispute_id, _ in bound[Disputes].ballots.under(self.keys.stash):
+            if not self._forgets():
+                yield from vote_steps(chain, self.keys, dispute_id, partial(self._vote, bound))
 
     def _forgets(self) -> bool:
         return self.habit is Habit.SLOW and self.chance.random() < 0.8
@@ -91,8 +98,12 @@ class Agent:
         elif racer.commitment and racer.reveal is None and rounds.can_reveal(now, windows, height):
             yield attach(attestation(self.keys, unit_id, unit, root))
 
-    def _judge(self, bound: Bound, case_id: bytes, height: int) -> Iterator[Step]:
-        courts, said = bound[Courts], opens(self.keys, case_id, Answered(right_root(case_id)))
-        assert courts.cases[case_id] is not None
-        assert courts.seats[self.keys.stash, case_id] is not None
-        yield from due_of(courts, case_id, self.keys, said, height=height, final=height - 1)
+    def _verdict(self, bound: Bound, claim_id: bytes) -> Verdict:
+        is_right = bound[ResultClaims].open_claim(claim_id).terms.root == right_root(claim_id)
+        return Verdict.RIGHT if is_right else Verdict.WRONG
+
+    def _vote(self, bound: Bound, dispute: Dispute) -> ItemVote | None:
+        work, is_item = dispute.terms.work, dispute.terms.question is DisputeQuestion.ITEM
+        verdict = self._verdict(bound, work) if is_item else Verdict.RIGHT
+        weight = bound[ResultClaims].open_claim(work).terms.weight if is_item else 1
+        return vote_for(verdict, right_root(work), weight=weight)(dispute)

@@ -42,7 +42,7 @@ def planned(
     device_class: str = WISH.device_class,
     form: WorkloadForm = FORM,
 ) -> FilePlan:
-    async def usual() -> int:
+    async def usual(*_: object) -> int:
         assert is_sold
         return price_max
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -23,8 +23,11 @@ from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey, order_
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
 from gpu_tasks.market.claims.claims import ResultClaim
+from gpu_tasks.market.claims.claims_api import ClaimsApi
 from gpu_tasks.market.claims.disputes import Dispute
-from gpu_tasks.market.claims.disputes_api import BallotStatus
+from gpu_tasks.market.claims.disputes_api import BallotStatus, DisputesApi
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
 from gpu_tasks.market.courts.courts_api import CourtsApi, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
@@ -33,20 +36,18 @@ from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, GpuTasksApi, 
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus, LeafChecksApi
-from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus, LeafDisputesApi
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputesApi, LeafDisputeStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
+from gpu_tasks.provider.chain.claim_money import ClaimMoneyRead, claim_money
 from gpu_tasks.provider.chain.demand import Demand, demand_of
 from gpu_tasks.provider.chain.port import BidName, ChainError, Identity, Inspection, RollCallView, SeenOffence, View
 from gpu_tasks.provider.chain.roll_calls import inspection_of, is_drawn
-from gpu_tasks.provider.chain.side_pay import SidePayment, audit_payments, audited, side_payments
+from gpu_tasks.provider.chain.side_pay import SidePayment, side_payments
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
@@ -92,7 +93,7 @@ class FakeNode:
     waiting: list[tuple[bytes, Call]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.apis = Apis(self.chain.runtime, (GpuTasksApi, CourtsApi, LeafChecksApi))
+        self.apis = Apis(self.chain.runtime, (GpuTasksApi, CourtsApi, ClaimsApi, DisputesApi, LeafDisputesApi))
         self.kept = KeptBlocks(self.chain)
         self._answering: dict[type[RuntimeApi], RuntimeApi] = {}
 
@@ -125,9 +126,6 @@ class FakeNode:
     def api(self) -> GpuTasksApi:
         return self._over_state(GpuTasksApi)
 
-    def leaves(self) -> LeafChecksApi:
-        return self._over_state(LeafChecksApi)
-
     def _disputed(self) -> LeafDisputesApi:
         return self._over_state(LeafDisputesApi)
 
@@ -138,19 +136,25 @@ class FakeNode:
             held = self._answering[api] = api(self.apis, self.chain.state, bytes(32), verify)
         return held  # type: ignore[return-value]  # by its class
 
-    def checks(self, stash: bytes) -> tuple[CheckStatus, ...]:
-        return self.leaves().duties(stash) if LeafChecks in self.chain.pallets else ()
-
-    def disputes(self, stash: bytes) -> tuple[DisputeStatus, ...]:
+    def disputes(self, stash: bytes) -> tuple[LeafDisputeStatus, ...]:
         """Return the disputes in which a stash must show its tree."""
         return self._disputed().duties(stash) if LeafDisputes in self.chain.pallets else ()
 
-    def dispute(self, unit: bytes) -> LeafDispute | None:
-        """Return the dispute about a batch."""
-        return self._disputed().dispute(unit) if LeafDisputes in self.chain.pallets else None
-
     def courts(self) -> CourtsApi:
         return self._over_state(CourtsApi)
+
+    def claims(self) -> ClaimsApi | None:
+        """Return the API of claims, or None on a chain without them."""
+        return self._over_state(ClaimsApi) if ResultClaims in self.chain.pallets else None
+
+    def votes(self) -> DisputesApi | None:
+        """Return the API of disputes, or None on a chain without them."""
+        return self._over_state(DisputesApi) if Disputes in self.chain.pallets else None
+
+    def ballots(self, stash: bytes) -> tuple[BallotStatus, ...]:
+        """Return the ballots of a stash."""
+        votes = self.votes()
+        return () if votes is None else votes.ballots(stash)
 
 
 # A chain in memory as the source of roll calls for `ChainPort`.
@@ -221,8 +225,11 @@ class FakeChain:
     def view(self) -> View:
         duties = self._reach().duties(self.keys.stash)
         seats, stash = self.node.courts().seats(self.keys.stash), self.keys.stash
-        checks, disputes = self.node.checks(stash), self.node.disputes(stash)
-        return View(self.node.chain.height, duties, seats=seats, checks=checks, disputes=disputes)
+        claims, disputes, ballots = self.node.claims(), self.node.disputes(stash), self.node.ballots(stash)
+        duties_in_claims = () if claims is None else claims.duties(stash)
+        return View(
+            self.node.chain.height, duties, seats=seats, disputes=disputes, claims=duties_in_claims, ballots=ballots
+        )
 
     async def final_seats(self) -> tuple[SeatStatus, ...]:
         self._reach()
@@ -243,24 +250,21 @@ class FakeChain:
     async def unit(self, unit: bytes) -> UnitStatus | None:
         return self._reach().unit(unit)
 
-    async def final_dispute(self, unit: bytes) -> LeafDispute | None:
-        self._reach()
-        return self.node.dispute(unit)
-
     async def claim(self, claim: bytes, *, final: bool = False) -> ResultClaim | None:
         self._reach()
-        return None
+        claims = self.node.claims()
+        status = None if claims is None else claims.claim(claim)
+        return None if status is None else status.claim
 
     async def item_dispute(self, dispute: bytes, *, final: bool = False) -> Dispute | None:
         self._reach()
-        return None
+        votes = self.node.votes()
+        status = None if votes is None else votes.dispute(dispute)
+        return None if status is None else status.dispute
 
     async def final_ballots(self) -> tuple[BallotStatus, ...]:
         self._reach()
-        return ()
-
-    async def check_of_case(self, case: bytes) -> CheckStatus | None:
-        return self.node.leaves().check_of_case(case)
+        return self.node.ballots(self.keys.stash)
 
     async def service(self, number: int) -> Service:
         services = await self.services()
@@ -333,13 +337,11 @@ class FakeChain:
         self._reach()
         return await side_payments(self.node.kept.client, self.keys.stash, cases, tasks, since)
 
-    async def audited(self) -> set[bytes]:
+    async def claim_money(
+        self, claims: Collection[bytes], disputes: Mapping[bytes, bytes], since: int
+    ) -> ClaimMoneyRead:
         self._reach()
-        return await audited(self.node.kept.client, self.keys.stash)
-
-    async def audit_payments(self, units: Collection[bytes], since: int) -> dict[bytes, SidePayment | None]:
-        self._reach()
-        return await audit_payments(self.node.kept.client, self.keys.stash, units, since)
+        return await claim_money(self.node.kept.client, self.keys.stash, claims, disputes, since)
 
     async def bond_losses(self, since: int) -> list[BondLoss]:
         self._reach()
@@ -522,7 +524,7 @@ class Village:
         for _ in range(count):
             await self.block()
 
-    async def run(self, unit: bytes, blocks: int = 60) -> UnitStatus:
+    async def run(self, unit: bytes, blocks: int = 200) -> UnitStatus:
         """Make blocks, with a step of every provider after each, until the unit has ended."""
         for _ in range(blocks):
             await self.block()

@@ -1,21 +1,22 @@
-"""A replicated task on a separate chain: ordered, offered, committed, opened, disputed."""
+"""A replicated task on a separate chain: ordered, offered, committed, opened."""
 
 from typing import Any
 
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import JURORS, CheckedBy
+from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.replicas import replica_commitment
-from gpu_tasks.market.training.tasks import TaskState, panel
+from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
 from task_chain import LOOKS, PRICE, RIGHT, Books, TaskChain, a_result, with_offers
 
 PAY = 7 * OGPU
 """The pay of each replica: the second price of the auction."""
-COLLATERAL = 4 * PRICE
+COLLATERAL = PRICE + 5 * PRICE // 100
+"""The least: the greatest price, and the fees of five judges of an input."""
 LOST = PAY // 4
-"""The loss of an outvoted, silent or missing replica."""
+"""The loss of a replica that commits to nothing in time."""
 SALT = b"s" * 32
 
 
@@ -25,7 +26,8 @@ def ordered(size: int = 10, **order: Any) -> tuple[TaskChain, Books]:
     books = Books(chain)
     fields = {"checked_by": CheckedBy.REPLICATED, "slots": 3, "milestones": 1, "run_blocks": 0, "auctions": 1}
     chain.submit(**{**fields, **order})
-    chain.auction(with_offers(chain.keys, 6 * OGPU, PAY, collateral=COLLATERAL))
+    least = chain.now().terms.collateral_min
+    chain.auction(with_offers(chain.keys, 6 * OGPU, PAY, collateral=least))
     assert chain.state() is TaskState.VOLUNTEERING
     chain.block()  # Bob, who did not win, is released
     return chain, books
@@ -39,8 +41,7 @@ def offer(chain: TaskChain, *whose: Keys) -> None:
 
 def workers(chain: TaskChain) -> list[Keys]:
     """Return the providers of the working places."""
-    slots = [chain.now().slots[place] for place in panel(chain.now())]
-    return [next(keys for keys in chain.keys if keys.stash == slot.provider) for slot in slots]
+    return [next(keys for keys in chain.keys if keys.stash == slot.provider) for slot in chain.now().slots]
 
 
 def replicated(size: int = 10, **order: Any) -> tuple[TaskChain, Books, list[Keys]]:
@@ -54,7 +55,7 @@ def replicated(size: int = 10, **order: Any) -> tuple[TaskChain, Books, list[Key
 def begin(chain: TaskChain) -> list[Keys]:
     """Start all drawn replicas."""
     found = workers(chain)
-    calls = [TrainingMarket.start(task=chain.task, place=place) for place in panel(chain.now())]
+    calls = [TrainingMarket.start(task=chain.task, place=place) for place in range(len(found))]
     chain.block(*(signed(keys.provider, call) for keys, call in zip(found, calls, strict=True)))
     assert chain.state() is TaskState.RUNNING
     return found
@@ -78,39 +79,21 @@ def open_call(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT, sal
 
 def compute(chain: TaskChain, whose: list[Keys], *roots: bytes) -> None:
     """Let all commit, and open."""
-    places = list(panel(chain.now()))
     for call in (bind_call, open_call):
-        each = zip(whose, places, roots, strict=True)
-        chain.block(*(signed(keys.provider, call(chain, keys, place, root)) for keys, place, root in each))
+        each = enumerate(zip(whose, roots, strict=True))
+        chain.block(*(signed(keys.provider, call(chain, keys, place, root)) for place, (keys, root) in each))
     chain.block()
 
 
 def open_all(chain: TaskChain, *whose: tuple[int, Keys]) -> None:
     """Open these in one block, which compares their results."""
     chain.block(*(signed(keys.provider, open_call(chain, keys, place)) for place, keys in whose))
-    chain.until(TaskState.SUBMITTED)
-
-
-def accepted(chain: TaskChain) -> None:
-    """Let the customer accept."""
-    chain.accept()
     chain.until(TaskState.ENDED)
 
 
 def spent(books: Books) -> int:
-    """Return the customer's spending without the prepaid looks: one auction here, like two of a one-slot task."""
-    assert looks(1, 3 + JURORS) * 30_000 == LOOKS
-    return books.change(CUSTOMER)
-
-
-def disputed(*roots: bytes) -> tuple[TaskChain, Books, list[Keys], list[Keys]]:
-    """Return disputed replicas with these results, and a started jury of five."""
-    chain, books, whose = replicated(size=14)
-    compute(chain, whose, *roots)
-    chain.dispute()
-    offer(chain, *(keys for keys in chain.keys if keys not in whose))
-    chain.until(TaskState.STARTING)
-    return chain, books, whose, begin(chain)
+    """Return the customer's spending without the prepaid looks of one auction."""
+    return books.change(CUSTOMER) - LOOKS + looks(1, 3) * 30_000
 
 
 def outcomes(chain: TaskChain) -> list[TaskOutcome | None]:

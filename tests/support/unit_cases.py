@@ -1,10 +1,22 @@
-"""Units before the courts on a `MarketChain`: raced, declined, judged, and all accounts' money afterwards."""
+"""Units on a `MarketChain`: raced, declined, disputed, checked, and all accounts' money afterwards."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from gpu_tasks.market.claims.claims import Check, ClaimStage, ResultClaim
+from gpu_tasks.market.claims.claims_storage import owed
+from gpu_tasks.market.claims.convictions import open_check
+from gpu_tasks.market.claims.disputes import Dispute, seeds_of
+from gpu_tasks.market.claims.findings import (
+    CANNOT_FETCH,
+    FINGERPRINT_BYTES,
+    Finding,
+    ItemSample,
+    ItemVote,
+    Samples,
+    Verdict,
+    finding_commitment,
+)
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.ids import aged
@@ -12,6 +24,8 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
+from runtime.cryptography.hashing import blake2_256
+from simulation.chains.dispute_chain import VoteOf, voter_steps
 from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
@@ -22,17 +36,15 @@ from simulation.chains.market_chain import (
     attach,
     attestation,
     commit,
-    judge_commit,
-    judge_open,
     named_keys,
     root_of,
+    salt_of,
     signed,
     terms,
     tolerant,
 )
 
 RIGHT, WRONG = root_of(b"R" * 32), root_of(b"W" * 32)
-Verdict = Answered | Unanswerable
 
 
 def matched(chain: MarketChain, racers: int = 2, price: int = OGPU) -> tuple[bytes, Unit, list[Keys]]:
@@ -83,26 +95,75 @@ def revealed(chain: MarketChain, unit_id: bytes, racers: Iterable[Keys], root: b
     chain.block(attach(*(attestation(keys, unit_id, unit, root) for keys in racers)))
 
 
-def judged(chain: MarketChain, unit_id: bytes, opinions: list[Verdict | None]) -> list[Keys]:
-    """Let the next drawn bench give these opinions in the order of its seats; None stays silent."""
-    benches = len(chain.case(unit_id).benches)
-    while len(chain.case(unit_id).benches) == benches:
-        chain.block()
-    bench = chain.case(unit_id).benches[-1]
-    judges = [chain.keys_of(member) for member in bench.members]
-    given = [(judge, said) for judge, said in zip(judges, opinions, strict=False) if said is not None]
-    chain.block(*(judge_commit(judge, unit_id, BenchKind(bench.kind), said) for judge, said in given))
-    chain.blocks(45 + 2 if len(given) < len(judges) else 1)  # one and a half times the lease of the service
-    chain.block(*(judge_open(judge, unit_id, said) for judge, said in given))
-    chain.blocks(14 if len(given) < len(judges) else 1)
-    return judges
+def vote_for(verdict: Verdict, answer: bytes = RIGHT, *, weight: int = 1) -> VoteOf:
+    """Return the votes of voters that agree on this verdict and answer, about an item of this weight."""
+
+    def vote(dispute: Dispute) -> ItemVote:
+        if verdict is Verdict.UNAVAILABLE:
+            return CANNOT_FETCH
+        return ItemVote(verdict, answer, tuple(_sample(0, weight, seed, b"") for seed in seeds_of(dispute)))
+
+    return vote
 
 
-def ended(chain: MarketChain, unit_id: bytes) -> Unit:
-    """Return the unit once no case about it is open."""
-    while chain.now()[Courts].cases[unit_id] is not None:
-        chain.block()
+def decided(chain: MarketChain, unit_id: bytes, vote: VoteOf) -> Unit:
+    """Let voters decide the disputes of a unit. Return its record after the last one."""
+    while chain.unit(unit_id).state is UnitState.DISPUTED:
+        chain.block(*voter_steps(chain, vote))
     return chain.unit(unit_id)
+
+
+def checker_steps(chain: MarketChain, verdict: Verdict = Verdict.RIGHT, label: bytes = b"") -> Iterator[Step]:
+    """Yield the steps of checkers with this verdict, and of providers with right samples. A label makes other ones."""
+    for claim_id, claim in chain.now()[ResultClaims].claims.items():
+        for stash in owed(claim) if claim is not None else ():
+            yield from claim_steps(chain, chain.keys_of(stash), claim_id, verdict, label)
+
+
+def claim_steps(
+    chain: MarketChain, keys: Keys, claim_id: bytes, verdict: Verdict = Verdict.RIGHT, label: bytes = b""
+) -> Iterator[Step]:
+    """Yield the step of a claim's checker or provider in the next block, if there is one."""
+    claim = chain.now()[ResultClaims].open_claim(claim_id)
+    check = open_check(claim)
+    if check is None or (claim.deadline and chain.height >= claim.deadline):
+        return
+    finding = Finding(verdict, 0, _samples(claim, check, label) if verdict is Verdict.RIGHT else ())
+    salt, number = salt_of(keys, claim_id), len(claim.checks) - 1
+    if claim.stage is ClaimStage.COMMITTING:
+        commitment = finding_commitment(GENESIS_HASH, claim_id, number, keys.stash, finding, salt)
+        yield signed(keys.provider, ResultClaims.commit_finding(claim=claim_id, commitment=commitment))
+    elif claim.stage is ClaimStage.SHOWING:
+        shown = _samples(claim, check, b"")
+        yield signed(keys.provider, ResultClaims.show_samples(claim=claim_id, samples=shown))
+    elif claim.stage is ClaimStage.OPENING and check.finding is None:
+        yield signed(keys.provider, ResultClaims.open_finding(claim=claim_id, finding=finding, salt=salt))
+
+
+def _samples(claim: ResultClaim, check: Check, label: bytes) -> Samples:
+    each = claim.terms.weight // claim.terms.items
+    return tuple(_sample(point // each, each, check.seed, label) for point in claim.points)
+
+
+def _sample(index: int, weight: int, seed: bytes, label: bytes) -> ItemSample:
+    return ItemSample(index, weight, blake2_256(seed + label)[:FINGERPRINT_BYTES])
+
+
+def concluded(
+    chain: MarketChain, unit_id: bytes, verdict: Verdict = Verdict.RIGHT, vote: VoteOf = lambda _: None
+) -> Unit:
+    """Let checkers with this verdict check a claimed unit, and voters vote. Return its record after that."""
+    while chain.unit(unit_id).state is UnitState.CLAIMED:
+        chain.block(*checker_steps(chain, verdict), *voter_steps(chain, vote))
+    return chain.unit(unit_id)
+
+
+def is_claim_open(chain: MarketChain, unit_id: bytes) -> bool:
+    return chain.now()[ResultClaims].is_open(unit_id)
+
+
+def passes(who: Keys, unit_id: bytes, attempt: int = 1) -> Step:
+    return signed(who.provider, InferenceMarket.pass_unit(unit=unit_id, attempt=attempt))
 
 
 def all_owned(chain: MarketChain) -> dict[bytes, int]:
@@ -119,7 +180,7 @@ def declined_twice(chain: MarketChain) -> tuple[bytes, list[Keys]]:
     return unit_id, racers
 
 
-# Races with a declined place, on a `MarketChain`: the racers, the decliner, and the newly drawn one.
+# Races with a declined or passed place, on a `MarketChain`: the racers, the decliner, and the newly drawn one.
 LEASE = 30
 """The race deadline of the service on these chains."""
 TO_THE_DRAW = BEACON_DELAY + 1

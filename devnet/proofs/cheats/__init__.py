@@ -2,11 +2,11 @@
 
 In reading order:
 
-* `units`: cheats about units, one mode after the other; findings
-* `batch_scenes`: lies about batches, and their traces in final blocks
-* `batch_judgement`: the required outcomes of their checks
-* `batches`: all these lies on one devnet
-* `differing`: batches with two different answers
+* `findings`: the findings of a scene
+* `unit_scenes`: cheats about units, as one table
+* `unit_money`: the payments that the money tables state for a unit
+* `unit_judgement`: the required outcomes of a unit
+* `units`: these scenes on one devnet
 * `task_strangers`: cheats about tasks by transactions alone
 * `task_judgement`: cheats about tasks, and the required outcomes
 * `tasks`: these cheats one after the other; many honest tasks

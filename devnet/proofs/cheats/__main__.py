@@ -1,7 +1,6 @@
 """`python -m devnet.proofs.cheats`: every known way to cheat the market, on real devnets; exit 1 on a failure.
 
-The order is: units, batches, batches with two different answers, tasks. Each group has its own requirements and its own
-devnet. The cheat is a provider beside the validators' providers.
+The order is: units, tasks. Each group has its own requirements and its own devnet.
 """
 
 from __future__ import annotations
@@ -9,16 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from devnet.proofs.cheats import batches, differing, tasks
-from devnet.proofs.cheats.units import CheatFinding, CheatFindings, run_cheat
-from devnet.stage.cheating.__main__ import UNIT_CHEATS
-from devnet.stage.network import VALIDATORS, FreshDevnet
+from devnet.proofs.cheats import tasks
+from devnet.proofs.cheats.findings import CheatFinding, CheatFindings
+from devnet.proofs.cheats.unit_scenes import (
+    CHECKER_SCENES,
+    COLLUDING_SCENES,
+    LAYER_SCENES,
+    RESULT_SCENES,
+    STRANGER_SCENES,
+)
+from devnet.proofs.cheats.units import UNITS_NETWORK, play_scenes
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 
-UNIT_COUNT, TASK_COUNT = 120, 5
-UNITS_NETWORK = FreshDevnet(
-    name="units", is_resizable=True, prepare=lambda stage: stage.add_cheat(next(iter(UNIT_CHEATS)))
-)
+TASK_COUNT = 5
+UNIT_SCENARIOS = {
+    "results": ("False and withheld results, and cheats in races", RESULT_SCENES),
+    "checkers": ("Checkers that cheat", CHECKER_SCENES),
+    "collusion": ("A provider and checkers that collude", COLLUDING_SCENES),
+    "strangers": ("Providers that were not drawn", STRANGER_SCENES),
+    "layers": ("A model without its last layers", LAYER_SCENES),
+}
 
 
 def figures(facts_by_scenario: Mapping[str, CheatFinding | CheatFindings]) -> str:
@@ -29,12 +38,11 @@ def figures(facts_by_scenario: Mapping[str, CheatFinding | CheatFindings]) -> st
     checks = [check for finding in findings for check in finding.checks]
     right_amounts = sum(check.taken == check.expected for check in checks)
     return (
-        f"{sum(finding.mode != tasks.HONEST_TASKS for finding in findings)} cheats, "
-        f"{sum(finding.units for finding in findings)} units, {sum(finding.tasks for finding in findings)} "
-        f"tasks, {sum(finding.refused for finding in findings)} of {sum(finding.tried for finding in findings)} "
-        f"attempts refused, {sum(finding.slashed for finding in findings)} slashes, "
-        f"{sum(finding.fined for finding in findings)} fines, {right_amounts} of {len(checks)} amounts as the table "
-        "says"
+        f"{sum(finding.mode != tasks.HONEST_TASKS for finding in findings)} cheats, caught in "
+        f"{sum(finding.caught for finding in findings)} of {sum(finding.units for finding in findings)} units, "
+        f"{sum(finding.tasks for finding in findings)} tasks, {sum(finding.refused for finding in findings)} of "
+        f"{sum(finding.tried for finding in findings)} attempts refused, {right_amounts} of {len(checks)} amounts as "
+        "the table says"
     )
 
 
@@ -43,19 +51,13 @@ PROOF = LiveProof(
     "Cheat the market in every known way.",
     (
         *(
-            Scenario(mode, f"Mode {mode}: a share of {{units}} units", UNITS_NETWORK.open, partial(run_cheat, mode))
-            for mode in UNIT_CHEATS
+            Scenario(name, title, UNITS_NETWORK.open, partial(play_scenes, scenes=scenes))
+            for name, (title, scenes) in UNIT_SCENARIOS.items()
         ),
-        batches.SCENARIO,
-        differing.SCENARIO,
         *tasks.SCENARIOS,
     ),
     figures,
-    (
-        ProofOption("--units", UNIT_COUNT, "units posted in all modes together"),
-        ProofOption("--tasks", TASK_COUNT, "tasks without a cheat"),
-        ProofOption("--validators", VALIDATORS, "of the units' network, each a provider"),
-    ),
+    (ProofOption("--tasks", TASK_COUNT, "tasks without a cheat"),),
 )
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 
+from devnet.proofs.cheats.findings import AmountCheck, CheatFinding
 from devnet.proofs.cheats.task_strangers import PROVER, Attempt
-from devnet.proofs.cheats.units import AmountCheck, CheatFinding
 from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.actors.task_sale import EXAMPLES, People
 from devnet.stage.cheating.races import ACCEPTED_ANSWER

@@ -21,6 +21,7 @@ from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, Guest
 from devnet.launcher.processes import until
 from devnet.proofs.cheats import task_strangers
+from devnet.proofs.cheats.findings import AmountCheck, CheatFinding
 from devnet.proofs.cheats.task_judgement import (
     CHEAT_SCENES,
     CheatScene,
@@ -33,7 +34,6 @@ from devnet.proofs.cheats.task_judgement import (
     write_task_file,
 )
 from devnet.proofs.cheats.task_strangers import AttackTries, Attempt
-from devnet.proofs.cheats.units import AmountCheck, CheatFinding
 from devnet.stage.actors.task_sale import TASK_KIND, People, SaleRow, provider_accounts, submit_options
 from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums, following

@@ -1,241 +1,355 @@
-"""Cheats about units, one mode after the other: the required outcomes for the cheat, and for the other parties.
+"""Cheats about units, played on a devnet: each scene has a service that only its racers offer.
 
-The requirements in each mode:
-
-* The cheat was drawn or made an attempt at least once.
-* Its messages were refused, or it was slashed or fined by exactly the table's amounts.
-* It was never paid for wrong work.
-* No honest provider lost a grain.
-* Every unit was settled and paid once.
-
-Invariant: each amount is computed again here from the unit's price, with the formulas of the money tables, and compared
-to the grain.
+Invariant: customers and honest providers use the production programs, or their parts. The judgement reads final blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import Any
+from functools import partial
+from itertools import cycle
+from pathlib import Path
 
-from devnet.stage.actors import purchase
-from devnet.stage.actors.purchase import name_of_account
-from devnet.stage.cheating.__main__ import UNIT_CHEATS
-from devnet.stage.cheating.races import ACCEPTED_ANSWER
+from devnet.launcher import processes
+from devnet.launcher.folder import DevnetError
+from devnet.proofs.cheats.findings import CheatFinding, CheatFindings
+from devnet.proofs.cheats.unit_judgement import JudgedUnit
+from devnet.proofs.cheats.unit_money import READ_AT, ExpectedMoney, UnitFacts
+from devnet.proofs.cheats.unit_scenes import CustomerDeed, UnitScene, daemons_of, rounds_of
+from devnet.stage.actors.model_sale import ModelSale, sell_model
+from devnet.stage.actors.purchase import DEFAULT_PROMPTS, read_prompts
+from devnet.stage.cheating.__main__ import MODEL_CHEATS, RACE_CHEATS
+from devnet.stage.cheating.daemons import token_maxima
+from devnet.stage.cheating.lies import RightAnswers
+from devnet.stage.cheating.wrong_models import open_wrong_decoder
 from devnet.stage.measuring import ledger
-from devnet.stage.measuring.ledger import DevnetLedger, UnitRecord
-from devnet.stage.network import CHEAT, Stage
+from devnet.stage.measuring.ledger import DevnetLedger
+from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, POLL_SECONDS, BlockFollower, FreshDevnet, Stage
 from genesis import dev_accounts
-from gpu_tasks.market.courts.cases import PartyFault
-from gpu_tasks.market.courts.events import CaseDecided, OpinionOpened
-from gpu_tasks.market.courts.money import FIRST_JUDGES, MISS_PRICE_PERCENT, judge_fee
-from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
-from gpu_tasks.market.inference.rules import DEFAULT_RULES
-from runtime.pallets.staking.slashing import part
+from gpu_tasks.batches.outcomes import BatchOutcome
+from gpu_tasks.batches.requests import encode_requests, price_of, work_of
+from gpu_tasks.client.units.posting import AskedUnit, Sealer, unit_posting
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient, stores_for
+from gpu_tasks.data.market_reads import endpoints_of
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.data.unit_input import decode_input
+from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.inference.events import UnitPosted
+from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
+from gpu_tasks.workloads.model_forms import form_named, open_workload
+from gpu_tasks.workloads.workload import Workload
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.pallets.system import System
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+from wallet.suri import keypair_from_suri
 
-COMMIT_CALL = "InferenceMarket.commit_result"
-WRONG_WORK = ("flip-bit", "fewer-layers")  # a committee finds it
-NO_REVEAL = ("copied-result", "late-reveal")  # fined for the miss, or slashed if another racer was right
-LATE_REVEAL = "late-reveal"  # while a case is open the chain accepts it, without pay
-MAY_EARN = ("replayed-attestation", "not-assigned")  # modes that run their own races honestly
+VALIDATOR_COUNT = 8
+"""A provider and four checkers of its claim leave three voters."""
+CHAIN_NUMBERS = {"ResultClaims.check_rate": 1_000_000, "ResultClaims.duty_blocks": 20, "Disputes.vote_blocks": 20}
+"""Every claim is checked. Silent checkers cost three windows."""
+TRIES_MAX = 5
+"""The tries of a scene whose cheat is not caught: the draw can miss a false item."""
+BLOCKS_MAX = 900
+RESUME_SECONDS = 90.0
+DECODER = "decoder-int8"
+BUILT_IN_MODEL = "ogpu-bytes"
+RATE_TEXT, RATE_GRAINS = "1", GRAINS_PER_OGPU
+"""The price of a thousand tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class AmountCheck:
-    """One amount: the chain's and the table's."""
+class SoldModel:
+    """A model, and the size of its requests and answers."""
 
-    what: str
-    unit: str
-    block: int
-    taken: int
-    expected: int
-
-
-@dataclass(slots=True)
-class CheatFinding:
-    """The findings of one mode."""
-
-    mode: str
-    units: int
-    drawn: int = 0  # races that the cheat was drawn for
-    tried: int = 0  # forbidden messages that it sent
-    refused: int = 0
-    slashed: int = 0
-    fined: int = 0
-    checks: list[AmountCheck] = field(default_factory=list)
-    answers: dict[str, int] = field(default_factory=dict)  # the chain's answers to the attempts, counted
-    figures: dict[str, int] = field(default_factory=dict)  # of a batch: blocks, judges, tokens
-    failures: list[str] = field(default_factory=list)
-    tasks: int = 0
-    grains: dict[str, int] = field(default_factory=dict)  # the gain of each name after a task, less fees
-    gained: int | None = None  # the gain of a task's cheats; for units the checks have the amounts
-
-
-@dataclass(slots=True)
-class CheatFindings:
-    """The findings of several modes, judged together."""
-
-    findings: list[CheatFinding]
+    name: str
+    tokens: int
+    allowed: int
+    """The tokens of each request that a unit allows. A liar can claim the rest."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    prompts: Path = DEFAULT_PROMPTS
+    commit_blocks: int = 20
+    """Each window of a check is three times as long."""
 
     @property
-    def failures(self) -> list[str]:
-        """The failures of all modes."""
-        return [f"{finding.mode}: {failure}" for finding in self.findings for failure in finding.failures]
+    def form(self) -> WorkloadForm:
+        """The workload of the model."""
+        return form_named(f"{DECODER}:{self.name}")
 
-
-def run_cheat(mode: str, stage: Stage) -> CheatFinding:
-    """Let the cheat run in one mode while a customer buys the mode's share of the units. Then judge the chain."""
-    mode_count = sum(scenario.name in UNIT_CHEATS for scenario in stage.options.only)
-    stage.cheat_in(mode)
-    first_height, rows_before = stage.next_height(), len(stage.telemetry(CHEAT))
-    prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, -(-stage.options.units // mode_count))
-    rows = purchase.buy_units(stage, prompts).units
-    attempts = [
-        telemetry_row for telemetry_row in stage.telemetry(CHEAT)[rows_before:] if telemetry_row["event"] == "cheat"
-    ]
-    unit_ledger = stage.ask(lambda chain: ledger.read_ledger(chain, first_height))
-    return judge_cheat(mode, [row["unit"] for row in rows], unit_ledger, len(stage.devnet.members), attempts)
-
-
-def judge_cheat(
-    mode: str, unit_texts: list[str], ledger: DevnetLedger, in_office: int, attempts: list[dict[str, Any]]
-) -> CheatFinding:
-    """Judge every requirement of this mode for these units. `in_office` is the number of validators."""
-    records_by_unit = {unit_text: ledger.unit(bytes.fromhex(unit_text[2:])) for unit_text in unit_texts}
-    cheat = dev_accounts.stash(CHEAT)
-    finding = CheatFinding(mode, len(unit_texts))
-    finding.drawn = sum(cheat in record.racers for record in records_by_unit.values())
-    _count_attempts(finding, attempts, records_by_unit)
-    finding.checks = _amount_checks(ledger, in_office)
-    finding.slashed = sum(penalty.provider == cheat for _, penalty in ledger.all(ProviderSlashed))
-    finding.fined = sum(penalty.provider == cheat for _, penalty in ledger.all(RaceMissed))
-    finding.failures = [
-        *_common_failures(records_by_unit, ledger, cheat),
-        *_mode_failures(finding, records_by_unit, cheat),
-    ]
-    return finding
-
-
-def _count_attempts(
-    finding: CheatFinding, attempts: list[dict[str, Any]], records_by_unit: dict[str, UnitRecord]
-) -> None:
-    """Count attempts and refusals.
-
-    The pool or a block refuses a call. The node or every author refuses an attestation. The chain accepts a copied
-    commitment, because it is opaque, so only its reveal must fail.
-    """
-    for attempt in attempts:
-        answer = f"{attempt['what']}: {attempt['answer']}"
-        finding.answers[answer] = finding.answers.get(answer, 0) + 1
-    counted_attempts = [attempt for attempt in attempts if attempt["what"] != COMMIT_CALL or not _is_copy(finding)]
-    attestations = [attempt for attempt in counted_attempts if attempt["what"] == "attestation"]
-    refused_calls = sum(
-        attempt["answer"] != ACCEPTED_ANSWER for attempt in counted_attempts if attempt["what"] != "attestation"
-    )
-    finding.tried = len(counted_attempts)
-    finding.refused = (
-        refused_calls
-        + len(attestations)
-        - sum(_undue_attestations(finding, record) for record in records_by_unit.values())
-    )
-
-
-def _is_copy(finding: CheatFinding) -> bool:
-    return finding.mode == "copied-result"
-
-
-def _undue_attestations(finding: CheatFinding, record: UnitRecord) -> int:
-    """Return the cheat's attestations in the chain beyond the one that an honest racer attaches."""
-    cheat = dev_accounts.stash(CHEAT)
-    attached_count = record.attesters().count(cheat)
-    return max(0, attached_count - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat)))
-
-
-def _amount_checks(ledger: DevnetLedger, in_office: int) -> list[AmountCheck]:
-    """Return a check of every slash and every fine. All validators have the same stake."""
-    return [
-        _amount_check(penalty, height, ledger.unit(penalty.unit), in_office)
-        for height, penalty in sorted(ledger.penalties(), key=itemgetter(0))
-    ]
-
-
-def _amount_check(
-    penalty: ProviderSlashed | RaceMissed, height: int, record: UnitRecord, in_office: int
-) -> AmountCheck:
-    """Return a check of one amount, by the formulas of the money tables."""
-    unit_text, price_grains, money_rules = "0x" + penalty.unit.hex(), record.price, DEFAULT_RULES
-    collateral = money.collateral(money_rules, price_grains)
-    if isinstance(penalty, RaceMissed):
-        # without a case, a missing reveal costs a part of the price, a missing commit a part of the collateral
-        idle_penalty = part(collateral, money_rules.idle_penalty)
-        expected = idle_penalty if penalty.amount == idle_penalty else part(price_grains, money_rules.withheld_penalty)
-        return AmountCheck("a miss", unit_text, height, penalty.amount, expected)
-    judge_fee_grains, paid_judges = (
-        judge_fee(price_grains, money_rules.judge_fee_ppm, money_rules.judge_fee_min),
-        _paid_judge_count(record),
-    )
-    price_share = -(-price_grains * MISS_PRICE_PERCENT // 100)
-    if penalty.fault is not PartyFault.LIED:
-        return AmountCheck(
-            "a miss that a case found",
-            unit_text,
-            height,
-            penalty.amount,
-            price_share + min(paid_judges, FIRST_JUDGES) * judge_fee_grains,
+    def requests(self, count: int) -> tuple[bytes, ...]:
+        """Return the first requests of a unit."""
+        prompts = enumerate(read_prompts(self.prompts, count), 1)
+        return tuple(
+            self.form.encode(prompt, self.tokens, dict(self.options), number.to_bytes(32, "little"))
+            for number, prompt in prompts
         )
-    has_court = any(event.appealable_until for event in record.events(CaseDecided))
-    takes_whole = has_court or 3 * paid_judges > in_office  # the judges had more than a third of the stake
-    expected = (
-        collateral if takes_whole else min(collateral, price_grains + paid_judges * judge_fee_grains + price_share)
-    )
-    return AmountCheck("the unit's collateral", unit_text, height, penalty.amount, expected)
 
 
-def _paid_judge_count(record: UnitRecord) -> int:
-    """Return the number of judges with the opinion of the verdict."""
-    verdicts = [decided.verdict for decided in record.events(CaseDecided)]
-    return sum(opened_opinion.statement.opinion in verdicts for opened_opinion in record.events(OpinionOpened))
+SMALL_MODEL = SoldModel(BUILT_IN_MODEL, tokens=6, allowed=24)
 
 
-def _common_failures(records_by_unit: dict[str, UnitRecord], ledger: DevnetLedger, cheat: bytes) -> Iterator[str]:
-    """Yield failures of the requirements of every mode."""
-    for unit_text, record in records_by_unit.items():
-        if len(record.settled) != 1 or record.refunded:
-            yield (
-                f"unit {unit_text} was settled {len(record.settled)} times and refunded {len(record.refunded)} times"
-            )
-        attesters = record.attesters()
-        if len(attesters) > len(record.racers) or any(provider not in record.racers for provider in attesters):
-            yield f"unit {unit_text} has an attestation of a provider that was not drawn, or one too many"
-    for height, penalty in ledger.penalties():
-        if penalty.provider != cheat:
-            yield f"block {height}: {name_of_account(penalty.provider)} is honest and lost {penalty}"
+@dataclass(frozen=True, slots=True)
+class AskedBatch:
+    """The requests of a unit, one or more, with the right outcomes and those of wrong models."""
+
+    model: SoldModel
+    requests: tuple[bytes, ...]
+    right: tuple[BatchOutcome, ...]
+    told: Mapping[str, tuple[BatchOutcome, ...]]
+
+    def asked(self, input_share: int) -> AskedUnit:
+        """Return the unit to post, for a service that counts input tokens by this share."""
+        count = len(self.requests)
+        tokens_in, tokens_max = sum(map(self.model.form.cost_in, self.requests)), count * self.model.allowed
+        price_grains = price_of(RATE_GRAINS, work_of(input_share, tokens_in, tokens_max))
+        content = self.requests[0] if count == 1 else encode_requests(self.requests)
+        return AskedUnit.of(content, count, tokens_in, tokens_max, price_grains)
 
 
-def _mode_failures(finding: CheatFinding, records_by_unit: dict[str, UnitRecord], cheat: bytes) -> Iterator[str]:
-    """Yield failures of the mode's requirements."""
-    wrong_checks = [check for check in finding.checks if check.taken != check.expected]
-    yield from (
-        f"{check.what} of {check.unit}: {check.taken} taken, {check.expected} expected" for check in wrong_checks
-    )
-    # The chain draws racers at random, so a short run can pass without testing the cheat.
-    if not finding.drawn and finding.mode != "not-assigned":
-        yield "the cheat was never drawn: nothing was tested"
-    paid_units = [unit_text for unit_text, record in records_by_unit.items() if cheat in record.winners()]
-    revealed_units = [unit_text for unit_text, record in records_by_unit.items() if cheat in record.attesters()]
-    # Wrong work that nobody noticed would be paid, so each revealed result must have been slashed.
-    if finding.mode in WRONG_WORK:
-        if finding.slashed != len(revealed_units) or not revealed_units:
-            yield f"{len(revealed_units)} wrong results were revealed, {finding.slashed} were slashed"
-    elif not finding.tried or (finding.refused != finding.tried and finding.mode != LATE_REVEAL):
-        yield f"{finding.refused} of {finding.tried} attempts were refused"
-    if finding.mode in NO_REVEAL and not finding.fined + finding.slashed:
-        yield "neither fined nor slashed"
-    if finding.mode in NO_REVEAL and finding.mode != LATE_REVEAL and revealed_units:
-        yield f"{len(revealed_units)} attestations got into the chain"
-    if finding.mode not in MAY_EARN and paid_units:
-        yield f"the cheat was paid for {paid_units}"
-    if finding.mode not in (*WRONG_WORK, *NO_REVEAL) and finding.slashed:
-        yield "slashed, though no wrong result was revealed"
+def batches_of(model: SoldModel, scene: UnitScene) -> list[AskedBatch]:
+    """Return the units of a scene. Their outcomes are computed beside the network, one model in memory at a time."""
+    size = scene.requests
+    requests = model.requests(size * scene.units)
+    right = _outcomes(model.form, open_workload(f"{DECODER}:{model.name}"), requests)
+    told = {
+        cheat: _outcomes(model.form, open_wrong_decoder(cheat, model.name, "numpy"), requests)
+        for cheat in sorted(scene.cheats & set(MODEL_CHEATS))
+    }
+    return [
+        AskedBatch(
+            model,
+            requests[first : first + size],
+            right[first : first + size],
+            {cheat: outcomes[first : first + size] for cheat, outcomes in told.items()},
+        )
+        for first in range(0, len(requests), size)
+    ]
+
+
+def _outcomes(form: WorkloadForm, workload: Workload, requests: Sequence[bytes]) -> tuple[BatchOutcome, ...]:
+    outputs: list[bytes | None] = [None] * len(requests)
+    for index, output in workload.run_many(requests):
+        outputs[index] = output
+    return outcomes_of(form, requests, outputs)
+
+
+async def post_units(
+    chain: ChainClient, batches: Sequence[AskedBatch], racers: int, service_number: int
+) -> list[RightAnswers]:
+    """Post units of a service in one transaction. Return the right answers of each."""
+    service = await market_reads.service(chain, service_number)
+    if service is None:
+        raise DevnetError(f"there is no service {service_number}")
+    customer = keypair_from_suri(CUSTOMER_KEY)
+    asked_units = [batch.asked(service.terms.input_share) for batch in batches]
+    # Clients refuse private addresses by default, and a devnet has no others.
+    async with BlobClient(private=True) as blobs:
+        units_terms = await Sealer(chain, blobs, customer, service_number, racers).terms(asked_units, lambda: None)
+        leaf_salts = [await _salt_of_unit(chain, blobs, terms_of_unit) for terms_of_unit in units_terms]
+    posting_outcome = await chain.submit(unit_posting(service_number).call(units_terms), customer)
+    unit_ids = [event.unit for event in posting_outcome.events if isinstance(event, UnitPosted)]
+    if len(unit_ids) != len(batches):
+        raise DevnetError(f"{len(unit_ids)} of {len(batches)} units were posted: {posting_outcome.error}")
+    return [
+        RightAnswers(chain.genesis_hash, unit_id, leaf_salt, batch.right, token_maxima(terms_of_unit))
+        for batch, unit_id, leaf_salt, terms_of_unit in zip(batches, unit_ids, leaf_salts, units_terms, strict=True)
+    ]
+
+
+async def _salt_of_unit(chain: ChainClient, blobs: BlobClient, terms: UnitTerms) -> bytes:
+    """Return the salt of the unit's leaves, from its sealed input."""
+    endpoints = endpoints_of(await market_reads.providers(chain))
+    sealed_input = await blobs.get(terms.input_root, stores_for(terms.input_root, endpoints))
+    return decode_input(SealKey.of(keypair_from_suri(CUSTOMER_KEY)).open(sealed_input)).salt
+
+
+@dataclass(slots=True)
+class UnitBook(DevnetLedger):
+    """The facts of units in progress, from final blocks."""
+
+    scenes: dict[bytes, UnitScene] = field(default_factory=dict)
+    facts: dict[bytes, UnitFacts] = field(default_factory=dict)
+    acted: set[bytes] = field(default_factory=set)
+    """Units whose customer has acted."""
+
+    def add(self, scene: UnitScene, facts: UnitFacts) -> None:
+        """Follow one more unit."""
+        unit_id = facts.right.unit
+        self.scenes[unit_id], self.facts[unit_id], facts.record = scene, facts, self.unit(unit_id)
+
+    async def take_event(self, chain: ChainClient, height: int, block_hash: bytes, event: object) -> None:
+        """Take an event, with the records of its unit where payments depend on them."""
+        self.take(height, event)
+        facts = self.facts.get(getattr(event, "unit", b""))
+        if facts is not None and isinstance(event, READ_AT):
+            status = await market_reads.unit(chain, facts.right.unit, block_hash)
+            assert status is not None, "a unit of an event is known"
+            facts.read(event, status)
+
+    def are_over(self) -> bool:
+        """Return True if every unit has ended."""
+        return all(facts.record.settled or facts.record.refunded for facts in self.facts.values())
+
+    def to_dispute(self) -> list[bytes]:
+        """Return each unit that its customer disputes now, once."""
+        due = [
+            unit_id
+            for unit_id, facts in self.facts.items()
+            if facts.claim is not None
+            and self.scenes[unit_id].customer is CustomerDeed.DISPUTE
+            and unit_id not in self.acted
+        ]
+        self.acted.update(due)
+        return due
+
+
+async def _dispute(chain: ChainClient, unit_ids: Sequence[bytes]) -> None:
+    for unit_id in unit_ids:
+        await chain.submit(ResultClaims.dispute(claim=unit_id, index=0), keypair_from_suri(CUSTOMER_KEY))
+
+
+def play_round(
+    stage: Stage,
+    scenes: Sequence[UnitScene],
+    batches: Mapping[UnitScene, Sequence[AskedBatch]],
+    services: dict[tuple[str, ...], int],
+) -> list[JudgedUnit]:
+    """Give the daemons their modes, post all units, and follow them to their ends."""
+    names = [member.name for member in stage.devnet.members]
+    names_by_mode, modes_by_name = _assigned(scenes, names)
+    racers = {scene: _racers_of(scene, names_by_mode) for scene in scenes}
+    for scene, names_of_scene in racers.items():
+        if names_of_scene not in services:
+            services[names_of_scene] = _sell(stage, batches[scene][0].model, names_of_scene)
+    events_before = {name: len(stage.telemetry(name)) for name in names}
+    stage.restart(modes_by_name)
+    _resume(stage, names)
+    modes = {dev_accounts.stash(name): mode for name, mode in modes_by_name.items() if mode is not None}
+    book = UnitBook(stage.next_height())
+    follower = BlockFollower(stage, book.take_event, book.next_height)
+    for scene, names_of_scene in racers.items():
+        service = services[names_of_scene]
+        post = partial(post_units, batches=batches[scene], racers=len(scene.racers), service_number=service)
+        for right, batch in zip(stage.ask(post), batches[scene], strict=True):
+            book.add(scene, UnitFacts(right, modes, batch.told))
+
+    def on_wait() -> None:
+        stage.ask(partial(_dispute, unit_ids=book.to_dispute()))
+        # The chain pauses the device of each convicted provider.
+        stage.resume(*names)
+
+    follower.until("the end of every unit", book.are_over, BLOCKS_MAX, on_wait)
+    follower.read_on()
+    attempts = [
+        row for name in names for row in stage.telemetry(name)[events_before[name] :] if row["event"] == "cheat"
+    ]
+    return [_judged(book.scenes[unit_id], facts, attempts) for unit_id, facts in book.facts.items()]
+
+
+def _judged(scene: UnitScene, facts: UnitFacts, rows: Sequence[Mapping[str, str]]) -> JudgedUnit:
+    unit_text = facts.right.unit.hex()
+    of_unit = tuple(row for row in rows if row.get("unit") == unit_text and row["mode"] in RACE_CHEATS)
+    return JudgedUnit(scene, facts, ExpectedMoney.of(facts), of_unit)
+
+
+def _assigned(
+    scenes: Sequence[UnitScene], names: Sequence[str]
+) -> tuple[dict[str | None, list[str]], dict[str, str | None]]:
+    """Return the names of racers by mode, and the mode of every name."""
+    names_by_mode: dict[str | None, list[str]] = {}
+    modes_by_name: dict[str, str | None] = {}
+    free_names: Iterator[str] = iter(names)
+    for mode, count in daemons_of(scenes).items():
+        names_by_mode[mode] = [next(free_names) for _ in range(count)]
+        modes_by_name |= dict.fromkeys(names_by_mode[mode], mode)
+    other_modes = cycle(scenes[0].others or (None,))
+    return names_by_mode, modes_by_name | {name: next(other_modes) for name in free_names}
+
+
+def _racers_of(scene: UnitScene, names_by_mode: Mapping[str | None, Sequence[str]]) -> tuple[str, ...]:
+    return tuple(names_by_mode[mode][scene.racers[:place].count(mode)] for place, mode in enumerate(scene.racers))
+
+
+def _sell(stage: Stage, model: SoldModel, names: tuple[str, ...]) -> int:
+    """Create a service that these providers alone offer. Return its number."""
+    sale = ModelSale(
+        f"{DECODER}:{model.name}", "-".join(names), CUSTOMER, names,
+        commit_blocks=model.commit_blocks, ask=RATE_TEXT, price_max=RATE_TEXT, ramp_blocks=0,
+    )  # fmt: skip
+    return sell_model(stage, sale)
+
+
+def _resume(stage: Stage, names: Sequence[str]) -> None:
+    """Resume the devices, and wait until all accept work."""
+    stage.resume(*names)
+
+    async def unpaused(chain: ChainClient) -> set[bytes]:
+        statuses = await market_reads.devices(chain, await chain.finalized())
+        return {status.device.owner for status in statuses if not status.device.is_paused}
+
+    stashes = {dev_accounts.stash(name) for name in names}
+    if not processes.until(lambda: stage.ask(unpaused) >= stashes, RESUME_SECONDS, POLL_SECONDS):
+        raise DevnetError("some devices are still paused")
+
+
+def play_scenes(stage: Stage, scenes: Sequence[UnitScene], model: SoldModel = SMALL_MODEL) -> CheatFindings:
+    """Play scenes until each cheat is caught, at most TRIES_MAX times."""
+    findings = {scene: CheatFinding(scene.name) for scene in scenes}
+    missing = {scene: set(scene.cheats) for scene in scenes}
+    batches = {scene: batches_of(model, scene) for scene in scenes}
+    services: dict[tuple[str, ...], int] = {}
+    pending = list(scenes)
+    for _ in range(TRIES_MAX):
+        for scenes_of_round in rounds_of(pending, len(stage.devnet.members)):
+            stage.narrator.line(f"Units: {'; '.join(scene.title for scene in scenes_of_round)}")
+            for judged in play_round(stage, scenes_of_round, batches, services):
+                _record(stage, findings[judged.scene], judged)
+                missing[judged.scene] -= judged.caught()
+        pending = [scene for scene in pending if missing[scene] or not _has_event(scene, findings[scene])]
+        if not pending:
+            break
+    for scene in pending:
+        findings[scene].failures.append(f"not caught in {TRIES_MAX} tries: {', '.join(sorted(missing[scene]))}")
+    next(iter(findings.values())).failures += stage.ask(wrong_issuance)
+    return CheatFindings(list(findings.values()))
+
+
+def _has_event(scene: UnitScene, finding: CheatFinding) -> bool:
+    return scene.event is None or scene.event.name in finding.answers
+
+
+def _record(stage: Stage, finding: CheatFinding, judged: JudgedUnit) -> None:
+    caught, failures, amounts = judged.caught(), judged.failures(), judged.amounts()
+    finding.units += 1
+    finding.caught += bool(caught)
+    finding.tried += len(judged.attempts)
+    finding.refused += sum(map(judged.is_refused, judged.attempts))
+    finding.checks += amounts
+    for event in judged.expected.events:
+        finding.count(event.name)
+    for attempt in judged.attempts:
+        finding.count(f"{attempt['what']}: {attempt['answer']}")
+    unit_text = f"unit 0x{judged.facts.right.unit.hex()[:8]}"
+    finding.failures += [f"{unit_text}: {failure}" for failure in failures]
+    lost = format_amount(sum(check.taken for check in amounts))
+    events = ", ".join(event.name for event in judged.expected.events) or "no event of the table"
+    stage.narrator.line(f"{finding.mode}: {events}; caught: {', '.join(sorted(caught)) or 'nobody'}; lost {lost} oGPU")
+    for failure in failures:
+        stage.narrator.line(f"FAILED: {finding.mode}: {unit_text}: {failure}")
+
+
+async def wrong_issuance(chain: ChainClient) -> list[str]:
+    """Return a failure unless all accounts together hold the issuance."""
+    final_block = await chain.finalized()
+    accounts_by_key = await chain.entries(System.account, at=final_block)
+    owned_grains = sum(info.data.free + info.data.reserved for info in accounts_by_key.values())
+    issued_grains = await ledger.issuance(chain, final_block)
+    if owned_grains == issued_grains:
+        return []
+    return [f"all accounts have {owned_grains} grains, and {issued_grains} were issued"]
+
+
+UNITS_NETWORK = FreshDevnet(VALIDATOR_COUNT, "units", numbers=CHAIN_NUMBERS)

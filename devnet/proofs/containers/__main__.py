@@ -128,15 +128,15 @@ def judge_scene(
 
 
 def _wrong_copies(scene: ContainerScene, task_view: Mapping[str, Any]) -> Iterator[str]:
-    """Yield failures about replicas: the liar alone is outvoted, and loses money."""
+    """Yield failures about replicas: the liar alone is outvoted, and loses its collateral."""
     if scene.copies == 1:
         return
     rows = [row for row in task_view["payments"] if row["party"] == "provider"]
     if len(rows) != scene.copies:
         yield f"the payments of the task name {len(rows)} providers, not {scene.copies}"
-    outvoted = sum(row["for"] == "outvoted" and int(row["lost"]["grains"]) > 0 for row in rows)
-    if outvoted != bool(scene.liar):
-        yield f"{outvoted} of its replicas are outvoted"
+    outvoted_count = sum(row["for"] == "outvoted" and int(row["lost"]["grains"]) > 0 for row in rows)
+    if outvoted_count != bool(scene.liar):
+        yield f"{outvoted_count} of its replicas were outvoted"
 
 
 # Equal prices, so that each gets its own price as a replica.
@@ -213,7 +213,7 @@ def run_scene(scene: ContainerScene, stage: ContainerStage) -> RanContainer:
     """Sell the time of a scene, act as it says, and judge."""
     stashes_by_address = {ss58(dev_accounts.stash(name)): (dev_accounts.stash(name),) for name in ASKED_PRICES}
     if scene.liar:
-        # One liar among three: the two equal results must outvote it.
+        # One liar among three: the two equal results must count.
         stage.restart({scene.liar: "bent-outputs"})
     wealth_before, started, misses = stage.wealth(stashes_by_address), time.monotonic(), list[str]()
     sale = _sell_scene(stage, scene, misses)

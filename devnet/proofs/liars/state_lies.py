@@ -4,8 +4,8 @@ A lie about a value changes it in all forms: alone, in a list of values, and in 
 is a possible one, so only a proof distinguishes it from the truth. A requested proof is the true one except for that
 value. The foreign chain is complete and consistent, but not the known one.
 
-A provider that declines an input without a reader pays the judges of a good input, so believing such a lie would cost
-it.
+A provider that declines an input without a reader pays the voters if the input is good, so believing such a lie would
+cost it.
 """
 
 from __future__ import annotations

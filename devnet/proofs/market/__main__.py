@@ -1,6 +1,6 @@
 """`python -m devnet.proofs.market`: the throughput of a market of four providers, beside the same tokens computed bare.
 
-A devnet of six validators on this machine, enough for leaf checks. Four offer their devices, and two judge. Each device
+A devnet of six validators on this machine. Four offer their devices, and all check results. Each device
 has a quarter of one core, in turns with the others, so that the nodes slow them down less. Before and after each size
 the network is stopped, and the same devices compute bare.
 
@@ -12,7 +12,8 @@ On a market that always has units, a provider ten times as fast as another earns
 provider's processes are stopped for nine tenths of every tenth of a second, and all other devices are paused. Only
 units count that ended while others still waited for a draw.
 
-The time of a trade is from the block of the first post to the block of the last payment.
+The time of a trade is from the block of the first post to the block in which the last result can be read. Payment comes
+with the end of its claim, a minute later, and keeps no device busy.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def row_of(trade: Trade) -> str:
     units_text = f"{trade.requests:>5} requests, {trade.racers} racing: {trade.settled} of {trade.units} units"
     bare_text = f"{100 * trade.of_bare:.0f} % of {trade.bare.tokens_per_second:.0f} bare"
     rate = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({bare_text})"
-    wait_text = f"{trade.blocks_p50:.0f} blocks to payment, at most {trade.blocks_p95:.0f}"
+    wait_text = f"{trade.blocks_p50:.0f} blocks to the result, at most {trade.blocks_p95:.0f}"
     return f"{units_text}, {rate}; {wait_text}; {trade.times_bare_cpu:.1f} times the bare CPU time"
 
 
@@ -151,7 +152,7 @@ def trade_units(
     units_ended, trade_seconds, prepaid = stage.ask(lambda chain: _trade_facts(chain, unit_ids, racer_count))
     settled = [unit for unit in units_ended if unit.state is UnitState.SETTLED]
     token_count = sum(tokens_of(unit) for unit in settled)
-    wait_blocks = sorted(unit.ended_at - unit.posted_at for unit in units_ended)
+    wait_blocks = sorted(answered_at(unit) - unit.posted_at for unit in units_ended)
     trade = Trade(
         requests=request_count,
         racers=racer_count,
@@ -190,13 +191,13 @@ def post_and_follow(
 
 
 async def _trade_facts(chain: ChainClient, unit_ids: Sequence[str], racer_count: int) -> tuple[list[Unit], float, int]:
-    """Return the units, the seconds from the first post to the last payment, and a unit's prepaid duty calls."""
+    """Return the units, the seconds from the first post to the last result, and a unit's prepaid duty calls."""
     units_ended = await _units_by_id(chain, unit_ids)
-    first_height, last_height = min(unit.posted_at for unit in units_ended), max(unit.ended_at for unit in units_ended)
+    first_height, last_height = min(unit.posted_at for unit in units_ended), max(map(answered_at, units_ended))
     # by their headers: the node may have discarded the first one's state
     block_slots = [await _slot_of_block(chain, height) for height in (first_height, last_height)]
     terms = units_ended[0].terms
-    quote = await market_reads.quote(chain, units_ended[0].service, terms.price_max, racer_count, terms.requests)
+    quote = await market_reads.quote(chain, units_ended[0].service, terms.price_max, racer_count)
     seconds = (block_slots[1] - block_slots[0]) * CONSENSUS["devnet"].slot_ms / 1_000
     return units_ended, seconds, quote.prepaid if quote else 0
 
@@ -206,6 +207,11 @@ async def _slot_of_block(chain: ChainClient, height: int) -> int:
     block_slot = await chain.rpc.ask(slot_of, "chain_getHeader", "0x" + block_hash.hex())
     assert block_slot is not None, "no unit is posted in genesis"
     return block_slot
+
+
+def answered_at(unit: Unit) -> int:
+    """Return the block in which the customer could read the result: that of the last reveal. Return 0 without one."""
+    return max((racer.reveal.revealed_at for racer in unit.racers if racer.reveal is not None), default=0)
 
 
 def tokens_of(unit: Unit) -> int:
@@ -257,14 +263,15 @@ def share_work(stage: Stage) -> Shares:
 
 
 def shares_of(settled: list[Unit], fast_stash: bytes, slow_stash: bytes) -> Shares:
-    """Return the payments between the slower provider's first and last end, while some units were not drawn.
+    """Return the payments between the slower provider's first and last result, while some units were not drawn.
 
     The slower one computed all that it was paid for within this range: no unit from before counts.
     """
     drawn_last = max(unit.round.drawn_at for unit in settled if unit.round is not None)
-    slow_ends = [unit.ended_at for unit in settled if _winner_stash(unit) == slow_stash and unit.ended_at <= drawn_last]
-    first_end, last_end = min(slow_ends, default=0), max(slow_ends, default=0)
-    units_within = [unit for unit in settled if first_end < unit.ended_at <= last_end]
+    slow_results = [answered_at(unit) for unit in settled if _winner_stash(unit) == slow_stash]
+    slow_results = [height for height in slow_results if height <= drawn_last]
+    first_result, last_result = min(slow_results, default=0), max(slow_results, default=0)
+    units_within = [unit for unit in settled if first_result < answered_at(unit) <= last_result]
     paid_by_stash, tokens_by_stash = (
         dict.fromkeys((fast_stash, slow_stash), 0),
         dict.fromkeys((fast_stash, slow_stash), 0),
@@ -277,8 +284,8 @@ def shares_of(settled: list[Unit], fast_stash: bytes, slow_stash: bytes) -> Shar
         paid_by_stash[slow_stash],
         tokens_by_stash[fast_stash],
         tokens_by_stash[slow_stash],
-        first_end,
-        last_end,
+        first_result,
+        last_result,
         paid_by_stash[fast_stash] / max(1, paid_by_stash[slow_stash]),
     )
 

@@ -20,7 +20,6 @@ from genesis import dev_accounts
 from genesis.presets import all_names
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.attestations.attestations import Attested
-from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitDisputed
 from gpu_tasks.market.inference.units import unit_id_of
 from runtime.cryptography.hashing import blake2_256
@@ -96,7 +95,8 @@ def buy_units(
     arguments = post_arguments(write_prompts(stage, "prompts", prompts), max_tokens=MAX_TOKENS, service=SERVICE_NUMBER)
     newest: dict[str, UnitView] = {}
     ended_count = 0
-    for row in stage.ogpu_lines("unit post", *arguments, "--watch"):
+    # A demo that was cut off leaves a record of its posts, and each devnet is a new chain.
+    for row in stage.ogpu_lines("unit post", *arguments, "--watch", "--again"):
         previous_state = newest.get(row["unit"], {}).get("state")
         newest[row["unit"]] = row
         if row["ended_in_block"] is not None:
@@ -105,8 +105,8 @@ def buy_units(
             # A node keeps the events of some hundred blocks, so the ledger follows while the units run.
             stage.ask(lambda chain: ledger.read_on(chain, purchase.book))
             on_ended(ended_count, row)
-        elif row["state"] != previous_state and row["state"] == "judging":
-            stage.narrator.line(f"         {row['unit'][:10]}  its racers do not agree: judges look at it")
+        elif row["state"] != previous_state and row["state"] == "disputed":
+            stage.narrator.line(f"         {row['unit'][:10]}  its racers do not agree: validators vote")
     purchase.units = list(newest.values())
     return purchase
 
@@ -183,18 +183,15 @@ def _with_trace(row: UnitView, ledger: DevnetLedger) -> UnitView:
             # Grains as texts: JSON readers that use doubles keep no integer above 2^53 exactly.
             "price_grains": str(settled.price),
             "witness": name_of_account(settled.witness) if settled.witness else None,
-            "witness_grains": str(settled.paid - settled.price),
-            "cost_grains": str(settled.paid),
-            "cost": f"{format_amount(settled.paid)} oGPU",
         }
+    costs = [*(event.paid for _, event in record.settled), *(event.lost for _, event in record.refunded)]
+    if costs:
+        traced_unit |= {"cost_grains": str(sum(costs)), "cost": f"{format_amount(sum(costs))} oGPU"}
     return traced_unit
 
 
 async def _wrong_sums(chain: ChainClient, purchase: Purchase, units: list[UnitView]) -> list[str]:
-    """Return a problem unless the customer's loss equals its units, prepaid duty calls and fees, less compensation.
-
-    Compensation is the price of each unit that a liar was slashed for.
-    """
+    """Return a problem unless the customer's loss equals its units, prepaid duty calls and fees."""
     customer, unit_ledger = dev_accounts.stash(CUSTOMER), purchase.book
     wealth_before, wealth_after = (
         purchase.wealth_before,
@@ -203,15 +200,12 @@ async def _wrong_sums(chain: ChainClient, purchase: Purchase, units: list[UnitVi
     unit_costs = sum(int(unit.get("cost_grains", 0)) for unit in units)
     quote = await market_reads.quote(chain, SERVICE_NUMBER, PRICE_MAX, RACER_COUNT)
     prepaid = len(units) * (quote.prepaid if quote else 0)
-    lied_units = {event.unit for _, event in unit_ledger.all(ProviderSlashed) if event.fault is PartyFault.LIED}
-    # A slash for a lie pays the unit's price back to its customer, and so lowers its loss.
-    compensation = sum(unit_ledger.unit(unit).price for unit in lied_units)
-    expected = unit_costs + prepaid + unit_ledger.fees.get(customer, 0) - compensation
+    expected = unit_costs + prepaid + unit_ledger.fees.get(customer, 0)
     if wealth_before - wealth_after != expected:
         return [
             (
-                f"the customer lost {wealth_before - wealth_after} grains, but units, duty calls, fees and slashes "
-                f"come to {expected}"
+                f"the customer lost {wealth_before - wealth_after} grains, but units, duty calls and fees come to "
+                f"{expected}"
             )
         ]
     return []

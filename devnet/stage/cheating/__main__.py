@@ -3,14 +3,14 @@
 Modes about units:
 
 flip-bit              returns every output with one bit flipped
-fewer-layers          skips the last layers of a language model
 copied-result         computes nothing, copies a rival's commitment and reveal
 replayed-attestation  sends the attestation of an earlier race again
 late-reveal           reveals after the window
 not-assigned          commits to and attests races of others
 
-Modes about language models, with fewer-layers:
+Modes about language models:
 
+fewer-layers          skips the last layers
 swapped-model         computes with other weights under the published model's name
 four-bits             rounds the weights to 4 bits
 other-seed            draws tokens from a seed of its own
@@ -25,23 +25,28 @@ withheld-checkpoint   shares neither its checkpoints nor its result and states
 lazy-judge            repeats the provider's statement without computing
 bent-outputs          runs a customer's program, and flips a bit of its outputs
 
-Modes about batches with differing racers:
-
-bent-middle           answers one request in the middle of a batch wrongly
-hidden-tree           the same, and never shows its tree
-
-Modes about the leaves of batches, with one answer or two equal ones:
+Modes about results of units, single ones and batches, with invented samples of each false result:
 
 one-wrong             answers one request wrongly
-a-tenth-wrong         answers one request in ten wrongly
+hidden-tree           the same, and never shows its tree to a differing racer
 all-wrong             answers all requests wrongly
-made-up-sums          states totals above the sums of its leaves
-made-up-tokens        claims too many tokens beside a right leaf
+made-up-sums          states totals above the sums of its items
+made-up-tokens        claims too many tokens beside a right output
 padded                continues after the end of each output
 cut-short             answers with half of each output
 false-errors          reports good requests as invalid
-withheld-leaves       answers all wrongly, and shows no leaf
-lazy-auditor          passes the leaves of others without computing
+withheld-delivery     answers rightly, and delivers to no checker or voter
+withheld-samples      answers rightly, and shows no samples
+made-up-samples       answers rightly, and shows invented samples
+
+Modes about checks of others' results:
+
+accusing-checker      calls every result wrong
+copying-checker       computes nothing, and states the provider's items with invented fingerprints
+deaf-checker          calls every result unavailable
+conceding-checker     calls every result wrong, and concedes
+silent-checker        does not commit
+unopened-checker      commits, and does not open
 
 Modes about roll calls:
 
@@ -62,8 +67,7 @@ from devnet.stage.cheating.daemons import with_duty, with_work
 from devnet.stage.cheating.lies import BatchLie
 from gpu_tasks.provider import cli
 from gpu_tasks.provider.daemon import Daemon
-from gpu_tasks.provider.duties.batch_disputes import DifferingDuty
-from gpu_tasks.provider.duties.checks import CheckDuty
+from gpu_tasks.provider.duties.checking import CheckingDuty
 from gpu_tasks.provider.duties.race import RaceDuty
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.sandbox import Sandbox
@@ -85,17 +89,17 @@ class Cheat:
         return cheating_daemon
 
 
-UNIT_CHEATS = {
-    "flip-bit": Cheat(workers=executors.flipping_workers),
-    executors.FEWER_LAYERS: Cheat(workers=partial(executors.wrong_workers, executors.FEWER_LAYERS)),
+FLIP_BIT = "flip-bit"
+WORKER_CHEATS = {FLIP_BIT: Cheat(workers=executors.flipping_workers)}
+RACE_CHEATS = {
     "copied-result": Cheat(with_duty(RaceDuty, races.CopyingRacing)),
     "replayed-attestation": Cheat(with_duty(RaceDuty, races.ReplayingRacing)),
     "late-reveal": Cheat(with_duty(RaceDuty, races.LateRacing)),
     "not-assigned": Cheat(daemons.attack_foreign_races),
 }
-"""Cheats about units."""
+"""Cheats about races of units."""
 MODEL_CHEATS = {cheat: Cheat(workers=partial(executors.wrong_workers, cheat)) for cheat in executors.MODEL_CHEATS}
-"""Cheats about language models. The one without the last layers is a cheat about units of the built-in model too."""
+"""Cheats about language models."""
 TASK_CHEATS = {
     "honest": Cheat(),
     "bit-in-one-weight": Cheat(workers=executors.bit_in_one_weight),
@@ -107,29 +111,43 @@ TASK_CHEATS = {
 }
 """Cheats about tasks."""
 ROLL_CALL_CHEATS = {"made-up-rows": Cheat(daemons.make_up_rows)}
-DISPUTE_CHEATS = {
-    "bent-middle": Cheat(workers=executors.bending_workers),
-    "hidden-tree": Cheat(with_duty(DifferingDuty, daemons.HidingDuty), executors.bending_workers),
-}
+HIDING_MODE = "hidden-tree"
 LIES_BY_MODE: dict[str, BatchLie] = {
     "one-wrong": lies.one_wrong,
-    "a-tenth-wrong": lies.a_tenth_wrong,
+    HIDING_MODE: lies.one_wrong,
     "all-wrong": lies.all_wrong,
     "made-up-sums": lies.totals_over_true_leaves,
     "made-up-tokens": lies.tokens_beside_a_true_leaf,
     "padded": lies.padded_outputs,
     "cut-short": lies.halved_outputs,
     "false-errors": lies.errors_for_good_requests,
-    "withheld-leaves": lies.all_wrong,
 }
-"""Lies about batches: the false statement of each mode."""
-HIDING_MODE = "withheld-leaves"
-LAZY_MODE = "lazy-auditor"
-LEAF_CHEATS = {
-    name: Cheat(daemons.lie_about_batches(lie, hides_leaves=name == HIDING_MODE)) for name, lie in LIES_BY_MODE.items()
+"""Lies about results: the false statement of each mode."""
+RESULT_CHEATS = {
+    **{
+        mode: Cheat(daemons.lie_about_results(lie, hides_tree=mode == HIDING_MODE))
+        for mode, lie in LIES_BY_MODE.items()
+    },
+    "withheld-delivery": Cheat(daemons.withhold_deliveries),
+    "withheld-samples": Cheat(with_duty(CheckingDuty, daemons.WithholdingSamples)),
+    "made-up-samples": Cheat(with_duty(CheckingDuty, daemons.InventingSamples)),
 }
-LEAF_CHEATS[LAZY_MODE] = Cheat(with_duty(CheckDuty, daemons.LazyChecking))
-ALL_CHEATS = UNIT_CHEATS | MODEL_CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHEATS
+"""Cheats of providers about results, their items and their samples."""
+DEAF_MODE, COPYING_MODE = "deaf-checker", "copying-checker"
+CHECKER_CHEATS = {
+    "accusing-checker": Cheat(with_duty(CheckingDuty, daemons.AccusingChecking)),
+    COPYING_MODE: Cheat(with_duty(CheckingDuty, daemons.CopyingChecking)),
+    DEAF_MODE: Cheat(with_duty(CheckingDuty, daemons.DeafChecking)),
+    "conceding-checker": Cheat(with_duty(CheckingDuty, daemons.ConcedingChecking)),
+    "silent-checker": Cheat(with_duty(CheckingDuty, daemons.SilentChecking)),
+    "unopened-checker": Cheat(with_duty(CheckingDuty, daemons.UnopenedChecking)),
+}
+"""Cheats about checks of others' results."""
+FALSE_MODES = frozenset({FLIP_BIT, *RESULT_CHEATS})
+"""The modes in which every result is false, or its items or samples are withheld or false."""
+ALL_CHEATS = (
+    WORKER_CHEATS | RACE_CHEATS | MODEL_CHEATS | TASK_CHEATS | ROLL_CALL_CHEATS | RESULT_CHEATS | CHECKER_CHEATS
+)
 
 
 def _run_cheat(mode: str, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Daemons with one dishonest step: about batches and their leaves, about tasks, programs and roll calls.
+"""Daemons with one dishonest step: about results and their checks, about tasks, programs and roll calls.
 
 Invariant: a daemon computes everything honestly first, and does its other duties honestly. Two daemons with the same
 lie about a unit state the same bits.
@@ -15,35 +15,41 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from devnet.stage.cheating.lies import BatchLie, RightAnswers, ToldBatch, drawn_paths
+from devnet.stage.cheating.lies import BatchLie, RightAnswers, ToldBatch
 from devnet.stage.cheating.races import Attempts, Intrusion
-from gpu_tasks.batches.leaf_draws import weight_floor
+from gpu_tasks.batches.leaf_draws import leaf_weight
 from gpu_tasks.batches.outcomes import decode_outcomes, encode_outcomes
 from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.data.sealing import seal
 from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.market.claims.claims import ClaimStage, ResultClaim
+from gpu_tasks.market.claims.claims_api import ClaimStatus
+from gpu_tasks.market.claims.convictions import open_check
+from gpu_tasks.market.claims.findings import FINGERPRINT_BYTES, Finding, ItemSample, Samples, Verdict
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.inference.units import UnitTerms
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus
 from gpu_tasks.market.training.tasks import Milestone, Task
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.provider.blobs.reseal import RefusedResealError
+from gpu_tasks.provider.blobs.deliveries import RefusedDeliveryError
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, View
 from gpu_tasks.provider.daemon import Daemon
 from gpu_tasks.provider.duties.batch_disputes import DifferingDuty
 from gpu_tasks.provider.duties.cases import JudgeStep, Search
-from gpu_tasks.provider.duties.checks import CheckDuty
+from gpu_tasks.provider.duties.checking import CheckingDuty, CheckTurn
+from gpu_tasks.provider.duties.claim_items import ClaimedItems, fetched_items, own_items
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.race import RaceDuty
 from gpu_tasks.provider.duties.race_steps import Race
 from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.sent_steps import StepMessage
+from gpu_tasks.provider.duties.statements import ClaimStep
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
+from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import Basis, UnitResult
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, TaskStep
@@ -54,6 +60,7 @@ from gpu_tasks.provider.tasks.sold_time import TimeDuty
 from gpu_tasks.provider.tasks.task_verdicts import TaskCase
 from gpu_tasks.provider.tasks.working import WorkDuty, attested
 from gpu_tasks.workloads.matmul_chain.prover import rows_root
+from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
 
 
@@ -71,17 +78,16 @@ class LyingRacing(RaceDuty):
     """A race duty that computes its batches and answers something else."""
 
     def __init__(self, parts: Parts[ChainPort], batch_lie: BatchLie) -> None:
-        """Begin without any lie told."""
+        """Take the lie to tell."""
         super().__init__(parts)
         self._batch_lie = batch_lie
-        self.lies_by_unit: dict[bytes, ToldBatch] = {}
 
     def _keep_result(self, race: Race, basis: Basis, slot_result: UnitResult, asked: UnitInput) -> None:
         parts, unit_id, right_outcomes = self.parts, race.unit_id, decode_outcomes(slot_result.outcomes)
         right_answers = RightAnswers(
             parts.identity.genesis, unit_id, asked.salt, right_outcomes, token_maxima(race.unit.terms)
         )
-        batch = self.lies_by_unit[unit_id] = lie_about_batch(self._batch_lie, right_answers)
+        batch = lie_about_batch(self._batch_lie, right_answers)
         lying_content = encode_outcomes(batch.outcomes)
         # The work units follow the lie, as those of an honest result follow its totals.
         lying_result = replace(
@@ -95,48 +101,87 @@ class LyingRacing(RaceDuty):
         super()._keep_result(race, basis, lying_result, asked)
 
 
-class LyingShowing(CheckDuty):
-    """A check duty that shows the drawn leaves of its lie if all have paths, else none. It audits honestly."""
-
-    def __init__(self, parts: Parts[ChainPort], lies_by_unit: dict[bytes, ToldBatch], *, hides_leaves: bool) -> None:
-        """Take the lies from the racing duty. With `hides_leaves` the duty shows nothing."""
-        super().__init__(parts)
-        self._lies_by_unit, self._hides_leaves = lies_by_unit, hides_leaves
-
-    async def _show(self, status: CheckStatus) -> None:
-        unit_id, check, batch = status.unit, status.check, self._lies_by_unit.get(status.unit)
-        if batch is None:
-            await super()._show(status)
-            return
-        terms = check.terms
-        assert check.seed is not None, "it is known which leaves are shown"
-        floor = weight_floor(terms.allowed, terms.requests)
-        paths_or_none = drawn_paths(batch, check.seed, unit_id, floor, terms.input_share)
-        leaf_paths = tuple(leaf_path for leaf_path in paths_or_none if leaf_path is not None)
-        if self._hides_leaves or len(leaf_paths) < len(paths_or_none):
-            self.parts.telemetry.tell("cheat", mode="lying", unit=unit_id, what="leaves", answer="kept back")
-            return
-        call = LeafChecks.show_leaves(unit=unit_id, totals=batch.totals, paths=leaf_paths)
-        await _send_or_report(self, StepMessage(call, "leaves_shown", {"unit": unit_id}))
+def made_up(seed: bytes, index: int) -> bytes:
+    """Return a fingerprint that nobody computed, the same for every cheat."""
+    return blake2_256(b"made up" + seed + index.to_bytes(4, "little"))[:FINGERPRINT_BYTES]
 
 
-class LazyChecking(CheckDuty):
-    """A check duty that passes every audit: it computes nothing and invents the proof of its work."""
+class InventingSamples(CheckingDuty):
+    """A checking duty that shows invented samples of its own results. It checks others honestly."""
 
-    async def _audit(self, dispute_status: CheckStatus) -> None:
-        call = LeafChecks.pass_leaves(unit=dispute_status.unit, proof=os.urandom(32))
-        self.parts.telemetry.tell(
-            "cheat", mode="lazy-auditor", unit=dispute_status.unit, what="proof", answer="made up"
-        )
-        await _send_or_report(self, StepMessage(call, "leaves_passed", {"unit": dispute_status.unit}))
+    async def _samples(self, claim_id: bytes, claim: ResultClaim, seed: bytes) -> Samples:
+        try:
+            items = await own_items(self.parts, claim_id, claim)
+        except ExecutionError:
+            # Made-up sums have no items that lead to them.
+            return tuple(ItemSample(0, 0, made_up(seed, 0)) for _ in claim.points)
+        return _invented(items, claim, seed)
 
 
-async def _send_or_report(check_duty: CheckDuty, step_message: StepMessage) -> None:
-    """Send a message. Report a refusal as an event."""
-    try:
-        await check_duty.book.send(step_message)
-    except ChainError as error:
-        check_duty.parts.telemetry.tell("refused", problem=str(error))
+class WithholdingSamples(CheckingDuty):
+    """A checking duty that shows no samples of its own results. It checks others honestly."""
+
+    async def _show(self, status: ClaimStatus) -> None:
+        """Show nothing."""
+
+
+class AccusingChecking(CheckingDuty):
+    """A checking duty that calls every result wrong."""
+
+    async def _found(self, turn: CheckTurn) -> Finding:
+        return Finding(Verdict.WRONG, 0, ())
+
+
+class ConcedingChecking(AccusingChecking):
+    """A checking duty that calls every result wrong, and concedes."""
+
+    async def _act(self, status: ClaimStatus, view: View) -> None:
+        check = open_check(status.claim)
+        is_own = check is not None and check.checker == self.parts.identity.stash
+        if status.claim.stage is not ClaimStage.CONCEDING or not is_own:
+            await super()._act(status, view)
+        elif self.book.is_due((status.id, len(status.claim.checks) - 1), ClaimStep.SHOW):
+            await self.book.send(StepMessage(ResultClaims.concede(claim=status.id), "conceded", {"claim": status.id}))
+
+
+class CopyingChecking(CheckingDuty):
+    """A checking duty that computes nothing: it repeats the provider's items with invented fingerprints."""
+
+    async def _found(self, turn: CheckTurn) -> Finding:
+        items = await fetched_items(self.parts, turn.key[0], turn.claim)
+        return Finding(Verdict.RIGHT, 0, _invented(items, turn.claim, turn.check.seed))
+
+
+class DeafChecking(CheckingDuty):
+    """A checking duty that calls every result unavailable."""
+
+    async def _found(self, turn: CheckTurn) -> Finding:
+        return self._cannot_fetch(turn)
+
+
+class SilentChecking(CheckingDuty):
+    """A checking duty that never commits to a finding."""
+
+    async def take(self, turn: CheckTurn, newest: int) -> None:
+        """Send nothing."""
+
+
+class UnopenedChecking(CheckingDuty):
+    """A checking duty that commits to a finding, and never opens it."""
+
+    async def take(self, turn: CheckTurn, newest: int) -> None:
+        """Commit alone."""
+        if turn.commitment is None:
+            await super().take(turn, newest)
+
+
+def _invented(items: ClaimedItems, claim: ResultClaim, seed: bytes) -> Samples:
+    """Return samples with the right weights and invented fingerprints."""
+    indices = [items.index_at(point) for point in claim.points]
+    weights = [leaf_weight(items.leaves[index], items.floor, input_share=items.input_share) for index in indices]
+    return tuple(
+        ItemSample(index, weight, made_up(seed, index)) for index, weight in zip(indices, weights, strict=True)
+    )
 
 
 # The number of the milestone that the cheat replaces by the previous one. It does nothing after it.
@@ -186,8 +231,8 @@ class NothingShown:
     """An endpoint that refuses every judge's question."""
 
     async def answer(self, data: bytes) -> bytes:
-        """Raise RefusedResealError."""
-        raise RefusedResealError(f"nothing is shown, for {len(data)} bytes of a question")
+        """Raise RefusedDeliveryError."""
+        raise RefusedDeliveryError(f"nothing is shown, for {len(data)} bytes of a question")
 
 
 class WithholdingWork(WorkDuty):
@@ -284,13 +329,14 @@ class HidingDuty(DifferingDuty):
 
 
 # The functions below change a daemon before it runs.
-def lie_about_batches(batch_lie: BatchLie, *, hides_leaves: bool = False) -> Callable[[Daemon], None]:
-    """Return a change: the daemon tells one lie about each batch. With `hides_leaves` it shows no leaf."""
+def lie_about_results(batch_lie: BatchLie, *, hides_tree: bool = False) -> Callable[[Daemon], None]:
+    """Return a change: the daemon tells one lie about each result. With `hides_tree` it shows no tree in disputes."""
 
     def cheat(daemon: Daemon) -> None:
-        lying_racing = LyingRacing(daemon.parts, batch_lie)
-        daemon.replace(RaceDuty, lying_racing)
-        daemon.replace(CheckDuty, LyingShowing(daemon.parts, lying_racing.lies_by_unit, hides_leaves=hides_leaves))
+        daemon.replace(RaceDuty, LyingRacing(daemon.parts, batch_lie))
+        daemon.replace(CheckingDuty, InventingSamples(daemon.parts))
+        if hides_tree:
+            daemon.replace(DifferingDuty, HidingDuty(daemon.parts))
 
     return cheat
 
@@ -317,7 +363,12 @@ def withhold_checkpoints(daemon: Daemon) -> None:
     with_work(WithholdingWork)(daemon)
     # The daemon itself still reads its own store, or it could not continue its work.
     empty_store = BlobStore(daemon.settings.base_path / "for-others", daemon.settings.quota)
-    daemon.server = BlobServer(empty_store, NothingShown(), NothingShown())
+    daemon.server = BlobServer(empty_store, NothingShown())
+
+
+def withhold_deliveries(daemon: Daemon) -> None:
+    """Deliver items to no checker and no voter."""
+    daemon.server = BlobServer(daemon.parts.store, deliverer=NothingShown())
 
 
 def make_up_rows(daemon: Daemon) -> None:

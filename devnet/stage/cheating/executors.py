@@ -108,7 +108,7 @@ class BentRun:
 
 
 class FlippedBit(BentRun):
-    """An executor that flips one bit of each output, or of one output of a batch: the first."""
+    """An executor that flips one bit of each output, or of the first output of a batch."""
 
     async def run(self, request: bytes) -> Execution:
         """Return the right output with the lowest bit of its last byte flipped."""
@@ -116,35 +116,17 @@ class FlippedBit(BentRun):
         return replace(execution, output=with_flipped_bit(execution.output))
 
     async def run_many(self, requests: Sequence[bytes], finished: Finished) -> ManyExecuted:
-        """Flip a bit of one output of the batch."""
-        bent_index = self.bent_place(len(requests))
+        """Flip a bit of the first output of the batch."""
 
         def told(finished_part: Sequence[tuple[int, bytes | None]]) -> None:
             finished(
                 [
-                    (output_index, with_flipped_bit(output) if output and output_index == bent_index else output)
+                    (output_index, with_flipped_bit(output) if output and not output_index else output)
                     for output_index, output in finished_part
                 ]
             )
 
         return await self.honest.run_many(requests, told)
-
-    @staticmethod
-    def bent_place(_requests: int) -> int:
-        """Return the index of the wrong answer of a batch."""
-        return 0
-
-
-class BentMiddle(FlippedBit):
-    """An executor that flips a bit in the middle output of a batch."""
-
-    @staticmethod
-    def bent_place(requests: int) -> int:
-        """See `FlippedBit`."""
-        return requests // 2
-
-
-bent_place = BentMiddle.bent_place
 
 
 class BitInOneWeight(BentRun):
@@ -203,7 +185,6 @@ def wrapped_workers(
 
 
 flipping_workers = partial(wrapped_workers, FlippedBit, None)
-bending_workers = partial(wrapped_workers, BentMiddle, None)
 bit_in_one_weight = partial(wrapped_workers, BitInOneWeight, WORKLOAD_ID)
 skipped_tenth = partial(wrapped_workers, SkippedTenth, WORKLOAD_ID)
 

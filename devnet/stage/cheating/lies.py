@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from gpu_tasks.batches.leaf_draws import covers, drawn_points
 from gpu_tasks.batches.leaves import Leaf, leaf_of, leaves_of
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
 from gpu_tasks.batches.sum_tree import LeafPath, Totals, TreeNode, combined, leaf_paths, totals_of
@@ -156,22 +155,6 @@ def batch_with(right_answers: RightAnswers, changed_outcomes: Mapping[int, Batch
     return ToldBatch(
         tuple(told_outcomes), totals_of(told_leaves), tuple(leaf_paths(told_leaves, range(len(told_leaves))))
     )
-
-
-def drawn_paths(batch: ToldBatch, seed: bytes, unit_id: bytes, floor: int, input_share: int) -> list[LeafPath | None]:
-    """Return the path to show for each drawn point of the lie, or None if no path covers the point."""
-    drawn_leaf_points = drawn_points(seed, unit_id, batch.totals, floor, input_share=input_share)
-    return [
-        next(
-            (
-                leaf_path
-                for leaf_path in batch.paths
-                if covers(batch.totals, floor, leaf_path, drawn_point, input_share=input_share)
-            ),
-            None,
-        )
-        for drawn_point in drawn_leaf_points
-    ]
 
 
 def with_flipped_bit(output: bytes) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from gpu_tasks.market.attestations.attestations import Attested
-from gpu_tasks.market.courts.events import CaseDecided, OpinionOpened
+from gpu_tasks.market.claims.claim_events import ItemDisputed
 from gpu_tasks.market.inference.events import (
     PlaceRefilled,
     ProviderSlashed,
@@ -20,15 +20,13 @@ from gpu_tasks.market.inference.events import (
     UnitRefunded,
     UnitSettled,
 )
+from gpu_tasks.market.inference.units import dispute_id_of
+from gpu_tasks.market.leaf_disputes.events import LeafDisputed
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
 
-UnitEvent = (
-    UnitMatched | PlaceRefilled | UnitDisputed | UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | Attested
-)
-CaseEvent = CaseDecided | OpinionOpened
 LedgerEvent = TypeVar("LedgerEvent")
 
 
@@ -62,7 +60,7 @@ class EventTrace:
 
 @dataclass(slots=True)
 class UnitRecord(EventTrace):
-    """The events of one unit and of its case."""
+    """The events of one unit, of its claim and of its disputes, and those of their holds."""
 
     @property
     def price(self) -> int:
@@ -101,6 +99,7 @@ class DevnetLedger:
     next_height: int = 1
     units: dict[bytes, UnitRecord] = field(default_factory=dict)
     fees: dict[bytes, int] = field(default_factory=dict)
+    unit_of_dispute: dict[bytes, bytes] = field(default_factory=dict)
 
     def unit(self, unit: bytes) -> UnitRecord:
         """Return the record of a unit, empty at first."""
@@ -110,10 +109,26 @@ class DevnetLedger:
         """Take an event of the block at this height."""
         if isinstance(event, TransactionFeePaid):
             self.fees[event.who] = self.fees.get(event.who, 0) + event.actual_fee
-        elif isinstance(event, UnitEvent):
-            self.unit(event.unit).happened.append((height, event))
-        elif isinstance(event, CaseEvent):
-            self.unit(event.case).happened.append((height, event))
+            return
+        unit_id = self.unit_of(event)
+        if unit_id is None:
+            return
+        record = self.unit(unit_id)
+        record.happened.append((height, event))
+        if isinstance(event, ItemDisputed):
+            self.unit_of_dispute[event.dispute] = unit_id
+        elif isinstance(event, UnitDisputed | LeafDisputed) and record.events(UnitMatched):
+            attempt, index = record.events(UnitMatched)[-1].attempt, getattr(event, "leaf", 0)
+            self.unit_of_dispute[dispute_id_of(unit_id, attempt, index)] = unit_id
+
+    def unit_of(self, event: object) -> bytes | None:
+        """Return the unit of an event about a unit, its claim, a dispute about it, or a hold for one of them."""
+        names = ("unit", "claim", "dispute", "case")
+        subject = next((getattr(event, name) for name in names if hasattr(event, name)), None)
+        if not isinstance(subject, bytes):
+            return None
+        unit_id = self.unit_of_dispute.get(subject, subject)
+        return unit_id if hasattr(event, "unit") or unit_id in self.units else None
 
     def penalties(self) -> list[tuple[int, ProviderSlashed | RaceMissed]]:
         """Return every slash of a provider and every fine for an unfinished race, with its height."""

@@ -8,11 +8,11 @@ In reading order:
 * `sample`: a trained model continues a text
 * `task_decisions`: a customer's decisions about tasks: accept, amend, close, confirm a checkpoint
 * `units`: list, follow and show units, read results, appeal
-* `dispute`: dispute a result or an answer, also after recomputing it here
 * `purchase`: price, confirm and post units once; follow a file until each request has an answer
 * `post`: post units, with cost and eligible providers shown before
-* `cancel`: cancel units, tasks, or the rest of a file's run
 * `picture`: buy a picture as tiles, check them, and write one file
+* `cancel`: cancel units, tasks, or the rest of a file's run
+* `dispute`: dispute a result or an answer, also after recomputing it here
 * `tasks`: task files: content, schema, eligible devices and cost
 * `task_submission`: one task from its file to the chain, once
 * `submit`: submit a task, with cost and eligible devices shown before

@@ -144,7 +144,7 @@ AT_WORK = "providers work on these units, or have answered. They cannot be cance
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class RecordedRun:
     """A begun run and its record."""
 
     record: BatchRecord
@@ -184,12 +184,12 @@ def cancel_run(session: WalletSession, text: str, key_text: str, sending: Sendin
         raise click.UsageError("--anyway is for units. Of a run only waiting units are cancelled")
     folder = folder.expanduser()
     facts: dict[str, Any] = {}
-    runs: list[_Run] = []
+    runs: list[RecordedRun] = []
 
     async def look(client: ChainClient) -> None:
         record = run_named(folder, text)
         assert record.plan is not None, "only runs that were begun are named"
-        run = _Run(record, record.plan, folder)
+        run = RecordedRun(record, record.plan, folder)
         payer = session.payer(key_text)
         _require_cancellable(run, payer.account)
         require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
@@ -212,7 +212,7 @@ def cancel_run(session: WalletSession, text: str, key_text: str, sending: Sendin
         session.run(send, reports_progress=True)
 
 
-def _require_cancellable(run: _Run, account: bytes) -> None:
+def _require_cancellable(run: RecordedRun, account: bytes) -> None:
     if run.account != account:
         raise RecordError(
             f"the run belongs to {ss58.encode(run.account)}. Only the key that posts it can cancel it", code="not_owner"
@@ -225,7 +225,7 @@ def _require_cancellable(run: _Run, account: bytes) -> None:
         )
 
 
-async def _facts(client: ChainClient, run: _Run, payer: Payer, tip: int) -> dict[str, Any]:
+async def _facts(client: ChainClient, run: RecordedRun, payer: Payer, tip: int) -> dict[str, Any]:
     """Return the units that cancelling affects, and the cost."""
     ids = [bytes.fromhex(run.record.posted[place]) for place in run.record.to_write()]
     found = [unit for unit in await market_reads.units(client, ids, await client.finalized()) if unit is not None]
@@ -249,15 +249,15 @@ async def _facts(client: ChainClient, run: _Run, payer: Payer, tip: int) -> dict
     }
 
 
-async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run: _Run, tip: int) -> None:
+async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run: RecordedRun, tip: int) -> None:
     # The request comes first: after a kill in the next steps, the run must not go on posting.
     run.record.ask_to_cancel()
     try:
         with ExitStack() as opened:
             try:
-                source = opened.enter_context(_opened(run.source))
+                source = opened.enter_context(opened_source(run.source))
                 wanted = FileWish(source, run.form, *run.results, run.folder)
-                file = await plan_file(client.genesis_hash, run.account, run.wish, wanted, _no, _no)
+                file = await plan_file(client.genesis_hash, run.account, run.wish, wanted, reads_no_line, reads_no_line)
             except (OSError, WalletError) as error:
                 await _take_back(session, client, key, run, tip)
                 raise CallFailedError(_without_file(run, error), code="run_file_missing") from None
@@ -269,16 +269,17 @@ async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run
         session.output.facts({"run": run_id(run.record.path), "status": "cancelling", "who": who})
 
 
-def _opened(source: str) -> BinaryIO:
+def opened_source(source: str) -> BinaryIO:
+    """Open the file of a run."""
     return Path(source).open("rb")
 
 
-async def _no() -> NoReturn:
+async def reads_no_line(*_: object) -> NoReturn:
     """Read no line: no record has this file, so it is another one."""
     raise PostError("it differs from the posted one", code="file_changed")
 
 
-def _without_file(run: _Run, error: Exception) -> str:
+def _without_file(run: RecordedRun, error: Exception) -> str:
     why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     return (
         "the waiting units were cancelled, and no more are posted. The answers cannot be written, because "
@@ -287,7 +288,7 @@ def _without_file(run: _Run, error: Exception) -> str:
     )
 
 
-async def _take_back(session: WalletSession, client: ChainClient, key: Keypair, run: _Run, tip: int) -> None:
+async def _take_back(session: WalletSession, client: ChainClient, key: Keypair, run: RecordedRun, tip: int) -> None:
     """Cancel the waiting units of a run without its file. Post nothing."""
     wish, digest = run.wish, bytes.fromhex(run.plan.file)
     named_by = postings_of(identity(client.genesis_hash, run.account, wish, run.form, digest, run.results))

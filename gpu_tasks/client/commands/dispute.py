@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,110 +14,159 @@ from cli.calls import NothingToSend, PlannedCall, SendingOptions, make, require_
 from cli.chain_time import read_time
 from cli.session import WalletSession, note
 from gpu_tasks.client.commands.calls import planned, time_left
-from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, named_unit, require_customer
+from gpu_tasks.client.commands.cancel import RecordedRun, opened_source, reads_no_line
+from gpu_tasks.client.commands.id_prefixes import TaskError, is_id, known_task, named_task, named_unit, require_customer
 from gpu_tasks.client.commands.task_decisions import facts, require_result
-from gpu_tasks.client.commands.units import known_unit
+from gpu_tasks.client.commands.units import NOT_KNOWN
 from gpu_tasks.client.tasks.results import RunBlobError, fetch_input, stated_digests
-from gpu_tasks.client.units.leaf_checks import WrongLeaf, first_wrong, is_early, require_disputable, why_checked
+from gpu_tasks.client.units.file_plan import FileWish, plan_file
+from gpu_tasks.client.units.recomputed import first_wrong, require_request
 from gpu_tasks.client.units.results import PaidOutput, ResultError, paid_output, progress
-from gpu_tasks.client.units.watch import moments
+from gpu_tasks.client.units.run_record import run_named
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.claims.claim_closing import vote_fee
+from gpu_tasks.market.claims.claims import DISPUTES_MAX, ClaimStage, ResultClaim
+from gpu_tasks.market.claims.collateral import finder_reward
+from gpu_tasks.market.claims.convictions import open_check
+from gpu_tasks.market.claims.disputes import SEATS
+from gpu_tasks.market.claims.draws import beacon_heights
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.inference.units import Unit
-from gpu_tasks.market.leaf_checks.checks import LeafCheck
-from gpu_tasks.market.leaf_checks.fees import dispute_bond
+from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from gpu_tasks.market.training import money
-from gpu_tasks.market.training.orders import JURORS, is_replicated
+from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.showing import own_segments
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import state_hash
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.stepwise import states, stepwise
-from wallet.amounts import Grains
+from wallet.amounts import Grains, counted, format_amount
 from wallet.client import ChainClient, Payer
 from wallet.keypair import Keypair
 
 
-async def leaf_dispute(
-    session: WalletSession,
-    client: ChainClient,
-    keypair: Keypair,
-    unit_id: bytes,
-    unit: Unit,
-    leaf: int | None,
-    backend: str,
-) -> PlannedCall | NothingToSend:
-    """Return the call that disputes the named leaf or the first wrong one. Call `require_not_late` first.
+@dataclass(frozen=True, slots=True)
+class _DisputedUnit:
+    """A unit of which a customer doubts an answer, and the request that it names: in its unit, and in its file."""
 
-    Raise ResultError if the named leaf is right.
+    id: bytes
+    request: int | None
+    line: int | None = None
+
+
+def require_disputable(unit: Unit, claim: ResultClaim | None) -> ResultClaim:
+    """Return the claim of a unit, an item of which can be disputed in the next block.
+
+    Raise ResultError, with the reason and the next step, if none can.
     """
-    final_hash = await client.finalized()
+    if not is_open(unit):
+        raise ResultError(
+            f"nothing can be disputed any more: the unit was {progress(unit)} in block {unit.ended_at}",
+            code="claim_over",
+        )
+    if unit.state is UnitState.DISPUTED:
+        raise ResultError(
+            "its racers differ, and a dispute about that is open already. Follow it with `ogpu unit watch`",
+            code="dispute_open",
+        )
+    if unit.state is not UnitState.CLAIMED or claim is None:
+        raise ResultError(
+            f"there is no answer to dispute yet: the unit is {progress(unit)}. Follow it with `ogpu unit watch`",
+            code="not_claimed",
+        )
+    if claim.stage is ClaimStage.DISPUTED:
+        raise ResultError(
+            "a dispute about this answer is open already. If it goes on after that, repeat the command",
+            code="dispute_open",
+        )
+    check = open_check(claim)
+    if claim.stage is ClaimStage.OPENING and check is not None and check.finding is not None:
+        raise ResultError(
+            "the next block compares a checker's finding. If the claim goes on after that, repeat the command",
+            code="check_ends",
+        )
+    if claim.disputes >= DISPUTES_MAX:
+        raise ResultError(
+            f"this answer was disputed {DISPUTES_MAX} times, which is the limit", code="too_many_disputes"
+        )
+    return claim
+
+
+def outcomes_of_dispute(claim: ResultClaim, height: int) -> dict[str, Any]:
+    """Return the bond of a dispute in the block after `height`, and the money of each of its outcomes."""
+    terms, first_beacon = claim.terms, beacon_heights(claim.recorded_at)[0]
+    fee, reward = vote_fee(terms), finder_reward(terms.collateral)
+    bond = SEATS * fee + reward
+    is_early = claim.stage is ClaimStage.DRAWING and not claim.is_second and height + 1 < first_beacon
+    return {
+        "bond": Grains(bond),
+        "bond_is": f"{SEATS} voters' fees of {format_amount(fee)}, and {format_amount(reward)} as the finder's reward",
+        "lost_if_right": Grains(bond),
+        "price_back_if_wrong": Grains(terms.price),
+        "reward_if_wrong": Grains(reward if is_early else 0),
+        "reward_only_before_block": first_beacon,
+        "if_undecided": "the bond comes back, and the claim goes on",
+    }
+
+
+async def item_dispute(
+    session: WalletSession, client: ChainClient, keypair: Keypair, disputed: _DisputedUnit, unit: Unit, backend: str
+) -> PlannedCall | NothingToSend:
+    """Return the call that disputes the named request, or the first wrong one.
+
+    Raise ResultError if the named one is right, or if the claim ended meanwhile.
+    """
+    unit_id = disputed.id
     with session.doing("fetching requests and answers from the stores"):
         async with BlobClient(private=market_reads.is_development(client)) as blob_client:
-            paid = await paid_output(client, blob_client, keypair, unit_id, unit, final_hash)
-    wrong = await _recomputed(session, client.genesis_hash, unit_id, paid, leaf, backend)
+            paid = await paid_output(client, blob_client, keypair, unit_id, unit, await client.finalized())
+    wrong = await _recomputed(session, paid, disputed.request, backend)
     if wrong is None:
         return all_right({"unit": unit_id, "state": progress(unit)}, len(paid.requests), "answer")
-    with session.doing("a wrong answer is found. It can be disputed after the unit's check ends"):
-        leaf_check = await _check_once_open(client, unit_id, unit)
-    bond = dispute_bond(leaf_check.terms.judge_fee)
-    chain_time = await read_time(client, await client.finalized())
+    final_hash = await client.finalized()
+    unit, claim = await _claim_of(client, unit_id, final_hash)
     facts: dict[str, Any] = {
         "unit": unit_id,
         "state": progress(unit),
-        "leaf": wrong.index,
-        "disputable_up_to_block": leaf_check.deadline,
-        "time_left": time_left(chain_time, leaf_check.deadline),
-        "bond": Grains(bond),
-        "gone_if_lost": Grains(bond),
-        "brings_if_won": Grains(leaf_check.terms.price),
-        "then": f"judges compute it. Follow them with `ogpu unit watch 0x{unit_id.hex()}`",
+        "request": wrong,
+        **({} if disputed.line is None else {"line": disputed.line}),
+        "claim_stage": claim.stage.name.lower(),
+        **outcomes_of_dispute(claim, await client.height(final_hash)),
+        "then": f"validators compute it and vote. Follow them with `ogpu unit watch 0x{unit_id.hex()}`",
     }
-    return planned(session.output, wrong.dispute(unit_id), facts, locks=bond)
+    call = ResultClaims.dispute(claim=unit_id, index=wrong)
+    return planned(session.output, call, facts, locks=facts["bond"])
 
 
-async def require_not_late(client: ChainClient, unit_id: bytes, unit: Unit, final_hash: bytes) -> None:
-    """Raise ResultError for a unit whose leaves can no longer be disputed."""
-    leaf_check = await market_reads.check(client, unit_id, final_hash)
-    if not is_early(leaf_check):
-        require_disputable(unit, leaf_check, await client.height(final_hash))
+async def _claim_of(client: ChainClient, unit_id: bytes, final_hash: bytes) -> tuple[Unit, ResultClaim]:
+    """Return a unit and its claim, if an item of it can be disputed. Raise ResultError if not."""
+    status = await market_reads.unit(client, unit_id, final_hash)
+    if status is None:
+        raise ResultError(NOT_KNOWN, code="unit_unknown")
+    return status.unit, require_disputable(status.unit, status.claim)
 
 
-async def _check_once_open(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafCheck:
-    """Return the check once leaves can be disputed. Raise ResultError if that time has passed."""
-    told_stage, block_moments = None, moments(client)
-    while True:
-        final_hash = await client.finalized()
-        leaf_check = await market_reads.check(client, unit_id, final_hash)
-        if leaf_check is None or not is_early(leaf_check):
-            return require_disputable(unit, leaf_check, await client.height(final_hash))
-        if leaf_check.stage is not told_stage:
-            told_stage = leaf_check.stage
-            note(f"a wrong answer is found. It can be disputed after the unit's check: {why_checked(leaf_check)}")
-        await anext(block_moments)
-
-
-async def _recomputed(
-    session: WalletSession, genesis: bytes, unit_id: bytes, paid: PaidOutput, leaf: int | None, backend: str
-) -> WrongLeaf | None:
-    """Return the first wrong leaf of all, or of the named one. Raise ResultError if the named leaf is right.
+async def _recomputed(session: WalletSession, paid: PaidOutput, request: int | None, backend: str) -> int | None:
+    """Return the first wrong request of all, or the named one. Raise ResultError if the named one is right.
 
     Computing runs beside the event loop, because nodes close a silent connection.
     """
-    indices = range(len(paid.requests)) if leaf is None else (leaf,)
-    tenths, counted = Tenths(len(indices), "requests"), f"{len(indices):,} request{'' if len(indices) == 1 else 's'}"
+    indices = range(len(paid.requests)) if request is None else (request,)
+    tenths = Tenths(len(indices), "requests")
     with session.doing(
-        f"this machine recomputes {counted} on {backend}. If you interrupt it, the computed part is lost"
+        f"this machine recomputes {counted(len(indices), 'request')} on {backend}. If you interrupt it, the computed "
+        "part is lost"
     ):
         try:
-            wrong = await asyncio.to_thread(first_wrong, genesis, unit_id, paid, indices, backend, tenths)
+            wrong = await asyncio.to_thread(first_wrong, paid, indices, backend, tenths)
         finally:
             tenths.is_over = True
-    if wrong is None and leaf is not None:
+    if wrong is None and request is not None:
         raise ResultError(
-            f"leaf {leaf} equals the answer that this machine computed. You would lose a dispute", code="answer_right"
+            f"the answer to request {request} equals the one that this machine computed. You would lose a dispute",
+            code="answer_right",
         )
     return wrong
 
@@ -162,23 +213,70 @@ NO_RESULT_YET = {
 
 
 def dispute_unit(
-    session: WalletSession, unit: str, key_text: str, leaf: int | None, is_computed: bool, backend: str,
-    sending: SendingOptions,
+    session: WalletSession, named: str, key_text: str, request: int | None, line: int | None, is_computed: bool,
+    backend: str, postings: Path, sending: SendingOptions,
 ) -> None:  # fmt: skip
     """Carry out `ogpu unit dispute`."""
-    if is_computed == (leaf is not None):
-        raise click.UsageError("name one answer with --leaf, or recompute all of them with --compute")
+    if sum((request is not None, line is not None, is_computed)) > 1:
+        raise click.UsageError("give one of --request, --line and --compute")
+    if is_id(named) == (line is not None):
+        raise click.UsageError("--line names a request in the RESULTS of a file, --request one in a UNIT")
+
+    folder = postings.expanduser()
 
     async def plan(client: ChainClient, _: Payer) -> PlannedCall | NothingToSend:
-        unit_id = await named_unit(session, client, unit, key_text)
-        final_hash = await client.finalized()
-        chain_unit = await known_unit(client, unit_id, final_hash)
-        await require_not_late(client, unit_id, chain_unit, final_hash)
+        if line is None:
+            disputed = _DisputedUnit(await named_unit(session, client, named, key_text), request)
+        else:
+            disputed = await _unit_of_line(client, folder, named, line)
+        unit, _claim = await _claim_of(client, disputed.id, await client.finalized())
+        disputed = _with_request(disputed, unit.terms.requests, is_computed=is_computed)
         # Refuse before anything is computed.
         require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
-        return await leaf_dispute(session, client, session.key(key_text), unit_id, chain_unit, leaf, backend)
+        return await item_dispute(session, client, session.key(key_text), disputed, unit, backend)
 
     make(session, key_text, sending, plan)
+
+
+def _with_request(disputed: _DisputedUnit, count: int, *, is_computed: bool) -> _DisputedUnit:
+    """Return what is disputed, with the only request of a single one. Raise ResultError if a batch lacks a number."""
+    if is_computed:
+        return disputed
+    if disputed.request is None and count > 1:
+        raise ResultError(
+            f"the unit has {count:,} requests. Name one with --request, from 0 to {count - 1}, or recompute all of "
+            "them with --compute",
+            code="request_not_named",
+        )
+    chosen = disputed.request or 0
+    require_request((chosen,), count)
+    return replace(disputed, request=chosen)
+
+
+async def _unit_of_line(client: ChainClient, folder: Path, text: str, line: int) -> _DisputedUnit:
+    """Return the unit and the place of a line of a run's file."""
+    record = run_named(folder, text)
+    assert record.plan is not None, "only runs that were begun are named"
+    run = RecordedRun(record, record.plan, folder)
+    try:
+        with opened_source(run.source) as source:
+            wanted = FileWish(source, run.form, *run.results, run.folder)
+            file = await plan_file(client.genesis_hash, run.account, run.wish, wanted, reads_no_line, reads_no_line)
+    except OSError as error:
+        raise ResultError(
+            f"{run.source or 'the piped input'} is needed to find the line: {error.strerror}. Name the unit and its "
+            "--request instead",
+            code="run_file_missing",
+        ) from None
+    numbers = [load.number for load in file.read.loads]
+    if line not in numbers:
+        raise ResultError(f"line {line} of {run.source} is no request of this run", code="no_such_line")
+    load_place = numbers.index(line)
+    places = enumerate(record.plan.units)
+    place, first = next((place, first) for place, (first, count) in places if first <= load_place < first + count)
+    if place not in record.posted:
+        raise ResultError(f"line {line} is not posted yet", code="not_claimed")
+    return _DisputedUnit(bytes.fromhex(record.posted[place]), load_place - first, line)
 
 
 def dispute_task(
@@ -195,6 +293,7 @@ def dispute_task(
 
     async def draft(client: ChainClient, payer: Payer, task_id: bytes, chain_task: Task) -> PlannedCall | NothingToSend:
         require_customer(chain_task, payer.account)
+        _require_judged(chain_task)
         named = segment
         if is_computed:
             await _require_not_late(client, chain_task)
@@ -225,6 +324,16 @@ def dispute_task(
     make(session, key_text, sending, plan)
 
 
+def _require_judged(task: Task) -> None:
+    """Raise TaskError for replicas."""
+    if is_replicated(task.order):
+        raise TaskError(
+            "the majority of its replicas decides about the result, and nobody can dispute it. Read another replica's "
+            "output with `ogpu task result --place N`",
+            code="not_disputable",
+        )
+
+
 async def _require_not_late(client: ChainClient, task: Task) -> None:
     """Raise TaskError for a result that can no longer be disputed. A task without a result yet passes."""
     if task.state not in NO_RESULT_YET:
@@ -236,15 +345,15 @@ async def _require_in_time(client: ChainClient, task: Task) -> int:
     """Return the last block of the dispute window. Raise TaskError if it has passed."""
     last_block = task.finished_at + task.windows.dispute
     if await client.height(await client.finalized()) >= last_block:
-        then = "" if is_replicated(task.order) else ", unless an audit refutes it"
-        raise TaskError(f"the dispute window ended after block {last_block}. The result is paid{then}", code="too_late")
+        raise TaskError(
+            f"the dispute window ended after block {last_block}. The result is paid, unless an audit refutes it",
+            code="too_late",
+        )
     return last_block
 
 
 def bonds_of(task: Task) -> list[int]:
-    """Return the bonds of a dispute: the judges of each slot, or the jury of replicas."""
-    if is_replicated(task.order):
-        return [task.slots[0].price] * JURORS
+    """Return the bonds of a dispute: the judges of each slot."""
     return [money.dispute_bond(task.rules, task.terms.price_max, slot.price) for slot in task.slots]
 
 

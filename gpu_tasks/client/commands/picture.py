@@ -26,7 +26,7 @@ from gpu_tasks.client.units.file_plan import FileWish, WrongAnswerError, wish_of
 from gpu_tasks.client.units.lines import BatchLine, FileForm
 from gpu_tasks.client.units.posting import Wish, check_terms
 from gpu_tasks.client.units.posting_once import record_name
-from gpu_tasks.client.units.results import cost_of, winner_of
+from gpu_tasks.client.units.results import winner_of
 from gpu_tasks.client.units.run_record import INPUT, BatchRecord, runs_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.services import Service
@@ -365,7 +365,7 @@ class _Picture:
             "width": order.width,
             "height": order.height,
             "bytes": len(data),
-            "cost": Grains(sum(row["cost"] or 0 for row in rows)),
+            "cost": None if None in [row["cost"] for row in rows] else Grains(sum(row["cost"] for row in rows)),
             "providers": len({row["provider"] for row in rows}),
         }
         if output.as_json:
@@ -386,7 +386,7 @@ class _Picture:
             "unit": unit_id,
             "provider": None if winner is None else Account(winner.owner),
             "device": None if winner is None else winner.device,
-            "block": None if unit is None else unit.ended_at,
-            "cost": None if unit is None else Grains(cost_of(unit)),
+            "block": None if unit is None else unit.ended_at or None,
+            "cost": Grains(unit.paid) if unit is not None and unit.ended_at else None,
             "pixels_checked": 0 if self.check.workload is None else min(self.check.count, place.columns * place.rows),
         }

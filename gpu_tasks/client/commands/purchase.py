@@ -89,12 +89,10 @@ class PricedUnits:
     estimate: Estimate | None
 
 
-async def require_takers(
-    client: ChainClient, account: bytes, wish: Wish, missing: Sequence[AskedUnit], manner: Manner
-) -> None:
-    """Raise ServiceError if too few judges or racers are eligible. `anyway` skips the check of racers."""
+async def require_takers(client: ChainClient, account: bytes, wish: Wish, manner: Manner) -> None:
+    """Raise ServiceError if too few validators or racers are eligible. `anyway` skips the check of racers."""
     # Not even --anyway posts such units: the chain would refuse them, and the fee would be lost.
-    await require_judges(client, wish.service, account, max(unit.price_max for unit in missing))
+    await require_judges(client, wish.service, account)
     if not manner.anyway:
         await require_owners(
             client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, device_class=wish.named_class
@@ -263,13 +261,13 @@ def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
     record, looked_back = end.record, end.looked_back
     if looked_back.found_wrong:
         note(
-            f"{looked_back.found_wrong:,} answers in {file.plan.output} were refuted after they were written, and "
-            f"their price was refunded. {file.plan.errors} lists them"
+            f"{looked_back.found_wrong:,} answers in {file.plan.output} did not pass their check, and their price was "
+            f"refunded. {file.plan.errors} lists them"
         )
     if looked_back.still_checked:
         note(
-            f"the answers of {counted(looked_back.still_checked)} may still be refuted. Repeat the same command "
-            "later to see"
+            f"the payment of {counted(looked_back.still_checked)} waits for a check, which may still refute the "
+            "answers. Repeat the same command later to see the end and the cost"
         )
     state, counts, refused = state_of(record, file.read.refused), counts_of(record), len(file.read.refused)
     if session.output.as_json and file.read.form is FileForm.OPENAI:
@@ -492,7 +490,8 @@ def answer_file(
 
 
 async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish, manner: Manner) -> _Planned:
-    sold, price_max = partial(_sold, client, wish), partial(usual_price, client, wish.service, payer.account)
+    sold = partial(_sold, client, wish)
+    price_max = partial(usual_price, client, wish.service, payer.account, wish.racers)
     file = await plan_file(client.genesis_hash, payer.account, wish, wanted, sold, price_max)
     _require_files(file, wanted)
     known, unsold = _known(file, wanted), None
@@ -500,7 +499,7 @@ async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish,
     if missing:
         try:
             await _sold(client, wish)
-            await require_takers(client, payer.account, wish, missing, manner)
+            await require_takers(client, payer.account, wish, manner)
         except ServiceError as error:
             if not known:
                 raise

@@ -50,7 +50,7 @@ from wallet.rpc import OddAnswerError, RpcError
 ID_BYTES_SHOWN = 4
 CREATED = (
     "name", "workload", "price_min", "price_max", "ramp_blocks", "commit_window_blocks", "pace", "consumer_pace",
-    "datacenter_pace", "tokens_max", "input_share_percent", "unit_of_cost",
+    "datacenter_pace", "tokens_max", "input_share_percent", "check_percent", "unit_of_cost",
 )  # fmt: skip
 """Facts about a new service, in the order of the output."""
 
@@ -154,6 +154,7 @@ async def create_service(
         model=form.model_id,
         ramp=_blocks("--ramp", ramp, slot, RAMP_BLOCKS_MAX),
         commit_window=_blocks("--commit-window", commit_window, slot, COMMIT_WINDOW_MAX),
+        check_ppm=form.check_ppm,
         **numbers,
     )
     _check(terms)

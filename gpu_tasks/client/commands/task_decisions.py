@@ -30,7 +30,6 @@ from gpu_tasks.market.training.tasks import (
     TaskState,
     agreed_milestone,
     has_bidding,
-    places_held,
     slot_case,
 )
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -231,9 +230,7 @@ def _require_raisable(task: Task, price_max: int) -> None:
 
 
 def _is_cancellable(task: Task) -> bool:
-    return has_bidding(task) or (
-        task.state in (TaskState.ASKING, TaskState.STARTING, TaskState.VOLUNTEERING) and not task.jury_from
-    )
+    return has_bidding(task) or task.state in (TaskState.ASKING, TaskState.STARTING, TaskState.VOLUNTEERING)
 
 
 def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) -> tuple[int, int]:
@@ -278,7 +275,7 @@ async def locked(client: ChainClient, task_id: bytes, task: Task, block_hash: by
     """Return the grains that the customer holds for a task, without its deposit."""
     holds = [
         (task.customer, Hold(reason, slot_case(task_id, place)))
-        for place in range(places_held(task))
+        for place in range(task.terms.slots)
         for reason in (TASK_ESCROW, TASK_BOND, TASK_DISPUTE)
     ]
     return sum(await client.read_many(Balances.held_cases, holds, at=block_hash))

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from cli.calls import PlannedCall, Planning, sends
-from cli.chain_time import ChainTime, date_text, read_time
+from cli.chain_time import date_text, read_time
 from cli.output import Account, Output, fields_of
 from cli.session import CallFailedError, WalletSession, note, reads
 from gpu_tasks.client.commands.calls import planned, this_command, told_when_interrupted
@@ -19,25 +19,26 @@ from gpu_tasks.client.commands.id_prefixes import named_unit, require_no_task
 from gpu_tasks.client.commands.task_runs import (
     file_name_of,
 )
+from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.client.output_files import OutputFile, output_file
 from gpu_tasks.client.units.batch_object import BatchState
 from gpu_tasks.client.units.costs import SpentMoney
-from gpu_tasks.client.units.leaf_checks import CheckEnd, dispute_ended, leaves_ended, lost_by, why_checked
+from gpu_tasks.client.units.payments import UnitPayment, check_fees_of, lost_by, payments_of, unit_end
+from gpu_tasks.client.units.pending_checks import PendingChecks, pending_checks
 from gpu_tasks.client.units.results import (
     NO_REQUEST,
     PaidOutput,
     ResultError,
-    UnitPayment,
     answer_rows,
     completions_of,
+    has_answer,
     paid_output,
-    payments_of,
     progress,
     why_refunded,
     winner_of,
 )
 from gpu_tasks.client.units.run_record import run_named, runs_of, state_of
-from gpu_tasks.client.units.wait_reasons import look, why_heard, why_queued
+from gpu_tasks.client.units.wait_reasons import look, why_queued
 from gpu_tasks.client.units.watch import (
     UNIT_COLUMNS,
     UNIT_COLUMNS_SHOWN,
@@ -124,8 +125,9 @@ def unit_result(session: WalletSession, unit: str, key_text: str, out: Path | No
                 sums = (await SpentMoney(client).of(unit_id, found)).facts()
                 session.output.facts(fields_of(seen) | {"sums": sums})
                 return
-            _require_settled(found, unit_id)
+            _require_answer(found, unit_id)
             completions = await completions_of(client, blobs, key, unit_id, found, final)
+        await _note_unpaid(client, unit_id, found, final)
         text = "\n".join(f"{each.prompt}\n{NO_REQUEST if each.output is None else each.output}" for each in completions)
         # Providers wrote this text. A terminal would act on its control sequences, a pipe needs the exact bytes.
         click.echo(harmless(text) if sys.stdout.isatty() else text)
@@ -138,15 +140,17 @@ async def _write_output(
 ) -> None:
     """Write the paid bytes of a unit to a file, and print facts about them."""
     file.place(file_name_of(unit_id))  # Refuse an unusable file before anything is fetched.
-    _require_settled(unit, unit_id)
+    _require_answer(unit, unit_id)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         found = await paid_output(client, blobs, key, unit_id, unit, final)
     content = _content(found)
     written = file.write(file_name_of(unit_id), content)
     shown, winner = found.shown(), winner_of(unit)
+    pending = await pending_checks(client, unit_id, unit, final)
     facts = {
         "unit": unit_id,
         "state": progress(unit),
+        **_pending_facts(output, pending),
         "prompt": shown[0].prompt if len(shown) == 1 else counted(len(shown), "request"),
         "workload": None if found.form is None else found.form.name,
         "payee": None if winner is None else Account(winner.owner),
@@ -155,6 +159,15 @@ async def _write_output(
         "written_to": str(written),
     }
     output.facts(facts)
+    await _note_unpaid(client, unit_id, unit, final)
+
+
+async def _note_unpaid(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> None:
+    """Note the check that the payment of an answer waits for."""
+    pending = await pending_checks(client, unit_id, unit, final)
+    if pending is not None:
+        chain_time = await read_time(client, final)
+        note(f"{chain_time.timed(pending.says())}. A check may still refute the answer. The price comes back then")
 
 
 def _content(found: PaidOutput) -> bytes:
@@ -164,11 +177,11 @@ def _content(found: PaidOutput) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in answer_rows(found.shown())).encode()
 
 
-def _require_settled(unit: Unit, unit_id: bytes) -> None:
-    """Raise ResultError for a unit without a result."""
+def _require_answer(unit: Unit, unit_id: bytes) -> None:
+    """Raise ResultError for a unit without an answer."""
     if unit.state is UnitState.REFUNDED:
         raise ResultError(f"the unit has no result: {why_refunded(unit)}", code="no_result")
-    if unit.state is not UnitState.SETTLED:
+    if not has_answer(unit):
         raise ResultError(
             f"the unit is {progress(unit)}. Follow it with `ogpu unit watch 0x{unit_id.hex()}`", code="no_result_yet"
         )
@@ -179,7 +192,7 @@ async def appeal(by: Planning, unit: str) -> PlannedCall:
     """Carry out `ogpu unit appeal`."""
     unit_id = await named_unit(by.session, by.client, unit, by.key_text)
     found = await appeal_against(by.client, unit_id, by.payer.account)
-    return planned(by.session.output, found.call, found.facts, locks=found.bond)
+    return planned(by.session.output, found.call, found.facts)
 
 
 async def known_unit(client: ChainClient, unit_id: bytes, block_hash: bytes) -> Unit:
@@ -192,8 +205,9 @@ async def known_unit(client: ChainClient, unit_id: bytes, block_hash: bytes) -> 
 
 
 RACERS = ("racer", "device", "answer", "collateral", "lost")
+CHECKS = ("checker", "is_second", "end", "fee")
 PAYMENTS = ("to", "account", "amount", "out_of")
-NOT_ALL = "payments to judges are proved for the last 64 final blocks only"
+NOT_ALL = "payments to checkers are proved for the last 64 final blocks only"
 
 
 @reads
@@ -202,41 +216,50 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
     unit_id = await named_unit(session, client, unit)
     final = await client.finalized()
     found = await known_unit(client, unit_id, final)
-    leaves, end = await _leaves(client, unit_id, found, final)
-    chain_time = await read_time(client, final)
-    facts = await _facts(client, unit_id, found, final, chain_time, leaves)
+    pending = await pending_checks(client, unit_id, found, final)
+    facts = await _facts(client, unit_id, found, final, pending)
     racers = [_racer_row(found, racer) for racer in found.racers]
-    moved = [] if end is None else [_payment_row(payment) for payment in end.payments(found)]
     paid: list[UnitPayment] = []
+    checks: list[dict[str, Any]] = []
     if not is_open(found):
-        paid, is_all = await payments_of(client, unit_id, found)
+        ending = await unit_end(client, unit_id, found)
+        paid, is_all = payments_of(unit_id, found, ending)
         facts["payments_not_shown"] = None if is_all else NOT_ALL
+        checks = [] if ending is None else ending.check_facts()
     rows = [_payment_row(payment) for payment in paid]
     output = session.output
     if output.as_json:
-        check = None if end is None else end.facts() | {"payments": moved}
-        output.facts(facts | {"race": racers, "payments": rows, "check": check})
+        output.facts(facts | _pending_facts(output, pending) | {"race": racers, "payments": rows, "checks": checks})
         return
-    timed = {name: chain_time.timed(facts[name]) for name in ("why", "dispute", "leaves") if facts[name] is not None}
+    chain_time = await read_time(client, final)
+    timed = {} if facts["why"] is None else {"why": chain_time.timed(facts["why"])}
     output.facts({name: value for name, value in (facts | timed).items() if value is not None})
     if racers:
         output.rows("Racers", RACERS, racers)
+    if checks:
+        output.rows("Checks", CHECKS, checks)
     if rows:
         output.rows("Who was paid", PAYMENTS, rows)
-    if moved:
-        output.rows("Payments at the end of its check", PAYMENTS, moved)
+
+
+def _pending_facts(output: Output, pending: PendingChecks | None) -> dict[str, Any]:
+    """Return the open claim and the open dispute for programs. People read them in a sentence."""
+    if not output.as_json:
+        return {}
+    return {
+        "claim": None if pending is None else pending.claim_facts(),
+        "dispute": None if pending is None else pending.dispute_facts(),
+    }
 
 
 async def _facts(
-    client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, chain_time: ChainTime, leaves: str | None
+    client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, pending: PendingChecks | None
 ) -> dict[str, Any]:
+    chain_time = await read_time(client, final)
     return {
         "unit": unit_id,
         "state": progress(unit),
-        "why": await _why(client, unit_id, unit, final),
-        "dispute_stage": await _dispute_stage(client, unit_id, unit, final),
-        "dispute": await dispute_ended(client, unit_id, unit),
-        "leaves": leaves,
+        "why": await _why(client, unit, final, pending),
         "refund": None if unit.refund is None else unit.refund.name.lower(),
         "customer": Account(unit.customer),
         "service": unit.service,
@@ -249,36 +272,18 @@ async def _facts(
         "ended_about": date_text(chain_time.block_ms(unit.ended_at)) if unit.ended_at else None,
         "price": Grains(unit.price or unit.terms.price_max),
         **(await SpentMoney(client).of(unit_id, unit)).facts(),
-        "may_be_audited": unit.is_watched if unit.state is UnitState.SETTLED else None,
+        "check_fees": None if is_open(unit) else Grains(check_fees_of(unit)),
     }
 
 
-async def _why(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> str | None:
-    """Return the reason of a wait, a judgement, or an end without a result."""
+async def _why(client: ChainClient, unit: Unit, final: bytes, pending: PendingChecks | None) -> str | None:
+    """Return the reason of a wait, or of an end without a result."""
     if unit.state is UnitState.REFUNDED:
         return why_refunded(unit)
-    if unit.state is UnitState.JUDGING:
-        return await why_heard(client, unit_id, unit, final)
+    if pending is not None:
+        return pending.says()
     view = await look(client, [unit], final)
     return None if view is None else why_queued(unit, view)
-
-
-async def _dispute_stage(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> str | None:
-    """Return the stage of an open dispute about a batch in a word, or None."""
-    if unit.state is not UnitState.JUDGING or not unit.leaf_audit_ppm:
-        return None
-    dispute = await market_reads.dispute(client, unit_id, final)
-    return None if dispute is None else dispute.stage.name.lower()
-
-
-async def _leaves(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> tuple[str | None, CheckEnd | None]:
-    """Return the progress of a settled batch's check, or its end."""
-    if unit.state is not UnitState.SETTLED or not unit.leaf_audit_ppm:
-        return None, None
-    if not unit.is_watched:
-        return await leaves_ended(client, unit_id, unit, final)
-    check = await market_reads.check(client, unit_id, final)
-    return None if check is None else why_checked(check), None
 
 
 def _racer_row(unit: Unit, racer: Racer) -> dict[str, Any]:
@@ -290,7 +295,7 @@ def _racer_row(unit: Unit, racer: Racer) -> dict[str, Any]:
         "device": racer.device,
         "answer": answer,
         "collateral": Grains(racer.collateral),
-        "lost": Grains(lost_by(unit, racer)),
+        "lost": grains_of(lost_by(unit, racer)),
     }
 
 

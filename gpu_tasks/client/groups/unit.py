@@ -1,4 +1,4 @@
-"""`ogpu unit`: post requests as units, follow them, read and judge their answers."""
+"""`ogpu unit`: post requests as units, follow them, read and dispute their answers."""
 
 from __future__ import annotations
 
@@ -163,7 +163,8 @@ def show() -> None:
 def watch() -> None:
     """Follow units until they end.
 
-    Without UNITS it follows the open units of the key.
+    An answer is shown once a provider claims its pay. The payment then waits for a check. Without UNITS it follows the
+    open units of the key.
     """
 
 
@@ -176,7 +177,8 @@ def watch() -> None:
 def result() -> None:
     """Print the answer of a unit.
 
-    The command fetches the answer and checks it. With --out it writes the bytes that you paid for.
+    The command fetches the answer and compares it with its hash on the chain. A note tells you if the payment still
+    waits for a check. With --out it writes the bytes of the answer.
     """
 
 
@@ -198,21 +200,23 @@ def cancel() -> None:
 
 
 @unit.command()
-@click.argument("unit")
+@click.argument("named", metavar="UNIT|RESULTS")
 @key_option
-@click.option("--leaf", type=click.IntRange(0, limits.REQUESTS_MAX - 1), help="The wrong request, counted from 0.")
+@click.option("--request", type=click.IntRange(0, limits.REQUESTS_MAX - 1), help="Request of a UNIT, counted from 0.")
+@click.option("--line", type=click.IntRange(1), help="Line of the file that RESULTS answers.")
 @click.option("--compute", "is_computed", is_flag=True, help="Recompute all; dispute the first wrong one.")
 @click.option("--backend", default="numpy", show_default=True, help="numpy, reference, or torch-<device>.")
+@postings_option
 @sending_options
 @runs("gpu_tasks.client.commands.dispute:dispute_unit")
 def dispute() -> None:
-    """Dispute an answer of a unit.
+    """Dispute an answer whose payment waits for a check.
 
-    ogpu recomputes one answer (--leaf) or all (--compute) on this machine, and disputes the first that differs.
-    Judges decide. You lose the bond if the answer is right.
+    ogpu recomputes one answer (--request or --line) or all (--compute) on this machine, and disputes the first that
+    differs. A unit with one request needs neither option. The command shows the bond and each outcome, and asks.
 
-    The command waits for the unit's check to finish, because the dispute window that follows is short. With --dry-run,
-    or if --compute finds no difference, nothing is sent.
+    Validators vote. You lose the bond if the answer is right. If it is wrong, price and bond come back, and an early
+    disputer gets a reward.
     """
 
 
@@ -222,9 +226,9 @@ def dispute() -> None:
 @sending_options
 @runs("gpu_tasks.client.commands.units:appeal")
 def appeal() -> None:
-    """Appeal against a verdict on a unit.
+    """Appeal against the votes about a unit.
 
-    A court decides. You lose the bond if the court confirms the verdict.
+    All eligible validators vote then, once. A party or an outvoted voter may appeal. It needs no bond.
     """
 
 

@@ -4,7 +4,7 @@ Invariants:
 
 * The service's workload id selects the form of its requests, so a new workload needs no change here.
 * Offers come from the chain. Paused devices, the customer's own devices and dearer asks do not count. Nor does an owner
-  that must stay outside the race to judge the unit.
+  that must stay outside the race to check the unit.
 * An inventory is its provider's claim. The number of queried providers, the bytes and the time are bounded, and an
   answer counts only if the chain knows its key.
 """
@@ -24,12 +24,14 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, ClaimedPolicy, InventoryError, read_inventory
 from gpu_tasks.data.proven_rates import unproven
-from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.claims.collateral import check_share, game_rate
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from gpu_tasks.market.draws import Spare
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
-from gpu_tasks.market.inference.judges_left import LEFT_MIN, JudgesLeft
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.judges_left import SMALL_SET, JudgesLeft, is_checked_set
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.training.reputation import PPM, failure_ppm, record_at
@@ -39,10 +41,7 @@ from gpu_tasks.tasks.offers import DeviceClaims, OfferRow
 from gpu_tasks.workloads import model_forms, registry
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.encoding.types import GRAINS_PER_OGPU
-from runtime.frame.runtime import constant_value
-from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
-from runtime.pallets.system import System
 from wallet.amounts import Grains, counted, format_amount, format_percent
 from wallet.client import ChainClient
 from wallet.errors import WalletError
@@ -61,6 +60,8 @@ class ServiceView:
     price_max: Grains
     tokens_max: int
     input_share_percent: str
+    check_percent: str
+    """The cost of checking a request over the cost of computing it."""
     unit_of_cost: str | None
     options: str | None
     """The workload's options with their defaults."""
@@ -90,6 +91,7 @@ def service_view(terms: ServiceTerms, service_number: int | None = None, *, is_o
         price_max=Grains(terms.price_max),
         tokens_max=terms.tokens_max,
         input_share_percent=format_percent(terms.input_share),
+        check_percent=format_percent(terms.check_ppm),
         unit_of_cost=workload_form.cost_unit if workload_form else None,
         options=", ".join(f"{option.name}={option.default}" for option in workload_form.options)
         if workload_form
@@ -177,11 +179,11 @@ def form_of(service_number: int, service: Service) -> WorkloadForm:
             f"not know; it knows {known_names}: use a release that knows it",
             code="workload_unknown",
         )
-    # Any account may sell a known workload with its own weights. If no other account has them, no judge can compute.
+    # Any account may sell a known workload with its own weights. If no other account has them, no checker can compute.
     if workload_form.model_id != service.terms.model:
         raise ServiceError(
             f"service {service_number} computes {workload_form.name} with the model 0x{service.terms.model.hex()}, "
-            f"which is not the published one, 0x{workload_form.model_id.hex()}: its results could not be judged",
+            f"which is not the published one, 0x{workload_form.model_id.hex()}: its results could not be checked",
             code="model_unknown",
         )
     return workload_form
@@ -216,69 +218,42 @@ async def own_accounts(client: ChainClient, customer: bytes, block_hash: bytes |
 
 
 def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -> str:
-    """Return a sentence about the judges that must stay outside a race, and the owners that may race then."""
+    """Return a sentence about the validators that must stay outside a race, and the owners that may race then."""
     if spare.count < 0:
         return (
-            f"too few judges would be left: {judges.needed} validators must stay out of the race to judge it, "
+            f"too few validators would be left: {judges.needed} must stay out of the race to check its result, "
             f"and {judges.needed + spare.count} could. The customer, decliners and later keys do not count"
         )
     owners = counted(racers, "owner")
     return (
-        f"too few judges would be left: needs {owners}, and {racing} suitable may race, "
-        f"because {judges.needed} validators must stay out of the race to judge it"
-        + (", with two thirds of the stake" if judges.needed >= LEFT_MIN else "")
+        f"too few validators would be left: needs {owners}, and {racing} suitable may race, "
+        f"because {judges.needed} validators must stay out of the race to check its result"
+        + (", with two thirds of the stake" if len(judges.stakes) >= SMALL_SET else "")
     )
 
 
-async def require_judges(client: ChainClient, service_number: int, customer: bytes, price_max: int) -> None:
-    """Raise ServiceError if the chain would refuse a unit of this price for lack of judges, even with one racer."""
-    block_hash = await client.finalized()
-    judges, spare = await judges_for(client, service_number, customer, 1, block_hash)
+async def require_judges(client: ChainClient, service_number: int, customer: bytes) -> None:
+    """Raise ServiceError if the chain would refuse units because too few validators could check and vote."""
+    judges, spare = await judges_for(client, service_number, customer, 1, await client.finalized())
     if spare.count < 0:
         raise ServiceError(
             f"{too_few_judges(0, 0, spare, judges)}. The chain refuses your units until more validators are providers",
             code="too_few_judges",
         )
-    if judges.needed:
-        await _require_seats(client, judges, await own_accounts(client, customer, block_hash), price_max, block_hash)
 
 
-async def _require_seats(
-    client: ChainClient, judges: JudgesLeft, excluded: set[bytes], price_max: int, block_hash: bytes
-) -> None:
-    """Raise ServiceError unless judges with two thirds of the eligible stake can pay for a seat at this price."""
-    stashes = sorted(judges.since)
-    accounts = await client.read_many(System.account, stashes, at=block_hash)
-    free = {stash: info.data.free for stash, info in zip(stashes, accounts, strict=True)}
-    judges, rules, sealed_at = (
-        replace(judges, free=free),
-        await _judge_rules(client, block_hash),
-        await client.height(block_hash),
-    )
-    deposit: int = constant_value(Balances, Balances.existential_deposit, client.runtime)
+async def unit_rules(client: ChainClient, check_ppm: int, block_hash: bytes | None = None) -> UnitRules:
+    """Return the rules for a unit posted now, with only the values that price its checks and its witness.
 
-    def is_covered(price: int) -> bool:
-        return judges.can_pay(sealed_at, excluded, money.judge_seat(rules, price) + deposit)
-
-    if is_covered(price_max):
-        return
-    # A seat's cost grows with the price, so the highest affordable price can be found by halving.
-    affordable = bisect_left(range(price_max), True, key=lambda below: not is_covered(below + 1))
-    dearest = f"--price {format_amount(affordable)} or less" if affordable else "no price"
-    raise ServiceError(
-        f"too few judges could pay for their seats: a judge of a unit at {format_amount(price_max)} oGPU must hold "
-        f"{format_amount(money.judge_seat(rules, price_max))} oGPU. Judges with two thirds of the eligible stake must "
-        f"have that free. The chain takes {dearest} now",
-        code="too_few_judges",
-    )
-
-
-async def _judge_rules(client: ChainClient, block_hash: bytes) -> UnitRules:
-    """Return the rules for a unit posted now, with only the values that concern its judges."""
+    `check_ppm` is that of the service's terms.
+    """
+    validators = await client.read(TrustStake.active_set, at=block_hash)
+    rate = await client.read(ResultClaims.check_rate.item, at=block_hash)
     return UnitRules(
-        judge_fee_ppm=await client.read(Courts.judge_fee_ppm.item, at=block_hash),
-        judge_fee_min=await client.read(Courts.judge_fee_min.item, at=block_hash),
-        audit_rate_ppm=await client.read(Courts.audit_rate_ppm.item, at=block_hash),
+        witness_share=await client.read(InferenceMarket.witness_share.item, at=block_hash),
+        check_rate_ppm=game_rate(rate) if is_checked_set(len(validators)) else 0,
+        check_ppm=check_share(check_ppm),
+        check_fee_min=await client.read(ResultClaims.check_fee_min.item, at=block_hash),
     )
 
 
@@ -323,7 +298,7 @@ async def require_owners(
 
 @dataclass(frozen=True, slots=True)
 class Suiting:
-    """The devices that suit a unit, busy or not, and the limits for validators that must stay to judge it."""
+    """The devices that suit a unit, busy or not, and the limits for validators that must stay to check it."""
 
     devices: list[DeviceStatus]
     judges: JudgesLeft
@@ -337,7 +312,7 @@ class Suiting:
 async def suiting(
     client: ChainClient, service_number: int, customer: bytes, *, racers: int, rate_max: int, block_hash: bytes
 ) -> Suiting:
-    """Return the devices that suit a unit of this price, with the judges that its race must leave."""
+    """Return the devices that suit a unit of this price, with the validators that its race must leave."""
     excluded = await own_accounts(client, customer, block_hash)
     devices = await market_reads.devices_for(client, service_number, block_hash)
     lacking = await unproven(client, [status.id for status in devices], block_hash)
@@ -359,10 +334,13 @@ async def drawable(
     return suitable.devices if suitable.racing({status.device.owner for status in suitable.devices}) >= racers else []
 
 
-async def usual_price(client: ChainClient, service_number: int, customer: bytes) -> int:
-    """Return the highest unit price in grains at which half of the other owners' devices have enough bond.
+async def usual_price(
+    client: ChainClient, service_number: int, customer: bytes, racers: int, terms: ServiceTerms, requests: int
+) -> int:
+    """Return the highest price in grains at which half of the other owners' devices have bond for a unit.
 
-    Raise ServiceError if no other owner offers the service.
+    The unit is of the service's terms, and has so many racers and requests or more. Raise ServiceError if no other
+    owner offers the service.
     """
     excluded, block_hash = await own_accounts(client, customer), await client.finalized()
     devices = [status.device for status in await market_reads.devices_for(client, service_number, block_hash)]
@@ -371,9 +349,11 @@ async def usual_price(client: ChainClient, service_number: int, customer: bytes)
         raise ServiceError(
             f"no other provider offers service {service_number} now. See `ogpu offer providers`", code="no_offers"
         )
-    median, rules = free[(len(free) - 1) // 2], await _judge_rules(client, block_hash)
+    median, rules = free[(len(free) - 1) // 2], await unit_rules(client, terms.check_ppm, block_hash)
     # The collateral grows with the price, so the price can be found by halving.
-    return bisect_left(range(median), True, key=lambda below: money.collateral(rules, below + 1) > median)
+    return bisect_left(
+        range(median), True, key=lambda below: money.collateral(rules, below + 1, racers, requests) > median
+    )
 
 
 def _unproven_note(devices: Collection[bytes]) -> str:
@@ -387,7 +367,7 @@ def _unproven_note(devices: Collection[bytes]) -> str:
 async def judges_for(
     client: ChainClient, service_number: int, customer: bytes, racers: int, block_hash: bytes
 ) -> tuple[JudgesLeft, Spare]:
-    """Return the judges of this customer's units with that many racers, and the limits for racing judges."""
+    """Return the voters about this customer's units with that many racers, and the limits for racing validators."""
     judges = await market_reads.judges_left(
         client, await market_reads.readers(client, service_number, block_hash), block_hash
     )

@@ -23,7 +23,7 @@ from gpu_tasks.market.courts.money import Purse
 from gpu_tasks.market.training import events, money
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
-from gpu_tasks.market.training.orders import JURORS, is_by_time, is_replicated
+from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import JudgedFor, Task, TaskState, kept_step, slot_case, taken_by
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.market.training.time_paid import end_flows, interval_flows
@@ -172,8 +172,7 @@ class TaskAccount:
         if self.unknown:
             return None
         order = self.task.order
-        jurors = JURORS if is_replicated(order) else 0
-        prepaid = step_fee * looks(order.auctions, order.slots + jurors, order.milestones if is_by_time(order) else 0)
+        prepaid = step_fee * looks(order.auctions, order.slots, order.milestones if is_by_time(order) else 0)
         return prepaid + self.from_customer - self.to_customer
 
     def miss(self, subject: str) -> None:
@@ -235,7 +234,7 @@ def _shift_party(
             party.why = "intervals so far: it still works"
         return party
     flows = None if shift.outcome is None else _shift_flows(accounting, shift, records, held_milestones)
-    if shift.outcome is TaskOutcome.LIED and not is_replicated(accounting.task.order):
+    if shift.outcome is TaskOutcome.LIED:
         party.paid, party.lost = _liar_sums(accounting, shift)
     elif flows is None:
         party.paid = party.lost = None
@@ -460,18 +459,12 @@ def _note_judges(accounting: TaskAccount) -> None:
         accounting.miss(JUDGES)
 
 
-def jury_pay(task: Task) -> int:
-    """Return the money that a customer locked for the jury of its dispute of replicas, or 0 without one."""
-    return JURORS * task.slots[0].price if task.jury_from else 0
-
-
 def _note_rest(accounting: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
     """Note the sums of the customer, and the payees of the fee."""
     task, rules = accounting.task, accounting.task.rules
     award = auctions[0].award if auctions else None
     price_max = task.terms.price_max if award is None else award.terms.price_max
     locked = task.order.slots * (money.escrow(rules, price_max) + money.customer_bond(rules, price_max))
-    locked += jury_pay(task)
     if task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD:
         bond = {TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, price_max)}
         for _ in range(task.order.slots):

@@ -111,12 +111,8 @@ class TaskFollower:
         return "fetching and checking the result, to accept it" if self._is_to_accept(task) else None
 
     def _is_to_accept(self, task: Task) -> bool:
-        """Return True if the result should be accepted.
-
-        If a replica differs, the customer has to compare the results.
-        """
-        is_there = task.state is TaskState.SUBMITTED and task.accepted is None
-        return self.accepts and is_there and not records.outvoted(task)
+        """Return True if the result should be accepted."""
+        return self.accepts and task.state is TaskState.SUBMITTED and task.accepted is None
 
     def _is_to_hand(self, task: Task) -> bool:
         return self.hand is not None and task.state is TaskState.RUNNING and self._handed != _hands(task)

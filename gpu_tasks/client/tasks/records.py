@@ -34,7 +34,6 @@ from gpu_tasks.market.training.tasks import (
     interval_end,
     is_open,
     kept_step,
-    panel,
 )
 from gpu_tasks.tasks.bid_explanation import ExplainedBid
 from gpu_tasks.tasks.container_request import CONTAINER_WORKLOAD
@@ -70,15 +69,15 @@ def progress(task: Task) -> str:
         case TaskState.RUNNING:
             is_time = is_by_time(task.order)
             if is_replicated(task.order):
-                bound = sum(task.slots[place].commitment is not None for place in panel(task))
-                return f"{name}, {_of_panel(task, bound)} bound"
+                bound = sum(slot.commitment is not None for slot in task.slots)
+                return f"{name}, {_of_replicas(task, bound)} bound"
             far = f"{task.behind + kept_step(task)} of {task.order.milestones}"
             return f"{name}, interval {far} paid" if is_time else f"{name}, milestone {far}"
         case TaskState.VOLUNTEERING:
             return f"{name}, {counted(task.volunteers, 'device')} offered"
         case TaskState.OPENING:
-            opened = sum(task.slots[place].result is not None for place in panel(task))
-            return f"{name}, {_of_panel(task, opened)} opened"
+            opened = sum(slot.result is not None for slot in task.slots)
+            return f"{name}, {_of_replicas(task, opened)} opened"
         case TaskState.ENDED:
             return f"{name}, {_outcome(task)}"
         case _:
@@ -126,7 +125,7 @@ def how_ended(task: Task) -> str:
             says = _how_time_ended(task)
         case outcome:
             says = TABLE[outcome].says
-    return f"{says}. The chain keeps its record until block {task.deadline}"
+    return f"{says}{_outvoted(task)}. The chain keeps its record until block {task.deadline}"
 
 
 def _outcome(task: Task) -> str:
@@ -157,9 +156,11 @@ def _how_time_ended(task: Task) -> str:
     return f"{how}, with exit code {result.metric}"
 
 
-def outvoted(task: Task) -> int:
-    """Return the number of replicas with another result than the majority."""
-    return sum(slot.outcome is TaskOutcome.OUTVOTED for slot in task.slots)
+def _outvoted(task: Task) -> str:
+    """Return a sentence about replicas that the majority found wrong, or nothing."""
+    others = sum(slot.outcome is TaskOutcome.OUTVOTED for slot in task.slots)
+    having = counted(others, "replica has", "replicas have")
+    return f". {having} another result than the majority (see `ogpu task result --place N`)" if others else ""
 
 
 def unheld(task: Task) -> int | None:
@@ -184,13 +185,11 @@ def _why_replicating(task: Task) -> str:
         return f"all have committed to a result: they reveal it by block {task.deadline}, and the chain compares"
     if not task.deadline:
         return f"the beacon of block {task.beacon_at} draws the other replicas once that block is final"
-    who = "a jury" if task.jury_from else "replicas"
-    return f"providers may offer devices for {who} until block {task.deadline}"
+    return f"providers may offer devices for replicas until block {task.deadline}"
 
 
-def _of_panel(task: Task, count: int) -> str:
-    who = "juror" if task.jury_from else "replica"
-    return f"{count} of {counted(len(panel(task)), who)}"
+def _of_replicas(task: Task, count: int) -> str:
+    return f"{count} of {counted(len(task.slots), 'replica')}"
 
 
 def _auction(task: Task) -> str:
@@ -211,8 +210,7 @@ def _why_starting(task: Task) -> str:
 def _why_running(task: Task) -> str:
     number = task.behind + kept_step(task) + 1
     if is_replicated(task.order):
-        who = "jurors" if task.jury_from else "replicas"
-        return f"{who} compute it: one without a commitment by block {task.deadline} is out"
+        return f"replicas compute it: one without a commitment by block {task.deadline} is out"
     if is_by_time(task.order):
         return (
             f"the program runs: interval {number} of {task.order.milestones} ends with block {interval_end(task)}; "
@@ -240,34 +238,13 @@ def _work(task: Task) -> str:
 def _why_submitted(task: Task) -> str:
     chance = (task.beacon_at or task.finished_at) + AUDIT_DELAYS[-1]
     known = "no audit is due" if task.is_checked else f"block {chance} is final and draws no audit"
-    if task.accepted is not None and is_replicated(task.order):
-        return "accepted: it is paid with the next block"
     if task.accepted is not None:
         how = "by silence" if task.accepted is Acceptance.BY_SILENCE else "by its customer"
         return f"accepted {how}: it is paid once {known}"
     last = task.finished_at + task.windows.dispute
-    if is_replicated(task.order):
-        return _why_agreed(task, last)
     return (
         f"the result is ready: run `ogpu task accept`, or `ogpu task dispute` by block {last}. "
         f"After block {task.deadline} it counts as accepted. It is paid once {known}"
-    )
-
-
-def _why_agreed(task: Task, last: int) -> str:
-    """Return a sentence about the agreed result and the number of differing replicas.
-
-    The customer can fetch them all.
-    """
-    others = outvoted(task)
-    differ = (
-        f", {counted(others, 'replica has', 'replicas have')} another result (see `ogpu task result --place N`)"
-        if others
-        else ""
-    )
-    return (
-        f"most replicas agree{differ}: run `ogpu task accept`, or `ogpu task dispute` by block {last} to call a "
-        f"jury. After block {task.deadline} it is paid"
     )
 
 
@@ -501,9 +478,8 @@ def _milestones(task: Task) -> str:
 
     For bought time these are paid intervals.
     """
-    last = [task.slots[place] for place in panel(task)]
-    is_over = all(slot.outcome is not None for slot in last)
-    stated = max((slot.reported for slot in last), default=0) if is_over else kept_step(task)
+    is_over = all(slot.outcome is not None for slot in task.slots)
+    stated = max((slot.reported for slot in task.slots), default=0) if is_over else kept_step(task)
     return f"{task.behind + stated}/{task.order.milestones}"
 
 

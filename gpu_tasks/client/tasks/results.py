@@ -221,7 +221,7 @@ RECORD_BYTES_MAX = 4_096
 def stated_outputs(task: Task, place: int | None = None) -> list[TaskResult]:
     """Return the statements at a program's end, or the one at `place`. Raise RunBlobError if there are none.
 
-    For replicas they are the statements of the largest agreeing group.
+    For replicas they are the statements of the majority.
     """
     if place is not None:
         at_place = task.slots[place].result if place < len(task.slots) else None

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cli.output import Account
-from gpu_tasks.client.units.results import moved_by
 from gpu_tasks.data import market_reads
+from gpu_tasks.data.appeals import flows_at_end
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.courts.events import CaseEnded
@@ -40,6 +40,7 @@ from runtime.frame.runtime import Runtime
 from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
+from wallet.trial import TrialError, over_state
 
 STATING = f"{TrainingMarket.__name__}.report_milestone"
 FINISHING = f"{TrainingMarket.__name__}.finish"
@@ -203,9 +204,19 @@ async def task_events(client: ChainClient, task_id: bytes, task: Task, final_has
             if isinstance(event, KINDS) and event.task == task_id:
                 known_events.told.append((height, event))
             elif isinstance(event, CaseEnded) and event.case in cases:
-                moved = await moved_by(client, height, event)
-                known_events.cases |= {} if moved is None else {event.case: moved[1]}
+                flows = await _moved_by(client, height, event)
+                known_events.cases |= {} if flows is None else {event.case: flows}
     return known_events
+
+
+async def _moved_by(client: ChainClient, height: int, case_end: CaseEnded) -> tuple[Flow, ...] | None:
+    """Return the payments of a case that ended in a block, or None if the node lacks the state before."""
+    try:
+        before = await client.block_id(height - 1)
+        moved = await over_state(client, before, lambda bound: flows_at_end(bound, case_end.case, case_end))
+    except (RpcError, OddAnswerError, TrialError):
+        return None
+    return None if moved is None else moved[1]
 
 
 SHIFT_COLUMNS = ("auction", "place", "provider", "role", "from", "price", "why")

@@ -13,8 +13,10 @@ In reading order:
 * `result_lines`: results and errors as lines, and the files that hold them
 * `file_plan`: a file before any post: its units, and the earlier run of its record
 * `wait_reasons`: the reasons why a queued unit waits
+* `pending_checks`: the open claim and dispute of a unit
 * `watch`: units as rows: followed until they end, and listed
 * `answers`: the answers of a file's units as they end, and the end of a stopped run
 * `events`: the market's final events, as sentences and as rows
-* `leaf_checks`: recomputed answers, the state of a check, and its end
+* `payments`: the payments of an ended unit, and the losses of its racers
+* `recomputed`: answers recomputed on this machine
 """

@@ -3,6 +3,7 @@
 Invariants:
 
 * A unit's results are on the disk before the record mentions them. No crash loses a result or writes it twice.
+* A unit's answers are written as soon as they are claimed. Its payment may still wait for a check then.
 * A unit whose answers no store serves is left for the next run. It never counts as failed.
 * The record notes a stop before any unit is cancelled. Units that wait for their draw are cancelled. The run waits for
   racing units, because they are paid. A unit drawn in the meantime fails alone in its batch.
@@ -22,7 +23,14 @@ from gpu_tasks.client.units.costs import paid_and_returned
 from gpu_tasks.client.units.file_plan import FilePlan, ReadAnswer, WrongAnswerError
 from gpu_tasks.client.units.lines import BatchLine
 from gpu_tasks.client.units.result_lines import CANCELLED, EXPIRED, LineAnswer, LineWriter, ResultFiles, UnitPlace
-from gpu_tasks.client.units.results import ResultError, outcomes_served, salt_of, why_refunded
+from gpu_tasks.client.units.results import (
+    ResultError,
+    has_answer,
+    is_at_work,
+    outcomes_served,
+    salt_of,
+    why_refunded,
+)
 from gpu_tasks.client.units.run_record import BatchRecord, expires_at
 from gpu_tasks.client.units.wait_reasons import AWAITS_DRAW, look, reason_queued
 from gpu_tasks.client.units.watch import moments
@@ -98,7 +106,6 @@ class RunStop:
 
 
 FORGOTTEN = "the chain has forgotten this unit: its answers were not fetched in time"
-REFUTED = "an audit found its result wrong, and the price came back"
 
 
 FETCHED_AT_ONCE = 8
@@ -137,15 +144,15 @@ def _work_clauses(units: Sequence[Unit]) -> list[str]:
     racing = [unit for unit in units if unit.state is UnitState.RACING]
     opening = [unit for unit in racing if unit.round is not None and unit.round.closed_at]
     computed = [unit for unit in racing if unit not in opening]
-    judged = sum(unit.state is UnitState.JUDGING for unit in units)
+    disputed = sum(unit.state is UnitState.DISPUTED for unit in units)
     clauses = []
     if computed:
         devices = len({racer.device for unit in computed for racer in unit.racers})
         clauses.append(f"{len(computed):,} racing on {devices:,} {'device' if devices == 1 else 'devices'}")
     if opening:
-        clauses.append(f"{len(opening):,} being opened and settled")
-    if judged:
-        clauses.append(f"{judged:,} before judges")
+        clauses.append(f"{len(opening):,} being opened and claimed")
+    if disputed:
+        clauses.append(f"{disputed:,} in a dispute")
     return clauses
 
 
@@ -221,7 +228,7 @@ class AnswersSoFar:
 
 
 class FileAnswers:
-    """Follows the posted units of one file until all have ended."""
+    """Follows the posted units of one file until all have an answer or an end."""
 
     def __init__(
         self, client: ChainClient, keypair: Keypair, plan: FilePlan, record: BatchRecord, files: ResultFiles,
@@ -239,7 +246,7 @@ class FileAnswers:
         return self._outcomes.given_up - self._record.written.keys()
 
     async def follow(self, enough: int = 0) -> list[int]:
-        """Write the answers of each ended unit until at most `enough` are open. Return the open ones."""
+        """Write the answers of each unit until at most `enough` have none. Return these."""
         waiting = self._record.to_write()
         async with BlobClient(private=market_reads.is_development(self._client)) as blob_client:
             # Without an open unit, a run that only gives up its rest must not wait for a block.
@@ -252,27 +259,27 @@ class FileAnswers:
         return waiting
 
     async def _look(self, blob_client: BlobClient, waiting: Sequence[int]) -> list[int]:
-        """Write the units that have ended in the final chain. Return the others."""
+        """Write the units with an answer or an end in the final chain. Return the others."""
         is_stopped = self._stop.is_due()
         final_hash = await self._client.finalized()
         unit_ids = [bytes.fromhex(self._record.posted[place]) for place in waiting]
         units = await market_reads.units(self._client, unit_ids, final_hash)
         if is_stopped:
             await self._stop.take_back(list(zip(unit_ids, units, strict=True)))
-        if not self._record.to_post() and not any(unit is not None and is_open(unit) for unit in units):
+        if not self._record.to_post() and not any(unit is not None and is_at_work(unit) for unit in units):
             self._record.note_ended()
         self._outcomes.begin_look()
         paid = []
         for place, unit_id, unit in zip(waiting, unit_ids, units, strict=True):
-            if unit is None or (not is_open(unit) and (unit.state is not UnitState.SETTLED or unit.is_refuted)):
+            if unit is None or unit.state is UnitState.REFUNDED:
                 self._write_failed(place, unit_id, unit)
-            elif not is_open(unit) and self._outcomes.is_due(place):
+            elif has_answer(unit) and self._outcomes.is_due(place):
                 paid.append((place, unit_id, unit))
         if paid:
             providers = await market_reads.providers(self._client, final_hash)
             writes = [partial(self._write_paid, blob_client, *paid_unit, providers) for paid_unit in paid]
             await all_side_by_side(writes, at_once=FETCHED_AT_ONCE)
-        open_units = [unit for unit in units if unit is not None and is_open(unit)]
+        open_units = [unit for unit in units if unit is not None and is_at_work(unit)]
         sentence = await standing_of(self._client, open_units, len(self._record.to_post()), final_hash)
         self._tell(self.found, stopped_standing(sentence) if is_stopped else sentence)
         return [place for place in waiting if place not in self._record.written]
@@ -310,7 +317,7 @@ class FileAnswers:
         if code is not None:
             self._write(place, [], [self._writer.stopped(line, code) for line in lines], unit, is_given_up=True)
             return
-        reason = FORGOTTEN if unit is None else REFUTED if unit.is_refuted else why_refunded(unit)
+        reason = FORGOTTEN if unit is None else why_refunded(unit)
         errors = [self._writer.failed(line, UnitPlace(unit_id, index), reason) for index, line in enumerate(lines)]
         self._write(place, [], errors, unit)
 
@@ -332,7 +339,10 @@ class FileAnswers:
         # Results reach the disk before the record. After a kill in between, the next run cuts them off and writes them
         # again.
         ends, money = self._files.add(answers, errors), (0, 0) if unit is None else paid_and_returned(unit)
-        self._record.note_written(place, len(answers), len(errors), ends, money, is_given_up=is_given_up)
+        is_claimed = unit is not None and unit.state is UnitState.CLAIMED
+        self._record.note_written(
+            place, len(answers), len(errors), ends, money, is_given_up=is_given_up, is_claimed=is_claimed
+        )
         self.found.given_up += len(errors) if is_given_up else 0
         self.found.answered += len(answers)
         self.found.failed += len(errors)
@@ -345,11 +355,11 @@ async def _no_moments() -> AsyncIterator[None]:
         yield
 
 
-# A result is paid and its answers are fetched before its leaves are checked. The results file stays unchanged. The
-# errors file gets one line for each answer that a later check refuted.
+# Answers are written before the check of their claim. The results file stays unchanged. The errors file gets one line
+# for each answer whose claim did not pass.
 @dataclass(frozen=True, slots=True)
 class LookedBack:
-    """The result of a later look: newly refuted answers, and units still in doubt."""
+    """The result of a later look: answers that did not pass their check, and units whose claim is still open."""
 
     found_wrong: int = 0
     still_checked: int = 0
@@ -359,25 +369,28 @@ class LookedBack:
 async def look_back(
     client: ChainClient, plan: FilePlan, record: BatchRecord, files: ResultFiles, writer: LineWriter
 ) -> LookedBack:
-    """Look at all units with written answers in the final chain, and mark the answers of refuted results."""
-    places = [place for place, (answered, _) in record.written.items() if answered and place in record.posted]
-    places = [place for place in places if place not in record.refuted]
+    """Look in the final chain at units that were claimed when their answers were written. Note their ends."""
+    places = sorted(record.claimed)
     if not places:
         return LookedBack()
     unit_ids = [bytes.fromhex(record.posted[place]) for place in places]
     units = await market_reads.units(client, unit_ids, await client.finalized())
     known = [(place, unit) for place, unit in zip(places, units, strict=True) if unit is not None]
-    refuted = [(place, unit) for place, unit in known if unit.is_refuted]
+    refunded = [(place, unit) for place, unit in known if unit.refund is not None]
     found_wrong = 0
-    written_names = _written_names(files) if refuted else set[str]()
-    for place, unit in refuted:
+    written_names = _written_names(files) if refunded else set[str]()
+    for place, unit in refunded:
         unit_id = bytes.fromhex(record.posted[place])
         lines = [(line, UnitPlace(unit_id, index)) for index, line in enumerate(plan.lines_of(place))]
         # A line that is no valid request already has an error line.
-        errors = [writer.refuted(line, where) for line, where in lines if writer.name_of(line, where) in written_names]
+        answered = [(line, where) for line, where in lines if writer.name_of(line, where) in written_names]
+        errors = [writer.refuted(line, where, is_wrong=unit.refund is Refund.REFUTED) for line, where in answered]
         found_wrong += len(errors)
         record.note_refuted(place, files.add([], errors), paid_and_returned(unit))
-    return LookedBack(found_wrong, sum(unit.is_watched for _, unit in known))
+    for place, unit in known:
+        if unit.state is UnitState.SETTLED:
+            record.note_passed(place, paid_and_returned(unit))
+    return LookedBack(found_wrong, sum(is_open(unit) for _, unit in known))
 
 
 def _written_names(files: ResultFiles) -> set[str]:

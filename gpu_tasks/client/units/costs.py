@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_tasks.batches.requests import PRICED, TOKEN, price_of, work_of
-from gpu_tasks.client.offers.listing import asks_of, drawable
+from gpu_tasks.client.offers.listing import asks_of, drawable, unit_rules
 from gpu_tasks.client.offers.outlook import grains_of, lock_facts, slot_ms
 from gpu_tasks.client.units.lines import LineError
 from gpu_tasks.client.units.posting import AskedUnit, PostingCost, Wish
-from gpu_tasks.client.units.results import cost_of
 from gpu_tasks.data import market_reads
+from gpu_tasks.market.claims.claims import SECOND_PPM
+from gpu_tasks.market.claims.collateral import PPM, item_rate
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import money
@@ -41,13 +42,13 @@ class UnitSums:
     """The sums of one or more units, in grains."""
 
     locked: int = 0
-    """The money locked by the post: price, witness or judges, audits, bond and deposit."""
+    """The money locked by the post: price, witness, checks, bond and deposit."""
     prepaid: int = 0
     """The money spent at once, on duty calls."""
     fees: int | None = 0
     """The transaction fees. None if no node serves their blocks any more."""
     paid: int = 0
-    """The payments of ended units: to providers, judges and audits, or burned, less a price that a liar gave back."""
+    """The payments of ended units: to providers, checkers and voters, or burned."""
     returned: int = 0
     """The money returned at the end."""
 
@@ -114,8 +115,7 @@ class SpentMoney:
         """Return the prepaid cost of duty calls at a call's current price. Root may have changed it since the post."""
         if self._duty_fee is None:
             self._duty_fee = await self.client.read(InferenceMarket.duty_fee.item)
-        checks = money.CHECK_CALLS if unit.leaf_audit_ppm else 0
-        return self._duty_fee * (money.duty_calls(unit.terms.racers) + checks)
+        return self._duty_fee * money.duty_calls(unit.terms.racers)
 
     async def _fee(self, unit_id: bytes, height: int) -> int | None:
         """Return the unit's share of its extrinsic's fee."""
@@ -131,8 +131,7 @@ def paid_and_returned(unit: Unit) -> tuple[int, int]:
     """
     if is_open(unit):
         return 0, 0
-    paid = cost_of(unit)
-    return paid, unit.escrow + unit.bond - paid
+    return unit.paid, unit.escrow + unit.bond - unit.paid
 
 
 async def _fees_of_block(client: ChainClient, height: int) -> dict[bytes, int]:
@@ -158,8 +157,8 @@ async def _fees_of_block(client: ChainClient, height: int) -> dict[bytes, int]:
 
 DRAWN_AFTER = BEACON_DELAY + 1
 """Blocks from a unit's post to its earliest draw."""
-SETTLED_AFTER = 4
-"""Blocks from the last commit to the payment, usually: its block becomes final, and results are revealed and settled.
+ANSWERED_AFTER = 4
+"""Blocks from the last commit to the answer, usually: its block becomes final, results are revealed and one is claimed.
 """
 REFUSED_SHOWN = 3
 TOO_FEW_OWNERS = "too few owners could race for it at this price now"
@@ -202,7 +201,7 @@ class Estimate:
     devices: int
     """The devices that could be drawn now if they are free."""
     blocks: int | None
-    """Blocks until all are paid, if these devices have no other work and compute at the lowest allowed pace."""
+    """Blocks until all are answered, if these devices have no other work and compute at the lowest allowed pace."""
     slot_ms: int
     cost_unit: str
     """The workload's unit of cost: token, step, product."""
@@ -318,28 +317,38 @@ def rising_price(terms: ServiceTerms, wish: Wish, asks: Iterable[int]) -> Rising
 
 
 def blocks_of(pace: int, works: Sequence[int], racers: int, devices: int, price: RisingPrice | None) -> int | None:
-    """Return the blocks until these units are paid, shared by `devices` of a pace; None if a value is missing."""
+    """Return the blocks until these units are answered, shared by `devices` of a pace; None if a value is missing."""
     if price is None or not pace or not devices:
         return None
     # A unit is not divided, so the heaviest one alone bounds the time from below.
     longest = max(-(-sum(works) * racers // devices), *works)
-    return price.drawn_after + -(-longest // (pace * TOKEN)) + SETTLED_AFTER
+    return price.drawn_after + -(-longest // (pace * TOKEN)) + ANSWERED_AFTER
 
 
 async def _expected_cost(
     client: ChainClient, terms: ServiceTerms, wish: Wish, units: Sequence[AskedUnit], works: Sequence[int],
     price: RisingPrice, cost: PostingCost,
 ) -> int:  # fmt: skip
-    """Return the expected cost: price at the draw, audits, a witness if there is one, and the money spent at once."""
+    """Return the expected cost: price at the draw, checks, a witness if there is one, and the money spent at once."""
     counts: Counter[tuple[int, int]] = Counter()
     for unit, work in zip(units, works, strict=True):
         floor = price_of(terms.price_min, work)
         counts[money.ramped_price(floor, unit.price_max, price.drawn_after, terms.ramp), unit.count] += 1
-    rules = UnitRules(witness_share=await client.read(InferenceMarket.witness_share.item))
+    rules = await unit_rules(client, terms.check_ppm)
     total = cost.prepaid + cost.fees
     for (paid, requests), count in counts.items():
-        quote = await market_reads.quote(client, wish.service, paid, 1, requests)
-        assert quote is not None, "of a service that is there"
         witness = money.witness_pay(rules, paid) if wish.racers > 1 else 0
-        total += count * (quote.cost_max - quote.prepaid + witness)
+        total += count * (paid + expected_check_fees(rules, paid, requests) + witness)
     return total
+
+
+def expected_check_fees(rules: UnitRules, price_grains: int, requests: int) -> int:
+    """Return the mean fee of the checks of a result: one for the drawn requests, and in one of four cases a second."""
+    if not rules.check_rate_ppm:
+        return 0
+    rate = item_rate(requests, rules.check_rate_ppm) / PPM
+    is_checked = 1 - (1 - rate) ** requests
+    share = rate / is_checked
+    """The mean part of the requests that a check covers, if there is one."""
+    fee = max(rules.check_fee_min, price_grains * rules.check_ppm / PPM * share)
+    return round(fee * is_checked * (PPM + SECOND_PPM) / PPM)

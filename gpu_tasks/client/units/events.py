@@ -21,6 +21,7 @@ from cli.output import Account, plain
 from gpu_tasks.client.offers.outlook import sells_tasks
 from gpu_tasks.client.units.watch import moments
 from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.tasks import slot_case
 from gpu_tasks.market.training.terms import SLOTS_MAX
@@ -91,7 +92,7 @@ class UntoldBlocks:
 
 
 def is_of_market(event: Any) -> bool:
-    """Return True for an event of units, tasks, courts or devices."""
+    """Return True for an event of units, claims, disputes, tasks, courts or devices."""
     return type(event).__module__.startswith(MARKET)
 
 
@@ -186,25 +187,37 @@ SENTENCES = {
     "RacerRecalled": "{provider} leaves the race for unit {unit}, which waited on its device: another racer is drawn",
     "RaceMissed": "{provider} missed the deadline of unit {unit} and loses {amount}",
     "UnitRequeued": "the race for unit {unit} had no result: the unit waits for another draw",
-    "UnitDisputed": "unit {unit} has no agreed answer: judges decide",
-    "ProviderSlashed": "{provider} loses {amount} for unit {unit}: it {fault}",
-    "ResultRefuted": "an audit refutes the result of unit {unit}: its customer gets the price back",
+    "UnitDisputed": "unit {unit} has no agreed answer: validators vote",
+    "ResultClaimed": "{winner} claims its pay for unit {unit}: the answer can be read, the payment waits for a check",
+    "RacePassed": "{provider} leaves the race for unit {unit} for {amount}, because it cannot finish",
+    "ProviderSlashed": "{provider} loses {amount} for unit {unit}: its result is false or withheld",
     "UnitSettled": "unit {unit} is settled: {winner} earns {price}, its customer paid {paid} in total",
     "UnitRefunded": "unit {unit} ends without a result ({refund}); its customer lost {lost}",
     "ProviderRebated": "the emission returns {amount} of its fee to {provider}",
     "Attested": "the attestation of {provider} about unit {unit} is on the chain",
-    # leaves of batches
-    "LeavesDrawn": "{leaves} leaves of unit {unit} are drawn for a check: the racers show them by block {show_until}",
-    "LeavesShown": "{provider} shows the {leaves} drawn leaves of unit {unit}",
-    "AuditorDrawn": "{auditor} checks the drawn leaves of unit {unit} by block {check_until}",
-    "AuditorSilent": "auditor {auditor} did not answer about unit {unit}: another auditor is drawn",
-    "LeavesPassed": "{auditor} finds the drawn leaves of unit {unit} right",
-    "LeafDoubted": "{doubt.doubter} disputes leaf {doubt.shown.index} of unit {unit}: judges decide",
-    "LeafCheckEnded": "the check of the leaves of unit {unit} is over ({outcome})",
+    # claims and disputes
+    "ClaimOpened": "the result of {claim} by {provider} waits for the draw of its check",
+    "PointsDrawn": "the beacons draw requests of {claim} for a check",
+    "CheckerDrawn": "{checker} checks {claim}, and holds {held}",
+    "FindingCommitted": "the checker of {claim} commits to its finding",
+    "SamplesShown": "the provider of {claim} shows its samples",
+    "FindingOpened": "the checker of {claim} opens its finding: {finding.verdict}",
+    "CheckEnded": "a check of {claim} is over ({end})",
+    "ItemDisputed": "a request of {claim} is disputed: validators vote",
+    "ClaimEnded": "the check of {claim} is over ({outcome})",
+    "DisputeOpened": "dispute {dispute} waits for voters ({question})",
+    "VotersDrawn": "dispute {dispute} is decided by {voters}",
+    "VoteCommitted": "{voter} commits to its vote on dispute {dispute}",
+    "VoteOpened": "{voter} opens its vote on dispute {dispute}: {vote.verdict}",
+    "DisputeDecided": "dispute {dispute} is decided ({vote.verdict}); a party may appeal by block {appealable_until}",
+    "DisputeAppealed": "{appellant} appeals in dispute {dispute}: all validators vote",
+    "VoterCharged": "{voter} loses {amount} in dispute {dispute}",
+    "DisputeEnded": "dispute {dispute} is over",
+    # trees of batches
     "NodesAsked": "the answers to unit {unit} differ: each side shows its tree by block {show_until}",
     "NodesShown": "{provider} shows its tree of unit {unit}",
     "TreeWithheld": "no racer showed the tree of answer {root} to unit {unit}: the racers of that answer lose",
-    "LeafDisputed": "the answers to unit {unit} first differ in leaf {leaf}: judges decide",
+    "LeafDisputed": "the answers to unit {unit} first differ in request {leaf}: validators vote",
     # tasks
     "TaskSubmitted": "{customer} submits task {task} for at most {price_max}; {locked} is locked",
     "BidCommitted": "{provider} bids for task {task} with device {device}",
@@ -239,7 +252,7 @@ SENTENCES = {
     "ReplicasSought": "task {task} needs {wanted} more devices, at {price} each, by block {until}",
     "Volunteered": "{provider} offers device {device} as a replica of task {task}",
     "ResultBound": "slot {place} of task {task} has committed to its result, and reveals it once all have",
-    "ReplicasCompared": "{votes} of {places} replicas of task {task} agree, the first in slot {first}: {root}",
+    "ReplicasCompared": "{votes} of {places} replicas of task {task} agree: {root}",
     # courts
     "CaseOpened": "case {case} waits for judges ({kind})",
     "BenchDrawn": "case {case} is judged by {judges}",
@@ -369,19 +382,24 @@ class EventFilter:
 
     account: bytes | None = None
     about: Sequence[bytes] = ()
-    """Units and tasks. Events of their cases match too."""
+    """Units and tasks. Events of their claims, disputes and cases match too."""
     _owners: dict[bytes, bytes | None] = field(default_factory=dict)
+    _works: dict[bytes, bytes] = field(default_factory=dict)
+    """The unit or task of each dispute that was looked up."""
 
     async def wants(self, client: ChainClient, event: Any, block_hash: bytes) -> bool:
         """Return True if an event of the block `block_hash` matches."""
-        if self.about and not self._is_about(event):
+        work = await self._work_of(client, event, block_hash)
+        if self.about and not self._is_about(event, work):
             return False
         if self.account is None:
             return True
         own_accounts = await self._own(client, block_hash)
         if accounts_of(event) & own_accounts:
             return True
-        for kind in ("unit", "task", "case", "device"):
+        if work is not None and await self._owner(client, "unit", work, block_hash) in own_accounts:
+            return True
+        for kind in ("unit", "claim", "task", "case", "device"):
             subject_id = getattr(event, kind, None)
             if (
                 isinstance(subject_id, bytes)
@@ -390,9 +408,24 @@ class EventFilter:
                 return True
         return False
 
-    def _is_about(self, event: Any) -> bool:
-        event_ids = {getattr(event, kind, None) for kind in ("unit", "task", "case")}
+    def _is_about(self, event: Any, work: bytes | None) -> bool:
+        event_ids = {work, *(getattr(event, kind, None) for kind in ("unit", "claim", "task", "case"))}
         return any(subject_id in event_ids or event_ids & set(_cases_of_task(subject_id)) for subject_id in self.about)
+
+    async def _work_of(self, client: ChainClient, event: Any, block_hash: bytes) -> bytes | None:
+        """Return the unit or task of an event's open dispute, or None."""
+        dispute_id = getattr(event, "dispute", None)
+        if not isinstance(dispute_id, bytes):
+            return None
+        if dispute_id not in self._works:
+            dispute = await client.read(Disputes.disputes, dispute_id, at=block_hash)
+            if dispute is None:
+                return None
+            # Anyone can fill blocks with events of new ids.
+            while len(self._works) >= KNOWN_MAX:
+                del self._works[next(iter(self._works))]
+            self._works[dispute_id] = bytes(dispute.terms.work)
+        return self._works[dispute_id]
 
     async def _own(self, client: ChainClient, block_hash: bytes) -> set[bytes]:
         """Return the account, and the stash that it works for if it is a provider key."""
@@ -419,7 +452,7 @@ class EventFilter:
         if kind == "device":
             device = await client.read(Devices.devices, subject_id, at=block_hash)
             return None if device is None else bytes(device.owner)
-        (unit,) = await market_reads.units(client, [subject_id], block_hash)  # A unit's case has the unit's id.
+        (unit,) = await market_reads.units(client, [subject_id], block_hash)  # A unit's claim has the unit's id.
         if unit is not None:
             return unit.customer
         if not sells_tasks(client):

@@ -22,6 +22,7 @@ from gpu_tasks.client.units.lines import BatchLine, FileForm, LineError, LineLoa
 from gpu_tasks.client.units.posting import AskedUnit, PostError, Prompt, Wish
 from gpu_tasks.client.units.run_record import INPUT, WINDOW, BatchRecord, RunPlan, journal_of
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
+from gpu_tasks.market.claims.collateral import CLAIM_POINTS, PPM, RATES_PPM
 from gpu_tasks.market.inference.services import COMMIT_WINDOW_SLACK, UNIT_COMMIT_WINDOW_MAX, ServiceTerms
 from gpu_tasks.workloads.form import WorkloadForm
 from wallet.errors import CodedError
@@ -34,6 +35,8 @@ WORKLOAD, MODEL, MODEL_ID = "workload", "model", "model_id"
 TOKENS_MAX, INPUT_SHARE = "tokens_max", "input_share"
 """Names of a plan's settings: the account and its wish, and the service as it was when the run began."""
 
+CHEAP_BATCH = CLAIM_POINTS * PPM // RATES_PPM[0]
+"""A unit of so many requests is always checked, so its racers need less collateral."""
 CHANGED = "the file changed while it was read: leave it as it is until its answers are written"
 Sold = tuple[WorkloadForm, ServiceTerms]
 
@@ -249,11 +252,12 @@ def postings_of(record_of: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 async def plan_file(
     genesis: bytes, account: bytes, wish: Wish, file_wish: FileWish, sold_terms: Callable[[], Awaitable[Sold]],
-    price_max: Callable[[], Awaitable[int]],
+    price_max: Callable[[ServiceTerms, int], Awaitable[int]],
 ) -> FilePlan:  # fmt: skip
     """Read a file and split it as its record says, or else by the limits of the service and of devices.
 
-    The chain is asked about these limits only without a record.
+    `price_max` returns the price of a unit with so many requests or more that devices usually can secure. The chain is
+    asked about these limits only without a record.
     """
     file_wish.stream.seek(0)
     # The digest names the record, and the record tells how to split the file. So the file is read twice.
@@ -265,7 +269,13 @@ async def plan_file(
         settings, seed = settings_of(account, wish, file_wish, form, service), os.urandom(SEED_BYTES)
         terms = terms_of(settings, seed)
         file_requests = FileRequests.read(file_wish.stream, terms, file_wish.form)
-        plan = new_plan(file_requests, file_wish, settings, seed, room_of(wish, service, await price_max()))
+        plan = new_plan(
+            file_requests, file_wish, settings, seed, room_of(wish, service, await price_max(service, CHEAP_BATCH))
+        )
+        if any(count < CHEAP_BATCH for _, count in plan.units):
+            plan = new_plan(
+                file_requests, file_wish, settings, seed, room_of(wish, service, await price_max(service, 1))
+            )
     else:
         terms = terms_of(plan.settings, bytes.fromhex(plan.run_seed))
         file_requests = FileRequests.read(file_wish.stream, terms, file_wish.form)

@@ -32,7 +32,9 @@ from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, LARGE_CONTENT_BYTES_MAX, R
 from gpu_tasks.data.side_by_side import all_side_by_side
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX, commitment_of, encode_input
 from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
+from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
+from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, UnitTerms, unit_id_of
 from gpu_tasks.market.training.orders import TaskOrder
@@ -202,8 +204,8 @@ class PostingCost:
 
     units: int
     locked: int
-    """Held until the units end: price, premium, the customer's bond, and with two or more racers the pay of a witness
-    or two judges.
+    """Held until the units end: price, the most that checks can cost, the customer's bond, and with two or more racers
+    the pay of a witness.
 
     A deposit is included. It is held until the unit's record is dropped."""
     prepaid: int
@@ -329,10 +331,10 @@ async def cost_of(
     client: ChainClient, payer: Payer, service: int, racers: int, units: Sequence[AskedUnit], tip: int = 0
 ) -> PostingCost:
     """Return the exact cost of the units, with a tip for each extrinsic."""
-    counts = Counter((unit.price_max, unit.count) for unit in units)
+    counts = Counter(unit.price_max for unit in units)
     quotes = []
-    for (price, requests), count in counts.items():
-        quote = await market_reads.quote(client, service, price, racers, requests)
+    for price, count in counts.items():
+        quote = await market_reads.quote(client, service, price, racers)
         if quote is None:
             raise PostError(f"there is no service {service}. `ogpu offer services` lists all", code="unknown_service")
         quotes.append((count, quote))
@@ -351,19 +353,22 @@ async def cost_of(
         prepaid=prepaid,
         fees=fees,
         most=most + fees,
-        locks=await _lock_parts(client, units, locked, most - prepaid),
+        locks=await _lock_parts(client, units, racers, locked, most - prepaid),
     )
 
 
 async def _lock_parts(
-    client: ChainClient, units: Sequence[AskedUnit], locked: int, escrow: int
+    client: ChainClient, units: Sequence[AskedUnit], racers: int, locked: int, escrow: int
 ) -> tuple[tuple[str, int], ...]:
-    """Return the parts of the money that units lock. `escrow` pays racers, judges and audits."""
+    """Return the parts of the money that units lock. `escrow` pays racers and at most two checks of each unit."""
     price = sum(unit.price_max for unit in units)
     deposit = len(units) * await client.read(InferenceMarket.unit_deposit.item)
+    rules = UnitRules(witness_share=await client.read(InferenceMarket.witness_share.item))
+    witness = sum(money.witness_pay(rules, unit.price_max) for unit in units) if racers > 1 else 0
     return (
         ("price", price),
-        ("checks", escrow - price),
+        ("witness", witness),
+        ("checks", escrow - price - witness),
         ("bond", locked - escrow - deposit),
         ("deposit", deposit),
     )
@@ -386,7 +391,7 @@ class Sealer:
         return unit_posting(self.service)
 
     async def terms(self, requests: Sequence[AskedUnit], tell: Callable[[], None]) -> Sequence[UnitTerms]:
-        """Seal each unit's input to all possible racers and judges and to the customer, store it, and return the terms.
+        """Seal each unit's input to all possible racers, checkers and the customer, store it, and return the terms.
 
         Raise BlobError if an input cannot be stored. Several are stored at once, so a slow store delays none of the
         others.

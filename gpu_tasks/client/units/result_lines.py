@@ -30,6 +30,7 @@ EXPIRED = "batch_expired"
 CANCELLED = "batch_cancelled"
 FAILED = "request_failed"
 REFUTED = "answer_refuted"
+UNCHECKED = "answer_unchecked"
 _STOPPED = {
     EXPIRED: "This request could not be executed before the batch ended.",
     CANCELLED: "This request was cancelled before it was executed.",
@@ -114,13 +115,14 @@ class LineWriter:
         """Return an error line for a request whose unit ended without a result."""
         return self._error(line, place.name("batch_req_"), FAILED, why)
 
-    def refuted(self, line: BatchLine, place: UnitPlace) -> bytes:
-        """Return an error line for an answered request whose result was refuted later."""
+    def refuted(self, line: BatchLine, place: UnitPlace, *, is_wrong: bool) -> bytes:
+        """Return an error line for an answered request whose claim did not pass: found wrong, or not decided."""
+        found = "was found wrong" if is_wrong else "could not be checked"
         why = (
-            "The result of its unit was found wrong after this was answered, and the price came back: do not rely on "
-            "the answer in the file of results. To ask once more, name another --out."
+            f"The result of its unit {found} after this was answered, and the price came back: do not rely on the "
+            "answer in the file of results. To ask once more, name another --out."
         )
-        return self._error(line, place.name("batch_req_"), REFUTED, why)
+        return self._error(line, place.name("batch_req_"), REFUTED if is_wrong else UNCHECKED, why)
 
     def name_of(self, line: BatchLine, place: UnitPlace) -> str:
         """Return the name by which a line of the results file is found."""

@@ -80,8 +80,10 @@ class BatchRecord(LockedRecord):
     """Grains spent on cancelling units."""
     written: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The units with written results, each with the numbers of answered and failed requests."""
+    claimed: set[int] = field(default_factory=set)
+    """The units whose answers were written while their payment waited for a check, until the check has an end."""
     refuted: dict[int, int] = field(default_factory=dict)
-    """The units refuted after their answers were written, each with the number of these answers."""
+    """The units that did not pass after their answers were written, each with the number of these answers."""
     ends: FileEnds = field(default_factory=FileEnds)
     given_up: int = 0
     """The requests without an answer because the run was stopped."""
@@ -148,11 +150,14 @@ class BatchRecord(LockedRecord):
 
     def note_written(
         self, unit: int, answered: int, failed: int, ends: FileEnds, paid_and_returned: tuple[int, int] = (0, 0), *,
-        is_given_up: bool = False,
+        is_given_up: bool = False, is_claimed: bool = False,
     ) -> None:  # fmt: skip
-        """Note that a unit's results are on the disk, with the files' ends and the money paid and returned."""
+        """Note that a unit's results are on the disk, with the files' ends and the money paid and returned.
+
+        `is_claimed` is True if the unit's payment waits for a check.
+        """
         ended, (paid, returned) = [ends.output, ends.errors], paid_and_returned
-        more = {"paid": paid, "returned": returned, "given_up": is_given_up}
+        more = {"paid": paid, "returned": returned, "given_up": is_given_up, "claimed": is_claimed}
         self._add({"written": unit, "answered": answered, "failed": failed, "ends": ended, **more, "at": _now()})
 
     def note_refuted(self, unit: int, ends: FileEnds, paid_and_returned: tuple[int, int]) -> None:
@@ -160,6 +165,11 @@ class BatchRecord(LockedRecord):
         paid, returned = paid_and_returned
         money = {"paid": paid, "returned": returned}
         self._add({"refuted": unit, "ends": [ends.output, ends.errors], **money, "at": _now()})
+
+    def note_passed(self, unit: int, paid_and_returned: tuple[int, int]) -> None:
+        """Note that a claimed unit passed its check, with the money paid and returned."""
+        paid, returned = paid_and_returned
+        self._add({"passed": unit, "paid": paid, "returned": returned})
 
     def note_fee(self, fee: int) -> None:
         """Note the fee for cancelling units, in grains."""
@@ -276,6 +286,8 @@ class BatchRecord(LockedRecord):
             self.times["written"] = moment
         elif "refuted" in entry:
             self._apply_refuted(int(entry["refuted"]), entry)
+        elif "passed" in entry:
+            self._apply_passed(int(entry["passed"]), entry)
         elif "fee" in entry:
             self.fees_beside += int(entry["fee"])
         elif "ended" in entry:
@@ -298,10 +310,16 @@ class BatchRecord(LockedRecord):
             int(entry.get("locked", 0)), int(entry.get("prepaid", 0)), None if fees is None else int(fees)
         )
 
+    def _apply_passed(self, unit: int, entry: Mapping[str, Any]) -> None:
+        _check(unit in self.claimed, f"unit {unit} passed, and was not claimed")
+        self.claimed.remove(unit)
+        self.sums[unit] = replace(self.sums[unit], paid=int(entry["paid"]), returned=int(entry["returned"]))
+
     def _apply_refuted(self, unit: int, entry: Mapping[str, Any]) -> None:
         answered, failed = self.written.get(unit, (0, 0))
-        _check(answered > 0 and unit in self.posted, f"unit {unit} was found wrong, and not answered")
+        _check(unit in self.claimed, f"unit {unit} was found wrong, and not claimed")
         self._apply_ends(entry)
+        self.claimed.remove(unit)
         self.refuted[unit], self.written[unit] = answered, (0, answered + failed)
         self.sums[unit] = replace(self.sums[unit], paid=int(entry["paid"]), returned=int(entry["returned"]))
 
@@ -318,6 +336,8 @@ class BatchRecord(LockedRecord):
         self._apply_ends(entry)
         self.written[unit] = (int(entry["answered"]), int(entry["failed"]))
         self.given_up += int(entry["failed"]) if entry.get("given_up", self.stopped is not None) else 0
+        if entry.get("claimed"):
+            self.claimed.add(unit)
         if unit in self.sums:
             ended = UnitSums(paid=int(entry.get("paid", 0)), returned=int(entry.get("returned", 0)))
             self.sums[unit] += ended

@@ -1,4 +1,4 @@
-"""The reasons why a queued unit waits or is undecided, from the chain's facts about all possible providers.
+"""The reasons why a queued unit waits, from the chain's facts about all possible providers, and the steps of judges.
 
 Invariants:
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from gpu_tasks.batches.requests import price_of
 from gpu_tasks.client.offers.listing import own_accounts, too_few_judges
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.courts.cases import CaseStage, ClaimKind, CourtCase
+from gpu_tasks.market.courts.cases import CaseStage
 from gpu_tasks.market.courts.courts_api import CaseStatus
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.records import DeviceClass
@@ -25,7 +25,6 @@ from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, InputReader
 from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import Unit, UnitState
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
 from wallet.amounts import counted, format_amount
 from wallet.client import ChainClient
 
@@ -46,7 +45,7 @@ class MarketView:
     own: Mapping[bytes, set[bytes]]
     """By customer: the owners that are never drawn for its units."""
     judges: JudgesLeft
-    """The eligible judges of the active set, and the number that a race must leave."""
+    """The eligible voters of the active set, and the number that a race must leave."""
 
 
 async def look(client: ChainClient, units: Iterable[Unit | None], final_hash: bytes) -> MarketView | None:
@@ -116,7 +115,7 @@ def reason_queued(unit: Unit, market_view: MarketView) -> str:
     if _owner_count(priced) < needed:
         return _too_dear_text(unit, market_view, offered)
 
-    collateral = money.collateral(unit.rules, price)
+    collateral = money.collateral(unit.rules, price, needed, unit.terms.requests)
     secured = [device for device in priced if device.free_bond >= collateral]
     if _owner_count(secured) < needed:
         amount = format_amount(collateral)
@@ -145,7 +144,7 @@ def reason_queued(unit: Unit, market_view: MarketView) -> str:
 
 
 def _excluded_owners(unit: Unit, market_view: MarketView) -> set[bytes]:
-    """Return the owners that may neither race for the unit nor judge it."""
+    """Return the owners that may neither race for the unit nor check it."""
     return market_view.own[unit.customer] | set(unit.declined_by)
 
 
@@ -233,46 +232,8 @@ def _too_dear_text(unit: Unit, market_view: MarketView, offered: Sequence[_Offer
     return f"{lowest_asks} {format_amount(ask)} oGPU, and its rising price reaches that at block {reached}"
 
 
+# The cases of tasks.
 BENCHES = {CaseStage.PAIR: "a pair of judges", CaseStage.COMMITTEE: "a committee", CaseStage.COURT: "a court"}
-
-
-async def why_heard(client: ChainClient, unit_id: bytes, unit: Unit, block_hash: bytes | None) -> str | None:
-    """Return a sentence about a unit that its race did not decide, or None if the chain has no case of it."""
-    dispute = await market_reads.dispute(client, unit_id, block_hash) if unit.leaf_audit_ppm else None
-    if dispute is not None and dispute.stage is not DisputeStage.JUDGED:
-        return why_differing(dispute)
-    case = await market_reads.case(client, unit_id, block_hash)
-    return None if case is None else why_judging(case, None if dispute is None else dispute.leaf)
-
-
-def why_differing(dispute: LeafDispute) -> str:
-    """Return a sentence about a batch whose racers differ, while they show their trees."""
-    subject = "their trees" if dispute.stage is DisputeStage.SUBTREES else "their leaves"
-    who = "both" if len(dispute.sides) == 2 else f"all {len(dispute.sides)} sides"
-    shown = sum(side.has_shown for side in dispute.sides)
-    so_far = f"{shown or 'none'} did so far"
-    return f"its racers gave different answers; {who} must show {subject} by block {dispute.deadline}, {so_far}"
-
-
-def why_judging(status: CaseStatus, leaf: int | None = None) -> str:
-    """Return a sentence: the cause of a unit's case, or that of one leaf, and the current step of its judges."""
-    cause = (
-        _case_cause(status.case)
-        if leaf is None
-        else f"its racers first differ in leaf {leaf}, and judges decide that leaf alone"
-    )
-    return f"{cause}; {what_judges_do(status)}"
-
-
-def _case_cause(case: CourtCase) -> str:
-    claims = case.terms.claims
-    answers = {claim.root for claim in claims if claim.kind is ClaimKind.ANSWERED}
-    declined = sum(claim.kind is ClaimKind.DECLINED for claim in claims)
-    if len(answers) > 1:
-        return "its racers gave different answers"
-    if answers:
-        return "too few of its racers answered"
-    return f"{declined} providers could not use its input" if declined else "no racer revealed an answer in time"
 
 
 def what_judges_do(status: CaseStatus) -> str:

@@ -2,8 +2,8 @@
 
 Invariants:
 
-* A unit has ended when it has ended in the final chain. A waiting, judged or refunded unit has a reason, and so has a
-  completion that cannot be shown.
+* A unit has ended when it has ended in the final chain. A waiting, claimed, disputed or refunded unit has a reason, and
+  so has a completion that cannot be shown. A claimed unit shows its completion at once.
 * A list has one row for each unit that the chain knows, and for each forgotten one that a file's run here posted.
 * Times are computed back from the final block by slots. They are called "about", because each empty slot makes the true
   time earlier.
@@ -29,19 +29,20 @@ from cli.tables import FittedTable
 from gpu_tasks.client.offers.outlook import slot_ms
 from gpu_tasks.client.units.costs import NOTHING, SpentMoney, UnitSums, paid_and_returned
 from gpu_tasks.client.units.file_plan import ACCOUNT
+from gpu_tasks.client.units.pending_checks import pending_checks
 from gpu_tasks.client.units.results import (
     NO_REQUEST,
     ResultError,
     answer_rows,
     attested_at,
     completions_of,
-    cost_of,
+    has_answer,
     progress,
     why_refunded,
     winner_of,
 )
 from gpu_tasks.client.units.run_record import BatchRecord, run_id, runs_of
-from gpu_tasks.client.units.wait_reasons import MarketView, look, why_heard, why_queued
+from gpu_tasks.client.units.wait_reasons import MarketView, look, why_queued
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.side_by_side import all_side_by_side
@@ -85,7 +86,11 @@ class FollowedUnit:
     answers: list[dict[str, Any]] | None = None
     """The answers of a batch, one for each request."""
     why: str | None = None
-    """The reason why the unit waits, or ended without a completion."""
+    """The reason why the unit or its payment waits, or why there is no completion."""
+    claim: dict[str, Any] | None = None
+    """The open claim of the answer."""
+    dispute: dict[str, Any] | None = None
+    """The open dispute about the result."""
 
 
 @dataclass(slots=True)
@@ -120,7 +125,7 @@ async def follow(
         if output.as_json:
             async for height, changed in changes:
                 for row in changed:
-                    click.echo(json.dumps({"height": height, **fields_of(row)}))
+                    click.echo(json.dumps({"height": height, **plain(fields_of(row))}))
             return
         with Live(_table(followed), console=output.console, refresh_per_second=4) as live:
             async for _ in changes:
@@ -148,7 +153,7 @@ async def _changes(
         view = await look(client, units, final)
         changed = []
         looks = [
-            partial(unit_view, client, blobs, key, unit_id, unit, prompts.get(unit_id), view, final)
+            partial(unit_view, client, blobs, key, unit_id, unit, prompts.get(unit_id), view, final, rows[unit_id])
             for unit_id, unit in zip(waiting, units, strict=True)
         ]
         found = await all_side_by_side(looks, at_once=ROWS_AT_ONCE)
@@ -195,8 +200,12 @@ async def unit_view(
     prompt: str | None,
     view: MarketView | None,
     block_hash: bytes | None = None,
+    earlier: FollowedUnit | None = None,
 ) -> FollowedUnit:
-    """Return the view of a unit at a block. `view` is needed for queued ones."""
+    """Return the view of a unit at a block. `view` is needed for queued ones.
+
+    A completion of the `earlier` view is not fetched again, because an answered unit gets no other one.
+    """
     name = "0x" + unit_id.hex()
     if unit is None:
         return FollowedUnit(name, prompt, "not final yet, or not known any more")
@@ -210,15 +219,21 @@ async def unit_view(
         attested_in_block=attested_at(unit),
         ended_in_block=unit.ended_at or None,
         payee=ss58.encode(winner.owner) if winner else None,
-        cost_ogpu=format_amount(cost_of(unit)) if winner else None,
+        cost_ogpu=format_amount(unit.paid) if winner and unit.ended_at else None,
     )
+    if has_answer(unit) and earlier is not None and earlier.completion is not None:
+        row = replace(row, prompt=earlier.prompt, completion=earlier.completion, answers=earlier.answers)
+    elif has_answer(unit):
+        row = replace(row, **await _completion(client, blobs, key, unit_id, unit, block_hash))
     match unit.state:
-        case UnitState.SETTLED:
-            return replace(row, **await _completion(client, blobs, key, unit_id, unit, block_hash))
         case UnitState.REFUNDED:
             return replace(row, why=why_refunded(unit))
-        case UnitState.JUDGING:
-            return replace(row, why=await why_heard(client, unit_id, unit, block_hash))
+        case UnitState.CLAIMED | UnitState.DISPUTED:
+            pending = await pending_checks(client, unit_id, unit, block_hash)
+            if pending is None:
+                return row
+            why = "; ".join(filter(None, (row.why, pending.says())))
+            return replace(row, why=why, claim=pending.claim_facts(), dispute=pending.dispute_facts())
         case _:
             return (
                 row if view is None or unit.state is not UnitState.QUEUED else replace(row, why=why_queued(unit, view))
@@ -228,7 +243,7 @@ async def unit_view(
 async def _completion(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, block_hash: bytes | None
 ) -> dict[str, Any]:
-    """Return the fields of a settled unit's view with its completion."""
+    """Return the fields of an answered unit's view with its completion."""
     try:
         found = await completions_of(client, blobs, key, unit_id, unit, block_hash)
     except ResultError as error:
@@ -251,14 +266,14 @@ def whole_ids(rows: Sequence[FollowedUnit]) -> str:
 def _table(followed: FollowedUnits) -> FittedTable:
     title = counted(len(followed.rows))
     title += "" if followed.now is None else f" at block {followed.now.height}"
-    columns = ("unit", "state", "racers", "block", "payee", "oGPU", "prompt", "completion, or why there is none")
+    columns = ("unit", "state", "racers", "block", "payee", "oGPU", "prompt", "completion, or why it waits")
     texts = []
     for row in followed.rows.values():
         cells: list[str | int | None] = [row.unit[:10], row.state, row.racers, row.attested_in_block]
         cells += [row.payee[:8] if row.payee else None, row.cost_ogpu, _shortened(row.prompt, PROMPT_SHOWN)]
         # a reason is read to its end, a completion by `ogpu unit result`
-        has_reason = row.completion is None and row.why
-        cells.append(harmless(followed.timed(row.why or "")) if has_reason else _shortened(row.completion, TEXT_SHOWN))
+        reason = harmless(followed.timed(row.why)) if row.why else None
+        cells.append(" - ".join(filter(None, (_shortened(row.completion, TEXT_SHOWN), reason))))
         texts.append(["" if cell is None else str(cell) for cell in cells])
     return FittedTable(title, columns, texts)
 

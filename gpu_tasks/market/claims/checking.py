@@ -234,6 +234,9 @@ def _rule_about_point(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim, 
 
 def _draw(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> None:
     """Draw points and a checker, or a second checker. Without a draw, the claim has passed."""
+    if not claim.terms.rate_ppm:
+        closing.conclude(room, claim_id, claim, ClaimOutcome.PASSED)
+        return
     heights = beacon_heights(claim.recorded_at)
     if room.beacon.final_height() < heights[-1]:
         return
@@ -366,8 +369,7 @@ def _open_dispute(
     claim = replace(claim, stage=ClaimStage.DISPUTED, deadline=0, disputes=claim.disputes + 1)
     parties = parties_of(claim)
     room.claim_of_dispute[dispute_id] = claim_id
-    room.agenda.drop(claim_id)
-    room.final_agenda.drop(claim_id)
+    room.drop_steps(claim_id, claim)
     room.put(claim_id, claim)
     room.emit(ItemDisputed(claim_id, dispute_id, index, point))
     about = DisputeTerms(
@@ -413,7 +415,9 @@ def _await_call(room: ClaimsStorage, claim_id: bytes, claim: ResultClaim) -> Non
 
 
 def _awaited(claim: ResultClaim) -> int:
-    """Return the height of the last beacon that a draw needs."""
+    """Return the height of the last beacon that a draw needs. A claim that nobody checks waits for its own block."""
+    if not claim.terms.rate_ppm:
+        return claim.recorded_at
     is_call = claim.stage is ClaimStage.CALLING
     return claim.recorded_at + BEACON_DELAY if is_call else beacon_heights(claim.recorded_at)[-1]
 

@@ -79,10 +79,14 @@ class ClaimsStorage(ClaimNumbers):
     def remove(self, claim_id: bytes, claim: ResultClaim) -> None:
         """Drop a claim that is over, with its duties and its places in schedules."""
         self._change_duties(claim_id, self.claims[claim_id], None)
+        self.drop_steps(claim_id, claim)
+        del self.claims[claim_id]
+
+    def drop_steps(self, claim_id: bytes, claim: ResultClaim) -> None:
+        """Drop the places of a claim in schedules, and its due step if no block had room for it."""
         self.agenda.drop(claim_id)
         self.final_agenda.drop(claim_id)
         del self.due[due_case(claim.terms.price, claim_id)]
-        del self.claims[claim_id]
 
     def entrants(self) -> list[tuple[bytes, int]]:
         """Return the active set with its stakes, from which checkers are drawn."""

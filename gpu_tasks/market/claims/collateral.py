@@ -50,7 +50,7 @@ def fees_max(price: int, check_ppm: int, fee_min: int) -> int:
     return 2 * check_fee(price, check_ppm, fee_min, weight=1, of=1)
 
 
-def collateral(at_stake: int, *, items: int, rate_ppm: int, fee_max: int) -> int:
+def least_collateral(at_stake: int, *, items: int, rate_ppm: int, fee_max: int) -> int:
     """Return the collateral of a claim's provider and of each of its checkers.
 
     `fee_max` is the fee of a check of all items. `rate_ppm` is the rate before `item_rate`. One without a game counts

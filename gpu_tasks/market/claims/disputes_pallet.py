@@ -18,8 +18,8 @@ from runtime.encoding.types import Hash, Weight
 from runtime.frame.pallet import FREE, PostDispatch, Signed, call
 from runtime.frame.weights import work
 
-STEPS_BUDGET = work(microseconds=24_000)
-"""The weight for the steps of disputes in a block."""
+STEPS_BUDGET = work(microseconds=8_000)
+"""The weight for the steps of disputes in a block. One step that has begun may exceed it."""
 
 
 class Disputes(DisputesStorage, index=21):

@@ -57,21 +57,22 @@ from gpu_tasks.market.claims.voting import (
 from gpu_tasks.market.devices.judges import in_office
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.rounds import Round
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Weight
 from runtime.frame.holds import Hold
 from runtime.frame.measured import times
 from runtime.frame.pallet import ensure, known
-from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
 
-STEP_WEIGHT = work(reads=20, writes=10, microseconds=100)
-"""The weight of a step, without the validators that it checks and the voters that it draws, reads or releases."""
-LOOK_WEIGHT = work(reads=7, microseconds=9)
+STEP_WEIGHT = WEIGHTS["Disputes.on_initialize step"]
+"""The weight of a step, without a draw, and without the voters that it reads or releases."""
+DRAW_WEIGHT = WEIGHTS["Disputes.on_initialize draw"]
+"""The weight of the lottery of all validators."""
+LOOK_WEIGHT = WEIGHTS["Disputes.on_initialize look"]
 """The weight of checking that one validator may vote, or of reading the stash of an account that may not."""
-VOTER_WEIGHT = work(reads=8, writes=7, microseconds=45)
-"""The weight of drawing one voter, or of reading and releasing it and paying its fee. Without the disk, 128 voters are
-drawn in 50 us each, and read and released in 52 us each, where a signature takes 42 us."""
-RULING_WEIGHT = work(reads=100, writes=100, microseconds=1_000)
+VOTER_WEIGHT = WEIGHTS["Disputes.on_initialize voter"]
+"""The weight of drawing one voter, or of reading and releasing it and paying its fee."""
+RULING_WEIGHT = WEIGHTS["Disputes.on_initialize ruling"]
 """The weight of the handler's ruling, without the fees of voters."""
 
 
@@ -91,6 +92,8 @@ def step(room: DisputesStorage, dispute_id: bytes, dispute: Dispute) -> Weight:
     _step(room, dispute_id, dispute)
     looks, voters = room.tally.looks - looks, room.tally.voters - voters
     weight = STEP_WEIGHT + times(looks, LOOK_WEIGHT) + times(voters, VOTER_WEIGHT)
+    if looks:
+        weight += DRAW_WEIGHT
     return weight if dispute_id in room.disputes else weight + RULING_WEIGHT
 
 

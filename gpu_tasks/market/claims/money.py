@@ -24,7 +24,7 @@ class Purse(Enum):
     FORFEITED = "the fees that silent and conceding checkers of this claim lost"
     PROVIDER = "the collateral K of the provider; if results differ, of each provider with a false one"
     CHECKER = "the collateral Kc of the checker, or of each false checker"
-    DISPUTER = "the bond of the account that disputed an item"
+    DISPUTER = "the bond of the account that disputed an item; the miss fee of each provider that declined an input"
     INPUT = "the customer's bond for an input that can be opened"
     OUTVOTED = "the bond of each voter whose vote was a different one, and not `UNAVAILABLE`"
     UNHEARD = "the bond of each voter that did not commit, or did not open"
@@ -152,7 +152,9 @@ TABLE: dict[MoneyEvent, EventRow] = {
         _votes(Purse.PROVIDER, Purse.CHECKER),
     ),
     MoneyEvent.FALSE_DISPUTE: EventRow(
-        "A disputed item is right", (Charge(Purse.DISPUTER, Sum.ALL),), _votes(Purse.DISPUTER)
+        "A disputed item is right, or a declined input can be opened",
+        (Charge(Purse.DISPUTER, Sum.ALL),),
+        _votes(Purse.DISPUTER),
     ),
     MoneyEvent.INPUT_BAD: EventRow(
         "An input cannot be opened. The price returns", (Charge(Purse.INPUT, Sum.ALL),), _votes(Purse.INPUT)

@@ -17,6 +17,7 @@ from gpu_tasks.market.claims.claims_storage import ClaimsStorage
 from gpu_tasks.market.claims.findings import Finding, Samples
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.due import case_of, due_case
+from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.codec import U32
 from runtime.encoding.types import Hash, Weight
 from runtime.frame.measured import times
@@ -24,21 +25,22 @@ from runtime.frame.pallet import FREE, PostDispatch, Signed, call
 from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 
-DUTY_WEIGHT = work(reads=20, writes=15, microseconds=300)
-CONCEDE_WEIGHT = work(reads=40, writes=30, microseconds=500)
-DISPUTE_WEIGHT = work(reads=40, writes=40, microseconds=500)
 DUE_WEIGHT = work(reads=1, writes=1, microseconds=60)
 """The weight of noting a due claim: its price orders it."""
-STEP_WEIGHT = work(reads=30, writes=15, microseconds=400)
-"""The weight of a step that begins or ends a window, or of a draw."""
-END_WEIGHT = work(reads=100, writes=80, microseconds=1_500)
-"""The weight of ending a claim: its checkers are paid or charged and released, and its market ends it."""
-CHECKER_LOOK_WEIGHT = work(reads=6, microseconds=9)
+STEP_WEIGHT = WEIGHTS["ResultClaims.on_initialize step"]
+"""The weight of a step: the end of a window, or a draw without a point."""
+NAME_WEIGHT = WEIGHTS["ResultClaims.on_initialize name"]
+"""The weight of naming a checker: the lottery of all validators."""
+END_WEIGHT = WEIGHTS["ResultClaims.on_initialize end"]
+"""The weight of ending a claim without checks: its market pays or refunds."""
+CHECKER_WEIGHT = WEIGHTS["ResultClaims.on_initialize checker"]
+"""The weight of paying or charging and releasing one checker at the end."""
+CHECKER_LOOK_WEIGHT = WEIGHTS["ResultClaims.on_initialize look"]
 """The weight of looking at one validator for a check. Most often the first one is eligible."""
 HEIGHT_BUDGET = work(microseconds=4_000)
 FINAL_BUDGET = work(microseconds=4_000)
 """The weight for finding due claims."""
-CLAIMS_BUDGET = work(microseconds=24_000)
+CLAIMS_BUDGET = work(microseconds=28_000)
 """The weight for stepping them, the highest price first."""
 
 
@@ -57,35 +59,35 @@ class ResultClaims(ClaimsStorage, index=20):
 
     # ----------------------------------------------------- duty calls: signed by the provider key, free if they succeed
 
-    @call(index=0, weight=DUTY_WEIGHT)
+    @call(index=0, weight=WEIGHTS["ResultClaims.commit_finding"])
     def commit_finding(self, origin: Signed, claim: Hash, commitment: Hash) -> PostDispatch:
         """Commit to a finding as the checker of a claim (`findings.finding_commitment`). Free if it succeeds."""
         checker = self.devices.operator(origin.account)
         checking.commit(self, claim, self.open_claim(claim), checker, commitment)
         return FREE
 
-    @call(index=1, weight=DUTY_WEIGHT)
+    @call(index=1, weight=WEIGHTS["ResultClaims.show_samples"])
     def show_samples(self, origin: Signed, claim: Hash, samples: Samples) -> PostDispatch:
         """Show your samples of the drawn items as the provider, at the checker's seed. Free if it succeeds."""
         provider = self.devices.operator(origin.account)
         checking.show(self, claim, self.open_claim(claim), provider, samples)
         return FREE
 
-    @call(index=2, weight=DUTY_WEIGHT)
+    @call(index=2, weight=WEIGHTS["ResultClaims.open_finding"])
     def open_finding(self, origin: Signed, claim: Hash, finding: Finding, salt: Hash) -> PostDispatch:
         """Open your committed finding. Free if it succeeds."""
         checker = self.devices.operator(origin.account)
         checking.open_finding(self, claim, self.open_claim(claim), checker, finding, salt)
         return FREE
 
-    @call(index=3, weight=CONCEDE_WEIGHT)
+    @call(index=3, weight=WEIGHTS["ResultClaims.concede"])
     def concede(self, origin: Signed, claim: Hash) -> None:
         """Take your finding back as the checker, for two fees. Other validators check the claim."""
         checking.concede(self, claim, self.open_claim(claim), self.devices.operator(origin.account))
 
     # -------------------------------------------------------------------------------------------------------- everybody
 
-    @call(index=4, weight=DISPUTE_WEIGHT)
+    @call(index=4, weight=WEIGHTS["ResultClaims.dispute"])
     def dispute(self, origin: Signed, claim: Hash, index: U32) -> None:
         """Dispute an item of a claim, with a bond that pays its voters if the item is right. If not, you are paid."""
         checking.dispute(self, claim, self.open_claim(claim), origin.account, index)
@@ -130,7 +132,13 @@ class ResultClaims(ClaimsStorage, index=20):
         self.due[due_case(self.open_claim(claim_id).terms.price, claim_id)] = True
 
     def _step(self, claim_id: bytes, budget: WeightMeter) -> None:
-        looks = self.tally.looks
-        checking.step(self, claim_id, self.open_claim(claim_id))
-        budget.spend(STEP_WEIGHT if self.is_open(claim_id) else STEP_WEIGHT + END_WEIGHT)
-        budget.spend(times(self.tally.looks - looks, CHECKER_LOOK_WEIGHT))
+        claim, looks = self.open_claim(claim_id), self.tally.looks
+        checking.step(self, claim_id, claim)
+        looks = self.tally.looks - looks
+        weight = STEP_WEIGHT + times(looks, CHECKER_LOOK_WEIGHT)
+        if looks:
+            weight += NAME_WEIGHT
+        if not self.is_open(claim_id):
+            # Most claims end without a check, so a flat weight would let few of them end in a block.
+            weight += END_WEIGHT + times(len(claim.checks), CHECKER_WEIGHT)
+        budget.spend(weight)

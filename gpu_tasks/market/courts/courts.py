@@ -20,7 +20,7 @@ from gpu_tasks.market.courts.cases import (
     CaseTerms,
     CourtCase,
 )
-from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
+from gpu_tasks.market.courts.money import case_collateral, judge_fee, seat_hold
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Statement
 from gpu_tasks.market.courts.storage import CourtsStorage
@@ -30,10 +30,10 @@ from runtime.encoding.types import Hash, Weight
 from runtime.frame.pallet import FREE, PostDispatch, Signed, call, known
 from runtime.frame.weights import work
 
-HEIGHT_BUDGET = work(microseconds=8_000)
-FINAL_BUDGET = work(microseconds=8_000)
+HEIGHT_BUDGET = work(microseconds=4_000)
+FINAL_BUDGET = work(microseconds=4_000)
 """The weight for finding due cases."""
-CASES_BUDGET = work(microseconds=48_000)
+CASES_BUDGET = work(microseconds=16_000)
 """The weight for handling them, highest price first."""
 DUE_WEIGHT = work(reads=1, writes=1, microseconds=12)
 """The weight of noting a due case."""
@@ -111,10 +111,6 @@ class Courts(CourtsStorage, index=14):
     def collateral_of(self, price: int) -> int:
         """Return the current collateral of an answer at this price."""
         return case_collateral(price, self.audit_rate_ppm, self.fee_of(price))
-
-    def premium_of(self, price: int) -> int:
-        """Return the current premium of a settlement at this price."""
-        return audit_premium(self.audit_rate_ppm, self.fee_of(price))
 
     def pay_premium(self, payer: bytes, amount: int) -> None:
         """Move free grains of a settlement into the audit pot."""

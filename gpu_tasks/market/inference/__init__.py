@@ -1,4 +1,4 @@
-"""Continuous inference, mined in matched races: services, units, races, cases, money.
+"""Continuous inference, mined in matched races: services, units, races, claims, money.
 
 In reading order:
 
@@ -13,16 +13,17 @@ In reading order:
 * `schedules`: the schedules of units: by height, by finality, for draws, for dropping records
 * `catalogue`: the services on sale, and the devices that offer them with their asks
 * `sleeping`: units that no slot can serve now, and the events that wake them
-* `judges_left`: the validators that stay outside a race to judge it
+* `judges_left`: the validators that stay outside a race, to check its result and to vote about it
 * `slots`: the slots that a block can draw, read once for a service
 * `race_clocks`: the commit clock of each racer
 * `race_results`: the winner of a race, and the races without one: rules without money
 * `turns`: the next unit of a device: begun when an earlier one ends, or recalled
-* `redraws`: new draws for the place of a racer that declined or was recalled
+* `redraws`: new draws for the place of a racer that declined, passed or was recalled
 * `settlement`: the end of a unit: one payment of the whole lock, and the release of all holds
 * `queue`: from the queue into a race, and back
 * `intake`: the post of a unit: checks of its terms, and a lock of its greatest cost
-* `judging`: the cases of units: their subjects and their consequences
+* `unit_claims`: the claims of units: their terms and their outcomes
+* `unit_disputes`: differing results and declined inputs before voters
 * `race`: a race from its draw to its outcome
 * `attested_units`: attestations of units: their conditions and their effect
 * `inference`: the pallet InferenceMarket

@@ -67,7 +67,7 @@ def lasting_problem(market: InferenceStorage, attestation: SignedAttestation) ->
 
 
 def weight(market: InferenceStorage, attestation: SignedAttestation) -> Weight:
-    """Return the weight of attaching an admissible attestation. The last one of a race settles it."""
+    """Return the weight of attaching an admissible attestation. The last one ends its race."""
     racers = _known(market, attestation).racers
     if sum(racer.commitment is not None and racer.reveal is None for racer in racers) > 1:
         return ATTACH_WEIGHT

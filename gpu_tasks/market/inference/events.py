@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference.services import SERVICE_NAME_BYTES_MAX
 from gpu_tasks.market.inference.units import RACERS_MAX, Refund
@@ -117,7 +116,10 @@ class RacerRecalled:
 
 @event
 class RaceMissed:
-    """A racer missed its commit window or did not open its commitment. `amount` of its collateral burned."""
+    """A racer missed its commit window, did not open its commitment, or declined an input that can be opened.
+
+    It lost `amount` of its collateral, which burned or paid voters.
+    """
 
     unit: UnitId
     provider: AccountId
@@ -134,28 +136,40 @@ class UnitRequeued:
 
 @event
 class UnitDisputed:
-    """The reveals did not decide the race. The case of the unit's id will decide it."""
+    """Results differ, or two owners declined the input and no racer revealed a result. Voters will decide."""
 
     unit: UnitId
 
 
 @event
-class ProviderSlashed:
-    """A case found a racer at fault: it lost `amount` of its collateral, and its device paused."""
+class ResultClaimed:
+    """A result can be read. The winner is paid once its claim, with the unit's id, has passed."""
 
     unit: UnitId
+    winner: AccountId
+    output_root: Hash
+    output_blob: Hash
+    witness: AccountId | None
+
+
+@event
+class RacePassed:
+    """A racer left the race, because it cannot finish in time or at all. `amount` of its collateral burned."""
+
+    unit: UnitId
+    attempt: U32
     provider: AccountId
-    device: DeviceId
-    fault: PartyFault
     amount: Balance
 
 
 @event
-class ResultRefuted:
-    """An audit refuted a paid result. The customer has the price back."""
+class ProviderSlashed:
+    """A racer gave a false result or withheld it. It lost `amount` of its collateral, and its device paused."""
 
     unit: UnitId
-    output_root: Hash
+    provider: AccountId
+    device: DeviceId
+    amount: Balance
 
 
 @event
@@ -173,7 +187,7 @@ class UnitSettled:
 
 @event
 class UnitRefunded:
-    """A unit ended without a result. `lost` is the part of the customer's money that burned or went to judges."""
+    """A unit ended without a result. `lost` is the part of the customer's money that burned or went to voters."""
 
     unit: UnitId
     refund: Refund
@@ -237,10 +251,7 @@ class StaleSealing(DispatchError):
 
 
 class TooFewJudges(DispatchError):
-    """Too few validators of the active set may judge the unit, or can pay for a seat at its price.
-
-    The customer itself does not count.
-    """
+    """Too few validators of the active set could check the unit's result. The customer itself does not count."""
 
 
 class MarketBusy(DispatchError):

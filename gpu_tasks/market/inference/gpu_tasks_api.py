@@ -9,8 +9,8 @@ from gpu_tasks.market import rounds
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import INSPECTORS, ROWS_DRAWN, CapacityProof, Enrolment, drawn_rows
 from gpu_tasks.market.capacity.roll_call import RollCall
-from gpu_tasks.market.courts.cases import CourtCase
-from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.claims.claims import ResultClaim
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, judge_of, to_seal_to
@@ -19,9 +19,10 @@ from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import intake, money, race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Offer, Service
-from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Unit, UnitState, racer_of
+from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Unit, UnitState, dispute_id_of, racer_of
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.encoding.codec import U8, U32, U64, Bounded, struct
-from runtime.encoding.types import AccountId, Balance, BlockNumber
+from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.api import RuntimeApi, query
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, PublicKey
@@ -41,8 +42,11 @@ class UnitStatus:
     """A unit with its clocks. Heights are 0 where a clock does not run."""
 
     unit: Unit
-    case: CourtCase | None
-    """The unit's open case. `CourtsApi_case` returns the clocks of the case."""
+    claim: ResultClaim | None
+    """The unit's open claim. `ClaimsApi_claim` returns its clocks."""
+    dispute: Hash | None
+    """The id of the unit's open dispute, for `DisputesApi_dispute`. While racers of a batch show nodes, there is none.
+    """
     commits_until: BlockNumber
     """The last block in which any racer may commit, or 0 while one of them has not begun the unit."""
     reveals_from: BlockNumber
@@ -73,7 +77,7 @@ class DeviceStatus:
 
 @struct
 class InputReader:
-    """An account that may race or judge, with the key for sealing an input's content key to it."""
+    """An account that may race, check or vote, with the key for sealing an input's content key to it."""
 
     stash: AccountId
     seal_key: PublicKey
@@ -122,7 +126,7 @@ class GpuTasksApi(RuntimeApi, version=1):
     def duties(self, stash: AccountId) -> Annotated[tuple[DutyStatus, ...], Bounded(UNITS_OPEN_MAX)]:
         """Return the races that a provider was drawn for, by ascending unit.
 
-        `CourtsApi_seats` returns its duties as judge.
+        `ClaimsApi_duties` and `DisputesApi_ballots` return its duties in claims and disputes.
         """
         market = self.bound[InferenceMarket]
         statuses = []
@@ -184,9 +188,9 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def readers(self, service: ServiceId) -> Annotated[tuple[InputReader, ...], Bounded(READERS_MAX)]:
-        """Return the accounts to seal an input to: possible judges first, then owners of offering devices, at most 128.
+        """Return the accounts to seal an input to: possible checkers first, then owners of offering devices.
 
-        Possible judges are eligible members of the current and of the next active set.
+        Possible checkers are eligible members of the current and of the next active set. The answer has at most 128.
         """
         market, devices = self.bound[InferenceMarket], self.bound[Devices]
         judge_stashes = to_seal_to(devices)
@@ -202,10 +206,10 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def judging_readers(self) -> Annotated[tuple[InputReader, ...], Bounded(VALIDATORS_MAX)]:
-        """Return the possible judges. An input needs a box for each judge with a `key_since` not after its sealing.
+        """Return the possible checkers. An input needs a box for each one with a `key_since` not after its sealing.
 
-        An input needs no box for a judge that joined after its sealing. So no later arrival turns an honest input into
-        a bad one. If `readers` has no room for both active sets, the next one is left out.
+        An input needs no box for a checker that joined after its sealing. So no later arrival turns an honest input
+        into a bad one. If `readers` has no room for both active sets, the next one is left out.
         """
         stake, devices = self.bound[TrustStake], self.bound[Devices]
         judge_stashes = to_seal_to(devices)
@@ -218,13 +222,13 @@ class GpuTasksApi(RuntimeApi, version=1):
         )
 
     @query
-    def quote(self, service: ServiceId, price_max: Balance, racers: U8, requests: U32) -> Quote | None:
+    def quote(self, service: ServiceId, price_max: Balance, racers: U8) -> Quote | None:
         """Return the amounts that one unit of these terms locks and costs, or None for an unknown service."""
         market = self.bound[InferenceMarket]
         service_record = market.services[service]
         if service_record is None:
             return None
-        unit_costs = intake.costs(market, price_max, racers, requests)
+        unit_costs = intake.costs(market, service_record.terms, price_max, racers)
         return Quote(
             locked=unit_costs.escrow + money.customer_bond(price_max, market.customer_bond) + market.unit_deposit,
             prepaid=unit_costs.prepaid,
@@ -271,21 +275,30 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     def _status(self, unit_id: bytes, record: Unit) -> UnitStatus:
         """Return the unit with its clocks, as the next block finds them if it refers to no newer final block."""
-        market, open_case = self.bound[InferenceMarket], self.bound[Courts].cases[unit_id]
+        market, claim = self.bound[InferenceMarket], self.bound[ResultClaims].claims[unit_id]
         if record.state is not UnitState.RACING or record.round is None:
-            return UnitStatus(record, open_case, 0, 0, 0)
+            return UnitStatus(record, claim, self._dispute(unit_id, record), 0, 0, 0)
         windows = market.windows_of(record)
         next_height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
         current_round = race_clocks.as_found(record.round, record.racers, windows, next_height, final_height)
         return UnitStatus(
             record,
-            open_case,
+            claim=None,
+            dispute=None,
             commits_until=current_round.closed_at
             or race_clocks.latest_deadline(record.racers, current_round, windows)
             or 0,
             reveals_from=current_round.reveals_from,
             reveals_until=rounds.reveal_deadline(current_round, windows) or 0,
         )
+
+    def _dispute(self, unit_id: bytes, record: Unit) -> bytes | None:
+        """Return the id of a unit's open dispute, or None."""
+        if record.state is not UnitState.DISPUTED:
+            return None
+        narrowed = self.bound[LeafDisputes].disputes[unit_id]
+        dispute_id = dispute_id_of(unit_id, record.attempt, 0 if narrowed is None else narrowed.leaf)
+        return dispute_id if dispute_id in self.bound[InferenceMarket].unit_of_dispute else None
 
 
 def _judges_since(stake: TrustStake, stash: bytes) -> int:

@@ -1,15 +1,15 @@
 """The pallet InferenceMarket: continuous inference, mined in matched races.
 
 A customer posts units. The beacon draws bonded devices of distinct owners for each. They commit, then reveal, and the
-earliest right result is paid. This module has the calls and the hook. Other modules carry them out on the storage: the
-catalogue of services, and the life of a unit from intake through queue, race and, in a dispute, the courts to
-settlement.
+earliest result becomes a claim: the customer reads it, validators may check it, and then it is paid. This module has
+the calls and the hook. Other modules carry them out on the storage: the catalogue of services, and the life of a unit
+from intake through queue, race, dispute and claim to settlement.
 
 Invariants:
 
 * `units[u]` and the holds agree: for the case `u`, an open unit holds `escrow + bond` of its customer as UNIT_MONEY.
   Its record holds `deposit` as UNIT_DEPOSIT while it exists.
-* Every open unit is on a schedule or has a case before the courts, so every state ends by itself.
+* Every open unit is on a schedule, or has an open claim or dispute, so every state ends by itself.
 * The work of the hook is bounded, however much there is.
 """
 
@@ -19,18 +19,20 @@ from typing import Annotated, Any
 from gpu_tasks.market.attestations.kinds import ATTESTATIONS_MAX
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.attestations.work_source import OpenWork
-from gpu_tasks.market.courts.handlers import CaseRuling
+from gpu_tasks.market.claims.claims import ClaimOutcome
+from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import (
     attested_units,
     catalogue,
     intake,
-    judging,
     queue,
     race,
     schedules,
     settlement,
     turns,
+    unit_claims,
+    unit_disputes,
 )
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.intake import post_weight
@@ -38,6 +40,7 @@ from gpu_tasks.market.inference.schedules import (
     EXPIRY_BUDGET,
     FINAL_BUDGET,
     HEIGHT_BUDGET,
+    RACE_END_WEIGHT,
 )
 from gpu_tasks.market.inference.services import (
     OFFER_DEPOSIT,
@@ -78,7 +81,6 @@ from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
 
 UNITS_PER_POST_MAX = 32
-
 DRAW_BUDGET = work(microseconds=160_000)
 """The weight for draws in one block. Half of it is for newly posted units (`intake.ADMITTED_MAX`)."""
 WAKE_BUDGET = work(microseconds=40_000)
@@ -115,8 +117,8 @@ class InferenceMarket(InferenceStorage, index=10):
     events = (
         ev.ServiceCreated, ev.ServiceClosed, ev.Offered, ev.OfferWithdrawn, ev.UnitPosted, ev.UnitMatched,
         ev.ResultCommitted, ev.ResultRevealed, ev.RaceDeclined, ev.RaceMissed, ev.UnitRequeued, ev.UnitDisputed,
-        ev.ProviderSlashed, ev.ResultRefuted, ev.UnitSettled, ev.UnitRefunded, ev.ProviderRebated,
-        ev.PlaceRefilled, ev.RacerRecalled,
+        ev.ResultClaimed, ev.ProviderSlashed, ev.UnitSettled, ev.UnitRefunded, ev.ProviderRebated,
+        ev.PlaceRefilled, ev.RacerRecalled, ev.RacePassed,
     )  # fmt: skip
     errors = (
         ev.UnknownService, ev.UnsoundTerms, ev.NotServiceOwner, ev.TooManyOpen, ev.UnknownUnit, ev.NotCustomer,
@@ -156,11 +158,10 @@ class InferenceMarket(InferenceStorage, index=10):
 
     @call(index=4, weight=_post_weight)
     def post(self, origin: Signed, service: ServiceId, units: NewUnits) -> PostDispatch:
-        """Post units of a service: lock price, premium, bond and deposit of each, and prepay its duty calls.
+        """Post units of a service: lock price, fees of checks, bond and deposit of each, and prepay its duty calls.
 
-        With two or more racers, the call also locks the payment of a witness, or of the pair that judges a lone answer.
-        The declared weight covers a look at 128 validators. The fee for validators that the call need not look at comes
-        back.
+        With two or more racers, the call also locks the payment of a witness. The declared weight covers a look at 128
+        validators. The fee for validators that the call need not look at comes back.
         """
         look_count = intake.post(self, origin.account, service, units)
         return PostDispatch(actual_weight=post_weight(units, look_count))
@@ -183,37 +184,52 @@ class InferenceMarket(InferenceStorage, index=10):
 
     @call(index=7, weight=WEIGHTS["InferenceMarket.decline"] + BEGIN_WEIGHT)
     def decline(self, origin: Signed, unit: UnitId, attempt: U32) -> PostDispatch:
-        """Decline a unit whose input cannot be opened. If a committee finds the input good, you pay a penalty."""
+        """Decline a unit whose input cannot be opened. If voters find the input good, you pay a penalty."""
         race.decline(self, self._raced(unit, attempt), self.devices.operator(origin.account))
         return FREE
 
-    # ---------------------------------------------------------------- a handler of cases: the interface to the courts
+    @call(index=8, weight=WEIGHTS["InferenceMarket.pass_unit"] + BEGIN_WEIGHT)
+    def pass_unit(self, origin: Signed, unit: UnitId, attempt: U32) -> PostDispatch:
+        """Leave a race that your device cannot finish: `idle_penalty` of your collateral burns, and no pause follows.
 
-    def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
-        """Pay the shares out of a racer's collateral for the unit."""
-        judging.charge_party(self, case, party, shares)
+        Another device is drawn for your place if no racer has committed yet.
+        """
+        race.pass_unit(self, self._raced(unit, attempt), self.devices.operator(origin.account))
+        return FREE
 
-    def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
-        """Pay the shares out of the customer's lock for the unit."""
-        judging.charge_customer(self, case, shares)
+    # ------------------------------------------------------------ a handler of claims: the interface to ResultClaims
 
-    def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
-        """Carry out the ruling of a unit's case."""
-        judging.carry_out(self, case, ruling)
+    def charge_provider(self, claim: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of the winner's collateral for the unit."""
+        unit_claims.charge_provider(self, claim, shares)
+
+    def charge_customer(self, claim: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of the customer's money for the unit."""
+        unit_claims.charge_customer(self, claim, shares)
+
+    def conclude(self, claim: bytes, outcome: ClaimOutcome) -> None:
+        """Pay for the unit's result, or refund its customer."""
+        unit_claims.conclude(self, claim, outcome)
+
+    # ------------------------------------------------------------- a handler of disputes: the interface to Disputes
+
+    def rule(self, dispute: bytes, ruling: Ruling) -> None:
+        """Carry out the ruling of a unit's dispute."""
+        unit_disputes.rule(self, dispute, ruling)
 
     # ----------------------------------------------- a handler of disputes about batches: the interface to LeafDisputes
 
-    def judge_leaf(self, unit: bytes, claims: Sequence[tuple[bytes, bytes]]) -> None:
-        """Open a case about the first leaf in which answers differ."""
-        judging.judge_leaf(self, unit, claims)
+    def judge_leaf(self, unit: bytes, index: int) -> None:
+        """Ask voters about the first item in which results differ."""
+        unit_disputes.judge_leaf(self, unit, index)
 
     def let_fall(self, unit: bytes, roots: Sequence[bytes]) -> None:
         """Punish the racers whose trees were withheld."""
-        judging.let_fall(self, unit, roots)
+        unit_disputes.let_fall(self, unit, roots)
 
     def agree(self, unit: bytes, root: bytes | None) -> None:
-        """Settle with the one remaining answer, or requeue the unit if there is none."""
-        judging.agree(self, unit, root)
+        """Claim the pay for the one remaining result, or requeue the unit if there is none."""
+        unit_disputes.agree(self, unit, root)
 
     # ----------------------------------------------------------- a work source: the interface to attestations and nodes
 
@@ -230,7 +246,7 @@ class InferenceMarket(InferenceStorage, index=10):
         return False
 
     def attaching_weight(self, signed: SignedAttestation) -> Weight:
-        """Return the weight of a reveal. The last one of a race settles it."""
+        """Return the weight of a reveal. The last one of a race ends it."""
         return attested_units.weight(self, signed)
 
     def attach_work(self, signed: SignedAttestation) -> None:
@@ -256,8 +272,8 @@ class InferenceMarket(InferenceStorage, index=10):
         begun_before = self.begun.count
         # Recalls of earlier blocks: a unit recalled here takes its step in the next block.
         turns.recall(self, recall_meter)
-        for unit_id in schedules.due(self, height_meter, final_meter):
-            self._step(unit_id)
+        for unit_id, meter in schedules.due(self, height_meter, final_meter):
+            self._step(unit_id, meter)
         # The races above have freed their slots by now.
         queue.draw(self, draw_meter)
         queue.stir(self, stir_meter)
@@ -288,15 +304,18 @@ class InferenceMarket(InferenceStorage, index=10):
         reserved = sum(reserved_budget.ref_time for reserved_budget in RESERVED_BUDGETS)
         return Weight(min(DRAW_BUDGET.ref_time, max(0, self.context.mandatory_left - reserved)), 0)
 
-    def _step(self, unit_id: bytes) -> None:
+    def _step(self, unit_id: bytes, meter: WeightMeter) -> None:
         record = self.units[unit_id]
         assert record is not None, "every unit on an agenda has a record"
         unit = OpenUnit(unit_id, record)
-        # A unit in judgement is not stepped here: the courts have its deadlines.
+        # Disputed and claimed units are not stepped here: Disputes and ResultClaims have their deadlines.
         if record.state is UnitState.QUEUED:
             queue.step(self, unit)
         elif record.state is UnitState.RACING:
             race.step(self, unit)
+            after = self.units[unit_id]
+            if after is None or after.state is not UnitState.RACING:
+                meter.spend(times(len(record.racers), RACE_END_WEIGHT))
 
     def hold_end(self, hold: Hold) -> HoldEnd:
         """Return the end of a deposit hold: its scheduled block, or a number of blocks after the racers' release."""

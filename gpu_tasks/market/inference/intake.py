@@ -17,7 +17,7 @@ from gpu_tasks.market.inference.events import (
     UnitPosted,
     UnsoundTerms,
 )
-from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, SMALL_SET, find_judges
+from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, find_judges, is_checked_set
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import PRICE_MAX, UNIT_COMMIT_WINDOW_MAX, ServiceTerms, commit_window_of
 from gpu_tasks.market.inference.slots import draw_weight, reading_weight
@@ -60,26 +60,22 @@ class UnitCosts:
     """The rules of a unit from its post on, and its greatest cost to the customer, in grains."""
 
     rules: UnitRules
-    leaf_audit_ppm: int
     escrow: int
     prepaid: int
     """The burned prepayment of the unit's duty calls."""
 
 
 def post(market: InferenceStorage, customer: bytes, service: int, units: tuple[UnitTerms, ...]) -> int:
-    """Queue units of a service, each with its money. Return the validators read in the search for judges."""
+    """Queue units of a service, each with its money. Return the validators read in the search for voters."""
     # An empty post would be charged to the block's draws and pay nothing for it.
     ensure(bool(units), UnsoundTerms)
     service_terms = market.open_service(service).terms
     ensure(market.open_unit_count.get() + len(units) <= UNITS_OPEN_MAX, TooManyOpen)
     for terms in units:
         _check(market, service_terms, terms)
-    # A judge of the earliest sealed input can judge all of them: its key is old enough for each.
+    # A validator that can read the earliest sealed input can read all of them: its key is old enough for each.
     sealed_at = min(terms.sealed_at for terms in units)
-    # One search serves all units of the post, by the hardest condition of any of them.
-    price_max = max(terms.price_max for terms in units)
-    seat_grains = money.judge_seat(market.rules(), price_max) + market.balances.existential_deposit
-    judges_found = find_judges(market.devices, customer, sealed_at, seat_grains)
+    judges_found = find_judges(market.devices, customer, sealed_at)
     ensure(judges_found.is_enough, TooFewJudges)
     _admit(market, service, units)
     for terms in units:
@@ -88,18 +84,12 @@ def post(market: InferenceStorage, customer: bytes, service: int, units: tuple[U
     return judges_found.looks
 
 
-def costs(market: InferenceStorage, price_max: int, racer_count: int, requests: int) -> UnitCosts:
+def costs(market: InferenceStorage, service_terms: ServiceTerms, price_max: int, racer_count: int) -> UnitCosts:
     """Return the rules of a unit that is posted now, with the amounts that its customer locks and prepays."""
-    rules, audit_rate, duty_call_count = market.rules(), 0, money.duty_calls(racer_count)
+    is_checked = is_checked_set(len(in_office(market.devices)))
+    rules = market.rules(service_terms.check_ppm, is_checked=is_checked)
     escrow_grains = money.escrow(rules, price_max, racer_count)
-    if _is_leaf_checked(market, requests):
-        rules, audit_rate, duty_call_count = (
-            money.batch_rules(rules),
-            rules.audit_rate_ppm,
-            duty_call_count + money.CHECK_CALLS,
-        )
-        escrow_grains = money.batch_escrow(rules, audit_rate, price_max, racer_count, requests)
-    return UnitCosts(rules, audit_rate, escrow_grains, market.duty_fee * duty_call_count)
+    return UnitCosts(rules, escrow_grains, market.duty_fee * money.duty_calls(racer_count))
 
 
 def _admit(market: InferenceStorage, service_number: int, units: tuple[UnitTerms, ...]) -> None:
@@ -132,14 +122,15 @@ def _check(market: InferenceStorage, terms: ServiceTerms, unit_terms: UnitTerms)
     greatest_price = min(price_of(terms.price_max, unit_work), PRICE_MAX)
     ensure(least_price <= unit_terms.price_max <= greatest_price, UnsoundTerms)
     ensure(commit_window_of(terms, unit_work) <= UNIT_COMMIT_WINDOW_MAX, UnsoundTerms)
-    # With an old height, few current validators could read the input: a judge's key must not be younger.
+    # With an old height, few current validators could read the input: a checker's key must not be younger.
     final_height = market.beacon.final_height()
     ensure(final_height - market.sealed_age_max <= unit_terms.sealed_at <= final_height, StaleSealing)
 
 
 def _post(market: InferenceStorage, customer: bytes, service_number: int, terms: UnitTerms) -> None:
     current_height, post_number = market.height, market.post_counts[customer]
-    unit_costs = costs(market, terms.price_max, terms.racers, terms.requests)
+    service_terms = market.service(service_number).terms
+    unit_costs = costs(market, service_terms, terms.price_max, terms.racers)
     record = Unit(
         service=service_number,
         customer=customer,
@@ -149,30 +140,21 @@ def _post(market: InferenceStorage, customer: bytes, service_number: int, terms:
         deposit=market.unit_deposit,
         posted_at=current_height,
         recorded_at=current_height,
-        input_share=market.service(service_number).terms.input_share,
+        input_share=service_terms.input_share,
         rules=unit_costs.rules,
-        leaf_audit_ppm=unit_costs.leaf_audit_ppm,
     )
     unit = OpenUnit(unit_id_of(market.system.block_hash[0], customer, post_number), record)
     _prepay(market, customer, unit_costs.prepaid)
     market.lock.lock(customer, Hold(UNIT_MONEY, unit.id), record.escrow + record.bond)
     market.lock.lock(customer, Hold(UNIT_DEPOSIT, unit.id), record.deposit)
-    # Ids count all posts of a customer and never repeat, so no hold or case is named twice.
+    # Ids count all posts of a customer and never repeat, so no hold or claim is named twice.
     market.post_counts[customer] = post_number + 1
     queue.enqueue(market, unit)
     market.emit(UnitPosted(unit.id, service_number, customer, terms.input_root, terms.price_max, terms.racers))
 
 
-def _is_leaf_checked(market: InferenceStorage, requests: int) -> bool:
-    """Return True if a batch of this size is checked by its leaves.
-
-    In a small set no batch is: the auditor would leave no judge between itself and the answerer.
-    """
-    return market.leaf_checks.is_checked(requests) and len(in_office(market.devices)) >= SMALL_SET
-
-
 def _prepay(market: InferenceStorage, customer: bytes, prepaid_grains: int) -> None:
-    """Burn the cost of the unit's duty calls in advance, so that providers and judges pay nothing for duties."""
+    """Burn the cost of the unit's duty calls in advance, so that providers and checkers pay nothing for duties."""
     market.balances.debit(customer, prepaid_grains)
     market.balances.retire(prepaid_grains)
     market.emit(Withdraw(customer, prepaid_grains))

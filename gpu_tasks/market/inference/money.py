@@ -1,25 +1,19 @@
 """The money table of a unit: the recipients of the customer's lock in each outcome.
 
-A case moves money by the courts' own table. Invariants: the shares of an outcome add up exactly to the unit's held
-money. The deposit returns whole. Without a result or a case, the customer's money returns to the customer alone, apart
-from burned parts. Rounding favours the customer or is burned.
+Checks and disputes move money by the table of claims (`claims/money.py`). Invariants: the shares of an outcome add up
+exactly to the unit's held money. The deposit returns whole. Without an accepted result or a bad input, the customer's
+money returns to the customer alone, apart from burned parts. Rounding favours the customer or is burned.
 """
 
-from dataclasses import replace
-
 from gpu_tasks.batches.requests import due_of, work_of
-from gpu_tasks.market.courts.cases import AUDIT_POT
-from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
+from gpu_tasks.market.claims.collateral import ALWAYS_PPM, check_fee, fees_max, least_collateral
+from gpu_tasks.market.claims.disputes import SEATS
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.units import Racer, Refund, Unit
-from gpu_tasks.market.leaf_checks import fees as leaf_fees
 from runtime.pallets.staking.slashing import PPM, Share, part
 
-PAIR = 2
-COMMITTEE = 3
-"""The number of judges whose calls a post prepays."""
-CHECK_CALLS = 2
-"""The calls for a batch that is checked by its leaves: one shows the leaves, one is the auditor's answer."""
+CHECK_CALLS = 4
+"""The prepaid calls of checks: a checker's commitment and opening, and the provider's samples, with one to spare."""
 
 
 def work_allowed(record: Unit) -> int:
@@ -49,61 +43,27 @@ def rebate(rules: UnitRules, price_grains: int) -> int:
     return part(fee(rules, price_grains), rules.fee_rebate)
 
 
-def fee_of_judge(rules: UnitRules, price_grains: int) -> int:
-    """Return the fee of a judge of the unit."""
-    return judge_fee(price_grains, rules.judge_fee_ppm, rules.judge_fee_min)
+def check_fee_max(rules: UnitRules, price_grains: int) -> int:
+    """Return the fee of a check of a whole result. It is also the fee of a voter about one request."""
+    return check_fee(price_grains, rules.check_ppm, rules.check_fee_min, weight=1, of=1)
 
 
-def premium(rules: UnitRules, price_grains: int) -> int:
-    """Return the amount that a settlement pays into the audit pot."""
-    return audit_premium(rules.audit_rate_ppm, fee_of_judge(rules, price_grains))
+def check_fees_max(rules: UnitRules, price_grains: int) -> int:
+    """Return the most that a customer pays for the checks of a result at this price."""
+    return fees_max(price_grains, rules.check_ppm, rules.check_fee_min) if rules.check_rate_ppm else 0
 
 
-def check_fee(rules: UnitRules, price_grains: int, requests: int) -> int:
-    """Return the fee of the auditor of a batch that is checked by its leaves."""
-    return leaf_fees.check_fee(price_grains, requests, rules.judge_fee_min)
-
-
-def premium_of(record: Unit) -> int:
-    """Return the amount that the settlement of this unit pays into the audit pot.
-
-    For a batch that is checked by its leaves, it pays for occasional audits of its auditor's pass.
-    """
-    if not record.leaf_audit_ppm:
-        return premium(record.rules, record.price)
-    return audit_premium(record.leaf_audit_ppm, check_fee(record.rules, record.price, record.terms.requests))
-
-
-def batch_rules(rules: UnitRules) -> UnitRules:
-    """Return the rules of a batch that is checked by its leaves.
-
-    Every such batch is looked at, so the audit rate is 1 and the collateral is the least.
-    """
-    return replace(rules, audit_rate_ppm=PPM)
-
-
-def batch_escrow(rules: UnitRules, leaf_audit_ppm: int, price_max: int, racer_count: int, requests: int) -> int:
-    """Return the most that a leaf-checked batch costs its customer: an auditor replaces the share in audits."""
-    auditor_fee = check_fee(rules, price_max, requests)
-    checking_cost = auditor_fee + audit_premium(leaf_audit_ppm, auditor_fee)
-    return price_max + checking_cost + (spare(rules, price_max) if racer_count > 1 else 0)
-
-
-def spare(rules: UnitRules, price_grains: int) -> int:
-    """Return the reserve of a unit with two or more racers: it pays a witness, or the pair that judges a lone answer.
-
-    It covers all fees of the pair, so the audit pot adds nothing. Otherwise a customer could drain the pot by units for
-    its own racers: each unit with one late racer would cost the pot something.
-    """
-    return max(witness_pay(rules, price_grains), PAIR * fee_of_judge(rules, price_grains))
+def input_fee(record: Unit) -> int:
+    """Return the fee of a voter that looks at the input: its part of the customer's bond."""
+    return max(record.rules.check_fee_min, record.bond // SEATS)
 
 
 def escrow(rules: UnitRules, price_max: int, racer_count: int) -> int:
-    """Return the most that a unit costs its customer: price, premium, and the reserve if two or more race.
+    """Return the most that a unit costs its customer: price, checks, and the witness if two or more race.
 
     Unspent parts come back.
     """
-    return price_max + premium(rules, price_max) + (spare(rules, price_max) if racer_count > 1 else 0)
+    return price_max + check_fees_max(rules, price_max) + _witness_pay_of(rules, price_max, racer_count)
 
 
 def customer_bond(price_max: int, bond_ppm: int) -> int:
@@ -112,18 +72,24 @@ def customer_bond(price_max: int, bond_ppm: int) -> int:
 
 
 def duty_calls(racer_count: int) -> int:
-    """Return the most duty calls of a unit: commit and reveal of each racer and of one committee."""
-    return 2 * racer_count + 2 * COMMITTEE
+    """Return the number of duty calls that a post prepays: commit and reveal of each racer, and those of checks."""
+    return 2 * racer_count + CHECK_CALLS
 
 
-def collateral(rules: UnitRules, price_grains: int) -> int:
-    """Return the provider's collateral: the amount at which a lie does not pay at the audit rate."""
-    return case_collateral(price_grains, rules.audit_rate_ppm, fee_of_judge(rules, price_grains))
+def collateral(rules: UnitRules, price_grains: int, racer_count: int, requests: int) -> int:
+    """Return the collateral of each racer: the amount at which no lie pays at the chance of a check."""
+    return least_collateral(
+        price_grains + _witness_pay_of(rules, price_grains, racer_count),
+        items=requests,
+        # Voters alone judge claims of sets that are too small for checks.
+        rate_ppm=rules.check_rate_ppm or ALWAYS_PPM,
+        fee_max=check_fee_max(rules, price_grains),
+    )
 
 
-def judge_seat(rules: UnitRules, price_grains: int) -> int:
-    """Return the grains that a judge of the unit must hold until the case ends."""
-    return seat_hold(collateral(rules, price_grains), fee_of_judge(rules, price_grains), price_grains)
+def collateral_of(record: Unit) -> int:
+    """Return the collateral of each racer at the price of the current race."""
+    return collateral(record.rules, record.price, record.terms.racers, record.terms.requests)
 
 
 def ramped_price(price_min: int, price_max: int, age_blocks: int, ramp_blocks: int) -> int:
@@ -143,12 +109,12 @@ def age_of_price(price_min: int, price_max: int, price_grains: int, ramp_blocks:
 def settlement(
     record: Unit, held_grains: int, *, winner: Racer, witness: Racer | None, treasury: bytes
 ) -> tuple[Share, ...]:
-    """Return the shares of a right result: winner, witness, fees, audit premium, and the rest as change."""
+    """Return the shares of an accepted result: winner, witness, fees, and the rest as change.
+
+    The fees of checks are paid already.
+    """
     price_due = due(record, winner)
-    shares = [
-        *_earned(record.rules, price_due, winner.owner, treasury),
-        Share(AUDIT_POT, premium_of(record)),
-    ]
+    shares = _earned(record.rules, price_due, winner.owner, treasury)
     if witness is not None:
         shares += _earned(record.rules, witness_pay(record.rules, price_due), witness.owner, treasury)
     return _with_change(record, held_grains, shares)
@@ -163,6 +129,10 @@ def refund(record: Unit, held_grains: int, reason: Refund) -> tuple[Share, ...]:
     """Return the shares of a unit without a result: all money comes back, except a part of the bond on cancellation."""
     burned = cancel_burn(record) if reason is Refund.CANCELLED else 0
     return _with_change(record, held_grains, [Share(None, burned)])
+
+
+def _witness_pay_of(rules: UnitRules, price_grains: int, racer_count: int) -> int:
+    return witness_pay(rules, price_grains) if racer_count > 1 else 0
 
 
 def _earned(rules: UnitRules, gross: int, payee: bytes, treasury: bytes) -> list[Share]:

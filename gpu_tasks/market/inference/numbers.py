@@ -3,9 +3,9 @@
 Invariant: a unit follows the `rules` of its post. No later change of these parameters affects it.
 """
 
-from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.claims.collateral import check_share, game_rate
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from runtime.encoding.codec import U32
 from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
 from runtime.frame.pallet import Pallet, Parameter
@@ -17,7 +17,7 @@ WINDOW_BLOCKS_MAX = 7_200
 QUEUE_BLOCKS_LEAST = 8
 """A draw follows its unit's post by at least three blocks, and by more if finality is late."""
 CUSTOMER_BOND_PPM = 50_000
-DUTY_FEE = 20_000
+DUTY_FEE = 24_000
 """Grains. Two duty fees exceed the cost of a racer's two dearest duties, a commitment and a reveal by transaction.
 `genesis.relations` checks this against the tables of weights."""
 
@@ -25,8 +25,7 @@ DUTY_FEE = 20_000
 class MarketNumbers(Pallet):
     """Shares and windows of units, and the costs of a post beyond the price."""
 
-    courts: Courts
-    leaf_checks: LeafChecks
+    result_claims: ResultClaims
 
     witness_share: Parameter[U32] = Parameter(
         DEFAULT_RULES.witness_share, unit="ppm", least=0, greatest=ALL,
@@ -55,12 +54,12 @@ class MarketNumbers(Pallet):
     # A racer without any collateral could leave before the unit's end, and then no block could end the unit.
     idle_penalty: Parameter[U32] = Parameter(
         DEFAULT_RULES.idle_penalty, unit="ppm", least=0, greatest=ALL - 1,
-        doc="Part of the collateral, burned when a racer misses its commit window. Below 100 %, so some collateral "
-            "remains.",
+        doc="Part of the collateral, burned when a racer passes or misses its commit window. Below 100 %, so some "
+            "collateral remains.",
     )  # fmt: skip
     withheld_penalty: Parameter[U32] = Parameter(
         DEFAULT_RULES.withheld_penalty, unit="ppm", least=0, greatest=ALL,
-        doc="Part of the price, burned when a racer does not open its commitment and no case follows.",
+        doc="Part of the price, burned when a racer does not open its commitment.",
     )  # fmt: skip
     race_close: Parameter[BlockNumber] = Parameter(
         DEFAULT_RULES.race_close, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
@@ -83,7 +82,7 @@ class MarketNumbers(Pallet):
     )  # fmt: skip
     duty_fee: Parameter[Balance] = Parameter(
         DUTY_FEE, unit="grains", least=1, greatest=10_000_000,
-        doc="Prepaid by a post for each duty call that it causes. Providers and judges then pay nothing for their "
+        doc="Prepaid by a post for each duty call that it causes. Providers and checkers then pay nothing for their "
             "duties.",
     )  # fmt: skip
     service_deposit: Parameter[Balance] = Parameter(
@@ -99,8 +98,12 @@ class MarketNumbers(Pallet):
         doc="Deposit for an open offer. Every draw of its service reads the offer.",
     )  # fmt: skip
 
-    def rules(self) -> UnitRules:
-        """Return the rules of a unit that is posted now."""
+    def rules(self, check_ppm: int = ALL, *, is_checked: bool = True) -> UnitRules:
+        """Return the rules of a unit that is posted now.
+
+        `check_ppm` is the cost of a check over the cost of the item, in millionths. `is_checked` is False in an active
+        set that is too small for checks.
+        """
         return UnitRules(
             witness_share=self.witness_share,
             settlement_fee=self.settlement_fee,
@@ -108,9 +111,9 @@ class MarketNumbers(Pallet):
             cancel_burn=self.cancel_burn,
             idle_penalty=self.idle_penalty,
             withheld_penalty=self.withheld_penalty,
-            judge_fee_ppm=self.courts.judge_fee_ppm,
-            judge_fee_min=self.courts.judge_fee_min,
-            audit_rate_ppm=self.courts.audit_rate_ppm,
+            check_rate_ppm=game_rate(self.result_claims.check_rate) if is_checked else 0,
+            check_ppm=check_share(check_ppm),
+            check_fee_min=self.result_claims.check_fee_min,
             race_close=self.race_close,
             race_reveal=self.race_reveal,
             queue_blocks=self.queue_blocks,

@@ -106,7 +106,7 @@ def requeue(market: InferenceStorage, unit: OpenUnit) -> None:
         _again(market, unit.id, settlement.release_racers(market, unit))
 
 
-def requeue_after_case(market: InferenceStorage, unit: OpenUnit) -> None:
+def requeue_after_dispute(market: InferenceStorage, unit: OpenUnit) -> None:
     """End a race in which no answer was right. The unit keeps its age, and all liability ends."""
     if not _refund_if_over(market, unit, market.height):
         _again(market, unit.id, settlement.release_all(market, unit))

@@ -1,18 +1,29 @@
 """A race from its draw to its outcome.
 
 Invariants: commits close before reveals open. Each racer has its own time (`race_clocks.py`), and a racer that the
-close shut out has not missed. The courts decide races that the reveals leave undecided, and inputs that two owners have
-declined. A racer can open its commitment late, while a case about it is open, but unpaid.
+close shut out has not missed. Voters decide between different results, and about inputs that two owners have declined
+and nobody answered.
 """
 
 from dataclasses import replace
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.inference import judging, queue, race_clocks, race_results, redraws, schedules, settlement, turns
+from gpu_tasks.market.inference import (
+    queue,
+    race_clocks,
+    race_results,
+    redraws,
+    schedules,
+    settlement,
+    turns,
+    unit_claims,
+    unit_disputes,
+)
 from gpu_tasks.market.inference.events import (
     AlreadyDone,
     NotAssigned,
     RaceDeclined,
+    RacePassed,
     ResultCommitted,
     ResultRevealed,
     WindowClosed,
@@ -21,7 +32,7 @@ from gpu_tasks.market.inference.events import (
 from gpu_tasks.market.inference.race_results import RevealsRead
 from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.inference.units import (
-    DECLINES_TO_JUDGE,
+    DECLINES_TO_VOTE,
     OpenUnit,
     Racer,
     Reveal,
@@ -88,62 +99,65 @@ def decline(market: InferenceStorage, unit: OpenUnit, owner: bytes) -> None:
     _go_on(market, redraws.ask(market, OpenUnit(unit.id, record)), market.windows_of(record))
 
 
+def pass_unit(market: InferenceStorage, unit: OpenUnit, owner: bytes) -> None:
+    """Let a racer that cannot finish leave at once, for the miss fee. Its place is filled like that of a decline."""
+    record = unit.record
+    racer = _acting_racer(market, record, owner)
+    burned_grains = settlement.passed(market, unit, racer)
+    racers = tuple(each for each in record.racers if each.owner != owner)
+    record = replace(record, racers=racers, declined_by=(*record.declined_by, owner))
+    market.emit(RacePassed(unit.id, record.attempt, owner, burned_grains))
+    if not racers:
+        # The next step ends the race.
+        market.units[unit.id] = redraws.call_off(market, OpenUnit(unit.id, record)).record
+        market.agenda.put(market.height + 1, unit.id)
+        return
+    if not any(race_clocks.is_open(each) for each in racers):
+        record = replace(record, round=race_clocks.closed_by(round_of(record), racers, market.height))
+    _go_on(market, redraws.ask(market, OpenUnit(unit.id, record)), market.windows_of(record))
+
+
 def ensure_may_reveal(market: InferenceStorage, record: Unit, racer: Racer) -> None:
     """Raise NotAssigned, AlreadyDone or WindowClosed unless this racer of the unit may reveal now."""
-    is_late = record.state is UnitState.JUDGING
-    ensure((record.state is UnitState.RACING or is_late) and racer.commitment is not None, NotAssigned)
+    ensure(record.state is UnitState.RACING and racer.commitment is not None, NotAssigned)
     ensure(racer.reveal is None, AlreadyDone)
-    # The courts check that the case still takes late openings.
-    if is_late:
-        return
     current_height = market.height
     ensure(rounds.can_reveal(round_of(record), market.windows_of(record), current_height), WindowClosed)
 
 
 def reveal(market: InferenceStorage, unit: OpenUnit, racer: Racer, opened: Reveal, salt: bytes) -> None:
-    """Record a racer's opening. The last one settles the race at once, and a late one goes to the courts."""
+    """Record a racer's opening. The last one ends the race at once."""
     record, genesis_hash = unit.record, market.system.block_hash[0]
     expected = result_commitment(genesis_hash, unit.id, record.attempt, racer.owner, opened.output_root, salt)
     ensure(expected == racer.commitment, WrongOpening)
-    is_late = record.state is not UnitState.RACING
-    if is_late:
-        judging.open_late(market, unit.id, racer.owner, opened.output_root)
-    revealed_racer = replace(race_results.with_reveal(racer, opened), is_late=is_late)
-    racers = race_results.with_racer(record.racers, revealed_racer)
+    racers = race_results.with_racer(record.racers, race_results.with_reveal(racer, opened))
     unit = OpenUnit(unit.id, replace(record, racers=racers))
     market.emit(ResultRevealed(unit.id, record.attempt, racer.owner, opened.output_root, opened.output_blob))
-    if not is_late and race_results.is_last_to_reveal(racers):
+    if race_results.is_last_to_reveal(racers):
         _read_outcome(market, unit)
     else:
         market.units[unit.id] = unit.record
 
 
 def _read_outcome(market: InferenceStorage, unit: OpenUnit) -> None:
+    for silent_racer in race_results.silent(unit.record.racers):
+        unit = settlement.withheld(market, unit, silent_racer)
     racers = unit.record.racers
-    reveals_read = race_results.read_reveals(racers, unit.record.terms.racers)
+    reveals_read = race_results.read_reveals(racers)
     if reveals_read is RevealsRead.NOTHING:
-        _end_without_answer(market, _punish_withheld(market, unit))
+        _end_without_answer(market, unit)
     elif reveals_read is RevealsRead.DISPUTED:
-        judging.dispute(market, unit)
-    elif reveals_read is RevealsRead.LONE:
-        judging.confirm(market, unit, race_results.agreed_result(racers).output_root)
+        unit_disputes.dispute(market, unit)
     else:
-        judging.settle(market, _punish_withheld(market, unit), race_results.agreed_result(racers))
+        unit_claims.claim(market, unit, race_results.agreed_result(racers))
 
 
 def _end_without_answer(market: InferenceStorage, unit: OpenUnit) -> None:
-    """Draw the unit again, or open a case if enough owners declined its input."""
-    if declines_of(unit.record) >= DECLINES_TO_JUDGE:
-        judging.dispute(market, unit)
+    """Draw the unit again, or ask voters if enough owners declined its input."""
+    if declines_of(unit.record) >= DECLINES_TO_VOTE:
+        unit_disputes.dispute(market, unit)
     else:
         queue.requeue(market, unit)
-
-
-def _punish_withheld(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
-    """Punish withheld results if no dispute follows. In a dispute, the case decides about them."""
-    for silent_racer in race_results.silent(unit.record.racers):
-        unit = settlement.withheld(market, unit, silent_racer)
-    return unit
 
 
 def _end_time(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> OpenUnit:

@@ -11,8 +11,7 @@ If all racers begin at the draw, this equals the round's own clock (`rounds.py`)
 first racer's time.
 
 The factor of two allows for slower devices. Of two devices of one kind, one takes some per cent longer, which is more
-blocks for longer units. A racer that is shut out by that computed in vain and leaves a lone answer, which judges take
-as long to compute again.
+blocks for longer units. A racer that is shut out by that computed in vain, and the result has no witness.
 """
 
 from dataclasses import replace

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from gpu_tasks.market.inference import race_clocks
-from gpu_tasks.market.inference.units import Racer, Reveal
+from gpu_tasks.market.inference.units import Racer, Reveal, revealed_root
 
 SIMULTANEOUS_BLOCKS = 1
 """Commits within this many blocks of the earliest one count as simultaneous with it."""
@@ -19,9 +19,8 @@ class RevealsRead(IntEnum):
 
     NOTHING = 0
     AGREED = 1
-    LONE = 2
-    """One answer, although several racers were wanted."""
-    DISPUTED = 3
+    """All reveals are equal, or there is only one."""
+    DISPUTED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +57,12 @@ def with_reveal(racer: Racer, reveal: Reveal) -> Racer:
     return replace(racer, reveal=reveal)
 
 
-def read_reveals(racers: tuple[Racer, ...], place_count: int) -> RevealsRead:
-    """Return the result of the reveals of a race with `place_count` places.
-
-    A lone answer counts only if one racer was wanted. Otherwise two racers must reveal and all must agree, or else fast
-    garbage could win by shutting the others out.
-    """
-    revealed_roots = [racer.reveal.output_root for racer in racers if racer.reveal]
+def read_reveals(racers: tuple[Racer, ...]) -> RevealsRead:
+    """Return the result of the reveals of a race."""
+    revealed_roots = frozenset(racer.reveal.output_root for racer in racers if racer.reveal)
     if not revealed_roots:
         return RevealsRead.NOTHING
-    if len(revealed_roots) == 1 and place_count > 1:
-        return RevealsRead.LONE
-    return RevealsRead.AGREED if len(frozenset(revealed_roots)) == 1 else RevealsRead.DISPUTED
+    return RevealsRead.AGREED if len(revealed_roots) == 1 else RevealsRead.DISPUTED
 
 
 def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
@@ -81,10 +74,8 @@ def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
 
 
 def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
-    """Return the racers that revealed `output_root` in time: earliest commit first, then in draw order."""
-    right = [
-        racer for racer in racers if racer.reveal and racer.reveal.output_root == output_root and not racer.is_late
-    ]
+    """Return the racers that revealed `output_root`: earliest commit first, then in draw order."""
+    right = [racer for racer in racers if revealed_root(racer) == output_root]
     earliest_commit = min((racer.committed_at for racer in right), default=0)
 
     def lateness(racer: Racer) -> int:
@@ -95,7 +86,7 @@ def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
 
 
 def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:
-    """Return winner and witness for a root that counts as right, or None if no racer revealed it in time."""
+    """Return winner and witness for a root that counts as right, or None if no racer revealed it."""
     right = ranked(racers, output_root)
     if not right:
         return None

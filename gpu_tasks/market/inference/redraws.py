@@ -1,4 +1,4 @@
-"""New draws for the place of a racer that declined or was recalled, before the first commit.
+"""New draws for the place of a racer that declined, passed or was recalled, before the first commit.
 
 Invariants:
 
@@ -16,7 +16,15 @@ from gpu_tasks.market.inference import race_clocks, schedules
 from gpu_tasks.market.inference.events import PlaceRefilled
 from gpu_tasks.market.inference.slots import Slots
 from gpu_tasks.market.inference.storage import InferenceStorage
-from gpu_tasks.market.inference.units import OpenUnit, Racer, Unit, declines_of, round_of
+from gpu_tasks.market.inference.units import (
+    DECLINES_MAX,
+    DECLINES_TO_VOTE,
+    OpenUnit,
+    Racer,
+    Unit,
+    declines_of,
+    round_of,
+)
 
 
 def ask(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
@@ -52,7 +60,7 @@ def fill(market: InferenceStorage, unit: OpenUnit, slots: Slots) -> None:
         )
         # The commit window restarts once this draw is final.
         market.final_agenda.put(current_height, unit.id)
-        # Several racers may have been recalled.
+        # Several racers may have passed or been recalled.
         record = ask(market, OpenUnit(unit.id, record)).record
     market.units[unit.id] = record
 
@@ -96,9 +104,12 @@ def is_short(record: Unit) -> bool:
 
 
 def _may_refill(record: Unit) -> bool:
-    """Return True if a place is free, no racer has committed, and at most one owner has declined."""
+    """Return True if a place is free, no racer has committed, at most one owner has declined, and few have passed."""
     current = round_of(record)
     has_declined = sum(racer.has_declined for racer in record.racers)
     is_place_free = is_short(record) or has_declined == 1
-    # After two declines a committee looks at the input anyway.
-    return not current.first_commit and not current.closed_at and is_place_free and declines_of(record) <= 1
+    # All racers may still decline or pass.
+    has_room = len(record.declined_by) + record.terms.racers <= DECLINES_MAX
+    is_early = not current.first_commit and not current.closed_at
+    # After two declines voters look at the input anyway.
+    return is_early and is_place_free and has_room and declines_of(record) < DECLINES_TO_VOTE

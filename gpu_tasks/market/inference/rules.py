@@ -1,9 +1,10 @@
-"""The rules of a unit: a copy of the parameters of market and courts at the time of its post.
+"""The rules of a unit: a copy of the parameters of markets and claims at the time of its post.
 
 Invariant: a unit keeps its own rules until its record is dropped. A change of the parameters affects only units posted
 later.
 """
 
+from gpu_tasks.market.claims.collateral import MARKUP_PPM
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.codec import U32, struct
 from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
@@ -22,14 +23,15 @@ class UnitRules:
     cancel_burn: U32 = 100_000
     """The share of the bond that burns when a unit is cancelled."""
     idle_penalty: U32 = 10_000
-    """The share of the collateral of a racer that did not commit in a whole commit window."""
+    """The share of the collateral of a racer that passed, or did not commit in a whole commit window."""
     withheld_penalty: U32 = 250_000
-    """The share of the price for a racer that did not open its commitment, if no case follows."""
-    judge_fee_ppm: U32 = 500_000
-    """The share of the price for a judge."""
-    judge_fee_min: Balance = GRAINS_PER_OGPU // 1_000
-    audit_rate_ppm: U32 = 50_000
-    """The chance of an audit."""
+    """The share of the price for a racer that did not open its commitment."""
+    check_rate_ppm: U32 = 100_000
+    """The chance that a request of mean weight is checked: one of `collateral.RATES_PPM`, or 0 for no checks."""
+    check_ppm: U32 = MARKUP_PPM
+    """The share of the price for a check of the whole result."""
+    check_fee_min: Balance = GRAINS_PER_OGPU // 1_000
+    """The least fee of a check."""
     race_close: BlockNumber = 10
     race_reveal: BlockNumber = 12
     queue_blocks: BlockNumber = 600

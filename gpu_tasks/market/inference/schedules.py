@@ -14,7 +14,9 @@ from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 
 STEP_WEIGHT = WEIGHTS["InferenceMarket.on_initialize step"]
-"""The weight of one unit's step: at most the settlement of a race of eight with seven racers that did not reveal."""
+"""The weight of one unit's step that does not end its race."""
+RACE_END_WEIGHT = WEIGHTS["InferenceMarket.on_initialize race_end"]
+"""The further weight for each racer if a step ends the race: most for a racer that committed and did not reveal."""
 HEIGHT_BUDGET = work(microseconds=64_000)
 """The weight for units due by height."""
 FINAL_BUDGET = work(microseconds=32_000)
@@ -54,12 +56,19 @@ def drop(market: InferenceStorage, posted_at: int, unit_id: bytes) -> None:
         schedule.drop(unit_id)
 
 
-def due(market: InferenceStorage, height_budget: WeightMeter, final_budget: WeightMeter) -> tuple[bytes, ...]:
-    """Return the units that are due in this block, each once."""
+def due(
+    market: InferenceStorage, height_budget: WeightMeter, final_budget: WeightMeter
+) -> Iterator[tuple[bytes, WeightMeter]]:
+    """Yield the units that are due in this block, each once, with the budget that its step charges."""
     due_by_finality = market.final_agenda.take(market.beacon.final_height(), final_budget, STEP_WEIGHT)
     due_by_height = market.agenda.take(market.height, height_budget, STEP_WEIGHT)
     # A unit may be due both ways, and its step must run once.
-    return tuple(dict.fromkeys((*due_by_finality, *due_by_height)))
+    yielded: dict[bytes, None] = {}
+    for budget, units in ((final_budget, due_by_finality), (height_budget, due_by_height)):
+        for unit_id in units:
+            if unit_id not in yielded:
+                yielded[unit_id] = None
+                yield unit_id, budget
 
 
 def drawable(market: InferenceStorage, meter: WeightMeter) -> Iterator[bytes]:

@@ -31,6 +31,8 @@ OFFERS_PER_DEVICE_MAX = 16
 PRICE_MAX = 10**15
 """The most grains for a unit or for a thousand tokens. Sums of such prices never overflow."""
 PACE_MAX = 10**9
+CHECK_PPM_MAX = 1_000_000
+"""A check that computes the request again costs as much."""
 
 
 @struct
@@ -61,6 +63,8 @@ class ServiceTerms:
     """The pace of the slowest device of class consumer, or 0 for the same as `pace`."""
     datacenter_pace: U32 = 0
     """The pace of the slowest device of class datacenter, or 0 for the same as a consumer's."""
+    check_ppm: U32 = CHECK_PPM_MAX
+    """The cost of checking a request over the cost of computing it, in millionths."""
 
 
 @struct
@@ -117,6 +121,12 @@ def commit_window_of(terms: ServiceTerms, work: int, slowest_class: DeviceClass 
     return terms.commit_window + (-(-COMMIT_WINDOW_SLACK * work // (slowest_pace * TOKEN)) if slowest_pace else 0)
 
 
+def run_blocks_of(terms: ServiceTerms, work: int) -> int:
+    """Return the most blocks in which the slowest device of any class computes this work."""
+    slowest_pace = pace_of(terms, DeviceClass.CPU)
+    return -(-work // (slowest_pace * TOKEN)) if slowest_pace else terms.commit_window
+
+
 def is_sound(terms: ServiceTerms) -> bool:
     """Return True if the terms keep to all limits."""
     return (
@@ -125,6 +135,7 @@ def is_sound(terms: ServiceTerms) -> bool:
         and 0 < terms.commit_window <= COMMIT_WINDOW_MAX
         and terms.tokens_max > 0
         and terms.input_share <= TOKEN
+        and 0 < terms.check_ppm <= CHECK_PPM_MAX
         and has_sound_paces(terms)
     )
 
@@ -155,4 +166,5 @@ def terms_from_json(entry: dict[str, Any]) -> ServiceTerms:
         pace=int(entry.get("pace", 0)),
         consumer_pace=int(entry.get("consumer_pace", 0)),
         datacenter_pace=int(entry.get("datacenter_pace", 0)),
+        check_ppm=int(entry.get("check_ppm", CHECK_PPM_MAX)),
     )

@@ -1,8 +1,8 @@
 """The end of a unit: one payment of the whole lock, and the release of all holds.
 
-Invariants: a unit ends once. Then only the deposit of its customer is held for it, and it is on no schedule of a race.
-Its devices stay bound until no audit can come. From then on its record stays readable for the `keep_blocks` of its
-rules. Then it is dropped, and the deposit returns.
+Invariants: a unit ends once. Then only the deposit of its customer is held for it, its devices are free of it, and it
+is on no schedule of a race. Its record stays readable for the `keep_blocks` of its rules. Then it is dropped, and the
+deposit returns.
 """
 
 from dataclasses import replace
@@ -27,27 +27,12 @@ from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 from runtime.pallets.staking.slashing import Share, part
 
 
-def settle(
-    market: InferenceStorage,
-    unit: OpenUnit,
-    result: RaceResult,
-    *,
-    is_watched: bool = False,
-    set_aside: tuple[Hold, int] | None = None,
-) -> None:
-    """Pay for a right result: the winner, and the agreeing runner-up as witness.
-
-    `is_watched` means that a case about it may come, so its racers stay liable until `let_go`. `set_aside` names a hold
-    and an amount of the customer's money that stays held for the unit's auditor.
-    """
-    held_grains, due_grains = held_money(market, unit), money.due(unit.record, result.winner)
-    if set_aside is not None:
-        auditor_hold, auditor_grains = set_aside
-        market.lock.rededicate(unit.record.customer, Hold(UNIT_MONEY, unit.id), auditor_hold, auditor_grains)
-        held_grains -= auditor_grains
+def settle(market: InferenceStorage, unit: OpenUnit, result: RaceResult) -> None:
+    """Pay for a result whose claim has passed: the winner, and the agreeing runner-up as witness."""
+    due_grains = money.due(unit.record, result.winner)
     shares = money.settlement(
         unit.record,
-        held_grains,
+        held_money(market, unit),
         winner=result.winner,
         witness=result.witness,
         treasury=TREASURY,
@@ -59,7 +44,6 @@ def settle(
         state=UnitState.SETTLED,
         output_root=result.output_root,
         paid=paid_grains,
-        is_watched=is_watched,
     )
     _end(market, unit, shares, ended)
     _rebate(market, result.winner.owner, unit.record, due_grains)
@@ -80,22 +64,11 @@ def refund(market: InferenceStorage, unit: OpenUnit, reason: Refund) -> None:
     market.emit(UnitRefunded(unit.id, reason, lost_grains))
 
 
-def let_go(market: InferenceStorage, unit: OpenUnit) -> None:
-    """Release the racers of an ended unit after its last possible case, and schedule the drop of its record."""
-    record, current_height = unit.record, market.height
-    _release(market, unit, (*record.racers, *record.decliners))
-    market.devices.end_collateral(unit.id)
-    market.units[unit.id] = replace(record, is_watched=False)
-    catalogue.count_units(market, record.service, -1)
-    market.expiring.put(current_height + record.rules.keep_blocks, unit.id)
-
-
 def forget(market: InferenceStorage, unit_id: bytes) -> None:
     """Drop the record of an ended unit, and return its deposit."""
     record = market.units[unit_id]
     assert record is not None, "a record is dropped once"
     assert not is_open(record), "only an ended unit is dropped"
-    assert not record.is_watched, "a watched unit is not dropped"
     market.lock.unlock(record.customer, Hold(UNIT_DEPOSIT, unit_id), record.deposit)
     market.lock.end(Hold(UNIT_DEPOSIT, unit_id))
     del market.units[unit_id]
@@ -104,24 +77,44 @@ def forget(market: InferenceStorage, unit_id: bytes) -> None:
 def release_racers(market: InferenceStorage, unit: OpenUnit) -> Unit:
     """Release the devices of a race without a result. Return the record for the next race.
 
-    Decliners stay liable until a committee has looked at the input, or the unit ends.
+    Decliners stay liable until voters have looked at the input, or the unit is claimed or ends.
     """
     record = unit.record
     decliners = (*record.decliners, *(racer for racer in record.racers if racer.has_declined))
     _release(market, unit, tuple(racer for racer in record.racers if not racer.has_declined))
     _end_duties(market, unit)
-    # Decliners still hold collateral, for the case that may look at the input.
+    # Decliners still hold collateral, for the voters that may look at the input.
     if not decliners:
         market.devices.end_collateral(unit.id)
     return replace(record, racers=(), decliners=decliners)
 
 
 def release_all(market: InferenceStorage, unit: OpenUnit) -> Unit:
-    """Release all devices that are liable for the unit, after a case. Return the record for the next race."""
+    """Release all devices that are liable for the unit, after a dispute. Return the record for the next race."""
     _release(market, unit, (*unit.record.racers, *unit.record.decliners))
     _end_duties(market, unit)
     market.devices.end_collateral(unit.id)
     return replace(unit.record, racers=(), decliners=())
+
+
+def release_others(market: InferenceStorage, unit: OpenUnit, winner: Racer) -> Unit:
+    """Release all devices but the winner's, at its claim. Return the record with their places."""
+    record = unit.record
+    others = tuple(racer for racer in record.racers if racer.owner != winner.owner)
+    _release(market, unit, (*others, *record.decliners))
+    for racer in others:
+        del market.duties[racer.owner, unit.id]
+    racers = tuple(racer if racer.owner == winner.owner else replace(racer, collateral=0) for racer in record.racers)
+    return replace(record, racers=racers, decliners=())
+
+
+def passed(market: InferenceStorage, unit: OpenUnit, racer: Racer) -> int:
+    """Burn the miss fee of a racer that passes, and release its device. Return the fee."""
+    burned_grains = part(racer.collateral, unit.record.rules.idle_penalty)
+    market.devices.charge(racer.device, unit.id, (Share(None, burned_grains),))
+    _release(market, unit, (racer,))
+    del market.duties[racer.owner, unit.id]
+    return burned_grains
 
 
 def idle(market: InferenceStorage, unit: OpenUnit, racer: Racer) -> OpenUnit:
@@ -130,19 +123,20 @@ def idle(market: InferenceStorage, unit: OpenUnit, racer: Racer) -> OpenUnit:
 
 
 def withheld(market: InferenceStorage, unit: OpenUnit, racer: Racer) -> OpenUnit:
-    """Punish a racer that did not open its commitment, if no case follows: burn a part of the price and pause it."""
+    """Punish a racer that did not open its commitment: burn a part of the price and pause it."""
     return _miss(market, unit, racer, part(unit.record.price, unit.record.rules.withheld_penalty))
 
 
 def held_money(market: InferenceStorage, unit: OpenUnit) -> int:
-    """Return the money that the customer has locked for the unit's outcome, less the payments of a case."""
+    """Return the money that the customer has locked for the unit's outcome, less the pay of checkers and voters."""
     record, held_grains = (
         unit.record,
         market.lock.locked(unit.record.customer, Hold(UNIT_MONEY, unit.id)),
     )
     assert is_open(record), "a unit ends once"
     is_whole = held_grains == record.escrow + record.bond
-    assert is_whole or record.state is UnitState.JUDGING, "a case alone takes money before a unit ends"
+    is_looked_at = record.state in (UnitState.CLAIMED, UnitState.DISPUTED)
+    assert is_whole or is_looked_at, "checkers and voters alone take money before a unit ends"
     return held_grains
 
 
@@ -163,14 +157,11 @@ def _end(market: InferenceStorage, unit: OpenUnit, shares: tuple[Share, ...], en
     schedules.drop(market, record.posted_at, unit.id)
     if record.asleep_since:
         sleepers.rouse(market, record.service, record.asleep_since, unit.id)
-    ended = replace(ended, ended_at=current_height, asleep_since=0)
-    market.units[unit.id] = ended
-    # The devices may work again, and their collateral stays for an audit.
-    if ended.is_watched:
-        for racer in record.racers:
-            turns.free(market, racer.device, unit.id)
-    else:
-        let_go(market, OpenUnit(unit.id, ended))
+    market.units[unit.id] = replace(ended, ended_at=current_height, asleep_since=0)
+    _release(market, unit, (*record.racers, *record.decliners))
+    market.devices.end_collateral(unit.id)
+    catalogue.count_units(market, record.service, -1)
+    market.expiring.put(current_height + record.rules.keep_blocks, unit.id)
 
 
 def _release(market: InferenceStorage, unit: OpenUnit, racers: tuple[Racer, ...]) -> None:

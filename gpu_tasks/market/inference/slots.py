@@ -10,7 +10,7 @@ from gpu_tasks.batches.requests import rate_of
 from gpu_tasks.market.capacity.capacity import PROVEN_WEIGHT
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Spare, Wanted
+from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.judges_left import JudgesLeft, read_judges
 from gpu_tasks.market.inference.services import Offer
@@ -97,7 +97,7 @@ class Slots:
     def wanted(self, record: Unit, price_grains: int) -> Wanted:
         """Return a unit's conditions for slots, at a price for all its work.
 
-        They exclude the customer, decliners, current racers, and validators that must stay to judge.
+        They exclude the customer, decliners, current racers, and validators that must stay outside to vote.
         """
         # A customer that is a stash's provider key is the same party as the stash.
         customer_stashes = (self._market.devices.operator(record.customer), record.customer)
@@ -107,22 +107,17 @@ class Slots:
             *(racer.owner for racer in record.racers),
         )
         judges_left, sealed_at = self._in_office(), record.terms.sealed_at
-        # The hold must leave a judge's account above the existential deposit.
-        seat_grains = (
-            money.judge_seat(record.rules, price_grains) + self._market.devices.stake.balances.existential_deposit
-        )
-        can_pay = judges_left.can_pay(sealed_at, excluded, seat_grains)
         # A unit with racers is drawn for one free place of its race.
         place_count = 1 if record.racers else record.terms.racers
         return Wanted(
             rate=rate_of(price_grains, money.work_allowed(record)),
-            collateral=money.collateral(record.rules, price_grains),
+            collateral=money.collateral(record.rules, price_grains, record.terms.racers, record.terms.requests),
             sealed_at=sealed_at,
             recorded_at=record.recorded_at,
             excluded=excluded,
             judges=judges_left.stakes,
-            # A negative number of spare judges makes the draw return no racers, so the unit sleeps.
-            spare=judges_left.spare(sealed_at, excluded, place_count) if can_pay else Spare(-1, 0),
+            # A negative number of spare voters makes the draw return no racers, so the unit sleeps.
+            spare=judges_left.spare(sealed_at, excluded, place_count),
             classes=self._market.classes_of(record),
         )
 
@@ -159,7 +154,7 @@ class Slots:
         return drawn
 
     def _in_office(self) -> JudgesLeft:
-        """Return the eligible judges, read once a block. The draw budget has room for them: they are at most 128."""
+        """Return the eligible voters, read once a block. The draw budget has room for them: they are at most 128."""
         if self._judges is None:
             self._judges, read_weight = read_judges(self._market.devices)
             self._budget.spend(read_weight)

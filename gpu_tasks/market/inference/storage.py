@@ -7,7 +7,9 @@ of each service and device, are bounded, so the work of a draw is too.
 from functools import cached_property
 from typing import Annotated
 
+from gpu_tasks.batches.requests import work_of
 from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.ids import AgedUnit, DeviceId, ServiceId, UnitId
@@ -15,11 +17,11 @@ from gpu_tasks.market.inference import classes, money, services
 from gpu_tasks.market.inference.events import UnknownService, UnknownUnit
 from gpu_tasks.market.inference.numbers import MarketNumbers
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, Offer, Service
-from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, OpenUnit, Unit, is_open
+from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, OpenUnit, Unit, UnitState, is_open
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.codec import U16, U32, Bounded, struct
-from runtime.encoding.types import AccountId, Balance, BlockNumber, Weight
+from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash, Weight
 from runtime.frame.pallet import (
     Constant,
     Hasher,
@@ -92,6 +94,7 @@ class InferenceStorage(MarketNumbers):
     lock: TrustLock
     devices: Devices
     capacity: Capacity
+    disputes: Disputes
     leaf_disputes: LeafDisputes
 
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="Greatest age of `sealed_at` in blocks.")
@@ -130,6 +133,7 @@ class InferenceStorage(MarketNumbers):
     units: StorageMap[UnitId, Unit | None] = StorageMap(
         doc="Open units, and ended ones until their records are dropped."
     )
+    unit_of_dispute: StorageMap[Hash, UnitId | None] = StorageMap(doc="The unit of an open dispute.")
     duties: StorageDoubleMap[AccountId, UnitId, bool] = StorageDoubleMap(
         default=False, doc="The races of a provider, by stash."
     )
@@ -168,6 +172,20 @@ class InferenceStorage(MarketNumbers):
         ensure(is_open(record), UnknownUnit)
         return OpenUnit(unit_id, record)
 
+    def claimed(self, unit_id: bytes) -> OpenUnit:
+        """Return a unit whose claim is open."""
+        return self._in_state(unit_id, UnitState.CLAIMED)
+
+    def disputed(self, unit_id: bytes) -> OpenUnit:
+        """Return a unit whose dispute is open."""
+        return self._in_state(unit_id, UnitState.DISPUTED)
+
+    def _in_state(self, unit_id: bytes, state: UnitState) -> OpenUnit:
+        record = self.units[unit_id]
+        assert record is not None, "a unit's record outlives its claim and its disputes"
+        assert record.state is state, f"a unit in the state {state.name} is {record.state.name}"
+        return OpenUnit(unit_id, record)
+
     def service(self, number: int) -> Service:
         """Return a service. Raise UnknownService if there is none."""
         return known(self.services[number], UnknownService)
@@ -187,9 +205,15 @@ class InferenceStorage(MarketNumbers):
         slowest_class = min(self.classes_of(record))
         return services.commit_window_of(self.service(record.service).terms, money.work_allowed(record), slowest_class)
 
-    def longest_commit_window(self, record: Unit) -> int:
-        """Return the commit window of a unit in blocks for a device of any class, such as a judge's."""
-        return services.commit_window_of(self.service(record.service).terms, money.work_allowed(record))
+    def run_blocks_of(self, record: Unit) -> int:
+        """Return the most blocks in which the slowest device of any class computes all of a unit."""
+        return services.run_blocks_of(self.service(record.service).terms, money.work_allowed(record))
+
+    def run_blocks_of_request(self, record: Unit) -> int:
+        """Return the most blocks in which the slowest device of any class computes one request of a unit."""
+        terms, unit_terms = self.service(record.service).terms, record.terms
+        tokens_out = min(terms.tokens_max, unit_terms.tokens_max)
+        return services.run_blocks_of(terms, work_of(record.input_share, unit_terms.tokens_in, tokens_out))
 
     def windows_of(self, record: Unit) -> Windows:
         """Return the windows of a unit's race. Its service and its work decide the commit window."""

@@ -6,7 +6,8 @@ Invariants:
   as long as its record exists.
 * Its racers have distinct owners.
 * It is in exactly one `UnitState`.
-* A provider liable for an answer or a decline holds its collateral until no case about it can come.
+* A racer holds its collateral until its race ends: the winner until its claim ends, a party of a dispute until that
+  ends. A decliner holds it until voters have looked at the input, or the unit is claimed or ends.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from runtime.frame.holds import HoldReason
 
 UNIT_MONEY = HoldReason(
     "UnitMoney",
-    "The most that a unit may cost its customer: price, witness or judges, premium and bond. One for each unit.",
+    "The most that a unit may cost its customer: price, witness, fees of checks, and bond. One for each unit.",
 )
 UNIT_DEPOSIT = HoldReason(
     "UnitDeposit",
@@ -35,13 +36,13 @@ UNIT_DEPOSIT = HoldReason(
 UNITS_OPEN_MAX = 4_096
 """The most open units. Each holds a deposit, so to shut others out costs this many times `unit_deposit`."""
 RACERS_MAX = 8
-DECLINES_TO_JUDGE = 2
-"""The number of declining owners, without any answer, after which a committee looks at the input."""
-DECLINERS_MAX = RACERS_MAX + DECLINES_TO_JUDGE
+DECLINES_TO_VOTE = 2
+"""The number of declining owners, without any answer, after which voters look at the input."""
+DECLINERS_MAX = RACERS_MAX + DECLINES_TO_VOTE
 RACE_DECLINES_MAX = RACERS_MAX + 1
 """The most owners that can decline in one race: its racers, and the replacement of one."""
 DECLINES_MAX = 24
-"""The most decliners of a unit. If one more race could exceed this, the unit is refunded."""
+"""The most owners that decline or pass a unit. If one more race could exceed this, the unit is refunded."""
 
 
 # The value that racers commit to before any of them reveals.
@@ -73,9 +74,12 @@ class UnitState(IntEnum):
 
     QUEUED = 0
     RACING = 1
-    JUDGING = 2
-    SETTLED = 3
-    REFUNDED = 4
+    DISPUTED = 2
+    """Voters decide between differing results, or about the input."""
+    CLAIMED = 3
+    """The customer can read the result. Its claim is not over."""
+    SETTLED = 4
+    REFUNDED = 5
 
 
 class Refund(IntEnum):
@@ -85,6 +89,8 @@ class Refund(IntEnum):
     EXPIRED = 1
     INPUT_BAD = 2
     INCONCLUSIVE = 3
+    REFUTED = 4
+    """The claimed result is wrong."""
 
 
 @struct
@@ -130,13 +136,11 @@ class Racer:
     owner: AccountId
     device: DeviceId
     collateral: Balance
-    """The grains that the device holds for the unit now."""
+    """The grains that the device holds for the unit now: 0 once it is released, or after a conviction."""
     commitment: Hash | None = None
     committed_at: BlockNumber = 0
     reveal: Reveal | None = None
     has_declined: bool = False
-    is_late: bool = False
-    """True if it revealed after a case had opened. A late reveal is not paid."""
     started_at: BlockNumber = 0
     """The block in which its device finished its earlier units and began this one, or 0 before that."""
     is_out: bool = False
@@ -166,19 +170,15 @@ class Unit:
     round: Round | None = None
     racers: Annotated[tuple[Racer, ...], Bounded(RACERS_MAX)] = ()
     decliners: Annotated[tuple[Racer, ...], Bounded(DECLINERS_MAX)] = ()
-    """Racers that declined in earlier races, or declined in this one and were replaced. A committee may still find the
+    """Racers that declined in earlier races, or declined in this one and were replaced. Voters may still find the
     input good."""
     declined_by: Annotated[tuple[AccountId, ...], Bounded(DECLINES_MAX)] = ()
-    """Owners that could not open the input. They are not drawn for it again."""
+    """Owners that declined the unit, or passed it. They are not drawn for it again."""
     output_root: Hash | None = None
-    """The result, once settled."""
+    """The claimed result. It is accepted once the unit is settled."""
     paid: Balance = 0
-    """All grains that the customer paid, once the unit ended: to racers, judges, pot and fees, or burned."""
+    """All grains that the customer paid, once the unit ended: to racers, checkers, voters and fees, or burned."""
     ended_at: BlockNumber = 0
-    is_watched: bool = False
-    """True if the unit is settled and an audit may still come. Its racers stay liable until that is over."""
-    is_refuted: bool = False
-    """True if an audit found its result wrong. The customer has the price back."""
     asleep_since: BlockNumber = 0
     """The block in which no match was found, while the unit waits for a slot to change, else 0."""
     input_share: U32 = 0
@@ -189,8 +189,6 @@ class Unit:
     """True if a declined place of its race waits for a draw."""
     refund: Refund | None = None
     """The reason of the refund, once there is one."""
-    leaf_audit_ppm: U32 = 0
-    """For a batch that is checked by its leaves: the chance that its auditor's pass is audited, in millionths."""
     race_recorded_at: BlockNumber = 0
     """The `recorded_at` of the draw of its race. The current `recorded_at` is newer if a place was drawn again."""
 
@@ -224,7 +222,7 @@ def is_open(record: Unit) -> bool:
 
 def holds_collateral(record: Unit) -> tuple[Racer, ...]:
     """Return the racers and decliners that hold collateral for the unit."""
-    return (*record.racers, *record.decliners) if is_open(record) or record.is_watched else ()
+    return (*record.racers, *record.decliners) if is_open(record) else ()
 
 
 def declines_of(record: Unit) -> int:
@@ -235,6 +233,16 @@ def declines_of(record: Unit) -> int:
 def racer_of(record: Unit, owner: bytes) -> Racer | None:
     """Return the owner's place in the current race, or None."""
     return next((racer for racer in record.racers if racer.owner == owner), None)
+
+
+def dispute_id_of(unit_id: bytes, attempt: int, index: int) -> bytes:
+    """Return the id of the dispute about an item of a race's results, or with index 0 about the input."""
+    return blake2_256(b"ogpu/unit-dispute" + unit_id + attempt.to_bytes(4, "little") + index.to_bytes(4, "little"))
+
+
+def revealed_root(racer: Racer) -> bytes | None:
+    """Return the root that a racer revealed, or None."""
+    return None if racer.reveal is None else racer.reveal.output_root
 
 
 def round_of(record: Unit) -> Round:

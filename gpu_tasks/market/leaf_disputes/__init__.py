@@ -1,4 +1,4 @@
-"""Batches whose racers answered differently: each side shows its tree on chain, and one leaf goes before the courts.
+"""Batches whose racers answered differently: each side shows its tree on chain, and voters judge one leaf.
 
 In reading order:
 

@@ -23,7 +23,7 @@ from gpu_tasks.batches.sum_tree import (
     node_claim,
     subtree_count,
 )
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, ShownNodes, Side, side_of
+from gpu_tasks.market.leaf_disputes.disputes import LeafDispute, LeafDisputeStage, ShownNodes, Side, side_of
 from gpu_tasks.market.leaf_disputes.events import (
     LeafDisputed,
     NodesAsked,
@@ -41,7 +41,7 @@ def begin(room: DisputeStorage, handler: int, unit: bytes, requests: int, sides:
     """Open a dispute: each side shows its tree, from the top if there is more than one subtree."""
     assert unit not in room.disputes, "a batch has one dispute at a time"
     assert len(sides) > 1, "sides differ"
-    opened = LeafDispute(handler, requests, sides, room.show_blocks, DisputeStage.SUBTREES)
+    opened = LeafDispute(handler, requests, sides, room.show_blocks, LeafDisputeStage.SUBTREES)
     if subtree_count(requests) > 1:
         _ask(room, unit, opened, None)
     else:
@@ -59,11 +59,11 @@ def show(
     ensure(side is not None, NotASide)
     assert side is not None, "checked above"
     is_open = room.height <= dispute.deadline or room.awaits_finality(unit)
-    ensure(dispute.stage is not DisputeStage.JUDGED and is_open and not side.has_shown, NothingAsked)
+    ensure(dispute.stage is not LeafDisputeStage.JUDGED and is_open and not side.has_shown, NothingAsked)
     ensure(batch_root(totals) == side.root and totals.requests == dispute.requests, WrongNodes)
     ensure(len(nodes) == _asked(dispute), WrongNodes)
     ensure(combined(nodes) == _above(room, unit, dispute, side.root, totals), WrongNodes)
-    listed = room.subtrees if dispute.stage is DisputeStage.SUBTREES else room.leaves
+    listed = room.subtrees if dispute.stage is LeafDisputeStage.SUBTREES else room.leaves
     listed[unit, side.root] = tuple(nodes)
     _drop_duties(room, unit, (side,))
     sides = tuple(replace(each, has_shown=True) if each.root == side.root else each for each in dispute.sides)
@@ -103,14 +103,14 @@ def step(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
 def narrow(room: DisputeStorage, unit: bytes, dispute: LeafDispute, claim: bytes) -> None:
     """Record the right claim of the judged leaf. The next step continues with the sides that have it.
 
-    The courts' hook does not compare: its charge for the end of a case does not cover eight trees.
+    The hook of Disputes does not compare: its charge for a ruling does not cover eight trees.
     """
-    assert dispute.stage is DisputeStage.JUDGED, "a leaf was judged"
+    assert dispute.stage is LeafDisputeStage.JUDGED, "a leaf was judged"
     room.put(unit, replace(dispute, found=claim, deadline=room.height))
 
 
 def close(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
-    """Drop all records of a dispute. It is on no schedule, because a step or the courts have it."""
+    """Drop all records of a dispute. It is on no schedule, because a step or the voters have it."""
     _drop_duties(room, unit, dispute.sides)
     for listed in (room.subtrees, room.leaves):
         for root in [root for root, _ in listed.under(unit)]:
@@ -118,9 +118,15 @@ def close(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
     del room.disputes[unit]
 
 
-def _without_wrong(room: DisputeStorage, unit: bytes, dispute: LeafDispute, claim: bytes) -> LeafDispute:
+def claims_of(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> dict[bytes, bytes]:
+    """Return the claim of each remaining root about the judged leaf."""
     position = dispute.leaf - dispute.subtree * SUBTREE_LEAVES
-    left = tuple(side for side in dispute.sides if node_claim(room.leaves[unit, side.root][position]) == claim)
+    return {side.root: node_claim(room.leaves[unit, side.root][position]) for side in dispute.sides}
+
+
+def _without_wrong(room: DisputeStorage, unit: bytes, dispute: LeafDispute, claim: bytes) -> LeafDispute:
+    claims = claims_of(room, unit, dispute)
+    left = tuple(side for side in dispute.sides if claims[side.root] == claim)
     return replace(dispute, sides=left, found=None)
 
 
@@ -130,7 +136,7 @@ def _go_on(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
         close(room, unit, dispute)
         room.handler(dispute).agree(unit, root)
         return
-    if dispute.stage is not DisputeStage.SUBTREES:
+    if dispute.stage is not LeafDisputeStage.SUBTREES:
         position = _first_difference(_lists(room.leaves, unit, dispute.sides))
         if position is not None:
             _judge(room, unit, dispute, position)
@@ -145,7 +151,7 @@ def _ask(room: DisputeStorage, unit: bytes, dispute: LeafDispute, subtree: int |
     """Request the leaves of a subtree from every side, or the subtrees."""
     until = room.height + dispute.window
     sides = tuple(replace(side, has_shown=False) for side in dispute.sides)
-    stage = DisputeStage.SUBTREES if subtree is None else DisputeStage.LEAVES
+    stage = LeafDisputeStage.SUBTREES if subtree is None else LeafDisputeStage.LEAVES
     for account in _accounts(sides):
         room.duties[account, unit] = True
     room.emit(NodesAsked(unit, subtree, until))
@@ -156,22 +162,21 @@ def _ask(room: DisputeStorage, unit: bytes, dispute: LeafDispute, subtree: int |
 
 def _judge(room: DisputeStorage, unit: bytes, dispute: LeafDispute, position: int) -> None:
     leaf = dispute.subtree * SUBTREE_LEAVES + position
-    claims = [(side.root, node_claim(room.leaves[unit, side.root][position])) for side in dispute.sides]
-    room.put(unit, replace(dispute, stage=DisputeStage.JUDGED, leaf=leaf, deadline=0))
+    room.put(unit, replace(dispute, stage=LeafDisputeStage.JUDGED, leaf=leaf, deadline=0))
     room.emit(LeafDisputed(unit, leaf))
-    room.handler(dispute).judge_leaf(unit, claims)
+    room.handler(dispute).judge_leaf(unit, leaf)
 
 
 def _asked(dispute: LeafDispute) -> int:
     """Return the number of requested nodes."""
-    if dispute.stage is DisputeStage.SUBTREES:
+    if dispute.stage is LeafDisputeStage.SUBTREES:
         return subtree_count(dispute.requests)
     return leaves_below(dispute.requests, dispute.subtree)
 
 
 def _above(room: DisputeStorage, unit: bytes, dispute: LeafDispute, root: bytes, totals: Totals) -> TreeNode:
     """Return the node to which the shown nodes must combine."""
-    if dispute.stage is DisputeStage.LEAVES and subtree_count(dispute.requests) > 1:
+    if dispute.stage is LeafDisputeStage.LEAVES and subtree_count(dispute.requests) > 1:
         return room.subtrees[unit, root][dispute.subtree]
     return TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
 

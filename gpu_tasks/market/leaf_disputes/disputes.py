@@ -17,8 +17,8 @@ SIDES_MAX = 8
 ShownNodes = Annotated[tuple[TreeNode, ...], Bounded(SUBTREE_LEAVES)]
 
 
-@named("ogpu::DisputeStage")
-class DisputeStage(IntEnum):
+@named("ogpu::LeafDisputeStage")
+class LeafDisputeStage(IntEnum):
     """The stage of a dispute."""
 
     SUBTREES = 0
@@ -26,7 +26,7 @@ class DisputeStage(IntEnum):
     LEAVES = 1
     """Each side shows the leaves of the first subtree in which sides differ."""
     JUDGED = 2
-    """The courts judge the first leaf in which sides differ."""
+    """Voters judge the first leaf in which sides differ."""
 
 
 @struct
@@ -49,7 +49,7 @@ class LeafDispute:
     sides: Annotated[tuple[Side, ...], Bounded(SIDES_MAX)]
     window: BlockNumber
     """The blocks in which sides must show requested nodes, as they were when the dispute began."""
-    stage: DisputeStage
+    stage: LeafDisputeStage
     deadline: BlockNumber = 0
     """The last block of the open window, later if the request is final late, or 0 without a window."""
     subtree: U32 = 0
@@ -57,7 +57,7 @@ class LeafDispute:
     leaf: U32 = 0
     """The judged leaf."""
     found: Hash | None = None
-    """The claim that the courts found right, until the next step."""
+    """The claim that voters found right, until the next step."""
 
 
 def roots_of(dispute: LeafDispute) -> tuple[bytes, ...]:

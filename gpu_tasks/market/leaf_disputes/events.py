@@ -37,13 +37,13 @@ class TreeWithheld:
 
 @event
 class LeafDisputed:
-    """The first leaf in which the sides differ went before the courts."""
+    """The first leaf in which the sides differ went before voters."""
 
     unit: UnitId
     leaf: U32
 
 
-class UnknownDispute(DispatchError):
+class UnknownLeafDispute(DispatchError):
     """There is no open dispute about this batch."""
 
 
@@ -52,7 +52,7 @@ class NotASide(DispatchError):
 
 
 class NothingAsked(DispatchError):
-    """The side has shown the requested nodes, its window is over, or the courts judge a leaf."""
+    """The side has shown the requested nodes, its window is over, or voters judge a leaf."""
 
 
 class WrongNodes(DispatchError):

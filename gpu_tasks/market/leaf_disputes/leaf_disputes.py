@@ -1,4 +1,4 @@
-"""The pallet LeafDisputes: racers of a batch differ, and the courts judge one leaf of it.
+"""The pallet LeafDisputes: racers of a batch differ, and voters judge one leaf of it.
 
 Each side shows its tree in two steps, and the chain finds the first leaf in which they differ. A side that withholds
 its tree loses.
@@ -12,7 +12,7 @@ from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.leaf_disputes import comparing
 from gpu_tasks.market.leaf_disputes import events as ev
-from gpu_tasks.market.leaf_disputes.disputes import SIDES_MAX, DisputeStage, ShownNodes, Side
+from gpu_tasks.market.leaf_disputes.disputes import SIDES_MAX, LeafDisputeStage, ShownNodes, Side
 from gpu_tasks.market.leaf_disputes.storage import DisputeStorage
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Weight
@@ -24,7 +24,7 @@ STEP_WEIGHT = WEIGHTS["LeafDisputes.on_initialize step"]
 BEGIN_WEIGHT = work(reads=1, writes=2, microseconds=100)
 """The weight of beginning a window."""
 ALIKE = 6
-"""The fixed part of a step, a case opened or a batch paid, costs as much as this many answerers."""
+"""The fixed part of a step, a vote opened or a result claimed, costs as much as this many answerers."""
 HEIGHT_BUDGET = work(microseconds=8_000)
 FINAL_BUDGET = work(microseconds=2_000)
 
@@ -33,7 +33,7 @@ class LeafDisputes(DisputeStorage, index=19):
     """Disputes about batches, keyed by unit, for every pallet."""
 
     events = (ev.NodesAsked, ev.NodesShown, ev.TreeWithheld, ev.LeafDisputed)
-    errors = (ev.UnknownDispute, ev.NotASide, ev.NothingAsked, ev.WrongNodes)
+    errors = (ev.UnknownLeafDispute, ev.NotASide, ev.NothingAsked, ev.WrongNodes)
 
     @call(index=0, weight=WEIGHTS["LeafDisputes.show_nodes"])
     def show_nodes(self, origin: Signed, unit: UnitId, totals: Totals, nodes: ShownNodes) -> PostDispatch:
@@ -52,12 +52,16 @@ class LeafDisputes(DisputeStorage, index=19):
         """Return True if there is an open dispute about the batch."""
         return unit in self.disputes
 
+    def claims_of(self, unit: bytes) -> dict[bytes, bytes]:
+        """Return the claim of each remaining root about the judged leaf."""
+        return comparing.claims_of(self, unit, self.open_dispute(unit))
+
     def narrow(self, unit: bytes, claim: bytes) -> None:
         """Record the right claim of the judged leaf. The dispute continues, or ends."""
         comparing.narrow(self, unit, self.open_dispute(unit), claim)
 
     def close(self, unit: bytes) -> None:
-        """Close a dispute that no bench could decide. Its handler already has the ruling."""
+        """Close a dispute in which no side can be right. Its handler already has the ruling."""
         comparing.close(self, unit, self.open_dispute(unit))
 
     # ------------------------------------------------------------------------------------------------------------ hook
@@ -70,7 +74,7 @@ class LeafDisputes(DisputeStorage, index=19):
             comparing.begin_window(self, unit, self.open_dispute(unit))
         for unit in self.agenda.take(self.height, reached):
             dispute = self.open_dispute(unit)
-            assert dispute.stage is not DisputeStage.JUDGED or dispute.found, "a dispute in court is on no agenda"
+            assert dispute.stage is not LeafDisputeStage.JUDGED or dispute.found, "a judged dispute is on no agenda"
             # Charged by answerers: charged as eight answerers, three cheap disputes would fill a block and delay
             # others.
             answered = sum(len(side.accounts) for side in dispute.sides)

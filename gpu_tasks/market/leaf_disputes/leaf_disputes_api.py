@@ -13,7 +13,7 @@ DISPUTES_SHOWN_MAX = 1_024
 
 
 @struct
-class DisputeStatus:
+class LeafDisputeStatus:
     """An open dispute with its batch."""
 
     unit: Hash
@@ -29,9 +29,9 @@ class LeafDisputesApi(RuntimeApi, version=1):
         return self.bound[LeafDisputes].disputes[unit]
 
     @query
-    def duties(self, stash: AccountId) -> Annotated[tuple[DisputeStatus, ...], Bounded(DISPUTES_SHOWN_MAX)]:
+    def duties(self, stash: AccountId) -> Annotated[tuple[LeafDisputeStatus, ...], Bounded(DISPUTES_SHOWN_MAX)]:
         """Return the disputes in which a stash or another of its side must show nodes now, by ascending unit."""
         room = self.bound[LeafDisputes]
         listed = sorted(unit for unit, _ in room.duties.under(stash))[:DISPUTES_SHOWN_MAX]
         named = ((unit, room.disputes[unit]) for unit in listed)
-        return tuple(DisputeStatus(unit, dispute) for unit, dispute in named if dispute is not None)
+        return tuple(LeafDisputeStatus(unit, dispute) for unit, dispute in named if dispute is not None)

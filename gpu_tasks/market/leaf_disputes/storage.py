@@ -1,6 +1,6 @@
 """The storage of LeafDisputes: records, the schedule of disputes, and the interface of handlers.
 
-Invariants: a dispute waits for a block or for the courts, so each ends by itself. Its shown nodes are dropped with it.
+Invariants: a dispute waits for a block or for voters, so each ends by itself. Its shown nodes are dropped with it.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute, ShownNodes
-from gpu_tasks.market.leaf_disputes.events import UnknownDispute
+from gpu_tasks.market.leaf_disputes.events import UnknownLeafDispute
 from runtime.encoding.types import AccountId, BlockNumber, Hash
 from runtime.frame.pallet import Pallet, Parameter, ScheduleItem, StorageDoubleMap, StorageMap, known
 from runtime.pallets.beacon import Beacon
@@ -23,7 +23,7 @@ DISPUTE_WINDOW_MAX = 7_200
 """The longest window of a dispute, in blocks."""
 
 
-class DisputeNumbers(Pallet):
+class LeafDisputeNumbers(Pallet):
     """The windows of a dispute."""
 
     show_blocks: Parameter[BlockNumber] = Parameter(
@@ -34,22 +34,22 @@ class DisputeNumbers(Pallet):
 
 
 @runtime_checkable
-class DisputeHandler(Protocol):
+class LeafDisputeHandler(Protocol):
     """A pallet whose batches are disputed. The hook of LeafDisputes calls it for each dispute until that ends."""
 
     index: ClassVar[int]
 
-    def judge_leaf(self, unit: bytes, claims: Sequence[tuple[bytes, bytes]]) -> None:
-        """Have the courts judge one leaf: each root with its claim about the leaf."""
+    def judge_leaf(self, unit: bytes, index: int) -> None:
+        """Have voters judge one leaf, about which the sides have the claims of `LeafDisputes.claims_of`."""
 
     def let_fall(self, unit: bytes, roots: Sequence[bytes]) -> None:
         """Punish the answerers with these roots, whose trees no account showed: they lose their holds for the batch."""
 
     def agree(self, unit: bytes, root: bytes | None) -> None:
-        """Settle with the one remaining root, or requeue the batch if there is none."""
+        """Accept the one remaining root as a claim, or requeue the batch if there is none."""
 
 
-class DisputeStorage(DisputeNumbers):
+class DisputeStorage(LeafDisputeNumbers):
     """Disputes, their shown nodes, duties and the schedule."""
 
     system: System
@@ -77,11 +77,11 @@ class DisputeStorage(DisputeNumbers):
         """The number of this block."""
         return self.system.number.get()
 
-    def handler(self, dispute: LeafDispute) -> DisputeHandler:
+    def handler(self, dispute: LeafDispute) -> LeafDisputeHandler:
         """Return the pallet with the batch."""
         pallets = self.context.members.values()
         found = next((pallet for pallet in pallets if pallet.index == dispute.handler), None)
-        assert isinstance(found, DisputeHandler), "a pallet that opens disputes is a dispute handler"
+        assert isinstance(found, LeafDisputeHandler), "a pallet that opens disputes is a dispute handler"
         return found
 
     def awaits_finality(self, unit: bytes) -> bool:
@@ -89,8 +89,8 @@ class DisputeStorage(DisputeNumbers):
         return bool(self.final_agenda.places[unit])
 
     def open_dispute(self, unit: bytes) -> LeafDispute:
-        """Return a dispute that is not over. Raise UnknownDispute if there is none."""
-        return known(self.disputes[unit], UnknownDispute)
+        """Return a dispute that is not over. Raise UnknownLeafDispute if there is none."""
+        return known(self.disputes[unit], UnknownLeafDispute)
 
     def put(self, unit: bytes, dispute: LeafDispute) -> None:
         """Store a dispute, and schedule its step for the block after its window."""
@@ -98,5 +98,5 @@ class DisputeStorage(DisputeNumbers):
         if dispute.deadline:
             self.agenda.put(dispute.deadline + 1, unit)
         else:
-            # The ruling of the courts continues this dispute, and no block may step it before.
+            # The ruling of the voters continues this dispute, and no block may step it before.
             self.agenda.drop(unit)

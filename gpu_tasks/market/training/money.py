@@ -170,7 +170,7 @@ TABLE: dict[TaskOutcome, TaskRow] = {
         (*_DONE_LATE, *_split_bond(TaskPurse.DISPUTE_BOND, TaskSum.HALF, TaskSum.ALL)),
     ),
     TaskOutcome.UNDECIDED: TaskRow(
-        "The customer disputed a result, and the case ended without a decision: no money moves", ()
+        "A dispute ended without a decision, or no majority of replicas agrees: no money moves", ()
     ),
     # Half for the customer, so that it gains less by a lie than the liar loses.
     TaskOutcome.LIED: TaskRow("A lie was proven", _penalty(TaskSum.COVER, TaskSum.ALL)),
@@ -225,10 +225,10 @@ TABLE: dict[TaskOutcome, TaskRow] = {
         "Time: the customer left; the running interval is paid in full",
         (_earned(TaskSum.TIME), *_FORFEIT),
     ),
-    # Less than for a lie: a coalition with a third of the bonds outvotes an honest one of three in 56 of 100 draws.
+    # Nothing for the customer: its program could print a random bit to split honest replicas.
     TaskOutcome.OUTVOTED: TaskRow(
-        "Replicas: the majority found another result, and no jury convicted a provider",
-        _penalty(TaskSum.FAILURE, TaskSum.FAILURE_REST),
+        "Replicas: the majority has another result, or the provider did not open its own beside a majority",
+        (TaskLine(TaskPurse.COLLATERAL, TaskPayee.BURNED, TaskSum.ALL),),
     ),
 }
 

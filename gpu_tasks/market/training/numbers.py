@@ -17,10 +17,6 @@ from runtime.frame.pallet import Pallet, Parameter
 
 ALL = 1_000_000
 """The whole, in millionths."""
-REPLICAS_FOUND = 200_000
-"""The chance that a lie of replicas is found. A jury convicts a coalition with a third of the bonds that disagrees with
-an honest replica in 46 of 100 cases. A customer that disputes every second time makes that a fifth. So the collateral
-is four greatest prices."""
 _RECKONED = ("found_ppm", "collateral_ppm")
 """Rules that are computed, without a parameter of their name."""
 WINDOW_BLOCKS_MAX = 50_000
@@ -37,15 +33,15 @@ def task_rules(read: Callable[[str], int], *, has_trace: bool, checked_by: Check
     * The chance to find a lie follows from the audit rate and from that part, because a liar needs only one wrong
       segment.
     * Bought time cannot be computed again: there is no audit and no lie, and judges at most fetch an input.
-    * No judge computes the agreed result of replicas. Jurors do, which are replicas too.
+    * The majority of replicas decides, so there is no audit of them either. The least collateral is one greatest price:
+      alone a false result is always outvoted, so its provider loses the collateral and its pay. No collateral deters a
+      coalition with most places, because it reads the draw before it lies.
     """
     named_numbers = {field.name: read(field.name) for field in fields(TaskRules) if field.name not in _RECKONED}
-    if checked_by in (CheckedBy.METERED, CheckedBy.LEASED):
+    if checked_by is not CheckedBy.EXECUTED:
         named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = read("input_fee_ppm"), 0
-        return TaskRules(**named_numbers, found_ppm=ALL, collateral_ppm=read("time_collateral"))
-    if checked_by is CheckedBy.REPLICATED:
-        named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = read("input_fee_ppm"), 0
-        return TaskRules(**named_numbers, found_ppm=REPLICAS_FOUND, collateral_ppm=ALL)
+        collateral_ppm = ALL if checked_by is CheckedBy.REPLICATED else read("time_collateral")
+        return TaskRules(**named_numbers, found_ppm=ALL, collateral_ppm=collateral_ppm)
     if has_trace:
         named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = (
             read("trace_fee_ppm"),

@@ -10,8 +10,6 @@ from runtime.encoding.types import Balance, BlockNumber, Hash
 
 REPLICAS = (3, 5, 7)
 """The possible numbers of replicas: odd, so that a tie of two halves cannot happen."""
-JURORS = 5
-"""The number of jurors that are drawn when a customer disputes the agreed result of replicas."""
 MILESTONES_MAX = 64
 INTERVALS_MAX = 255
 """The most milestones of a task that is paid by time. They need no fetch, and each is as long as an interval."""
@@ -30,7 +28,7 @@ class CheckedBy(IntEnum):
     LEASED = 2
     """As metered, but the provider must stay after the program's end. The time is the customer's until it is up."""
     REPLICATED = 3
-    """Several providers compute it, and all commit before any of them opens. The result of most of them is paid."""
+    """Several providers compute it, and all commit before any of them opens. The result of more than half is paid."""
 
 
 @struct

@@ -36,7 +36,8 @@ _CUSTOMERS = {
     TaskPurse.DISPUTE_BOND: TASK_DISPUTE,
 }
 FAILURES = (
-    TaskOutcome.LIED, TaskOutcome.DIED, TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED, TaskOutcome.LEFT,
+    TaskOutcome.LIED, TaskOutcome.OUTVOTED, TaskOutcome.DIED, TaskOutcome.NOT_STARTED,
+    TaskOutcome.STANDBY_NOT_STARTED, TaskOutcome.LEFT,
 )  # fmt: skip
 UNMARKED = (TaskOutcome.CLOSED, TaskOutcome.STOOD_BY)
 """Outcomes whose payments say nothing about work: the parties could agree on any pay, and a standby does no work."""

@@ -8,7 +8,7 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class ReplicasSought:
-    """Replicas or jurors are sought: devices may be offered until block `until`, at the price of the award."""
+    """Replicas are sought: devices may be offered until block `until`, at the price of the award."""
 
     task: TaskId
     price: Balance
@@ -36,13 +36,16 @@ class ResultBound:
 
 @event
 class ReplicasCompared:
-    """The replicas from a place on were compared: `votes` of them agree on a root, or None if no majority agrees."""
+    """The replicas were compared: `votes` of all places agree on a root, which is None without a majority."""
 
     task: TaskId
-    first: U8
     places: U8
     votes: U8
     root: Hash | None
+
+
+class ReplicasNotDisputable(DispatchError):
+    """The majority of its replicas decides about the result. A customer cannot dispute it."""
 
 
 class WrongResultOpening(DispatchError):

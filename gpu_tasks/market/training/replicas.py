@@ -5,18 +5,15 @@ its devices' bonds. A commitment binds task, place and provider, so a copied one
 that of more than half of all places, silent ones included.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from gpu_tasks.market.training.bids import TaskBid
-from gpu_tasks.market.training.tasks import Task, TaskResult, panel
+from gpu_tasks.market.training.tasks import Task, TaskResult
 from runtime.cryptography.draw import lottery
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import U8, U64, codec, struct
 from runtime.encoding.types import AccountId, Hash
-
-CONVICTING_SPARE = 1
-"""The number of jurors that may differ or stay silent while the verdict of the others still convicts."""
 
 ReplicaFinding = tuple[bytes, int]
 """The answer that replicas must agree on: the output's root and the metric, which for a program is its exit code."""
@@ -69,13 +66,7 @@ def agreed(findings: Iterable[ReplicaFinding], place_count: int) -> tuple[Replic
     return most_common if most_common is not None and 2 * most_common[1] > place_count else None
 
 
-def findings_of(task: Task, places: Sequence[int]) -> dict[int, ReplicaFinding]:
-    """Return the opened results at these places."""
-    results = ((place, task.slots[place].result) for place in places)
+def findings_of(task: Task) -> dict[int, ReplicaFinding]:
+    """Return the opened results by place."""
+    results = ((place, slot.result) for place, slot in enumerate(task.slots))
     return {place: (result.root, result.metric) for place, result in results if result is not None}
-
-
-def finding_of_panel(task: Task) -> tuple[ReplicaFinding, int] | None:
-    """Return the finding that the working replicas agree on with its votes, or None."""
-    places = panel(task)
-    return agreed(findings_of(task, places).values(), len(places))

@@ -9,7 +9,7 @@ from enum import IntEnum
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated
 from gpu_tasks.market.training.showing import Stretches, TraceStretch, judged_stretches
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, interval_end, kept_step, panel
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, interval_end, kept_step
 from runtime.encoding.codec import U8, named, struct
 from runtime.encoding.types import BlockNumber
 
@@ -125,7 +125,7 @@ def bid_duty(
 
 
 def _slot_deed(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDeed, int, tuple[TraceStretch, ...]]:
-    if slot.outcome is not None or place not in panel(task):
+    if slot.outcome is not None:
         return TaskDeed.WAIT, 0, ()
     if task.state is TaskState.STARTING and not slot.started_at:
         return TaskDeed.START, 0, ()

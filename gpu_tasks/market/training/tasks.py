@@ -13,7 +13,7 @@ from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import JURORS, TaskOrder, interval_of, is_replicated
+from gpu_tasks.market.training.orders import TaskOrder, interval_of, is_replicated
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import SLOTS_MAX, TaskTerms
 from runtime.cryptography.hashing import blake2_256
@@ -293,8 +293,6 @@ class Task:
     """The number of draws of replicas so far, over all legs."""
     volunteers: U8 = 0
     """The number of devices offered in the newest draw."""
-    jury_from: U8 = 0
-    """The place of the first juror, a replica drawn for a dispute, or 0 without a jury."""
 
 
 @struct
@@ -341,20 +339,9 @@ def has_volunteers(task: Task) -> bool:
     return task.state is TaskState.VOLUNTEERING
 
 
-def places_held(task: Task) -> int:
-    """Return the number of places for which the customer may hold money, those of a sought jury included."""
-    return max(task.terms.slots, task.jury_from + JURORS if task.jury_from else 0)
-
-
-def panel(task: Task) -> range:
-    """Return the places that work now: the jury of a disputed task, or else all."""
-    return range(task.jury_from, len(task.slots))
-
-
 def kept_step(task: Task) -> int:
     """Return the number of milestones of this leg that all working slots have stated."""
-    working = [task.slots[place] for place in panel(task)]
-    return min((slot.reported for slot in working if slot.outcome is None), default=0)
+    return min((slot.reported for slot in task.slots if slot.outcome is None), default=0)
 
 
 def taken_by(task: Task, slot: Slot, height: int) -> int:

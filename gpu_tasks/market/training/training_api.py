@@ -21,8 +21,6 @@ from runtime.pallets.system import System
 TASKS_SHOWN_MAX = 128
 TASKS_LOOKED_AT_MAX = 512
 """The number of a customer's newest tasks that a query reads. An older open task is found only by its id."""
-DRAWS_MAX = AUCTIONS_MAX + 1
-"""One draw for each auction, and one for a jury."""
 AUCTIONS_SHOWN_MAX = 128
 """The most auctions in one answer. The next answer begins after the last of them."""
 DUTY_TASKS_MAX = 128
@@ -117,7 +115,7 @@ class TrainingApi(RuntimeApi, version=1):
         )
 
     @query
-    def draws(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(DRAWS_MAX)]:
+    def draws(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(AUCTIONS_MAX)]:
         """Return all draws of a task's replicas, with the offered devices as bids.
 
         With the seed, any party can repeat a draw (`replicas.drawn`). Draws are numbered from 129 on.

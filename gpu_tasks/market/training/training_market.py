@@ -30,7 +30,7 @@ from gpu_tasks.market.training.life import (
     submitting,
 )
 from gpu_tasks.market.training.life.leaving import Amendment
-from gpu_tasks.market.training.orders import JURORS, TaskOrder, is_by_time, is_replicated
+from gpu_tasks.market.training.orders import TaskOrder, is_by_time, is_replicated
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.showing import ShownStretches
 from gpu_tasks.market.training.storage import TrainingStorage
@@ -48,7 +48,6 @@ from gpu_tasks.market.training.tasks import (
     Task,
     TaskResult,
     TaskState,
-    places_held,
 )
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.weights import WEIGHTS
@@ -109,7 +108,7 @@ class TrainingMarket(TrainingStorage, index=15):
         ev.NotEligible, ev.TooManyBids, ev.DeviceHasBid, ev.NoSuchBid, ev.WrongBidOpening, ev.CollateralTooLow,
         ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToConfirm, ev.MayNotConfirm, ev.NotShown,
         ev.TooManyClaims, ev.NoSuchClaim, ev.ProvesNothing, ev.NoCloseOffer, ev.UnsoundAmendment, ev.NoSuchSegment,
-        ev.NotDueYet, replica_ev.WrongResultOpening,
+        ev.NotDueYet, replica_ev.WrongResultOpening, replica_ev.ReplicasNotDisputable,
     )  # fmt: skip
     hold_reasons = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE)
 
@@ -180,7 +179,7 @@ class TrainingMarket(TrainingStorage, index=15):
 
     @call(index=17, weight=VOLUNTEER_WEIGHT + YIELDING_WEIGHT)
     def volunteer(self, origin: Signed, task: TaskId, device: DeviceId) -> PostDispatch:
-        """Offer your device as a replica or a juror, at the price of the award. The beacon draws the places.
+        """Offer your device as a replica, at the price of the award. The beacon draws the places.
 
         When 128 devices are offered, the one with the least bond yields to a larger one.
         """
@@ -206,7 +205,7 @@ class TrainingMarket(TrainingStorage, index=15):
     def dispute(self, origin: Signed, task: TaskId, segment: U16 | None) -> PostDispatch:
         """Dispute the result, with a bond that pays the judges if the result is right.
 
-        Judges look at `segment` of the trace in addition to the drawn parts.
+        Judges look at `segment` of the trace in addition to the drawn parts. The result of replicas is not disputable.
         """
         weight = self._weight("dispute", task)
         judging.dispute(self, task, origin.account, segment)
@@ -304,9 +303,7 @@ class TrainingMarket(TrainingStorage, index=15):
 
     def _weight(self, name: str, task: bytes) -> PostDispatch:
         """Return the actual weight of a call that may touch every slot of a task. Its declared weight is the most."""
-        record = self.open_task(task)
-        juror_count = JURORS if is_replicated(record.order) else 0
-        return PostDispatch(actual_weight=_weight_of_slots(name, max(record.terms.slots, juror_count)))
+        return PostDispatch(actual_weight=_weight_of_slots(name, self.open_task(task).terms.slots))
 
     # ------------------------------------------------------------------------------------------------------- hooks
 
@@ -353,7 +350,7 @@ class TrainingMarket(TrainingStorage, index=15):
             TaskState.JUDGED: inputs.end_of_report if task.judged_for is JudgedFor.INPUT else judging.end_of_case,
         }
         step_by_state[task.state](self, task_id, task)
-        return step_weight(places_held(task))
+        return step_weight(task.terms.slots)
 
     def _awaited(self, task_id: bytes) -> Weight:
         """Do the work that waited for a final beacon, and return its weight."""
@@ -363,7 +360,7 @@ class TrainingMarket(TrainingStorage, index=15):
             return step_weight(task.terms.slots, task.bids)
         if task.state is TaskState.VOLUNTEERING:
             replicating.draw(self, task_id, task)
-            return step_weight(task.terms.slots + JURORS, task.volunteers)
+            return step_weight(task.terms.slots, task.volunteers)
         if task.state in (TaskState.SUBMITTED, TaskState.JUDGED):
             judging.take_chance(self, task_id, task)
         else:

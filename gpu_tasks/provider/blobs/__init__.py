@@ -6,6 +6,6 @@ In reading order:
 * `request_slots`: limits on simultaneous and on slow requests
 * `kept_inputs`: copies of inputs, their purposes, and their removal
 * `inputs`: fetching, opening and checking the inputs of units and tasks
-* `reseal`: a racer's output for a judge, and the delivery of a claim for its checkers and voters
+* `deliveries`: the delivery of a claim, sealed to its checkers and voters
 * `server`: the provider's HTTP server
 """

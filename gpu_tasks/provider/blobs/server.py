@@ -1,4 +1,4 @@
-"""The provider's HTTP server: `PUT /blobs`, `GET /blobs/<address>`, `GET /inventory`, `POST /reseal`, and others.
+"""The provider's HTTP server: `PUT /blobs`, `GET /blobs/<address>`, `GET /inventory`, `POST /deliveries`, and others.
 
 Invariants:
 
@@ -25,6 +25,7 @@ from aiohttp.typedefs import Handler
 from gpu_tasks.data.blob_client import DELIVERY_PATH, INVENTORY_PATH, PRESENCE_PATH, TELEMETRY_PATH, TUNNEL_PATH
 from gpu_tasks.data.presence import NONCE_BYTES
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
+from gpu_tasks.provider.blobs.deliveries import QUESTION_BYTES_MAX, NoReaderError, RefusedDeliveryError
 from gpu_tasks.provider.blobs.request_slots import (
     BYTES_PER_SECOND_MIN,
     BusyError,
@@ -33,7 +34,6 @@ from gpu_tasks.provider.blobs.request_slots import (
     WaitingAddresses,
     address_of_peer,
 )
-from gpu_tasks.provider.blobs.reseal import RESEAL_BYTES_MAX, NoJudgeError, RefusedResealError
 from gpu_tasks.provider.blobs.store import ADDRESS_DIGITS, BlobStore, StoreFullError
 from http_server.door import DoorLimits
 from http_server.places import PlaceLimits
@@ -65,11 +65,11 @@ _HEADERS = {
 _CHANGING_HEADERS = {**_HEADERS, hdrs.CACHE_CONTROL: "no-store"}
 
 
-class AnswersJudges(Protocol):
+class AnswersReaders(Protocol):
     """A service that seals something again for judges."""
 
     async def answer(self, data: bytes) -> bytes:
-        """Return the answer to a question as a sealed blob. Raise RefusedResealError for a refusal."""
+        """Return the answer to a question as a sealed blob. Raise RefusedDeliveryError for a refusal."""
         ...
 
 
@@ -93,17 +93,15 @@ class BlobServer:
     def __init__(
         self,
         store: BlobStore,
-        resealer: AnswersJudges | None = None,
-        state_answers: AnswersJudges | None = None,
+        state_answers: AnswersReaders | None = None,
         broker_address: str | None = None,
         inventory: TellInventory | None = None,
         tunnels: EntersTunnels | None = None,
         presence: ProvePresence | None = None,
-        deliverer: AnswersJudges | None = None,
+        deliverer: AnswersReaders | None = None,
     ) -> None:
         """Listening begins with `start`. `broker_address` is the address of the customers' telemetry."""
         self._store = store
-        self._resealer = resealer
         self._states = state_answers
         self._deliverer = deliverer
         self._broker = broker_address
@@ -126,7 +124,6 @@ class BlobServer:
         application.router.add_get(INVENTORY_PATH, self._tell_inventory)
         application.router.add_get(TUNNEL_PATH, self._enter_tunnel)
         application.router.add_get(PRESENCE_PATH, self._prove_presence)
-        application.router.add_post("/reseal", self._reseal)
         application.router.add_post("/states", self._show_state)
         application.router.add_post(DELIVERY_PATH, self._deliver)
         self._http = HttpServer(application, DoorLimits(CONNECTIONS, IDLE_SECONDS), KEEPALIVE_SECONDS)
@@ -204,24 +201,21 @@ class BlobServer:
                 raise web.HTTPNotFound(text="no such blob here")
             return await _sent(request, sealed_blob, slot)
 
-    async def _reseal(self, request: web.Request) -> web.StreamResponse:
-        return await self._answered(request, self._resealer)
-
     async def _show_state(self, request: web.Request) -> web.StreamResponse:
         return await self._answered(request, self._states)
 
     async def _deliver(self, request: web.Request) -> web.StreamResponse:
         return await self._answered(request, self._deliverer)
 
-    async def _answered(self, request: web.Request, judge_answers: AnswersJudges | None) -> web.StreamResponse:
+    async def _answered(self, request: web.Request, judge_answers: AnswersReaders | None) -> web.StreamResponse:
         if judge_answers is None:
-            raise web.HTTPNotFound(text="nothing to reseal here")
+            raise web.HTTPNotFound(text="nothing to seal again here")
         peer_address = address_of_peer(request)
         if self._waiting.has_to_wait(peer_address):
             raise web.HTTPTooManyRequests(text="ask again in a moment")
         try:
             async with self._request_slot(self._arriving, request):
-                question = await body_of(request, RESEAL_BYTES_MAX)
+                question = await body_of(request, QUESTION_BYTES_MAX)
         except web.HTTPRequestTimeout:
             self._waiting.wait(peer_address)
             raise
@@ -229,8 +223,8 @@ class BlobServer:
             try:
                 slot.progress(BLOB_BYTES_MAX)  # the time for asking the chain is not the judge's
                 sealed_answer = await judge_answers.answer(question)
-            except RefusedResealError as error:
-                if isinstance(error, NoJudgeError):
+            except RefusedDeliveryError as error:
+                if isinstance(error, NoReaderError):
                     self._waiting.wait(peer_address)
                 raise web.HTTPForbidden(text=str(error)) from None
             return await _sent(request, sealed_answer, slot)

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
-from gpu_tasks.market.courts.cases import CourtCase, PartyFault
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.events import CaseEnded
-from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.market.claims.dispute_events import DisputeEnded
+from gpu_tasks.market.claims.disputes import Dispute
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, RacePassed
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, racer_of
 from gpu_tasks.provider.chain.side_pay import blocks_since
 from wallet.client import ChainClient
 from wallet.rpc import RpcError
+
+LossEvent = RaceMissed | RacePassed | ProviderSlashed
+
+
+class Fault(Enum):
+    """The cause of a loss."""
+
+    LIED = auto()
+    """A false or withheld result."""
+    MISSED = auto()
+    """A missed race, a result that was not revealed, or a declined input that can be opened."""
+    PASSED = auto()
+    """A race that the provider passed."""
+    CHECK = auto()
+    """A check without a finding, or with a false one."""
+    VOTE = auto()
+    """A vote that was outvoted, or not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +42,13 @@ class BondLoss:
     block: int
     unit: bytes
     grains: int
-    fault: PartyFault
+    fault: Fault
     device: bytes | None = None
-    """None for a missed race if the node no longer has the unit's state."""
+    """None for a missed or passed race if the node no longer has the unit's state."""
     case: bytes | None = None
-    """The case that found the fault; None for a missed race."""
+    """The dispute that found the fault, if there was one."""
     appealable_until: int = 0
-    """The last block in which the verdict could be appealed; 0 without a higher court."""
+    """The last block in which its decision could be appealed; 0 if nine voters did not decide."""
 
 
 async def bond_losses(client: ChainClient, stash: bytes, since_height: int) -> list[BondLoss]:
@@ -52,32 +70,30 @@ async def bond_losses(client: ChainClient, stash: bytes, since_height: int) -> l
     return losses[::-1]
 
 
-def _own_losses(events: Sequence[object], stash: bytes) -> list[RaceMissed | ProviderSlashed]:
-    loss_events = (event for event in events if isinstance(event, RaceMissed | ProviderSlashed))
+def _own_losses(events: Sequence[object], stash: bytes) -> list[LossEvent]:
+    loss_events = (event for event in events if isinstance(event, LossEvent))
     return [event for event in loss_events if event.provider == stash][::-1]
 
 
 async def _bond_loss(
     client: ChainClient, first_height: int, block_ids: Sequence[bytes], index: int,
-    event: RaceMissed | ProviderSlashed, events: Sequence[object],
+    event: LossEvent, events: Sequence[object],
 ) -> BondLoss:  # fmt: skip
     parent = block_ids[index - 1] if index else None
-    if isinstance(event, RaceMissed):  # the event names no device, and the unit's next race has other racers
+    height = first_height + index
+    # The events of races name no device, and the unit's next race has other racers.
+    if not isinstance(event, ProviderSlashed):
         unit: Unit | None = await _value_at(client, InferenceMarket.units, event.unit, parent)
         racer = None if unit is None else racer_of(unit, event.provider)
         device_id = None if racer is None else racer.device
-        return BondLoss(first_height + index, event.unit, event.amount, PartyFault.MISSED, device_id)
-    case_id = _case_of(event.unit, [block_event.case for block_event in events if isinstance(block_event, CaseEnded)])
-    open_case: CourtCase | None = await _value_at(client, Courts.cases, case_id, parent)
-    appealable_until = 0 if open_case is None else open_case.appealable_until
-    return BondLoss(
-        first_height + index, event.unit, event.amount, event.fault, event.device, case_id, appealable_until
-    )
-
-
-def _case_of(unit_id: bytes, ended_cases: list[bytes]) -> bytes:
-    """Return the case that ended for a unit: its own, or the case about one of its leaves, which has its own id."""
-    return ended_cases[0] if unit_id not in ended_cases and len(ended_cases) == 1 else unit_id
+        fault = Fault.MISSED if isinstance(event, RaceMissed) else Fault.PASSED
+        return BondLoss(height, event.unit, event.amount, fault, device_id)
+    for dispute_id in (ended.dispute for ended in events if isinstance(ended, DisputeEnded)):
+        dispute: Dispute | None = await _value_at(client, Disputes.disputes, dispute_id, parent)
+        if dispute is not None and dispute.terms.work == event.unit:
+            until = dispute.appealable_until
+            return BondLoss(height, event.unit, event.amount, Fault.LIED, event.device, dispute_id, until)
+    return BondLoss(height, event.unit, event.amount, Fault.LIED, event.device)
 
 
 async def _value_at(client: ChainClient, item: Any, key: bytes, block_hash: bytes | None) -> Any:

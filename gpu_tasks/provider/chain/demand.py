@@ -90,6 +90,5 @@ def _waiting_unit(terms: ServiceTerms, unit: Unit, height: int) -> WaitingUnit:
     work_allowed = money.work_allowed(unit)
     floor_price = price_of(terms.price_min, work_allowed)
     asked_price = money.ramped_price(floor_price, unit.terms.price_max, height - unit.posted_at, terms.ramp)
-    return WaitingUnit(
-        rate_of(asked_price, work_allowed), money.collateral(unit.rules, asked_price), classes_of(unit, terms.ramp)
-    )
+    collateral = money.collateral(unit.rules, asked_price, unit.terms.racers, unit.terms.requests)
+    return WaitingUnit(rate_of(asked_price, work_allowed), collateral, classes_of(unit, terms.ramp))

@@ -31,11 +31,11 @@ from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Provider
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, UnitStatus
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
-from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
 from gpu_tasks.provider.chain.bond_losses import bond_losses
+from gpu_tasks.provider.chain.claim_money import claim_money
 from gpu_tasks.provider.chain.demand import demand
 from gpu_tasks.provider.chain.offences import offences
 from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, NobodyError, RollCallView, SeenOffence, View
@@ -328,12 +328,11 @@ class LiveChain:
             if racer is not None:
                 self._devices.heard_of(racer.device)
         seats = await market_reads.seats(self.client, self.stash, block_hash)
-        checks = await market_reads.checks(self.client, self.stash, block_hash)
         disputes = await market_reads.disputes(self.client, self.stash, block_hash)
         claims = await claim_reads.claim_duties(self.client, self.stash, block_hash)
         ballots = await claim_reads.ballots(self.client, self.stash, block_hash)
         best_height = await self._best_height(height, block_hash)
-        return View(height, duties, best_height, seats, checks, disputes, claims, ballots)
+        return View(height, duties, best_height, seats, disputes, claims, ballots)
 
     async def _best_height(self, final_height: int, block_hash: bytes | None) -> int:
         """Return the height that the chain may have reached, by the node's word within the limit of elapsed slots.
@@ -445,7 +444,6 @@ class LiveChain:
 
     # Each is described in `ChainPort`.
     judges = _asks_chain(market_reads.judges)
-    check_of_case = _asks_chain(market_reads.check_of_case)
     services = _asks_chain(market_reads.services)
     provider = _asks_chain(market_reads.provider)
     judging_readers = _asks_chain(market_reads.judging_readers)
@@ -453,19 +451,13 @@ class LiveChain:
     auctions = _asks_chain(task_records.auctions)
     task_of_case = _asks_chain(task_records.task_of_case)
     side_payments = _asks_own(side_pay.side_payments)
-    audited = _asks_own(side_pay.audited)
-    audit_payments = _asks_own(side_pay.audit_payments)
+    claim_money = _asks_own(claim_money)
     bond_losses = _asks_own(bond_losses)
     demand = _asks_own(demand)
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
         """See `ChainPort`."""
         return await self.asked(market_reads.unit(self.client, unit))
-
-    async def final_dispute(self, unit: bytes) -> LeafDispute | None:
-        """See `ChainPort`."""
-        final_hash = await self.asked(self.client.finalized())
-        return await self.asked(market_reads.dispute(self.client, unit, final_hash))
 
     async def service(self, number: int) -> Service:
         """See `ChainPort`."""

@@ -20,12 +20,11 @@ from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.inference.services import Service
-from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus
-from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
-from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputeStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.bond_losses import BondLoss
+from gpu_tasks.provider.chain.claim_money import ClaimMoneyRead
 from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
@@ -59,9 +58,7 @@ class View:
     newest: int = 0
     seats: tuple[SeatStatus, ...] = ()
     """The cases that it judges."""
-    checks: tuple[CheckStatus, ...] = ()
-    """The batches of which it shows or computes leaves."""
-    disputes: tuple[DisputeStatus, ...] = ()
+    disputes: tuple[LeafDisputeStatus, ...] = ()
     """The batches that others answered differently, and of which it must show its tree."""
     claims: tuple[ClaimStatus, ...] = ()
     """The claims in which it must act, as checker or provider, or may appeal."""
@@ -71,7 +68,7 @@ class View:
     @property
     def is_owing(self) -> bool:
         """True if it has work that others wait for, beside tasks."""
-        return any((self.duties, self.seats, self.checks, self.disputes, self.claims, self.ballots))
+        return any((self.duties, self.seats, self.disputes, self.claims, self.ballots))
 
     def __post_init__(self) -> None:
         """Set `newest` to at least `height`."""
@@ -185,16 +182,6 @@ class CourtPort(SendPort, NetworkPort, Protocol):
         """Return this provider's seats in the final state."""
 
 
-class UnitCasePort(RacePort, CourtPort, Protocol):
-    """Cases about units and about leaves of batches."""
-
-    async def final_dispute(self, unit: bytes) -> LeafDispute | None:
-        """Return the final state of the dispute about a batch whose racers differ."""
-
-    async def check_of_case(self, case: bytes) -> CheckStatus | None:
-        """Return the check of a batch that a case is about; None for another case."""
-
-
 class ClaimPort(RacePort, Protocol):
     """Claims and disputes, in the newest state in use or in the final one. Every method may raise ChainError."""
 
@@ -206,6 +193,10 @@ class ClaimPort(RacePort, Protocol):
 
     async def final_ballots(self) -> tuple[BallotStatus, ...]:
         """Return this provider's ballots in open disputes, in the final state."""
+
+
+class EndingPort(RacePort, CourtPort, Protocol):
+    """Units and seats in the final state."""
 
 
 class TaskPort(CourtPort, Protocol):
@@ -264,7 +255,7 @@ class RollCallPort(SendPort, Protocol):
 
 
 class SidePayPort(Protocol):
-    """Payments for judging, auditing and standing by."""
+    """Money of checks and votes, and payments for judging and standing by."""
 
     async def side_payments(
         self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int
@@ -275,18 +266,17 @@ class SidePayPort(Protocol):
         ChainError on failure.
         """
 
-    async def audited(self) -> set[bytes]:
-        """Return the batches with an open check that holds money of this provider as auditor.
+    async def claim_money(
+        self, claims: Collection[bytes], disputes: Mapping[bytes, bytes], since: int
+    ) -> ClaimMoneyRead:
+        """Return this provider's fees and losses in claims that it checks and in disputes in which it votes.
 
-        Raise ChainError on failure.
+        All of them moved after the block `since`. `disputes` has the unit of each dispute. Raise ChainError on failure.
         """
 
-    async def audit_payments(self, units: Collection[bytes], since: int) -> dict[bytes, SidePayment | None]:
-        """Return the payments of the batch checks that this provider audited. Raise ChainError on failure.
 
-        The value is None while a check continues. Ended checks ended after the block `since`, and unknown ones are left
-        out.
-        """
+class SideMoneyPort(SidePayPort, ClaimPort, Protocol):
+    """The money beside a provider's own work, and the claims that it comes from."""
 
 
 class OffencePort(SendPort, Protocol):
@@ -299,7 +289,7 @@ class OffencePort(SendPort, Protocol):
         """Return True if a validator was already punished for an offence."""
 
 
-class ChainPort(UnitCasePort, ClaimPort, BidPort, RollCallPort, SidePayPort, OffencePort, Protocol):
+class ChainPort(EndingPort, BidPort, RollCallPort, SideMoneyPort, OffencePort, Protocol):
     """All that a daemon uses of a chain."""
 
     @property

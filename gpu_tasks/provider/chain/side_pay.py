@@ -1,10 +1,9 @@
-"""Payments beside a provider's own work: fees of cases that it judged or audited, and its share for standing by.
+"""Payments beside a provider's own work: fees of cases that it judged, and its share for standing by.
 
-The chain keeps no record of these payments. Invariant: each is read in the block that paid it and removed the seat, the
-check or the runner-up's place:
+The chain keeps no record of these payments. Invariant: each is read in the block that paid it and removed the seat or
+the runner-up's place:
 
 * a judge's fee, by the courts' own rules over the state before
-* an auditor's fee, by the check in the state before and the earner in its closing event
 * a share, by the event of its payment
 
 Ends before the search range, or without a state at the node, are not reported.
@@ -20,16 +19,11 @@ from gpu_tasks.data import training_reads
 from gpu_tasks.data.appeals import flows_at_end
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseEnded
-from gpu_tasks.market.leaf_checks.checks import LEAF_SEAT, LeafCheck
-from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskMoney, TaskOutcome, TaskPayee, TaskPurse
 from gpu_tasks.market.training.tasks import TASK_ESCROW, Task, slot_case
-from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_lock import Paid
 from wallet.client import ChainClient
-from wallet.proved.keys import map_keys
 from wallet.trial import over_state
 
 LOOKED_BACK_MAX = 64
@@ -40,7 +34,7 @@ OVERLAP_BLOCKS = 2
 
 @dataclass(frozen=True, slots=True)
 class SidePayment:
-    """The grains of a case, a check or a runner-up's place, and the block that paid them."""
+    """The grains of a case or a runner-up's place, and the block that paid them."""
 
     block: int
     grains: int
@@ -71,39 +65,6 @@ async def side_payments(
                 first_height + end, await _share(client, stash, task_id, block_ids[end - 1], block_ids[end])
             )
     return payments
-
-
-async def audit_payments(
-    client: ChainClient, stash: bytes, unit_ids: Collection[bytes], since_height: int
-) -> dict[bytes, SidePayment | None]:
-    """Return the auditor's payment for each of these batches' checks.
-
-    The value is None while a check continues. Unknown checks are left out. An auditor without the accepted answer
-    received 0 grains.
-    """
-    first_height, block_ids = await blocks_since(client, since_height)
-    if not block_ids:
-        return {}
-    leaf_checks = await client.read_many(
-        LeafChecks.checks, list(unit_ids), at=block_ids[-1]
-    )  # an auditor may have hundreds
-    is_open = {unit_id: check is not None for unit_id, check in zip(unit_ids, leaf_checks, strict=True)}
-    payments: dict[bytes, SidePayment | None] = {unit_id: None for unit_id in unit_ids if is_open[unit_id]}
-    for unit_id in (unit_id for unit_id in unit_ids if not is_open[unit_id]):
-        end = await _last_end(block_ids, partial(_is_checked, client, unit_id))
-        if end is not None:
-            payments[unit_id] = SidePayment(
-                first_height + end, await _auditors(client, stash, unit_id, block_ids[end - 1], block_ids[end])
-            )
-    return payments
-
-
-async def audited(client: ChainClient, stash: bytes) -> set[bytes]:
-    """Return the batches whose check holds an auditor's deposit of this provider, in the final state."""
-    held_item = client.runtime.item(Balances.held_cases)
-    held_entries = await client.entries(Balances.held_cases, stash, at=await client.finalized())
-    hold_cases = [map_keys(held_item, held_key)[1] for held_key in held_entries]
-    return {hold_case.case for hold_case in hold_cases if hold_case.reason == LEAF_SEAT}
 
 
 def share_paid(earlier: Task, task_id: bytes, stash: bytes, events: Sequence[object]) -> int:
@@ -151,24 +112,6 @@ async def _has_seat(client: ChainClient, stash: bytes, case_id: bytes, block_has
 async def _stands_by(client: ChainClient, stash: bytes, task_id: bytes, block_hash: bytes) -> bool:
     task = await training_reads.task(client, task_id, block_hash)
     return task is not None and is_standing_by(task, stash)
-
-
-async def _leaf_check(client: ChainClient, unit_id: bytes, block_hash: bytes) -> LeafCheck | None:
-    check: LeafCheck | None = await client.read(LeafChecks.checks, unit_id, at=block_hash)
-    return check
-
-
-async def _is_checked(client: ChainClient, unit_id: bytes, block_hash: bytes) -> bool:
-    return await _leaf_check(client, unit_id, block_hash) is not None
-
-
-async def _auditors(client: ChainClient, stash: bytes, unit_id: bytes, parent: bytes, block_hash: bytes) -> int:
-    """Return the whole auditor's fee if a batch's check ended in a block and named this stash as earner, else 0."""
-    check = await _leaf_check(client, unit_id, parent)
-    events = [record.event for record in await client.events(block_hash)]
-    ended_events = (event for event in events if isinstance(event, LeafCheckEnded) and event.unit == unit_id)
-    is_earner = any(event.earner == stash for event in ended_events)
-    return check.terms.fee if check is not None and is_earner else 0
 
 
 async def _fee(client: ChainClient, stash: bytes, case_id: bytes, parent: bytes, block_hash: bytes) -> int:

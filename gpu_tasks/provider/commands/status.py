@@ -14,8 +14,8 @@ from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
-from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
+from gpu_tasks.market.leaf_disputes.disputes import LeafDisputeStage, side_of
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputeStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import NobodyError
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, hardware_of, told
@@ -147,7 +147,7 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         options.output.rows("Cases of this stash's judge", SEATS, seat_rows)
 
 
-async def _disputes(chain: LiveChain) -> tuple[DisputeStatus, ...]:
+async def _disputes(chain: LiveChain) -> tuple[LeafDisputeStatus, ...]:
     return await market_reads.disputes(chain.client, chain.stash, await chain.client.finalized())
 
 
@@ -199,15 +199,16 @@ def seat_row(seat_status: SeatStatus) -> dict[str, Any]:
     }
 
 
-def dispute_row(dispute_status: DisputeStatus, stash: bytes) -> dict[str, Any]:
+def dispute_row(dispute_status: LeafDisputeStatus, stash: bytes) -> dict[str, Any]:
     """Return a row for a batch whose nodes the daemon must show, or its provider loses collateral."""
     dispute = dispute_status.dispute
     first_leaf = dispute.subtree * SUBTREE_LEAVES
     last_leaf = first_leaf + leaves_below(dispute.requests, dispute.subtree) - 1
     own_side = side_of(dispute, stash)
+    is_at_leaves = dispute.stage is not LeafDisputeStage.SUBTREES
     return {
         "batch": dispute_status.unit,
-        "asked_for": "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves {first_leaf} to {last_leaf}",
+        "asked_for": f"leaves {first_leaf} to {last_leaf}" if is_at_leaves else "upper nodes",
         "until_block": dispute.deadline,
         "shown": own_side is not None and own_side.has_shown,
     }

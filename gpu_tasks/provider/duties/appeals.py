@@ -1,4 +1,4 @@
-"""The verdicts to appeal: those against a provider's own result, its decline, or its opinion as a judge.
+"""The verdicts of courts to appeal: those against a provider's own result, its decline, or its opinion as a judge.
 
 Without an appeal a committee's majority decides, so two of three judges could take the provider's collateral. The
 daemon appeals by itself. If the court finds the result right, the appeal bond returns with twice the price. The
@@ -10,22 +10,9 @@ from __future__ import annotations
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, PartyFault, fault_of
 from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.courts.opinions import Answered
-from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
-from gpu_tasks.provider.journal.journal import RaceKey
 
 LAST_CALL_BLOCKS = 6
 """This many blocks before a verdict becomes final, an outvoted judge appeals if nobody else has."""
-
-
-def is_wronged(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) -> bool:
-    """Return True if the verdict about a unit can be appealed and refutes this provider's result."""
-    court_case = None if unit_status is None else unit_status.case
-    return (
-        court_case is not None
-        and unit_status is not None
-        and unit_status.unit.attempt == race_key[1]
-        and is_found_lying(court_case, stash)
-    )
 
 
 def is_found_lying(court_case: CourtCase, stash: bytes) -> bool:

@@ -6,17 +6,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.cases import ClaimKind, CourtCase, JudgeSeat, sitting
+from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat, sitting
 from gpu_tasks.market.courts.courts_api import SeatStatus
-from gpu_tasks.market.inference.units import Unit
-from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.provider.journal.records import CaseEntry
 from gpu_tasks.provider.telemetry import Detail
 
-TASK_CASES = 1 << 31
-"""The journal's numbers of cases about tasks and leaves start here. Numbers of cases about units count attempts."""
+FIRST_CASE = 1 << 31
+"""The journal's numbers of cases start here."""
 GIVE_UP_BLOCKS = 6
 """This many blocks before commits close, an unavailable input counts as unusable."""
 
@@ -48,7 +45,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class SeatedCase(ABC):
-    """A seat of this provider in a case about any subject."""
+    """A seat of this provider in a case."""
 
     id: bytes
     record: CourtCase
@@ -63,57 +60,9 @@ class SeatedCase(ABC):
         """The journal's key of the seat."""
 
     @property
+    @abstractmethod
     def subject(self) -> dict[str, Detail]:
         """Telemetry's fields for the subject of the case."""
-        return {"unit": self.id}
-
-
-@dataclass(frozen=True, slots=True)
-class Case(SeatedCase):
-    """A seat in a case about a unit."""
-
-    unit: Unit
-
-    @property
-    def key(self) -> tuple[bytes, int]:
-        """The journal's key: a unit has one case an attempt, with each kind of bench once."""
-        return self.id, case_number(self.unit.attempt, self.seat.bench)
-
-    @property
-    def posted_as(self) -> bytes:
-        """The unit whose input is examined."""
-        return self.id
-
-
-@dataclass(frozen=True, slots=True)
-class DisputedLeaf(Case):
-    """A seat in a case about one leaf of a batch whose racers differ."""
-
-    leaf: int
-
-    @property
-    def key(self) -> tuple[bytes, int]:
-        """The journal's key: an attempt may have a case for each leaf."""
-        # Attempt and leaf share one number of the journal, so each attempt has room for `REQUESTS_MAX` leaves.
-        return self.id, TASK_CASES + case_number(self.unit.attempt * REQUESTS_MAX + self.leaf, self.seat.bench)
-
-
-@dataclass(frozen=True, slots=True)
-class LeafCase(Case):
-    """A seat in a case about leaves of a batch that were shown or passed. `unit` is the batch."""
-
-    batch: bytes
-    check: LeafCheck
-
-    @property
-    def key(self) -> tuple[bytes, int]:
-        """The journal's key: each case has its own id, and each kind of bench once."""
-        return self.id, TASK_CASES + self.seat.bench
-
-    @property
-    def posted_as(self) -> bytes:
-        """The batch whose input is examined."""
-        return self.batch
 
 
 def seated(judge_seat: SeatStatus) -> tuple[bytes, CourtCase, JudgeSeat, int, int]:
@@ -122,14 +71,9 @@ def seated(judge_seat: SeatStatus) -> tuple[bytes, CourtCase, JudgeSeat, int, in
     return judge_seat.id, status.case, judge_seat.seat, status.commits_until, status.opens_from
 
 
-def case_number(attempt_number: int, bench: int) -> int:
-    """Return the number of a seat among the possible seats of one unit."""
-    return attempt_number * len(BenchKind) + bench
-
-
-def attempt_of(number: int) -> int:
-    """Return the attempt of the unit that a seat was about."""
-    return number // len(BenchKind)
+def case_number(drawn_at: int, bench: int) -> int:
+    """Return the journal's number of a seat on a bench drawn in block `drawn_at`."""
+    return FIRST_CASE + drawn_at * len(BenchKind) + bench
 
 
 def is_sitting(judge_seat: SeatStatus) -> bool:
@@ -138,15 +82,6 @@ def is_sitting(judge_seat: SeatStatus) -> bool:
     return (
         court_case.round is not None and bool(court_case.benches) and sitting(court_case).kind == judge_seat.seat.bench
     )
-
-
-def must_give_up(case: Case, block_height: int) -> bool:
-    """Return True if a missing input must be called unusable at block `block_height`, before commits close.
-
-    An existing answer shows that the input was available, and a court may find it.
-    """
-    has_answer = any(claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for claim in case.record.terms.claims)
-    return not has_answer and 0 < case.commits_until <= block_height + GIVE_UP_BLOCKS
 
 
 def next_step(case: SeatedCase, case_entry: CaseEntry | None) -> JudgeStep:

@@ -15,12 +15,8 @@ import asyncio
 from dataclasses import dataclass
 
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.market.claims.claim_closing import dispute_id_of
 from gpu_tasks.market.claims.claims import Check, CheckEnd, ClaimStage, ResultClaim
 from gpu_tasks.market.claims.claims_api import ClaimStatus
-from gpu_tasks.market.claims.convictions import convicted
-from gpu_tasks.market.claims.disputes import Dispute, DisputeStage
-from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import Finding, ItemSample, Samples, Verdict, finding_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -86,24 +82,22 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         is_checker = bool(claim.checks) and claim.checks[-1].checker == stash
         if claim.stage in (ClaimStage.COMMITTING, ClaimStage.OPENING) and is_checker:
             await self.take(_turn_of(status), view.newest)
-        elif claim.stage is ClaimStage.SHOWING and claim.terms.provider == stash:
-            if self.book.is_due(_key_of(status), ClaimStep.SHOW):
-                self.book.tasks.start(_key_of(status), self._show(status))
-        elif claim.stage is ClaimStage.DISPUTED:
-            await self._appeal(status)
+        is_own_turn = claim.stage is ClaimStage.SHOWING and claim.terms.provider == stash
+        if is_own_turn and self.book.is_due(_key_of(status), ClaimStep.SHOW):
+            self.book.tasks.start(_key_of(status), self._show(status))
 
     # ----------------------------------------------------------------------------------------------------- the checker
 
     async def _found(self, turn: CheckTurn) -> Finding:
         claim_id, claim = turn.key[0], await self._final(turn)
-        items = await fetched_items(self.parts, claim_id, claim)
-        self._withheld.discard(turn.key)
+        with self._fetching(turn):
+            items = await fetched_items(self.parts, claim_id, claim)
         samples: dict[int, ItemSample] = {}
         indices = [items.index_at(point) for point in claim.points]
         for place, index in enumerate(indices):
             if index in samples:
                 continue
-            found = await check_item(self.parts, items, index, turn.check.seed, Activity.AUDITS)
+            found = await check_item(self.parts, items, index, turn.check.seed, Activity.CHECKS)
             if found is None:
                 await self._confirm_wrong(items, index)
                 self.parts.telemetry.tell("item_refuted", claim=claim_id, item=index)
@@ -114,7 +108,7 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
     async def _confirm_wrong(self, items: ClaimedItems, index: int) -> None:
         """Raise ExecutionError if a computation of the whole item does not confirm that it is wrong."""
         # A false accusation costs the checker its collateral, and its silence a fee.
-        if await computed(self.parts, items, index, Activity.AUDITS) == items.outcomes[index]:
+        if await computed(self.parts, items, index, Activity.CHECKS) == items.outcomes[index]:
             raise ExecutionError("this machine's check and its computation differ", code="unsure")
 
     async def _final(self, turn: CheckTurn) -> ResultClaim:
@@ -182,33 +176,8 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         }
         return tuple(samples[index] for index in indices)
 
-    # ----------------------------------------------------------------------------------------------------------- both
-
-    async def _appeal(self, status: ClaimStatus) -> None:
-        """Appeal a decision that contradicts this provider's own computation."""
-        claim = status.claim
-        dispute_id = dispute_id_of(status.id, claim.disputes - 1)
-        dispute = await self.parts.chain.item_dispute(dispute_id)
-        is_due = dispute is not None and is_wronged(claim, dispute, self.parts.identity.stash)
-        if is_due and self.book.is_due(_key_of(status), ClaimStep.APPEAL):
-            call = Disputes.appeal(dispute=dispute_id)
-            await self.book.send(StepMessage(call, "appealed", {"claim": status.id}))
-
     async def _is_over(self, subject: bytes) -> bool:
         return await self.parts.chain.claim(subject, final=True) is None
-
-
-def is_wronged(claim: ResultClaim, dispute: Dispute, stash: bytes) -> bool:
-    """Return True if a decision of nine voters can be appealed and contradicts the stash's own computation.
-
-    A checker that could not fetch an item has computed nothing.
-    """
-    if dispute.stage is not DisputeStage.APPEALABLE or dispute.vote is None:
-        return False
-    if claim.disputer is not None:
-        return stash == claim.terms.provider and dispute.vote.verdict is not Verdict.RIGHT
-    found = convicted(claim, dispute.vote)
-    return (stash == claim.terms.provider and found.is_provider) or stash in found.checkers
 
 
 def _key_of(status: ClaimStatus) -> StepKey:

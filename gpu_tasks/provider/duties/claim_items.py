@@ -30,7 +30,7 @@ from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.findings import FINGERPRINT_BYTES, ItemSample
 from gpu_tasks.market.inference.money import work_allowed
 from gpu_tasks.market.inference.units import Unit
-from gpu_tasks.provider.blobs import reseal
+from gpu_tasks.provider.blobs import deliveries
 from gpu_tasks.provider.chain.port import ChainError, ClaimPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.device_times import Activity
@@ -97,7 +97,7 @@ async def fetched_items(
     identity = parts.identity
 
     async def part(number: int) -> bytes:
-        question = reseal.part_question(identity, claim_id, dispute_id, number)
+        question = deliveries.part_question(identity, claim_id, dispute_id, number)
         try:
             return identity.seal_key.open(await parts.blobs.ask(endpoint, DELIVERY_PATH, question))
         except SealError as error:
@@ -164,7 +164,7 @@ async def check_item(
 
 
 async def computed(
-    parts: Parts[ClaimPort], items: UnitItems, index: int, activity: Activity = Activity.JUDGING
+    parts: Parts[ClaimPort], items: UnitItems, index: int, activity: Activity = Activity.VOTES
 ) -> BatchOutcome:
     """Return the right outcome of an item, computed from the input. Raise ExecutionError if this machine cannot."""
     requests = [items.requests[index]]

@@ -24,9 +24,6 @@ class Endings:
     paid: list[bytes] = field(default_factory=list)
     """The devices whose results were paid."""
     cases: list[CaseKey] = field(default_factory=list)
-    wronged: list[bytes] = field(default_factory=list)
-    """Units with an appealable verdict that contradicts this provider's result, or its own copy of an unusable
-    input."""
 
 
 class Duty(ABC):

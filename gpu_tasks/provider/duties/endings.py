@@ -1,21 +1,21 @@
-"""The outcomes of races and cases, from the final chain only: earnings, and entries to forget."""
+"""The outcomes of races and cases, from the final chain only: earnings, and entries to forget.
+
+Invariant: a race stays in the journal with its result until no dispute or claim about it is open, so that this provider
+can show its tree, deliver its items and show its samples, also after a restart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.market.inference.money import due, fee, witness_pay
 from gpu_tasks.market.inference.race_results import result
-from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
-from gpu_tasks.provider.chain.port import UnitCasePort, View
-from gpu_tasks.provider.duties.appeals import is_found_declining, is_wronged
-from gpu_tasks.provider.duties.cases import TASK_CASES, attempt_of
-from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings, telling_refusals
-from gpu_tasks.provider.duties.losses import LossNotes
+from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open, racer_of
+from gpu_tasks.provider.chain.port import EndingPort, View
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
+from gpu_tasks.provider.journal.journal import RaceKey
 from gpu_tasks.provider.journal.pause_book import PauseCause
 from gpu_tasks.provider.journal.records import End, RaceEntry
 
@@ -24,12 +24,11 @@ REFUTED = "refuted: another result was found right, so its collateral is lost an
 
 
 class EndingDuty(Duty):
-    """The duty to note endings in the journal, and to appeal."""
+    """The duty to note endings in the journal."""
 
-    def __init__(self, parts: Parts[UnitCasePort], loss_notes: LossNotes, informed_duties: Iterable[Duty]) -> None:
+    def __init__(self, parts: Parts[EndingPort], informed_duties: Iterable[Duty]) -> None:
         """All `informed_duties` learn the endings."""
         self._parts = parts
-        self._losses = loss_notes
         self._duties = informed_duties
         self._round = 0
         self._asked_in: dict[RaceKey, int] = {}
@@ -53,20 +52,11 @@ class EndingDuty(Duty):
         finally:
             for duty in self._duties:
                 duty.learn(endings)
-        for unit_id in endings.wronged:
-            with telling_refusals(self._parts.telemetry, unit_id):
-                await self._appeal(unit_id, view.height)
-
-    async def _appeal(self, unit_id: bytes, block_height: int) -> None:
-        """Appeal a verdict of two of three judges against this provider's computed result."""
-        await self._losses.warn(unit_id, block_height)
-        await self._parts.chain.submit(Courts.appeal(case_id=unit_id))
-        self._parts.telemetry.tell("appealed", unit=unit_id)
 
     def _races_in_turn(self) -> list[tuple[RaceKey, RaceEntry]]:
         """Choose the open races to read now: those that were read the longest ago.
 
-        A fixed order by age would starve the later races, and a verdict against one of them could become final.
+        A fixed order by age would starve the later races, and the refutation of one of them would be noted late.
         """
         open_races = dict(self._parts.journal.open_races())
         self._round += 1
@@ -80,8 +70,6 @@ class EndingDuty(Duty):
         """Note a race in the journal if it is over, and report its payment."""
         parts, stash = self._parts, self._parts.identity.stash
         unit_status = await parts.chain.final_unit(race_key[0])
-        if is_wronged(unit_status, race_key, stash) or await _declined_well(parts, unit_status, race_key):
-            endings.wronged.append(race_key[0])
         was_refuted = self._note_refuted(unit_status, race_key, race_entry)
         race_outcome = race_end(unit_status, race_key, stash)
         if race_outcome is None:
@@ -122,29 +110,24 @@ class EndingDuty(Duty):
 
     async def _settle_cases(self, seated: Collection[bytes], endings: Endings) -> None:
         """Note ended cases in the journal. `seated` have a seat of this provider in the newest view."""
-        chain, case_keys = self._parts.chain, [case_key for case_key, _ in self._parts.journal.open_cases()]
-        of_tasks = [case_key for case_key in case_keys if case_key[1] >= TASK_CASES]
+        case_keys = [case_key for case_key, _ in self._parts.journal.open_cases()]
+        if not case_keys:
+            return
         # A seat in the newest view may not be final yet. It would look like an ended case.
-        still_seated = {judge_seat.id for judge_seat in await chain.final_seats()} | set(seated) if of_tasks else set()
-        for case_key in of_tasks:
+        still_seated = {judge_seat.id for judge_seat in await self._parts.chain.final_seats()} | set(seated)
+        for case_key in case_keys:
             if case_key[0] not in still_seated:
-                self._dismiss(case_key, endings)
-        for case_key in [case_key for case_key in case_keys if case_key[1] < TASK_CASES][:READS_PER_ROUND_MAX]:
-            if is_case_over(await chain.final_unit(case_key[0]), case_key):
-                self._dismiss(case_key, endings)
-
-    def _dismiss(self, case_key: CaseKey, endings: Endings) -> None:
-        self._parts.journal.cases.change(case_key, is_over=True)
-        endings.cases.append(case_key)
+                self._parts.journal.cases.change(case_key, is_over=True)
+                endings.cases.append(case_key)
 
 
 class KeptInputDuty(Duty):
     """The duty to remove copies of inputs that no unit of the final chain needs.
 
-    Until then a unit may be drawn again, judged or checked.
+    Until then a unit may be drawn again, checked or disputed.
     """
 
-    def __init__(self, parts: Parts[UnitCasePort]) -> None:
+    def __init__(self, parts: Parts[EndingPort]) -> None:
         """Nothing is removed before the first step."""
         self._parts = parts
 
@@ -153,20 +136,11 @@ class KeptInputDuty(Duty):
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
         kept_inputs, chain = self._parts.inputs.kept, self._parts.chain
-        looked_at = {leaf_check.unit for leaf_check in view.checks} | {
-            leaf_dispute.unit for leaf_dispute in view.disputes
-        }
-        under_way = looked_at | {duty.id for duty in view.duties}
+        under_way = {duty.id for duty in view.duties} | {status.id for status in view.claims}
+        under_way |= {status.unit for status in view.disputes}
+        under_way |= {ballot.status.dispute.terms.work for ballot in view.ballots}
         unit_ids = kept_inputs.units_in_turn(READS_PER_ROUND_MAX, under_way)
         kept_inputs.release([unit_id for unit_id in unit_ids if is_over(await chain.final_unit(unit_id))])
-
-
-async def _declined_well(parts: Parts[UnitCasePort], unit_status: UnitStatus | None, race_key: RaceKey) -> bool:
-    """Return True if a verdict charges this provider for declining an input that its own copy shows to be unusable."""
-    if unit_status is None or unit_status.case is None or unit_status.unit.attempt != race_key[1]:
-        return False
-    is_charged = is_found_declining(unit_status.case, parts.identity.stash)
-    return is_charged and await parts.inputs.is_shown_unusable(race_key[0], unit_status.unit)
 
 
 def race_end(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) -> tuple[End, int] | None:
@@ -179,10 +153,9 @@ def race_end(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) ->
     unit = unit_status.unit
     if unit.attempt != race_key[1]:
         return (End.UNPAID, 0) if unit.attempt > race_key[1] else None
-    if unit.is_watched:
-        return None  # an audit may still need the output
     if unit.state is UnitState.SETTLED:
         return _earned_grains(unit, stash)
+    # While results differ or are claimed, a checker or voters may still need this provider's result.
     return (End.UNPAID, 0) if unit.state in (UnitState.REFUNDED, UnitState.QUEUED) else None
 
 
@@ -206,31 +179,19 @@ def why_unpaid(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) 
 
 
 def is_refuted(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) -> bool:
-    """Return True if another result than the stash's revealed one was found right in this race."""
-    if (
-        unit_status is None
-        or unit_status.unit.attempt != race_key[1]
-        or unit_status.unit.state is not UnitState.SETTLED
-    ):
+    """Return True if the stash lost its collateral for a false result in this race."""
+    unit = None if unit_status is None else unit_status.unit
+    racer = None if unit is None or unit.attempt != race_key[1] else racer_of(unit, stash)
+    if unit is None or racer is None or racer.reveal is None:
         return False
-    racer = racer_of(unit_status.unit, stash)
-    if racer is None or racer.reveal is None:
-        return False
-    # A refuted unit's settled root is the wrong one: then an equal root was refuted, and otherwise a different one.
-    return (racer.reveal.output_root == unit_status.unit.output_root) == unit_status.unit.is_refuted
-
-
-def is_case_over(unit_status: UnitStatus | None, case_key: CaseKey) -> bool:
-    """Return True if the case of a seat is over."""
-    if unit_status is None:
+    if unit.output_root is None:
+        # Voters have convicted this side, and other sides still differ.
+        return unit.state is UnitState.DISPUTED and not racer.collateral
+    if racer.reveal.output_root != unit.output_root:
         return True
-    attempt_number = attempt_of(case_key[1])
-    # this state is final, and the case may be from a newer block
-    is_to_come = unit_status.unit.attempt < attempt_number or unit_status.unit.state in (
-        UnitState.QUEUED,
-        UnitState.RACING,
-    )
-    return unit_status.unit.attempt > attempt_number or (not is_to_come and unit_status.case is None)
+    claimed = result(unit.racers, unit.output_root)
+    # Of equal results, only the winner's is a claim with collateral.
+    return unit.refund is Refund.REFUTED and claimed is not None and claimed.winner.owner == stash
 
 
 def _earned_grains(unit: Unit, stash: bytes) -> tuple[End, int]:
@@ -248,7 +209,4 @@ def _earned_grains(unit: Unit, stash: bytes) -> tuple[End, int]:
 
 def is_over(unit_status: UnitStatus | None) -> bool:
     """Return True if a unit can need no further answer."""
-    if unit_status is None:
-        return True
-    is_ended = unit_status.unit.state in (UnitState.SETTLED, UnitState.REFUNDED)
-    return is_ended and not unit_status.unit.is_watched and unit_status.case is None
+    return unit_status is None or not is_open(unit_status.unit)

@@ -10,22 +10,23 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain import task_records
-from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
+from gpu_tasks.provider.chain.bond_losses import BondLoss, Fault, bond_losses
 from gpu_tasks.provider.chain.port import ChainError, DevicePort
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.earnings import LostPart, losses, utc_text
+from gpu_tasks.provider.earnings import NO_DEVICE, LostPart, losses
 from gpu_tasks.provider.telemetry import failure
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
 LOOKED_BACK_BLOCKS = 64
 WORDS = {
-    PartyFault.LIED: "a court refuted its result",
-    PartyFault.MISSED: "it missed a race, or revealed its result too late",
-    PartyFault.DECLINED: "it declined an input that a court found usable",
+    Fault.LIED: "voters or a checker refuted its result, or it did not show it",
+    Fault.MISSED: "it missed a race, did not reveal its result, or declined a usable input",
+    Fault.PASSED: "it passed a race that it could not finish",
+    Fault.CHECK: "a check without a finding, or with a refuted one",
+    Fault.VOTE: "a vote that was not given, or outvoted",
 }
 UNKNOWN_FAULT = "unknown"
 UNKNOWN = "recent final blocks do not show the cause"
@@ -39,7 +40,6 @@ class LossNotes:
         self._parts = parts
         self._clock = clock_ns
         self._since: int | None = None
-        self._warned: set[bytes] = set()
 
     async def step(self, height: int, own_devices: Sequence[DeviceStatus]) -> None:
         """Note the losses since the last look. Raise ChainError on failure."""
@@ -88,30 +88,6 @@ class LossNotes:
             problem=loss_text(part),
         )
 
-    async def warn(self, unit_id: bytes, block_height: int) -> None:
-        """Report a verdict against an own result once: the amount at stake and the appeal deadline."""
-        status = await self._parts.chain.case(unit_id)
-        if status is None or unit_id in self._warned:
-            return
-        self._warned.add(unit_id)
-        stash = self._parts.identity.stash
-        held_grains = sum(claim.held for claim in status.terms.claims if claim.account == stash)
-        blocks_left = status.appealable_until - block_height
-        until_ms = self._clock() // 1_000_000 + blocks_left * await self._parts.chain.slot_ms()
-        problem = (
-            f"judges refuted this result: {format_amount(held_grains)} oGPU of the device's bond are lost "
-            "unless an appeal succeeds. The daemon appeals; "
-            f"the verdict is final after block {status.appealable_until} ({utc_text(until_ms)})"
-        )
-        self._parts.telemetry.tell(
-            "found_wrong",
-            unit=unit_id,
-            case=unit_id,
-            grains=held_grains,
-            appealable_until=status.appealable_until,
-            problem=problem,
-        )
-
     def _note_rest(self, device_id: bytes, grains: int, number: int) -> None:
         now_ms = self._clock() // 1_000_000
         name = f"loss 0x{device_id.hex()} {number}"
@@ -122,7 +98,7 @@ class LossNotes:
 
 async def newest_losses(client: ChainClient, stash: bytes, path: Path) -> dict[bytes, LostPart]:
     """Return each device's newest loss, from a file of losses and from recent final blocks."""
-    newest = {bytes.fromhex(part.device.removeprefix("0x")): part for part in losses(path)}
+    newest = {bytes.fromhex(part.device.removeprefix("0x")): part for part in losses(path) if part.device != NO_DEVICE}
     block_height, slot_ms = await client.height(await client.finalized()), task_records.slot_ms(client)
     for loss in await bond_losses(client, stash, max(0, block_height - LOOKED_BACK_BLOCKS)):
         if loss.device is not None:
@@ -150,12 +126,13 @@ def lost_part(loss: BondLoss, device_id: bytes, block_height: int, slot_ms: int,
 
 
 def loss_text(part: LostPart) -> str:
-    """Return a loss in words: the amount, the cause, the case, and the appeal deadline with its time."""
-    cause = UNKNOWN if part.fault == UNKNOWN_FAULT else WORDS[PartyFault[part.fault.upper()]]
-    case = f", case {part.case}" if part.case else ""
+    """Return a loss in words: the amount, the cause, the dispute, and the appeal deadline with its time."""
+    cause = UNKNOWN if part.fault == UNKNOWN_FAULT else WORDS[Fault[part.fault.upper()]]
+    owner = "this stash" if part.device == NO_DEVICE else "the device's bond"
+    case = f", dispute {part.case}" if part.case else ""
     appeal = f"; an appeal was possible until block {part.appealable_until} ({part.until_text})"
     deadline = appeal if part.appealable_until else ""
-    return f"{format_amount(part.grains)} oGPU of the device's bond are lost: {cause}{case}{deadline}"
+    return f"{format_amount(part.grains)} oGPU of {owner} are lost: {cause}{case}{deadline}"
 
 
 def _loss_name(loss: BondLoss) -> str:

@@ -83,8 +83,8 @@ class RaceDuty(Duty):
             self._at_work.add(race.key)
             self.book.tasks.start(race.key, self._execute_race(race))
         elif race_step is not RaceStep.NOTHING and await self._may_be_seen(race, race_step):
-            # The search for the input is over. It would occupy one of the limited tasks.
-            if race_step is RaceStep.DECLINE and lacks_input:
+            # The search for the input is over, or the result comes too late. It would occupy one of the limited tasks.
+            if race_step is RaceStep.PASS or (race_step is RaceStep.DECLINE and lacks_input):
                 self.book.tasks.cancel(race.key)
             await self._take_if_due(race, race_step)
 
@@ -135,9 +135,9 @@ class RaceDuty(Duty):
     async def _execute_race(self, race: Race) -> None:
         """Work from assignment to commitment.
 
-        An unusable input is declined here, and so is one that is too large for this machine. An unavailable one is
-        declined in `step`. A fault of this machine is retried at each block instead. If it lasts past the deadline,
-        this provider pays for it, not the customer.
+        An unusable input is declined here, and one that is too large for this machine is passed. An unavailable one is
+        declined in `step`. A fault of this machine is retried at each block instead. If it lasts until the deadline,
+        this provider passes and pays for it, not the customer.
         """
         unit_id, attempt_number, tell = race.unit_id, race.unit.attempt, self.parts.telemetry.tell
         if race.key not in self.parts.journal.races:
@@ -170,9 +170,9 @@ class RaceDuty(Duty):
             tell("bad_input", unit=unit_id, **failure(error))
             await self._take_if_due(race, RaceStep.DECLINE)
         except TooLargeError as error:
-            # A race that cannot end in time costs a part of the collateral, and keeps the device from others meanwhile.
+            # Voters would find this input usable. A race that cannot end in time also keeps the device from others.
             tell("too_large", unit=unit_id, **failure(error))
-            await self._take_if_due(race, RaceStep.DECLINE)
+            await self._take_if_due(race, RaceStep.PASS)
         except (BlobError, ExecutionError, ChainError) as error:
             tell("hindered", unit=unit_id, **failure(error))
             if race.key not in self._without_input:
@@ -238,6 +238,8 @@ class RaceDuty(Duty):
                 )
             case RaceStep.DECLINE:
                 step_content, event_name = InferenceMarket.decline(unit=unit_id, attempt=attempt_number), "declined"
+            case RaceStep.PASS:
+                step_content, event_name = InferenceMarket.pass_unit(unit=unit_id, attempt=attempt_number), "passed"
             case RaceStep.ATTEST | RaceStep.REVEAL:
                 assert race_entry.result is not None, "`next_step` requests no earlier step that needs it"
                 attested, event_name = await attestation(self.parts, race, race_entry.result), "attested"

@@ -14,10 +14,11 @@ from gpu_tasks.provider.journal.records import RaceEntry, Sent
 
 GIVE_BACK_BLOCKS = 8
 """This many blocks before its commit window ends, a race with an unavailable input is declined."""
+PASS_BLOCKS = 1
+"""This many blocks before its commit window ends, a race without a result is passed: the call enters the last block
+that takes a commitment."""
 OMITTED_BLOCKS = 5
 """After this many blocks of an open reveal window, an attestation that no author attached is sent as a transaction."""
-
-
 LAST_BLOCKS = 4
 """This many blocks before the window ends, an attestation is sent as a transaction in any case."""
 
@@ -28,6 +29,7 @@ class RaceStep(Enum):
     NOTHING = auto()
     EXECUTE = auto()
     DECLINE = auto()
+    PASS = auto()
     COMMIT = auto()
     ATTEST = auto()
     REVEAL = auto()
@@ -35,6 +37,7 @@ class RaceStep(Enum):
 
 SENT_BY = {
     RaceStep.DECLINE: Sent.DECLINE,
+    RaceStep.PASS: Sent.PASS,
     RaceStep.COMMIT: Sent.COMMIT,
     RaceStep.ATTEST: Sent.ATTESTATION,
     RaceStep.REVEAL: Sent.ATTESTATION,
@@ -87,10 +90,21 @@ def must_give_back(race: Race, block_height: int) -> bool:
     """Return True if a race must be declined at block `block_height` for its missing input, or it would be missed.
 
     After a rival's commitment this no longer applies: it shows that the input was available, and a decliner would pay
-    the judges who confirm that. A racer that the rival's close excludes has missed nothing.
+    the voters who confirm that. A racer that the rival's close excludes has missed nothing.
     """
-    has_rival = race.unit.round is not None and race.unit.round.first_commit > 0
-    return not has_rival and 0 < race.commits_until <= block_height + GIVE_BACK_BLOCKS
+    return not _has_rival(race) and 0 < race.commits_until <= block_height + GIVE_BACK_BLOCKS
+
+
+def must_pass(race: Race, block_height: int) -> bool:
+    """Return True if a race without a result cannot be committed any more at block `block_height`, and would be missed.
+
+    To pass costs as much as to miss, but the device is not paused. A racer that a rival's close excludes pays nothing.
+    """
+    return not _has_rival(race) and 0 < race.commits_until <= block_height + PASS_BLOCKS
+
+
+def _has_rival(race: Race) -> bool:
+    return race.unit.round is not None and race.unit.round.first_commit > 0
 
 
 def is_about(race: Race, race_entry: RaceEntry) -> bool:
@@ -103,8 +117,6 @@ def is_about(race: Race, race_entry: RaceEntry) -> bool:
 def next_step(race: Race, race_entry: RaceEntry | None, view: View, *, lacks_input: bool = False) -> RaceStep:
     """Return the next step for the state of chain and journal. `lacks_input` says that the input is not here."""
     racer, result = race.racer, race_entry.result if race_entry else None
-    if race.unit.state is UnitState.JUDGING:
-        return _late_step(race, race_entry)
     is_closed = race.unit.round is None or race.unit.round.closed_at > 0
     if race.unit.state is not UnitState.RACING or racer.has_declined or racer.reveal is not None:
         return RaceStep.NOTHING
@@ -114,6 +126,8 @@ def next_step(race: Race, race_entry: RaceEntry | None, view: View, *, lacks_inp
         # A declined race is not started again: the node may not show the call yet, or may have lost it.
         if race_entry is not None and Sent.DECLINE in race_entry.sent:
             return RaceStep.DECLINE
+        if race_entry is not None and Sent.PASS in race_entry.sent:
+            return RaceStep.PASS
         if race_entry is not None and result is not None and is_about(race, race_entry):
             return RaceStep.COMMIT
         # A commitment to another input was sent. A second one for the same race would contradict it.
@@ -121,22 +135,14 @@ def next_step(race: Race, race_entry: RaceEntry | None, view: View, *, lacks_inp
             return RaceStep.NOTHING
         # If the node's earlier data differed, nothing was promised for it, so the present input is computed.
         # The newest height counts, so that a slow store can delay the search but not the decline.
-        return RaceStep.DECLINE if lacks_input and must_give_back(race, view.newest) else RaceStep.EXECUTE
+        if lacks_input and must_give_back(race, view.newest):
+            return RaceStep.DECLINE
+        return RaceStep.PASS if race_entry is not None and must_pass(race, view.newest) else RaceStep.EXECUTE
     if race_entry is None or result is None or not is_about(race, race_entry) or not race.reveals_from:
         return RaceStep.NOTHING
     # Authors may leave out attestations. Transactions are harder to suppress.
     is_omitted = view.height >= race.reveals_from + OMITTED_BLOCKS
     return RaceStep.REVEAL if is_omitted or is_late(race, view.newest) else RaceStep.ATTEST
-
-
-def _late_step(race: Race, race_entry: RaceEntry | None) -> RaceStep:
-    """Return the step for a result that was not revealed in time.
-
-    A late reveal is unpaid, but counts as a miss, not a lie.
-    """
-    is_withheld = race.racer.commitment is not None and race.racer.reveal is None
-    has_result = race_entry is not None and race_entry.result is not None and is_about(race, race_entry)
-    return RaceStep.REVEAL if is_withheld and has_result else RaceStep.NOTHING
 
 
 def is_late(race: Race, newest_height: int) -> bool:

@@ -12,8 +12,10 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Generic, TypeVar
@@ -89,7 +91,7 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
         self._opened = asyncio.Semaphore(OPENED_AT_ONCE)
         self._keys: set[StepKey] = set()
         self._withheld: set[StepKey] = set()
-        """The turns whose data its provider did not deliver at the last attempt."""
+        """The turns that wait for data of others, or did not get it at the last attempt."""
 
     @abstractmethod
     async def _found(self, turn: TurnT) -> T:
@@ -97,6 +99,16 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
 
         Raise BlobError or DeliveryError for withheld data, or ExecutionError or ChainError if this machine cannot tell.
         """
+
+    @contextlib.contextmanager
+    def _fetching(self, turn: TurnT) -> Iterator[None]:
+        """Count the data of others as withheld until the body has it.
+
+        A store that drips until the window is over must not keep this provider silent.
+        """
+        self._withheld.add(turn.key)
+        yield
+        self._withheld.discard(turn.key)
 
     @abstractmethod
     def _cannot_fetch(self, turn: TurnT) -> T:
@@ -169,9 +181,9 @@ class StatementDuty(Duty, Generic[TurnT, T, EntryT]):
                 statement = await self._found(turn)
             await self._send(turn, ClaimStep.COMMIT, self._keep(turn, statement))
         except (BlobError, DeliveryError) as error:
-            self._withheld.add(turn.key)
             tell("claim_not_delivered", **turn.subject, **failure(error))
         except (ExecutionError, ChainError) as error:
+            self._withheld.discard(turn.key)
             tell("claim_not_computed", **turn.subject, **failure(error))
 
     def _keep(self, turn: TurnT, statement: T) -> EntryT:

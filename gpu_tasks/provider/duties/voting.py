@@ -14,7 +14,6 @@ from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemSample, ItemVote, Verdict, vote_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, ClaimPort, View
@@ -87,11 +86,11 @@ class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
             raise ChainError("the final chain does not have the claim", code="claim_not_final")
         if claim.terms.handler != InferenceMarket.index:
             raise ExecutionError("this release has no items of that market", code="unknown_market")
-        items = await fetched_items(self.parts, claim_id, claim, dispute_id)
-        self._withheld.discard(turn.key)
+        with self._fetching(turn):
+            items = await fetched_items(self.parts, claim_id, claim, dispute_id)
         index = terms.index if terms.point is None else items.index_at(terms.point)
         claimed, seeds = items.outcomes[index], seeds_of(dispute)
-        first = await check_item(self.parts, items, index, seeds[0], Activity.JUDGING)
+        first = await check_item(self.parts, items, index, seeds[0], Activity.VOTES)
         outcome = claimed if first is not None else await computed(self.parts, items, index)
         self.parts.telemetry.tell("recomputed" if first is None else "verified", claim=claim_id, item=index)
         verdict = Verdict.RIGHT if outcome == claimed else Verdict.WRONG
@@ -105,11 +104,11 @@ class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
         unit = await final_unit(self.parts, unit_id)
         form = await self.parts.form_of(unit)
         try:
-            unit_input = await self.parts.inputs.open(unit_id, unit, InputUse.LOOKED_AT)
+            with self._fetching(turn):
+                unit_input = await self.parts.inputs.open(unit_id, unit, InputUse.LOOKED_AT)
             requests = payable_requests(form, unit_input, unit.terms)
         except UnusableInputError:
-            return _input_vote(Verdict.WRONG, unit, dispute)
-        self._withheld.discard(turn.key)
+            return _input_vote(Verdict.WRONG, dispute)
         items = UnitItems(self.parts.identity.genesis, unit_id, form, unit_input.salt, requests, *line_of(unit))
         outcome = await computed(self.parts, items, index)
         samples = [await sample(self.parts, items, index, outcome, seed) for seed in seeds_of(dispute)]
@@ -120,12 +119,12 @@ class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
         unit = await final_unit(self.parts, dispute.terms.work)
         form = await self.parts.form_of(unit)
         try:
-            unit_input = await self.parts.inputs.open(dispute.terms.work, unit, InputUse.LOOKED_AT)
+            with self._fetching(turn):
+                unit_input = await self.parts.inputs.open(dispute.terms.work, unit, InputUse.LOOKED_AT)
             payable_requests(form, unit_input, unit.terms)
         except UnusableInputError:
-            return _input_vote(Verdict.WRONG, unit, dispute)
-        self._withheld.discard(turn.key)
-        return _input_vote(Verdict.RIGHT, unit, dispute)
+            return _input_vote(Verdict.WRONG, dispute)
+        return _input_vote(Verdict.RIGHT, dispute)
 
     async def _final(self, turn: VoteTurn) -> Dispute:
         """Return the dispute in the final chain. Raise ChainError if it has other terms or another seed."""
@@ -174,7 +173,8 @@ def turn_of(status: BallotStatus) -> VoteTurn:
     )
 
 
-def _input_vote(verdict: Verdict, unit: Unit, dispute: Dispute) -> ItemVote:
-    """Return the vote about an input as a whole: its commitment is the answer, and no item is sampled."""
+def _input_vote(verdict: Verdict, dispute: Dispute) -> ItemVote:
+    """Return the vote about an input as a whole: its unit is the answer, and no item is sampled."""
+    # The chain takes no vote with an answer of zeros, and the customer chooses the input's commitment.
     samples = tuple(ItemSample(0, 0, NO_FINGERPRINT) for _ in seeds_of(dispute))
-    return ItemVote(verdict, unit.terms.input_commitment, samples)
+    return ItemVote(verdict, dispute.terms.work, samples)

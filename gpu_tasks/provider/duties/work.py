@@ -130,18 +130,6 @@ def payable_requests(workload_form: WorkloadForm, unit_input: UnitInput, unit_te
     return requests
 
 
-async def recomputed(
-    parts: Parts[object], workload_form: WorkloadForm, requests: Sequence[bytes]
-) -> list[bytes | None]:
-    """Return the output of each request, computed on any device as a judge.
-
-    Raise BadRequestError for a single invalid request.
-    """
-    if len(requests) == 1:
-        return [await parts.workers.recompute(workload_form, requests[0])]
-    return await parts.workers.recompute_many(workload_form, requests)
-
-
 def check_totals(workload_form: WorkloadForm, unit_output: UnitOutput, unit_terms: UnitTerms) -> None:
     """Raise UnusableInputError if an output costs more than the customer pays for."""
     totals = unit_output.totals

@@ -22,8 +22,8 @@ class Activity(Enum):
 
     UNITS = "units"
     TASKS = "tasks"
-    AUDITS = "audits"
-    JUDGING = "judging"
+    CHECKS = "checks"
+    VOTES = "votes"
     ROLL_CALLS = "roll calls"
     STARTING = "starting"
     """A worker starts before any work needs it."""

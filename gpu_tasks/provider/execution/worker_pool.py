@@ -104,7 +104,7 @@ class WorkerPool:
             return await bench.measured(worker.run_many(requests, finished))
 
     async def recompute_many(
-        self, form: WorkloadForm, requests: Sequence[bytes], activity: Activity = Activity.JUDGING
+        self, form: WorkloadForm, requests: Sequence[bytes], activity: Activity = Activity.VOTES
     ) -> list[bytes | None]:
         """Execute a batch on any device, as a judge or an auditor. Return None for each invalid request.
 
@@ -139,7 +139,7 @@ class WorkerPool:
             return await (await bench.worker(form)).fingerprint(request, output, seed)
 
     async def check(
-        self, form: WorkloadForm, request: bytes, output: bytes, seed: bytes, activity: Activity = Activity.JUDGING
+        self, form: WorkloadForm, request: bytes, output: bytes, seed: bytes, activity: Activity = Activity.VOTES
     ) -> CheckedOutput:
         """Check an output on any device, and fingerprint a right one. Raise BadRequestError or ExecutionError."""
         async with self._bench_turn(None, activity, form) as bench:
@@ -199,9 +199,9 @@ class WorkerPool:
 
     def _any_bench(self, form: WorkloadForm) -> contextlib.AbstractAsyncContextManager[Bench]:
         """Take any device, preferably one with a running worker of this workload."""
-        return self._bench_turn(None, Activity.JUDGING, form)
+        return self._bench_turn(None, Activity.VOTES, form)
 
 
 def _of_task(device: bytes | None) -> Activity:
     """Return the activity of a run: a task on the device of a bid, otherwise a judgement or a look before a bid."""
-    return Activity.JUDGING if device is None else Activity.TASKS
+    return Activity.VOTES if device is None else Activity.TASKS

@@ -24,6 +24,7 @@ class Sent(IntEnum):
     COMMIT = 0
     ATTESTATION = 1
     DECLINE = 2
+    PASS = 3
 
 
 class End(IntEnum):

@@ -230,7 +230,7 @@ def _step_while_starting(look: _Look) -> TaskStep | None:
         return TaskStep.REPORT
     if look.on_hand.has_input or TaskStep.START in sent_steps:
         return TaskStep.START
-    is_input_late = look.on_hand.may_report and not task.jury_from and task.deadline <= look.newest + REPORT_BLOCKS
+    is_input_late = look.on_hand.may_report and task.deadline <= look.newest + REPORT_BLOCKS
     return TaskStep.REPORT if is_input_late else None
 
 

@@ -10,7 +10,7 @@ from gpu_tasks.market.training.bids import DRAWS_FROM
 from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.replicas import replica_commitment
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState, panel
+from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
 
 NOTHING = bytes(32)
@@ -42,7 +42,7 @@ def may_offer(task: Task, auction: int, *, is_again: bool) -> bool:
 
 def works_now(task: Task, place: int | None) -> bool:
     """Return True if the provider of this place works at present and has not ended."""
-    return place is not None and place in panel(task) and task.slots[place].outcome is None
+    return place is not None and task.slots[place].outcome is None
 
 
 def is_to_be_bound(task: Task, place: int | None, entry: TaskEntry) -> bool:
@@ -90,9 +90,8 @@ def why_replica_waits(task: Task, place: int | None) -> str:
     until_text = f"until block {task.deadline}"
     match task.state:
         case TaskState.VOLUNTEERING:
-            computing_text = "its customer disputes the results: jurors" if task.jury_from else "replicas"
             draw_text = f"the beacon of block {task.beacon_at} draws once that block is final"
-            return f"{computing_text} are sought {until_text}" if task.deadline else draw_text
+            return f"replicas are sought {until_text}" if task.deadline else draw_text
         case TaskState.OPENING:
             return f"the other results are revealed {until_text}"
         case _:

@@ -16,7 +16,7 @@ from gpu_tasks.data.sealing import seal
 from gpu_tasks.market.courts.cases import judges_of
 from gpu_tasks.market.training.showing import TraceStretch, judged_stretches
 from gpu_tasks.market.training.tasks import Task, slot_case
-from gpu_tasks.provider.blobs.reseal import NoJudgeError, RefusedResealError
+from gpu_tasks.provider.blobs.deliveries import NoReaderError, RefusedDeliveryError
 from gpu_tasks.provider.chain.port import ChainError, Identity, TaskPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks.places import own_place
@@ -72,20 +72,20 @@ class StateAnswers:
         self._book = book
 
     async def answer(self, data: bytes) -> bytes:
-        """Return a `ShownState` as a sealed blob. Raise RefusedResealError if the caller may not have it."""
+        """Return a `ShownState` as a sealed blob. Raise RefusedDeliveryError if the caller may not have it."""
         try:
             signed_question = _SIGNED.decode(data)
         except DecodeError as error:
-            raise NoJudgeError(f"not a question: {error}") from None
+            raise NoReaderError(f"not a question: {error}") from None
         state_question = signed_question.question
         signed_payload = _signed_payload(self._parts.identity.genesis, state_question)
         # Otherwise anyone could have states read and sealed in a judge's name.
         if not verify(Scheme.ED25519, state_question.provider_key, signed_payload, signed_question.signature):
-            raise NoJudgeError("bad signature")
+            raise NoReaderError("bad signature")
         try:
             return await self._sealed_answer(state_question)
         except ChainError as error:
-            raise RefusedResealError(f"the chain cannot be read at present: {error}") from None
+            raise RefusedDeliveryError(f"the chain cannot be read at present: {error}") from None
 
     async def _sealed_answer(self, state_question: _Question) -> bytes:
         chain_port = self._parts.chain
@@ -94,11 +94,11 @@ class StateAnswers:
             await chain_port.stash_of(state_question.provider_key),
         )
         if case_status is None or judge_stash is None or judge_stash not in judges_of(case_status):
-            raise NoJudgeError("the key belongs to no judge of a case")
+            raise NoReaderError("the key belongs to no judge of a case")
         # The key comes from the chain, so that a copied question is useless to a stranger.
         reader_record = await chain_port.provider(judge_stash)
         if reader_record is None:
-            raise RefusedResealError("the asker has no key to seal to")
+            raise RefusedDeliveryError("the asker has no key to seal to")
         task_id, task, place = await self._task_of(state_question.case)
         return seal(
             SHOWN_STATE.encode(self._shown_states(task_id, task, place, state_question.stretch)),
@@ -114,19 +114,19 @@ class StateAnswers:
             place = None if task is None else own_place(task, self._parts.identity.stash, entry.device)
             if task is not None and place is not None and slot_case(task_id, place) == case_id:
                 return task_id, task, place
-        raise RefusedResealError("no task of that case was run here")
+        raise RefusedDeliveryError("no task of that case was run here")
 
     def _shown_states(self, task_id: bytes, task: Task, place: int, stretch: TraceStretch) -> ShownState:
         task_run = self._book.run(task_id, task)
         # a judge must compute the end of a stretch itself
         if stretch not in judged_stretches(task_id, task, place):
-            raise RefusedResealError("these segments are not part of the case")
+            raise RefusedDeliveryError("these segments are not part of the case")
         # After a restart the run is still being read from the disk.
         if task_run is None or task_run.index < stretch.end:
-            raise RefusedResealError("its states are being read from disk; ask again")
+            raise RefusedDeliveryError("its states are being read from disk; ask again")
         state_there = task_run.folder.state(stretch.first)
         if state_there is None:
-            raise RefusedResealError("that state is no longer here")
+            raise RefusedDeliveryError("that state is no longer here")
         return ShownState(
             traced_state(task_run.digests, stretch.first), traced_state(task_run.digests, stretch.end), state_there
         )

@@ -27,7 +27,7 @@ from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, refuted
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, Task
 from gpu_tasks.provider.chain.port import TaskPort
-from gpu_tasks.provider.duties.cases import TASK_CASES, Lacking, Search, SeatedCase, case_number
+from gpu_tasks.provider.duties.cases import Lacking, Search, SeatedCase, case_number
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError
 from gpu_tasks.provider.programs.requests import open_program
@@ -57,7 +57,7 @@ class TaskCase(SeatedCase):
     def key(self) -> tuple[bytes, int]:
         """The journal's key: later blocks may draw other benches for the same slot."""
         drawn_at = 0 if self.record.round is None else self.record.round.drawn_at
-        return self.id, TASK_CASES + case_number(drawn_at, self.seat.bench)
+        return self.id, case_number(drawn_at, self.seat.bench)
 
     @property
     def subject(self) -> dict[str, Detail]:

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.status import MemberProcesses, MemberStatus, StatusTable, _ask, _queued, _state, as_json
-from gpu_tasks.market.leaf_checks.checks import CheckOutcome
-from node.monitoring.metrics import CHECK_STATUSES, Metrics
+from gpu_tasks.market.claims.claims import ClaimOutcome
+from node.monitoring.metrics import CLAIM_STATUSES, DISPUTE_STATUSES, Metrics
 from node.monitoring.metrics_server import MetricsServer
 from standing_member import ALICE
 
@@ -70,25 +70,25 @@ def test_one_table_is_shown_where_its_columns_just_have_room() -> None:
     assert shown_at(width - 1, [ALICE]).count("Alice") == 3
 
 
-def test_checks_and_disputes_are_shown_and_counted() -> None:
+def test_claims_and_disputes_are_shown_and_counted() -> None:
     busy = replace(
-        ALICE, checks={"leaves": 11, "court": 2}, checks_ended={"passed": 400, "refuted": 51, "withheld": 6},
-        disputes={"trees": 17}, disputes_ended={"settled": 9},
+        ALICE, claims={"drawing": 11, "showing": 2}, claims_ended={"passed": 400, "refuted": 57, "returned": 6},
+        disputes={"voting": 17}, disputes_ended={"right": 9},
     )  # fmt: skip
     for width in (200, 80):
         text = shown_at(width, [busy])
-        assert all(word in text for word in ("checks", "wrong", "disputes", " 13 ", " 57 ", " 17 "))
+        assert all(word in text for word in ("claims", "wrong", "disputes", " 13 ", " 57 ", " 17 "))
     (shown,) = as_json([busy], {"Alice": MemberProcesses(0, None)})
-    assert (shown["checks"], shown["disputes"]) == ({"leaves": 11, "court": 2}, {"trees": 17})
-    assert (shown["checks_ended"]["refuted"], shown["disputes_ended"]) == (51, {"settled": 9})
+    assert (shown["claims"], shown["disputes"]) == ({"drawing": 11, "showing": 2}, {"voting": 17})
+    assert (shown["claims_ended"]["refuted"], shown["disputes_ended"]) == (57, {"right": 9})
 
 
 def test_figures_with_a_status_or_an_outcome_are_read_as_a_node_tells_them() -> None:
     metrics = Metrics("test", "node", "0", is_validator=True)
-    metrics.checks["court"].set(2)
-    metrics.checks_ended[CheckOutcome.REFUTED].inc(5)
-    metrics.disputes["trees"].set(3)
-    metrics.disputes_ended["settled"].inc(4)
+    metrics.claims["showing"].set(2)
+    metrics.claims_ended[ClaimOutcome.REFUTED].inc(5)
+    metrics.disputes["voting"].set(3)
+    metrics.disputes_ended["right"].inc(4)
 
     async def asked() -> MemberStatus:
         port = one_free_port()
@@ -107,11 +107,11 @@ def test_figures_with_a_status_or_an_outcome_are_read_as_a_node_tells_them() -> 
 
     status = asyncio.run(asked())
     assert status.is_up
-    assert status.checks == dict.fromkeys(CHECK_STATUSES, 0) | {"court": 2}
-    assert status.checks_ended == {"passed": 0, "unlooked": 0, "refuted": 5, "withheld": 0}
-    assert status.disputes == {"trees": 3, "judges": 0}
-    assert status.disputes_ended == {"settled": 4, "redrawn": 0, "refunded": 0}
-    assert (status.open_checks, status.found_wrong, status.open_disputes) == (2, 5, 3)
+    assert status.claims == dict.fromkeys(CLAIM_STATUSES, 0) | {"showing": 2}
+    assert status.claims_ended == {"passed": 0, "refuted": 5, "returned": 0}
+    assert status.disputes == dict.fromkeys(DISPUTE_STATUSES, 0) | {"voting": 3}
+    assert status.disputes_ended["right"] == 4
+    assert (status.open_claims, status.found_wrong, status.open_disputes) == (2, 5, 3)
 
 
 def test_a_narrow_console_cuts_nothing_off() -> None:

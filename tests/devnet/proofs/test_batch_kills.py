@@ -10,7 +10,7 @@ import pytest
 from devnet.proofs.batch_kills import KilledBatch, answered_once, failures_of
 
 GOOD = KilledBatch(
-    requests=4_096, kills=dict.fromkeys(("25 %", "60 %", "committed", "leaves to show"), 9), finished=4_096,
+    requests=4_096, kills=dict.fromkeys(("25 %", "60 %", "committed", "samples to show"), 9), finished=4_096,
     settled_for="Alice", is_refuted=False, is_checked=True, attempts=1, answered=4_096, posted=1,
 )  # fmt: skip
 
@@ -25,7 +25,7 @@ def test_what_holds_every_bar_passes() -> None:
         ({"settled_for": "queued"}, "settled for queued"),
         ({"attempts": 2}, "drawn 2 times"),
         ({"is_refuted": True}, "refuted"),
-        ({"is_checked": False}, "not looked at to the end"),
+        ({"is_checked": False}, "no check of its claim passed"),
         ({"repeated": 1}, "1 finished requests were computed again"),
         ({"answered": 4_095}, "4,095 of 4,096 requests are answered once"),
         ({"collateral_lost": 7}, "7 grains of its collateral are gone"),

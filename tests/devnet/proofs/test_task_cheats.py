@@ -11,10 +11,10 @@ import pytest
 
 from devnet.launcher import layout
 from devnet.proofs.cheats import task_judgement
+from devnet.proofs.cheats.findings import CheatFinding
 from devnet.proofs.cheats.task_judgement import CHEAT_SCENES, CheatScene, TaskSize, judge_scene
 from devnet.proofs.cheats.task_strangers import _right_digests
 from devnet.proofs.cheats.tasks import CHAIN_WINDOWS, HonestSale, judge_sales
-from devnet.proofs.cheats.units import CheatFinding
 from devnet.stage.actors.task_sale import People
 from devnet.stage.cheating.executors import BENT_STEP, BentRun, BitInOneWeight, SkippedTenth, declared_steps
 from devnet.stage.measuring.ledger import EventTrace

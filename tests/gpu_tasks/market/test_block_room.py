@@ -70,7 +70,7 @@ def weight_of(bound: Bound, signed: list[SignedAttestation]) -> Weight:
 
 
 def test_the_last_of_a_race_weighs_what_settling_it_takes() -> None:
-    chain = MarketChain(named_keys(4))
+    chain = MarketChain(named_keys(5))
     signed = closed(chain)
     weights: list[int] = []
 
@@ -82,7 +82,7 @@ def test_the_last_of_a_race_weighs_what_settling_it_takes() -> None:
 
 
 def test_attestations_beyond_their_share_of_a_block_make_it_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
-    chain = MarketChain(named_keys(4))
+    chain = MarketChain(named_keys(5))
     signed = closed(chain)
     needed = weight_of(chain.runtime.at(chain.state), signed)
     monkeypatch.setattr(module, "ATTESTATIONS_MAX", Weight(needed.ref_time - 1))
@@ -91,11 +91,11 @@ def test_attestations_beyond_their_share_of_a_block_make_it_invalid(monkeypatch:
     chain.height -= 1
     monkeypatch.setattr(module, "ATTESTATIONS_MAX", needed)
     chain.block(attach(*signed))
-    assert all(chain.unit(each.statement.unit).state is UnitState.SETTLED for each in signed)
+    assert all(chain.unit(each.statement.unit).state is UnitState.CLAIMED for each in signed)
 
 
 def test_attestations_keep_to_what_hooks_have_left() -> None:
-    chain = MarketChain(named_keys(4))
+    chain = MarketChain(named_keys(5))
     signed = closed(chain)
 
     def short_of_room(bound: Bound) -> None:
@@ -137,7 +137,7 @@ def test_tasks_wait_where_other_hooks_have_taken_the_block() -> None:
 
 def test_draws_wait_where_other_hooks_have_taken_the_block() -> None:
     pallets = (*PALLETS[:7], Greedy, *PALLETS[7:])
-    chain = MarketChain(named_keys(4), pallets=pallets, chance=random.Random(3))
+    chain = MarketChain(named_keys(5), pallets=pallets, chance=random.Random(3))
     chain.blocks(2)
     (unit,) = chain.post(terms())
     drawn = []

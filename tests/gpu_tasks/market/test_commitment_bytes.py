@@ -5,9 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from gpu_tasks.market.claims.claim_closing import dispute_id_of as claim_dispute_id_of
+from gpu_tasks.market.claims.findings import (
+    Finding,
+    ItemSample,
+    ItemVote,
+    Verdict,
+    finding_commitment,
+    seed_of,
+    vote_commitment,
+)
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.records import device_id_of
-from gpu_tasks.market.inference.units import result_commitment, unit_id_of
+from gpu_tasks.market.inference.units import dispute_id_of, result_commitment, unit_id_of
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.replicas import replica_commitment
@@ -34,6 +44,8 @@ def message(kind: bytes, body: bytes) -> bytes:
 # state 3 with two neighbours, state 4 with none: a list is its length, here one byte, times four, and its items
 PROOF = TraceFraudProof(3, TracedState(ONE, (TWO, ONE)), TracedState(TWO, ()), SALT)
 PROOF_BYTES = little(3, 4) + ONE + bytes((8,)) + TWO + ONE + TWO + bytes((0,)) + SALT
+SAMPLE = ItemSample(3, 5, ONE[:16])
+SAMPLE_BYTES = little(3, 4) + little(5, 8) + ONE[:16]
 ANSWERED, NOTHING = Statement(Answered(ONE), TWO, 0b101), Statement(Unanswerable(), TWO)
 
 ROWS = {
@@ -42,10 +54,27 @@ ROWS = {
     "device": (device_id_of(ONE, TWO), hashed(b"ogpu/device" + ONE + TWO)),
     "auction": (auction_id(ONE, 2), hashed(b"ogpu/auction" + ONE + little(2, 1))),
     "slot": (slot_case(ONE, 3), hashed(b"ogpu/slot" + ONE + little(3, 1))),
+    "dispute of a claim": (
+        claim_dispute_id_of(ONE, 2),
+        hashed(b"ogpu/claim-dispute" + ONE + little(2, 4)),
+    ),
+    "dispute of a unit": (
+        dispute_id_of(ONE, 1, 2),
+        hashed(b"ogpu/unit-dispute" + ONE + little(1, 4) + little(2, 4)),
+    ),
+    "seed of samples": (seed_of(SALT, ONE, TWO), hashed(b"ogpu/sample-seed" + SALT + ONE + TWO)),
     "refuted": (refuted(ONE), hashed(b"ogpu/refuted" + ONE)),
     "result": (
         result_commitment(GENESIS, ONE, 1, TWO, ONE, SALT),
         message(b"result", ONE + little(1, 4) + TWO + ONE + SALT),
+    ),
+    "finding": (
+        finding_commitment(GENESIS, ONE, 1, TWO, Finding(Verdict.RIGHT, 0, (SAMPLE,)), SALT),
+        message(b"finding", ONE + little(1, 1) + TWO + bytes((0, 0, 4)) + SAMPLE_BYTES + SALT),
+    ),
+    "vote": (
+        vote_commitment(GENESIS, ONE, 1, TWO, ItemVote(Verdict.WRONG, ONE, (SAMPLE,)), SALT),
+        message(b"vote", ONE + little(1, 1) + TWO + bytes((1,)) + ONE + bytes((4,)) + SAMPLE_BYTES + SALT),
     ),
     "bid": (
         bid_commitment(GENESIS, ONE, TWO, ONE, BidOffer(10**8, 40, 21 * 10**8), SALT),

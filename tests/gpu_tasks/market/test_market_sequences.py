@@ -8,10 +8,11 @@ from functools import partial
 
 import pytest
 
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.training_market import TrainingMarket
 from nightly_but import nightly_but
@@ -40,12 +41,13 @@ STANDING = {"InferenceMarket.ServiceDeposit", "InferenceMarket.OfferDeposit"}
 
 
 def is_idle(bound: Bound) -> bool:
-    """Return True if no record of a unit, a task or a case is left."""
+    """Return True if no record of a unit, a task, a case, a claim or a dispute is left."""
     inference, training, courts = bound[InferenceMarket], bound[TrainingMarket], bound[Courts]
-    checks, disputes = bound[LeafChecks], bound[LeafDisputes]
+    claims, disputes = bound[ResultClaims], bound[Disputes]
     records = (inference.units, inference.duties, training.tasks, training.bids, training.held_bids, training.duties)
+    voted = (bound[LeafDisputes].disputes, claims.claims, claims.duties, disputes.disputes, disputes.ballots)
     judged = (training.awards, training.claims, training.task_of_case, courts.cases, courts.seats)
-    return not any(list(item.items()) for item in (*records, *judged, checks.checks, disputes.disputes))
+    return not any(list(item.items()) for item in (*records, *judged, *voted))
 
 
 def mostly_of_tasks(world: World, who: Actor) -> Call:
@@ -68,6 +70,8 @@ def test_whatever_anybody_calls_every_grain_and_device_is_free_in_the_end(
         season.eagerness, season.waiting_max = 12, 3
     season.play(STEPS)
     assert season.tally.events["TaskEnded" if is_of_tasks else "UnitSettled"] > 3
+    # From here on all are silent, and lose by it.
+    season.is_honest = False
     monkeypatch.setattr(season, "_duties", lambda *_: None)
     monkeypatch.setattr(season, "_random", lambda *_: None)
     bound = season.runtime.at(season.state)

@@ -5,7 +5,6 @@ from collections import Counter
 
 import pytest
 
-from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import intake
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -31,12 +30,13 @@ BLOCKS = 150
 
 
 def simulate(
-    seed: int, habits: tuple[Habit, ...], blocks: int = BLOCKS, queue: int | None = None
+    seed: int, habits: tuple[Habit, ...], blocks: int = BLOCKS, queue: int | None = None, rate: int = 100_000
 ) -> tuple[MarketChain, list[Agent]]:
-    """Run a market under load for `blocks` blocks, with queues of `queue` units."""
+    """Run a market under load for `blocks` blocks, with queues of `queue` units and checks at this rate."""
     chance = random.Random(seed)
     ahead = seed % 4 if queue is None else queue
-    chain = MarketChain(named_keys(len(habits)), final_lag=chance.randint(1, 4), chance=chance, queue=ahead)
+    numbers, lag = {"ResultClaims.check_rate": rate}, chance.randint(1, 4)
+    chain = MarketChain(named_keys(len(habits)), constants=numbers, final_lag=lag, chance=chance, queue=ahead)
     agents = [Agent(keys, habit, chance) for keys, habit in zip(chain.validators, habits, strict=True)]
     chain.blocks(6)
     for _ in range(blocks):
@@ -55,26 +55,18 @@ def test_the_right_are_paid_and_the_honest_never_slashed(seed: int) -> None:
     by_stash = {agent.keys.stash: agent.habit for agent in agents}
     assert chain.happened(ev.UnitSettled)
     for slashed in chain.happened(ev.ProviderSlashed):
-        culprits = {
-            PartyFault.LIED: (Habit.LIAR, Habit.SLOW),  # a slow one withholds its committed result
-            PartyFault.MISSED: (Habit.SLOW,),
-            PartyFault.DECLINED: (Habit.DECLINER,),
-        }
-        assert by_stash[slashed.provider] in culprits[slashed.fault]
+        assert by_stash[slashed.provider] in (Habit.LIAR, Habit.SLOW), "a slow one shows its samples too late"
     for missed in chain.happened(ev.RaceMissed):
-        assert by_stash[missed.provider] is Habit.SLOW
+        assert by_stash[missed.provider] in (Habit.SLOW, Habit.DECLINER)
     paid = Counter(settled.unit for settled in chain.happened(ev.UnitSettled))
     assert all(count == 1 for count in paid.values())
 
 
 @pytest.mark.parametrize("seed", nightly_but(1, range(3)))
-def test_with_two_racers_and_honest_judges_no_wrong_result_is_paid(seed: int) -> None:
-    chain, _ = simulate(seed, HABITS)
-    units = chain.now()[InferenceMarket].units
-    for settled in chain.happened(ev.UnitSettled):
-        unit = units[settled.unit]
-        assert unit is not None
-        assert unit.terms.racers == 1 or settled.output_root == right_root(settled.unit)
+def test_where_every_request_is_checked_no_wrong_result_is_paid(seed: int) -> None:
+    chain, _ = simulate(seed, (*HABITS, *[Habit.HONEST] * 5), rate=1_000_000)
+    assert chain.happened(ev.UnitSettled)
+    assert all(settled.output_root == right_root(settled.unit) for settled in chain.happened(ev.UnitSettled))
 
 
 def test_one_seed_gives_one_state() -> None:

@@ -8,9 +8,9 @@ import pytest
 from genesis.chain import genesis_state, runtime_of
 from genesis.preset_names import PRESETS
 from genesis.presets import load_spec
-from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage, ClaimKind
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.findings import Verdict
+from gpu_tasks.market.courts.cases import AUDIT_POT, ClaimKind
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitState
@@ -18,10 +18,10 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.pots import RESERVE
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.state.overlay import Memory
 from simulation.chains.court_chain import CourtChain, Toys
+from simulation.chains.dispute_chain import VoteOf, vote_steps
 from simulation.chains.market_chain import (
     CUSTOMER,
     MODEL,
@@ -40,14 +40,11 @@ from simulation.chains.market_chain import (
     terms,
     tolerant,
 )
-from unit_cases import RIGHT, WRONG, post_unit, racers_of
+from unit_cases import RIGHT, WRONG, checker_steps, post_unit, racers_of, vote_for
 
 SYBIL, SECOND = Keys("sybil"), Keys("second sybil")
-DEAR = 40 * OGPU
-"""A price whose seat costs 800 oGPU."""
 PATIENCE = 40
 """Blocks after which a unit is drawn, or never will be."""
-Opinions = Callable[[Keys], Answered | None]
 
 
 def join(chain: MarketChain, keys: Keys, *, service: int, ask: int = 1) -> None:
@@ -98,26 +95,26 @@ def answered(chain: MarketChain, unit_id: bytes, roots: dict[Keys, bytes]) -> Un
     return unit
 
 
-def judged_to_the_end(
-    chain: MarketChain, unit_id: bytes, opinions: Opinions, *, appellant: Keys | None = None, blocks: int = 250
-) -> None:
-    """Let judges hold their `opinions`, and appellants appeal as soon as possible, until the unit has ended."""
+def to_the_end(chain: MarketChain, unit_id: bytes, vote: Callable[[Keys], VoteOf], blocks: int = 400) -> None:
+    """Let voters vote, and checkers find wrong results, until the unit has ended."""
     for _ in range(blocks):
-        if chain.unit(unit_id).state in (UnitState.SETTLED, UnitState.REFUNDED):
+        unit = chain.unit(unit_id)
+        if unit.state in (UnitState.SETTLED, UnitState.REFUNDED):
             return
-        case = chain.now()[Courts].cases[unit_id]
-        steps: list[Step] = []
-        if case is not None:
-            steps += chain.judge_steps(lambda case_id, keys: opinions(keys) if case_id == unit_id else None)
-            if appellant and case.stage is CaseStage.APPEALABLE and case.appeal is None:
-                steps.append(tolerant(signed(appellant.stash, Courts.appeal(case_id=unit_id))))
-        chain.block(*steps)
+        ballots = [key for key, _ in chain.now()[Disputes].ballots.items()]
+        steps: list[Step] = [
+            step
+            for voter, dispute_id in ballots
+            for step in vote_steps(chain, chain.keys_of(voter), dispute_id, vote(chain.keys_of(voter)))
+        ]
+        verdict = Verdict.RIGHT if unit.output_root == RIGHT else Verdict.WRONG
+        chain.block(*steps, *checker_steps(chain, verdict))
     raise TimeoutError("a unit without end")
 
 
-# Racers cannot judge, so only a coalition is left.
+# Racers cannot vote, so only a coalition is left.
 @pytest.mark.parametrize(("size", "bad", "racers"), [(7, 2, 5), (10, 3, 7)])
-def test_honest_racers_leave_more_judges_than_a_coalition(size: int, bad: int, racers: int) -> None:
+def test_honest_racers_leave_more_voters_than_a_coalition(size: int, bad: int, racers: int) -> None:
     chain = MarketChain(named_keys(size), [SYBIL])
     coalition, honest = chain.validators[:bad], chain.validators[bad:]
     idle = [*coalition, *honest[racers - 1 :]]
@@ -129,38 +126,9 @@ def test_honest_racers_leave_more_judges_than_a_coalition(size: int, bad: int, r
     unit_id = posted(chain, service=0, price=OGPU, racers=racers)
     if unit_id is not None:
         answered(chain, unit_id, {keys: WRONG if keys == SYBIL else RIGHT for keys in racers_of(chain, unit_id)})
-        judged_to_the_end(
-            chain, unit_id, lambda keys: Answered(WRONG if keys in coalition else RIGHT), appellant=honest[0]
-        )
+        to_the_end(chain, unit_id, lambda keys: vote_for(Verdict.RIGHT, WRONG if keys in coalition else RIGHT))
     assert owned_by(chain, team) <= before
     assert owned_by(chain, honest) >= others
-
-
-def poor(chain: MarketChain, keys: list[Keys]) -> None:
-    """Spend the money of a seat at the dear price."""
-    spend = Balances.transfer_allow_death(dest=RESERVE, value=2_300 * OGPU)
-    chain.block(*(signed(each.stash, spend) for each in keys))
-
-
-# A price that few could cover chose the bench.
-@pytest.mark.parametrize("rich", [2, 0], ids=["two-judge-alone", "nobody-can-sit"])
-def test_no_price_chooses_its_judges(rich: int) -> None:
-    chain = MarketChain(named_keys(10), [SYBIL])
-    coalition, honest = chain.validators[:2], chain.validators[2:]
-    victim = honest[0]
-    poor(chain, chain.validators[rich:])
-    create_service(chain, price_min=DEAR, price_max=DEAR)
-    join(chain, SYBIL, service=1, ask=per_thousand(DEAR))
-    chain.block(signed(victim.provider, InferenceMarket.offer(device=victim.device, service=1, ask=per_thousand(DEAR))))
-    chain.blocks(3)
-    had = owned_by(chain, [victim])
-    unit_id = posted(chain, service=1, price=DEAR, racers=2)
-    if unit_id is not None:
-        answered(chain, unit_id, {SYBIL: WRONG, victim: RIGHT})
-        judged_to_the_end(
-            chain, unit_id, lambda keys: Answered(WRONG if keys in coalition else RIGHT), appellant=victim
-        )
-    assert unit_id is None or owned_by(chain, [victim]) > had, "a right answer that was raced is paid"
 
 
 def blocks_of_a_dispute(dust: int) -> int:
@@ -183,43 +151,6 @@ def blocks_of_a_dispute(dust: int) -> int:
 # Cases about dust kept the others in line.
 def test_dust_keeps_no_dispute_waiting() -> None:
     assert 2 * blocks_of_a_dispute(dust=150) <= 3 * blocks_of_a_dispute(dust=0)
-
-
-# Seats are held for nothing.
-def test_a_unit_that_nobody_can_judge_costs_its_customer_the_bond() -> None:
-    chain = MarketChain(named_keys(7), [SYBIL, SECOND])
-    create_service(chain)
-    join(chain, SYBIL, service=1)
-    join(chain, SECOND, service=1)
-    chain.blocks(3)
-    team = [SYBIL, SECOND, CUSTOMER]
-    before = owned_by(chain, team)
-    unit_id = drawn(posted(chain, service=1, price=DEAR, racers=2))
-    unit = answered(chain, unit_id, {SYBIL: RIGHT})
-    judged_to_the_end(chain, unit_id, lambda _: None)
-    assert before - owned_by(chain, team) >= unit.bond
-
-
-def drain_of(price: int, appellant: Keys | None) -> int:
-    """Return the pot's loss by a customer's own unit with two own racers, one of them late."""
-    chain = MarketChain(named_keys(10), [SYBIL, SECOND])
-    chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 100 * OGPU))
-    create_service(chain)
-    join(chain, SYBIL, service=1)
-    join(chain, SECOND, service=1)
-    chain.blocks(3)
-    before = chain.now()[Balances].free_balance(AUDIT_POT)
-    unit_id = drawn(posted(chain, service=1, price=price, racers=2))
-    answered(chain, unit_id, {SYBIL: RIGHT})
-    judged_to_the_end(chain, unit_id, lambda _: Answered(RIGHT), appellant=appellant)
-    return before - chain.now()[Balances].free_balance(AUDIT_POT)
-
-
-# One's own late racer had the pot pay the judges.
-@pytest.mark.parametrize("appellant", [None, CUSTOMER], ids=["silent", "appeals"])
-@pytest.mark.parametrize("price", [1, OGPU])
-def test_a_late_racer_of_ones_own_takes_nothing_from_the_pot(price: int, appellant: Keys | None) -> None:
-    assert drain_of(price, appellant) <= 0
 
 
 # Premiums below the existential deposit never open an empty pot.

@@ -138,7 +138,7 @@ def test_what_a_race_waits_for() -> None:
     [
         a_race(commitment=b"c" * 32),
         a_race(has_declined=True),
-        a_race(state=UnitState.JUDGING),
+        a_race(state=UnitState.DISPUTED),
         replace(a_race(), unit=replace(a_race().unit, round=Round(drawn_at=5, closed_at=7))),
     ],
 )

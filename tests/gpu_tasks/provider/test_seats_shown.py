@@ -8,8 +8,8 @@ import pytest
 from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, CourtCase, JudgeSeat
 from gpu_tasks.market.courts.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.courts.opinions import Answered, Statement
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
-from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
+from gpu_tasks.market.leaf_disputes.disputes import LeafDispute, LeafDisputeStage, Side
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputeStatus
 from gpu_tasks.provider.commands.status import dispute_row, seat_row
 from wallet.amounts import Grains
 
@@ -35,22 +35,22 @@ def test_a_seat_is_shown_with_what_its_judge_has_done(changed: dict[str, Any], s
 
 
 SIDES = (Side(b"r" * 32, (b"a" * 32,)), Side(b"o" * 32, (b"b" * 32,), has_shown=True))
-DISPUTE = LeafDispute(3, 200, SIDES, 100, DisputeStage.SUBTREES, deadline=140)
+DISPUTE = LeafDispute(3, 200, SIDES, 100, LeafDisputeStage.SUBTREES, deadline=140)
 
 
 @pytest.mark.parametrize(
     ("changed", "asked_for"),
     [
         ({}, "upper nodes"),
-        ({"stage": DisputeStage.LEAVES, "subtree": 1}, "leaves 64 to 127"),
-        ({"stage": DisputeStage.LEAVES, "subtree": 3}, "leaves 192 to 199"),
+        ({"stage": LeafDisputeStage.LEAVES, "subtree": 1}, "leaves 64 to 127"),
+        ({"stage": LeafDisputeStage.LEAVES, "subtree": 3}, "leaves 192 to 199"),
     ],
 )
 @pytest.mark.parametrize(("stash", "shown"), [(b"a" * 32, False), (b"b" * 32, True)])
 def test_a_batch_is_shown_with_what_is_asked_for_and_until_when(
     changed: dict[str, Any], asked_for: str, stash: bytes, shown: bool
 ) -> None:
-    status = DisputeStatus(b"u" * 32, replace(DISPUTE, **changed))
+    status = LeafDisputeStatus(b"u" * 32, replace(DISPUTE, **changed))
     assert dispute_row(status, stash) == {
         "batch": b"u" * 32, "asked_for": asked_for, "until_block": 140, "shown": shown,
     }  # fmt: skip

@@ -13,7 +13,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import customer_bond, escrow
-from gpu_tasks.market.training.orders import JURORS, CheckedBy
+from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.market.training.selection import select
@@ -72,7 +72,7 @@ def test_of_copies_one_place_is_sold_and_the_others_are_drawn_among_owners() -> 
     assert not plan(*(device(number, owner=1) for number in range(3))).is_served
     found = plan(*(device(number) for number in range(3)))
     assert (found.is_served, found.has_rival, found.has_standby) == (True, True, False)
-    assert found.prepaid == NUMBERS.step_fee * looks(AUCTIONS, 3 + JURORS)
+    assert found.prepaid == NUMBERS.step_fee * looks(AUCTIONS, 3)
     assert found.starts_from == 2 * (NUMBERS.commit + BEACON_DELAY) + NUMBERS.reveal + NUMBERS.start
 
 

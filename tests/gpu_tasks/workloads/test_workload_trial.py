@@ -24,7 +24,7 @@ from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, signed
 from workload_samples import SAMPLES
 
 PROVIDERS, COST_MAX = 5, 12
-JUDGES = 3
+VOTERS = 3
 
 
 def village_with(form: WorkloadForm, folder: Path) -> Village:
@@ -58,7 +58,7 @@ async def sell(village: Village, form: WorkloadForm) -> None:
 
 
 @pytest.mark.parametrize("form", nightly_but(1, model_forms.PACKAGE_FORMS), ids=lambda form: form.name)
-async def test_a_unit_of_every_workload_is_raced_for_and_judged(form: WorkloadForm, tmp_path: Path) -> None:
+async def test_a_unit_of_every_workload_is_raced_for_and_voted_about(form: WorkloadForm, tmp_path: Path) -> None:
     request = form.encode(SAMPLES[form.name], COST_MAX, {}, bytes(32))
     right = form.open("numpy").run(request)
     async with village_with(form, tmp_path) as village:
@@ -77,4 +77,4 @@ async def test_a_unit_of_every_workload_is_raced_for_and_judged(form: WorkloadFo
         assert outcome.winner.reveal.output_tokens == form.cost(right)
         blob = other.daemon.parts.store.get(outcome.winner.reveal.output_blob)
         assert decode_outcomes(CUSTOMER_SEAL.open(blob or b"")) == tuple(outcomes)
-        assert [miner.heard.names().count("verified") for miner in village.miners] == [0, 0] + JUDGES * [1]
+        assert [miner.heard.names().count("statement_reveal") for miner in village.miners] == [0, 0] + VOTERS * [1]

@@ -1,4 +1,4 @@
-"""Figures of batch checks and racers' disputes: equal to the state in each block, from any start on."""
+"""Figures of claims and disputes: equal to the state in each block, from any start on."""
 
 from __future__ import annotations
 
@@ -9,18 +9,30 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.market.leaf_checks.checks import LeafStage
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.claims.claims import ClaimOutcome
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.findings import Verdict
+from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from node.monitoring import check_figures
 from node.monitoring.check_figures import CheckFigures, status_of
-from node.monitoring.metrics import CHECK_STATUSES, DISPUTE_OUTCOMES, DISPUTE_STATUSES, Metrics
+from node.monitoring.metrics import CLAIM_STATUSES, DISPUTE_OUTCOMES, DISPUTE_STATUSES, Metrics
 from runtime.pallets.system import System
-from simulation.chains.batch_chain import DisputeChain, LeafChain
-from simulation.chains.market_chain import CUSTOMER, signed
+from simulation.chains.batch_chain import DisputeChain
+from simulation.chains.market_chain import named_keys
+from unit_cases import RIGHT, WRONG, concluded, decided, declined_twice, raced, vote_for
 from watched_chain import WatchedChain
 
-OUTCOMES = ("passed", "unlooked", "refuted", "withheld")
+OUTCOMES = tuple(outcome.name.lower() for outcome in ClaimOutcome)
+CHECKED = {"ResultClaims.check_rate": 1_000_000}
+SHORT = {
+    "ResultClaims.duty_blocks": 5,
+    "Disputes.vote_blocks": 5,
+    "Disputes.open_blocks": 5,
+    "Disputes.appeal_blocks": 4,
+}
+Figures = tuple[Counter[str], Counter[str]]
 
 
 class Watching:
@@ -42,116 +54,123 @@ class Watching:
         return Counter({value: int(count or 0) for value, count in found.items() if count})
 
     @property
-    def open(self) -> tuple[Counter[str], Counter[str]]:
+    def open(self) -> Figures:
         return (
-            self.of("ogpu_leaf_checks", "status", CHECK_STATUSES),
-            self.of("ogpu_leaf_disputes", "status", DISPUTE_STATUSES),
+            self.of("ogpu_claims", "status", CLAIM_STATUSES),
+            self.of("ogpu_disputes", "status", DISPUTE_STATUSES),
         )
 
     @property
-    def ended(self) -> tuple[Counter[str], Counter[str]]:
+    def ended(self) -> Figures:
         return (
-            self.of("ogpu_leaf_checks_ended_total", "outcome", OUTCOMES),
-            self.of("ogpu_leaf_disputes_ended_total", "outcome", DISPUTE_OUTCOMES),
+            self.of("ogpu_claims_ended_total", "outcome", OUTCOMES),
+            self.of("ogpu_disputes_ended_total", "outcome", DISPUTE_OUTCOMES),
         )
 
 
-def in_state(chain: WatchedChain, height: int) -> tuple[Counter[str], Counter[str]]:
+def in_state(chain: WatchedChain, height: int) -> Figures:
     bound = chain.runtime.at(chain.states[height])
-    checks = Counter(status_of(check) for _, check in bound[LeafChecks].checks.items() if check is not None)
-    disputes = Counter(status_of(each) for _, each in bound[LeafDisputes].disputes.items() if each is not None)
-    return checks, disputes
+    claims = (claim for _, claim in bound[ResultClaims].claims.items())
+    disputes = (each for _, each in (*bound[Disputes].disputes.items(), *bound[LeafDisputes].disputes.items()))
+    return (
+        Counter(status_of(claim) or "" for claim in claims if claim is not None),
+        Counter(status for each in disputes if each is not None and (status := status_of(each))),
+    )
 
 
-def passed(stage: LeafChain) -> None:
-    unit = stage.settled()
-    auditor = stage.shown(unit)
-    stage.chain.block(stage.passes(unit, auditor))
-    stage.until(unit)
+def watched() -> WatchedChain:
+    return WatchedChain(named_keys(12), [], CHECKED | SHORT)
 
 
-def doubted(stage: LeafChain) -> None:
-    unit = stage.settled(range(40))
-    auditor = stage.shown(unit)
-    leaf = stage.check(unit).shown[0].index
-    stage.chain.block(stage.doubts(unit, auditor, leaf, stage.claim(unit, leaf)))
-    stage.until(unit)
+def passed(chain: WatchedChain) -> None:
+    unit, _, _ = raced(chain, {0: RIGHT, 1: RIGHT})
+    chain.block()
+    assert concluded(chain, unit).state is UnitState.SETTLED
 
 
-def withheld(stage: LeafChain) -> None:
-    stage.until(stage.settled())
+def refuted(chain: WatchedChain) -> None:
+    unit, _, _ = raced(chain, {0: WRONG, 1: WRONG})
+    chain.block()
+    weight = chain.now()[ResultClaims].open_claim(unit).terms.weight
+    assert concluded(chain, unit, Verdict.WRONG, vote_for(Verdict.WRONG, weight=weight)).state is UnitState.REFUNDED
 
 
-def unlooked(stage: LeafChain) -> None:
-    unit = stage.settled()
-    stage.shown(unit)
-    stage.until(unit, LeafStage.OPEN)
-    call = stage.dispute_call(unit, 7, stage.claim(unit, 7, is_right=False))
-    stage.chain.block(signed(CUSTOMER.stash, call))
-    stage.until(unit)
+def silent(chain: WatchedChain) -> None:
+    unit, _, _ = raced(chain, {0: RIGHT, 1: RIGHT})
+    while chain.unit(unit).state in (UnitState.RACING, UnitState.CLAIMED):
+        chain.block()
 
 
-PLAYS = [
-    (passed, "passed"), (doubted, "refuted"), (withheld, "withheld"),
-    pytest.param(unlooked, "unlooked", marks=pytest.mark.nightly),
-]  # fmt: skip
+def sides_differ(chain: WatchedChain) -> None:
+    unit, _, _ = raced(chain, {0: RIGHT, 1: WRONG})
+    chain.block()
+    assert decided(chain, unit, vote_for(Verdict.RIGHT)).state is UnitState.CLAIMED
 
 
-@pytest.mark.parametrize(("play", "outcome"), PLAYS)
-def test_a_check_is_counted_where_it_is_and_once_when_it_ends(play: Callable[[LeafChain], None], outcome: str) -> None:
-    stage = LeafChain(kind=WatchedChain)
-    chain, before = cast("WatchedChain", stage.chain), stage.chain.height
-    play(stage)
+def input_is_bad(chain: WatchedChain) -> None:
+    unit, _ = declined_twice(chain)
+    assert decided(chain, unit, vote_for(Verdict.WRONG)).state is UnitState.REFUNDED
+
+
+def nobody_votes(chain: WatchedChain) -> None:
+    unit, _, _ = raced(chain, {0: RIGHT, 1: WRONG})
+    chain.block()
+    assert decided(chain, unit, lambda _: None).state is UnitState.REFUNDED
+
+
+def heard(chain: WatchedChain, before: int) -> tuple[Watching, set[str]]:
+    """Return the figures after all blocks from `before` on, and every status that they had."""
     whole, seen = Watching(chain, before), set[str]()
     for height in range(before + 1, chain.height + 1):
-        assert not whole.ended[0]
         whole.hear(chain, height)
         assert whole.open == in_state(chain, height)
-        assert Watching(chain, height).open == whole.open, "a node that starts here says the same"
-        seen |= set(whole.open[0])
-    assert whole.open == (Counter(), Counter())
-    assert whole.ended == (Counter({outcome: 1}), Counter())
-    told = {"passed": {"draw", "leaves", "auditor", "audit", "customer"}, "refuted": {"court"}, "unlooked": {"court"}}
-    assert told.get(outcome, {"leaves"}) <= seen
+        if height % 5 == 0:
+            assert Watching(chain, height).open == whole.open, "a node that starts here has the same figures"
+        seen |= {*whole.open[0], *whole.open[1]}
     at_once = Watching(chain, before)
     at_once.hear(chain, *range(before + 1, chain.height + 1))
     assert at_once.ended == whole.ended, "a node that catches up counts the same"
+    return whole, seen
 
 
-def settled_by_a_leaf(stage: DisputeChain) -> None:
-    stage.play(stage.disputed((), [70]))
-
-
-def nobody_shows(stage: DisputeChain) -> None:
-    stage.play(stage.disputed((), [70]), 0, 1)
-
-
-def undecided(stage: DisputeChain) -> None:
-    stage.silent = [keys.name for keys in stage.chain.validators]
-    stage.play(stage.disputed((), [70]))
+CHECKS = {"drawing", "committing", "showing", "opening"}
+VOTES = {"drawing", "voting", "appealable"}
+PLAYS: list[tuple[Callable[[WatchedChain], None], Counter[str], Counter[str], set[str]]] = [
+    (passed, Counter({"passed": 1}), Counter(), CHECKS),
+    (refuted, Counter({"refuted": 1}), Counter({"wrong": 1}), {*CHECKS, "conceding", "disputed", *VOTES}),
+    (sides_differ, Counter(), Counter({"right": 1}), VOTES),
+    (input_is_bad, Counter(), Counter({"wrong": 1}), VOTES),
+    (nobody_votes, Counter(), Counter({"undecided": 1}), {"drawing", "voting", "appeal"}),
+]
+LONG = (silent, Counter({"returned": 1}), Counter({"undecided": 1}), {"drawing", "committing", "calling", "disputed"})
 
 
 @pytest.mark.parametrize(
-    ("play", "outcome"), [(settled_by_a_leaf, "settled"), (nobody_shows, "redrawn"), (undecided, "refunded")]
+    ("play", "claims", "disputes", "statuses"), [*PLAYS, pytest.param(*LONG, marks=pytest.mark.nightly)]
 )
-def test_a_dispute_of_racers_is_counted_the_same(play: Callable[[DisputeChain], None], outcome: str) -> None:
+def test_a_claim_and_a_dispute_are_counted_by_stage_and_once_when_they_end(
+    play: Callable[[WatchedChain], None], claims: Counter[str], disputes: Counter[str], statuses: set[str]
+) -> None:
+    chain = watched()
+    play(chain)
+    whole, seen = heard(chain, 0)
+    assert statuses <= seen
+    assert whole.ended == (claims, disputes)
+
+
+def test_a_dispute_of_a_batch_waits_for_trees_and_then_counts_once() -> None:
     stage = DisputeChain(kind=WatchedChain, requests=100)
     chain, before = cast("WatchedChain", stage.chain), stage.chain.height
-    play(stage)
-    whole, seen = Watching(chain, before), set[str]()
-    for height in range(before + 1, chain.height + 1):
-        whole.hear(chain, height)
-        assert whole.open == in_state(chain, height)
-        seen |= set(whole.open[1])
-    assert seen == ({"trees"} if outcome == "redrawn" else {"trees", "judges"})
-    assert whole.ended == (Counter(), Counter({outcome: 1}))
+    stage.play(stage.disputed((), [70]))
+    whole, seen = heard(chain, before)
+    assert {"trees", *VOTES} <= seen
+    assert whole.ended[1] == Counter({"right": 1})
 
 
 def test_events_are_read_only_where_something_ended_and_a_start_lists_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = LeafChain(kind=WatchedChain)
-    chain, before = cast("WatchedChain", stage.chain), stage.chain.height
-    passed(stage)
-    watching, read = Watching(chain, before), list[int]()
+    chain = watched()
+    passed(chain)
+    watching, read = Watching(chain, 0), list[int]()
     events = watching.figures._events_item
     real = events.decode
 
@@ -160,11 +179,12 @@ def test_events_are_read_only_where_something_ended_and_a_start_lists_so_many(mo
         return real(raw)
 
     monkeypatch.setattr(events, "decode", counted)
-    for height in range(before + 1, chain.height + 1):
+    for height in range(1, chain.height + 1):
         watching.hear(chain, height)
     assert len(read) == 1
+    open_at = next(height for height in range(chain.height) if in_state(chain, height)[0])
     with monkeypatch.context() as patch:
         patch.setattr(check_figures, "LISTED_MAX", 0)
-        assert Watching(chain, before + 20).open == (Counter(), Counter())
+        assert Watching(chain, open_at).open == (Counter(), Counter())
     nothing = {key: raw for key, raw in chain.changed[chain.height].items() if key != System.event_records.key()}
     watching.figures.on_final([cast("Any", SimpleNamespace(changes=nothing))])

@@ -100,7 +100,7 @@ def test_what_is_submitted_and_heard_is_attached_in_one_call_and_told(stage: Sta
     assert [peer for peer, _, _ in stage.transport.sent[2:]] == ["b"]
     (call,) = stage.build()
     assert call.arguments == ((first, second),)
-    assert len(stage.market.happened(market_events.UnitSettled)) == 1
+    assert len(stage.market.happened(market_events.ResultClaimed)) == 1
     assert stage.build() == []
 
 

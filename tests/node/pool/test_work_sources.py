@@ -94,7 +94,7 @@ def test_attestations_of_three_markets_come_into_one_block_in_the_order_of_their
     assert told() == [1, 1, 1, 0]
     assert stage.attached() == expected
     assert market.events.count(Summed(JOB, TOTAL)) == 1
-    assert market.unit(unit_id).state is UnitState.SETTLED
+    assert market.unit(unit_id).state is UnitState.CLAIMED
     assert tasks.now().slots[0].reported == 1
     assert told() == [1, 1, 0, len(expected)]  # the unit holds money until its leaves are checked
     assert stage.attached() == []

@@ -81,7 +81,7 @@ async def everything(view: ProvedView | ChainClient) -> list[Any]:
         ("GpuTasksApi_judging_readers", ()),
         ("GpuTasksApi_duties", (STASHES[0],)),
         ("GpuTasksApi_unit", (bytes(32),)),
-        ("GpuTasksApi_quote", (0, 10**8, 2, 40)),
+        ("GpuTasksApi_quote", (0, 10**8, 2)),
         ("GpuTasksApi_provider_stash", (STASHES[1],)),
     ):
         found.append(await view.query(name, *arguments))

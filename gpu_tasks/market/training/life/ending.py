@@ -23,7 +23,6 @@ from gpu_tasks.market.training.tasks import (
     TaskState,
     has_bidding,
     has_volunteers,
-    places_held,
     slot_case,
 )
 from runtime.frame.holds import Hold
@@ -66,7 +65,7 @@ def release_standby(market: TrainingStorage, task_id: bytes, task: Task, place: 
 def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome) -> None:
     """End a task with settled slots: return the customer's remaining holds, and keep the record for a while."""
     assert task.standby is None or not task.standby.is_bound, "a standby is released before the end"
-    for place in range(places_held(task)):
+    for place in range(task.terms.slots):
         for hold in customer_holds(task_id, place).values():
             market.lock.unlock(task.customer, hold, market.lock.locked(task.customer, hold))
             market.lock.end(hold)

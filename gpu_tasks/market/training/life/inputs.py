@@ -10,7 +10,7 @@ from gpu_tasks.market.courts.cases import CaseTerms, ClaimKind, PartyClaim
 from gpu_tasks.market.courts.money import FIRST_JUDGES
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.training import money, purses
-from gpu_tasks.market.training.events import DoneAlready, TaskJudged, WrongTaskState
+from gpu_tasks.market.training.events import DoneAlready, TaskJudged
 from gpu_tasks.market.training.life import ending, failing
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.storage import TrainingStorage
@@ -25,8 +25,6 @@ def report(market: TrainingStorage, task_id: bytes, place: int, account: bytes) 
     task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.STARTING)
     ensure(not slot.started_at and slot.outcome is None, DoneAlready)
-    # A juror has the input when it offers its device, so it cannot report it as missing.
-    ensure(not task.jury_from, WrongTaskState)
     case_id = slot_case(task_id, place)
     market.task_of_case[case_id] = task_id
     market.put(

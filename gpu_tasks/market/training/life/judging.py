@@ -30,9 +30,10 @@ from gpu_tasks.market.training.events import (
     WrongTaskState,
 )
 from gpu_tasks.market.training.fraud_claims import burn_bond, return_bond
-from gpu_tasks.market.training.life import ending, replicating
+from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import is_replicated
+from gpu_tasks.market.training.replica_events import ReplicasNotDisputable
 from gpu_tasks.market.training.showing import ShownStretch, is_shown, judged_stretches, own_segments
 from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
@@ -82,11 +83,9 @@ def dispute(market: TrainingStorage, task_id: bytes, customer: bytes, named: int
     depend on chance.
     """
     task = market.customers(task_id, customer)
+    ensure(not is_replicated(task.order), ReplicasNotDisputable)
     market.ensure_in(task, TaskState.SUBMITTED)
     ensure(task.accepted is None and market.height <= task.finished_at + task.windows.dispute, WrongTaskState)
-    if is_replicated(task.order):
-        replicating.dispute(market, task_id, task, named)
-        return
     ensure(named is None or named in own_segments(task), NoSuchSegment)
     for place, slot in enumerate(task.slots):
         bond_grains = money.dispute_bond(task.rules, task.terms.price_max, slot.price)
@@ -159,10 +158,8 @@ def end_of_acceptance(market: TrainingStorage, task_id: bytes, task: Task) -> No
     if task.accepted is None:
         task = replace(task, accepted=Acceptance.BY_SILENCE)
         market.emit(ResultAccepted(task_id, Acceptance.BY_SILENCE))
-    if is_replicated(task.order):
-        replicating.conclude(market, task_id, task)
     # A customer and a liar of one owner must not settle before the beacon could order an audit.
-    elif task.is_checked:
+    if task.is_checked:
         conclude(market, task_id, task)
     else:
         # The chance of an audit is still to be drawn.

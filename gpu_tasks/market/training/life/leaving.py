@@ -57,7 +57,7 @@ def cancel(market: TrainingStorage, task_id: bytes, customer: bytes) -> None:
     if has_bidding(task) or task.state is TaskState.ASKING:
         _settle_all_slots(market, task_id, task, TaskOutcome.CANCELLED_BEFORE_AWARD)
     else:
-        ensure(task.state in (TaskState.STARTING, TaskState.VOLUNTEERING) and not task.jury_from, WrongTaskState)
+        ensure(task.state in (TaskState.STARTING, TaskState.VOLUNTEERING), WrongTaskState)
         _settle_all_slots(market, task_id, task, TaskOutcome.CANCELLED_BEFORE_START)
 
 
@@ -73,8 +73,6 @@ def amend(market: TrainingStorage, task_id: bytes, customer: bytes, amendment: R
         market.emit(TaskAmended(task_id, amendment.price_max, 0))
         return
     market.ensure_in(task, TaskState.RUNNING)
-    # A jury looks at the stated results, so they may not change.
-    ensure(not task.jury_from, WrongTaskState)
     if isinstance(amendment, Stop) and is_by_time(task.order):
         _settle_all_slots(market, task_id, task, TaskOutcome.TIME_STOPPED, due_blocks=paid_blocks(task, task.owed + 1))
         return

@@ -1,12 +1,11 @@
 """Replicated tasks: several providers are found and drawn, commit, open, and are compared.
 
 The winner of the auction has the first place. The beacon draws the others among devices of other owners, offered at the
-price of the award. A customer that disputes the majority's result pays for a jury, drawn in the same way and paid like
-replicas.
+price of the award. The comparison ends the task: no customer can dispute it, and no court looks at it.
 
-Invariants: no result is known before all have committed, or their time is over. Three replicas alone take no provider's
-collateral: an outvoted one is not paid, and loses as much as a dead one does. Only a jury convicts, with all but one of
-its places. An undecided task costs only the work.
+Invariants: no result is known before all have committed, or their time is over. The result of more than half of all
+places is paid. The collateral of a replica that committed to anything else burns, so that nobody gains by it. Without a
+majority no result is paid, and no opened result costs its provider anything.
 """
 
 from dataclasses import replace
@@ -15,7 +14,6 @@ from gpu_tasks.market.training import purses, replicas
 from gpu_tasks.market.training.bids import DRAWS_FROM, Award, TaskBid, auction_id, tie_seed
 from gpu_tasks.market.training.events import (
     DeviceHasBid,
-    NoSuchSegment,
     NotEligible,
     ResultStated,
     TaskAwarded,
@@ -26,7 +24,6 @@ from gpu_tasks.market.training.events import (
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.life.bidding import is_eligible
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.replica_events import (
     ReplicasCompared,
     ReplicasSought,
@@ -38,18 +35,14 @@ from gpu_tasks.market.training.reputation import record_at
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
-    TASK_ESCROW,
     Slot,
     Task,
     TaskResult,
     TaskState,
-    panel,
-    slot_case,
     taken_by,
     with_slot,
 )
 from gpu_tasks.market.training.terms import Bid
-from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure
 
 
@@ -102,7 +95,7 @@ def open_result(
     """Open a committed result. The hook of the block after the last opening compares them."""
     task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.OPENING)
-    ensure(place in panel(task) and slot.commitment is not None and slot.result is None, WrongTaskState)
+    ensure(slot.commitment is not None and slot.result is None, WrongTaskState)
     genesis_hash = market.system.block_hash[0]
     commitment = replicas.replica_commitment(genesis_hash, task_id, place, slot.provider, result, salt)
     ensure(slot.commitment == commitment, WrongResultOpening)
@@ -112,23 +105,11 @@ def open_result(
     market.put(task_id, replace(task, deadline=market.height) if is_last else task)
 
 
-def dispute(market: TrainingStorage, task_id: bytes, task: Task, named: int | None) -> None:
-    """Seek a jury: replicas that get the disputed replicas' price, which is locked now.
-
-    Replicas are not audited, so no premium is due.
-    """
-    ensure(named is None, NoSuchSegment)
-    jury_from = len(task.slots)
-    for place in range(jury_from, jury_from + JURORS):
-        market.lock.lock(task.customer, Hold(TASK_ESCROW, slot_case(task_id, place)), task.slots[0].price)
-    seek(market, task_id, replace(task, jury_from=jury_from))
-
-
 # ---------------------------------------------------------------------------------------------------- scheduled steps
 
 
 def seek(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Let devices be offered as replicas or jurors, for as long as the window for bids."""
+    """Let devices be offered as replicas, for as long as the window for bids."""
     task = replace(task, state=TaskState.VOLUNTEERING, draws=task.draws + 1, volunteers=0, beacon_at=0, close=None)
     task = replace(task, deadline=market.height + task.windows.commit)
     market.open_auctions[task_id] = True
@@ -216,59 +197,39 @@ def end_of_running(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def compare(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Compare the opened results: a majority agrees, or no replica is paid."""
-    task = _settle_dropouts(market, task_id, task, TaskOutcome.DIED, [slot.result is not None for slot in task.slots])
-    agreement = replicas.finding_of_panel(task)
+    """Compare the opened results, settle all remaining replicas, and end the task."""
+    findings, place_count = replicas.findings_of(task), len(task.slots)
+    agreement = replicas.agreed(findings.values(), place_count)
     agreed_finding, vote_count = agreement if agreement is not None else (None, 0)
-    agreed = None if agreed_finding is None else agreed_finding[0]
-    market.emit(ReplicasCompared(task_id, task.jury_from, len(panel(task)), vote_count, agreed))
-    # A third of the bonds is the majority of three in 56 of 100 draws, so only a jury convicts (ADR 21).
-    is_convicting = vote_count >= len(panel(task)) - replicas.CONVICTING_SPARE and task.jury_from > 0
-    for place, finding in replicas.findings_of(task, range(len(task.slots))).items():
-        is_first = place < task.jury_from
-        outcome = _replica_outcome(agreed_finding, finding, is_convicting=is_convicting and is_first)
-        task = with_slot(task, place, replace(task.slots[place], outcome=outcome))
-    # Without a majority there is nothing to accept, and the customer may dispute only once.
-    if agreed_finding is None or task.jury_from:
-        conclude(market, task_id, task)
-        return
-    task = replace(task, state=TaskState.SUBMITTED, finished_at=market.height, is_checked=True)
-    market.put(task_id, replace(task, deadline=market.height + task.windows.accept))
-
-
-def conclude(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Settle all remaining replicas, and end the task with the outcome of the paid ones."""
+    agreed_root = None if agreed_finding is None else agreed_finding[0]
+    market.emit(ReplicasCompared(task_id, place_count, vote_count, agreed_root))
     for place, slot in enumerate(task.slots):
-        if slot.outcome not in _SETTLED:
-            is_late = slot.taken > slot.promised
-            final_outcome = slot.outcome or (TaskOutcome.LATE if is_late else TaskOutcome.ON_TIME)
-            purses.settle(market, task_id, task, place, final_outcome)
-            task = with_slot(task, place, replace(slot, outcome=final_outcome))
+        if slot.outcome is None:
+            outcome = _outcome_of(slot, findings.get(place), agreed_finding)
+            purses.settle(market, task_id, task, place, outcome)
+            task = with_slot(task, place, replace(slot, outcome=outcome))
     ending.free_slots(market, task_id, task)
-    outcomes = [slot.outcome for slot in task.slots]
-    paid_outcomes = [outcome for outcome in outcomes if outcome in (TaskOutcome.ON_TIME, TaskOutcome.LATE)]
+    paid_outcomes = [slot.outcome for slot in task.slots if slot.outcome in (TaskOutcome.ON_TIME, TaskOutcome.LATE)]
     ending.end(market, task_id, task, paid_outcomes[0] if paid_outcomes else TaskOutcome.UNDECIDED)
 
 
-_SETTLED = (TaskOutcome.NOT_STARTED, TaskOutcome.DIED)
-
-
-def _replica_outcome(
-    agreed_finding: replicas.ReplicaFinding | None, finding: replicas.ReplicaFinding, *, is_convicting: bool
-) -> TaskOutcome | None:
-    """Return the outcome of a replica with an opened result, or None if it is paid."""
+def _outcome_of(
+    slot: Slot, finding: replicas.ReplicaFinding | None, agreed_finding: replicas.ReplicaFinding | None
+) -> TaskOutcome:
+    """Return the outcome of a replica that committed. `finding` is None if it did not open its result."""
     if agreed_finding is None:
-        return TaskOutcome.UNDECIDED
-    if finding == agreed_finding:
-        return None
-    return TaskOutcome.LIED if is_convicting else TaskOutcome.OUTVOTED
+        return TaskOutcome.DIED if finding is None else TaskOutcome.UNDECIDED
+    # A liar that sees the majority must not save its collateral by silence.
+    if finding != agreed_finding:
+        return TaskOutcome.OUTVOTED
+    return TaskOutcome.LATE if slot.taken > slot.promised else TaskOutcome.ON_TIME
 
 
 def _settle_dropouts(
     market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome, has_done_duty: list[bool]
 ) -> Task:
     """Settle working replicas that missed their duty with `outcome`, and return the task."""
-    for place in panel(task):
+    for place in range(len(task.slots)):
         if not has_done_duty[place] and task.slots[place].outcome is None:
             purses.settle(market, task_id, task, place, outcome)
             task = with_slot(task, place, replace(task.slots[place], outcome=outcome))
@@ -276,25 +237,14 @@ def _settle_dropouts(
 
 
 def _end_undermanned(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Handle too few replicas for a majority: a jury is not heard, and other tasks go to auction again."""
+    """Auction a task again that has too few replicas for a majority."""
     market.clear(task_id)
-    if task.jury_from:
-        conclude(market, task_id, _with_undecided_jurors(task))
-        return
     for place, slot in enumerate(task.slots):
         # These providers did nothing wrong. Their work is lost without penalty.
         if slot.outcome is None:
             purses.settle(market, task_id, task, place, TaskOutcome.PARTNER_DIED)
     ending.free_slots(market, task_id, task)
     ending.reopen(market, task_id, task)
-
-
-def _with_undecided_jurors(task: Task) -> Task:
-    """Return the task with all remaining jurors undecided: neither paid nor charged."""
-    for place in panel(task):
-        if task.slots[place].outcome is None:
-            task = with_slot(task, place, replace(task.slots[place], outcome=TaskOutcome.UNDECIDED))
-    return task
 
 
 def _with_room(market: TrainingStorage, task_id: bytes, task: Task, draw: bytes, bond_grains: int) -> Task:
@@ -315,17 +265,17 @@ def _to_opening(market: TrainingStorage, task: Task) -> Task:
 
 
 def _working_slots(task: Task) -> list[Slot]:
-    return [task.slots[place] for place in panel(task) if task.slots[place].outcome is None]
+    return [slot for slot in task.slots if slot.outcome is None]
 
 
 def _is_lost(task: Task) -> bool:
     """Return True if the working replicas are no more than half of their places."""
-    return 2 * len(_working_slots(task)) <= len(panel(task))
+    return 2 * len(_working_slots(task)) <= len(task.slots)
 
 
 def _missing_places(task: Task) -> int:
     """Return the number of devices to draw."""
-    return JURORS if task.jury_from else task.terms.slots - len(task.slots)
+    return task.terms.slots - len(task.slots)
 
 
 def _draw_key(task_id: bytes, task: Task) -> bytes:

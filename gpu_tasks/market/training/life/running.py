@@ -34,7 +34,6 @@ from gpu_tasks.market.training.tasks import (
     agreed_milestone,
     interval_end,
     kept_step,
-    panel,
     slot_of,
     taken_by,
     with_slot,
@@ -59,7 +58,7 @@ def start(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -
     task = with_slot(task, place, replace(slot, started_at=market.height, was_standby=False))
     market.emit(SlotStarted(task_id, place, slot.provider))
     if is_replicated(task.order):
-        if all(task.slots[other].started_at for other in panel(task)):
+        if all(other.started_at for other in task.slots):
             replicating.run(market, task_id, task)
         else:
             market.put(task_id, task)

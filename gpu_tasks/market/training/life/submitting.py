@@ -11,7 +11,6 @@ from gpu_tasks.market.training.events import StaleOrder, TaskSubmitted, TooManyT
 from gpu_tasks.market.training.orders import (
     AUCTIONS_MAX,
     INTERVALS_MAX,
-    JURORS,
     MILESTONES_MAX,
     REPLICAS,
     TaskOrder,
@@ -68,8 +67,7 @@ def submit(market: TrainingStorage, customer: bytes, order: TaskOrder, sealed_ag
     )
     locked_grains = _lock_greatest_cost(market, customer, task_id, order)
     intervals = order.milestones if is_by_time(order) else 0
-    juror_count = JURORS if is_replicated(order) else 0
-    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots + juror_count, intervals))
+    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots, intervals))
     market.submission_counts[customer] = submission_number + 1
     market.open_task_count.set(market.open_task_count.get() + 1)
     market.open_auctions[task_id] = True

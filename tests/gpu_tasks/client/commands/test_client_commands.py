@@ -31,7 +31,7 @@ from offered import device, service
 from played_node import DevChain
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import GRAINS_PER_OGPU
-from wallet.amounts import format_amount
+from wallet.amounts import format_amount, format_percent
 from wallet.suri import keypair_from_suri
 
 Ogpu = Callable[..., Result]
@@ -107,7 +107,8 @@ def test_a_dry_run_shows_need_and_balance_and_sends_nothing(ogpu: Ogpu, prompts:
     parts = {name: int(part["grains"]) for name, part in cost["locked_for"].items()}
     assert sum(parts.values()) == int(cost["locked"]["grains"])
     assert parts["deposit"] == 2 * GRAINS_PER_OGPU // 10
-    assert 0 < parts["bond"] < parts["price"] < parts["checks"], "two judges, who have more where eight race"
+    assert parts["witness"] == parts["price"] * 3 // 10
+    assert (0 < parts["bond"] < parts["witness"], parts["checks"]) == (True, 0), "one validator checks nobody"
     assert (cost["requests"], cost["tokens_in"], cost["tokens_out_at_most"]) == (2, 17, 128)
     assert (cost["price_at_draw"], cost["expected"], cost["devices"]) == (None, None, 0), "no 8 owners offer it"
     one = as_json(ogpu("--json", "unit", "post", prompts, "--key", "//Bob", "--racers", "1", "--dry-run"))
@@ -201,8 +202,8 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(ogpu: Ogpu, prompts: str) 
     assert as_json(ogpu("--json", "unit", "result", unit, "--key", "//Bob"))["state"] == "queued"
 
     dry = as_json(ogpu("--json", "unit", "cancel", unit, "--key", "//Bob", "--dry-run"))
-    # a tenth of the bond, which is 5 % of the price; price, the same for two judges, premium, rest of the bond
-    assert (dry["burned"]["ogpu"], dry["comes_back"]["ogpu"], dry["sent"]) == ("0.0000165", "0.0069135", False)
+    # a tenth of the bond, which is 5 % of the price; price, 30 % of it for a witness, rest of the bond
+    assert (dry["burned"]["ogpu"], dry["comes_back"]["ogpu"], dry["sent"]) == ("0.0000165", "0.0044385", False)
     assert dry["comes_back_later"]["ogpu"] == "0.1"
     done = as_json(ogpu("--json", "unit", "cancel", unit, "--key", "//Bob", "--yes"))
     assert (done["unit"], done["burned"], done["sent"]) == (unit, dry["burned"], True)
@@ -217,6 +218,14 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(ogpu: Ogpu, prompts: str) 
     ended = f"refunded in block {done['block']}: cancelled by the key that posted it"
     assert as_json(ogpu("--json", "unit", "result", unit, "--key", "//Bob"))["why"] == ended
     assert ended in ogpu("unit", "result", unit, "--key", "//Bob").output
+
+
+@pytest.mark.parametrize("workload", ["matmul-hash", "decoder-int8:ogpu-bytes"])
+def test_a_new_service_states_the_cost_of_a_check_of_its_workload(ogpu: Ogpu, workload: str) -> None:
+    words = ["--workload", workload, "--name", "new", "--price-min", "0.01", "--price-max", "1", "--max-tokens", "100"]
+    words += ["--ramp", "10", "--commit-window", "20"]
+    dry = as_json(ogpu("--json", "offer", "create-service", *words, "--key", "//Bob", "--dry-run"))
+    assert dry["check_percent"] == format_percent(model_forms.form_named(workload).check_ppm)
 
 
 def test_a_service_of_any_workload_can_be_created_bought_and_closed(ogpu: Ogpu, tmp_path: Path) -> None:

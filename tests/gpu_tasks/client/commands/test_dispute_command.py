@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,31 +19,33 @@ from cli import session as of_commands
 from error_codes import ended_code, raises_code
 from fake_work import FakeForm
 from genesis import dev_accounts
-from gpu_tasks.batches.leaves import leaves_of
-from gpu_tasks.batches.sum_tree import batch_root, leaf_claim, totals_of
 from gpu_tasks.client.commands import dispute
 from gpu_tasks.client.commands import dispute as disputing
+from gpu_tasks.client.commands.cancel import RecordedRun
+from gpu_tasks.client.commands.dispute import outcomes_of_dispute, require_disputable
 from gpu_tasks.client.commands.id_prefixes import known_task
-from gpu_tasks.client.units import leaf_checks
-from gpu_tasks.client.units.leaf_checks import first_wrong, require_disputable, why_checked
+from gpu_tasks.client.units.recomputed import first_wrong
 from gpu_tasks.client.units.results import PaidOutput, ResultError
+from gpu_tasks.client.units.run_record import INPUT, RunPlan
 from gpu_tasks.data import market_reads
+from gpu_tasks.market.claims.claims import DISPUTES_MAX, Check, ClaimStage, ClaimTerms, ResultClaim
+from gpu_tasks.market.claims.disputes import SEATS
+from gpu_tasks.market.claims.findings import Finding, Verdict
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
-from gpu_tasks.market.leaf_checks.checks import Answerer, CheckTerms, CheckWindows, LeafCheck, LeafStage
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.training.orders import JURORS
+from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Acceptance, Task, TaskResult, TaskState
 from gpu_tasks.workloads.form import outcomes_of
 from planted_state import chain_with
 from planted_tasks import MILESTONES, STATES, PlantedTask, run_blob, run_root
-from replica_chain import compute, replicated
 from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.runtime import Bound
-from simulation.chains.market_chain import CUSTOMER, OGPU
-from task_chain import RIGHT, WRONG
+from runtime.pallets.balances import Balances
+from simulation.chains.market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed
 from task_customer import OF_BOB, ogpu, refusal
+from unit_cases import WRONG as WRONG_ROOT
+from unit_cases import raced
 from wallet.client import ChainClient
 from wallet.trial import TrialError
 from wallet_runner import answer
@@ -218,13 +221,14 @@ def test_a_dispute_of_many_slots_has_a_bond_for_each(
     assert dry["brings_if_won"]["ogpu"] == "1.5"
 
 
-def test_a_dispute_of_copies_locks_what_pays_its_jury() -> None:
-    chain, _, whose = replicated()
-    compute(chain, whose, RIGHT, WRONG, RIGHT)
-    bonds = disputing.bonds_of(chain.now())
-    before = chain.free(CUSTOMER.stash)
-    chain.dispute()
-    assert (len(bonds), sum(bonds)) == (JURORS, before - chain.free(CUSTOMER.stash))
+def test_nobody_disputes_replicas(tmp_path: Path) -> None:
+    def copied(task: Task) -> Task:
+        return replace(task, order=replace(task.order, checked_by=CheckedBy.REPLICATED))
+
+    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=copied)
+    with chain_with(tmp_path, planted) as url:
+        said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run")
+    assert ended_code(said) == "not_disputable"
 
 
 def too_late_after(said: Result) -> int:
@@ -277,19 +281,22 @@ def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_comput
             assert too_late_after(said) == 0, "nobody was asked before"
 
 
-# Answers of a batch that its customer doubts: computed again here, called wrong only where they are, with a bond.
+# Answers of a unit that its customer doubts: computed again here, disputed only where they are wrong, with a bond.
 
 
 GENESIS, UNIT_ID, SALT = blake2_256(b"genesis"), blake2_256(b"unit"), b"s" * 32
 ASKED = tuple(b"complete %d" % number for number in range(20))
-WRONG_LEAF = 7
-BOB = dev_accounts.stash("Bob")
+WRONG_REQUEST = 7
+BOB, ALICE = dev_accounts.stash("Bob"), dev_accounts.stash("Alice")
+NAME = "0x" + UNIT_ID.hex()
+FEE, COLLATERAL = OGPU * 24 // 100, 372 * OGPU // 10
 
 
-def paid(wrong: int | None = WRONG_LEAF) -> PaidOutput:
+def paid(wrong: int | None = WRONG_REQUEST, count: int = len(ASKED)) -> PaidOutput:
     """Return a provider's answers: each request reversed, and a wrong answer to one."""
-    outputs = [request[::-1] + (b"!" if place == wrong else b"") for place, request in enumerate(ASKED)]
-    return PaidOutput(ASKED, outcomes_of(FakeForm(), ASKED, outputs), FakeForm(), SALT)
+    asked = ASKED[:count]
+    outputs = [request[::-1] + (b"!" if place == wrong else b"") for place, request in enumerate(asked)]
+    return PaidOutput(asked, outcomes_of(FakeForm(), asked, outputs), FakeForm(), SALT)
 
 
 class Computer:
@@ -310,20 +317,14 @@ def computer(monkeypatch: pytest.MonkeyPatch) -> Computer:
     return found
 
 
-def looked(indices: Sequence[int], found: PaidOutput | None = None) -> leaf_checks.WrongLeaf | None:
-    return first_wrong(GENESIS, UNIT_ID, found or paid(), indices, "numpy", lambda _: None)
+def looked(indices: Sequence[int], found: PaidOutput | None = None) -> int | None:
+    return first_wrong(found or paid(), indices, "numpy", lambda _: None)
 
 
 def test_the_first_answer_that_is_another_one_here_is_wrong(computer: Computer) -> None:
-    wrong = looked(range(20))
-    assert wrong is not None
-    assert wrong.index == WRONG_LEAF
+    assert looked(range(20)) == WRONG_REQUEST
     assert computer.asked == list(ASKED)
-    said = leaves_of(GENESIS, UNIT_ID, SALT, paid().outcomes)
-    call = wrong.dispute(UNIT_ID)
-    assert call.arguments[1] == totals_of(said)
-    right = leaves_of(GENESIS, UNIT_ID, SALT, paid(None).outcomes)[WRONG_LEAF]
-    assert call.arguments[3] == leaf_claim(WRONG_LEAF, right) != leaf_claim(WRONG_LEAF, said[WRONG_LEAF])
+    assert looked([9, WRONG_REQUEST]) == WRONG_REQUEST
 
 
 def test_only_the_answer_that_is_named_is_computed(computer: Computer) -> None:
@@ -333,7 +334,7 @@ def test_only_the_answer_that_is_named_is_computed(computer: Computer) -> None:
 
 
 def test_what_cannot_be_computed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with raises_code(ResultError, "no_such_leaf"):
+    with raises_code(ResultError, "no_such_request"):
         looked([20])
     with raises_code(ResultError, "unknown_workload"):
         looked([0], replace(paid(), form=None))
@@ -346,45 +347,80 @@ def test_what_cannot_be_computed_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
         looked([0])
 
 
-def a_check(stage: LeafStage = LeafStage.OPEN, deadline: int = 50) -> LeafCheck:
-    said = leaves_of(GENESIS, UNIT_ID, SALT, paid().outcomes)
-    alice = dev_accounts.stash("Alice")
-    price = GRAINS_PER_OGPU
-    terms = CheckTerms(
-        InferenceMarket.index, BOB, batch_root(totals_of(said)), len(ASKED), 640, 0, price,
-        3 * price, price // 16, price // 2, 50_000, 0, 30, (alice,), (Answerer(alice, 0),),
+def a_claim(stage: ClaimStage = ClaimStage.DRAWING, items: int = len(ASKED), **changed: Any) -> ResultClaim:
+    """Return the claim of Alice's answers for 1 oGPU, of block 0. Its first beacon is of block 17."""
+    terms = ClaimTerms(
+        InferenceMarket.index, ALICE, BOB, b"r" * 32, items, 640, OGPU, COLLATERAL, 100_000, 240_000, OGPU // 1_000,
+        2 * FEE, 0, 30, (),
     )  # fmt: skip
-    return LeafCheck(terms, CheckWindows(300, 40, 20), 1, stage=stage, deadline=deadline)
+    return replace(ResultClaim(terms, 90, stage, 0), **changed)
 
 
-def a_unit(**changed: Any) -> Unit:
-    terms = UnitTerms(GRAINS_PER_OGPU, 1, bytes(32), bytes(32), 0, 640, len(ASKED))
-    root = batch_root(totals_of(leaves_of(GENESIS, UNIT_ID, SALT, paid().outcomes)))
-    racer = Racer(dev_accounts.stash("Alice"), bytes(32), 0, bytes(32), 1, Reveal(root, bytes(32), 210, 1))
-    unit = Unit(0, BOB, terms, 0, 0, 0, 0, 0, UnitState.SETTLED, racers=(racer,), output_root=root)
-    return replace(unit, **{"is_watched": True, "leaf_audit_ppm": 50_000, **changed})
+def a_unit(count: int = len(ASKED), **changed: Any) -> Unit:
+    terms = UnitTerms(OGPU, 1, bytes(32), bytes(32), 0, 640, count)
+    racer = Racer(ALICE, bytes(32), COLLATERAL, bytes(32), 1, Reveal(b"r" * 32, bytes(32), 210, 1))
+    unit = Unit(0, BOB, terms, 0, 0, 0, 1, 1, UnitState.CLAIMED, price=OGPU, racers=(racer,), output_root=b"r" * 32)
+    return replace(unit, **changed)
+
+
+CHECK = Check(dev_accounts.stash("Eve"), b"s" * 32, is_second=False, held=COLLATERAL)
+OPENED = replace(CHECK, commitment=bytes(32), shown=(), finding=Finding(Verdict.WRONG, 0, ()))
 
 
 @pytest.mark.parametrize(
-    ("unit", "check", "height", "code"),
+    ("unit", "claim", "code"),
     [
-        (a_unit(leaf_audit_ppm=0), None, 10, "leaves_not_checked"),
-        (a_unit(), None, 10, "check_ended"),
-        (a_unit(), a_check(), 50, "dispute_time_over"),
+        (a_unit(state=UnitState.SETTLED, ended_at=9), None, "claim_over"),
+        (a_unit(state=UnitState.REFUNDED, ended_at=9), None, "claim_over"),
+        (a_unit(state=UnitState.QUEUED), None, "not_claimed"),
+        (a_unit(state=UnitState.RACING), None, "not_claimed"),
+        (a_unit(state=UnitState.DISPUTED), None, "dispute_open"),
+        (a_unit(), a_claim(ClaimStage.DISPUTED), "dispute_open"),
+        (a_unit(), a_claim(ClaimStage.OPENING, checks=(OPENED,)), "check_ends"),
+        (a_unit(), a_claim(disputes=DISPUTES_MAX), "too_many_disputes"),
     ],
 )
-def test_why_no_leaf_can_be_disputed_now(unit: Unit, check: LeafCheck | None, height: int, code: str) -> None:
+def test_why_nothing_can_be_disputed_now(unit: Unit, claim: ResultClaim | None, code: str) -> None:
     with raises_code(ResultError, code):
-        require_disputable(unit, check, height)
+        require_disputable(unit, claim)
 
 
-def test_a_leaf_can_be_disputed_in_the_last_block_of_the_window() -> None:
-    assert require_disputable(a_unit(), a_check(), 49) == a_check()
+@pytest.mark.parametrize("stage", [stage for stage in ClaimStage if stage is not ClaimStage.DISPUTED])
+def test_an_answer_can_be_disputed_at_every_other_stage_of_its_claim(stage: ClaimStage) -> None:
+    claim = a_claim(stage, checks=(CHECK,))
+    assert require_disputable(a_unit(), claim) == claim
 
 
-@pytest.mark.parametrize("stage", list(LeafStage))
-def test_every_stage_of_a_check_is_said(stage: LeafStage) -> None:
-    assert "{" not in why_checked(a_check(stage=stage))
+@pytest.mark.parametrize(
+    ("claim", "height", "is_early"),
+    [
+        (a_claim(), 15, True),
+        (a_claim(), 16, False),
+        (a_claim(is_second=True), 0, False),
+        (a_claim(ClaimStage.COMMITTING), 0, False),
+    ],
+)
+def test_every_outcome_of_a_dispute_is_priced(claim: ResultClaim, height: int, *, is_early: bool) -> None:
+    facts = outcomes_of_dispute(claim, height)
+    bond, reward = SEATS * FEE + COLLATERAL // 2, COLLATERAL // 2
+    assert (facts["bond"], facts["lost_if_right"], facts["price_back_if_wrong"]) == (bond, bond, OGPU)
+    assert (facts["reward_if_wrong"], facts["reward_only_before_block"]) == (reward if is_early else 0, 17)
+
+
+@pytest.mark.parametrize("blocks", [0, 20])
+def test_the_chain_takes_that_bond_and_pays_that_reward(blocks: int) -> None:
+    chain = MarketChain(named_keys(14))
+    unit_id, *_ = raced(chain, {0: WRONG_ROOT, 1: WRONG_ROOT})
+    chain.blocks(1 + blocks)
+    claim = chain.now()[ResultClaims].claims[unit_id]
+    assert claim is not None
+    facts = outcomes_of_dispute(claim, chain.height)
+    before = chain.now()[Balances].free_balance(CUSTOMER.stash)
+    chain.block(signed(CUSTOMER.stash, ResultClaims.dispute(claim=unit_id, index=0)))
+    assert before - chain.now()[Balances].free_balance(CUSTOMER.stash) == facts["bond"]
+    found = chain.now()[ResultClaims].claims[unit_id]
+    assert found is not None
+    assert found.is_early == (facts["reward_if_wrong"] > 0)
 
 
 @pytest.fixture
@@ -395,26 +431,82 @@ def url(tmp_path: Path, computer: Computer, monkeypatch: pytest.MonkeyPatch) -> 
     async def fetched(*_: object) -> PaidOutput:
         return paid()
 
-    def plant(bound: Bound) -> None:
-        bound[InferenceMarket].units[UNIT_ID] = a_unit()
-        bound[LeafChecks].checks[UNIT_ID] = a_check()
-
     monkeypatch.setattr(dispute, "paid_output", fetched)
-    # a state that holds its own genesis hash cannot be made
-    monkeypatch.setattr(dispute, "first_wrong", lambda _, *rest: first_wrong(GENESIS, *rest))
-    with chain_with(tmp_path, plant) as found:
+    with chain_with(tmp_path, planted_claim()) as found:
         yield found
 
 
+def planted_claim(count: int = len(ASKED), **changed: Any) -> Callable[[Bound], None]:
+    def plant(bound: Bound) -> None:
+        bound[InferenceMarket].units[UNIT_ID] = a_unit(count)
+        bound[ResultClaims].claims[UNIT_ID] = a_claim(items=count, **changed)
+
+    return plant
+
+
 def test_a_wrong_answer_is_disputed_with_a_bond_and_a_right_one_is_not(tmp_path: Path, url: str) -> None:
-    unit = "0x" + UNIT_ID.hex()
-    dry = answer(ogpu(tmp_path, url, "unit", "dispute", unit, *OF_BOB, "--compute", "--dry-run"))
-    assert (dry["leaf"], dry["bond"]["ogpu"], dry["brings_if_won"]["ogpu"]) == (WRONG_LEAF, "2.5", "1")
-    assert dry["disputable_up_to_block"] == 50
-    right = ogpu(tmp_path, url, "unit", "dispute", unit, *OF_BOB, "--leaf", "3", "--yes")
+    dry = answer(ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, "--compute", "--dry-run"))
+    assert (dry["request"], dry["bond"]["ogpu"], dry["price_back_if_wrong"]["ogpu"]) == (WRONG_REQUEST, "20.76", "1")
+    assert (dry["reward_if_wrong"]["ogpu"], dry["lost_if_right"], dry["refused"]) == ("18.6", dry["bond"], None)
+    right = ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, "--request", "3", "--yes")
     assert ended_code(right) == "answer_right"
-    for words in ([], ["--segment", "3"], ["--leaf", "3", "--compute"]):
-        assert ogpu(tmp_path, url, "unit", "dispute", unit, *OF_BOB, *words, "--yes").exit_code == 2
+    for words in (["--segment", "3"], ["--request", "3", "--compute"], ["--line", "3"]):
+        assert ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, *words, "--yes").exit_code == 2
+    for words, code in (([], "request_not_named"), (["--request", "20"], "no_such_request")):
+        assert ended_code(ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, *words, "--yes")) == code
+    done = answer(ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, "--request", str(WRONG_REQUEST), "--yes"))
+    assert (done["success"], done["request"]) == (True, WRONG_REQUEST)
+    shown = answer(ogpu(tmp_path, url, "unit", "show", NAME))
+    assert (shown["claim"]["stage"], shown["claim"]["disputes"]) == ("disputed", 1)
+    assert (shown["dispute"]["question"], shown["dispute"]["request"]) == ("item", WRONG_REQUEST)
+    again = ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, "--compute", "--yes")
+    assert ended_code(again) == "dispute_open"
+
+
+def test_a_unit_with_one_request_needs_no_number(
+    tmp_path: Path, computer: Computer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fetched(*_: object) -> PaidOutput:
+        return paid(0, count=1)
+
+    monkeypatch.setattr(dispute, "paid_output", fetched)
+    with chain_with(tmp_path, planted_claim(1)) as url:
+        dry = answer(ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, "--dry-run"))
+    assert (dry["request"], computer.asked) == (0, [ASKED[0]])
+
+
+def test_a_line_of_a_file_is_disputed_in_its_unit(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, computer: Computer
+) -> None:
+    source, results = tmp_path / "prompts", tmp_path / "answers"
+    source.write_text("".join(f"text {number}\n" for number in range(30)))
+    record = {0: bytes(32).hex(), 1: UNIT_ID.hex()}
+
+    class Loads:
+        loads = tuple(SimpleNamespace(number=number) for number in range(1, 32) if number != 5)
+
+    plan = RunPlan(
+        "ab", "lines", None, "00", {INPUT: str(source)}, 1, str(results), "/errors", 1, [(0, 9), (9, 20), (29, 1)]
+    )
+    run = SimpleNamespace(plan=plan, posted=record)
+
+    async def planned(*_: object) -> Any:
+        return SimpleNamespace(read=Loads)
+
+    monkeypatch.setattr(dispute, "run_named", lambda *_: run)
+    monkeypatch.setattr(dispute, "plan_file", planned)
+    monkeypatch.setattr(RecordedRun, "wish", None)
+    monkeypatch.setattr(RecordedRun, "form", None)
+    monkeypatch.setattr(RecordedRun, "account", BOB)
+    words = ("unit", "dispute", str(results), *OF_BOB, "--dry-run", "--line")
+    # Line 5 is no request, so the second unit begins with line 11.
+    dry = answer(ogpu(tmp_path, url, *words, "18"))
+    assert (dry["request"], dry["line"], computer.asked) == (WRONG_REQUEST, 18, [ASKED[WRONG_REQUEST]])
+    for line, code in (("5", "no_such_line"), ("32", "no_such_line"), ("31", "not_claimed")):
+        assert ended_code(ogpu(tmp_path, url, *words, line)) == code
+    source.unlink()
+    assert ended_code(ogpu(tmp_path, url, *words, "18")) == "run_file_missing"
+    assert ogpu(tmp_path, url, "unit", "dispute", str(results), *OF_BOB, "--compute", "--dry-run").exit_code == 2
 
 
 def test_a_batch_that_is_right_is_said_to_be_and_nothing_is_sent(
@@ -427,7 +519,7 @@ def test_a_batch_that_is_right_is_said_to_be_and_nothing_is_sent(
 
     monkeypatch.setattr(dispute, "paid_output", right)
     for words in (["--yes"], ["--dry-run"]):
-        found = answer(ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", *words))
+        found = answer(ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, "--compute", *words))
         assert (found["computed"], found["agree"], found["sent"]) == (20, 20, False)
         assert disputing.NOTHING_TO_DISPUTE in found["result"]
         assert "call" not in found
@@ -438,8 +530,8 @@ def test_while_it_computes_no_node_is_blamed(
 ) -> None:
     monkeypatch.setattr(of_commands, "WAIT_SECONDS", 0.1)
     monkeypatch.setattr(Computer, "run_many", slowly(Computer.run_many))
-    found = ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run")
-    assert answer(found)["leaf"] == WRONG_LEAF
+    found = ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, "--compute", "--dry-run")
+    assert answer(found)["request"] == WRONG_REQUEST
     assert "20 requests on numpy" in found.stderr
     assert computer.asked
 
@@ -454,59 +546,27 @@ def slowly(run: Callable[..., Any]) -> Callable[..., Any]:
     return slow
 
 
-def test_who_computes_while_a_check_goes_on_waits_until_leaves_can_be_disputed(
-    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The time to dispute is 20 blocks: nobody computes 4,096 requests in it, or is there just then."""
-    stages = [LeafStage.SHOWING, LeafStage.CHECKING, LeafStage.CHECKING, LeafStage.PROVING, LeafStage.OPEN]
-    looks: list[LeafStage] = []
-
-    async def looked_at(*_: object) -> LeafCheck:
-        looks.append(stages[min(len(looks), len(stages) - 1)])
-        return a_check(looks[-1])
-
-    async def at_once(_: object) -> AsyncIterator[None]:
-        while True:
-            yield
-
-    monkeypatch.setattr(market_reads, "check", looked_at)
-    monkeypatch.setattr(dispute, "moments", at_once)
-    found = ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run")
-    assert answer(found)["leaf"] == WRONG_LEAF
-    assert looks == stages
-    assert found.stderr.count("a wrong answer is found") == 2
-
-
-def test_a_check_that_ends_meanwhile_is_told(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    checks = iter([a_check(LeafStage.DOUBTED), None])
-
-    async def looked_at(*_: object) -> LeafCheck | None:
-        return next(checks)
-
-    monkeypatch.setattr(market_reads, "check", looked_at)
-    said = refusal(ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--yes"))
-    assert "the check of the unit has ended" in said
-
-
-def test_a_dispute_whose_time_ends_while_this_machine_computes_is_not_sent(
+def test_a_dispute_whose_claim_ends_while_this_machine_computes_is_not_sent(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be refused by the chain, and cost its fee."""
     fetched: list[PaidOutput] = []
-    read = market_reads.check
+    read = market_reads.unit
 
-    async def slowly(*_: object) -> PaidOutput:
+    async def slow(*_: object) -> PaidOutput:
         fetched.append(paid())
         return fetched[0]
 
-    async def ended_since(*asked: Any) -> LeafCheck | None:
-        return None if fetched else await read(*asked)
+    async def ended_since(*asked: Any) -> Any:
+        status = await read(*asked)
+        assert status is not None
+        ended = replace(status.unit, state=UnitState.SETTLED, ended_at=9)
+        return replace(status, unit=ended, claim=None) if fetched else status
 
-    monkeypatch.setattr(dispute, "paid_output", slowly)
-    monkeypatch.setattr(market_reads, "check", ended_since)
-    said = refusal(ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run"))
-    assert "the check of the unit has ended" in said
-    assert fetched
+    monkeypatch.setattr(dispute, "paid_output", slow)
+    monkeypatch.setattr(market_reads, "unit", ended_since)
+    said = ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, "--compute", "--dry-run")
+    assert (ended_code(said), len(fetched)) == ("claim_over", 1)
 
 
 def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_fetched(
@@ -515,11 +575,15 @@ def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_fetche
     async def fetched(*_: object) -> PaidOutput:
         raise AssertionError("fetched in vain")
 
-    async def ended(*_: object) -> None:
-        return None
+    read = market_reads.unit
+
+    async def ended(*asked: Any) -> Any:
+        status = await read(*asked)
+        assert status is not None
+        return replace(status, unit=replace(status.unit, state=UnitState.SETTLED, ended_at=9), claim=None)
 
     monkeypatch.setattr(dispute, "paid_output", fetched)
-    monkeypatch.setattr(market_reads, "check", ended)
-    for words in (["--compute"], ["--leaf", "3"]):
-        said = refusal(ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, *words))
-        assert ("the check of the unit has ended" in said, "--yes" in said) == (True, False)
+    monkeypatch.setattr(market_reads, "unit", ended)
+    for words in (["--compute"], ["--request", "3"]):
+        said = ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, *words)
+        assert (ended_code(said), "--yes" in said.stderr) == ("claim_over", False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import date
@@ -26,29 +25,19 @@ from gpu_tasks.client.units.watch import FORGOTTEN
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference import catalogue
+from gpu_tasks.market.claims.claims import Check, ClaimStage, ClaimTerms, ResultClaim
+from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.numbers import DUTY_FEE
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
-from gpu_tasks.market.leaf_checks.checks import (
-    LEAF_FEE,
-    Answerer,
-    CheckTerms,
-    CheckWindows,
-    LeafCheck,
-    LeafStage,
-    ShownLeaf,
-)
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.workloads.model_forms import form_named, open_workload
 from gpu_tasks.workloads.render_tile.request import WORKLOAD_ID
 from painted_tiles import PaintedReads
 from planted_state import chain_with
 from planted_tasks import BOB
 from runtime.cryptography import ss58
-from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
-from runtime.pallets.staking.trust_lock import TrustLock
 from task_customer import OF_BOB, ogpu
 from wallet.suri import keypair_from_suri
 from wallet_runner import answer, chain
@@ -196,38 +185,24 @@ def plant(bound: Bound) -> None:
         bound[InferenceMarket].units[unit] = record
 
 
-BATCH_TERMS = replace(TERMS, requests=40, tokens_max=640)
-LIAR = Racer(EVE, b"e" * 32, 0, b"c" * 32, 4, Reveal(b"w" * 32, b"o" * 32, 8, 6))
-BATCH = b"b" * 32
-CHECKED = replace(
-    SETTLED,
-    terms=BATCH_TERMS,
-    racers=RACERS[:1],
-    ended_at=1,
-    is_watched=True,
-    leaf_audit_ppm=50_000,
-    output_root=b"r" * 32,
-)
-FEE = 100_000
+CLAIMED_UNIT = b"k" * 32
+CLAIMED = replace(SETTLED, state=UnitState.CLAIMED, paid=0, ended_at=0)
 
 
-def plant_check(bound: Bound) -> None:
-    """A batch whose leaves were found right, but for two blocks in which its customer may dispute one."""
-    bob, fee = dev_accounts.stash("Bob"), Hold(LEAF_FEE, BATCH)
-    device, stored = next((name, found) for name, found in bound[Devices].devices.items() if found is not None)
-    racer = replace(RACERS[0], owner=stored.owner, device=device)
-    bound[InferenceMarket].units[BATCH] = replace(CHECKED, racers=(racer,))
-    catalogue.count_units(bound[InferenceMarket], 0, 1)
-    bound[TrustLock].lock(bob, fee, FEE)
-    terms = CheckTerms(
-        InferenceMarket.index, bob, b"r" * 32, 40, 640, 0, 10_000_000, 35_000_000, FEE, 5_000_000, 50_000, 0, 30,
-        (ALICE,), (Answerer(ALICE, 0),),
+def claim_of(stage: ClaimStage = ClaimStage.COMMITTING, **changed: Any) -> ResultClaim:
+    """Return the claim of Alice's answer, which Eve checks until block 40."""
+    terms = ClaimTerms(
+        InferenceMarket.index, ALICE, BOB, b"r" * 32, 1, 8, 10_000_000, 372_000_000, 100_000, 240_000, 100_000,
+        4_800_000, 1, 30, (),
     )  # fmt: skip
-    check = LeafCheck(
-        terms, CheckWindows(300, 40, 20), 1, LeafStage.OPEN, b"s" * 32, 3, (EVE,), (ShownLeaf(7, b"n" * 32),), (EVE,),
-        auditor=EVE, proof=b"p" * 32,
-    )  # fmt: skip
-    bound[LeafChecks].put(BATCH, check)
+    check = Check(EVE, b"s" * 32, is_second=False, held=372_000_000)
+    claim = ResultClaim(terms, 90, stage, 5, deadline=40, points=(3,), pending=1, checks=(check,))
+    return replace(claim, **changed)
+
+
+def plant_claim(bound: Bound) -> None:
+    bound[InferenceMarket].units[CLAIMED_UNIT] = CLAIMED
+    bound[ResultClaims].claims[CLAIMED_UNIT] = claim_of()
 
 
 def show(url: str, folder: Path, *words: str) -> Result:
@@ -249,14 +224,14 @@ def test_show_says_who_raced_and_was_paid(tmp_path: Path) -> None:
         shown = answer(show(url, tmp_path, "--json", "unit", "show", SETTLED_UNIT))
         assert (shown["state"], shown["ended_in_block"], shown["paid"]["grains"]) == ("settled", 7, "13500000")
         assert [shown[name] and shown[name]["grains"] for name in SUMS] == [
-            "14500003", "200000", None, "13500000", "1000000", "3", None,
+            "14500003", str(money.duty_calls(2) * DUTY_FEE), None, "13500000", "1000000", "3", None,
         ], "which extrinsic posted it, no block says here"  # fmt: skip
         assert [row["answer"] for row in shown["race"]] == ["0x" + (b"r" * 32).hex()] * 2
         paid = {row["to"]: (row["account"], row["amount"]["grains"]) for row in shown["payments"]}
         assert paid["winner"] == (ss58.encode(ALICE), "9800000")
         assert paid["witness"] == (ss58.encode(EVE), "2940000")
         assert sum(int(row["amount"]["grains"]) for row in shown["payments"]) == SETTLED.paid
-        assert shown["payments_not_shown"].startswith("payments to judges")
+        assert shown["payments_not_shown"].startswith("payments to checkers")
         table = show(url, tmp_path, "unit", "show", SETTLED_UNIT).output
         assert "Who was paid" in table
         assert ss58.encode(ALICE) in table
@@ -273,45 +248,17 @@ def test_show_of_an_open_unit_says_why_it_waits(tmp_path: Path) -> None:
         assert (short.exit_code, ended_code(short)) == (2, "invalid_id")
 
 
-def test_show_says_what_became_of_a_check_once_it_is_over(tmp_path: Path) -> None:
-    unit = "0x" + BATCH.hex()
-    with chain_with(tmp_path, plant_check, beat_seconds=0.3) as url:
-        open_until = time.monotonic() + 60
-        before = answer(show(url, tmp_path, "--json", "unit", "show", unit))
-        while (shown := answer(show(url, tmp_path, "--json", "unit", "show", unit)))["check"] is None:
-            assert time.monotonic() < open_until
-            time.sleep(0.1)
-        assert before["leaves"].endswith("by block 3")
-        assert before["check"] is None
-        assert int(before["prepaid"]["grains"]) == 240_000, "for two calls of its check more than without one"
-        assert shown["leaves"].startswith(f"ended in block 4: {ss58.encode(EVE)[:8]} ")
-        assert shown["dispute"] is None
-        check = shown["check"]
-        assert (check["outcome"], check["ended_in_block"], check["auditor"]) == ("passed", 4, ss58.encode(EVE))
-        assert [(row["to"], row["account"], row["amount"]["grains"]) for row in check["payments"]] == [
-            ("auditor", ss58.encode(EVE), str(FEE))
-        ]
-        table = show(url, tmp_path, "unit", "show", unit).output
-        assert "Payments at the end of its check" in table
-
-
-def test_show_says_what_the_record_has_of_a_check_that_no_block_shows(tmp_path: Path) -> None:
-    differed = replace(CHECKED, racers=(RACERS[0], LIAR), is_watched=False, price=10_000_000)
-    refuted = replace(CHECKED, is_watched=False, is_refuted=True)
-    units = {b"d" * 32: differed, b"f" * 32: refuted}
-
-    def plant_both(bound: Bound) -> None:
-        for unit_id, record in units.items():
-            bound[InferenceMarket].units[unit_id] = record
-
-    with chain_with(tmp_path, plant_both) as url:
-        first, second = (answer(show(url, tmp_path, "--json", "unit", "show", "0x" + unit.hex())) for unit in units)
-        liar = ss58.encode(EVE)[:8]
-        assert f"that of {liar} is wrong; {liar} lost" in first["dispute"]
-        assert "no leaf was refuted" in first["leaves"]
-        assert "a leaf was wrong or not shown" in second["leaves"]
-        assert "its customer got 0.00125 oGPU back" in second["leaves"]
-        assert [int(row["lost"]["grains"]) > 0 for row in second["race"]] == [True]
+def test_show_has_the_open_claim_with_its_actor_and_its_last_block(tmp_path: Path) -> None:
+    with chain_with(tmp_path, plant_claim) as url:
+        shown = answer(show(url, tmp_path, "--json", "unit", "show", "0x" + CLAIMED_UNIT.hex()))
+        assert (shown["state"], shown["dispute"], shown["payments"], shown["checks"]) == ("claimed", None, [], [])
+        claim = shown["claim"]
+        assert (claim["stage"], claim["actor"], claim["account"]) == ("committing", "checker", ss58.encode(EVE))
+        assert (claim["until_block"], claim["points"], claim["checks"][0]["end"]) == (40, 1, "open")
+        assert "payment waits for a check" in shown["why"]
+        assert (shown["paid"]["grains"], shown["still_locked"]["grains"]) == ("0", "14500003")
+        table = show(url, tmp_path, "unit", "show", "0x" + CLAIMED_UNIT.hex())
+        assert "by block 40 (in" in " ".join(table.output.split())
 
 
 # `ogpu unit result UNIT --out`: the bytes that were paid for, in a file that nothing else was in.
@@ -372,6 +319,31 @@ def test_the_bytes_that_were_paid_for_go_into_a_file(tmp_path: Path, url: str, b
         True,
         False,
     )
+
+
+def test_a_claimed_answer_is_shown_at_once_with_the_check_that_its_payment_waits_for(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = market_reads.unit
+
+    async def claimed(*asked: Any) -> Any:
+        status = await real(*asked)
+        assert status is not None
+        unit = replace(status.unit, state=UnitState.CLAIMED, paid=0, ended_at=0)
+        return replace(status, unit=unit, claim=claim_of(ClaimStage.DRAWING, deadline=0, checks=(), recorded_at=17))
+
+    monkeypatch.setattr(market_reads, "unit", claimed)
+    out, name = tmp_path / "tile.bin", "0x" + UNIT.hex()
+    written = result(url, tmp_path, name, "--out", str(out))
+    facts = answer(written)
+    assert out.read_bytes() == open_workload("render-tile", "numpy").run(REQUEST)
+    assert (facts["state"], facts["claim"]["stage"], facts["claim"]["actor"]) == ("claimed", "drawing", "beacon")
+    assert (facts["claim"]["until_block"], facts["dispute"]) == (48, None)
+    assert "payment waits for a check" in written.stderr
+    shown = answer(result(url, tmp_path, name))
+    assert (shown["state"], shown["claim"]["stage"], shown["ended_in_block"]) == ("claimed", "drawing", None)
+    assert shown["completion"]
+    assert "payment waits for a check" in shown["why"]
 
 
 def test_without_a_result_there_is_no_file(tmp_path: Path, url: str) -> None:

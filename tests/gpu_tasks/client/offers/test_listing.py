@@ -29,6 +29,7 @@ from gpu_tasks.client.offers.listing import (
     form_of,
     require_judges,
     require_owners,
+    unit_rules,
     usual_price,
 )
 from gpu_tasks.client.offers.outlook import auction_numbers, bidding_devices, slot_ms, standby_of
@@ -41,12 +42,13 @@ from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import CapacityProof, WorkShape
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
-from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass, Provider
 from gpu_tasks.market.draws import Spare
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, InputReader
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
@@ -60,13 +62,12 @@ from gpu_tasks.workloads.model_forms import PACKAGE_FORMS
 from planted_state import chain_with
 from planted_tasks import PlantedTask
 from runtime.cryptography.signatures import Scheme
-from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.api import Apis
-from runtime.frame.runtime import Bound, Runtime
+from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
-from runtime.pallets.system import AccountData, AccountInfo, System
-from simulation.chains.market_chain import GENESIS_HASH, OGPU, VERSION, MarketChain, named_keys
+from runtime.pallets.system import System
+from simulation.chains.market_chain import GENESIS_HASH, OGPU, MarketChain, named_keys
 from state_node import StateNode
 from task_chain import TaskChain, an_order, numbers_of
 from task_customer import ogpu
@@ -94,17 +95,11 @@ def test_a_service_with_another_model_than_the_published_one_is_not_bought(form:
 OWNERS = [bytes([letter]) * 32 for letter in b"123456"]
 
 
-FREE = 100 * GRAINS_PER_OGPU
-POOR = money.judge_seat(DEFAULT_RULES, GRAINS_PER_OGPU) + Balances.existential_deposit.default - 1
+SERVICE_TERMS = ServiceTerms(b"any", b"w" * 32, bytes(32), 1, 2, 1, 30, 64)
 
 
-def buying(
-    monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, own: bytes = b"c" * 32, poor: tuple[bytes, ...] = ()
-) -> Any:
-    """Return a client of a chain with `offering` owners of service 0; the first `in_office` of them are validators.
-
-    The poor lack one grain of the money for a seat at a price of 1 oGPU.
-    """
+def buying(monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, own: bytes = b"c" * 32) -> Any:
+    """Return a client of a chain with `offering` owners of service 0; the first `in_office` of them are validators."""
 
     async def devices(*_: object) -> list[DeviceStatus]:
         return [
@@ -125,20 +120,18 @@ def buying(
         async def height(self, _block: bytes) -> int:
             return 10
 
-        runtime = Runtime((System, Balances), VERSION, {})
-
         async def read(self, item: object, at: bytes) -> Any:
             assert at == b"f" * 32
             if item is TrustStake.active_set:
                 return [SimpleNamespace(stash=owner, weight=10) for owner in OWNERS[:in_office]]
             if item is Capacity.current:
                 return None  # no roll call yet
-            parameters = (*Courts.parameters.values(), *Capacity.parameters.values())
+            parameters = (
+                *ResultClaims.parameters.values(),
+                *InferenceMarket.parameters.values(),
+                *Capacity.parameters.values(),
+            )
             return next(each.default for each in parameters if each.item is item)
-
-        async def read_many(self, item: object, keys: list[bytes], at: bytes) -> list[AccountInfo]:
-            assert (item, at) == (System.account, b"f" * 32)
-            return [AccountInfo(data=AccountData(free=POOR if key in poor else FREE)) for key in keys]
 
     monkeypatch.setattr(market_reads, "devices_for", devices)
     monkeypatch.setattr(market_reads, "readers", readers)
@@ -185,7 +178,7 @@ def test_a_class_that_too_few_have_is_not_asked_for(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_the_chain_would_refuse_for_want_of_judges_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    asyncio.run(require_judges(buying(monkeypatch, 4, 4, own=OWNERS[0]), 0, b"c" * 32, GRAINS_PER_OGPU))
+    asyncio.run(require_judges(buying(monkeypatch, 4, 4, own=OWNERS[0]), 0, b"c" * 32))
     client = buying(monkeypatch, 4, 4, own=OWNERS[0])
     two = [InputReader(owner, bytes(32), 5) for owner in OWNERS[:2]]
 
@@ -193,34 +186,8 @@ def test_what_the_chain_would_refuse_for_want_of_judges_is_not_sent(monkeypatch:
         return two
 
     monkeypatch.setattr(market_reads, "readers", readers)
-    with pytest.raises(ServiceError, match=r"2 validators .* and 1 could.*refuses your units"):
-        asyncio.run(require_judges(client, 0, b"c" * 32, GRAINS_PER_OGPU))
-
-
-@pytest.mark.parametrize(
-    ("in_office", "poor", "is_taken"),
-    [(6, 0, True), (6, 2, True), (6, 3, False), (4, 1, True), (4, 2, False), (3, 3, True)],
-)
-def test_a_price_at_which_too_few_can_pay_for_their_seats_is_not_sent(
-    monkeypatch: pytest.MonkeyPatch, in_office: int, poor: int, is_taken: bool
-) -> None:
-    """As the chain says at `post`: the poor lack one grain at this price, and have enough at a lower one."""
-    client = buying(monkeypatch, 4, in_office, poor=tuple(OWNERS[:poor]))
-    asyncio.run(require_judges(client, 0, b"c" * 32, GRAINS_PER_OGPU - 1))
-    asked = require_judges(client, 0, b"c" * 32, GRAINS_PER_OGPU)
-    if is_taken:
-        asyncio.run(asked)
-        return
-    with pytest.raises(
-        ServiceError, match=r"at 1 oGPU must hold 20\.37\d+ oGPU.* takes --price 0\.99999999 or less now"
-    ):
-        asyncio.run(asked)
-
-
-def test_where_a_price_is_too_high_for_all_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = buying(monkeypatch, 4, 4)
-    with pytest.raises(ServiceError, match=r"too few judges could pay .* takes --price 4\.\d+ or less now"):
-        asyncio.run(require_judges(client, 0, b"c" * 32, 1_000 * GRAINS_PER_OGPU))
+    with pytest.raises(ServiceError, match=r": 2 must stay .* and 1 could.*refuses your units"):
+        asyncio.run(require_judges(client, 0, b"c" * 32))
 
 
 def test_the_usual_price_is_what_half_of_the_others_can_answer_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,11 +203,26 @@ def test_the_usual_price_is_what_half_of_the_others_can_answer_for(monkeypatch: 
         return found
 
     monkeypatch.setattr(market_reads, "devices_for", devices)
-    price = asyncio.run(usual_price(client, 0, b"c" * 32))
-    assert money.collateral(DEFAULT_RULES, price) <= bonds[2] < money.collateral(DEFAULT_RULES, price + 1)
+    terms = replace(SERVICE_TERMS, check_ppm=200_000)
+    rules = replace(DEFAULT_RULES, check_ppm=240_000)
+    prices = []
+    for racers, requests in ((1, 1), (2, 1), (2, 40)):
+        prices.append(asyncio.run(usual_price(client, 0, b"c" * 32, racers, terms, requests)))
+        at, above = (money.collateral(rules, prices[-1] + more, racers, requests) for more in (0, 1))
+        assert at <= bonds[2] < above
+    assert prices[1] < prices[0] < prices[2], "a batch that is always checked needs less"
     found.clear()
     with raises_code(ServiceError, "no_offers"):
-        asyncio.run(usual_price(client, 0, b"c" * 32))
+        asyncio.run(usual_price(client, 0, b"c" * 32, 1, terms, 1))
+
+
+@pytest.mark.parametrize(("in_office", "rate"), [(3, 0), (4, 100_000)])
+def test_the_rules_of_a_unit_are_those_that_its_post_would_have(
+    monkeypatch: pytest.MonkeyPatch, in_office: int, rate: int
+) -> None:
+    client = buying(monkeypatch, 0, in_office)
+    rules = asyncio.run(unit_rules(client, 200_000, b"f" * 32))
+    assert rules == replace(DEFAULT_RULES, check_ppm=240_000, check_rate_ppm=rate)
 
 
 # Of which class a unit's racers shall be: who fits, what chance says, and what the customer names.

@@ -34,6 +34,7 @@ from gpu_tasks.data.run_states import encode_run_state
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone, Slot, Task, TaskResult, TaskState
 from gpu_tasks.traces.trace import state_hash, trace_root
@@ -147,7 +148,8 @@ def test_of_one_replica_its_own_provider_is_named() -> None:
     tarfile.open(fileobj=sink, mode="w").close()
     task, _ = left_by(b"", sink.getvalue())
     other = replace(task.slots[0], provider=b"q" * 32)
-    task = replace(task, slots=(task.slots[0], other), order=replace(task.order, checked_by=CheckedBy.REPLICATED))
+    slots = tuple(replace(slot, outcome=TaskOutcome.ON_TIME) for slot in (task.slots[0], other))
+    task = replace(task, slots=slots, order=replace(task.order, checked_by=CheckedBy.REPLICATED))
     named = [program_facts(bytes(32), task, place, sink.getvalue(), None)["providers"] for place in (None, 1)]
     assert named == [f"{ss58.encode(b'p' * 32)}, {ss58.encode(b'q' * 32)}", ss58.encode(b"q" * 32)]
 

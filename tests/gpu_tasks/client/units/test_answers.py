@@ -47,7 +47,7 @@ from runtime.frame.call import Call
 UNITS = [bytes([number]) * 32 for number in range(3)]
 LOOKS_MAX = 2**TRIES
 QUEUED = SimpleNamespace(state=UnitState.QUEUED, refund=None)
-REFUNDED = SimpleNamespace(state=UnitState.REFUNDED, is_refuted=False, refund=Refund.CANCELLED, ended_at=9)
+REFUNDED = SimpleNamespace(state=UnitState.REFUNDED, refund=Refund.CANCELLED, ended_at=9)
 
 
 class Ends:
@@ -109,7 +109,7 @@ class Ends:
 
     def settle(self, *places: int) -> None:
         for place in places:
-            self.states[UNITS[place]] = SimpleNamespace(state=UnitState.SETTLED, is_refuted=False)
+            self.states[UNITS[place]] = SimpleNamespace(state=UnitState.SETTLED)
 
     def follow(self, enough: int = 0) -> tuple[list[int], list[tuple[int, int]]]:
         """The units that are left, and answered and failed of each that is written."""
@@ -151,7 +151,7 @@ class Ends:
 def test_units_end_in_every_way_and_each_line_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = Ends(monkeypatch, tmp_path)
     ends.settle(0)
-    refunded = SimpleNamespace(state=UnitState.REFUNDED, is_refuted=False, refund=Refund.EXPIRED, ended_at=9)
+    refunded = SimpleNamespace(state=UnitState.REFUNDED, refund=Refund.EXPIRED, ended_at=9)
     ends.states |= {UNITS[1]: refunded, UNITS[2]: None}
     assert ends.follow() == ([], [(1, 1), (0, 2), (0, 1)])
     assert [line["index"] for line in ends.lines("out")] == [1]
@@ -174,12 +174,23 @@ def test_few_enough_open_units_are_a_reason_to_post_more(tmp_path: Path, monkeyp
     assert ends.follow() == ([], [(1, 1), (1, 1), (1, 0)])
 
 
+def test_a_claimed_answer_is_written_at_once_and_its_claim_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = Ends(monkeypatch, tmp_path)
+    ends.settle(0, 2)
+    ends.states[UNITS[1]] = SimpleNamespace(state=UnitState.CLAIMED, refund=None)
+    assert ends.follow() == ([], [(1, 1), (1, 1), (1, 0)])
+    record = ends.record()
+    assert (record.claimed, "ended" in record.times) == ({1}, True)
+
+
 def test_a_refuted_result_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = Ends(monkeypatch, tmp_path)
     ends.settle(1, 2)
-    ends.states[UNITS[0]] = SimpleNamespace(state=UnitState.SETTLED, is_refuted=True)
+    ends.states[UNITS[0]] = SimpleNamespace(state=UnitState.REFUNDED, refund=Refund.REFUTED, ended_at=9)
     assert ends.follow() == ([], [(0, 2), (1, 1), (1, 0)])
-    assert "an audit found its result wrong" in ends.lines("errors")[0]["error"]["message"]
+    assert "a check refuted its result" in ends.lines("errors")[0]["error"]["message"]
 
 
 def test_what_no_store_serves_is_left_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,10 +445,10 @@ def said(monkeypatch: pytest.MonkeyPatch, units: list[Unit], not_posted: int = 0
 def test_units_are_counted_by_what_they_are_at(monkeypatch: pytest.MonkeyPatch) -> None:
     units = [
         QUEUED_OF_STANDING, QUEUED_OF_STANDING, QUEUED_OF_STANDING, racing(0, 1), racing(1, 2), racing(3, closed_at=9),
-        replace(QUEUED_OF_STANDING, state=UnitState.JUDGING),
+        replace(QUEUED_OF_STANDING, state=UnitState.DISPUTED),
     ]  # fmt: skip
     assert said(monkeypatch, units, 1_200) == (
-        "units: 2 racing on 3 devices, 1 being opened and settled, 1 before judges, 1,200 not posted yet, "
+        "units: 2 racing on 3 devices, 1 being opened and claimed, 1 in a dispute, 1,200 not posted yet, "
         "3 waiting for a draw (busy: needs 2 free owners, 1 of 4 suitable is free)"
     )
 

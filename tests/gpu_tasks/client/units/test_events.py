@@ -32,11 +32,12 @@ from gpu_tasks.client.units.events import (
 )
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as units
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training import events as tasks
 from gpu_tasks.market.training.events import StandbyReleased, TaskRunning
@@ -57,7 +58,9 @@ from wallet_runner import answer, chain
 # Events in sentences and as rows: every kind of the market's has one, and its fields are all there.
 
 
-PALLETS = (InferenceMarket, TrainingMarket, Courts, LeafChecks, LeafDisputes, Devices, Attestations)
+PALLETS = (
+    InferenceMarket, TrainingMarket, Courts, ResultClaims, Disputes, LeafDisputes, Devices, Attestations,
+)  # fmt: skip
 EVENTS = [event for pallet in PALLETS for event in pallet.events]
 INTERVAL_AND_END = (TaskOutcome.INTERVAL_PAID, TaskOutcome.TIME_OVER)
 OWNER, TASK_ID = b"a" * 31 + b"\xff", b"\x12" * 32

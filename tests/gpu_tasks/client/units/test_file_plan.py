@@ -278,7 +278,7 @@ def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
     async def taught() -> Sold:
         return train, sold
 
-    async def usual() -> int:
+    async def usual(*_: object) -> int:
         return 10**12
 
     with path.open("rb") as file:

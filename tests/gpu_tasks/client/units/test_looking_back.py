@@ -1,4 +1,4 @@
-"""Answers that were written, and found wrong later: the same command tells it, marks them once, and says so again."""
+"""Answers written while claimed: the same command tells the end of each claim, and marks refuted answers once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpu_tasks.client.units.answers import FileAnswers
 from gpu_tasks.client.units.result_lines import LineAnswer, UnitPlace
 from gpu_tasks.client.units.run_record import BatchRecord
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.inference.units import Unit, UnitState
+from gpu_tasks.market.inference.units import Refund, Unit, UnitState
 
 pytestmark = pytest.mark.usefixtures("stored_nowhere")
 
@@ -31,7 +31,8 @@ class AnsweredFile:
         self.errors = folder / "out.errors"
         self.file.write_text("".join(f"{line}\n" for line in lines))
         self.refuted: set[int] = set()
-        self.watched: set[int] = set()
+        self.undecided: set[int] = set()
+        self.claimed: set[int] = set()
         self.forgotten: set[int] = set()
         self.looks: list[int] = []
         """The number of units in each read."""
@@ -47,8 +48,13 @@ class AnsweredFile:
         for unit_id, unit in zip(ids, await self._units(client, ids, at), strict=True):
             assert unit is not None
             place = place_of[unit_id.hex()]
-            ended = replace(unit, state=UnitState.SETTLED, paid=PAID, is_watched=place in self.watched)
-            found.append(None if place in self.forgotten else replace(ended, is_refuted=place in self.refuted))
+            ended = replace(unit, state=UnitState.SETTLED, paid=PAID)
+            if place in self.claimed:
+                ended = replace(unit, state=UnitState.CLAIMED)
+            elif place in self.refuted | self.undecided:
+                refund = Refund.REFUTED if place in self.refuted else Refund.INCONCLUSIVE
+                ended = replace(unit, state=UnitState.REFUNDED, refund=refund)
+            found.append(None if place in self.forgotten else ended)
         return found
 
     def post(self, url: str) -> Result:
@@ -62,20 +68,23 @@ class AnsweredFile:
             patch.setattr(market_reads, "units", self.units)
             return self.post(url)
 
-    def marked(self) -> list[dict[str, Any]]:
-        """Return the rows of the error file that report a refuted answer."""
+    def marked(self, code: str = "answer_refuted") -> list[dict[str, Any]]:
+        """Return the rows of the error file with this code."""
         rows = [json.loads(line) for line in self.errors.read_text().splitlines()]
-        return [row for row in rows if row["error"] and row["error"]["code"] == "answer_refuted"]
+        return [row for row in rows if row["error"] and row["error"]["code"] == code]
 
 
 async def _answered(self: FileAnswers, enough: int = 0) -> list[int]:
-    """Write answers to all that is posted, but for the second line."""
+    """Write answers to all that is posted and claimed, but for the second line."""
     for place in self._record.to_write():
         unit_id = bytes.fromhex(self._record.posted[place])
+        (posted,) = await market_reads.units(self._client, [unit_id])
+        assert posted is not None
+        claimed = replace(posted, state=UnitState.CLAIMED)
         lines = [(line, UnitPlace(unit_id, index)) for index, line in enumerate(self._plan.lines_of(place))]
         answers = [self._writer.answered(line, LineAnswer("text", 1, 8), at) for line, at in lines if line.number != 2]
         errors = [self._writer.rejected(line, at) for line, at in lines if line.number == 2]
-        self._write(place, answers, errors, None)
+        self._write(place, answers, errors, claimed)
     return []
 
 
@@ -97,14 +106,14 @@ def test_what_was_found_wrong_since_is_told_and_marked_once(
     first = made.post(url)
     assert "1 request has no answer" in first.stderr
     before = made.out.read_bytes()
-    made.watched = {1, 2}
+    made.claimed = {0, 1, 2}
     quiet = made.again(url, monkeypatch)
-    assert "the answers of 2 units may still be refuted" in quiet.stderr
+    assert "the payment of 3 units waits for a check" in quiet.stderr
     assert (made.out.read_bytes(), made.marked()) == (before, [])
-    made.refuted, made.watched, made.forgotten = {0, 1}, {1}, {2}
+    made.refuted, made.claimed, made.forgotten = {0, 1}, set(), {2}
     told = made.again(url, monkeypatch)
     assert told.exit_code == 1
-    assert f"3 answers in {made.out} were refuted" in told.stderr
+    assert f"3 answers in {made.out} did not pass their check" in told.stderr
     assert "4 requests have no answer" in told.stderr
     assert "(3)" in told.stderr
     assert made.out.read_bytes() == before, "the file of results stays as it is"
@@ -116,13 +125,29 @@ def test_what_was_found_wrong_since_is_told_and_marked_once(
     else:
         found = {name: facts[name] for name in ("answered", "failed", "found_wrong")}
         assert found == {"answered": 1, "failed": 4, "found_wrong": 3}
-        assert facts["paid"]["grains"] == str(2 * PAID), "of the third nothing was noted in this test"
+        assert facts["paid"]["grains"] == "0", "the price of refuted results came back"
     errors = made.errors.read_bytes()
     once_more = made.again(url, monkeypatch)
     assert (made.errors.read_bytes(), made.out.read_bytes()) == (errors, before)
-    assert "were refuted after" not in once_more.stderr
+    assert "did not pass" not in once_more.stderr
     assert "(3)" in once_more.stderr
     assert made.looks[-1] == 1, "who was found wrong is not asked about again"
+
+
+def test_the_cost_of_units_that_passed_and_answers_that_nobody_checked_are_noted_once(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = AnsweredFile(tmp_path, monkeypatch, [f"text {number}" for number in range(1, 6)])
+    made.post(url)
+    made.claimed, made.undecided = {1}, {2}
+    facts = json.loads(made.again(url, monkeypatch).stdout)
+    assert (facts["paid"]["grains"], facts["still_checked"], facts["found_wrong"]) == (str(PAID), 1, 1)
+    assert ([row["index"] for row in made.marked("answer_unchecked")], made.marked()) == ([5], [])
+    made.claimed = set()
+    facts = json.loads(made.again(url, monkeypatch).stdout)
+    assert (facts["paid"]["grains"], facts["still_checked"], made.looks) == (str(2 * PAID), 0, [3, 1])
+    made.again(url, monkeypatch)
+    assert made.looks == [3, 1], "the end of a claim is asked for once"
 
 
 def test_broken_off_between_the_marks_and_their_entry_each_stands_once(

@@ -14,11 +14,12 @@ from error_codes import raises_code
 from gpu_tasks.batches.requests import REQUEST_BYTES_MAX, decode_requests
 from gpu_tasks.client.units import posting_once
 from gpu_tasks.client.units.costs import (
+    ANSWERED_AFTER,
     DRAWN_AFTER,
-    SETTLED_AFTER,
     Estimate,
     RisingPrice,
     blocks_of,
+    expected_check_fees,
     refused_facts,
     rising_price,
 )
@@ -39,7 +40,9 @@ from gpu_tasks.client.units.posting import (
     units_of,
 )
 from gpu_tasks.client.units.posting_once import Posted, PostingRecord, PostingRun, Progress, RecordError
+from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm
@@ -446,7 +449,7 @@ def test_a_price_that_does_not_rise_is_the_most() -> None:
 
 
 def test_when_it_may_be_over_goes_by_the_devices_and_the_pace() -> None:
-    base, thousand = 3 + SETTLED_AFTER, 1_000 * 1_000_000
+    base, thousand = 3 + ANSWERED_AFTER, 1_000 * 1_000_000
     assert blocks_of(TERMS.pace, [thousand], 1, 1, RISING) == base + 16
     assert blocks_of(TERMS.pace, [thousand] * 8, 1, 4, RISING) == base + 32
     assert blocks_of(TERMS.pace, [thousand] * 8, 2, 4, RISING) == base + 63, "each of two racers computes all of it"
@@ -485,3 +488,20 @@ def test_the_first_refused_lines_are_named_and_the_others_counted() -> None:
     programs = refused_facts(lines, is_for_programs=True)
     assert (programs["refused"], [each["line"] for each in programs["refused_first"]]) == (5, [1, 2, 3])
     assert programs["refused_first"][0] == {"line": 1, "code": "unsupported_parameter", "message": "no 1"}
+
+
+@pytest.mark.parametrize(
+    ("price", "requests", "expected"),
+    [
+        (OGPU, 1, OGPU * 24 // 100 // 8),  # an eighth of the fee of a whole check, as docs/claims.md has it
+        (OGPU, 40, round(OGPU * 0.24 / 8)),
+        (OGPU // 1_000, 1, OGPU // 1_000 // 8),  # the least fee
+    ],
+)
+def test_the_expected_fees_of_checks_are_an_eighth_of_a_whole_one_or_of_the_least_fee(
+    price: int, requests: int, expected: int
+) -> None:
+    rules = replace(DEFAULT_RULES, check_ppm=240_000)
+    assert expected_check_fees(rules, price, requests) == expected
+    assert expected_check_fees(rules, price, requests) < money.check_fees_max(rules, price)
+    assert expected_check_fees(replace(rules, check_rate_ppm=0), price, requests) == 0

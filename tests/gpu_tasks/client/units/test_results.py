@@ -1,4 +1,4 @@
-"""Outcomes of a unit: completions from real stores, and payments to the grain."""
+"""Outcomes of a unit: its answer from real stores, its progress, and the reason of a refund."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from error_codes import raises_code
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest, encode_outcomes
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.client.units.results import (
-    OF_CUSTOMER,
     REASONS,
     Completion,
     ResultError,
-    UnitPayment,
     answer_rows,
+    claimant_of,
     completions_of,
-    cost_of,
-    payments_of,
+    has_answer,
+    is_at_work,
     progress,
     why_refunded,
     winner_of,
@@ -35,27 +34,16 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.data.unit_output import output_of
-from gpu_tasks.market.courts.cases import AUDIT_POT
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.money import check_fee
 from gpu_tasks.market.inference.services import Service, ServiceTerms
-from gpu_tasks.market.inference.units import Racer, Refund, Reveal, Unit, UnitState, UnitTerms, is_open
+from gpu_tasks.market.inference.units import Racer, Refund, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.codec import DecodeError
-from runtime.pallets.balances import Balances
-from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
-from simulation.chains.batch_chain import LeafChain
-from simulation.chains.market_chain import CUSTOMER, OGPU, named_keys, signed, terms
-from unit_cases import RIGHT, WRONG, declined_twice, judged, raced
 from wallet.keypair import Keypair
-from watched_chain import KeptNode, WatchedChain
 
 # Completions out of a real blob store; the chain is a fake that answers one question.
 
@@ -192,7 +180,7 @@ def test_a_request_that_is_none_does_not_hide_the_answer(tmp_path: Path, monkeyp
     assert read(tmp_path, monkeypatch, unit, [sealed, blob]) == "0x21< answer>"
 
 
-def test_what_does_not_hash_to_the_settled_root_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_hash_to_the_claimed_root_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     liar, lie = racer(b"1" * 32, b" something else")
     honest, blob = racer(b"2" * 32, OUTPUT)
     assert read(tmp_path, monkeypatch, settled(liar, honest), [INPUT, lie, blob]) == "<prompt>< answer>"
@@ -228,22 +216,26 @@ def test_what_is_missing_is_said(
         read(tmp_path, monkeypatch, unit, stored, key)
 
 
-def test_what_an_ended_unit_cost_and_who_was_paid() -> None:
+def test_who_has_the_answer_of_a_unit() -> None:
     first, second = racer(b"1" * 32, OUTPUT)[0], racer(b"2" * 32, OUTPUT)[0]
     both = settled(replace(first, committed_at=28), second, paid=135)
-    assert winner_of(both) == second
-    assert cost_of(both) == 135
-    assert cost_of(settled(state=UnitState.REFUNDED)) == 0
-    refuted = replace(both, is_refuted=True)
-    assert (cost_of(refuted), progress(refuted)) == (135 - 100 * len(OUTPUT) // 64, "settled, and refuted by an audit")
-    assert second.reveal is not None
-    liar = replace(second, reveal=replace(second.reveal, output_root=b"w" * 32))
-    silent = replace(second, reveal=None)
-    assert cost_of(settled(first, liar, paid=135)) == 35, "the liar paid the price"
-    assert cost_of(settled(first, silent, paid=135)) == 35, "and so did who never opened what it committed to"
-    assert cost_of(settled(first, replace(silent, commitment=None), paid=135)) == 135
-    assert cost_of(settled(first, second, replace(silent, owner=b"3" * 32), paid=135)) == 135
+    claimed, refuted = (replace(both, state=state) for state in (UnitState.CLAIMED, UnitState.REFUNDED))
+    assert winner_of(both) == winner_of(claimed) == second
+    assert (winner_of(refuted), claimant_of(refuted)) == (None, second)
     assert winner_of(settled(first, state=UnitState.RACING)) is None
+    assert claimant_of(settled(first, output_root=None)) is None
+
+
+@pytest.mark.parametrize("state", UnitState)
+def test_a_unit_is_at_work_has_an_answer_or_ended_without_one(state: UnitState) -> None:
+    unit = settled(state=state)
+    assert is_at_work(unit) == (state in (UnitState.QUEUED, UnitState.RACING, UnitState.DISPUTED))
+    assert has_answer(unit) == (state in (UnitState.CLAIMED, UnitState.SETTLED))
+
+
+def test_the_progress_of_a_race_is_said() -> None:
+    first, second = racer(b"1" * 32, OUTPUT)[0], racer(b"2" * 32, OUTPUT)[0]
+    assert progress(settled(first, second, state=UnitState.CLAIMED)) == "claimed"
     assert (
         progress(settled(first, replace(second, reveal=None), state=UnitState.RACING))
         == "racing, 2 committed, 1 revealed"
@@ -257,10 +249,15 @@ def test_what_an_ended_unit_cost_and_who_was_paid() -> None:
     )
 
 
-def test_a_result_that_an_audit_refuted_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claimed_answer_is_shown_at_once_and_a_refuted_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, blob = racer(b"1" * 32, OUTPUT)
+    claimed = settled(one, state=UnitState.CLAIMED, ended_at=0)
+    assert read(tmp_path / "1", monkeypatch, claimed, [INPUT, blob]) == "<prompt>< answer>"
+    refuted = settled(one, state=UnitState.REFUNDED, refund=Refund.REFUTED)
     with raises_code(ResultError, "refuted"):
-        read(tmp_path, monkeypatch, settled(one, is_refuted=True), [INPUT, blob])
+        read(tmp_path / "2", monkeypatch, refuted, [INPUT, blob])
 
 
 def test_a_completion_is_no_markup() -> None:
@@ -289,163 +286,6 @@ def test_as_many_ids_are_told_whole_as_a_person_looks_through() -> None:
     told = whole_ids(rows).splitlines()
     assert told[1:] == [row.unit for row in rows]
     assert whole_ids([*rows, *rows]).splitlines() == [*told, f"and {WHOLE_IDS_SHOWN} more: `ogpu --json` tells all"]
-
-
-# Who was paid what for a unit: what is shown is what moved, to the grain, in the block in which the unit ended.
-
-
-FEW = 5
-"""Validators: two race and three judge, so that nobody is left for a court."""
-
-
-def new_chain(validators: int = 9) -> WatchedChain:
-    """With an audit pot and an emission that have something."""
-    chain = WatchedChain(named_keys(validators))
-    chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, OGPU))
-    chain.block(lambda bound: bound[Balances].transfer(CUSTOMER.stash, PROVIDER_REWARDS, OGPU))
-    return chain
-
-
-def to_the_end(chain: WatchedChain, unit_id: bytes) -> Unit:
-    while is_open(chain.unit(unit_id)):
-        chain.block()
-    return chain.unit(unit_id)
-
-
-def payments(chain: WatchedChain, unit_id: bytes, oldest: int = 0) -> tuple[list[UnitPayment], bool]:
-    return asyncio.run(payments_of(cast("Any", KeptNode(chain, oldest)), unit_id, chain.unit(unit_id)))
-
-
-def agreed(chain: WatchedChain) -> bytes:
-    unit_id, *_ = raced(chain, {0: RIGHT, 1: RIGHT})
-    return unit_id
-
-
-def lied(chain: WatchedChain) -> bytes:
-    unit_id, *_ = raced(chain, {0: WRONG, 1: RIGHT})
-    judged(chain, unit_id, [Answered(RIGHT)] * 3)
-    return unit_id
-
-
-def silent_judge(chain: WatchedChain) -> bytes:
-    unit_id, *_ = raced(chain, {0: WRONG, 1: RIGHT})
-    judged(chain, unit_id, [Answered(RIGHT), None, Answered(RIGHT)])
-    return unit_id
-
-
-def alone(chain: WatchedChain) -> bytes:
-    unit_id, *_ = raced(chain, {0: RIGHT})
-    judged(chain, unit_id, [Answered(RIGHT)] * 2)
-    return unit_id
-
-
-def appealed(chain: WatchedChain) -> bytes:
-    unit_id, _, (_, honest) = raced(chain, {0: WRONG, 1: RIGHT})
-    judged(chain, unit_id, [Answered(WRONG), Answered(WRONG), Answered(RIGHT)])
-    chain.block(signed(honest.stash, Courts.appeal(case_id=unit_id)))
-    judged(chain, unit_id, [Answered(RIGHT)] * 4)
-    return unit_id
-
-
-def unusable(chain: WatchedChain) -> bytes:
-    unit_id, _ = declined_twice(chain)
-    judged(chain, unit_id, [Unanswerable()] * 3)
-    return unit_id
-
-
-def unheard(chain: WatchedChain) -> bytes:
-    unit_id, *_ = raced(chain, {0: WRONG, 1: RIGHT})
-    judged(chain, unit_id, [None] * 3)
-    return unit_id
-
-
-def cancelled(chain: WatchedChain) -> bytes:
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms(racers=8))
-    chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)))
-    return unit_id
-
-
-ENDINGS = {
-    "agreed": (agreed, {"winner", "witness", "fee", "audit premium", "burned", "winner, fee rebate"}),
-    "lied": (lied, {"winner", "judge", "customer, price returned", "burned"}),
-    "a silent judge": (silent_judge, {"winner", "judge", "burned"}),
-    "alone": (alone, {"winner", "judge", "audit premium"}),
-    "appealed": (appealed, {"winner", "judge", "appellant", "customer, price returned"}),
-    "unusable": (unusable, {"judge"}),
-    "unheard": (unheard, {"burned"}),
-    "cancelled": (cancelled, {"burned"}),
-}
-
-
-WITHOUT_A_COURT = sorted(ENDINGS.keys() - {"appealed"})
-"""Endings without an appeal. With too few validators for a court, a decision ends in the same block."""
-
-
-@pytest.mark.parametrize(
-    ("name", "validators"), [*((name, 9) for name in ENDINGS), *((name, FEW) for name in WITHOUT_A_COURT)]
-)
-def test_what_is_shown_is_what_moved(name: str, validators: int) -> None:
-    ending, roles = ENDINGS[name]
-    chain = new_chain(validators)
-    chain.blocks(5)  # so that no era turns, and pays out, in the block of an end
-    unit_id = ending(chain)
-    unit = to_the_end(chain, unit_id)
-    found, is_all = payments(chain, unit_id)
-    assert is_all
-    assert roles <= {payment.role for payment in found}
-    of_customer = sum(payment.grains for payment in found if payment.source == OF_CUSTOMER)
-    assert {payment.payer == CUSTOMER.stash for payment in found if payment.source == OF_CUSTOMER} == {True}
-    assert unit.paid == of_customer
-    assert (unit.refund is not None) == (unit.state is UnitState.REFUNDED)
-    for account in (*(keys.stash for keys in chain.validators), CUSTOMER.stash, TREASURY, AUDIT_POT, PROVIDER_REWARDS):
-        got = sum(payment.grains for payment in found if payment.account == account)
-        gave = sum(payment.grains for payment in found if payment.payer == account)
-        assert chain.owned_at(account, unit.ended_at) - chain.owned_at(account, unit.ended_at - 1) == got - gave
-
-
-FORGOTTEN = {
-    "agreed": set[str](),
-    "alone": {"judges"},
-    "unusable": {"judges, or burned"},
-    "unheard": {"judges, or burned"},
-    "cancelled": {"burned"},
-}
-"""By ending: the roles shown without an account, because the record does not name one."""
-
-
-@pytest.mark.parametrize("name", FORGOTTEN)
-def test_what_a_node_has_forgotten_is_not_made_up(name: str) -> None:
-    """The record names the racers and the cost, but not the judges."""
-    chain = new_chain()
-    unit_id = ENDINGS[name][0](chain)
-    unit = to_the_end(chain, unit_id)
-    found, is_all = payments(chain, unit_id, oldest=unit.ended_at + 1)
-    assert is_all == (name == "cancelled")
-    assert sum(payment.grains for payment in found) == unit.paid
-    named = {"burned"} if unit.state is UnitState.SETTLED else set[str]()  # a half of the fee
-    assert {payment.role for payment in found if payment.account is None} == FORGOTTEN[name] | named
-
-
-def test_another_block_than_that_of_the_end_says_nothing_of_it() -> None:
-    chain = new_chain()
-    unit_id = alone(chain)
-    unit = to_the_end(chain, unit_id)
-    chain.told[unit.ended_at] = chain.told[unit.ended_at - 1]
-    assert payments(chain, unit_id)[1] is False
-
-
-@pytest.mark.parametrize("oldest", [0, 1_000])
-def test_of_a_batch_that_is_checked_by_its_leaves_the_auditor_is_named(oldest: int) -> None:
-    stage = LeafChain(kind=WatchedChain)
-    unit_id = stage.settled()
-    assert isinstance(stage.chain, WatchedChain)
-    shown, is_all = payments(stage.chain, unit_id, oldest)
-    unit = stage.unit(unit_id)
-    assert sum(payment.grains for payment in shown if payment.source == OF_CUSTOMER) == unit.paid
-    fee = check_fee(unit.rules, unit.price, unit.terms.requests)
-    assert [payment.grains for payment in shown if "auditor of its leaves" in payment.role] == [fee]
-    assert is_all == (oldest == 0)
 
 
 # Why a unit was refunded: its record says so until it is dropped.

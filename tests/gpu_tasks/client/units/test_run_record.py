@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from error_codes import raises_code
 from gpu_tasks.client.units import run_record as record_file
+from gpu_tasks.client.units.costs import UnitSums
 from gpu_tasks.client.units.posting_once import RecordError
 from gpu_tasks.client.units.result_lines import ResultFiles, ResultFilesError, require_files
 from gpu_tasks.client.units.run_record import (
@@ -51,7 +52,7 @@ def story(folder: Path) -> None:
         record.begin(PLAN)
         record.note_posted(1, "11")
         record.note_posted(0, "00")
-        record.note_written(1, 1, 0, FileEnds(10, 0))
+        record.note_written(1, 1, 0, FileEnds(10, 0), is_claimed=True)
         record.note_refuted(1, FileEnds(10, 5), (2, 3))
         record.note_stopped("expired")
 
@@ -69,6 +70,18 @@ def test_a_run_is_as_it_was_left(tmp_path: Path) -> None:
         assert record.to_write() == [0]
         assert record.to_post() == []
     assert journal(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_end_of_a_claim_is_noted_with_the_money_that_it_moved(tmp_path: Path) -> None:
+    with opened(tmp_path) as record:
+        record.begin(PLAN)
+        record.note_posted(1, "11", UnitSums(locked=9, prepaid=1))
+        record.note_written(1, 1, 0, FileEnds(10, 0), is_claimed=True)
+        assert (record.claimed, record.sums[1].still_locked) == ({1}, 9)
+        record.note_passed(1, (5, 3))
+    with opened(tmp_path) as record:
+        assert (record.claimed, record.written, record.refuted) == (set(), {1: (1, 0)}, {})
+        assert record.sums[1] == UnitSums(9, 1, 0, 5, 3)
 
 
 def test_what_is_left_to_post(tmp_path: Path) -> None:
@@ -151,14 +164,27 @@ def test_a_record_that_was_changed_is_refused(tmp_path_factory: pytest.TempPathF
         [
             "plan",
             {"posted": 0, "id": "00"},
-            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]},
+            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1], "claimed": True},
             *[{"refuted": 0, "ends": [1, 2], "paid": 0, "returned": 0}] * 2,
         ],
         [
             "plan",
             {"posted": 0, "id": "00"},
-            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]},
+            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1], "claimed": True},
             {"refuted": 0, "ends": [1, 0], "paid": 0, "returned": 0},
+        ],
+        [
+            "plan",
+            {"posted": 0, "id": "00"},
+            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]},
+            {"passed": 0, "paid": 0, "returned": 0},
+        ],
+        [
+            "plan",
+            {"posted": 0, "id": "00"},
+            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1], "claimed": True},
+            {"passed": 0, "paid": 0, "returned": 0},
+            {"refuted": 0, "ends": [1, 1], "paid": 0, "returned": 0},
         ],
         ["plan", {"stopped": "otherwise"}],
         ["plan", {}],

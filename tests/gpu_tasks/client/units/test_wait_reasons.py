@@ -1,6 +1,5 @@
-"""Reasons why a unit waits, and the text for a customer whose unit is before judges."""
+"""Reasons why a unit waits, and the steps of judges."""
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +11,10 @@ from gpu_tasks.client.offers.listing import asks_of
 from gpu_tasks.client.units.wait_reasons import (
     AWAITS_DRAW,
     MarketView,
-    why_differing,
-    why_heard,
-    why_judging,
+    what_judges_do,
     why_queued,
 )
-from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, ClaimKind, CourtCase, PartyClaim
+from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, CourtCase
 from gpu_tasks.market.courts.courts_api import CaseStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import money
@@ -26,7 +23,6 @@ from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitTerms
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
 from gpu_tasks.market.rounds import Round
 
 # Why a unit is not taken: each test of the draw, in the order of what a customer can act on.
@@ -42,7 +38,7 @@ UNIT = Unit(
     recorded_at=100,
 )  # fmt: skip
 
-COLLATERAL = money.collateral(DEFAULT_RULES, money.ramped_price(FLOOR, MAXIMUM, 10, RAMP))
+COLLATERAL = money.collateral(DEFAULT_RULES, money.ramped_price(FLOOR, MAXIMUM, 10, RAMP), 2, 1)
 
 
 def offered(owner: bytes, ask: int = FLOOR, **changed: Any) -> DeviceStatus:
@@ -115,7 +111,7 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - 1)),
-            "needs 2 owners with 0.38719969 oGPU of a device's bond free, 1 has it",
+            "needs 2 owners with 0.91884 oGPU of a device's bond free, 1 has it",
         ),
         (UNIT, view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL)), AWAITS_DRAW),
         (
@@ -150,38 +146,38 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
             replace(UNIT, terms=replace(UNIT.terms, racers=3)),
             view(*TWO, offered(OWNERS[2]), judges=judging(4)),
             (
-                "too few judges would be left: needs 3 owners, and 2 suitable may race, because 2 validators must stay "
-                "out of the race to judge it. Refunded at block 700"
+                "too few validators would be left: needs 3 owners, and 2 suitable may race, because 2 validators must "
+                "stay out of the race to check its result. Refunded at block 700"
             ),
         ),
         (
             replace(UNIT, terms=replace(UNIT.terms, racers=1)),
             view(TWO[0], judges=judging(2)),
-            "too few judges would be left: needs 1 owner, and 0 suitable may race",
+            "too few validators would be left: needs 1 owner, and 0 suitable may race",
         ),
         (
             replace(UNIT, terms=replace(UNIT.terms, racers=1)),
             view(TWO[0], judges=judging(2, 91)),
             (
-                "too few judges would be left: 2 validators must stay out of the race to judge it, and 1 could. The "
+                "too few validators would be left: 2 must stay out of the race to check its result, and 1 could. The "
                 "customer, decliners and later keys do not count. Cancel the unit"
             ),
         ),
         (
             replace(UNIT, declined_by=(OWNERS[3],)),
             view(*TWO, judges=judging(4)),
-            "too few judges would be left: needs 2 owners, and 1 suitable",
+            "too few validators would be left: needs 2 owners, and 1 suitable",
         ),
         (
             UNIT,
             view(*TWO, own={CUSTOMER: {CUSTOMER, OWNERS[3]}}, judges=judging(4)),
-            "too few judges would be left: needs 2 owners, and 1 suitable",
+            "too few validators would be left: needs 2 owners, and 1 suitable",
         ),
         (UNIT, view(TWO[0], offered(b"outside" * 4, 1), judges=judging(3), readers=OUTSIDER), AWAITS_DRAW),
         (
             UNIT,
             view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
-            "too few judges would be left: needs 2 owners, and 1 suitable",
+            "too few validators would be left: needs 2 owners, and 1 suitable",
         ),
         (
             UNIT,
@@ -245,35 +241,13 @@ def test_an_owner_asks_what_its_cheapest_working_device_asks() -> None:
     assert asks_of(devices, 1) == {}
 
 
-# What a customer is told of a unit that judges look at: why they do, what they do now, and until when.
+# What a customer is told of a case about a task: what its judges do now, and until when.
 
 
-ROOT, OTHER = b"r" * 32, b"o" * 32
 TERMS = CaseTerms(b"c" * 32, 100, 5, 100, 0, 1_900, 0, 3, 30, (), ())
 CASE = CourtCase(
     10, CaseKind.DISPUTE, TERMS, 50, 2_000, CaseRules(50_000, 33, 20, 12, 20), None, CaseStage.COMMITTEE, 9
 )
-
-
-def said(*claims: tuple[ClaimKind, bytes | None], **changed: Any) -> CourtCase:
-    parties = tuple(PartyClaim(bytes([place]) * 32, kind, root, 1_900) for place, (kind, root) in enumerate(claims))
-    return replace(CASE, terms=replace(TERMS, claims=parties), **changed)
-
-
-ANSWERS = ((ClaimKind.ANSWERED, ROOT), (ClaimKind.ANSWERED, OTHER))
-
-
-@pytest.mark.parametrize(
-    ("claims", "cause"),
-    [
-        (ANSWERS, "its racers gave different answers"),
-        (((ClaimKind.ANSWERED, ROOT), (ClaimKind.ABSENT, None)), "too few of its racers answered"),
-        (((ClaimKind.DECLINED, None), (ClaimKind.DECLINED, None)), "2 providers could not use its input"),
-        (((ClaimKind.WITHHELD, None), (ClaimKind.WITHHELD, None)), "no racer revealed an answer in time"),
-    ],
-)
-def test_what_brought_it_there_is_said(claims: tuple[tuple[ClaimKind, bytes | None], ...], cause: str) -> None:
-    assert why_judging(CaseStatus(said(*claims), 0, 0, 0)) == f"{cause}; a committee will be drawn"
 
 
 @pytest.mark.parametrize(
@@ -291,72 +265,4 @@ def test_what_brought_it_there_is_said(claims: tuple[tuple[ClaimKind, bytes | No
     ],
 )
 def test_what_judges_do_now_is_said(changed: dict[str, Any], clocks: tuple[int, int, int], step: str) -> None:
-    assert why_judging(CaseStatus(said(*ANSWERS, **changed), *clocks)) == f"its racers gave different answers; {step}"
-
-
-SIDES = (Side(ROOT, (b"a" * 32,)), Side(OTHER, (b"b" * 32,)))
-DISPUTE = LeafDispute(3, 200, SIDES, 100, DisputeStage.SUBTREES, deadline=140)
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({}, "its racers gave different answers; both must show their trees by block 140, none did so far"),
-        (
-            {"stage": DisputeStage.LEAVES, "sides": (replace(SIDES[0], has_shown=True), SIDES[1])},
-            "its racers gave different answers; both must show their leaves by block 140, 1 did so far",
-        ),
-        (
-            {"sides": (*SIDES, Side(b"t" * 32, (b"c" * 32,)))},
-            "its racers gave different answers; all 3 sides must show their trees by block 140, none did so far",
-        ),
-    ],
-)
-def test_what_racers_of_a_batch_show_is_said(changed: dict[str, Any], said: str) -> None:
-    assert why_differing(replace(DISPUTE, **changed)) == said
-
-
-def test_the_leaf_that_judges_compute_is_named() -> None:
-    status = CaseStatus(replace(said(*ANSWERS), round=Round(12)), 40, 0, 0)
-    leaf = "its racers first differ in leaf 100, and judges decide that leaf alone"
-    assert why_judging(status, 100) == f"{leaf}; a committee computes it again, by block 40"
-
-
-class ToldOf:
-    """A substitute for a client: the chain's answers about a dispute and a case."""
-
-    def __init__(self, dispute: LeafDispute | None, case: CaseStatus | None) -> None:
-        self.answers = {"LeafDisputesApi_dispute": dispute, "CourtsApi_case": case}
-
-    async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
-        assert (arguments, at) == ((UNIT_ID,), AT)
-        return self.answers[function]
-
-
-UNIT_ID, AT = b"u" * 32, b"b" * 32
-JUDGED = replace(DISPUTE, stage=DisputeStage.JUDGED, leaf=100, deadline=0)
-BATCH = Unit(0, b"c" * 32, UnitTerms(100, 2, bytes(32), bytes(32), 1, 64, 200), 0, 0, 0, 1, 1, leaf_audit_ppm=1)
-
-
-@pytest.mark.parametrize(
-    ("dispute", "case", "unit", "begins"),
-    [
-        (DISPUTE, None, BATCH, "its racers gave different answers; both must show their trees"),
-        (JUDGED, CaseStatus(said(*ANSWERS), 0, 0, 0), BATCH, "its racers first differ in leaf 100"),
-        (None, CaseStatus(said(*ANSWERS), 0, 0, 0), BATCH, "its racers gave different answers; a committee"),
-        (
-            DISPUTE,
-            CaseStatus(said(*ANSWERS), 0, 0, 0),
-            replace(BATCH, leaf_audit_ppm=0),
-            "its racers gave different answers; a committee",
-        ),
-        (None, None, BATCH, None),
-        (JUDGED, None, BATCH, None),
-    ],
-)
-def test_what_is_said_follows_the_stage(
-    dispute: LeafDispute | None, case: CaseStatus | None, unit: Unit, begins: str | None
-) -> None:
-    client: Any = ToldOf(dispute, case)
-    told = asyncio.run(why_heard(client, UNIT_ID, unit, AT))
-    assert told is None if begins is None else told is not None and told.startswith(begins)
+    assert what_judges_do(CaseStatus(replace(CASE, **changed), *clocks)) == step

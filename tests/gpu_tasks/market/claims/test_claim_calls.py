@@ -17,8 +17,9 @@ from gpu_tasks.market.claims.claim_events import (
     WrongFinding,
     WrongSamples,
 )
-from gpu_tasks.market.claims.claims import DISPUTES_MAX, ClaimStage
+from gpu_tasks.market.claims.claims import DISPUTES_MAX, ClaimOutcome, ClaimStage
 from gpu_tasks.market.claims.findings import Finding, Verdict, finding_commitment
+from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from runtime.encoding.types import Root, Signed, Unsigned, Weight
 from runtime.frame.call import FREE, Call
@@ -158,6 +159,20 @@ def test_a_late_hook_opens_no_window_of_a_step_that_is_not_final(monkeypatch: py
     assert (claim.stage, claim.deadline) == (ClaimStage.SHOWING, 0)
     chain.chain.blocks(4)
     assert chain.claim(claim_id).deadline
+
+
+def test_a_claim_that_waits_for_room_can_be_disputed_and_goes_on_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = ClaimChain()
+    claim_id = chain.open()
+    with monkeypatch.context() as full:
+        full.setattr(result_claims, "CLAIMS_BUDGET", Weight(0, 0))
+        while not list(chain.chain.now()[ResultClaims].due.items()):
+            chain.chain.block()
+        chain.chain.block(signed(chain.stranger.stash, ResultClaims.dispute(claim=claim_id, index=0)))
+        assert not list(chain.chain.now()[ResultClaims].due.items())
+    chain.decide(claim_id, Ruling(None, is_appealed=False, voters=(), appeal_voters=()))
+    assert chain.claim(claim_id).stage is ClaimStage.DRAWING
+    assert chain.run(claim_id) is ClaimOutcome.PASSED
 
 
 def test_samples_must_fit_the_points() -> None:

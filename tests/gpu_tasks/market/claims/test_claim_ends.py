@@ -9,7 +9,7 @@ import pytest
 from gpu_tasks.market.claims import checking
 from gpu_tasks.market.claims.claim_events import CheckEnded, CheckerDrawn, ItemDisputed
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome, ClaimStage
-from gpu_tasks.market.claims.collateral import ALWAYS_PPM, collateral
+from gpu_tasks.market.claims.collateral import ALWAYS_PPM, least_collateral
 from gpu_tasks.market.claims.convictions import compared_checks
 from gpu_tasks.market.claims.draws import DrawnPoints, beacon_heights
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemVote, Verdict
@@ -23,7 +23,7 @@ from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, signed
 
 FEE = 6 * OGPU // 100
 """The fee of a check, and of a voter: 1.2 times a twentieth of the price."""
-COLLATERAL = collateral(PRICE, items=1, rate_ppm=ALWAYS_PPM, fee_max=0)
+COLLATERAL = least_collateral(PRICE, items=1, rate_ppm=ALWAYS_PPM, fee_max=0)
 REWARD = COLLATERAL // 2
 COURT = 9 * FEE
 VOTERS = tuple(Keys(f"voter {number}").stash for number in range(9))

@@ -7,17 +7,29 @@ from dataclasses import replace
 
 import pytest
 
+from counted_reads import watched_hook
 from gpu_tasks.market.claims import result_claims
 from gpu_tasks.market.claims.claim_events import CheckerDrawn, ClaimEnded
-from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND, Check, ClaimOutcome
+from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND, Check, ClaimOutcome, ClaimStage
 from gpu_tasks.market.claims.disputes import Dispute, seeds_of
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.disputes_storage import windows_of
 from gpu_tasks.market.claims.findings import ItemVote, Verdict
-from gpu_tasks.market.claims.result_claims import CLAIMS_BUDGET, END_WEIGHT, STEP_WEIGHT, ResultClaims
+from gpu_tasks.market.claims.result_claims import (
+    CHECKER_LOOK_WEIGHT,
+    CHECKER_WEIGHT,
+    CLAIMS_BUDGET,
+    DUE_WEIGHT,
+    END_WEIGHT,
+    NAME_WEIGHT,
+    STEP_WEIGHT,
+    ResultClaims,
+)
 from gpu_tasks.market.rounds import advanced, can_commit, can_reveal
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
+from runtime.frame.measured import times
+from runtime.frame.schedule import TAKE_WEIGHT
 from runtime.pallets.staking.trust_lock import Paid
 from simulation.chains.claim_chain import PRICE, TOY_COLLATERAL, WEIGHT, Checks, ClaimChain, Step, ToyMarket, sample_at
 from simulation.chains.dispute_chain import commits, opens, voters_of
@@ -113,7 +125,7 @@ def test_the_most_valuable_claims_come_first_and_the_hook_stays_in_its_budget(mo
     monkeypatch.setattr(result_claims, "CLAIMS_BUDGET", Weight(5 * (STEP_WEIGHT + END_WEIGHT).ref_time, 0))
     pairs = zip(names, terms, strict=True)
     stage.chain.block(*(lambda bound, n=name, t=each: bound[ToyMarket].bring(n, t) for name, each in pairs))
-    stage.chain.blocks_to(33)
+    stage.chain.block()
     assert [event.claim for event in stage.chain.happened(ClaimEnded)] == sorted(names[30:])
     for ended in (10, 15, 20):
         stage.chain.block()
@@ -121,6 +133,20 @@ def test_the_most_valuable_claims_come_first_and_the_hook_stays_in_its_budget(mo
     stage.chain.blocks(10)
     assert len(stage.chain.happened(ClaimEnded)) == len(terms)
     assert CLAIMS_BUDGET.ref_time > 10 * STEP_WEIGHT.ref_time
+
+
+def test_a_step_weighs_the_checker_that_it_names_and_those_that_it_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = watched_hook(monkeypatch, ResultClaims)
+    stage = ClaimChain(checker=lambda _keys, _check, number: Checks(None) if not number else Checks())
+    found = DUE_WEIGHT + TAKE_WEIGHT
+    claim_id = stage.open()
+    stage.run(claim_id, until=ClaimStage.COMMITTING)
+    assert spent[-1].weight == found + STEP_WEIGHT + NAME_WEIGHT + CHECKER_LOOK_WEIGHT
+    stage.run(claim_id)
+    checks = len(stage.chain.happened(CheckerDrawn))
+    assert checks >= 3, "one is silent, and two replace it"
+    assert spent[-1].weight == found + STEP_WEIGHT + END_WEIGHT + times(checks, CHECKER_WEIGHT)
+    assert found + STEP_WEIGHT in [each.weight for each in spent], "the steps of windows"
 
 
 def test_real_votes_decide_a_check() -> None:

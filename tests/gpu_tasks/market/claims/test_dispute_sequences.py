@@ -12,7 +12,7 @@ from gpu_tasks.market.claims.disputes import Dispute, DisputeQuestion, DisputeSt
 from gpu_tasks.market.claims.disputes_pallet import STEPS_BUDGET, Disputes
 from gpu_tasks.market.claims.disputes_storage import DisputesStorage
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, Verdict
-from gpu_tasks.market.claims.hearing import LOOK_WEIGHT, RULING_WEIGHT, STEP_WEIGHT, VOTER_WEIGHT
+from gpu_tasks.market.claims.hearing import DRAW_WEIGHT, LOOK_WEIGHT, RULING_WEIGHT, STEP_WEIGHT, VOTER_WEIGHT
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
 from runtime.frame.runtime import Bound
@@ -20,7 +20,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.dispute_chain import FEE, Behaviour, DisputeChain, ToyClaims, ToyRuling
 from simulation.chains.market_chain import CUSTOMER, Keys, signed, tolerant
-from simulation.pallets.disputes import HOOK
+from simulation.pallets.disputes import HOOKS
 
 
 class Crowd:
@@ -132,7 +132,7 @@ def test_equal_seeds_give_equal_states() -> None:
 
 
 def test_a_backlog_costs_no_block_more_than_its_budget_and_is_worked_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pallet_module, "STEPS_BUDGET", Weight(10 * STEP_WEIGHT.ref_time, 0))
+    monkeypatch.setattr(pallet_module, "STEPS_BUDGET", Weight(10 * (STEP_WEIGHT + DRAW_WEIGHT).ref_time, 0))
     stage = DisputeChain(size=12)
     ids, terms = [blake2_256(bytes((number,))) for number in range(60)], stage.terms(fee=1)
 
@@ -174,7 +174,9 @@ def test_a_step_weighs_the_validators_that_it_checks_and_the_voters_that_it_draw
         for wanted in (DisputeStage.DRAWING, DisputeStage.VOTING, DisputeStage.APPEAL)
     )
     barred = 3
-    assert drawn == (barred + 9) * look + 9 * voter, "only the first nine of the lottery are checked"
+    assert drawn == DRAW_WEIGHT.ref_time + (barred + 9) * look + 9 * voter, (
+        "only the first nine of the lottery are checked"
+    )
     assert called == 0
-    assert ended == max(RULING_WEIGHT.ref_time + 20 * voter, (barred + 20) * look + 20 * voter)
-    assert 128 * (look + voter) + STEP_WEIGHT.ref_time <= HOOK[1].ref_time
+    assert ended == max(RULING_WEIGHT.ref_time + 20 * voter, DRAW_WEIGHT.ref_time + (barred + 20) * look + 20 * voter)
+    assert 128 * (look + voter) + STEP_WEIGHT.ref_time <= HOOKS[0][1].ref_time

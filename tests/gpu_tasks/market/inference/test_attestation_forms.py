@@ -105,7 +105,7 @@ def test_signature_order_duplicates_and_replays() -> None:
         chain.block(attach(first))
     chain.height -= 1
     chain.block(attach(second))
-    assert chain.happened(ev.UnitSettled)
+    assert chain.happened(ev.ResultClaimed)
     with pytest.raises(InvalidBlock):
         chain.block(attach(second))
 

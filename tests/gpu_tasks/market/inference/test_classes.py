@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import inference
@@ -202,7 +203,7 @@ def test_a_lease_is_as_long_as_the_slowest_class_that_may_race_needs(kind: Devic
     assert unit.state is UnitState.RACING
     market = chain.now()[InferenceMarket]
     assert market.commit_window_of(unit) == 30 + -(-3 * 64 // pace)
-    assert market.longest_commit_window(unit) == 30 + -(-3 * 64 // 10), "who judges it may be of any class"
+    assert market.run_blocks_of(unit) == -(-64 // 10), "a checker may be of any class"
 
 
 def test_a_place_is_filled_from_the_classes_of_its_race_whatever_the_price_has_become() -> None:
@@ -235,7 +236,7 @@ def test_a_unit_that_is_drawn_again_has_the_classes_of_its_age() -> None:
     assert racers_of(chain, unit_id).isdisjoint({lone.stash}), "all classes may race by then"
 
 
-def test_judges_of_any_class_have_time_enough_for_what_fast_devices_raced_for() -> None:
+def test_voters_of_any_class_have_time_enough_for_what_fast_devices_raced_for() -> None:
     chain = mixed(9, dict.fromkeys(range(3), DATACENTER))
     (unit_id,) = chain.post(of_class(DATACENTER))
     chain.blocks(BEACON_AND_FINALITY)
@@ -245,9 +246,9 @@ def test_judges_of_any_class_have_time_enough_for_what_fast_devices_raced_for() 
     chain.block(*(commit(keys, unit_id, chain.unit(unit_id), root) for keys, root in pairs))
     chain.blocks(2)
     chain.block(*(attach(attestation(keys, unit_id, chain.unit(unit_id), root)) for keys, root in pairs))
-    market = chain.now()[InferenceMarket]
-    found = chain.case(unit_id).terms.run_blocks
-    assert found == market.longest_commit_window(chain.unit(unit_id)) > market.commit_window_of(chain.unit(unit_id))
+    ((_, dispute),) = chain.now()[Disputes].disputes.items()
+    assert dispute is not None
+    assert dispute.terms.run_blocks == chain.now()[InferenceMarket].run_blocks_of(chain.unit(unit_id)) == -(-64 // 10)
 
 
 @pytest.mark.parametrize("lag", [4, RAMP + 2])

@@ -12,7 +12,7 @@ from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
 from gpu_tasks.market.inference.events import MarketBusy, UnsoundTerms
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.queue import STIR_WEIGHT, TURN_WEIGHT
-from gpu_tasks.market.inference.schedules import EXPIRY_WEIGHT
+from gpu_tasks.market.inference.schedules import EXPIRY_WEIGHT, RACE_END_WEIGHT, STEP_WEIGHT
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, ServiceTerms
 from gpu_tasks.market.inference.slots import (
     DRAW_WEIGHT,
@@ -40,13 +40,16 @@ from simulation.chains.market_chain import (
     WORKLOAD,
     Keys,
     MarketChain,
+    commit,
     named_keys,
     per_thousand,
     refused,
+    root_of,
     signed,
     terms,
     tolerant,
 )
+from unit_cases import racing
 
 MALLORY = Keys("mallory")
 IDLE_READS = 40
@@ -291,6 +294,20 @@ def test_the_hook_says_what_waking_a_unit_and_dropping_its_record_weighed(runs: 
     chain.blocks(5)
     assert [weight.ref_time for weight in runs[-5:-1]] == [0] * 4
     assert runs[-1].weight == EXPIRY_WEIGHT + TAKE_WEIGHT
+
+
+@pytest.mark.parametrize("racers", [1, 3])
+def test_a_step_that_ends_a_race_weighs_its_racers(monkeypatch: pytest.MonkeyPatch, racers: int) -> None:
+    """A flat weight of eight silent racers would let few races go on in a block."""
+    spent = watched_hook(monkeypatch, InferenceMarket)
+    chain = MarketChain(named_keys(9))
+    unit_id, drawn = racing(chain, racers)
+    chain.block(*(commit(who, unit_id, chain.unit(unit_id), root_of(b"R" * 32)) for who in drawn))
+    while chain.unit(unit_id).state is UnitState.RACING:
+        chain.block()
+    assert chain.unit(unit_id).state is UnitState.QUEUED, "nobody has revealed"
+    assert spent[-1].ref_time == (STEP_WEIGHT + TAKE_WEIGHT).ref_time + racers * RACE_END_WEIGHT.ref_time
+    assert all(each.ref_time <= (STEP_WEIGHT + TAKE_WEIGHT).ref_time for each in spent[-3:-1])
 
 
 def test_the_hook_says_what_ending_offers_weighed(runs: list[HookRun]) -> None:

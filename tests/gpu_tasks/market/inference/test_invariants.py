@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from broken_invariants import breaks_invariant
-from gpu_tasks.market.courts.handlers import CaseRuling
-from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.claims.claims import ClaimOutcome
+from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import Expelled
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, Device
 from gpu_tasks.market.inference import catalogue, money, queue, race, race_results, schedules, settlement
 from gpu_tasks.market.inference.events import UnknownService
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.money import collateral
+from gpu_tasks.market.inference.money import collateral_of
 from gpu_tasks.market.inference.schedules import FINAL_BUDGET, HEIGHT_BUDGET
 from gpu_tasks.market.inference.services import ServiceTerms, offer_hold, service_hold
 from gpu_tasks.market.inference.sleeping import sleepers
@@ -92,7 +92,7 @@ def test_as_it_is_a_unit_ends_with_nothing_left() -> None:
 def test_a_unit_without_its_money_does_not_end() -> None:
     bound, unit = queued()
     lose(bound, CUSTOMER.stash, Hold(UNIT_MONEY, unit.id))
-    with pytest.raises(AssertionError, match="a case alone"):
+    with pytest.raises(AssertionError, match="alone take money"):
         settlement.refund(bound[InferenceMarket], unit, Refund.EXPIRED)
 
 
@@ -121,14 +121,6 @@ def test_neither_an_open_unit_nor_one_that_is_gone_is_forgotten() -> None:
         settlement.forget(market, unit.id)
     with pytest.raises(AssertionError, match="dropped once"):
         settlement.forget(market, bytes(32))
-
-
-def test_a_unit_that_may_be_audited_is_not_forgotten() -> None:
-    bound, unit, _ = racing()
-    market = bound[InferenceMarket]
-    market.units[unit.id] = replace(unit.record, state=UnitState.SETTLED, is_watched=True)
-    with pytest.raises(AssertionError, match="watched unit"):
-        settlement.forget(market, unit.id)
 
 
 def test_a_unit_does_not_end_twice() -> None:
@@ -192,15 +184,25 @@ def test_a_race_without_a_round_is_noticed() -> None:
         race.step(market, OpenUnit(unit.id, replace(unit.record, round=None)))
 
 
-def test_a_case_of_a_unit_that_is_gone_and_a_stranger_in_one_are_noticed() -> None:
+def test_a_claim_and_a_dispute_of_a_unit_in_another_state_are_noticed() -> None:
     bound, unit, _ = racing()
-    market = bound[InferenceMarket]
-    ruling = CaseRuling(CaseOutcome.UNDECIDED, None)
-    with pytest.raises(AssertionError, match="outlives its case"):
-        market.carry_out(b"u" * 32, ruling)
-    settlement.refund(market, unit, Refund.INCONCLUSIVE)
-    with pytest.raises(AssertionError, match="case is over"):
-        market.charge_party(unit.id, unit.record.racers[0].owner, ())
+    market, ruling = bound[InferenceMarket], Ruling(None, is_appealed=False, voters=())
+    with pytest.raises(AssertionError, match="open dispute has a unit"):
+        market.rule(b"d" * 32, ruling)
+    market.unit_of_dispute[b"d" * 32] = unit.id
+    acts: tuple[Callable[[], None], ...] = (
+        lambda: market.rule(b"d" * 32, ruling),
+        lambda: market.charge_provider(unit.id, ()),
+        lambda: market.charge_customer(unit.id, ()),
+        lambda: market.conclude(unit.id, ClaimOutcome.PASSED),
+        lambda: market.let_fall(unit.id, ()),
+        lambda: market.agree(unit.id, None),
+    )
+    for act in acts:
+        with pytest.raises(AssertionError, match="is RACING"):
+            act()
+    with pytest.raises(AssertionError, match="outlives its claim"):
+        market.conclude(b"u" * 32, ClaimOutcome.PASSED)
 
 
 # -------------------------------------------------------------------------------------------------------- the agenda
@@ -210,7 +212,7 @@ def test_a_cursor_never_falls_back() -> None:
     bound, _ = queued()
     bound[InferenceMarket].agenda.cursor.set(bound[System].number.get() + 1)
     with pytest.raises(AssertionError, match="never passes"):
-        schedules.due(bound[InferenceMarket], WeightMeter(HEIGHT_BUDGET), WeightMeter(FINAL_BUDGET))
+        list(schedules.due(bound[InferenceMarket], WeightMeter(HEIGHT_BUDGET), WeightMeter(FINAL_BUDGET)))
 
 
 def test_nothing_is_put_where_nobody_comes_by_again() -> None:
@@ -364,11 +366,9 @@ def test_a_service_an_offer_and_a_device_leave_nothing_held() -> None:
 
 def test_who_is_expelled_works_no_more() -> None:
     """After the third lie that a court of five upholds, the courts expel it, and its registration ends."""
-    bound, unit, racer = racing()
-    market = bound[InferenceMarket]
-    market.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
-    market.carry_out(unit.id, CaseRuling(CaseOutcome.UNDECIDED, None, expelled=(racer.stash,), expelled_until=9))
+    bound, _, racer = racing()
     devices = bound[Devices]
+    devices.expel(racer.stash, 9)
     device = devices.devices[racer.device]
     assert device is not None
     assert devices.providers[racer.stash] is None
@@ -378,11 +378,9 @@ def test_who_is_expelled_works_no_more() -> None:
 
 def test_who_is_expelled_registers_anew_only_once_its_lies_count_no_more() -> None:
     """It could be a provider again in the next block, and the lost registration cost nothing."""
-    bound, unit, racer = racing()
-    market, until = bound[InferenceMarket], bound[System].number.get() + 300
-    market.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
-    ruling = CaseRuling(CaseOutcome.UNDECIDED, None, expelled=(racer.stash,), expelled_until=until)
-    market.carry_out(unit.id, ruling)
+    bound, _, racer = racing()
+    until = bound[System].number.get() + 300
+    bound[Devices].expel(racer.stash, until)
     call = Devices.register_provider(seal_key=racer.public("seal"), endpoint=b"http://127.0.0.1:1")
     for height in (until - 299, until):
         bound[System].number.set(height)
@@ -481,7 +479,7 @@ def test_a_racers_part_of_its_bond_is_held_for_the_unit_from_the_draw_to_the_end
     assert len(unit.racers) == 2
     for racer in unit.racers:
         held = chain.now()[Balances].held(racer.owner, Hold(COLLATERAL, unit_id))
-        assert held == racer.collateral == collateral(unit.rules, unit.price)
+        assert held == racer.collateral == collateral_of(unit)
     chain.blocks(60)  # no racer commits: two misses, and the unit waits again
     assert not [key for key, _ in chain.now()[Balances].held_cases.items() if key[1] == Hold(COLLATERAL, unit_id)]
     assert {paid.case for paid in chain.happened(Paid) if paid.reason is COLLATERAL} == {unit_id}

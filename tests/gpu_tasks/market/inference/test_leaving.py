@@ -1,4 +1,4 @@
-"""Misses and leavers: the price of a miss, and devices that stay until no case about them is possible."""
+"""Misses and leavers: the price of a miss, and devices that stay until they are liable for nothing."""
 
 import pytest
 
@@ -6,13 +6,13 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.money import collateral
+from gpu_tasks.market.inference.money import collateral_of
 from gpu_tasks.market.inference.units import Unit, UnitState
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.slashing import part
 from simulation.chains.market_chain import CUSTOMER, DEVICE_BOND, Keys, MarketChain, named_keys, refused, signed, terms
-from unit_cases import committed, matched, revealed
+from unit_cases import committed, concluded, matched, revealed
 
 # --------------------------------------------------------------------------------------------------------------- misses
 
@@ -25,7 +25,7 @@ def test_where_all_racers_missed_a_hundredth_of_their_collateral_burns() -> None
     burned = chain.now()[Balances].burned.get()
     while not chain.happened(ev.UnitRequeued):
         chain.block()
-    taken = collateral(unit.rules, unit.price) // 100
+    taken = collateral_of(unit) // 100
     assert [missed.amount for missed in chain.happened(ev.RaceMissed)] == [taken] * 2
     assert [chain.owned(CUSTOMER.stash), chain.owned(TREASURY)] == [before, treasury]
     assert chain.now()[Balances].burned.get() - burned == 2 * taken
@@ -57,10 +57,10 @@ def test_so_it_does_beside_two_that_agreed() -> None:
         chain.block()
     (missed,) = chain.happened(ev.RaceMissed)
     assert (missed.provider, missed.amount) == (racers[2].stash, unit.price // 4)
-    assert chain.unit(unit_id).state is UnitState.SETTLED
+    assert chain.unit(unit_id).state is UnitState.CLAIMED
     devices = chain.now()[Devices]
     shown = [(racer.collateral, devices.collateral_of(racer.owner, unit_id)) for racer in chain.unit(unit_id).racers]
-    assert all(says == holds for says, holds in shown), "a case that came of it would charge what is gone"
+    assert all(says == holds for says, holds in shown), "a claim would charge what is gone"
 
 
 def test_a_racer_that_missed_beside_one_that_worked_pays_the_customer_nothing() -> None:
@@ -74,7 +74,7 @@ def test_a_racer_that_missed_beside_one_that_worked_pays_the_customer_nothing() 
     while not chain.happened(ev.RaceMissed):
         chain.block()
     (missed,) = chain.happened(ev.RaceMissed)
-    assert (missed.provider, missed.amount) == (idle.stash, collateral(unit.rules, unit.price) // 100)
+    assert (missed.provider, missed.amount) == (idle.stash, collateral_of(unit) // 100)
     assert chain.owned(CUSTOMER.stash) == before
 
 
@@ -95,29 +95,33 @@ def leaving(chain: MarketChain, keys: Keys) -> None:
     chain.block(refused(keys.stash, Devices.unregister_device(device=keys.device), DeviceBusy))
 
 
-def test_d6_a_silent_racer_cannot_leave_before_the_case_is_over() -> None:
-    chain, unit_id, _, (silent, honest) = racing()
+def test_d6_a_silent_racer_pays_and_leaves_once_the_other_one_claims() -> None:
+    chain, unit_id, unit, (silent, honest) = racing()
     committed(chain, unit_id, (silent, honest))
     chain.blocks(1)
     revealed(chain, unit_id, [honest])
-    while not chain.happened(ev.UnitDisputed):
-        chain.block()
     leaving(chain, silent)
-    while chain.unit(unit_id).state is UnitState.JUDGING:
+    while not chain.happened(ev.ResultClaimed):
         chain.block()
+    (missed,) = chain.happened(ev.RaceMissed)
+    assert (missed.provider, missed.amount) == (silent.stash, unit.price // 4)
     chain.block(signed(silent.stash, Devices.unregister_device(device=silent.device)))
     assert chain.now()[Devices].devices[silent.device] is None
+    assert concluded(chain, unit_id).state is UnitState.SETTLED
 
 
-def test_nor_who_is_paid_before_it_is_known_whether_there_is_an_audit() -> None:
+def test_the_winner_cannot_leave_before_its_claim_is_over_and_the_witness_can() -> None:
     chain, unit_id, _, racers = racing()
     committed(chain, unit_id, racers)
     chain.blocks(1)
     revealed(chain, unit_id, racers)
-    assert chain.unit(unit_id).is_watched
     leaving(chain, racers[0])
-    while chain.unit(unit_id).is_watched:
-        chain.block()
+    leave = [InferenceMarket.withdraw_offer(device=racers[1].device, service=0)]
+    chain.block(*(signed(racers[1].stash, call) for call in leave))
+    chain.block(signed(racers[1].stash, Devices.unregister_device(device=racers[1].device)))
+    assert concluded(chain, unit_id).state is UnitState.SETTLED
+    (settled,) = chain.happened(ev.UnitSettled)
+    assert settled.witness == racers[1].stash
     chain.block(signed(racers[0].stash, Devices.unregister_device(device=racers[0].device)))
 
 

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.batches.requests import TOKEN
-from gpu_tasks.market.courts.cases import AUDIT_POT
+from gpu_tasks.market.claims.collateral import check_share
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.numbers import CUSTOMER_BOND_PPM
 from gpu_tasks.market.inference.rules import DEFAULT_RULES as RULES
-from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.units import Racer, Refund, Reveal, Unit, UnitTerms
 from runtime.pallets.staking.slashing import (
     SLASH_FLOOR_PPM,
@@ -70,14 +69,12 @@ def test_a_fee_that_is_odd_burns_the_grain_that_does_not_divide() -> None:
 
 
 def test_agreed_by_two() -> None:
-    premium = 2 * 40_000_000 // 20
     assert settled(unit(price=80_000_000), WITNESS) == {
         WINNER: 78_400_000,
         WITNESS: 23_520_000,
         TREASURY: 800_000 + 240_000,
         None: 800_000 + 240_000,
-        AUDIT_POT: premium,
-        CUSTOMER: 200_000_000 + 5_000_000 + 5_000_000 - 80_000_000 - 24_000_000 - premium,
+        CUSTOMER: 100_000_000 + 240_000_000 + 30_000_000 + 5_000_000 - 80_000_000 - 24_000_000,
     }
 
 
@@ -86,65 +83,63 @@ def test_a_lone_racer() -> None:
         WINNER: 98_000_000,
         TREASURY: 1_000_000,
         None: 1_000_000,
-        AUDIT_POT: 5_000_000,
-        CUSTOMER: 5_000_000,
+        CUSTOMER: 240_000_000 + 5_000_000,
     }
 
 
-def test_a_lone_answer_of_two_whose_judges_the_customer_paid() -> None:
+def test_a_lone_answer_of_two_whose_checks_the_customer_paid() -> None:
     posted = unit()
-    held = posted.escrow + posted.bond - 100_000_000
+    held = posted.escrow + posted.bond - 240_000_000
     paid = by_payee(money.settlement(posted, held, winner=answering(WINNER), witness=None, treasury=TREASURY))
-    assert paid[CUSTOMER] == 5_000_000
+    assert paid[CUSTOMER] == 5_000_000 + 30_000_000
 
 
 @pytest.mark.parametrize(
     ("reason", "burned"),
-    [(Refund.CANCELLED, 500_000), (Refund.EXPIRED, 0), (Refund.INPUT_BAD, 0), (Refund.INCONCLUSIVE, 0)],
+    [
+        (Refund.CANCELLED, 500_000),
+        (Refund.EXPIRED, 0),
+        (Refund.INPUT_BAD, 0),
+        (Refund.INCONCLUSIVE, 0),
+        (Refund.REFUTED, 0),
+    ],
 )
 def test_what_a_refund_burns(reason: Refund, burned: int) -> None:
     posted = unit()
     held = posted.escrow + posted.bond
     paid = by_payee(money.refund(posted, held, reason))
     assert paid.get(None, 0) == burned
-    assert sum(paid.values()) == held == 210_000_000
-
-
-@pytest.mark.parametrize("leaf_audit_ppm", [0, 50_000])
-def test_a_unit_on_a_ramp_pays_the_premium_of_the_price_that_it_was_drawn_at(leaf_audit_ppm: int) -> None:
-    """This also holds for a batch with leaf checks: the hold is by the greatest price, the pay is not."""
-    drawn = replace(unit(price=40_000_000), leaf_audit_ppm=leaf_audit_ppm)
-    drawn = replace(drawn, terms=replace(drawn.terms, requests=100))
-    fee = money.check_fee(RULES, 40_000_000, 100) if leaf_audit_ppm else 20_000_000
-    assert settled(drawn)[AUDIT_POT] == fee // 10
-    assert settled(replace(drawn, price=OGPU))[AUDIT_POT] > fee // 10
-
-
-@pytest.mark.parametrize(("price", "premium"), [(OGPU, 5_000_000), (1, 10_000), (0, 10_000), (3 * OGPU, 15_000_000)])
-def test_what_a_settlement_pays_into_the_pot(price: int, premium: int) -> None:
-    assert money.premium(RULES, price) == premium
-
-
-@given(st.integers(0, 21 * 10**14), st.integers(500_000, 1_000_000), st.integers(1, OGPU), st.integers(0, 1_000_000))
-def test_what_is_spare_pays_a_witness_or_a_pair_of_judges(price: int, fee_ppm: int, fee_min: int, witness: int) -> None:
-    """For all shares, the pot adds nothing to the pay of the pair that checks a lone answer."""
-    rules = replace(RULES, judge_fee_ppm=fee_ppm, judge_fee_min=fee_min, witness_share=witness)
-    fees = 2 * money.fee_of_judge(rules, price)
-    assert money.spare(rules, price) == max(fees, money.witness_pay(rules, price))
-    assert money.spare(rules, price + 1) >= money.spare(rules, price), "what is locked at the highest price is enough"
+    assert sum(paid.values()) == held == 375_000_000
 
 
 @pytest.mark.parametrize(
-    ("rules", "seat"),
-    [
-        (RULES, money.collateral(RULES, OGPU)),
-        (replace(RULES, audit_rate_ppm=1_000_000), 40 * OGPU // 2),
-        (replace(RULES, audit_rate_ppm=1_000_000, judge_fee_ppm=10_000), 36 * OGPU // 100 + 2 * OGPU),
-    ],
-    ids=["a wrong answer", "forty fees", "a court and twice the price"],
+    ("price", "check_ppm", "fee"),
+    [(OGPU, 1_000_000, 120_000_000), (OGPU, 200_000, 24_000_000), (OGPU, 1, 100_000), (0, 1_000_000, 100_000)],
 )
-def test_a_judge_of_a_unit_holds_the_greatest_of_three_sums(rules: UnitRules, seat: int) -> None:
-    assert money.judge_seat(rules, OGPU) == seat
+def test_the_fee_of_a_check_has_a_margin_over_its_cost_and_a_least(price: int, check_ppm: int, fee: int) -> None:
+    rules = replace(RULES, check_ppm=check_share(check_ppm))
+    assert money.check_fee_max(rules, price) == fee
+    assert money.check_fees_max(rules, price) == 2 * fee
+    assert money.check_fees_max(replace(rules, check_rate_ppm=0), price) == 0
+
+
+@given(st.integers(0, 21 * 10**14), st.integers(0, 10**6), st.integers(1, 8), st.integers(0, 1_000_000))
+def test_what_is_locked_at_the_highest_price_is_enough_at_any_other(
+    price_max: int, ppm: int, racers: int, witness: int
+) -> None:
+    rules = replace(RULES, witness_share=witness)
+    price = price_max * ppm // 10**6
+    assert money.escrow(rules, price, racers) <= money.escrow(rules, price_max, racers)
+
+
+def test_voters_about_an_input_share_the_customers_bond() -> None:
+    assert money.input_fee(unit()) == 5_000_000 // 9
+    assert money.input_fee(unit(price_max=1_000)) == RULES.check_fee_min
+
+
+@pytest.mark.parametrize("racers", [1, 2, 8])
+def test_a_post_prepays_two_calls_a_racer_and_four_of_checks(racers: int) -> None:
+    assert money.duty_calls(racers) == 2 * racers + 4
 
 
 @given(st.integers(1, 21 * 10**12), st.tuples(*[st.integers(0, 10**7)] * 2), st.integers(0, 1_000_000), st.data())
@@ -171,11 +166,21 @@ def test_a_rebate_is_less_than_the_fee(price: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "needed"), [(OGPU, 2_037_893_070), (100_000, 2_037_894), (1_000, 1_000 + 5 * 100_000), (0, 500_000)]
+    ("price", "racers", "requests", "rate_ppm", "needed"),
+    [
+        (OGPU, 1, 1, 100_000, 3_720_000_000),
+        (OGPU, 2, 1, 100_000, 4_836_000_000),
+        (OGPU, 8, 1, 100_000, 4_836_000_000),
+        (OGPU, 1, 1, 333_333, 2_160_000_000),
+        (OGPU, 1, 39, 100_000, 3_720_000_000),
+        (OGPU, 1, 40, 100_000, 2_160_000_000),
+        (OGPU, 1, 1, 0, 2_160_000_000),
+        (1_000, 1, 1, 100_000, 18 * 100_000),
+    ],
 )
-def test_collateral(price: int, needed: int) -> None:
-    """20.38 prices at an audit rate of one in twenty; for dust, the cost of its judges."""
-    assert money.collateral(RULES, price) == needed
+def test_collateral(price: int, racers: int, requests: int, rate_ppm: int, needed: int) -> None:
+    """37.2 prices at a rate of 1/10, with the witness's pay in races; else twice the fees of nine voters."""
+    assert money.collateral(replace(RULES, check_rate_ppm=rate_ppm), price, racers, requests) == needed
 
 
 @pytest.mark.parametrize(("age", "price"), [(0, 100), (5, 150), (10, 200), (99, 200)])
@@ -189,14 +194,14 @@ def test_the_price_ramps(age: int, price: int) -> None:
 def test_every_outcome_pays_out_exactly_what_is_held(
     price_max: int, ppm: int, racers: int, spent: int, tokens: int
 ) -> None:
-    """For any part of the reserve that a case has taken, and any tokens of the winner."""
+    """For any part of the fees that checkers have earned, and any tokens of the winner."""
     posted = unit(price_max, price_max * ppm // 10**6, racers)
-    spare = money.spare(RULES, posted.price) if racers > 1 else 0
+    fees = money.check_fees_max(RULES, posted.price)
     held = posted.escrow + posted.bond
-    left = held - spare * spent // 100
+    left = held - fees * spent // 100
     first, second = answering(WINNER, tokens), answering(WITNESS, tokens)
     outcomes = [
-        (held, money.settlement(posted, held, winner=first, witness=second if spare else None, treasury=TREASURY)),
+        (left, money.settlement(posted, left, winner=first, witness=second if racers > 1 else None, treasury=TREASURY)),
         (left, money.settlement(posted, left, winner=first, witness=None, treasury=TREASURY)),
         *((left, money.refund(posted, left, reason)) for reason in Refund),
     ]

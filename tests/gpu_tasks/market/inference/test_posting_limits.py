@@ -10,11 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_tasks.market.courts.money import case_collateral
-from gpu_tasks.market.courts.numbers import CourtNumbers
+from gpu_tasks.market.claims.numbers import ClaimNumbers
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference import catalogue, intake
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.events import ProviderRebated, ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
+from gpu_tasks.market.inference.events import (
+    ProviderRebated,
+    ProviderSlashed,
+    RaceMissed,
+    UnitRefunded,
+    UnitSettled,
+)
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import work_allowed
 from gpu_tasks.market.inference.numbers import MarketNumbers
@@ -186,8 +192,8 @@ def test_only_its_owner_closes_a_service() -> None:
 # ---------------------------------------------------------------------------------------------------------------- rules
 
 
-PROMISED = (CourtNumbers.judge_fee_ppm, CourtNumbers.judge_fee_min, CourtNumbers.audit_rate_ppm)
-"""A unit's terms for its cases. The windows of a case are those of the block that opens it."""
+PROMISED = (ClaimNumbers.check_rate, ClaimNumbers.check_fee_min)
+"""A unit's terms for its checks. The windows of a claim are those of the block that opens it."""
 NUMBERS = (*MarketNumbers.parameters.values(), *PROMISED)
 MOVABLE = tuple(number for number in NUMBERS if not number.is_frozen)
 MONEY = (UnitSettled, UnitRefunded, ProviderSlashed, ProviderRebated, RaceMissed)
@@ -210,22 +216,52 @@ def test_the_defaults_of_the_rules_are_those_of_the_parameters() -> None:
     assert bound[InferenceMarket].rules() == DEFAULT_RULES
 
 
-@pytest.mark.parametrize("member", [field.name for field in fields(UnitRules)])
+@pytest.mark.parametrize("member", [field.name for field in fields(UnitRules) if field.name != "check_ppm"])
 def test_a_post_copies_every_rule(member: str) -> None:
-    name = {"keep_blocks": "unit_keep"}.get(member, member)
-    parameter = {**CourtNumbers.parameters, **MarketNumbers.parameters}[name]
-    chain = MarketChain(named_keys(1))
-    value = parameter.default + 1
+    name = {"keep_blocks": "unit_keep", "check_rate_ppm": "check_rate"}.get(member, member)
+    parameter = {**ClaimNumbers.parameters, **MarketNumbers.parameters}[name]
+    chain = MarketChain(named_keys(4))
+    value = 200_000 if name == "check_rate" else parameter.default + 1
     chain.block(changing({parameter: value}))
     (unit,) = chain.post(terms(racers=1))
     assert chain.unit(unit).rules == replace(DEFAULT_RULES, **{member: value})
 
 
+@pytest.mark.parametrize(("rate", "played"), [(199_999, 100_000), (333_334, 333_333), (1_000_000, 1_000_000)])
+def test_a_chance_without_a_game_counts_as_the_next_lower_one(rate: int, played: int) -> None:
+    chain = MarketChain(named_keys(4))
+    chain.block(changing({ClaimNumbers.check_rate: rate}))
+    (unit,) = chain.post(terms(racers=1))
+    assert chain.unit(unit).rules.check_rate_ppm == played
+
+
+@pytest.mark.parametrize(("validators", "rate"), [(3, 0), (4, 100_000)])
+def test_a_chain_for_development_checks_nothing(validators: int, rate: int) -> None:
+    chain = MarketChain(named_keys(validators))
+    (unit,) = chain.post(terms(racers=1))
+    record = chain.unit(unit)
+    assert record.rules.check_rate_ppm == rate
+    assert record.escrow == OGPU * (1 if not rate else 1 + 2 * 6 / 5)
+
+
+@pytest.mark.parametrize("check_ppm", [1, 200_000, 1_000_000])
+def test_a_unit_pays_for_checks_by_the_cost_of_its_workload(check_ppm: int) -> None:
+    chain = MarketChain(named_keys(4))
+    sold = ServiceTerms(b"x", WORKLOAD, MODEL, 1, per_thousand(OGPU), 5, 5, 64, check_ppm=check_ppm)
+    chain.block(signed(CUSTOMER.stash, InferenceMarket.create_service(terms=sold)))
+    chain.block(signed(CUSTOMER.stash, InferenceMarket.post(service=1, units=(terms(racers=1),))))
+    ((_, record),) = chain.now()[InferenceMarket].units.items()
+    assert record is not None
+    fee = max(chain.now()[ResultClaims].check_fee_min, -(-OGPU * -(-check_ppm * 6 // 5) // 1_000_000))
+    assert record.escrow == OGPU + 2 * fee
+
+
 def test_what_a_post_pays_goes_by_the_parameters_of_its_block() -> None:
-    chain = MarketChain(named_keys(1))
-    chain.block(changing({InferenceMarket.customer_bond: 70_000, CourtNumbers.judge_fee_ppm: 600_000}))
-    (unit,) = chain.post(terms(price=OGPU, racers=2))
-    assert (chain.unit(unit).bond, chain.unit(unit).escrow) == (OGPU * 7 // 100, OGPU + OGPU * 6 // 5 + OGPU * 6 // 100)
+    chain = MarketChain(named_keys(4))
+    chain.block(changing({InferenceMarket.customer_bond: 70_000, ClaimNumbers.check_fee_min: OGPU}))
+    (unit,) = chain.post(terms(price=OGPU // 2, racers=2))
+    record = chain.unit(unit)
+    assert (record.bond, record.escrow) == (OGPU * 7 // 200, OGPU // 2 + OGPU * 3 // 20 + 2 * OGPU)
 
 
 def test_a_change_in_the_block_of_a_post_comes_too_late_for_it() -> None:
@@ -234,14 +270,14 @@ def test_a_change_in_the_block_of_a_post_comes_too_late_for_it() -> None:
     chain.block(changing({InferenceMarket.race_close: 99}), post)
     (record,) = [record for _, record in chain.now()[InferenceMarket].units.items()]
     assert record is not None
-    assert record.rules == DEFAULT_RULES
+    assert record.rules == replace(DEFAULT_RULES, check_rate_ppm=0)
 
 
 LIVES: dict[str, tuple[tuple[Habit | None, ...], int, type[Any]]] = {
     "settled": ((Habit.HONEST,) * 3, 2, UnitSettled),
-    "judged": ((Habit.LIAR,) * 4 + (Habit.HONEST,) * 5, 3, ProviderSlashed),
+    "judged": ((Habit.LIAR,) * 4 + (Habit.HONEST,) * 8, 3, ProviderSlashed),
     "missed": ((None, None), 2, RaceMissed),
-    "declined": ((Habit.DECLINER,) * 4, 2, ProviderSlashed),
+    "declined": ((Habit.DECLINER,) * 9, 1, RaceMissed),
     "expired": ((Habit.HONEST,), 2, UnitRefunded),
 }
 """By name: the providers' behaviour (None: absent), the number of racers, and the events that must occur."""
@@ -252,7 +288,7 @@ def life(name: str, change: dict[Parameter[Any], int]) -> tuple[Unit, list[Any],
     habits, racers, _ = LIVES[name]
     short = {"InferenceMarket.queue_blocks": 60, "InferenceMarket.unit_keep": 20}
     chain = MarketChain(named_keys(len(habits)), constants=short)
-    chance = random.Random(1)
+    chance = random.Random(4)
     pairs = zip(chain.validators, habits, strict=True)
     agents = [Agent(keys, habit, chance) for keys, habit in pairs if habit is not None]
     (unit,) = chain.post(terms(racers=racers))
@@ -299,7 +335,7 @@ def test_nor_does_any_other(name: str, hundredths: dict[Parameter[Any], int]) ->
 
 @pytest.mark.parametrize("number", PROMISED, ids=str)
 @pytest.mark.parametrize("bound", ["least", "greatest"])
-def test_its_case_pays_and_is_likely_as_was_promised(number: Parameter[Any], bound: str) -> None:
+def test_its_claim_is_checked_as_was_promised(number: Parameter[Any], bound: str) -> None:
     chain = MarketChain(named_keys(5))
     (unit,) = chain.post(terms(racers=1))
     chain.block(changing({number: getattr(number, bound)}))
@@ -309,9 +345,10 @@ def test_its_case_pays_and_is_likely_as_was_promised(number: Parameter[Any], bou
     chain.block(commit(racer, unit, chain.unit(unit), RIGHT))
     chain.block()
     chain.block(attach(attestation(racer, unit, chain.unit(unit), RIGHT)))
-    case, price = chain.case(unit), chain.unit(unit).price
-    fee, seat = price // 2, case_collateral(price, 50_000, price // 2)
-    assert (case.fee, case.seat, case.terms.pot_max, case.rules.rate_ppm) == (fee, seat, 5 * fee, 50_000)
+    claimed, price = chain.now()[ResultClaims].open_claim(unit).terms, chain.unit(unit).price
+    assert (claimed.rate_ppm, claimed.check_ppm, claimed.fee_min) == (100_000, 1_200_000, OGPU // 1_000)
+    assert (claimed.price, claimed.fees_held) == (price, 2 * -(-price * 6 // 5))
+    assert claimed.collateral == -(-price * 372 // 10) == racers[0].collateral
 
 
 def test_a_cancellation_goes_by_what_was_posted() -> None:

@@ -96,7 +96,7 @@ def test_what_is_behind_may_be_done_first() -> None:
     assert (held.assignment, held.behind) == (first, (third,))
     chain.block()
     chain.block(attach(attestation(only, second, chain.unit(second), RIGHT)))
-    assert chain.unit(second).state is UnitState.SETTLED
+    assert chain.unit(second).state is UnitState.CLAIMED
     assert chain.unit(first).state is UnitState.RACING
 
 
@@ -328,7 +328,7 @@ def test_what_was_committed_in_the_block_of_a_fault_is_recalled_no_more() -> Non
     chain.block()
     assert [recalled.unit for recalled in chain.happened(ev.RacerRecalled)] == [third]
     chain.block(attach(attestation(only, second, chain.unit(second), RIGHT)))
-    assert chain.unit(second).state is UnitState.SETTLED
+    assert chain.unit(second).state is UnitState.CLAIMED
 
 
 def three_behind() -> tuple[MarketChain, bytes, list[Keys]]:

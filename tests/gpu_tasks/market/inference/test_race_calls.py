@@ -7,7 +7,6 @@ import pytest
 
 from gpu_tasks.market.attestations.attestations import Attestations, NotAdmissible
 from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
-from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy, NotOwner
 from gpu_tasks.market.inference import events as ev
@@ -36,7 +35,7 @@ from simulation.chains.market_chain import (
     signed,
     terms,
 )
-from unit_cases import RIGHT, committed, matched, revealed, wait_for_race
+from unit_cases import RIGHT, committed, concluded, matched, revealed, wait_for_race
 
 MALLORY = Keys("mallory")
 
@@ -46,7 +45,7 @@ def free(chain: MarketChain, account: bytes) -> int:
 
 
 def test_two_agree_and_are_paid() -> None:
-    chain = MarketChain(named_keys(4))
+    chain = MarketChain(named_keys(5))
     chain.blocks(3)
     before = free(chain, CUSTOMER.stash)
     (unit_id,) = chain.post(terms())
@@ -55,6 +54,7 @@ def test_two_agree_and_are_paid() -> None:
     committed(chain, unit_id, racers)
     earned = [free(chain, one.stash) for one in racers]
     revealed(chain, unit_id, racers)
+    concluded(chain, unit_id)
     (settled,) = chain.happened(ev.UnitSettled)
     assert (settled.winner, settled.witness) == (racers[0].stash, racers[1].stash)
     price = OGPU // 100 + (OGPU - OGPU // 100) * 3 // 10
@@ -62,10 +62,8 @@ def test_two_agree_and_are_paid() -> None:
     assert free(chain, racers[0].stash) - earned[0] == price - price * 2 // 100
     witness = price * 30 // 100
     assert free(chain, racers[1].stash) - earned[1] == witness - witness * 2 // 100
-    assert before - free(chain, CUSTOMER.stash) == settled.paid + 10 * DUTY_FEE + unit.deposit
-    premium = -(-2 * (price // 2) // 20)
-    assert settled.paid == price + witness + premium
-    assert free(chain, AUDIT_POT) == premium
+    assert before - free(chain, CUSTOMER.stash) == settled.paid + 8 * DUTY_FEE + unit.deposit
+    assert settled.paid == price + witness, "no request of this unit was drawn for a check"
     assert free(chain, TREASURY) == price // 100 + witness * 2 // 100 // 2
     assert chain.unit(unit_id).state is UnitState.SETTLED
     assert chain.unit(unit_id).output_root == RIGHT
@@ -77,7 +75,8 @@ def test_nobody_has_a_duty_left_once_a_unit_has_ended() -> None:
     assert all(chain.now()[InferenceMarket].duties[one.stash, unit_id] for one in racers)
     committed(chain, unit_id, racers)
     revealed(chain, unit_id, racers)
-    assert chain.happened(ev.UnitSettled)
+    assert [chain.now()[InferenceMarket].duties[one.stash, unit_id] for one in racers] == [True, False], "it claims"
+    concluded(chain, unit_id)
     assert not any(chain.now()[InferenceMarket].duties[one.stash, unit_id] for one in racers)
 
 
@@ -86,9 +85,10 @@ def test_a_lone_racer_is_believed() -> None:
     unit_id, unit, (racer,) = matched(chain, racers=1)
     committed(chain, unit_id, [racer])
     chain.block(signed(racer.provider, Attestations.reveal(attestation=attestation(racer, unit_id, unit, RIGHT))))
+    concluded(chain, unit_id)
     (settled,) = chain.happened(ev.UnitSettled)
     assert settled.witness is None
-    assert settled.paid == settled.price + -(-2 * (settled.price // 2) // 20)
+    assert settled.paid == settled.price
 
 
 def test_what_a_racer_owes_is_free_where_it_succeeds() -> None:
@@ -132,8 +132,8 @@ def test_commits_close_as_long_again_as_the_first_took_and_ten_blocks_after_it_a
     call = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=b"c" * 32)
     chain.block(refused(slow.provider, call, ev.WindowClosed))
     revealed(chain, unit_id, [fast])
-    assert chain.happened(ev.UnitDisputed), "one reveal of two drawn does not decide"
-    assert chain.case(unit_id).stage is CaseStage.PAIR
+    (claimed,) = chain.happened(ev.ResultClaimed)
+    assert (claimed.winner, claimed.witness) == (fast.stash, None)
     assert not chain.happened(ev.RaceMissed)
     assert not chain.device(slow).is_paused
 
@@ -253,7 +253,7 @@ def test_finality_that_lags_delays_draws_and_leases_and_nothing_else() -> None:
     chain.blocks(7)
     chain.block(refused(racers[0].provider, Attestations.reveal(attestation=early), NotAdmissible))
     revealed(chain, unit_id, racers)
-    assert chain.happened(ev.UnitSettled)
+    assert chain.happened(ev.ResultClaimed)
     assert replace(chain.unit(unit_id), escrow=0) != unit
 
 
@@ -288,6 +288,9 @@ def test_a_winner_gets_most_of_its_fee_back_from_the_emission() -> None:
     before, pot = free(chain, racer.stash), free(chain, PROVIDER_REWARDS)
     committed(chain, unit_id, [racer])
     revealed(chain, unit_id, [racer])
+    while chain.unit(unit_id).state is UnitState.CLAIMED:
+        pot = free(chain, PROVIDER_REWARDS)
+        chain.block()
     (rebated,) = chain.happened(ev.ProviderRebated)
     fee = unit.price * 2 // 100
     assert (rebated.provider, rebated.amount) == (racer.stash, fee * 9 // 10)
@@ -307,7 +310,7 @@ def test_a_device_that_secures_a_unit_cannot_leave() -> None:
     )
     settle = attach(*(attestation(one, unit_id, unit, RIGHT) for one in (racer, other)))
     chain.block(settle, refused(racer.stash, leave, DeviceBusy))
-    chain.blocks(6)  # until it is known that there is no audit
+    concluded(chain, unit_id)
     chain.block(signed(racer.stash, leave))
     assert chain.now()[Devices].devices[racer.device] is None
 

@@ -17,7 +17,7 @@ WINDOWS = Windows(commit_window=30, close=10, reveal=12)
 def racer(name: str, began: int, committed: int = 0, *, is_out: bool = False, declined: bool = False) -> Racer:
     commitment = b"c" * 32 if committed else None
     return Racer(
-        name.encode().ljust(32), name.encode().ljust(32), 1, commitment, committed, None, declined, False, began, is_out
+        name.encode().ljust(32), name.encode().ljust(32), 1, commitment, committed, None, declined, began, is_out
     )
 
 

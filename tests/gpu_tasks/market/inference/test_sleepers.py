@@ -280,9 +280,10 @@ def test_a_bond_that_a_race_gives_back_wakes_a_unit_that_it_can_secure(monkeypat
     chain.blocks(8)
     assert asleep(chain, waiting)
     chain.block(attach(attestation(keys, running, racing, RIGHT)))
-    assert chain.unit(running).state is UnitState.SETTLED
-    while chain.unit(running).is_watched:  # it is liable for its result until no audit is possible
+    while chain.unit(running).state is UnitState.CLAIMED:  # it is liable for its result
+        assert asleep(chain, waiting)
         chain.block()
+    assert chain.unit(running).state is UnitState.SETTLED
     chain.blocks(1 + BEACON_AND_FINALITY)
     assert chain.unit(waiting).state is UnitState.RACING
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, Totals, TreeNode, combined, nodes_below, subtree_count
-from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
+from gpu_tasks.market.inference.events import ProviderSlashed, ResultClaimed
 from gpu_tasks.market.inference.units import UnitState
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
+from gpu_tasks.market.leaf_disputes.disputes import LeafDisputeStage
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, TreeWithheld, WrongNodes
 from simulation.chains.batch_chain import DisputeChain, leaves_for
 from simulation.chains.market_chain import Keys, refused, tolerant
@@ -73,7 +73,7 @@ class BentChain(DisputeChain):
         """Return the nodes of the bent tree."""
         (leaves, subtrees), dispute = self.tree(unit, keys), self.dispute(unit)
         first = dispute.subtree * SUBTREE_LEAVES
-        is_first = dispute.stage is DisputeStage.SUBTREES
+        is_first = dispute.stage is LeafDisputeStage.SUBTREES
         return tuple(subtrees if is_first else leaves[first : first + SUBTREE_LEAVES])
 
     def _bent(self, unit: bytes, answer: Answer) -> tuple[list[TreeNode], list[TreeNode]]:
@@ -93,10 +93,10 @@ class BentChain(DisputeChain):
         for _ in range(BLOCKS_MAX):
             if not self.is_disputed(unit):
                 return
-            is_asked = self.dispute(unit).stage is not DisputeStage.JUDGED
+            is_asked = self.dispute(unit).stage is not LeafDisputeStage.JUDGED
             places = [place for place, answer in enumerate(self.bent) if is_asked and answer.lie is not Lie.HIDDEN]
             shown = [tolerant(self.shows(unit, place)) for place in places]
-            self.chain.block(*shown, *self.judge_steps(), *self.leaving_steps(unit))
+            self.chain.block(*shown, *self.voter_steps(), *self.leaving_steps(unit))
         raise AssertionError("a dispute without end")
 
 
@@ -122,15 +122,15 @@ def _lies(chance: random.Random, requests: int, racers: int) -> list[Answer]:
 def test_however_racers_lie_who_is_right_is_paid_and_they_lose(seed: int, racers: int) -> None:
     chance = random.Random(seed)
     requests = chance.choice((chance.randint(CHECKED_FROM, 200), chance.randint(CHECKED_FROM, REQUESTS_MAX)))
-    stage = BentChain(size=14, requests=requests, price=requests * PRICE_EACH)
+    stage = BentChain(requests=requests, price=requests * PRICE_EACH)
     answers = _lies(chance, requests, racers)
     unit = stage.raced(*answers)
     owners = [racer.owner for racer in stage.unit(unit).racers]
     held = [racer.collateral for racer in stage.unit(unit).racers]
     before = [stage.owned(owner) for owner in owners]
     stage.played(unit)
-    (settled,) = stage.chain.happened(UnitSettled)
-    assert settled.winner == owners[answers.index(Answer())]
+    (claimed,) = stage.chain.happened(ResultClaimed)
+    assert claimed.winner == owners[answers.index(Answer())]
     liars = [place for place, answer in enumerate(answers) if answer != Answer()]
     assert {event.provider for event in stage.chain.happened(ProviderSlashed)} == {owners[place] for place in liars}
     judges_may_earn = stage.chain.happened(LeafDisputed)
@@ -160,4 +160,4 @@ def test_sums_that_no_leaves_have_cannot_be_shown() -> None:
         assert len(stage.chain.happened(TreeWithheld)) == 1
         assert not stage.chain.happened(LeafDisputed)
         assert [event.provider for event in stage.chain.happened(ProviderSlashed)] == [liar.stash]
-        assert stage.unit(unit).state is UnitState.SETTLED
+        assert stage.unit(unit).state is UnitState.CLAIMED

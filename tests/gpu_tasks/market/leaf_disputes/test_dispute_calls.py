@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpu_tasks.batches.sum_tree import TreeNode, nodes_below, subtrees_of, totals_of
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
-from gpu_tasks.market.leaf_disputes.events import NotASide, NothingAsked, UnknownDispute, WrongNodes
+from gpu_tasks.market.leaf_disputes.disputes import LeafDisputeStage
+from gpu_tasks.market.leaf_disputes.events import NotASide, NothingAsked, UnknownLeafDispute, WrongNodes
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from simulation.chains.batch_chain import DisputeChain
 from simulation.chains.market_chain import CUSTOMER, refused
@@ -54,7 +54,7 @@ def test_leaves_are_those_of_the_subtree_that_is_asked_for(stage: DisputeChain) 
     unit = stage.disputed(NONE, [70])
     stage.chain.block(stage.shows(unit, 0), stage.shows(unit, 1))
     stage.chain.block()
-    assert (stage.dispute(unit).stage, stage.dispute(unit).subtree) == (DisputeStage.LEAVES, 1)
+    assert (stage.dispute(unit).stage, stage.dispute(unit).subtree) == (LeafDisputeStage.LEAVES, 1)
     keys = stage.racer(unit, 0)
     leaves = stage.answer(unit, keys)
     right = nodes_below(leaves, 1)
@@ -71,18 +71,18 @@ def test_each_side_shows_once_in_its_window_and_not_while_a_leaf_is_judged(stage
     while stage.chain.height < stage.dispute(unit).deadline:
         stage.chain.block()
     late = stage.nodes_call(unit, stage.racer(unit, 1))
-    stage.chain.block(refused(stage.racer(unit, 1).provider, late, UnknownDispute))
+    stage.chain.block(refused(stage.racer(unit, 1).provider, late, UnknownLeafDispute))
     other = stage.disputed(NONE, [70])
     for _ in range(2):
         stage.chain.block(stage.shows(other, 0), stage.shows(other, 1))
         stage.chain.block()
-    assert stage.dispute(other).stage is DisputeStage.JUDGED
+    assert stage.dispute(other).stage is LeafDisputeStage.JUDGED
     stage.chain.block(
         refused(stage.racer(other, 0).provider, stage.nodes_call(other, stage.racer(other, 0)), NothingAsked)
     )
 
 
 def test_a_batch_that_nobody_disputes_has_nothing_to_show(stage: DisputeChain) -> None:
-    unit = stage.settled()
-    call = LeafDisputes.show_nodes(unit=unit, totals=totals_of(stage.leaves[unit]), nodes=())
-    stage.chain.block(refused(stage.racer(unit, 0).provider, call, UnknownDispute))
+    unit = stage.claimed(NONE, NONE)
+    call = LeafDisputes.show_nodes(unit=unit, totals=totals_of(stage.answers[unit][0]), nodes=())
+    stage.chain.block(refused(stage.racer(unit, 0).provider, call, UnknownLeafDispute))

@@ -2,15 +2,13 @@
 
 import pytest
 
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.events import CaseEnded
-from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.claims.dispute_events import DisputeEnded, DisputeOpened
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceUnregistered
-from gpu_tasks.market.inference.events import ProviderSlashed, UnitRequeued, UnitSettled
+from gpu_tasks.market.inference.events import ProviderSlashed, ResultClaimed, UnitRequeued
 from gpu_tasks.market.inference.units import UnitState
-from gpu_tasks.market.leaf_checks.checks import LeafStage
-from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, roots_of
+from gpu_tasks.market.leaf_disputes.disputes import LeafDisputeStage, roots_of
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesAsked, NodesShown, TreeWithheld
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from simulation.chains.batch_chain import DisputeChain
@@ -33,26 +31,13 @@ def test_the_first_leaf_in_which_two_differ_is_judged_and_no_other(requests: int
     assert [event.leaf for event in stage.chain.happened(LeafDisputed)] == [wrong]
     assert lost(stage, unit) == [liar.stash]
     assert stage.owned(liar.stash) == before - held
-    (settled,) = stage.chain.happened(UnitSettled)
-    assert (settled.winner, settled.witness) == (honest.stash, None)
-    assert stage.check(unit).stage is LeafStage.AWAITED, "what is left is believed as a lone answer: leaves are drawn"
-    assert [each.account for each in stage.check(unit).terms.answerers] == [honest.stash]
+    (claimed,) = stage.chain.happened(ResultClaimed)
+    assert (claimed.winner, claimed.witness) == (honest.stash, None)
+    assert stage.chain.now()[ResultClaims].open_claim(unit).terms.provider == honest.stash, "it may be checked still"
     room = stage.chain.now()[LeafDisputes]
     for kept in (room.subtrees, room.leaves, room.duties, room.agenda.waiting, room.agenda.places):
         assert not list(kept.items())
     assert not list(room.final_agenda.waiting.items()) + list(room.final_agenda.places.items())
-
-
-def test_who_is_right_is_paid_and_its_leaves_pass() -> None:
-    stage = DisputeChain(requests=100)
-    unit = stage.disputed([70], RIGHT)
-    stage.play(unit)
-    stage.leaves[unit] = stage.answers[unit][1]
-    auditor = stage.shown(unit)
-    stage.chain.block(stage.passes(unit, auditor))
-    stage.until(unit)
-    assert not stage.unit(unit).is_refuted
-    assert stage.unit(unit).output_root is not None
 
 
 def test_a_liar_that_lost_all_it_held_may_leave_and_the_batch_ends_all_the_same() -> None:
@@ -61,11 +46,12 @@ def test_a_liar_that_lost_all_it_held_may_leave_and_the_batch_ends_all_the_same(
     unit = stage.disputed([70], RIGHT)
     liar = stage.racer(unit, 0)
     stage.play(unit)
-    assert stage.unit(unit).state is UnitState.SETTLED
+    assert stage.unit(unit).state is UnitState.CLAIMED
     stage.chain.block(*stage.leaving_steps(unit))
     assert stage.chain.now()[Devices].devices[liar.device] is None
-    stage.until(unit)
-    assert not stage.unit(unit).is_watched
+    while stage.unit(unit).state is UnitState.CLAIMED:
+        stage.chain.block()
+    assert stage.unit(unit).ended_at
 
 
 def test_so_it_may_while_others_are_disputed_still() -> None:
@@ -79,8 +65,9 @@ def test_so_it_may_while_others_are_disputed_still() -> None:
     stage.play(unit)
     stage.chain.block(*stage.leaving_steps(unit))
     assert stage.chain.now()[Devices].devices[second.device] is None
-    stage.until(unit)
-    assert not stage.unit(unit).is_watched
+    while stage.unit(unit).state is UnitState.CLAIMED:
+        stage.chain.block()
+    assert stage.unit(unit).ended_at
 
 
 def test_two_steps_lead_to_a_leaf_of_a_large_batch_and_one_to_that_of_a_small_one() -> None:
@@ -97,17 +84,16 @@ def test_who_withholds_its_tree_loses_as_a_liar_though_it_is_right() -> None:
     stage = DisputeChain(requests=100)
     unit = stage.disputed(RIGHT, [3])
     right, held = stage.racer(unit, 0), stage.unit(unit).racers[0].collateral
-    price, before, customer = stage.unit(unit).price, stage.owned(right.stash), stage.owned(CUSTOMER.stash)
+    before, customer = stage.owned(right.stash), stage.owned(CUSTOMER.stash)
     root = roots_of(stage.dispute(unit))[0]
     stage.play(unit, 0)
     assert [(event.unit, event.root) for event in stage.chain.happened(TreeWithheld)] == [(unit, root)]
     assert lost(stage, unit) == [right.stash]
     assert stage.owned(right.stash) == before - held
-    assert not stage.chain.happened(CaseEnded), "no court was needed"
-    (settled,) = stage.chain.happened(UnitSettled)
-    assert settled.winner == stage.racer(unit, 1).stash
-    aside = stage.check(unit).terms.fee  # held for the auditor still
-    assert stage.owned(CUSTOMER.stash) == customer + price - (settled.paid - aside)
+    assert not stage.chain.happened(DisputeOpened), "nobody had to vote"
+    (claimed,) = stage.chain.happened(ResultClaimed)
+    assert claimed.winner == stage.racer(unit, 1).stash
+    assert stage.owned(CUSTOMER.stash) == customer, "what it withheld burns"
 
 
 def test_where_nobody_shows_anything_both_lose_and_the_batch_is_drawn_again() -> None:
@@ -128,7 +114,7 @@ def test_where_both_are_wrong_about_the_leaf_both_lose_and_the_batch_is_drawn_ag
     stage.play(unit)
     assert [event.leaf for event in stage.chain.happened(LeafDisputed)] == [20]
     assert len(lost(stage, unit)) == 1
-    assert stage.unit(unit).state is UnitState.SETTLED, "who is left is looked at by its drawn leaves"
+    assert stage.unit(unit).state is UnitState.CLAIMED, "who is left is looked at by its drawn leaves"
 
 
 def test_of_three_answers_the_one_that_is_right_is_found_leaf_by_leaf() -> None:
@@ -138,8 +124,8 @@ def test_of_three_answers_the_one_that_is_right_is_found_leaf_by_leaf() -> None:
     assert [event.leaf for event in stage.chain.happened(LeafDisputed)] == [10, 150]
     assert [event.subtree for event in stage.chain.happened(NodesAsked)] == [None, 0, 2]
     assert lost(stage, unit) == [stage.racer(unit, 2).stash, stage.racer(unit, 0).stash]
-    (settled,) = stage.chain.happened(UnitSettled)
-    assert settled.winner == stage.racer(unit, 1).stash
+    (claimed,) = stage.chain.happened(ResultClaimed)
+    assert claimed.winner == stage.racer(unit, 1).stash
 
 
 def test_two_leaves_of_one_subtree_are_judged_without_another_showing() -> None:
@@ -155,40 +141,33 @@ def test_one_of_a_side_shows_for_all_of_it() -> None:
     unit = stage.disputed(RIGHT, [60], RIGHT)
     stage.play(unit, 2)
     assert lost(stage, unit) == [stage.racer(unit, 1).stash]
-    (settled,) = stage.chain.happened(UnitSettled)
-    assert {settled.winner, settled.witness} == {stage.racer(unit, 0).stash, stage.racer(unit, 2).stash}
+    (claimed,) = stage.chain.happened(ResultClaimed)
+    assert {claimed.winner, claimed.witness} == {stage.racer(unit, 0).stash, stage.racer(unit, 2).stash}
 
 
 def test_what_nobody_can_judge_is_refunded_and_costs_nobody_anything() -> None:
-    stage = DisputeChain(requests=100, silent=tuple(keys.name for keys in DisputeChain().chain.validators))
+    stage = DisputeChain(requests=100, is_silent=True)
     unit = stage.disputed(RIGHT, [60])
     before = [stage.owned(racer.owner) for racer in stage.unit(unit).racers]
     owners = [racer.owner for racer in stage.unit(unit).racers]
     stage.play(unit)
-    (ended,) = stage.chain.happened(CaseEnded)
-    assert CaseOutcome(ended.outcome) in (CaseOutcome.UNDECIDED, CaseOutcome.UNHEARD)
+    (ended,) = stage.chain.happened(DisputeEnded)
+    assert ended.vote is None
     assert stage.unit(unit).state is UnitState.REFUNDED
     assert [stage.owned(owner) for owner in owners] == before
-
-
-def test_answers_of_a_batch_that_is_not_checked_by_leaves_are_judged_whole() -> None:
-    stage = DisputeChain(numbers={"LeafChecks.check_from": 0})
-    unit = stage.disputed(RIGHT, [3])
-    assert not stage.is_disputed(unit)
-    assert unit in stage.chain.now()[Courts].cases
 
 
 def test_a_dispute_goes_on_while_its_stage_says_so() -> None:
     stage = DisputeChain(requests=100)
     unit = stage.disputed(RIGHT, [60])
-    assert stage.dispute(unit).stage is DisputeStage.SUBTREES
+    assert stage.dispute(unit).stage is LeafDisputeStage.SUBTREES
     stage.chain.block(stage.shows(unit, 0), stage.shows(unit, 1))
-    assert stage.dispute(unit).stage is DisputeStage.SUBTREES
+    assert stage.dispute(unit).stage is LeafDisputeStage.SUBTREES
     stage.chain.block()
-    assert (stage.dispute(unit).stage, stage.dispute(unit).subtree) == (DisputeStage.LEAVES, 0)
+    assert (stage.dispute(unit).stage, stage.dispute(unit).subtree) == (LeafDisputeStage.LEAVES, 0)
     stage.chain.block(stage.shows(unit, 1))
     stage.chain.block()
-    assert stage.dispute(unit).stage is DisputeStage.LEAVES, "the other one has its window"
+    assert stage.dispute(unit).stage is LeafDisputeStage.LEAVES, "the other one has its window"
     stage.chain.block(stage.shows(unit, 0))
     stage.chain.block()
-    assert (stage.dispute(unit).stage, stage.dispute(unit).leaf) == (DisputeStage.JUDGED, 60)
+    assert (stage.dispute(unit).stage, stage.dispute(unit).leaf) == (LeafDisputeStage.JUDGED, 60)

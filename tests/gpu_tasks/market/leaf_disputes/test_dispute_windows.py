@@ -3,15 +3,15 @@
 import pytest
 
 from gpu_tasks.market.block_room import BlockRoom
-from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_disputes import leaf_disputes
-from gpu_tasks.market.leaf_disputes.disputes import SIDES_MAX, DisputeStage
+from gpu_tasks.market.leaf_disputes.disputes import SIDES_MAX, LeafDisputeStage
 from gpu_tasks.market.leaf_disputes.events import NothingAsked, TreeWithheld
 from gpu_tasks.market.leaf_disputes.leaf_disputes import ALIKE, BEGIN_WEIGHT, STEP_WEIGHT
 from runtime.encoding.types import Weight
 from runtime.frame.schedule import TAKE_WEIGHT, WeightMeter
-from simulation.chains.batch_chain import DisputeChain, leaves_for
+from simulation.chains.batch_chain import DisputeChain
 from simulation.chains.market_chain import CUSTOMER, refused
 
 NONE: tuple[int, ...] = ()
@@ -51,7 +51,7 @@ def test_who_shows_nothing_once_it_is_final_loses_after_a_standstill() -> None:
         stage.chain.block()
     stage.chain.block()
     assert len(stage.chain.happened(TreeWithheld)) == 1
-    assert stage.unit(unit).state is UnitState.SETTLED
+    assert stage.unit(unit).state is UnitState.CLAIMED
 
 
 def test_a_window_is_no_longer_where_blocks_are_final_as_usual() -> None:
@@ -71,49 +71,30 @@ def test_all_that_is_shown_before_it_is_final_is_taken_at_once() -> None:
     stage.chain.final_lag = STALLED
     stage.chain.block(stage.shows(unit, 0), stage.shows(unit, 1))
     stage.chain.block()
-    assert stage.dispute(unit).stage is DisputeStage.LEAVES
+    assert stage.dispute(unit).stage is LeafDisputeStage.LEAVES
     stage.chain.block(stage.shows(unit, 0), stage.shows(unit, 1))
     stage.chain.block()
-    assert stage.dispute(unit).stage is DisputeStage.JUDGED
+    assert stage.dispute(unit).stage is LeafDisputeStage.JUDGED
     call = stage.nodes_call(unit, stage.racer(unit, 0))
     stage.chain.block(refused(stage.racer(unit, 0).provider, call, NothingAsked))
 
 
-def test_a_customer_has_its_price_back_once_where_several_withhold_one_after_another() -> None:
+def test_a_customer_gets_nothing_where_several_withhold_one_after_another() -> None:
     """Of three answers one side shows nothing, another no leaves, and the third is paid."""
-    stage = DisputeChain(size=14, requests=100)
+    stage = DisputeChain(requests=100)
     unit = stage.disputed(NONE, [60], [70])
-    price, before = stage.unit(unit).price, stage.owned(CUSTOMER.stash)
+    before = stage.owned(CUSTOMER.stash)
     racers = [(stage.racer(unit, place), racer.collateral) for place, racer in enumerate(stage.unit(unit).racers)]
     owned = [stage.owned(keys.stash) for keys, _ in racers]
-    while stage.dispute(unit).stage is DisputeStage.SUBTREES:
+    while stage.dispute(unit).stage is LeafDisputeStage.SUBTREES:
         shown = [] if any(side.has_shown for side in stage.dispute(unit).sides) else [0, 1]
         stage.chain.block(*(stage.shows(unit, place) for place in shown))
-    assert stage.owned(CUSTOMER.stash) == before + price
+    assert stage.owned(CUSTOMER.stash) == before
     stage.play(unit, 1)
     assert len(stage.chain.happened(TreeWithheld)) == 2
     lost = [had - stage.owned(keys.stash) for (keys, _), had in zip(racers, owned, strict=True)]
     assert lost[1:] == [held for _, held in racers[1:]]
-    paid = stage.unit(unit).paid - stage.check(unit).terms.fee  # which the customer holds for the auditor
-    assert stage.owned(CUSTOMER.stash) == before + price - paid
-
-
-def test_a_racer_that_idles_costs_the_customer_nothing_of_its_price() -> None:
-    """The penalty for idling is burned. Only forfeited pay of answers returns the price."""
-    stage = DisputeChain(size=14, requests=100, racers=3)
-    unit = stage.posted()
-    stage.answers[unit] = tuple(leaves_for(unit, 100, wrong) for wrong in (NONE, [3], NONE))
-    stage.answering = 2
-    while (current := stage.unit(unit).round) is None or not current.commits_from:
-        stage.chain.block()
-    while stage.chain.height < current.commits_from + 24:  # the lease of the third is over before the close
-        stage.chain.block()
-    stage.race(unit, UnitState.JUDGING)
-    price, before = stage.unit(unit).price, stage.owned(CUSTOMER.stash)
-    assert len(stage.chain.happened(RaceMissed)) == 1
-    stage.play(unit, 1)
-    paid = stage.unit(unit).paid - stage.check(unit).terms.fee  # which the customer holds for the auditor
-    assert stage.owned(CUSTOMER.stash) == before + price - paid
+    assert stage.owned(CUSTOMER.stash) == before
 
 
 @pytest.mark.parametrize("racers", [2, 4])
@@ -127,13 +108,13 @@ def test_a_look_weighs_by_how_many_answered(monkeypatch: pytest.MonkeyPatch, rac
             return budgets[-1]
 
     monkeypatch.setattr(leaf_disputes, "BlockRoom", Watched)
-    stage = DisputeChain(size=14, requests=40)
+    stage = DisputeChain(requests=40)
     unit = stage.disputed(*([place] for place in range(racers)))
     begun = max(budget.spent.ref_time for budget in budgets)
     assert begun in (0, (BEGIN_WEIGHT + TAKE_WEIGHT).ref_time)
     stage.chain.block(*(stage.shows(unit, place) for place in range(racers)))
     budgets.clear()
     stage.chain.block()
-    assert stage.dispute(unit).stage is DisputeStage.JUDGED
+    assert stage.dispute(unit).stage is LeafDisputeStage.JUDGED
     look = STEP_WEIGHT.ref_time * (ALIKE + racers) // (ALIKE + SIDES_MAX)
     assert budgets[0].spent.ref_time == look + TAKE_WEIGHT.ref_time

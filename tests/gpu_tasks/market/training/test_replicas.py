@@ -14,7 +14,7 @@ from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, tie_seed
 from gpu_tasks.market.training.life.leaving import MoreBlocks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
-from gpu_tasks.market.training.replica_events import ReplicasCompared, WrongResultOpening
+from gpu_tasks.market.training.replica_events import ReplicasCompared, ReplicasNotDisputable, WrongResultOpening
 from gpu_tasks.market.training.replicas import agreed, drawn, replica_commitment
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -23,9 +23,9 @@ from replica_chain import (
     LOST,
     PAY,
     SALT,
-    accepted,
     begin,
     bind,
+    bind_call,
     compute,
     offer,
     open_all,
@@ -38,6 +38,7 @@ from replica_chain import (
 )
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
+from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, refused, signed
 from task_chain import PRICE, RIGHT, WRONG, TaskChain, a_result, an_order, forfeit, net, with_offers
@@ -45,39 +46,78 @@ from task_chain import PRICE, RIGHT, WRONG, TaskChain, a_result, an_order, forfe
 # ---------------------------------------------------------------------------------------------------------- agreement
 
 THIRD = b"z" * 32
-TWO_OF_THREE = 2 * PAY - LOST
 
 
-@pytest.mark.parametrize("says_so", [True, False])
 @pytest.mark.parametrize(
-    ("roots", "agree", "outcome", "paid", "cost"),
+    ("roots", "votes", "paid", "cost"),
     [
-        ((RIGHT, RIGHT, RIGHT), 3, TaskOutcome.ON_TIME, [net(PAY)] * 3, 3 * PAY),
-        ((WRONG, RIGHT, RIGHT), 2, TaskOutcome.ON_TIME, [-LOST, net(PAY), net(PAY)], TWO_OF_THREE),
-        ((RIGHT, WRONG, RIGHT), 2, TaskOutcome.ON_TIME, [net(PAY), -LOST, net(PAY)], TWO_OF_THREE),
-        ((RIGHT, RIGHT, WRONG), 2, TaskOutcome.ON_TIME, [net(PAY), net(PAY), -LOST], TWO_OF_THREE),
-        ((RIGHT, WRONG, THIRD), 0, TaskOutcome.UNDECIDED, [0, 0, 0], 0),
+        ((RIGHT, RIGHT, RIGHT), 3, [net(PAY)] * 3, 3 * PAY),
+        ((WRONG, RIGHT, RIGHT), 2, [-COLLATERAL, net(PAY), net(PAY)], 2 * PAY),
+        ((RIGHT, WRONG, RIGHT), 2, [net(PAY), -COLLATERAL, net(PAY)], 2 * PAY),
+        ((RIGHT, RIGHT, WRONG), 2, [net(PAY), net(PAY), -COLLATERAL], 2 * PAY),
+        ((RIGHT, WRONG, THIRD), 0, [0, 0, 0], 0),
     ],
 )
-def test_most_of_three_are_paid_alike_and_the_third_is_not(
-    roots: tuple[bytes, ...], agree: int, outcome: TaskOutcome, paid: list[int], cost: int, *, says_so: bool
+def test_the_majority_of_three_is_paid_and_the_collateral_of_the_minority_burns(
+    roots: tuple[bytes, ...], votes: int, paid: list[int], cost: int
 ) -> None:
-    """The customer may accept or be silent. Three different results move nothing."""
+    """The customer pays the price of each agreeing replica, and gets nothing. Three different results move nothing."""
     chain, books, whose = replicated()
     compute(chain, whose, *roots)
-    if agree:
-        assert chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 0, 3, agree, RIGHT)
-        assert chain.state() is TaskState.SUBMITTED
-        assert [found is TaskOutcome.OUTVOTED for found in outcomes(chain)] == [root == WRONG for root in roots]
-    if agree and says_so:
-        accepted(chain)
-        assert (outcomes(chain) == [TaskOutcome.ON_TIME] * 3) is (agree == 3)
-    chain.until(TaskState.ENDED)
-    if says_so or not agree:
-        assert chain.now().outcome is outcome
+    assert chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 3, votes, RIGHT if votes else None)
+    assert chain.state() is TaskState.ENDED
+    if votes:
+        assert outcomes(chain) == [TaskOutcome.ON_TIME if root == RIGHT else TaskOutcome.OUTVOTED for root in roots]
+        assert chain.now().outcome is TaskOutcome.ON_TIME
+    else:
+        assert {*outcomes(chain), chain.now().outcome} == {TaskOutcome.UNDECIDED}
     assert books.changes(*whose) == paid
     assert spent(books) == -cost
     assert all(chain.is_idle(keys) for keys in chain.keys)
+
+
+@pytest.mark.parametrize("asked", [0, 3 * PRICE])
+def test_all_of_an_outvoted_collateral_burns_however_much_the_customer_asks_for(asked: int) -> None:
+    chain, books, whose = replicated(collateral_min=asked)
+    for call, roots in ((bind_call, (RIGHT, RIGHT, WRONG)), (open_call, (RIGHT, RIGHT, WRONG))):
+        chain.block(*(signed(keys.provider, call(chain, keys, n, roots[n])) for n, keys in enumerate(whose)))
+    issued = chain.chain.now()[Balances].total_issuance.get()
+    chain.block()
+    lost = max(asked, COLLATERAL)
+    assert issued - chain.chain.now()[Balances].total_issuance.get() == lost + PAY - net(PAY)
+    assert books.changes(*whose) == [net(PAY), net(PAY), -lost]
+    assert chain.happened(ev.SlotSettled)[-1] == ev.SlotSettled(
+        chain.task, 2, whose[2].stash, TaskOutcome.OUTVOTED, 0, lost
+    )
+    assert [chain.market.provider_records[keys.stash].failed > 0 for keys in whose] == [False, False, True]
+
+
+def test_a_customer_cannot_dispute_what_its_replicas_find() -> None:
+    chain, _, whose = replicated()
+    chain.dispute(error=ReplicasNotDisputable)
+    for place, keys in enumerate(whose):
+        bind(chain, keys, place)
+    dispute = TrainingMarket.dispute(task=chain.task, segment=None)
+    chain.block(
+        refused(CUSTOMER.stash, dispute, ReplicasNotDisputable),
+        refused(whose[0].provider, dispute, ev.NotTaskCustomer),
+        refused(CUSTOMER.stash, TrainingMarket.accept(task=chain.task), ev.WrongTaskState),
+        refused(CUSTOMER.stash, TrainingMarket.cancel(task=chain.task), ev.WrongTaskState),
+    )
+    open_all(chain, *enumerate(whose))
+    chain.dispute(error=ev.UnknownTask)
+
+
+@pytest.mark.parametrize(("second", "lost"), [(RIGHT, COLLATERAL), (WRONG, LOST)])
+def test_a_replica_that_sees_the_others_does_not_save_its_collateral_by_silence(second: bytes, lost: int) -> None:
+    """Beside a majority it is outvoted. Without one it died, and the others get their collateral back."""
+    chain, books, whose = replicated()
+    for call, roots in ((bind_call, (RIGHT, second, WRONG)), (open_call, (RIGHT, second))):
+        places = range(len(roots))
+        chain.block(*(signed(whose[n].provider, call(chain, whose[n], n, roots[n])) for n in places))
+    chain.until(TaskState.ENDED)
+    others = net(PAY) if second == RIGHT else 0
+    assert books.changes(*whose) == [others, others, -lost]
 
 
 def test_another_metric_is_another_result() -> None:
@@ -107,8 +147,8 @@ def test_a_program_that_failed_agrees_with_none_that_did_not() -> None:
             for place, keys in enumerate(whose)
         )
     )
-    chain.until(TaskState.SUBMITTED)
-    assert outcomes(chain) == [TaskOutcome.OUTVOTED, None, None]
+    chain.until(TaskState.ENDED)
+    assert outcomes(chain) == [TaskOutcome.OUTVOTED, *[TaskOutcome.ON_TIME] * 2]
 
 
 # -------------------------------------------------------------------------------------------------------- who is drawn
@@ -174,7 +214,6 @@ def test_who_fills_a_draw_first_has_not_won_it(monkeypatch: pytest.MonkeyPatch) 
     assert books.change(gone) == 0
     chain.until(TaskState.STARTING)
     compute(chain, begin(chain), RIGHT, RIGHT, RIGHT)
-    accepted(chain)
     assert chain.now().outcome is TaskOutcome.ON_TIME
 
 
@@ -198,7 +237,6 @@ def test_too_few_offers_sell_it_again_where_another_auction_is_left() -> None:
     chain.until(TaskState.STARTING)
     whose = begin(chain)
     compute(chain, whose, RIGHT, RIGHT, RIGHT)
-    accepted(chain)
     assert chain.now().outcome is TaskOutcome.ON_TIME
 
 
@@ -267,9 +305,8 @@ def test_a_commitment_that_is_copied_cannot_be_opened() -> None:
     chain.do(whose[1], open_call(chain, whose[0], 1), WrongResultOpening)
     chain.do(whose[1], open_call(chain, whose[1], 1), WrongResultOpening)
     open_all(chain, (0, whose[0]), (2, whose[2]))
-    accepted(chain)
-    assert outcomes(chain) == [TaskOutcome.ON_TIME, TaskOutcome.DIED, TaskOutcome.ON_TIME]
-    assert books.change(whose[1]) == -LOST
+    assert outcomes(chain) == [TaskOutcome.ON_TIME, TaskOutcome.OUTVOTED, TaskOutcome.ON_TIME]
+    assert books.change(whose[1]) == -COLLATERAL
 
 
 def test_who_is_bound_to_nothing_in_time_is_out_and_the_others_are_paid() -> None:
@@ -279,7 +316,6 @@ def test_who_is_bound_to_nothing_in_time_is_out_and_the_others_are_paid() -> Non
     chain.until(TaskState.OPENING)
     chain.do(whose[1], TrainingMarket.start(task=chain.task, place=1), ev.WrongTaskState)
     open_all(chain, (0, whose[0]), (2, whose[2]))
-    accepted(chain)
     assert books.changes(*whose) == [net(PAY), -LOST, net(PAY)]
     assert spent(books) == -2 * PAY + LOST
 
@@ -307,7 +343,6 @@ def test_who_does_not_start_is_out() -> None:
     chain.do(whose[2], TrainingMarket.finish(task=chain.task, place=2, result=a_result(whose[2])), ev.DoneAlready)
     bind(chain, whose[1], 1)
     open_all(chain, (0, whose[0]), (1, whose[1]))
-    accepted(chain)
     assert outcomes(chain) == [TaskOutcome.ON_TIME, TaskOutcome.ON_TIME, TaskOutcome.NOT_STARTED]
     assert books.change(whose[2]) == -PRICE // 10
 
@@ -352,7 +387,7 @@ def test_orders_that_are_not_of_replicas() -> None:
         chain.submit(**{**fields, "slots": slots})
 
 
-def test_the_collateral_is_four_greatest_prices() -> None:
+def test_the_least_collateral_is_a_greatest_price_and_the_fees_of_five_judges_of_an_input() -> None:
     chain, _ = ordered()
     rules = chain.now().rules
     assert money.collateral_min(rules, PRICE) == COLLATERAL
@@ -371,12 +406,6 @@ def test_all_are_awaited_for_twice_what_was_promised() -> None:
     assert (chain.state(), chain.now().deadline) == (TaskState.OPENING, chain.height + task.windows.reveal)
 
 
-def test_the_customer_has_as_long_as_of_any_result() -> None:
-    chain, _, whose = replicated()
-    compute(chain, whose, RIGHT, RIGHT, RIGHT)
-    assert chain.now().deadline == chain.now().finished_at + chain.now().windows.accept
-
-
 @pytest.mark.parametrize("late", [0, 1])
 def test_who_is_bound_in_the_last_block_that_it_promised_is_in_time(late: int) -> None:
     chain, _, whose = replicated(time_value=OGPU // 100)
@@ -386,7 +415,6 @@ def test_who_is_bound_in_the_last_block_that_it_promised_is_in_time(late: int) -
         chain.block()
     bind(chain, whose[2], 2)
     open_all(chain, *enumerate(whose))
-    accepted(chain)
     assert outcomes(chain)[2] is (TaskOutcome.LATE if late else TaskOutcome.ON_TIME)
 
 

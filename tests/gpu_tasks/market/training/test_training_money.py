@@ -92,6 +92,9 @@ CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
     (TaskOutcome.LIED, {"held": {**HELD, TaskPurse.COLLATERAL: 60 * UNIT}}, {PROVIDER: -60.0, CUSTOMER: 60.0}),
     (TaskOutcome.LIED, {"collateral": 150 * UNIT, "held": {TaskPurse.COLLATERAL: 150 * UNIT}},
      {PROVIDER: -150.0, CUSTOMER: 75.0, BURNED: 75.0}),
+    (TaskOutcome.OUTVOTED, {}, {PROVIDER: -1_900, BURNED: 1_900}),
+    (TaskOutcome.OUTVOTED, {"collateral": 150 * UNIT, "held": {TaskPurse.COLLATERAL: 60 * UNIT}},
+     {PROVIDER: -60.0, BURNED: 60.0}),
     (TaskOutcome.DIED, {"done": 4}, {PROVIDER: 32 * 0.98 - 12, FEE: 0.64, CUSTOMER: 12.0 - 32}),
     (TaskOutcome.DIED, {"done": 0}, {PROVIDER: -20.0, CUSTOMER: 20.0}),
     (TaskOutcome.DIED, {"done": 0, "terms": replace(TERMS, loss=7 * UNIT)},
@@ -117,7 +120,6 @@ CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
     (TaskOutcome.TIME_OVER, {"due": 3, "done": 1}, {PROVIDER: 4 * 0.98, FEE: 0.08, CUSTOMER: -4.0}),
     (TaskOutcome.LEFT, {"done": 4}, {PROVIDER: -12.0, CUSTOMER: 12.0}),
     (TaskOutcome.TIME_STOPPED, {"due": 4, "done": 1}, {PROVIDER: 9.84, FEE: 0.16, CUSTOMER: -12.0, BURNED: 2.0}),
-    (TaskOutcome.OUTVOTED, {"done": 0}, {PROVIDER: -20.0, CUSTOMER: 20.0}),
 ]  # fmt: skip
 
 
@@ -307,6 +309,13 @@ def test_a_customer_gains_at_most_its_losses_by_a_failure(slot: TaskMoney) -> No
     full = replace(slot, held={**slot.held, TaskPurse.COLLATERAL: slot.collateral})
     assert gains(TaskOutcome.DIED, replace(full, done=0)).get(CUSTOMER, 0) <= slot.terms.loss
     assert gains(TaskOutcome.LIED, full).get(CUSTOMER, 0) <= min(slot.collateral // 2, slot.terms.price_max)
+
+
+@given(slots())
+def test_nobody_gains_by_an_outvoted_replica(slot: TaskMoney) -> None:
+    """Its customer could otherwise gain by a program that prints a random bit."""
+    held = slot.held[TaskPurse.COLLATERAL]
+    assert gains(TaskOutcome.OUTVOTED, slot) == ({PROVIDER: -held, BURNED: held} if held else {})
 
 
 @given(any_rules(), st.integers(0, 100_000) | st.integers(0, 21 * 10**14))

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import aiohttp
 import pytest
@@ -13,22 +12,22 @@ from aiohttp import web
 from blob_servers import asked
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.provider.blobs import request_slots, server
+from gpu_tasks.provider.blobs.deliveries import NoReaderError, RefusedDeliveryError
 from gpu_tasks.provider.blobs.request_slots import BusyError, RequestSlots
-from gpu_tasks.provider.blobs.reseal import NoJudgeError, RefusedResealError, Resealer
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota, StoreFullError
 
 ASKED = 40
 SLOW_PUT = b"PUT /blobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx"
-SLOW_QUESTION = b"POST /reseal HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx"
+SLOW_QUESTION = b"POST /deliveries HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx"
 
 
-class RefusingResealer:
+class RefusingDeliverer:
     """Refuses every judge."""
 
     async def answer(self, data: bytes) -> bytes:
         """Refuse."""
-        raise RefusedResealError(f"no: {len(data)}")
+        raise RefusedDeliveryError(f"no: {len(data)}")
 
 
 async def opened(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -46,7 +45,7 @@ async def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)  # no request times out here
-    async with asked(tmp_path, resealer=RefusingResealer()) as (made, client, url):
+    async with asked(tmp_path, deliverer=RefusingDeliverer()) as (made, client, url):
         await client.put(b"here", [url])
         slow = [await opened(made.port, SLOW_PUT) for _ in range(server.UPLOADS[0])]
         slow += [await opened(made.port, SLOW_QUESTION) for _ in range(server.ARRIVING_QUESTIONS[0])]
@@ -58,19 +57,19 @@ async def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
             monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.0)  # all of them had their time now
             monkeypatch.setattr(request_slots, "BYTES_PER_SECOND_MIN", 1e-3)
             assert (await session.put(f"{url}/blobs", data=b"new")).status == 201
-            assert (await session.post(f"{url}/reseal", data=b"?")).status == 403
+            assert (await session.post(f"{url}/deliveries", data=b"?")).status == 403
         assert await client.get(address_of(b"new"), [url]) == b"new"
         for _, writer in slow:
             writer.close()
 
 
-class KnowingResealer:
+class KnowingDeliverer:
     """Answers known judges."""
 
     async def answer(self, data: bytes) -> bytes:
         """Return the requested blob, or refuse."""
         if data != b"judge":
-            raise NoJudgeError("a stranger")
+            raise NoReaderError("a stranger")
         return b"sealed"
 
 
@@ -82,9 +81,9 @@ def from_its_header(request: web.Request) -> str | None:
 async def test_strangers_questions_hold_no_judge_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
     monkeypatch.setattr(server, "address_of_peer", from_its_header)
-    made = BlobServer(BlobStore(tmp_path), cast(Resealer, KnowingResealer()))
+    made = BlobServer(BlobStore(tmp_path), deliverer=KnowingDeliverer())
     await made.start(port=0)
-    url = f"http://127.0.0.1:{made.port}/reseal"
+    url = f"http://127.0.0.1:{made.port}/deliveries"
     strangers = [SLOW_QUESTION.replace(b"Host: x", b"Host: x\r\nFrom: %d" % (number // 4)) for number in range(16)]
     slow = [await opened(made.port, said) for said in strangers]
     await reached(lambda: len(made._arriving._taken) == 16)
@@ -109,7 +108,7 @@ async def test_strangers_questions_hold_no_judge_up(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("said", [SLOW_PUT, SLOW_QUESTION])
 async def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
-    async with asked(tmp_path, resealer=RefusingResealer()) as (made, _client, _url):
+    async with asked(tmp_path, deliverer=RefusingDeliverer()) as (made, _client, _url):
         reader, writer = await opened(made.port, said)
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         assert not made._uploads._taken
@@ -124,14 +123,14 @@ async def test_a_question_that_never_came_whole_has_its_address_wait(
 ) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr(server, "address_of_peer", from_its_header)
-    async with asked(tmp_path, resealer=RefusingResealer()) as (made, _client, url):
+    async with asked(tmp_path, deliverer=RefusingDeliverer()) as (made, _client, url):
         reader, writer = await opened(made.port, SLOW_QUESTION.replace(b"Host: x", b"Host: x\r\nFrom: slow"))
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10.0)
         made._waiting._until["slow"] += 60
         async with aiohttp.ClientSession() as session:
             for address, status in (("slow", 429), ("other", 403)):
-                assert (await session.post(f"{url}/reseal", data=b"?", headers={"From": address})).status == status
+                assert (await session.post(f"{url}/deliveries", data=b"?", headers={"From": address})).status == status
         writer.write_eof()
         await reader.read()
         writer.close()
@@ -143,7 +142,7 @@ async def test_who_does_not_read_is_ended_and_leaves_no_trace(
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr(request_slots, "BYTES_PER_SECOND_MIN", 1 << 40)
     large = b"x" * BLOB_BYTES_MAX
-    async with asked(tmp_path, resealer=RefusingResealer()) as (made, _client, _url):
+    async with asked(tmp_path, deliverer=RefusingDeliverer()) as (made, _client, _url):
         made._store.put(large)
         question = f"GET /blobs/{address_of(large).hex()} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port, limit=1024)

@@ -83,13 +83,13 @@ async def test_no_cache_keeps_a_proof_of_presence_or_an_inventory(tmp_path: Path
     await server.close()
 
 
-@pytest.mark.parametrize(("path", "status"), [("/reseal", 200), ("/states", 404)])
-async def test_a_judge_s_question_has_few_bytes(path: str, status: int, tmp_path: Path) -> None:
-    class Resealer:
+@pytest.mark.parametrize(("path", "status"), [("/deliveries", 200), ("/states", 404)])
+async def test_a_validators_question_has_few_bytes(path: str, status: int, tmp_path: Path) -> None:
+    class Deliverer:
         async def answer(self, data: bytes) -> bytes:
             return data[:1]
 
-    server = BlobServer(BlobStore(tmp_path), resealer=Resealer())
+    server = BlobServer(BlobStore(tmp_path), deliverer=Deliverer())
     await server.start(port=0)
     async with aiohttp.ClientSession() as session:
         for size, expected in ((256, status), (257, 413 if status == 200 else status)):
@@ -105,7 +105,7 @@ async def test_wrong_requests_are_refused_with_their_reason(tmp_path: Path) -> N
             assert (await session.get(f"{url}/blobs/{address}")).status == 400
         assert (await session.get(f"{url}/blobs/{'../' * 5}etc/passwd")).status in (400, 404)
         assert (await session.put(f"{url}/blobs", data=b"")).status == 400
-        assert (await session.post(f"{url}/reseal", data=b"")).status == 404
+        assert (await session.post(f"{url}/deliveries", data=b"")).status == 404
         assert (await session.delete(f"{url}/blobs/{'00' * 32}")).status == 405
 
 

@@ -6,37 +6,36 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from gpu_tasks.market.courts.cases import PartyFault
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.events import CaseEnded
-from gpu_tasks.market.courts.money import CaseOutcome
-from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.market.claims.dispute_events import DisputeEnded
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, RacePassed
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
+from gpu_tasks.provider.chain.bond_losses import BondLoss, Fault, bond_losses
 from wallet.rpc import RpcError
 
 STASH, OTHER = b"s" * 32, b"o" * 32
-MISSED, LEAVES, WHOLE, OLD = (bytes([number]) * 32 for number in range(4))
-LEAF_CASE, FOREIGN_CASE = b"l" * 32, b"f" * 32
+MISSED, LEAVES, WHOLE, OLD, PASSED = (bytes([number]) * 32 for number in range(5))
+LEAF_DISPUTE, WHOLE_DISPUTE, FOREIGN_DISPUTE = b"l" * 32, b"w" * 32, b"f" * 32
 FIRST_DEVICE, SECOND_DEVICE, NEXT_DEVICE = (bytes([number]) * 32 for number in range(7, 10))
 SINCE, LAST = 5, 12
 
 
-def ended(case: bytes) -> CaseEnded:
-    return CaseEnded(case, CaseOutcome.DECIDED, None)
+def ended(dispute: bytes) -> DisputeEnded:
+    return DisputeEnded(dispute, None)
 
 
 def slashed(unit: bytes, amount: int, provider: bytes = STASH) -> ProviderSlashed:
-    return ProviderSlashed(unit, provider, SECOND_DEVICE, PartyFault.LIED, amount)
+    return ProviderSlashed(unit, provider, SECOND_DEVICE, amount)
 
 
 EVENTS: dict[int, list[object]] = {
     5: [slashed(OLD, 1)],
     6: [
         RaceMissed(MISSED, OTHER, 2), RaceMissed(MISSED, STASH, 3), slashed(LEAVES, 4), slashed(LEAVES, 5, OTHER),
-        ended(LEAF_CASE),
+        ended(LEAF_DISPUTE),
     ],
-    9: [ended(FOREIGN_CASE), slashed(WHOLE, 6), ended(WHOLE)],
+    9: [ended(FOREIGN_DISPUTE), slashed(WHOLE, 6), ended(WHOLE_DISPUTE)],
+    10: [RacePassed(PASSED, 1, STASH, 7), slashed(WHOLE, 8)],
 }  # fmt: skip
 
 
@@ -44,12 +43,17 @@ def unit_with(*racers: tuple[bytes, bytes]) -> SimpleNamespace:
     return SimpleNamespace(racers=[SimpleNamespace(owner=owner, device=device) for owner, device in racers])
 
 
+def dispute_about(unit: bytes, until: int) -> SimpleNamespace:
+    return SimpleNamespace(terms=SimpleNamespace(work=unit), appealable_until=until)
+
+
 STATES = {
     (5, InferenceMarket.units, MISSED): unit_with((OTHER, SECOND_DEVICE), (STASH, FIRST_DEVICE)),
     (6, InferenceMarket.units, MISSED): unit_with((STASH, NEXT_DEVICE)),
-    (5, Courts.cases, LEAF_CASE): SimpleNamespace(appealable_until=70),
-    (8, Courts.cases, WHOLE): SimpleNamespace(appealable_until=80),
-    (8, Courts.cases, FOREIGN_CASE): SimpleNamespace(appealable_until=90),
+    (5, Disputes.disputes, LEAF_DISPUTE): dispute_about(LEAVES, 70),
+    (8, Disputes.disputes, WHOLE_DISPUTE): dispute_about(WHOLE, 80),
+    (8, Disputes.disputes, FOREIGN_DISPUTE): dispute_about(OLD, 90),
+    (9, InferenceMarket.units, PASSED): unit_with((STASH, NEXT_DEVICE)),
 }
 
 
@@ -86,18 +90,20 @@ def losses_with(oldest: int) -> list[BondLoss]:
     return asyncio.run(bond_losses(client, STASH, SINCE))
 
 
-def test_losses_have_the_device_the_case_and_the_deadline_of_the_block_before() -> None:
+def test_losses_have_the_device_the_dispute_and_the_deadline_of_the_block_before() -> None:
     assert losses_with(1) == [
-        BondLoss(6, MISSED, 3, PartyFault.MISSED, FIRST_DEVICE),
-        BondLoss(6, LEAVES, 4, PartyFault.LIED, SECOND_DEVICE, LEAF_CASE, 70),
-        BondLoss(9, WHOLE, 6, PartyFault.LIED, SECOND_DEVICE, WHOLE, 80),
+        BondLoss(6, MISSED, 3, Fault.MISSED, FIRST_DEVICE),
+        BondLoss(6, LEAVES, 4, Fault.LIED, SECOND_DEVICE, LEAF_DISPUTE, 70),
+        BondLoss(9, WHOLE, 6, Fault.LIED, SECOND_DEVICE, WHOLE_DISPUTE, 80),
+        BondLoss(10, PASSED, 7, Fault.PASSED, NEXT_DEVICE),
+        BondLoss(10, WHOLE, 8, Fault.LIED, SECOND_DEVICE),
     ]
 
 
 def test_discarded_states_hide_devices_and_deadlines_and_then_losses() -> None:
     assert losses_with(6) == [
-        BondLoss(6, MISSED, 3, PartyFault.MISSED),
-        BondLoss(6, LEAVES, 4, PartyFault.LIED, SECOND_DEVICE, LEAF_CASE),
-        losses_with(1)[-1],
+        BondLoss(6, MISSED, 3, Fault.MISSED),
+        BondLoss(6, LEAVES, 4, Fault.LIED, SECOND_DEVICE),
+        *losses_with(1)[2:],
     ]
-    assert losses_with(7) == losses_with(1)[-1:]
+    assert losses_with(7) == losses_with(1)[2:]

@@ -52,7 +52,7 @@ def test_units_that_sleep_ask_for_so_much_now() -> None:
         age, work = scene.chain.height - record.posted_at, money.work_allowed(record)
         floor = -(-service.terms.price_min * work // 10**9)
         price = money.ramped_price(floor, record.terms.price_max, age, service.terms.ramp)
-        assert waiting.collateral == money.collateral(record.rules, price)
+        assert waiting.collateral == money.collateral(record.rules, price, racer_count=2, requests=1)
         assert waiting.rate == price * 10**9 // work < ASK
         rates.append(waiting.rate)
     assert rates[0] < rates[1]

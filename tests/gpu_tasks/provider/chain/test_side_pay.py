@@ -3,13 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from gpu_tasks.market.leaf_checks.checks import CheckOutcome
-from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
 from gpu_tasks.market.training.tasks import BID_BOND, TASK_ESCROW, Slot, Standby, slot_case
 from gpu_tasks.provider.chain import side_pay
 from gpu_tasks.provider.chain.side_pay import (
@@ -17,7 +14,6 @@ from gpu_tasks.provider.chain.side_pay import (
     OVERLAP_BLOCKS,
     SidePayment,
     _last_end,
-    audit_payments,
     is_standing_by,
     share_paid,
     side_payments,
@@ -124,42 +120,3 @@ def test_it_is_looked_for_a_little_before_what_was_seen_and_not_for_ever(monkeyp
     assert blocks.told(1)[TASK] == SidePayment(93, 92_093)
     assert blocks.asked == [(94 - OVERLAP_BLOCKS, 100), (100 - LOOKED_BACK_MAX, 100)]
     assert Blocks(monkeypatch, 5, gone_in=3).told(1)[TASK].block == 3
-
-
-@pytest.mark.parametrize(("earner", "grains"), [(ME, 7), (OTHER, 0), (None, 0)])
-def test_an_auditor_is_paid_by_the_check_that_names_it(earner: bytes | None, grains: int) -> None:
-    """The check of one batch ends in block 4, and the other one continues."""
-    unit, other = b"u" * 32, b"x" * 32
-    ended = LeafCheckEnded(unit, CheckOutcome.PASSED, earner)
-    client = AuditedBlocks(4, unit, LeafCheckEnded(other, CheckOutcome.PASSED, ME), ended)
-    found = asyncio.run(audit_payments(cast(ChainClient, client), ME, [unit, other], 3))
-    assert found == {unit: SidePayment(4, grains), other: None}
-    assert asyncio.run(audit_payments(cast(ChainClient, client), ME, [b"n" * 32], 3)) == {}, "nobody knows of it"
-
-
-class AuditedBlocks:
-    """Final blocks 1 to 5 with two checks, one of which exists until a block with these events."""
-
-    def __init__(self, gone_in: int, unit: bytes, *events: object) -> None:
-        self.gone_in = gone_in
-        self.unit = unit
-        self.told = events
-
-    async def finalized(self) -> bytes:
-        return b"final"
-
-    async def height(self, _: bytes) -> int:
-        return 5
-
-    async def final_ids(self, first: int, last: int) -> list[bytes]:
-        return [bytes((height,)) for height in range(first, last + 1)]
-
-    async def read(self, _item: object, unit: bytes, *, at: bytes) -> object:
-        is_there = unit == b"x" * 32 or (unit == self.unit and at[0] < self.gone_in)
-        return SimpleNamespace(terms=SimpleNamespace(fee=7)) if is_there else None
-
-    async def read_many(self, item: object, units: list[bytes], *, at: bytes) -> list[object]:
-        return [await self.read(item, unit, at=at) for unit in units]
-
-    async def events(self, block: bytes) -> list[object]:
-        return [SimpleNamespace(event=event) for event in self.told] if block[0] == self.gone_in else []

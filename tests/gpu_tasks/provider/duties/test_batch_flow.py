@@ -65,7 +65,7 @@ async def test_a_batch_is_paid_by_its_tokens_and_a_bad_request_costs_nothing(vil
 
 
 @in_village(5)
-async def test_of_two_answers_the_judges_find_the_right_one(village: Village) -> None:
+async def test_of_two_answers_voters_find_the_right_one(village: Village) -> None:
     unit_id = await village.post(ASKED, tokens_max=128)
     liar = None
     for _ in range(60):
@@ -74,7 +74,7 @@ async def test_of_two_answers_the_judges_find_the_right_one(village: Village) ->
         if liar is None and status.unit.racers:
             liar = village.miner(status.unit.racers[0].owner)
             liar.executor.spoil = True
-        if status.unit.state is UnitState.JUDGING and liar is not None:
+        if status.unit.state is UnitState.DISPUTED and liar is not None:
             liar.executor.spoil = False
         for miner in village.miners:
             await miner.step()
@@ -91,7 +91,7 @@ async def test_of_two_answers_the_judges_find_the_right_one(village: Village) ->
     [(ASKED, TOKENS - 1), (ASKED[:3], TOKENS), ([*ASKED, b"complete"], TOKENS), (b"complete this", 64)],
     ids=["more tokens than are paid for", "a request too few", "a request too many", "no list of requests"],
 )
-@in_village(4)
+@in_village(5)
 async def test_an_input_that_is_not_what_the_unit_says_is_given_back(
     village: Village, asked: bytes | list[bytes], tokens: int
 ) -> None:

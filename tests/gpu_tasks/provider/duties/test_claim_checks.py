@@ -1,15 +1,12 @@
 """Checks of claims by daemons: a finding and samples that agree, and each step no earlier than it is safe."""
 
+import asyncio
 from dataclasses import replace
-
-import pytest
 
 from claim_book import NEW_SEED, SEED, ClaimedBatch, claimed_batch, parts_of, stepped
 from gpu_tasks.batches.leaf_draws import leaf_weight
-from gpu_tasks.market.claims.claim_closing import dispute_id_of
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimStage
-from gpu_tasks.market.claims.disputes import DisputeStage
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, Finding, ItemSample, ItemVote, Verdict
+from gpu_tasks.market.claims.findings import Finding, ItemSample, Verdict
 from gpu_tasks.provider.duties.checking import CheckingDuty
 from gpu_tasks.provider.duties.claim_items import NO_FINGERPRINT
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
@@ -108,6 +105,28 @@ async def test_a_claim_that_is_not_delivered_is_unavailable_shortly_before_the_d
 
 
 @in_village(4)
+async def test_a_provider_that_drips_until_the_window_is_over_is_called_unavailable(village: Village) -> None:
+    """A checker that waits for it to the end would be silent, and so would be all voters."""
+    batch = await claimed_batch(village, ASKED)
+    checker = batch.others()[0]
+    batch.call_checker(checker, 0, deadline=40)
+    checking, asked = duty_of(batch, checker), asyncio.Event()
+
+    async def hang(*_: object) -> bytes:
+        asked.set()
+        return await asyncio.Future()
+
+    checker.daemon.parts.blobs.ask = hang  # type: ignore[method-assign, assignment]
+    await checking.step(parts_of(batch.book, checker).chain.view(1))
+    await asked.wait()
+    await checking.step(parts_of(batch.book, checker).chain.view(33))
+    assert not batch.book.sent
+    await stepped(checking, 34)
+    assert finding_of(batch, checker).verdict is Verdict.UNAVAILABLE
+    assert len(batch.book.calls("ResultClaims.commit_finding")) == 1
+
+
+@in_village(4)
 async def test_a_checker_that_cannot_compute_does_not_blame_the_provider(village: Village) -> None:
     batch = await claimed_batch(village, ASKED)
     checker = batch.others()[0]
@@ -199,58 +218,3 @@ async def test_claims_of_other_markets_are_left_alone(village: Village) -> None:
     batch.change(terms=replace(batch.claim.terms, handler=255))
     await stepped(duty_of(batch, checker), 1)
     assert not batch.book.sent
-
-
-@pytest.mark.parametrize(
-    ("verdict", "fingerprint", "appellants"),
-    [
-        (Verdict.RIGHT, b"p", ["checker"]),
-        (Verdict.RIGHT, b"c", ["provider"]),
-        (Verdict.RIGHT, b"?", ["provider", "checker"]),
-        (Verdict.WRONG, b"p", ["provider", "checker"]),
-        (Verdict.UNAVAILABLE, b"", ["provider"]),
-    ],
-)
-@in_village(4)
-async def test_a_decision_against_the_own_computation_is_appealed(
-    village: Village, *, verdict: Verdict, fingerprint: bytes, appellants: list[str]
-) -> None:
-    batch = await claimed_batch(village, ASKED)
-    checker, *voters = batch.others()
-    batch.call_checker(checker, 0)
-    by_provider, by_checker, decided = (
-        replace(right_sample(batch, 0), fingerprint=16 * each) for each in (b"p", b"c", fingerprint or b"?")
-    )
-    batch.change_check(commitment=b"c" * 32, shown=(by_provider,), finding=Finding(Verdict.RIGHT, 0, (by_checker,)))
-    batch.change(stage=ClaimStage.DISPUTED, disputes=1)
-    dispute_id = dispute_id_of(batch.id, 0)
-    batch.dispute(dispute_id, voters)
-    duties = {"provider": duty_of(batch, batch.provider), "checker": duty_of(batch, checker)}
-    for duty in duties.values():
-        await stepped(duty, 1)
-    assert not batch.book.sent, "nothing is decided"
-    vote = CANNOT_FETCH if verdict is Verdict.UNAVAILABLE else ItemVote(verdict, b"a" * 32, (decided, decided))
-    voted = batch.book.disputes[dispute_id]
-    batch.book.disputes[dispute_id] = replace(voted, stage=DisputeStage.APPEALABLE, vote=vote, appealable_until=20)
-    found = []
-    for name, duty in duties.items():
-        await stepped(duty, 2)
-        if batch.book.calls("Disputes.appeal") == [{"dispute": dispute_id}]:
-            found.append(name)
-        batch.book.sent.clear()
-    assert found == appellants
-
-
-@in_village(4)
-async def test_a_provider_appeals_against_a_disputer_that_was_found_right(village: Village) -> None:
-    batch = await claimed_batch(village, ASKED)
-    batch.change(stage=ClaimStage.DISPUTED, disputes=1, disputer=b"somebody".ljust(32, b"."))
-    dispute_id = dispute_id_of(batch.id, 0)
-    batch.dispute(dispute_id, batch.others(), seeds=())
-    voted, sample = batch.book.disputes[dispute_id], right_sample(batch, 0)
-    providing = duty_of(batch, batch.provider)
-    for verdict, appeals in ((Verdict.RIGHT, 0), (Verdict.WRONG, 1)):
-        vote = ItemVote(verdict, b"a" * 32, (sample,))
-        batch.book.disputes[dispute_id] = replace(voted, stage=DisputeStage.APPEALABLE, vote=vote, appealable_until=20)
-        await stepped(providing, 2)
-        assert len(batch.book.calls("Disputes.appeal")) == appeals

@@ -117,14 +117,12 @@ async def test_where_results_differ_voters_compute_from_the_sealed_input(village
 async def test_voters_agree_whether_an_input_can_be_opened(village: Village, *, is_usable: bool) -> None:
     batch = await claimed_batch(village, ASKED)
     if not is_usable:
-        unit = await village.post(ASKED, readers=[])
-        batch.id, commitment = unit, village.unit(unit).unit.terms.input_commitment
-    commitment = village.unit(batch.id).unit.terms.input_commitment
+        batch.id = await village.post(ASKED, readers=[])
     batch.dispute(DISPUTE, batch.others(), question=DisputeQuestion.INPUT, seeds=())
     for voter in batch.others():
         await stepped(duty_of(batch, voter), 1)
         verdict = Verdict.RIGHT if is_usable else Verdict.WRONG
-        assert vote_of(voter) == ItemVote(verdict, commitment, (ItemSample(0, 0, NO_FINGERPRINT),))
+        assert vote_of(voter) == ItemVote(verdict, batch.id, (ItemSample(0, 0, NO_FINGERPRINT),))
         assert is_well_formed(vote_of(voter), 1)
 
 

@@ -1,12 +1,11 @@
-"""Racers of a batch that differ: daemons show their trees, judges compute one leaf, the liar loses."""
+"""Racers of a batch that differ: daemons show their trees, voters compute one leaf, the liar loses."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpu_tasks.market.courts.events import CaseEnded, JudgeCharged
+from gpu_tasks.market.claims.dispute_events import DisputeEnded, VoterCharged
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
 from gpu_tasks.market.inference.units import UnitState
-from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesShown, TreeWithheld
 from gpu_tasks.provider.execution.executor import Execution
 from gpu_tasks.provider.tasks.policy_file import set_draining
@@ -16,7 +15,7 @@ from staged import Scene, staged
 
 SIZE = 8
 ASKED = [b"complete %d" % number for number in range(20)]
-NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "LeafDisputes.show_blocks": 20}
+NUMBERS = {"LeafDisputes.show_blocks": 20}
 BLOCKS_MAX = 200
 
 
@@ -28,7 +27,7 @@ async def raced(village: Village) -> tuple[bytes, Miner, Miner]:
     """Return a batch with two different answers: the unit, the liar, the other."""
     unit, (liar, honest) = await drawn(village, 2)
     liar.executor.spoil = True
-    await until_judged(village, unit)
+    await until_disputed(village, unit)
     liar.executor.spoil = False
     return unit, liar, honest
 
@@ -39,11 +38,11 @@ async def drawn(village: Village, racers: int) -> tuple[bytes, list[Miner]]:
     return unit, village.drawn(unit)
 
 
-async def until_judged(village: Village, unit: bytes) -> None:
+async def until_disputed(village: Village, unit: bytes) -> None:
     """Wait until its answers are in. No provider has seen that block yet."""
     while True:
         village.node.block()
-        if village.unit(unit).unit.state is UnitState.JUDGING:
+        if village.unit(unit).unit.state is UnitState.DISPUTED:
             return
         for miner in village.miners:
             await miner.step()
@@ -59,7 +58,7 @@ async def until_settled(village: Village, unit: bytes) -> UnitSettled:
 
 
 @in_village()
-async def test_judges_compute_one_leaf_and_the_liar_loses(village: Village) -> None:
+async def test_voters_compute_one_leaf_and_the_liar_loses(village: Village) -> None:
     unit, liar, honest = await raced(village)
     before = {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
     settled = await until_settled(village, unit)
@@ -68,12 +67,10 @@ async def test_judges_compute_one_leaf_and_the_liar_loses(village: Village) -> N
     assert [event.provider for event in village.happened(ProviderSlashed)] == [liar.keys.stash]
     assert len(village.happened(NodesShown)) == 2
     computed = {miner.keys.name: len(miner.executor.runs) - before[miner.keys.name] for miner in village.miners}
-    judges = [name for name, runs in computed.items() if runs]
-    assert len(judges) >= 3, "the liar has appealed: it believes its machine"
-    assert {computed[name] for name in judges} == {1}, "a request each, of twenty"
-    assert not {liar.keys.name, honest.keys.name} & set(judges)
-    while not village.happened(LeafCheckEnded):
-        await village.block()
+    voters = [name for name, runs in computed.items() if runs]
+    assert len(voters) == SIZE - 2
+    assert {computed[name] for name in voters} == {1}, "a request each, of twenty"
+    assert not {liar.keys.name, honest.keys.name} & set(voters)
     assert not village.node.failed, "nobody paid for a call that failed"
 
 
@@ -88,13 +85,13 @@ async def test_who_is_stopped_with_its_result_in_the_journal_shows_its_tree_afte
 
 
 @in_village()
-async def test_who_shows_nothing_loses_and_no_court_sits(village: Village) -> None:
+async def test_who_shows_nothing_loses_and_nobody_votes(village: Village) -> None:
     unit, liar, honest = await raced(village)
     village.miners.remove(liar)
     settled = await until_settled(village, unit)
     assert settled.winner == honest.keys.stash
     assert len(village.happened(TreeWithheld)) == 1
-    assert not [event for event in village.happened(CaseEnded) if event.case == unit]
+    assert not village.happened(DisputeEnded)
     village.miners.append(liar)
 
 
@@ -103,7 +100,7 @@ async def test_of_two_who_answered_alike_one_shows_the_tree(village: Village) ->
     """If both did at once, the second would pay the fee of a failing call."""
     unit, (liar, first, second) = await drawn(village, 3)
     liar.executor.spoil = True
-    await until_judged(village, unit)
+    await until_disputed(village, unit)
     liar.executor.spoil = False
     settled = await until_settled(village, unit)
     assert {settled.winner, settled.witness} == {first.keys.stash, second.keys.stash}
@@ -124,7 +121,7 @@ async def test_who_drains_is_not_done_while_it_has_a_tree_to_show(village: Villa
 
 
 @in_village(size=10)
-async def test_who_judges_two_leaves_of_a_batch_computes_each(village: Village) -> None:
+async def test_who_votes_about_two_leaves_of_a_batch_computes_each(village: Village) -> None:
     unit, (liar, errs, honest) = await drawn(village, 3)
     real = errs.executor.run
 
@@ -133,12 +130,12 @@ async def test_who_judges_two_leaves_of_a_batch_computes_each(village: Village) 
         return replace(done, output=done.output + b"!") if request == ASKED[7] else done
 
     liar.executor.spoil, errs.executor.run = True, wrong_once  # type: ignore[method-assign]
-    await until_judged(village, unit)
+    await until_disputed(village, unit)
     liar.executor.spoil, errs.executor.run = False, real  # type: ignore[method-assign]
     settled = await until_settled(village, unit)
     assert [event.leaf for event in village.happened(LeafDisputed)] == [0, 7]
     assert settled.winner == honest.keys.stash
     slashed = [event.provider for event in village.happened(ProviderSlashed)]
     assert slashed == [liar.keys.stash, errs.keys.stash]
-    assert not village.happened(JudgeCharged), "nobody said of one leaf what it found of the other"
+    assert not village.happened(VoterCharged), "nobody said of one leaf what it found of the other"
     assert not village.node.failed

@@ -12,6 +12,7 @@ from gpu_tasks.provider.duties.race_steps import GIVE_BACK_BLOCKS, must_give_bac
 from gpu_tasks.provider.duties.resumer import RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import ExecutionError
 from provider_chain import Miner, Village, in_village
+from runtime.frame.call import Call
 
 OTHER_REQUEST = b"complete something else"
 
@@ -79,12 +80,23 @@ async def test_racers_keep_their_inputs_and_serve_them(village: Village) -> None
 
 
 async def missed_by(village: Village, miner: Miner) -> None:
-    """Let the miner miss a race."""
+    """Let the miner miss a race. Its node loses the call that would pass the race."""
+    submit = miner.chain.submit
+
+    async def without_pass(call: Call) -> None:
+        if call.name != "InferenceMarket.pass_unit":
+            await submit(call)
+
     miner.executor.trouble = ExecutionError("out of memory")
+    miner.chain.submit = without_pass  # type: ignore[method-assign]
     before = len(village.happened(RaceMissed))
     while len(village.happened(RaceMissed)) == before:
-        await village.run(await village.post(racers=1), blocks=150)
+        unit = await village.post(racers=1)
+        # The device may be resumed before the unit ends.
+        while not village.unit(unit).unit.ended_at and len(village.happened(RaceMissed)) == before:
+            await village.block()
     miner.executor.trouble = None
+    miner.chain.submit = submit  # type: ignore[method-assign]
 
 
 async def is_paused(miner: Miner) -> bool:

@@ -1,14 +1,14 @@
-"""Inputs during a change of the active set: the next members read them too, so that they can judge the answers."""
+"""Inputs during a change of the active set: the next members read them too, so that they can check the results."""
 
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from claiming_village import ALWAYS, ASKED
+from gpu_tasks.market.claims.claim_events import CheckEnded, CheckerDrawn, ClaimEnded
+from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome
 from gpu_tasks.market.inference.events import UnitRefunded
 from gpu_tasks.market.inference.units import Refund
-from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
-from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from provider_chain import Village
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking import elections
@@ -17,13 +17,11 @@ from simulation.chains.market_chain import MarketChain, named_keys
 from staged import staged
 
 SIZE, EPOCH_BLOCKS = 9, 30
-ASKED = [b"complete this", b"no request", b"complete that one too", b"complete it"]
 
 
 @contextlib.asynccontextmanager
 async def electing_village(folder: Path) -> AsyncIterator[Village]:
-    numbers = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20}
-    chain = MarketChain(named_keys(SIZE), [], numbers, epoch_blocks=EPOCH_BLOCKS)
+    chain = MarketChain(named_keys(SIZE), [], ALWAYS, epoch_blocks=EPOCH_BLOCKS)
     async with Village(folder, SIZE, chain=chain) as village:
         elect_the_last(village.node.chain)
         yield village
@@ -44,7 +42,7 @@ def elect_the_last(chain: MarketChain) -> None:
 
 @staged(electing_village)
 async def test_nobody_works_for_an_input_that_leaves_out_who_is_elected_next(village: Village) -> None:
-    """Otherwise it would settle without an audit, because auditors of the next epoch refuse it."""
+    """Otherwise no validator of the next epoch could check it or vote about it."""
     await village.run(await village.post(ASKED, readers=village.node.chain.validators[:-1], tokens_max=128))
     (refunded,) = village.happened(UnitRefunded)
     assert refunded.refund is Refund.INPUT_BAD
@@ -60,17 +58,16 @@ async def test_who_was_elected_after_an_input_was_sealed_need_not_read_it(villag
 
 
 @staged(electing_village)
-async def test_a_batch_across_a_change_of_the_set_is_audited(village: Village) -> None:
+async def test_a_batch_across_a_change_of_the_set_is_checked(village: Village) -> None:
+    """A validator that joined after the sealing cannot be drawn, and no check fails for it."""
     chain = village.node.chain
-    unit = await village.post(ASKED, tokens_max=128)
-    epochs, is_called = {LeafStage.CHECKING: 0}, False
-    while not chain.happened(LeafCheckEnded):
+    readers = chain.validators[:-1]
+    unit = await village.post(ASKED, readers=readers, tokens_max=128, sealed_at=EPOCH_BLOCKS)
+    epochs = {chain.now()[Beacon].epoch()}
+    while not village.unit(unit).unit.ended_at:
         await village.block()
-        check = chain.now()[LeafChecks].checks[unit]
-        if check is not None:
-            epochs[LeafStage(check.stage)] = chain.now()[Beacon].epoch()
-            is_called = chain.validators[-1].stash in check.called
-    (ended,) = chain.happened(LeafCheckEnded)
-    assert CheckOutcome(ended.outcome) is CheckOutcome.PASSED
-    assert epochs[LeafStage.CHECKING] == 2
-    assert is_called
+        epochs.add(chain.now()[Beacon].epoch())
+    assert len(epochs) > 1
+    assert [ClaimOutcome(event.outcome) for event in chain.happened(ClaimEnded)] == [ClaimOutcome.PASSED]
+    assert {CheckEnd(event.end) for event in chain.happened(CheckEnded)} == {CheckEnd.PASSED}
+    assert chain.validators[-1].stash not in {event.checker for event in chain.happened(CheckerDrawn)}

@@ -9,12 +9,11 @@ from typing import Any, cast
 import pytest
 
 from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
-from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
+from gpu_tasks.market.inference.units import Racer, Refund, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties import endings
 from gpu_tasks.provider.duties.duty import Endings
 from gpu_tasks.provider.duties.endings import READS_PER_ROUND_MAX, EndingDuty, is_refuted, race_end, why_unpaid
-from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause
@@ -24,7 +23,6 @@ from heard import Heard
 OWN, FIRST, SECOND = b"o" * 32, b"f" * 32, b"s" * 32
 ROOT = b"r" * 32
 KEY = (b"u" * 32, 1)
-NO_LOSSES = cast("LossNotes", None)
 
 
 def racer(owner: bytes, committed_at: int) -> Racer:
@@ -41,6 +39,10 @@ SETTLED = Unit(
 )  # fmt: skip
 
 
+def a_status(unit: Unit) -> UnitStatus:
+    return UnitStatus(unit, None, None, 0, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("unit", "why"),
     [
@@ -55,7 +57,7 @@ SETTLED = Unit(
     ],
 )
 def test_a_race_that_paid_nothing_says_why(unit: Unit | None, why: str) -> None:
-    status = None if unit is None else UnitStatus(unit, None, 0, 0, 0)
+    status = None if unit is None else a_status(unit)
     assert race_end(status, KEY, OWN) == (End.UNPAID, 0)
     assert why in why_unpaid(status, KEY, OWN)
 
@@ -63,11 +65,11 @@ def test_a_race_that_paid_nothing_says_why(unit: Unit | None, why: str) -> None:
 def test_a_refutation_is_noted_once_so_that_the_operator_may_resume_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The race stays in the journal until its case is over."""
+    """The race stays in the journal until its unit is over."""
     monkeypatch.setattr(endings, "is_refuted", lambda *_: True)
     book, device = PauseBook(tmp_path), b"d" * 32
     parts = cast("Parts[Any]", SimpleNamespace(pauses=book, identity=SimpleNamespace(stash=OWN)))
-    duty, entry = EndingDuty(parts, NO_LOSSES, ()), RaceEntry(device)
+    duty, entry = EndingDuty(parts, ()), RaceEntry(device)
     book.note(device, is_paused=True, cause=PauseCause.MISSED, resumes_at=9)
     assert duty._note_refuted(None, KEY, entry)
     assert (book.read()[device].cause, book.read()[device].resumes_at) == (PauseCause.REFUTED, None)
@@ -77,12 +79,12 @@ def test_a_refutation_is_noted_once_so_that_the_operator_may_resume_the_device(
 
 
 def test_open_races_are_asked_about_in_turn(tmp_path: Path) -> None:
-    """With any number of open races, a verdict against one is seen in time."""
+    """With any number of open races, the end of one is seen in time."""
     journal = Journal(tmp_path / "journal")
     keys = [(bytes([number]) * 32, 1) for number in range(3 * READS_PER_ROUND_MAX)]
     for unit, attempt in keys:
         journal.races.put((unit, attempt), RaceEntry(b"d" * 32))
-    duty = EndingDuty(cast("Parts[Any]", SimpleNamespace(journal=journal)), NO_LOSSES, ())
+    duty = EndingDuty(cast("Parts[Any]", SimpleNamespace(journal=journal)), ())
     rounds = [[key for key, _ in duty._races_in_turn()] for _ in range(4)]
     assert rounds[0] + rounds[1] + rounds[2] == keys
     assert rounds[3] == rounds[0]
@@ -104,7 +106,7 @@ def test_a_node_that_goes_away_midway_leaves_no_duty_without_what_ended(tmp_path
     duty: Any = SimpleNamespace(learn=learned.append)
     chain = SimpleNamespace(final_unit=final_unit)
     parts = SimpleNamespace(journal=journal, chain=chain, telemetry=heard, identity=SimpleNamespace(stash=OWN))
-    endings = EndingDuty(cast("Parts[Any]", parts), NO_LOSSES, [duty])
+    endings = EndingDuty(cast("Parts[Any]", parts), [duty])
     with pytest.raises(ChainError):
         asyncio.run(endings.step(View(4, ())))
     asyncio.run(endings.step(View(8, ())))
@@ -113,20 +115,34 @@ def test_a_node_that_goes_away_midway_leaves_no_duty_without_what_ended(tmp_path
     journal.close()
 
 
-def test_a_race_whose_result_may_be_audited_is_not_over() -> None:
-    """Its output is kept for the judges, and a verdict against it is appealed."""
-    watched = UnitStatus(replace(SETTLED, is_watched=True), None, 0, 0, 0)
-    assert race_end(watched, KEY, FIRST) is None
-    assert race_end(replace(watched, unit=SETTLED), KEY, FIRST) == (End.WON, 98)
+@pytest.mark.parametrize("state", [UnitState.RACING, UnitState.DISPUTED, UnitState.CLAIMED])
+def test_a_race_whose_result_may_be_asked_for_is_not_over(state: UnitState) -> None:
+    """Its work is kept: it may have to show its tree, to deliver its items, or to show samples."""
+    root = ROOT if state is UnitState.CLAIMED else None
+    open_unit = replace(SETTLED, state=state, output_root=root, ended_at=0)
+    assert race_end(a_status(open_unit), KEY, FIRST) is None
+    assert race_end(a_status(open_unit), KEY, OWN) is None
+    assert race_end(a_status(SETTLED), KEY, FIRST) == (End.WON, 98)
 
 
-def test_a_race_whose_answers_differ_is_not_over() -> None:
-    """Its work is kept: until the right answer is known, it may have to show its tree."""
-    judged = UnitStatus(replace(SETTLED, state=UnitState.JUDGING, output_root=None, ended_at=0), None, 0, 0, 0)
-    assert race_end(judged, KEY, OWN) is None
+def test_the_winner_of_a_refuted_claim_is_refuted_and_its_witness_is_not() -> None:
+    refuted = replace(SETTLED, state=UnitState.REFUNDED, refund=Refund.REFUTED)
+    assert is_refuted(a_status(refuted), KEY, FIRST)
+    assert not is_refuted(a_status(refuted), KEY, SECOND)
+    assert not is_refuted(a_status(SETTLED), KEY, FIRST)
+    assert not is_refuted(a_status(replace(refuted, attempt=2)), KEY, FIRST)
+    assert not is_refuted(a_status(replace(refuted, refund=Refund.INCONCLUSIVE)), KEY, FIRST)
 
 
-def test_who_computed_what_an_audit_refuted_is_told() -> None:
-    refuted = UnitStatus(replace(SETTLED, is_refuted=True), None, 0, 0, 0)
-    assert is_refuted(refuted, KEY, FIRST)
-    assert not is_refuted(UnitStatus(SETTLED, None, 0, 0, 0), KEY, FIRST)
+@pytest.mark.parametrize("state", [UnitState.CLAIMED, UnitState.SETTLED])
+def test_a_racer_with_another_result_than_the_claimed_one_is_refuted(state: UnitState) -> None:
+    claimed = replace(SETTLED, state=state, output_root=b"x" * 32)
+    assert is_refuted(a_status(claimed), KEY, OWN)
+
+
+def test_a_side_is_refuted_once_it_has_lost_its_collateral() -> None:
+    """Other sides still differ."""
+    lost = replace(racer(FIRST, 20), collateral=0)
+    disputed = replace(SETTLED, state=UnitState.DISPUTED, output_root=None, racers=(lost, OTHERS[1], LATE))
+    assert is_refuted(a_status(disputed), KEY, FIRST)
+    assert not is_refuted(a_status(disputed), KEY, SECOND)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from claiming_village import ALWAYS, check_ends
 from gpu_tasks.data.pieces import PIECE_BYTES
+from gpu_tasks.market.claims.claim_events import ClaimEnded
+from gpu_tasks.market.claims.claims import CheckEnd
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.units import UnitState
-from gpu_tasks.market.leaf_checks.events import LeafCheckEnded, LeavesPassed, LeavesShown
 from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
 from provider_chain import Miner, Village
@@ -22,14 +24,13 @@ ASKED = [b"complete this", *[BIG] * 40, b"complete it"]
 """2.4 MB in three pieces, most of which needs no computation."""
 SIZE = 8
 LIMIT = 4 * PIECE_BYTES
-CHECKED = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20}
 
 
 def in_village(**quota: int) -> Callable[[Scene], Callable[..., None]]:
-    """Stage a test in a village whose chain checks batches. `quota` limits each store."""
+    """Stage a test in a village whose chain checks every batch. `quota` limits each store."""
 
     def village(folder: Path) -> Village:
-        made = Village(folder, SIZE, chain=MarketChain(named_keys(SIZE), [], CHECKED))
+        made = Village(folder, SIZE, chain=MarketChain(named_keys(SIZE), [], ALWAYS))
         made.quota = Quota(**quota)
         return made
 
@@ -47,7 +48,7 @@ async def steps(village: Village, is_enough: Callable[[], bool], each: Callable[
 
 
 def is_checked(village: Village, *units: bytes) -> bool:
-    return {event.unit for event in village.happened(LeafCheckEnded)} >= set(units)
+    return {event.claim for event in village.happened(ClaimEnded)} >= set(units)
 
 
 def inputs_of(miner: Miner) -> int:
@@ -60,9 +61,9 @@ def inputs_of(miner: Miner) -> int:
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 @in_village()
-async def test_a_copy_is_there_until_its_check_is_over_and_goes_then(village: Village, *, is_restarted: bool) -> None:
+async def test_a_copy_is_there_until_its_claim_is_over_and_goes_then(village: Village, *, is_restarted: bool) -> None:
     unit = await village.post(ASKED, tokens_max=128)
-    await steps(village, lambda: village.unit(unit).unit.state is UnitState.SETTLED)
+    await steps(village, lambda: village.unit(unit).unit.state is UnitState.CLAIMED)
     kept = [miner for miner in village.racers(unit) if miner is not village.miners[0]]  # the customer chose it
     assert all(inputs_of(miner) > 2 * PIECE_BYTES for miner in kept)
     for miner in list(village.miners) if is_restarted else []:
@@ -73,17 +74,17 @@ async def test_a_copy_is_there_until_its_check_is_over_and_goes_then(village: Vi
             assert inputs_of(miner) > 2 * PIECE_BYTES, "others may yet look at the batch"
 
     await steps(village, lambda: is_checked(village, unit), look)
-    assert len(village.happened(LeavesPassed)) == 1
+    assert set(check_ends(village)) == {CheckEnd.PASSED}
     rounds = iter(range(2 * ENDINGS_EVERY_BLOCKS))
     await steps(village, lambda: next(rounds, None) is None)
     assert [inputs_of(miner) for miner in village.miners] == [0] * SIZE
 
 
 @in_village(input_bytes_max=0)
-async def test_who_has_no_room_for_a_copy_answers_shows_its_leaves_and_is_paid(village: Village) -> None:
+async def test_a_provider_without_room_for_a_copy_answers_delivers_and_is_paid(village: Village) -> None:
     unit = await village.post(ASKED, tokens_max=128)
     await steps(village, lambda: is_checked(village, unit))
-    assert len(village.happened(LeavesShown)) == len(village.happened(LeavesPassed)) == 1
+    assert set(check_ends(village)) == {CheckEnd.PASSED}
     assert not village.happened(ProviderSlashed)
     assert not village.happened(RaceMissed)
     assert not village.unit(unit).unit.declined_by

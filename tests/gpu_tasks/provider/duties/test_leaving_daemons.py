@@ -56,7 +56,7 @@ async def test_a_daemon_whose_provider_has_left_ends_and_says_what_stays(village
     assert miner.heard.events[-1][0] == "left"
 
 
-@pytest.mark.parametrize("field", ["duties", "seats", "checks", "disputes"])
+@pytest.mark.parametrize("field", ["duties", "seats", "disputes", "claims", "ballots"])
 @in_village(1)
 async def test_what_is_under_way_is_ended_first(village: Village, field: str) -> None:
     miner = village.miners[0]

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, patch
 
 import pytest
 
-from gpu_tasks.market.courts.cases import PartyFault
+from claiming_village import until
+from gpu_tasks.market.claims.dispute_events import DisputeDecided
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain import task_records
-from gpu_tasks.provider.chain.bond_losses import BondLoss
+from gpu_tasks.provider.chain.bond_losses import BondLoss, Fault
 from gpu_tasks.provider.chain.port import ChainError
-from gpu_tasks.provider.duties.endings import EndingDuty
 from gpu_tasks.provider.duties.losses import LOOKED_BACK_BLOCKS, LossNotes, newest_losses
-from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses, utc_text
+from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses
 from provider_chain import SLOT_MS, Miner, Village, in_village
-from runtime.frame.call import Call
 from simulation.chains.market_chain import OGPU, signed
 from wallet.rpc import RpcError
 
@@ -44,14 +42,17 @@ async def live(village: Village, *miners: Miner, blocks: int = 8) -> None:
             await miner.step()
 
 
-@in_village(5)
-async def test_a_slash_is_told_and_noted_with_amount_case_and_deadline(village: Village) -> None:
+@in_village(13)
+async def test_a_slash_is_told_and_noted_with_amount_dispute_and_deadline(village: Village) -> None:
     liar = village.miners[0]
     await live(village, *village.miners)
     before = bond_of(village, liar)
     liar.executor.spoil = True
     while not village.happened(ProviderSlashed):
-        await village.run(await village.post())
+        if liar in village.drawn(unit := await village.post()):
+            await until(village, lambda: village.happened(ProviderSlashed))
+        else:
+            await village.run(unit)
     await live(village, *village.miners)
     (slash,) = village.happened(ProviderSlashed)
     (part,) = noted(liar)
@@ -62,13 +63,13 @@ async def test_a_slash_is_told_and_noted_with_amount_case_and_deadline(village: 
     (read,) = newest.values()
     assert newest.keys() == {liar.keys.device}
     assert replace(read, at_ms=0, until_ms=0) == replace(part, at_ms=0, until_ms=0), "the chain has it before the file"
-    assert part.case == "0x" + slash.unit.hex()
+    (decided,) = village.happened(DisputeDecided)
+    assert (part.case, part.appealable_until) == ("0x" + decided.dispute.hex(), decided.appealable_until)
     (told,) = [fields for name, fields in liar.heard.events if name == "lost"]
-    assert (told["grains"], told["case"], told["block"]) == (slash.amount, slash.unit, part.block)
-    for warning in (fields for name, fields in liar.heard.events if name == "found_wrong"):
-        assert warning["appealable_until"] == part.appealable_until
-        assert warning["grains"] == slash.amount
-    assert bool(part.appealable_until) == bool(part.until_text)
+    assert (told["grains"], told["case"], told["block"]) == (slash.amount, decided.dispute, part.block)
+    (warning,) = [fields for name, fields in liar.heard.events if name == "found_wrong"]
+    assert (warning["appealable_until"], warning["grains"]) == (part.appealable_until, slash.amount)
+    assert part.until_text
     again = await village.restart(liar)
     again.daemon.parts.pauses.note(again.keys.device, bond=before)  # as after a crash between the two notes
     await live(village, again)
@@ -103,7 +104,7 @@ async def test_no_loss_is_looked_for_while_no_bond_falls(village: Village) -> No
 async def test_the_deadline_of_an_appeal_is_noted_as_a_time(village: Village, height: int, until_ms: int) -> None:
     miner = village.miners[0]
     device, book = miner.keys.device, miner.daemon.parts.pauses
-    asked, loss = list[int](), BondLoss(7, b"u" * 32, 5, PartyFault.LIED, device, b"c" * 32, 160)
+    asked, loss = list[int](), BondLoss(7, b"u" * 32, 5, Fault.LIED, device, b"c" * 32, 160)
 
     async def found(since: int) -> list[BondLoss]:
         asked.append(since)
@@ -125,29 +126,6 @@ async def test_the_deadline_of_an_appeal_is_noted_as_a_time(village: Village, he
         10**9, f"loss 0x{loss.unit.hex()} 7", f"0x{device.hex()}", 5, "lied", 7, f"0x{b'c'.hex() * 32}", 160,
         until_ms,
     )  # fmt: skip
-
-
-@in_village(1)
-async def test_a_verdict_against_a_result_is_reported_once_and_before_the_appeal(village: Village) -> None:
-    miner, unit, other, order = village.miners[0], b"u" * 32, b"v" * 32, list[bytes]()
-    claims = [SimpleNamespace(account=miner.keys.stash, held=5), SimpleNamespace(account=b"o" * 32, held=70)]
-    case = SimpleNamespace(terms=SimpleNamespace(claims=[*claims, claims[0]]), appealable_until=160)
-
-    async def submit(call: Call) -> None:
-        assert call.name == "Courts.appeal"
-        order.append(call.named_arguments["case_id"])
-        told = [fields["unit"] for name, fields in miner.heard.events if name == "found_wrong"]
-        assert order[-1] in told
-
-    miner.chain.case, miner.chain.submit = AsyncMock(return_value=case), submit  # type: ignore[method-assign]
-    endings = EndingDuty(miner.daemon.parts, LossNotes(miner.daemon.parts, lambda: 0), ())
-    for each in (unit, other, unit):
-        await endings._appeal(each, 100)
-    assert order == [unit, other, unit], "each report comes before its appeal"
-    told, second = [fields for name, fields in miner.heard.events if name == "found_wrong"]
-    assert second["unit"] == other
-    assert (told["unit"], told["grains"], told["appealable_until"]) == (unit, 10, 160)
-    assert utc_text(60 * SLOT_MS) in str(told["problem"])
 
 
 @in_village(2)

@@ -7,12 +7,11 @@ from unittest.mock import AsyncMock
 import pytest
 
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
-from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
+from gpu_tasks.market.inference.units import Unit, racer_of
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.journal.pause_book import PauseCause
 from gpu_tasks.provider.journal.records import Sent
@@ -146,22 +145,6 @@ async def test_nothing_is_revealed_before_the_commit_is_final(village: Village, 
         assert [str(problem).split()[-1] for problem in victim.heard.problems("not_final")] == ["commit"]
 
 
-@in_village(5)
-async def test_a_judge_gives_no_verdict_on_another_input_than_the_final_chain_s(village: Village) -> None:
-    change = await other_input(village)
-    village.miners[0].executor.spoil = True
-    lies = [Lie(miner, change) for miner in village.miners]
-    while not any(miner.heard.problems("no_verdict") for miner in village.miners):  # until the liar was drawn
-        unit = await village.post(racers=2)
-        while not village.unit(unit).unit.ended_at:
-            village.node.block()
-            for lie, miner in zip(lies, village.miners, strict=True):
-                lie.is_told_as_best = village.unit(unit).unit.state is UnitState.JUDGING
-                await miner.step()
-    assert not any(miner.daemon.parts.journal.cases for miner in village.miners)
-    assert not village.happened(ProviderSlashed)
-
-
 @in_village(2)
 async def test_a_node_that_lies_while_the_daemon_settles_costs_a_retry(village: Village) -> None:
     miner = village.miners[0]
@@ -199,35 +182,3 @@ async def test_a_daemon_that_was_not_told_of_its_devices_asks_again(village: Vil
     await miner.daemon.run()
     assert miner.heard.problems("not_settled") == ["do not believe the node"]
     assert "resumed" in miner.heard.names(), "what is paused is offered again, if later"
-
-
-@pytest.mark.parametrize("is_final", [False, True])
-@in_village(5)
-async def test_no_verdict_is_revealed_before_its_commit_is_final(village: Village, *, is_final: bool) -> None:
-    """B3 for judges: a node drops the commit, and claims that it is in the chain and reveals are open."""
-    village.miners[0].executor.spoil = True
-    sent = 0
-    while not sent:  # until the liar was drawn
-        unit = await village.post(racers=2)
-        while not village.unit(unit).unit.ended_at:
-            village.node.block()
-            for miner in village.miners:
-                _keep_final_back(miner, is_kept=not is_final)
-                await miner.step()
-            sent += sum(miner.heard.names().count("verdict_reveal") for miner in village.miners)
-            if not is_final and any("not_final" in miner.heard.names() for miner in village.miners):
-                assert not sent
-                return
-    assert is_final
-
-
-def _keep_final_back(miner: Miner, *, is_kept: bool) -> None:
-    """Hide the judges' commitments in the final chain, which is proved."""
-
-    async def final_seats() -> tuple[SeatStatus, ...]:
-        seats = miner.chain.node.courts().seats(miner.keys.stash)
-        if not is_kept:
-            return seats
-        return tuple(replace(seat, seat=replace(seat.seat, commitment=None)) for seat in seats)
-
-    miner.chain.final_seats = final_seats  # type: ignore[method-assign]

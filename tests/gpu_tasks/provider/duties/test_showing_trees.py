@@ -12,11 +12,11 @@ from gpu_tasks.batches.outcomes import Completed, encode_outcomes
 from gpu_tasks.batches.sum_tree import batch_root, totals_of
 from gpu_tasks.data.unit_output import output_of
 from gpu_tasks.market.attestations.usage import Usage
-from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded, JudgeCharged
+from gpu_tasks.market.claims.dispute_events import DisputeEnded
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesAsked, NodesShown, TreeWithheld
 from gpu_tasks.provider.chain.port import ChainError
-from gpu_tasks.provider.duties.leaf_work import settled_leaves
+from gpu_tasks.provider.duties.batch_disputes import revealed_leaves
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.journal.journal import Journal
@@ -30,7 +30,7 @@ SIZE = 8
 ASKED = [b"complete %d" % number for number in range(140)]
 BENT = 70
 """The place of the wrong answer: in the second subtree of three."""
-NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "LeafDisputes.show_blocks": 40}
+NUMBERS = {"LeafDisputes.show_blocks": 40}
 BLOCKS_MAX = 200
 
 
@@ -72,7 +72,7 @@ async def nothing() -> None:
 
 
 def check_outcome(village: Village, settled: UnitSettled, liar: Miner, honest: Miner) -> None:
-    """Check that both showed both steps, the court judged the one leaf, and only the liar lost."""
+    """Check that both showed both steps, voters judged the one leaf, and only the liar lost."""
     asked, shown = village.happened(NodesAsked), village.happened(NodesShown)
     assert [event.subtree for event in asked] == [None, BENT // 64]
     assert sorted(event.provider for event in shown) == sorted(2 * [liar.keys.stash, honest.keys.stash])
@@ -122,30 +122,8 @@ async def test_whose_device_computes_another_unit_by_now_shows_its_tree_all_the_
     check_outcome(village, settled, liar, honest)
 
 
-@in_village(size=10)
-async def test_who_is_called_a_liar_about_a_leaf_by_two_of_three_appeals_by_itself(village: Village) -> None:
-    """A committee is wrong about the leaf, and a court computes it: only wrong judges and the liar lose."""
-    unit, liar, honest = await asked_of_trees(village)
-    racers, before = (liar, honest), {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
-
-    async def err() -> None:
-        is_appealed = bool(village.happened(CaseAppealed))
-        for miner in village.miners:
-            miner.executor.spoil = not is_appealed and miner not in racers
-
-    await err()
-    settled = await until_settled(village, unit, err)
-    appealed = village.happened(CaseAppealed)
-    assert [event.appellant for event in appealed] == [honest.keys.stash]
-    convicted = [event for event in village.happened(JudgeCharged) if event.is_convicted]
-    assert len(convicted) == 3, "those of the committee"
-    check_outcome(village, settled, liar, honest)
-    computed = {len(miner.executor.runs) - before[miner.keys.name] for miner in village.miners}
-    assert computed == {0, 1}, "whoever judged has computed the leaf alone"
-
-
 @in_village()
-async def test_who_shows_the_upper_nodes_and_no_leaves_loses_without_a_court(village: Village) -> None:
+async def test_who_shows_the_upper_nodes_and_no_leaves_loses_without_a_vote(village: Village) -> None:
     unit, liar, honest = await asked_of_trees(village)
 
     async def leave() -> None:
@@ -158,7 +136,7 @@ async def test_who_shows_the_upper_nodes_and_no_leaves_loses_without_a_court(vil
     assert settled.winner == honest.keys.stash
     assert len(village.happened(TreeWithheld)) == 1
     assert [event.provider for event in village.happened(ProviderSlashed)] == [liar.keys.stash]
-    assert not [event for event in village.happened(CaseEnded) if event.case == unit]
+    assert not village.happened(DisputeEnded)
 
 
 def test_of_two_results_of_a_batch_that_one_is_shown_which_it_answered_with(tmp_path: Path) -> None:
@@ -172,8 +150,8 @@ def test_of_two_results_of_a_batch_that_one_is_shown_which_it_answered_with(tmp_
         journal.races.put((unit, attempt), RaceEntry(b"d" * 32, result, input_salt=INPUT_SALT))
         roots.append(output.root)
     parts = cast("Parts[Any]", SimpleNamespace(journal=journal, identity=SimpleNamespace(genesis=GENESIS_HASH)))
-    shown = [settled_leaves(parts, unit, root) for root in roots]
+    shown = [revealed_leaves(parts, unit, root) for root in roots]
     assert [batch_root(totals_of(leaves)) for leaves in shown] == roots
     with pytest.raises(ExecutionError, match="lacks this result"):
-        settled_leaves(parts, unit, bytes(32))
+        revealed_leaves(parts, unit, bytes(32))
     journal.close()

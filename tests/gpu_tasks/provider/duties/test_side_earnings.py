@@ -1,37 +1,49 @@
-"""Earnings from judging, auditing and standby are recorded once, for any behaviour of the node."""
+"""Earnings and losses of checks, votes, judging and standby are recorded once, for any behaviour of the node."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from gpu_tasks.provider.chain.claim_money import ClaimMoney, ClaimMoneyRead
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.side_earnings import WATCHED_BLOCKS, SideEarnings
-from gpu_tasks.provider.earnings import EarningsBook, payments
+from gpu_tasks.provider.earnings import EarningsBook, LossBook, losses, payments
 from heard import Heard
 
-CASE, TASK, DEVICE, UNIT, ME = b"c" * 32, b"t" * 32, b"d" * 32, b"u" * 32, b"m" * 32
+CASE, TASK, DEVICE, UNIT, ME, OTHER = (bytes([letter]) * 32 for letter in b"ctdumo")
+
+
+def read_until(height: int, *moved: ClaimMoney, ended: Sequence[bytes] = ()) -> ClaimMoneyRead:
+    """Return the money of all blocks up to a height."""
+    return ClaimMoneyRead(height, is_whole=True, moved=moved, ended=frozenset(ended))
 
 
 class Scene:
-    """A provider whose chain returns the pay of each end, or fails."""
+    """A provider whose chain returns the money of each end, or fails."""
 
-    def __init__(self, base: Path) -> None:
-        self.path = base / "earnings.jsonl"
+    def __init__(self, base: Path, open_checks: Sequence[bytes] = ()) -> None:
+        self.base = base
         self.asked: list[tuple[Sequence[bytes], Sequence[bytes], int]] = []
         self.answer: dict[bytes, SidePayment] | None = {}
-        self.checks: dict[bytes, SidePayment | None] | None = {}
-        self.seated: set[bytes] = set()
+        self.money: ClaimMoneyRead | None = read_until(5)
+        self.money_asked: list[tuple[list[bytes], dict[bytes, bytes], int]] = []
+        self.open_claims: set[bytes] = {UNIT, CASE}
         self.standing: Mapping[bytes, bytes] = {}
-        self.audits_asked: list[tuple[Sequence[bytes], int]] = []
+        self.heard = Heard()
         chain = SimpleNamespace(
-            side_payments=self._side_payments, audited=self._audited, audit_payments=self._audit_payments
+            side_payments=self._side_payments, claim_money=self._claim_money, claim=self._open, item_dispute=self._open
         )
-        identity = SimpleNamespace(stash=ME)
-        parts = SimpleNamespace(chain=chain, earnings=EarningsBook(self.path), telemetry=Heard(), identity=identity)
+        findings = [((claim, 0), None) for claim in open_checks]
+        parts = SimpleNamespace(
+            chain=chain, earnings=EarningsBook(base / "earnings.jsonl"), losses=LossBook(base / "losses.jsonl"),
+            telemetry=self.heard, identity=SimpleNamespace(stash=ME),
+            journal=SimpleNamespace(open_findings=lambda: findings),
+        )  # fmt: skip
         self.duty = SideEarnings(cast(Parts[Any], parts), lambda: self.standing)
 
     async def _side_payments(self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int) -> Any:
@@ -40,35 +52,47 @@ class Scene:
             raise ChainError("away")
         return self.answer
 
-    async def _audited(self) -> set[bytes]:
-        if self.checks is None:
+    async def _claim_money(self, claims: set[bytes], disputes: Mapping[bytes, bytes], since: int) -> ClaimMoneyRead:
+        self.money_asked.append((list(claims), dict(disputes), since))
+        if self.money is None:
             raise ChainError("away")
-        return self.seated
+        money, self.money = self.money, replace(self.money, moved=(), ended=frozenset())
+        return money
 
-    async def _audit_payments(self, units: Sequence[bytes], since: int) -> Any:
-        self.audits_asked.append((units, since))
-        if self.checks is None:
-            raise ChainError("away")
-        return {unit: paid for unit, paid in self.checks.items() if unit in units}
+    async def _open(self, name: bytes, *, final: bool) -> object:
+        assert final
+        return object() if name in self.open_claims else None
 
     def step(
         self,
         height: int,
         *seats: bytes,
         standing: Mapping[bytes, bytes] | None = None,
-        audits: Mapping[bytes, bytes] | None = None,
+        checks: Mapping[bytes, bytes] | None = None,
+        ballots: Mapping[bytes, bytes] | None = None,
     ) -> None:
-        """A view with these seats, checks by auditor, and a standby device."""
+        """A view with these seats, claims by checker, ballots by dispute, and a standby device."""
         told: Any = tuple(SimpleNamespace(id=seat) for seat in seats)
-        checks: Any = tuple(
-            SimpleNamespace(unit=unit, check=SimpleNamespace(auditor=who)) for unit, who in (audits or {}).items()
+        claims: Any = tuple(
+            SimpleNamespace(id=unit, claim=SimpleNamespace(checks=[SimpleNamespace(checker=who)]))
+            for unit, who in (checks or {}).items()
+        )
+        votes: Any = tuple(
+            SimpleNamespace(id=name, status=SimpleNamespace(dispute=SimpleNamespace(terms=SimpleNamespace(work=unit))))
+            for name, unit in (ballots or {}).items()
         )
         self.standing = standing or {}
-        asyncio.run(self.duty.step(View(height, (), seats=told, checks=checks)))
+        asyncio.run(self.duty.step(View(height, (), seats=told, claims=claims, ballots=votes)))
 
     def noted(self) -> list[tuple[str, str, str, int]]:
         """Return the recorded earnings."""
-        return [(found.name, found.device, found.service, found.grains) for found in payments(self.path)]
+        found = payments(self.base / "earnings.jsonl")
+        return [(each.name, each.device, each.service, each.grains) for each in found]
+
+    def lost(self) -> list[tuple[str, str, int, int, str]]:
+        """Return the recorded losses."""
+        found = losses(self.base / "losses.jsonl")
+        return [(each.device, each.fault, each.grains, each.block, each.case) for each in found]
 
 
 def test_each_end_is_noted_once_by_its_block_and_device(tmp_path: Path) -> None:
@@ -111,36 +135,53 @@ def test_what_is_not_to_be_found_is_let_go_in_the_end(tmp_path: Path) -> None:
     assert scene.noted() == []
 
 
-def test_an_audit_is_followed_from_its_duty_to_the_end_of_its_check(tmp_path: Path) -> None:
+def test_a_check_is_followed_from_its_duty_to_the_end_of_its_claim(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    scene.step(5, audits={UNIT: ME, b"x" * 32: b"other" + bytes(27)})
-    scene.checks = {UNIT: None}
+    scene.step(5, checks={UNIT: ME, b"x" * 32: OTHER})
+    scene.money = read_until(40, ClaimMoney(30, UNIT, None, 7, 0))
     scene.step(6)
-    scene.step(7 + 3 * WATCHED_BLOCKS)
-    scene.checks = {UNIT: SidePayment(60, 7)}
-    scene.step(8 + 3 * WATCHED_BLOCKS)
-    scene.step(9 + 3 * WATCHED_BLOCKS)
-    assert scene.noted() == [(f"auditing 0x{UNIT.hex()} 60", "none", "auditing", 7)]
-    assert [since for _, since in scene.audits_asked] == [5, 5, 6, 7 + 3 * WATCHED_BLOCKS]
-    assert {unit for units, _ in scene.audits_asked for unit in units} == {UNIT}, "others' are not its"
+    scene.step(7)
+    scene.money = read_until(60, ClaimMoney(60, UNIT, None, 2, 9), ended=[UNIT])
+    scene.step(8)
+    scene.step(9)
+    assert scene.noted() == [
+        (f"checking 0x{UNIT.hex()} 30", "none", "checking", 7), (f"checking 0x{UNIT.hex()} 60", "none", "checking", 2),
+    ]  # fmt: skip
+    assert scene.lost() == [("none", "check", 9, 60, "")]
+    assert [asked for asked in scene.money_asked if UNIT in asked[0]] == scene.money_asked
+    assert [since for _, _, since in scene.money_asked] == [4, 5, 40, 40]
 
 
-def test_a_new_process_learns_of_audits_from_its_seats_once_the_node_answers(tmp_path: Path) -> None:
+def test_a_vote_is_followed_with_the_unit_of_its_dispute(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    scene.seated, scene.checks = {UNIT}, None
+    scene.step(5, ballots={CASE: UNIT})
+    scene.money = read_until(9, ClaimMoney(8, UNIT, CASE, 0, 5), ClaimMoney(9, UNIT, CASE, 4, 0), ended=[CASE])
+    scene.step(6)
+    scene.step(7)
+    assert scene.money_asked == [([], {CASE: UNIT}, 4), ([], {CASE: UNIT}, 5)]
+    assert scene.noted() == [(f"voting 0x{UNIT.hex()} 9", "none", "voting", 4)]
+    assert scene.lost() == [("none", "vote", 5, 8, f"0x{CASE.hex()}")]
+    (told,) = [fields for name, fields in scene.heard.events if name == "lost"]
+    assert (told["unit"], told["grains"]) == (UNIT, 5)
+
+
+def test_a_new_process_follows_the_checks_of_its_journal_once_the_node_answers(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, open_checks=[UNIT, TASK])
+    scene.open_claims, scene.money = {UNIT}, None
     scene.step(5)
-    assert scene.audits_asked == []
-    scene.checks = {UNIT: SidePayment(6, 7)}
+    scene.money = read_until(6)
     scene.step(6)
-    assert scene.audits_asked == [([UNIT], 6)]
-    assert [(name, grains) for name, _, _, grains in scene.noted()] == [(f"auditing 0x{UNIT.hex()} 6", 7)]
+    scene.step(7)
+    assert [sorted(claims) for claims, _, _ in scene.money_asked] == [[TASK, UNIT], [TASK, UNIT], [UNIT]]
+    assert "not_noted" in scene.heard.names()
 
 
-def test_an_audit_that_earned_nothing_is_no_payment_and_one_that_is_not_found_is_let_go(tmp_path: Path) -> None:
+def test_a_claim_that_ended_in_blocks_that_were_not_read_is_let_go(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    scene.step(5, audits={UNIT: ME, CASE: ME})
-    scene.checks = {UNIT: SidePayment(6, 0)}
-    for height in range(6, 6 + 2 * WATCHED_BLOCKS):
-        scene.step(height)
-    assert scene.noted() == []
-    assert [units for units, _ in scene.audits_asked] == [[CASE, UNIT]] * 2 + [[CASE]] * WATCHED_BLOCKS
+    scene.open_claims = {UNIT}
+    scene.step(5, checks={UNIT: ME})
+    scene.step(6)
+    scene.open_claims, scene.money = set(), replace(read_until(500), is_whole=False)
+    scene.step(500)
+    scene.step(501)
+    assert len(scene.money_asked) == 3

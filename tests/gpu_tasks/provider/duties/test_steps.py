@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -22,17 +23,18 @@ from gpu_tasks.market.courts.cases import (
 )
 from gpu_tasks.market.courts.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
-from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
-from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
+from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties import cases, race_steps
-from gpu_tasks.provider.duties.appeals import LAST_CALL_BLOCKS, is_found_declining, is_outvoted, is_wronged
-from gpu_tasks.provider.duties.cases import TASK_CASES, Case, DisputedLeaf, JudgeStep
-from gpu_tasks.provider.duties.judging import JudgeDuty
+from gpu_tasks.provider.duties.appeals import LAST_CALL_BLOCKS, is_found_lying, is_outvoted
+from gpu_tasks.provider.duties.cases import JudgeStep, SeatedCase
 from gpu_tasks.provider.duties.race_steps import OMITTED_BLOCKS, Race, RaceStep
 from gpu_tasks.provider.journal.records import Basis, CaseEntry, RaceEntry, Sent, UnitResult
+from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
+from gpu_tasks.provider.tasks.task_verdicts import TaskCase
+from gpu_tasks.provider.telemetry import Detail
 
 ME, DEVICE = b"m" * 32, b"d" * 32
 TERMS = UnitTerms(100, 2, b"i" * 32, b"c" * 32, 0, 64)
@@ -48,9 +50,15 @@ NEW, DONE = RaceEntry(DEVICE), RaceEntry(DEVICE, RESULT, basis=BASIS)
 
 
 def a_race(
-    racer: Racer = RACER, *, closed_at: int = 0, reveals_from: int = 0, state: UnitState = UnitState.RACING
+    racer: Racer = RACER,
+    *,
+    closed_at: int = 0,
+    reveals_from: int = 0,
+    state: UnitState = UnitState.RACING,
+    first_commit: int = 0,
 ) -> Race:
-    unit = replace(UNIT, racers=(racer,), round=Round(20, closed_at=closed_at), state=state)
+    current = Round(20, closed_at=closed_at, first_commit=first_commit)
+    unit = replace(UNIT, racers=(racer,), round=current, state=state)
     return Race(b"u" * 32, unit, 0, 0, 50, reveals_from, 44)
 
 
@@ -83,11 +91,16 @@ def a_race(
         (a_race(COMMITTED, closed_at=30, reveals_from=32), None, 32, RaceStep.NOTHING),
         (a_race(REVEALED, closed_at=30, reveals_from=32), DONE, 33, RaceStep.NOTHING),
         (a_race(replace(RACER, has_declined=True)), RaceEntry(DEVICE, sent=(Sent.DECLINE,)), 21, RaceStep.NOTHING),
-        # not opened in time: opened late, it is a miss and no lie
-        (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), DONE, 40, RaceStep.REVEAL),
-        (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), NEW, 40, RaceStep.NOTHING),
-        (a_race(REVEALED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), DONE, 40, RaceStep.NOTHING),
-        (a_race(closed_at=30, state=UnitState.JUDGING), DONE, 40, RaceStep.NOTHING),
+        (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.DISPUTED), DONE, 40, RaceStep.NOTHING),
+        (a_race(REVEALED, closed_at=30, reveals_from=32, state=UnitState.CLAIMED), DONE, 40, RaceStep.NOTHING),
+        # The window ends with block 50.
+        (a_race(), NEW, 48, RaceStep.EXECUTE),
+        (a_race(), NEW, 49, RaceStep.PASS),
+        (a_race(), None, 49, RaceStep.EXECUTE),
+        (a_race(), DONE, 49, RaceStep.COMMIT),
+        (a_race(), RaceEntry(DEVICE, RESULT, (Sent.PASS,), basis=BASIS), 30, RaceStep.PASS),
+        (a_race(first_commit=40), NEW, 49, RaceStep.EXECUTE),  # a racer that is shut out pays nothing
+        (replace(a_race(), commits_until=0), NEW, 49, RaceStep.EXECUTE),  # it waits for its device
         (a_race(state=UnitState.SETTLED), DONE, 40, RaceStep.NOTHING),
     ],
 )
@@ -113,22 +126,28 @@ def a_record(*claims: PartyClaim, closed_at: int = 0) -> CourtCase:
     terms = CaseTerms(b"k" * 32, 100, 5, 100, 30, 1_900, 250, 0, 30, (), claims)
     rules = CaseRules(50_000, 33, 20, 12, 20)
     stage, current = CaseStage.COMMITTEE, Round(33, closed_at=closed_at)
-    return CourtCase(InferenceMarket.index, CaseKind.DISPUTE, terms, 50, 2_000, rules, None, stage, 30, current)
+    return CourtCase(TrainingMarket.index, CaseKind.DISPUTE, terms, 50, 2_000, rules, None, stage, 30, current)
 
 
-def test_a_batch_has_a_place_in_the_journal_for_each_seat_about_each_of_its_leaves() -> None:
-    """A second leaf may be judged before the seat about the first one is dismissed."""
-    benches, units = list(BenchKind), [replace(UNIT, attempt=attempt) for attempt in (1, 2)]
-    keys = {
-        DisputedLeaf(b"u" * 32, a_record(), replace(SEAT, bench=bench), 50, 0, unit, leaf).key
-        for unit in units for bench in benches for leaf in (0, 1, 4_095)
-    }  # fmt: skip
-    assert len(keys) == 2 * len(benches) * 3
-    assert min(number for _, number in keys) >= TASK_CASES > a_case().key[1]
+class ACase(SeatedCase):
+    """A case without a subject."""
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        return self.id, 0
+
+    @property
+    def subject(self) -> dict[str, Detail]:
+        return {"case": self.id}
 
 
-def a_case(seat: JudgeSeat = SEAT, *, closed_at: int = 0, opens_from: int = 0) -> Case:
-    return Case(b"u" * 32, a_record(closed_at=closed_at), seat, 50, opens_from, UNIT)
+def a_case(seat: JudgeSeat = SEAT, *, closed_at: int = 0, opens_from: int = 0) -> ACase:
+    return ACase(b"u" * 32, a_record(closed_at=closed_at), seat, 50, opens_from)
+
+
+def test_each_seat_has_a_number_of_its_own() -> None:
+    numbers = [cases.case_number(height, bench) for height in (1, 2) for bench in BenchKind]
+    assert len(set(numbers)) == len(numbers)
 
 
 @pytest.mark.parametrize(
@@ -145,11 +164,11 @@ def a_case(seat: JudgeSeat = SEAT, *, closed_at: int = 0, opens_from: int = 0) -
         (a_case(replace(PROMISED, statement=SAID), closed_at=40, opens_from=42), FOUND, JudgeStep.NOTHING),
     ],
 )
-def test_the_next_step_of_a_case(case: Case, entry: CaseEntry | None, step: JudgeStep) -> None:
+def test_the_next_step_of_a_case(case: ACase, entry: CaseEntry | None, step: JudgeStep) -> None:
     assert cases.next_step(case, entry) is step
 
 
-class Watched(JudgeDuty):
+class Watched(TaskJudgeDuty):
     """Records the seats in turn, and takes no step."""
 
     def __init__(self) -> None:
@@ -157,10 +176,10 @@ class Watched(JudgeDuty):
         self.book = SimpleNamespace(look=lambda _: None)  # type: ignore[assignment]
         self.sat: list[int] = []
 
-    async def _case(self, seat: SeatStatus) -> Case:
-        return a_case(seat.seat)
+    async def _case(self, seat: SeatStatus) -> TaskCase | None:
+        return cast("TaskCase", a_case(seat.seat))
 
-    async def _take_seat(self, case: Case, view: View) -> None:
+    async def _take_seat(self, case: TaskCase, view: View) -> None:
         self.sat.append(case.seat.bench)
 
 
@@ -182,47 +201,16 @@ def test_a_judge_sits_on_the_newest_bench_alone(benches: tuple[BenchKind, ...], 
     assert duty.sat == sat
 
 
-def test_an_input_that_nobody_has_is_called_unusable_at_last_and_only_where_nobody_answered() -> None:
-    declined, answered = (replace(a_case(), record=a_record(claim)) for claim in (DECLINED, ANSWERED))
-    last = 50 - cases.GIVE_UP_BLOCKS
-    assert [cases.must_give_up(declined, height) for height in (last - 1, last, 50)] == [False, True, True]
-    assert not cases.must_give_up(answered, 50)
-    assert not cases.must_give_up(replace(declined, commits_until=0), 50), "the lease has not begun"
-
-
-def test_each_seat_of_a_unit_has_a_number_of_its_own() -> None:
-    numbers = [cases.case_number(attempt, bench) for attempt in (1, 2) for bench in BenchKind]
-    assert len(set(numbers)) == len(numbers)
-    assert [cases.attempt_of(number) for number in numbers] == [1, 1, 1, 2, 2, 2]
-
-
-def a_verdict(root: bytes, *claims: PartyClaim, stage: CaseStage = CaseStage.APPEALABLE) -> UnitStatus:
-    record = replace(a_record(*claims), verdict=Answered(root), stage=stage)
-    return UnitStatus(UNIT, record, 0, 0, 0)
+def a_verdict(root: bytes, *claims: PartyClaim, stage: CaseStage = CaseStage.APPEALABLE) -> CourtCase:
+    return replace(a_record(*claims), verdict=Answered(root), stage=stage)
 
 
 def test_a_verdict_against_an_own_answer_is_appealed_and_no_other() -> None:
-    key = (b"u" * 32, 1)
-    assert is_wronged(a_verdict(b"w" * 32, ANSWERED), key, ME)
-    assert not is_wronged(a_verdict(b"r" * 32, ANSWERED), key, ME)
-    assert not is_wronged(a_verdict(b"w" * 32, ANSWERED), key, b"x" * 32)
-    assert not is_wronged(a_verdict(b"w" * 32, DECLINED), key, ME)
-    assert not is_wronged(a_verdict(b"w" * 32, ANSWERED, stage=CaseStage.COURT), key, ME)
-    assert not is_wronged(a_verdict(b"w" * 32, ANSWERED), (b"u" * 32, 2), ME)
-    assert not is_wronged(None, key, ME)
-
-
-def test_a_verdict_against_an_own_decline_can_be_appealed_and_no_other() -> None:
-    def case_of(status: UnitStatus) -> CourtCase:
-        assert status.case is not None
-        return status.case
-
-    charged = case_of(a_verdict(b"w" * 32, DECLINED, ANSWERED))
-    assert is_found_declining(charged, DECLINED.account)
-    assert not is_found_declining(charged, b"x" * 32)
-    assert not is_found_declining(case_of(a_verdict(b"w" * 32, ANSWERED)), ME), "that is a lie, if anything"
-    assert not is_found_declining(replace(charged, verdict=Unanswerable()), DECLINED.account)
-    assert not is_found_declining(replace(charged, stage=CaseStage.COURT), DECLINED.account)
+    assert is_found_lying(a_verdict(b"w" * 32, ANSWERED), ME)
+    assert not is_found_lying(a_verdict(b"r" * 32, ANSWERED), ME)
+    assert not is_found_lying(a_verdict(b"w" * 32, ANSWERED), b"x" * 32)
+    assert not is_found_lying(a_verdict(b"w" * 32, DECLINED), ME)
+    assert not is_found_lying(a_verdict(b"w" * 32, ANSWERED, stage=CaseStage.COURT), ME)
 
 
 def an_own_seat(

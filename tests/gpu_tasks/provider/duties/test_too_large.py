@@ -1,4 +1,4 @@
-"""Units that a machine cannot finish in time: declined before any work, and computed by another provider."""
+"""Units that a machine cannot finish in time: passed before any work, and computed by another provider."""
 
 from typing import cast
 from unittest.mock import AsyncMock, Mock
@@ -6,7 +6,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.inference.events import ProviderSlashed, RaceDeclined, RaceMissed, UnitSettled
+from gpu_tasks.market.inference.events import RaceDeclined, RaceMissed, RacePassed, UnitSettled
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitState, UnitTerms
 from gpu_tasks.provider.chain.port import RacePort
@@ -22,26 +22,27 @@ def window_seconds(village: Village) -> float:
 
 
 @in_village(4)
-async def test_a_unit_that_takes_too_long_here_is_declined_and_another_computes_it(village: Village) -> None:
+async def test_a_unit_that_takes_too_long_here_is_passed_and_another_computes_it(village: Village) -> None:
     slow = village.miners[0]
     slow.executor.expected_seconds = window_seconds(village) + 0.1
     unit = await village.unit_for(slow)
     status = await village.run(unit)
     assert status.unit.state is UnitState.SETTLED
     assert set(slow.heard.codes("too_large")) == {"too_long_here"}
-    assert [declined.provider for declined in village.happened(RaceDeclined)] == [slow.keys.stash]
+    assert [passed.provider for passed in village.happened(RacePassed)] == [slow.keys.stash]
+    assert not village.happened(RaceDeclined)
     assert not village.happened(RaceMissed)
     assert not slow.executor.runs
     assert village.happened(UnitSettled)
 
 
 @in_village(4)
-async def test_a_batch_that_takes_too_long_here_is_declined(village: Village) -> None:
+async def test_a_batch_that_takes_too_long_here_is_passed(village: Village) -> None:
     for miner in village.miners:
         miner.executor.expected_seconds = window_seconds(village) + 0.1
     drawn = village.drawn(await village.post([REQUEST] * 3))
     await village.blocks(2)
-    assert {event.provider for event in village.happened(RaceDeclined)} == {miner.keys.stash for miner in drawn}
+    assert {event.provider for event in village.happened(RacePassed)} == {miner.keys.stash for miner in drawn}
     assert len(drawn) == 2
     assert not any(miner.executor.runs for miner in village.miners)
 
@@ -74,17 +75,17 @@ async def test_a_unit_that_takes_its_whole_window_is_computed(village: Village) 
 
 
 @in_village(5)
-async def test_a_unit_that_only_judges_can_compute_in_time_costs_its_decliners(village: Village) -> None:
-    """A quarter of the price, and the judges' fees shared by two. So a daemon declines no unit that it may finish."""
+async def test_a_unit_that_only_others_can_compute_in_time_costs_its_racers_the_miss_fee(village: Village) -> None:
     for miner in village.miners:
         miner.executor.expected_seconds = window_seconds(village) + 0.1
     unit = await village.post()
     village.drawn(unit)
-    price = village.unit(unit).unit.price
-    await village.blocks(60)
-    declined = {event.provider for event in village.happened(RaceDeclined)}
-    slashed = village.happened(ProviderSlashed)
-    assert {event.provider for event in slashed} == declined
-    assert len(declined) == 2
-    assert {event.amount for event in slashed} == {price // 4 + 3 * (price // 2) // 2}
+    record = village.unit(unit).unit
+    held = {racer.owner: racer.collateral for racer in record.racers}
+    await village.blocks(3)
+    passed = [event for event in village.happened(RacePassed) if event.provider in held]
+    fees = {owner: grains * record.rules.idle_penalty // 1_000_000 for owner, grains in held.items()}
+    assert {event.provider: event.amount for event in passed} == fees
+    for miner in village.miners:
+        assert not (await miner.chain.own_devices())[0].device.is_paused
     assert not village.happened(RaceMissed)

@@ -1,29 +1,19 @@
 """Unusable inputs: missing, different from the commitment, or not sealed to all possible judges."""
 
 from dataclasses import replace
-from unittest.mock import AsyncMock
-
-import pytest
 
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
-from gpu_tasks.market.courts.money import CaseOutcome
-from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.market.inference.events import RaceMissed
 from gpu_tasks.market.inference.gpu_tasks_api import InputReader
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.chain.port import ChainError
-from gpu_tasks.provider.duties.cases import Case
-from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.race_steps import GIVE_BACK_BLOCKS
-from gpu_tasks.provider.duties.seats import UNANSWERABLE
 from provider_chain import Miner, Village, in_village
 from simulation.chains.market_chain import signed
 
 
-@in_village(5)
+@in_village(7)
 async def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(village: Village) -> None:
     chain = village.node.chain
     *others, last = chain.validators
@@ -86,68 +76,3 @@ async def test_it_is_given_back_so_many_blocks_before_commits_close_and_not_soon
         for miner in village.miners:
             await miner.step()
     assert village.node.chain.height + GIVE_BACK_BLOCKS == until
-
-
-def conniving_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the judges of pairs confirm a racer's answer, while courts check the boxes as honest judges do."""
-    honest = JudgeDuty._found
-
-    async def found(duty: JudgeDuty, case: Case, *more: object) -> Statement:
-        if case.seat.bench != BenchKind.PAIR:
-            return await honest(duty, case, *more)  # type: ignore[arg-type]
-        reveal = next(racer.reveal for racer in case.unit.racers if racer.reveal)
-        return replace(UNANSWERABLE, opinion=Answered(reveal.output_root))
-
-    monkeypatch.setattr(JudgeDuty, "_found", found)
-
-
-async def raced_with_a_friend(village: Village) -> tuple[bytes, Miner, Miner]:
-    """Return a unit whose input leaves a judge out, a racer that accepts it, and the other one."""
-    unit = await village.post(readers=village.node.chain.validators[:-1])
-    friend, other = village.drawn(unit)
-    friend.daemon.parts.inputs._check_boxes = AsyncMock()  # type: ignore[method-assign]
-    return unit, friend, other
-
-
-async def until_no_case(village: Village, unit: bytes) -> None:
-    for _ in range(200):
-        await village.block()
-        if any(event.case == unit for event in village.happened(CaseEnded)):
-            return
-    raise AssertionError("a case without end")
-
-
-@in_village(10)
-async def test_who_declined_what_its_own_copy_shows_to_be_bad_appeals(
-    village: Village, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A pair of the customer's friends finds the input good. The court sees the excluded reader."""
-    conniving_pair(monkeypatch)
-    unit, friend, other = await raced_with_a_friend(village)
-    await until_no_case(village, unit)
-    (appealed,) = village.happened(CaseAppealed)
-    assert appealed.appellant == other.keys.stash != friend.keys.stash
-    (ended,) = [event for event in village.happened(CaseEnded) if event.case == unit]
-    assert ended.outcome is CaseOutcome.INPUT_BAD
-    assert not village.happened(ProviderSlashed)
-
-
-@pytest.mark.parametrize("lost", ["its copy", "its key"])
-@in_village(10)
-async def test_who_cannot_show_that_an_input_is_bad_does_not_appeal(
-    village: Village, lost: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    conniving_pair(monkeypatch)
-    unit, _, other = await raced_with_a_friend(village)
-    while "declined" not in other.heard.names():
-        await village.block()
-    inputs, bound = other.daemon.parts.inputs, village.node.chain.now()
-    if lost == "its copy":
-        inputs._store.get = lambda _: None  # type: ignore[method-assign, assignment]
-    else:
-        known = bound[Devices].providers[other.keys.stash]
-        assert known is not None
-        bound[Devices].providers[other.keys.stash] = replace(known, seal_key=b"k" * 32)
-        village.node.chain.state = village.node.chain.state.updated(bound.overlay.changes())
-    await until_no_case(village, unit)
-    assert not village.happened(CaseAppealed)

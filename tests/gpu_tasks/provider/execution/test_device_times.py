@@ -84,7 +84,7 @@ def test_why_it_stands_still_is_looked_at_as_it_stops_and_when_something_changed
 
 def test_who_is_not_followed_is_not_timed() -> None:
     scene = Scene()
-    with scene.times.at(OTHER, Activity.JUDGING):
+    with scene.times.at(OTHER, Activity.VOTES):
         scene.now += 1
     scene.times.note_tokens(OTHER, 5)
     scene.times.note_tokens(DEVICE, 7)

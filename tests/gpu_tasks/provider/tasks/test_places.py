@@ -115,12 +115,12 @@ def test_an_offer_that_yielded_to_a_larger_bond_is_not_made_again_while_the_draw
         assert next_step(OwnTask(draw, sought, None), entry(sent=sent), ME, READY, 10) is step
 
 
-def test_who_was_out_before_a_jury_opens_nothing() -> None:
+def test_a_replica_that_is_out_opens_nothing() -> None:
     bound = replace(MINE, commitment=b"c" * 32)
     found = entry(result=RESULT, result_salt=b"s" * 32)
     assert asked(TaskState.OPENING, found, slots=(bound,)) is TaskStep.OPEN
     gone = replace(bound, outcome=TaskOutcome.DIED)
-    assert asked(TaskState.OPENING, found, slots=(gone, THEIRS), jury_from=1) is None
+    assert asked(TaskState.OPENING, found, slots=(gone, THEIRS)) is None
 
 
 def test_milestones_are_counted_over_all_legs() -> None:

@@ -11,7 +11,7 @@ from gpu_tasks.data.sealing import readers_of
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.showing import TraceStretch
 from gpu_tasks.market.training.tasks import Challenge, Slot, Task, slot_case
-from gpu_tasks.provider.blobs.reseal import RefusedResealError
+from gpu_tasks.provider.blobs.deliveries import RefusedDeliveryError
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks.state_answers import SHOWN_STATE, ShownState, StateAnswers, question
@@ -79,18 +79,18 @@ def test_a_state_is_shown_with_its_place_and_that_of_the_next(segment: int) -> N
 @pytest.mark.parametrize("first", [0, 1, 3, 5, SEGMENTS])
 def test_what_is_not_looked_at_is_not_shown(first: int) -> None:
     """Above all the state after a stretch: the judge could take it over instead of computing."""
-    with pytest.raises(RefusedResealError, match="part of the"):
+    with pytest.raises(RefusedDeliveryError, match="part of the"):
         shown(first, behind=1, named=4)
-    with pytest.raises(RefusedResealError, match="part of the"):
+    with pytest.raises(RefusedDeliveryError, match="part of the"):
         shown(first, first + 2, behind=1)
 
 
 def test_a_run_that_is_not_read_whole_shows_what_it_has_and_asks_for_patience_with_the_rest() -> None:
     assert shown(3, known=4).state == STATES[3]
-    with pytest.raises(RefusedResealError, match="ask again"):
+    with pytest.raises(RefusedDeliveryError, match="ask again"):
         shown(4, known=4)
 
 
 def test_a_state_whose_file_is_gone_is_said_to_be_gone() -> None:
-    with pytest.raises(RefusedResealError, match="no longer here"):
+    with pytest.raises(RefusedDeliveryError, match="no longer here"):
         shown(3, lost=3)

@@ -1,0 +1,86 @@
+"""Fees and losses of a checker and a voter, read in the final blocks that moved them.
+
+Every payment out of a hold has an event `Paid` with the hold's owner and case. A checker and a voter have no other part
+in a unit, so each payment to them with the unit's case is for that part.
+
+Invariant: a block counts once. Payments before the first block read are not reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_tasks.market.claims.claim_events import ClaimEnded
+from gpu_tasks.market.claims.claims import CHECKER_BOND
+from gpu_tasks.market.claims.dispute_events import DisputeEnded
+from gpu_tasks.market.claims.disputes import VOTER_BOND
+from gpu_tasks.provider.chain.side_pay import blocks_since
+from runtime.pallets.staking.trust_lock import Paid
+from wallet.client import ChainClient
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimMoney:
+    """The grains that a block moved for a check or a vote of this provider."""
+
+    block: int
+    unit: bytes
+    dispute: bytes | None
+    """The dispute of a vote, or None for a check."""
+    earned: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimMoneyRead:
+    """The money of some blocks."""
+
+    until: int
+    """The last block read."""
+    is_whole: bool
+    """False if blocks were left out, because the last read was too long ago."""
+    moved: tuple[ClaimMoney, ...]
+    ended: frozenset[bytes]
+    """The claims and disputes that ended in these blocks."""
+
+
+async def claim_money(
+    client: ChainClient, stash: bytes, claims: Collection[bytes], disputes: Mapping[bytes, bytes], since: int
+) -> ClaimMoneyRead:
+    """Return a stash's money of claims that it checks, and of disputes in which it votes, after block `since`.
+
+    `disputes` has the unit of each dispute.
+    """
+    first_height, block_ids = await blocks_since(client, since)
+    moved: list[ClaimMoney] = []
+    ended: set[bytes] = set()
+    for height, block_id in enumerate(block_ids, first_height):
+        if height <= since:
+            continue
+        events = [record.event for record in await client.events(block_id)]
+        over = {event.dispute for event in events if isinstance(event, DisputeEnded)}
+        ended |= over | {event.claim for event in events if isinstance(event, ClaimEnded)}
+        paid = [event for event in events if isinstance(event, Paid) and stash in (event.who, event.payee)]
+        moved += [_of_check(height, stash, claim_id, paid) for claim_id in claims]
+        # The fees of votes move in the block of the ruling.
+        moved += [_of_vote(height, stash, disputes[each], each, paid) for each in sorted(over & disputes.keys())]
+    last_height = max(since, first_height + len(block_ids) - 1)
+    return ClaimMoneyRead(
+        last_height,
+        is_whole=first_height <= since + 1,
+        moved=tuple(money for money in moved if money.earned or money.lost),
+        ended=frozenset(ended),
+    )
+
+
+def _of_check(block: int, stash: bytes, claim_id: bytes, paid: Sequence[Paid]) -> ClaimMoney:
+    earned = sum(event.amount for event in paid if event.payee == stash and event.case == claim_id)
+    bonds = (event for event in paid if event.who == stash and event.case == claim_id and event.reason == CHECKER_BOND)
+    return ClaimMoney(block, claim_id, None, earned, sum(event.amount for event in bonds))
+
+
+def _of_vote(block: int, stash: bytes, unit_id: bytes, dispute_id: bytes, paid: Sequence[Paid]) -> ClaimMoney:
+    earned = sum(event.amount for event in paid if event.payee == stash and event.case in (unit_id, dispute_id))
+    bonds = (event for event in paid if event.who == stash and event.case == dispute_id and event.reason == VOTER_BOND)
+    return ClaimMoney(block, unit_id, dispute_id, earned, sum(event.amount for event in bonds))
