@@ -116,8 +116,8 @@ stakes: ## STEPS=1000000 random steps on stakes beside the naive rule, INTERLEAV
 soak: ## 100,000 damaged extrinsics, 20,000 damaged blocks, a storm of damaged messages; some minutes
 	@HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -n 2 -m "not e2e" tests/malformed
 
-properties: ## 10,000 cases of each property of the auction, 1,000 whole chains, 100,000 settlements of tasks and as many of batches, 1,000 batches of each lie; half an hour
-	@HYPOTHESIS_PROFILE=properties $(PY) -m pytest -q -n 2 -o faulthandler_timeout=3600 tests/gpu_tasks/market/training tests/gpu_tasks/market/inference/test_batch_settlements.py tests/gpu_tasks/batches/test_cheats.py
+properties: ## 10,000 cases of each property of the auction, 1,000 whole chains, 100,000 settlements of tasks, 1,000 batches of each lie; half an hour
+	@HYPOTHESIS_PROFILE=properties $(PY) -m pytest -q -n 2 -o faulthandler_timeout=3600 tests/gpu_tasks/market/training tests/gpu_tasks/batches/test_cheats.py
 
 gpu: ## this machine's GPU as a provider uses it, beside NumPy: same bits, limits, failures, energy; exit 2 without one
 	@$(PY) -m benchmarks.gpu

@@ -73,8 +73,8 @@ LEFT = (
     "`ogpu-wallet send`"
 )
 EXPELLED = (
-    "a court refuted a result of this stash for the third time, so its registration has ended. Run `ogpu-provider "
-    "unregister`, or `ogpu-provider register` once the chain allows it"
+    "a court refuted a training result of this stash for the third time, so its registration has ended. Run "
+    "`ogpu-provider unregister`, or `ogpu-provider register` once the chain allows it"
 )
 JOURNAL_FILE = "journal"
 TASKS_FOLDER = "tasks"

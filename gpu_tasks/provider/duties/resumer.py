@@ -6,7 +6,7 @@ operator notices.
 Invariants:
 
 * Only a pause for a missed race ends by itself, even across restarts.
-* A device stays paused if the operator paused it, if a court refuted its result, or if this base path does not know the
+* A device stays paused if the operator paused it, if its result was found false, or if this base path does not know the
   cause.
 * A device is resumed only after its machine passes the conformance vectors.
 * Each consecutive miss waits four times as long, so a faulty machine loses little.
@@ -43,8 +43,8 @@ STAYING = {PauseCause.REFUTED: REFUTED, PauseCause.OPERATOR: BY_OPERATOR, PauseC
 OVERDUE_BLOCKS = 20
 OVERDUE = "; it should be resumed by now, so check that the daemon runs"
 MEANING = (
-    "a court refuted a result of this device. A second refuted result costs its collateral again, and a third ends "
-    "the stash's registration. Run `ogpu-provider doctor` first"
+    "a result of this device was found false. Another one costs its collateral again, and a third false result of "
+    "training ends the stash's registration. Run `ogpu-provider doctor` first"
 )
 
 
