@@ -52,12 +52,14 @@ def _ranked(stage: Stage, service: int) -> tuple[UnitView, list[str]]:
     # One racer, as for the question: each racer loads the model.
     arguments = purchase.post_arguments(SENTENCES, racers=1, service=service, max_tokens=SENTENCE_TOKENS, out=vectors)
     stage.ogpu("unit post", *arguments)
-    unit = json.loads(stage.ogpu("unit show", "last", is_shown=False))
     words = (str(RANKING), str(SENTENCES), str(vectors))
     stage.narrator.command(f"$ {programs.as_typed('python', *words)}")
     ran = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=RANKING_SECONDS)
     if ran.returncode:
         raise DevnetError(f"{RANKING.name} ended with {ran.returncode}: {ran.stderr.strip()[-200:]}")
     ranked = ran.stdout.splitlines()
+    # The vectors are there before their provider is paid.
+    stage.ogpu("unit watch", "last")
+    unit = json.loads(stage.ogpu("unit show", "last", is_shown=False))
     row = {**unit, "prompt": ranked[0], "completion": ranked[-1]}
     return purchase.trace_unit(stage, row, first_height), ranked

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from devnet.launcher import programs
+from devnet.launcher import processes, programs
 from devnet.launcher.folder import DevnetError
 from devnet.stage.actors import purchase
 from devnet.stage.network import CUSTOMER, FreshDevnet, Stage
@@ -44,6 +44,7 @@ UNITS_GOAL, BATCH_MAX = 125, 128
 POSTING_KILLS, FOLLOWING_KILLS = 4, 2
 POLL_SECONDS = 0.02
 WAIT_SECONDS = 1_500.0
+PAID_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,8 @@ class Customer:
 
     def _record_outcome(self, file_sale: FileSale, wealth_before: int) -> None:
         """Record the facts of chain, record and files."""
+        # The answers are there before their providers are paid.
+        processes.until(lambda: self._stage.ask(_open_units) == 0, PAID_SECONDS, pause_seconds=1.0)
         records = self._stage.ask(lambda chain: self._unit_records(chain, file_sale))
         file_sale.settled = sum(record.state is UnitState.SETTLED for record in records)
         file_sale.paid = sum(record.paid for record in records)
@@ -258,6 +261,11 @@ class Customer:
             quote = await market_reads.quote(chain, record.service, record.terms.price_max, RACER_COUNT)
             file_sale.prepaid += 0 if quote is None else quote.prepaid
         return records
+
+
+async def _open_units(chain: ChainClient) -> int:
+    count: int = await chain.read(InferenceMarket.open_unit_count)
+    return count
 
 
 def _json_rows(path: Path) -> list[dict[str, Any]]:

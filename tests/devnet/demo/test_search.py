@@ -37,9 +37,18 @@ def searched(
 ) -> dict[str, Any]:
     """Return the demo's report of a search whose vectors have this nearest line, written up to `last`, backwards."""
 
+    watched: list[str] = []
+
     def run(_: Stage, command: str, *words: str, is_shown: bool = True) -> str:
         if command == "unit show":
-            return json.dumps({"unit": "0x01", "state": "settled", "ended_in_block": 9})
+            # As on a chain: the answer is there before the payment, for which the customer waits by `unit watch`.
+            state = (
+                {"state": "settled", "ended_in_block": 9} if watched else {"state": "claimed", "ended_in_block": None}
+            )
+            return json.dumps({"unit": "0x01"} | state)
+        if command == "unit watch":
+            watched.append(words[0])
+            return ""
         if fails:
             raise DevnetError("`ogpu unit post` failed")
         rows = [{"index": n, "text": json.dumps(vector_of(n, nearest))} for n in range(last, 0, -1)]
@@ -49,7 +58,12 @@ def searched(
     monkeypatch.setattr(real_model, "offer_model", lambda *_: 7)
     monkeypatch.setattr(Stage, "next_height", lambda _: 3)
     monkeypatch.setattr(Stage, "ogpu", run)
-    monkeypatch.setattr(purchase, "trace_unit", lambda _, row, __: row | TRACE | changed)
+
+    def traced(_: Stage, row: purchase.UnitView, __: int) -> purchase.UnitView:
+        assert row["ended_in_block"], "only an ended unit has a whole trace"
+        return row | TRACE | changed
+
+    monkeypatch.setattr(purchase, "trace_unit", traced)
     stage = Stage(Devnet(folder, MEMBERS), Narrator(1))
     stage.devnet.purchases.mkdir(parents=True)
     return find_nearest(stage, DemoOffers(stage, [ENCODER]), "")
