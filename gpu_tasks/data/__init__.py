@@ -16,9 +16,9 @@ In reading order:
 * `blob_client`: blobs over HTTP: store one, fetch one
 * `market_reads`: typed reads of the market for providers and customers
 * `claim_reads`: typed reads of claims, disputes and ballots
-* `claim_appeals`: an appeal against a decision of voters about a unit
 * `proven_rates`: devices' proven throughput at roll calls, and the reason why one gets no work
 * `training_reads`: typed reads of tasks for providers and customers
 * `run_states`: the content of a checkpoint and a result, and its check against the chain
-* `appeals`: the bond and the gain of an appeal against a verdict about a unit
+* `appeals`: an appeal against the decision of a dispute about a unit
+* `case_ends`: the payments at the end of a case
 """

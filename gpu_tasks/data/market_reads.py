@@ -13,9 +13,6 @@ from typing import Any
 
 from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.data.sealing import is_usable
-from gpu_tasks.market.claims.claim_closing import dispute_id_of as claim_dispute_id
-from gpu_tasks.market.claims.claims import ClaimStage
-from gpu_tasks.market.claims.disputes_api import DisputeStatus
 from gpu_tasks.market.courts.cases import JudgeSeat
 from gpu_tasks.market.courts.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
@@ -154,24 +151,10 @@ async def dispute(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -
     return leaf_dispute
 
 
-async def item_dispute(chain: ChainClient, dispute_id: bytes, at: bytes | None = None) -> DisputeStatus | None:
-    """Return an open dispute about which validators vote, with its clocks, or None."""
-    status: DisputeStatus | None = await chain.query("DisputesApi_dispute", dispute_id, at=at)
-    return status
-
-
 async def unit(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> UnitStatus | None:
     """Return a unit, or None if the chain never had it or dropped it."""
     unit_status: UnitStatus | None = await chain.query("GpuTasksApi_unit", unit_id, at=at)
     return unit_status
-
-
-def dispute_id_of_unit(unit_id: bytes, status: UnitStatus) -> bytes | None:
-    """Return the id of the open dispute about a unit or its claim, or None."""
-    claim = status.claim
-    if claim is not None and claim.stage is ClaimStage.DISPUTED:
-        return claim_dispute_id(unit_id, claim.disputes - 1)
-    return status.dispute
 
 
 async def units(chain: ChainClient, unit_ids: Sequence[bytes], at: bytes | None = None) -> list[Unit | None]:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from cli.output import Account
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.appeals import flows_at_end
+from gpu_tasks.data.case_ends import flows_at_end
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.courts.events import CaseEnded

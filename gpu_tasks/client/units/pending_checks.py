@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.output import Account
-from gpu_tasks.data import market_reads
+from gpu_tasks.data import claim_reads, market_reads
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimStage, ResultClaim
 from gpu_tasks.market.claims.claims_storage import owed
 from gpu_tasks.market.claims.convictions import disputed_place, open_check
@@ -232,8 +232,8 @@ async def pending_checks(
     status = await market_reads.unit(client, unit_id, block_hash)
     if status is None or status.unit.state is not unit.state:
         return None
-    dispute_id = market_reads.dispute_id_of_unit(unit_id, status)
-    found = None if dispute_id is None else await market_reads.item_dispute(client, dispute_id, block_hash)
+    dispute_id = claim_reads.open_dispute_of(unit_id, status)
+    found = None if dispute_id is None else await claim_reads.item_dispute(client, dispute_id, block_hash)
     item = None if status.claim is None else _item_of(status.claim)
     dispute = None if dispute_id is None or found is None else _open_dispute(dispute_id, found, item)
     if unit.state is UnitState.CLAIMED:

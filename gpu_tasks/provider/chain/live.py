@@ -422,7 +422,8 @@ class LiveChain:
 
     async def item_dispute(self, dispute: bytes, *, final: bool = False) -> Dispute | None:
         """See `ChainPort`."""
-        return await self.asked(claim_reads.item_dispute(self.client, dispute, await self._hash_at(final=final)))
+        status = await self.asked(claim_reads.item_dispute(self.client, dispute, await self._hash_at(final=final)))
+        return None if status is None else status.dispute
 
     async def final_ballots(self) -> tuple[BallotStatus, ...]:
         """See `ChainPort`."""

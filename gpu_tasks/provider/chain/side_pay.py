@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpu_tasks.data import training_reads
-from gpu_tasks.data.appeals import flows_at_end
+from gpu_tasks.data.case_ends import flows_at_end
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.training import money

@@ -63,7 +63,7 @@ def test_a_provider_key_appeals_a_decision_about_a_unit_or_its_claim(tmp_path: P
     alice = Operator(tmp_path, url, "Alice")
     for unit, dispute in ((SIDES, unit_dispute_id_of(SIDES, 1, 0)), (CLAIMED, dispute_id_of(CLAIMED, 0))):
         shown = alice.answer("appeal", "0x" + unit.hex(), "--dry-run")
-        assert (shown["calls"], shown["verdict"], shown["final_after_block"]) == ("Disputes.appeal", "right", 500)
+        assert (shown["calls"], shown["decision"], shown["final_after_block"]) == ("Disputes.appeal", "right", 500)
         assert shown["dispute"] == "0x" + dispute.hex()
         assert alice.answer("appeal", "0x" + unit.hex(), "--yes")["success"]
         assert alice.refused_code("appeal", "0x" + unit.hex()) == "no_decision"
