@@ -17,7 +17,7 @@ from devnet.launcher.folder import DevnetError
 from devnet.stage.actors import purchase
 from devnet.stage.actors.purchase import UnitView
 from devnet.stage.actors.task_sale import EXAMPLES
-from devnet.stage.network import Stage
+from devnet.stage.network import CUSTOMER_KEY, Stage
 
 SENTENCES, RANKING = EXAMPLES / "sentences.txt", EXAMPLES / "nearest.py"
 """Twenty sentences and the sought one, a line each; and the customer's program."""
@@ -59,7 +59,7 @@ def _ranked(stage: Stage, service: int) -> tuple[UnitView, list[str]]:
         raise DevnetError(f"{RANKING.name} ended with {ran.returncode}: {ran.stderr.strip()[-200:]}")
     ranked = ran.stdout.splitlines()
     # The vectors are there before their provider is paid.
-    stage.ogpu("unit watch", "last")
+    stage.ogpu("unit watch", "last", "--key", CUSTOMER_KEY)
     unit = json.loads(stage.ogpu("unit show", "last", is_shown=False))
     row = {**unit, "prompt": ranked[0], "completion": ranked[-1]}
     return purchase.trace_unit(stage, row, first_height), ranked
