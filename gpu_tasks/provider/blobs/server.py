@@ -207,8 +207,8 @@ class BlobServer:
     async def _deliver(self, request: web.Request) -> web.StreamResponse:
         return await self._answered(request, self._deliverer)
 
-    async def _answered(self, request: web.Request, judge_answers: AnswersReaders | None) -> web.StreamResponse:
-        if judge_answers is None:
+    async def _answered(self, request: web.Request, answers: AnswersReaders | None) -> web.StreamResponse:
+        if answers is None:
             raise web.HTTPNotFound(text="nothing to seal again here")
         peer_address = address_of_peer(request)
         if self._waiting.has_to_wait(peer_address):
@@ -221,8 +221,8 @@ class BlobServer:
             raise
         async with self._request_slot(self._questions, request) as slot:
             try:
-                slot.progress(BLOB_BYTES_MAX)  # the time for asking the chain is not the judge's
-                sealed_answer = await judge_answers.answer(question)
+                slot.progress(BLOB_BYTES_MAX)  # the time for asking the chain is not the reader's
+                sealed_answer = await answers.answer(question)
             except RefusedDeliveryError as error:
                 if isinstance(error, NoReaderError):
                     self._waiting.wait(peer_address)
