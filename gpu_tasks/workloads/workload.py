@@ -78,13 +78,6 @@ class Workload(Protocol):
         found = self.fingerprint(encoded_request, encoded_output, seed) if output_check.valid else None
         return FingerprintedCheck(output_check, found)
 
-    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
-        """Return 32 bytes: the hash of the computation's integers at one place, which `drawn_place` (32 bytes) names.
-
-        `encoded_output` is the right one. The hash is unknown without the computation.
-        """
-        ...
-
     def conformance(self) -> bytes:
         """Return the hash of fixed work, to compare machines. Raise NonConformingBackendError if it is wrong."""
         ...

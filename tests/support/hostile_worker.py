@@ -98,9 +98,6 @@ class Hostile(Workload):
     def fingerprint(self, request: bytes, output: bytes, seed: bytes) -> bytes:
         return self.run(request)
 
-    def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        return bytes(32)
-
     def conformance(self) -> bytes:
         return b""
 

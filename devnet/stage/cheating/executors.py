@@ -74,14 +74,6 @@ class BentRun:
         """See `Executor`."""
         return await self.honest.run_many(requests, finished)
 
-    async def verify(self, request: bytes, output: bytes) -> bool:
-        """See `Executor`."""
-        return await self.honest.verify(request, output)
-
-    async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        """See `Executor`."""
-        return await self.honest.trace(request, output, place)
-
     async def fingerprint(self, request: bytes, output: bytes, seed: bytes) -> bytes:
         """See `Executor`."""
         return await self.honest.fingerprint(request, output, seed)

@@ -30,9 +30,7 @@ from wallet.errors import CodedError
 
 LOG = logging.getLogger("ogpu.provider")
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-_Answer = TypeVar(
-    "_Answer", wire.Ran, wire.Checked, wire.Traced, wire.Begun, wire.Advanced, wire.Weighed, wire.Fingerprinted
-)
+_Answer = TypeVar("_Answer", wire.Ran, wire.Begun, wire.Advanced, wire.Weighed, wire.Fingerprinted)
 
 
 class BadRequestError(CodedError):
@@ -138,20 +136,15 @@ class Executor(Protocol):
         """Execute all requests, and report each once in any order. Raise ExecutionError on failure."""
         ...
 
-    async def verify(self, request: bytes, output: bytes) -> bool:
-        """Return True if `output` is the result of `run`. Raise BadRequestError or ExecutionError."""
-        ...
-
-    async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        """Return the hash at a place in the computation of a right output. Raise BadRequestError or ExecutionError."""
-        ...
-
     async def fingerprint(self, request: bytes, output: bytes, seed: bytes) -> bytes:
         """Return the fingerprint of a right output at a seed, 16 bytes. Raise BadRequestError or ExecutionError."""
         ...
 
     async def check(self, request: bytes, output: bytes, seed: bytes) -> CheckedOutput:
-        """Check an output as `verify` does, and fingerprint a right one. Raise BadRequestError or ExecutionError."""
+        """Compare an output with that of `run`, and fingerprint a right one.
+
+        Raise BadRequestError or ExecutionError.
+        """
         ...
 
     async def begin(self, request: bytes) -> BegunRun:
@@ -280,14 +273,6 @@ class WorkerExecutor:
             )
         elapsed_ms = (time.monotonic_ns() - began_ns) // 1_000_000
         return ManyExecuted(last_answer.cpu_ms, elapsed_ms, last_answer.memory_peak_bytes)
-
-    async def verify(self, request: bytes, output: bytes) -> bool:
-        """See `Executor`."""
-        return (await self._expected_answer(wire.VerifyOutput(request, output), wire.Checked)).is_right
-
-    async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        """See `Executor`."""
-        return (await self._expected_answer(wire.TraceAt(request, output, place), wire.Traced)).trace
 
     async def fingerprint(self, request: bytes, output: bytes, seed: bytes) -> bytes:
         """See `Executor`."""

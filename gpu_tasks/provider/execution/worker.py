@@ -118,11 +118,6 @@ def _answer_whole(workload: Workload, question: wire.OneRequest, cpu_start: int)
     match question:
         case wire.RunRequest(request):
             return wire.Ran(workload.run(request), *_cost_since(cpu_start))
-        case wire.VerifyOutput(request, output):
-            output_check = workload.verify(request, output)
-            return wire.Checked(output_check.valid, output_check.recomputed)
-        case wire.TraceAt(request, output, place):
-            return wire.Traced(workload.trace(request, output, place))
         case wire.FingerprintAt(request, output, seed):
             return wire.Fingerprinted(is_right=True, fingerprint=workload.fingerprint(request, output, seed))
         case wire.CheckOutput(request, output, seed):

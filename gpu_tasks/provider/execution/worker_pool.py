@@ -115,27 +115,9 @@ class WorkerPool:
             await (await bench.worker(form)).run_many(requests, computed_outputs.update)
         return [computed_outputs[request_place] for request_place in range(len(requests))]
 
-    async def recompute(self, form: WorkloadForm, request: bytes) -> bytes:
-        """Execute a request on any device, as a judge. Raise BadRequestError or ExecutionError."""
-        async with self._any_bench(form) as bench:
-            return (await (await bench.worker(form)).run(request)).output
-
-    async def verify(self, form: WorkloadForm, request: bytes, output: bytes) -> bool:
-        """Return True if `output` is right, checked on any device. Raise BadRequestError or ExecutionError."""
-        async with self._any_bench(form) as bench:
-            return await (await bench.worker(form)).verify(request, output)
-
-    async def trace(self, form: WorkloadForm, request: bytes, output: bytes, place: bytes) -> bytes:
-        """Return the hash at a place in a right output's computation, on any device.
-
-        Raise BadRequestError or ExecutionError.
-        """
-        async with self._any_bench(form) as bench:
-            return await (await bench.worker(form)).trace(request, output, place)
-
     async def fingerprint(self, form: WorkloadForm, request: bytes, output: bytes, seed: bytes) -> bytes:
         """Return the fingerprint of a right output, on any device. Raise BadRequestError or ExecutionError."""
-        async with self._any_bench(form) as bench:
+        async with self._bench_turn(None, Activity.VOTES, form) as bench:
             return await (await bench.worker(form)).fingerprint(request, output, seed)
 
     async def check(
@@ -196,10 +178,6 @@ class WorkerPool:
                 yield self._benches[taken_place]
         finally:
             self._line.give(taken_place)
-
-    def _any_bench(self, form: WorkloadForm) -> contextlib.AbstractAsyncContextManager[Bench]:
-        """Take any device, preferably one with a running worker of this workload."""
-        return self._bench_turn(None, Activity.VOTES, form)
 
 
 def _of_task(device: bytes | None) -> Activity:

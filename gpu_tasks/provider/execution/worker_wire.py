@@ -30,23 +30,6 @@ class RunRequest:
     request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
 
 
-@variant(1)
-class VerifyOutput:
-    """Check an output."""
-
-    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
-    output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
-
-
-@variant(2)
-class TraceAt:
-    """Return the hash at one place in the computation of a right output."""
-
-    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
-    output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
-    place: Hash
-
-
 @variant(3)
 class BeginRun:
     """Return the first state of a run in steps, and the steps at each state of its trace."""
@@ -96,7 +79,7 @@ class CheckOutput:
     seed: Hash
 
 
-OneRequest = RunRequest | VerifyOutput | TraceAt | FingerprintAt | CheckOutput
+OneRequest = RunRequest | FingerprintAt | CheckOutput
 """The questions that compute one request as a whole."""
 InSteps = BeginRun | AdvanceRun | MetricAt
 Question = Annotated[OneRequest | InSteps | RunMany, Tagged("ogpu::Question")]
@@ -127,14 +110,6 @@ class Ran:
     memory_peak_bytes: U64
 
 
-@variant(2)
-class Checked:
-    """The result of checking an output."""
-
-    is_right: bool
-    recomputed: U32
-
-
 @variant(3)
 class BadRequest:
     """The request is invalid. This is a property of the input, the same on every machine."""
@@ -147,13 +122,6 @@ class Failed:
     """The worker failed. This is a property of the machine."""
 
     reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
-
-
-@variant(5)
-class Traced:
-    """The hash at a place in a computation."""
-
-    trace: Hash
 
 
 @variant(6)
@@ -212,10 +180,9 @@ class Fingerprinted:
 
 
 WorkerAnswer = Annotated[
-    Ready | Ran | Checked | BadRequest | Failed | Traced | Begun | Advanced | Weighed | BadState | RanSome
-    | Fingerprinted,
+    Ready | Ran | BadRequest | Failed | Begun | Advanced | Weighed | BadState | RanSome | Fingerprinted,
     Tagged("ogpu::Answer"),
-]  # fmt: skip
+]
 
 ASKED = codec(Asked)
 ANSWER = codec(WorkerAnswer)

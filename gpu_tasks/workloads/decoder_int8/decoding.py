@@ -8,7 +8,6 @@ length of requests.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 import numpy as np
 
@@ -34,7 +33,6 @@ from gpu_tasks.workloads.workload import OutputCheck
 
 REFILL_PART = 4
 """The part of the lanes that must be free before they are filled again: one in so many."""
-_TRACE_DOMAIN = b"ogpu/decoder/trace/1"
 
 
 @dataclass(slots=True)
@@ -239,13 +237,3 @@ def fingerprint_of(model: LoadedDecoder, request: GenerationRequest, output: Gen
     for _ in _streams(model, tokens, len(tokens), samples):
         pass
     return fingerprint(seed, samples.layers)
-
-
-def trace_of(model: LoadedDecoder, request: GenerationRequest, output: GenerationOutput, drawn_place: bytes) -> bytes:
-    """Return the hash of the logits at one position of prompt and answer, int64, little-endian."""
-    tokens = (*request.prompt, *output.tokens)[: model.shape.context]
-    position = int.from_bytes(drawn_place, "little") % len(tokens)
-    *_, last = _streams(model, tokens[: position + 1], position)
-    (logits,) = _logit_rows(model, last)
-    label = _TRACE_DOMAIN + position.to_bytes(4, "little")
-    return blake2b(label + logits.astype("<i8").tobytes(), digest_size=32).digest()

@@ -10,7 +10,7 @@ import numpy as np
 from gpu_tasks.models.model_file import CONFIG, TENSORS, read_section, section_range, verify
 from gpu_tasks.workloads.decoder_int8.config import decode_shape
 from gpu_tasks.workloads.decoder_int8.conformance import check_backend
-from gpu_tasks.workloads.decoder_int8.decoding import fingerprint_of, generated, trace_of, verify_output
+from gpu_tasks.workloads.decoder_int8.decoding import fingerprint_of, generated, verify_output
 from gpu_tasks.workloads.decoder_int8.effort import room_bytes_max
 from gpu_tasks.workloads.decoder_int8.model import DecoderModel, decode_model
 from gpu_tasks.workloads.decoder_int8.request import (
@@ -80,10 +80,6 @@ class DecoderWorkload(Workload):
         samples = StreamSamples(self._model, seed, len(request.prompt) + max(1, len(claimed.tokens)) - 1)
         output_check = verify_output(self._model, request, claimed, samples)
         return FingerprintedCheck(output_check, fingerprint(seed, samples.layers) if output_check.valid else None)
-
-    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
-        """Return the hash of the logits at one position."""
-        return trace_of(self._model, self._read(encoded_request), OUTPUT.decode(encoded_output), drawn_place)
 
     def conformance(self) -> bytes:
         """Return the hash of a fixed answer. Raise NonConformingBackendError for a wrong one."""

@@ -1,8 +1,6 @@
 """`embed-int8` as a `Workload`: a model file, a backend that conforms, token ids in, a vector out."""
 
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
-from itertools import islice
 from pathlib import Path  # deterministic: a file whose bytes the model's id covers
 
 import numpy as np
@@ -24,8 +22,6 @@ from gpu_tasks.workloads.fingerprints import fingerprint, sampled_places
 from gpu_tasks.workloads.integer_transformer.backends import arithmetic
 from gpu_tasks.workloads.workload import OutputCheck, Workload, none_for_none
 from runtime.encoding.codec import DecodeError
-
-_DOMAIN = b"ogpu/embed-int8/1"
 
 
 class TextEmbedding(Workload):
@@ -65,17 +61,6 @@ class TextEmbedding(Workload):
             channels = sampled_places(seed, layer, length, self._model.shape.width)
             samples.append(backend.take(stream[0][backend.indices(np.arange(length)), backend.indices(channels)]))
         return fingerprint(seed, samples)
-
-    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
-        """Return the hash of the stream of one token behind one layer, int64, little-endian. Layer 0 embeds."""
-        tokens = np.array([self._read(encoded_request).tokens], dtype=np.int64)
-        length = tokens.shape[1]
-        layer, token = divmod(int.from_bytes(drawn_place, "little") % ((self._model.shape.layers + 1) * length), length)
-        passes = streams(self._model, tokens, np.array([length], dtype=np.int64))
-        (stream,) = islice(passes, layer, layer + 1)
-        integers = self._model.backend.take(stream[0, token])
-        label = _DOMAIN + layer.to_bytes(4, "little") + token.to_bytes(4, "little")
-        return blake2b(label + integers.astype("<i8").tobytes(), digest_size=32).digest()
 
     def conformance(self) -> bytes:
         """Return the hash of the answers of a small fixed model."""

@@ -76,7 +76,8 @@ class MatmulHash(Workload):
     def run(self, encoded_request: bytes) -> bytes:
         """Return the encoded `ChainOutput`."""
         request = decode_request(encoded_request)
-        return OUTPUT.encode(ChainOutput(request.rounds, blake2b(self._last_matrix(request), digest_size=32).digest()))
+        last_matrix = self._chain(self._drawn(request), request.size, request.rounds)
+        return OUTPUT.encode(ChainOutput(request.rounds, blake2b(last_matrix, digest_size=32).digest()))
 
     def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Compute again, since a chain has no shorter check. A hash does not show the wrong place of a matrix."""
@@ -94,16 +95,6 @@ class MatmulHash(Workload):
             current = self._chain(current + added, request.size, 1)
             entries.append(int.from_bytes(current[4 * place : 4 * place + 4], "little"))
         return fingerprint(seed, [np.array(entries, dtype=np.int64)])
-
-    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
-        """Return the hash of one row of the last matrix."""
-        request = decode_request(encoded_request)
-        row = int.from_bytes(drawn_place, "little") % request.size
-        row_bytes = self._last_matrix(request)[4 * request.size * row : 4 * request.size * (row + 1)]
-        return blake2b(_DOMAIN + row.to_bytes(4, "little") + row_bytes, digest_size=32).digest()
-
-    def _last_matrix(self, request: ChainRequest) -> bytes:
-        return self._chain(self._drawn(request), request.size, request.rounds)
 
     def _drawn(self, request: ChainRequest) -> bytes:
         """Return the bytes of X0 and D."""

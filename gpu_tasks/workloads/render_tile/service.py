@@ -25,7 +25,6 @@ from gpu_tasks.workloads.stepwise import StepwiseWorkload
 from gpu_tasks.workloads.workload import OutputCheck
 from runtime.encoding.codec import DecodeError
 
-PROBE_PIXELS = 32
 FIRST_LOOKED_AT, LATER_TIMES = 256, 4
 _DOMAIN = b"ogpu/render-tile/1/"
 
@@ -138,15 +137,6 @@ class TileRendering(StepwiseWorkload):
         asked_tile = decode_request(encoded_request)
         run = TileRun(self._backend, asked_tile, encoded_request)
         return run.fingerprint(run.initial_state(), asked_tile.tile.rows, seed)
-
-    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
-        """Return the hash of some pixels' light before rounding, which no output contains."""
-        asked_tile = decode_request(encoded_request)
-        drawn_pixels = np.sort(_drawn_order(b"probe" + drawn_place, asked_tile.pixels)[:PROBE_PIXELS])
-        # Before the rounding to bytes: nobody can read these sums off an output.
-        drawn_sums = TileRun(self._backend, asked_tile, encoded_request).sums(drawn_pixels)
-        encoded = drawn_pixels.astype("<u4").tobytes() + drawn_sums.astype("<i8").tobytes()
-        return blake2b(_DOMAIN + b"trace" + encoded, digest_size=32).digest()
 
     def conformance(self) -> bytes:
         """Return the hash of all vectors, which are published."""

@@ -172,11 +172,6 @@ class TrainingRun:
         """Return the weights as they multiply, matrix by matrix: i16, little-endian."""
         return b"".join(weight.astype("<i2").tobytes() for weight in as_multiplied(self._decoded(state).weights))
 
-    def guesses(self, state: bytes) -> bytes:
-        """Return the logits of the windows of the step after a state, or of the last step: i64, little-endian."""
-        windows = self._windows_of(min(self._decoded(state).done, self._request.steps - 1))
-        return self._backend.take(self._logits(state, windows)).astype("<i8").tobytes()
-
     def _decoded(self, state: bytes) -> TrainingState:
         return decode_state(self._request, self._digest, state)
 

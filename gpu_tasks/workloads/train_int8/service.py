@@ -1,7 +1,6 @@
 """`train-int8` as a `Workload`, the whole run as one unit, and as a `StepwiseWorkload`, a run in steps."""
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 from gpu_tasks.traces.trace import state_hash
 from gpu_tasks.workloads.form import ModelTensor
@@ -23,8 +22,6 @@ from gpu_tasks.workloads.train_int8.run import TrainingRun
 from gpu_tasks.workloads.train_int8.sampling import continuation
 from gpu_tasks.workloads.workload import OutputCheck
 from runtime.encoding.codec import DecodeError
-
-_PROBE_DOMAIN = b"ogpu/train-int8/1/probe"
 
 
 class IntegerTraining(StepwiseWorkload):
@@ -74,14 +71,6 @@ class IntegerTraining(StepwiseWorkload):
         request = decode_request(encoded_request)
         run = TrainingRun(self._backend, request)
         return run.fingerprint(run.initial_state(), request.steps, seed)
-
-    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
-        """Return the hash of one step's logits before that step, which no output contains."""
-        request = decode_request(encoded_request)
-        run = TrainingRun(self._backend, request)
-        step = int.from_bytes(drawn_place, "little") % request.steps
-        guesses = run.guesses(run.advance(run.initial_state(), step))
-        return blake2b(_PROBE_DOMAIN + step.to_bytes(4, "little") + guesses, digest_size=32).digest()
 
     def conformance(self) -> bytes:
         """Return the hash of all vectors, which are published."""

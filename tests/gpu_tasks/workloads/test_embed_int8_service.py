@@ -127,8 +127,7 @@ def test_many_requests_are_answered_with_the_bad_ones_left_out(form: EmbeddingFo
     ids=["nothing", "no token", "token beyond", "largest id", "too long", "left over"],
 )
 def test_bad_requests_are_refused(form: EmbeddingForm, workload: Workload, encoded: bytes) -> None:
-    for use in (workload.run, lambda bad: workload.verify(bad, b""), lambda bad: workload.trace(bad, b"", SEED),
-                form.cost_asked, form.output_bytes):  # fmt: skip
+    for use in (workload.run, lambda bad: workload.verify(bad, b""), form.cost_asked, form.output_bytes):
         with pytest.raises(DecodeError):
             use(encoded)
 
@@ -137,7 +136,7 @@ def test_the_longest_text_is_served(workload: Workload) -> None:
     assert decode_output(workload.run(request_of(*[95] * 40)))[0] == 40
 
 
-# ------------------------------------------------------------------------------------------------------ check and trace
+# ---------------------------------------------------------------------------------------------------------------- check
 @given(bit=st.integers(0, 48 * 16 - 1))
 def test_a_flipped_bit_is_found_at_its_value(workload: Workload, bit: int) -> None:
     request = request_of(2, 9, 3)
@@ -153,18 +152,6 @@ def test_answers_of_another_form_are_wrong(workload: Workload) -> None:
     right = workload.run(request)
     for wrong in (b"", right[:-1], right + b"\0", b"\x04" + right[1:], right[:2] + b"\xff" + right[3:]):
         assert workload.verify(request, wrong) == OutputCheck(valid=False, recomputed=3, first_wrong=0)
-
-
-def test_each_layer_and_token_has_a_trace_of_its_own(form: EmbeddingForm, workload: Workload) -> None:
-    request = request_of(2, 9, 9, 3)
-    output = workload.run(request)
-    traces = [workload.trace(request, output, place.to_bytes(32, "little")) for place in range(12)]
-    assert len(set(traces)) == 12
-    assert {len(trace) for trace in traces} == {32}
-    assert workload.trace(request, output, (12).to_bytes(32, "little")) == traces[0]
-    reference = form.open("reference")
-    assert reference.trace(request, output, (11).to_bytes(32, "little")) == traces[11]
-    assert workload.trace(request_of(2, 9, 8, 3), output, (11).to_bytes(32, "little")) not in traces
 
 
 # ------------------------------------------------------------------------------------------------------------- the form

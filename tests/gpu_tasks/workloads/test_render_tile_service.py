@@ -119,26 +119,6 @@ def test_drawn_pixels_alone_are_checked_for_their_share_of_the_work() -> None:
     assert (wrong.recomputed, wrong.first_wrong) == (9, 20)
 
 
-def test_a_trace_is_of_what_no_output_tells_at_a_place_that_is_drawn() -> None:
-    places = [bytes([number]) * 32 for number in range(8)]
-    traces = [WORKLOAD.trace(ASKED, RIGHT, place) for place in places]
-    assert len(set(traces)) == 8
-    assert traces == [WORKLOAD.trace(ASKED, b"", place) for place in places]
-    assert traces[0] == TileRendering(backend_named("reference")).trace(ASKED, RIGHT, places[0])
-    other = FORM.encode(SMALL.replace("seed 5", "seed 6") + TILE, COST_MAX, {}, bytes(32))
-    assert WORKLOAD.trace(other, RIGHT, places[0]) != traces[0]
-
-
-def test_outputs_that_are_alike_have_other_traces() -> None:
-    """Two skies, both too bright for a byte: the outputs are 255 everywhere, but the light differs."""
-    said = "picture 4 4; samples 1; camera 0 0 -3 0 0 0 1; sky #ffffff #ffffff {}; sphere 0 -9 0 1 matte #ffffff"
-    requests = [FORM.encode(said.format(strength), COST_MAX, {}, b"") for strength in (50, 60)]
-    outputs = [WORKLOAD.run(request) for request in requests]
-    assert {OUTPUT.decode(output).pixels for output in outputs} == {b"\xff" * 48}
-    first, second = (WORKLOAD.trace(request, outputs[0], bytes(32)) for request in requests)
-    assert first != second
-
-
 # ------------------------------------------------------------------------------------------------------------ in steps
 
 

@@ -185,14 +185,6 @@ def test_an_output_without_a_state_is_shown_as_it_is() -> None:
     assert FORM.show_output(output) == "0x" + output.hex()
 
 
-def test_a_probe_is_what_the_computation_held_at_a_step() -> None:
-    traces = [[w.trace(ASKED, RIGHT, n.to_bytes(32, "little")) for n in range(12)] for w in (WORKLOAD, reference())]
-    assert traces[0] == traces[1], "the same on every backend"
-    assert len(set(traces[0])) == SMALL.steps
-    assert traces[0][11] == traces[0][0]
-    assert set(traces[0]).isdisjoint(OUTPUT.decode(RIGHT).digests)
-
-
 def reference() -> IntegerTraining:
     return IntegerTraining(arithmetic("reference"))
 

@@ -9,7 +9,7 @@ from gpu_tasks.market.claims.claims import CheckEnd, ClaimStage
 from gpu_tasks.market.claims.findings import Finding, ItemSample, Verdict
 from gpu_tasks.provider.duties.checking import CheckingDuty
 from gpu_tasks.provider.duties.claim_items import NO_FINGERPRINT
-from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
+from gpu_tasks.provider.execution.executor import BadRequestError, CheckedOutput, ExecutionError
 from provider_chain import Miner, Village, in_village
 from runtime.cryptography.hashing import blake2_256
 
@@ -66,10 +66,10 @@ async def test_a_checker_whose_check_and_computation_differ_says_nothing(village
     checker = batch.others()[0]
     batch.call_checker(checker, 0)
 
-    async def refuted(request: bytes, output: bytes) -> bool:
-        return False
+    async def refuted(request: bytes, output: bytes, seed: bytes) -> CheckedOutput:
+        return CheckedOutput(is_right=False, fingerprint=None)
 
-    checker.executor.verify = refuted  # type: ignore[method-assign]  # a broken machine
+    checker.executor.check = refuted  # type: ignore[method-assign]  # a broken machine
     await stepped(duty_of(batch, checker), 1)
     assert not checker.daemon.parts.journal.findings
     assert not batch.book.sent
@@ -132,10 +132,10 @@ async def test_a_checker_that_cannot_compute_does_not_blame_the_provider(village
     checker = batch.others()[0]
     batch.call_checker(checker, 0, deadline=10)
 
-    async def failing(request: bytes, output: bytes) -> bool:
+    async def failing(request: bytes, output: bytes, seed: bytes) -> CheckedOutput:
         raise ExecutionError("no memory", code="execution_failed")
 
-    checker.executor.verify = failing  # type: ignore[method-assign]  # a machine without memory
+    checker.executor.check = failing  # type: ignore[method-assign]  # a machine without memory
     checking = duty_of(batch, checker)
     for height in range(1, 11):
         await stepped(checking, height)

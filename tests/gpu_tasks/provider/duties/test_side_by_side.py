@@ -40,9 +40,9 @@ async def test_a_device_races_while_another_judges(tmp_path: Path) -> None:
     workers.serve({b"first": GPUS[0], b"second": GPUS[1]})
     (execution, _), judged = await asyncio.gather(
         workers.race(b"first", form, meeting(tmp_path / "m", "race")),
-        workers.recompute(form, meeting(tmp_path / "m", "judgement")),
+        workers.recompute_many(form, [meeting(tmp_path / "m", "judgement")]),
     )
-    assert (execution.output, judged) == (b"race", b"judgement")
+    assert (execution.output, judged) == (b"race", [b"judgement"])
     await workers.close()
 
 

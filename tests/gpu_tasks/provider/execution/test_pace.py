@@ -144,8 +144,7 @@ async def test_requests_beyond_the_time_or_the_memory_are_refused_unread(form: W
         with pytest.raises(TooLargeError) as refused:
             await executor.admit([longest], 1e9)
         assert refused.value.code == "too_large_here"
-        fingerprinting = (executor.fingerprint(longest, b"", bytes(32)), executor.check(longest, b"", bytes(32)))
-        judgements = (executor.verify(longest, b""), executor.trace(longest, b"", bytes(32)), *fingerprinting)
+        judgements = (executor.fingerprint(longest, b"", bytes(32)), executor.check(longest, b"", bytes(32)))
         for judged in (executor.run(longest), *judgements, executor.run_many([longest], print)):
             with pytest.raises(ExecutionError) as refused_again:
                 await judged

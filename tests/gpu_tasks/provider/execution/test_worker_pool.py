@@ -112,8 +112,8 @@ async def test_a_provider_without_a_device_here_judges_and_races_nothing() -> No
     worker_pool = WorkerPool([fake_processor("here")], Workloads([FakeForm()]), recorder.make)
     worker_pool.serve({})
     assert worker_pool.devices == {}
-    assert await worker_pool.recompute(FakeForm(), REQUEST) == REQUEST[::-1]
-    assert await worker_pool.verify(FakeForm(), REQUEST, REQUEST[::-1])
+    assert await worker_pool.recompute_many(FakeForm(), [REQUEST]) == [REQUEST[::-1]]
+    assert (await worker_pool.check(FakeForm(), REQUEST, REQUEST[::-1], bytes(32))).is_right
     with pytest.raises(ExecutionError, match="on this machine"):
         await worker_pool.race(b"d" * 32, FakeForm(), REQUEST)
     await worker_pool.end_idle()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from decoder_models import drawn_source, extreme_model
 from gpu_tasks.workloads.decoder_int8 import decoding, sampling
 from gpu_tasks.workloads.decoder_int8.config import DecoderShape, cache_bytes, pass_bytes
-from gpu_tasks.workloads.decoder_int8.decoding import generated, trace_of, verify_output
+from gpu_tasks.workloads.decoder_int8.decoding import generated, verify_output
 from gpu_tasks.workloads.decoder_int8.effort import effort as effort_of
 from gpu_tasks.workloads.decoder_int8.effort import request_bytes, room_bytes_max
 from gpu_tasks.workloads.decoder_int8.quantising import quantised_decoder
@@ -209,15 +209,6 @@ def test_the_first_stop_sequence_ends_the_text(model: LoadedDecoder) -> None:
     assert stopped.tokens == tokens[: 4 if tokens[1:3] != tokens[2:4] else 3]
     # A stop sequence of the prompt alone, or half of it, ends nothing.
     assert alone(model, replace(PLAIN, stops=((3, tokens[0]),))).tokens == tokens
-
-
-def test_a_trace_depends_on_place_and_answer(model: LoadedDecoder) -> None:
-    output = alone(model, PLAIN)
-    hashes = {trace_of(model, PLAIN, output, bytes([place]) + bytes(31)) for place in range(11)}
-    assert len(hashes) == 11
-    assert trace_of(model, PLAIN, output, bytes([11]) + bytes(31)) in hashes
-    other = replace(output, tokens=(*output.tokens[:-1], (output.tokens[-1] + 1) % 64))
-    assert trace_of(model, PLAIN, other, bytes([10]) + bytes(31)) not in hashes
 
 
 def request_of(temperature: int = 1000, top_p: int = 1000, seed: bytes = SEED) -> GenerationRequest:
