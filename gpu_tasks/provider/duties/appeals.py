@@ -1,4 +1,4 @@
-"""The verdicts of courts to appeal: those against a provider's own result, its decline, or its opinion as a judge.
+"""The verdicts of courts to appeal: those against a provider's own result, or its opinion as a judge.
 
 Without an appeal a committee's majority decides, so two of three judges could take the provider's collateral. The
 daemon appeals by itself. If the court finds the result right, the appeal bond returns with twice the price. The
@@ -19,20 +19,9 @@ def is_found_lying(court_case: CourtCase, stash: bytes) -> bool:
     """Return True if the verdict of a case can be appealed and refutes the stash's answer."""
     if court_case.stage is not CaseStage.APPEALABLE:
         return False
-    # A decline has no root. `is_found_declining` handles it.
+    # A claim without a root has no answer to defend. A decline is one: nobody can prove that an input was unavailable.
     own_claims = (claim for claim in court_case.terms.claims if claim.account == stash and claim.root is not None)
     return any(fault_of(claim, court_case.verdict) is PartyFault.LIED for claim in own_claims)
-
-
-def is_found_declining(court_case: CourtCase, stash: bytes) -> bool:
-    """Return True if the verdict of a case can be appealed and accepts an input that the stash declined.
-
-    An appeal is only worthwhile with proof that the input is bad. Nobody can prove that it was unavailable.
-    """
-    if court_case.stage is not CaseStage.APPEALABLE:
-        return False
-    own_claims = (claim for claim in court_case.terms.claims if claim.account == stash)
-    return any(fault_of(claim, court_case.verdict) is PartyFault.DECLINED for claim in own_claims)
 
 
 def is_outvoted(judge_seat: SeatStatus, block_height: int) -> bool:
