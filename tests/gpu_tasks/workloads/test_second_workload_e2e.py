@@ -1,4 +1,4 @@
-"""The second workload on a network of real nodes, providers and programs: sold, offered, bought, raced and judged.
+"""The second workload on a network of real nodes, providers and programs: sold, offered, bought, raced and voted about.
 
 Only the workload's name in the seller's command line selects it. Eve lies: her provider flips a bit of every output.
 """
@@ -20,6 +20,7 @@ from devnet.stage.network import Stage, fresh_network
 from devnet.stage.report import Narrator
 from genesis import dev_accounts
 from genesis.presets import DEVICE_BOND
+from gpu_tasks.market.claims.dispute_events import VoteOpened
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitDisputed
 from gpu_tasks.workloads.model_forms import form_named
 from runtime.cryptography import ss58
@@ -30,8 +31,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 WORKLOAD = "matmul-hash"
 PRODUCTS = 20
 PRICE = "0.01"
-JUDGES = 3  # of four validators, one is a party
-BLOCKS_OF_A_CASE = 40
+VOTERS = 3  # of four validators, one is a party
+BLOCKS_OF_A_DISPUTE = 150
+"""With the claim that follows it."""
 TERMS = ["--price-min", "0.001", "--price-max", "0.1", "--ramp", "2", "--commit-window", "20", "--max-tokens", "256"]
 STASH = {name: ss58.encode(dev_accounts.stash(name)) for name in ("Bob", "Charlie", "Eve")}
 
@@ -48,7 +50,7 @@ def net(tmp_path: Path) -> Iterator[Devnet]:
         network.down(layout.load(tmp_path))
 
 
-def test_a_service_of_it_is_sold_offered_bought_raced_and_judged(net: Devnet, tmp_path: Path) -> None:
+def test_a_service_of_it_is_sold_offered_bought_raced_and_voted_about(net: Devnet, tmp_path: Path) -> None:
     created = run(
         net, "ogpu", "offer", "create-service", "--workload", WORKLOAD, "--name", "products", *TERMS, *seller()
     )
@@ -58,26 +60,25 @@ def test_a_service_of_it_is_sold_offered_bought_raced_and_judged(net: Devnet, tm
     # Bob and Eve are all who offer it, so both are drawn, and their results differ.
     offer(net, "Bob", devices, service)
     offer(net, "Eve", devices, service)
-    (judged,) = bought(net, tmp_path, service, "7\n")
-    assert "judging" in judged["states"]
-    shown = run(net, "ogpu", "unit", "result", judged["unit"], "--key", "//Ferdie")
-    assert (shown["state"], shown["completion"]) == ("settled", judged["completion"])
+    (disputed,) = bought(net, tmp_path, service, "7\n")
+    assert "disputed" in disputed["states"]
+    shown = run(net, "ogpu", "unit", "result", disputed["unit"], "--key", "//Ferdie")
+    assert (shown["state"], shown["completion"]) == ("settled", disputed["completion"])
 
-    # The chain paused Eve's device: Bob and Charlie agree, and nobody has to judge.
+    # The chain paused Eve's device: Bob and Charlie agree, and nobody has to vote.
     offer(net, "Charlie", devices, service)
     agreed = bought(net, tmp_path, service, "8\n9 5 3\n")
-    assert not any("judging" in row["states"] for row in agreed)
+    assert not any("disputed" in row["states"] for row in agreed)
     assert {row["payee"] for row in agreed} <= {STASH["Bob"], STASH["Charlie"]}
-    # each of what was just settled may have been drawn for an audit
-    assert run(net, "ogpu", "offer", "close-service", service, *seller())["open_units"] <= len(agreed)
-    assert_the_liar_paid(net, judged, agreed)
+    assert run(net, "ogpu", "offer", "close-service", service, *seller())["open_units"] == 0
+    assert_the_liar_paid(net, disputed, agreed)
 
 
-def assert_the_liar_paid(net: Devnet, judged: dict[str, Any], agreed: list[dict[str, Any]]) -> None:
-    """Check that a committee computed again: Eve was slashed and paused, Bob was paid, and no other account changed."""
-    book = asyncio.run(ledger_of(net, max(1, judged["ended_in_block"] - BLOCKS_OF_A_CASE)))
-    unit = bytes.fromhex(judged["unit"][2:])
-    assert judged["payee"] == STASH["Bob"]
+def assert_the_liar_paid(net: Devnet, disputed: dict[str, Any], agreed: list[dict[str, Any]]) -> None:
+    """Check that validators voted: Eve was slashed and paused, Bob was paid, and no other account changed."""
+    book = asyncio.run(ledger_of(net, max(1, disputed["ended_in_block"] - BLOCKS_OF_A_DISPUTE)))
+    unit = bytes.fromhex(disputed["unit"][2:])
+    assert disputed["payee"] == STASH["Bob"]
     assert book.unit(unit).all(UnitDisputed)
     assert [(slash.unit, slash.provider) for _, slash in book.all(ProviderSlashed)] == [
         (unit, dev_accounts.stash("Eve"))
@@ -87,9 +88,8 @@ def assert_the_liar_paid(net: Devnet, judged: dict[str, Any], agreed: list[dict[
     eve = next(row for row in run(net, "ogpu", "offer", "providers") if row["provider"] == STASH["Eve"])
     assert eve["state"] == "paused"
     assert int(eve["bond"]["grains"]) < DEVICE_BOND
-    told = [line for member in net.members for line in telemetry(net, member.name) if line.get("unit") == unit.hex()]
-    # Two equal verdicts decide. On a busy machine a judge may come too late, or not get the output and compute it all.
-    assert 2 <= sum(line["event"] in ("verified", "recomputed") for line in told) <= JUDGES
+    # Fewer than nine may vote, so their stake decides. On a busy machine one may come too late.
+    assert 2 <= len(book.all(VoteOpened)) <= VOTERS
 
 
 def bought(net: Devnet, folder: Path, service: str, lines: str) -> list[dict[str, Any]]:
@@ -131,9 +131,3 @@ async def ledger_of(net: Devnet, first: int) -> DevnetLedger:
     """The events of the final blocks from a height on."""
     async with await ChainClient.connect(net.members[0].rpc_url) as chain:
         return await ledger.read_ledger(chain, first)
-
-
-def telemetry(net: Devnet, name: str) -> list[dict[str, Any]]:
-    """Return the telemetry of the provider beside a node."""
-    path = net.home(net.member(name)) / "provider" / "telemetry.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
