@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: game alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation claims courts flood prose escape liars auction ladder conformance house lock package clean weights
+.PHONY: game alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation claims flood prose escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -145,9 +145,6 @@ rollcall: ## a roll call over real nodes: devices enrol and answer, a daemon is 
 
 telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged into, replayed, flooded, mute; out/telemetry.json
 	@$(PY) -m devnet.proofs.telemetry
-
-courts: ## CASES=32 cases of tasks for each way in which a coalition may cheat the courts, 4 to 33 validators; two minutes; out/courts.json
-	@$(PY) -m simulation.courts $(if $(CASES),--cases $(CASES))
 
 claims: ## PLAYS=16 of every dishonest behaviour in claims and disputes on their pallets, 4 to 33 validators: gains over honest behaviour, losses of honest parties; four minutes; out/claims.json
 	@$(PY) -m simulation.claims $(if $(PLAYS),--plays $(PLAYS)) $(if $(ONLY),--only "$(ONLY)")

@@ -19,13 +19,9 @@ from gpu_tasks.market.claims.claims_api import ClaimsApi
 from gpu_tasks.market.claims.disputes_api import DisputesApi
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.courts_api import CourtsApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputesApi
 from gpu_tasks.market.training.training_api import TrainingApi
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.block import Header, genesis_header
@@ -70,10 +66,8 @@ PALLETS: tuple[type[Pallet], ...] = (
     TrustLock,
     Devices,
     Capacity,
-    Courts,
     Disputes,
     ResultClaims,
-    LeafDisputes,
     TrainingMarket,
     InferenceMarket,
     Attestations,
@@ -87,7 +81,7 @@ GENESIS_KEYS = (storage_prefix("TrustStake", "ActiveSet"), storage_prefix("Sudo"
 development chain has a sudo key, a live one has none."""
 
 APIS: tuple[type[RuntimeApi], ...] = (
-    *STANDARD_APIS, OgpuApi, GpuTasksApi, CourtsApi, TrainingApi, ParametersApi, LocksApi, LeafDisputesApi,
+    *STANDARD_APIS, OgpuApi, GpuTasksApi, TrainingApi, ParametersApi, LocksApi,
     ClaimsApi, DisputesApi,
 )  # fmt: skip
 

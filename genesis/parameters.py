@@ -32,7 +32,7 @@ def numbers(name: str) -> dict[str, Any]:
 
 
 def outside(name: str) -> dict[str, int]:
-    """Return the numbers that relations name and no pallet declares."""
+    """Return the numbers of consensus that no pallet declares."""
     consensus = CONSENSUS[name]
     epoch_ms = consensus.epoch_blocks * consensus.slot_ms
     # Epochs of a devnet last a minute, so days would outlast its evidence by far.
@@ -53,14 +53,7 @@ def _mainnet(consensus: Parameters) -> dict[str, Any]:
         "Devices.consumer_bond_min": 10 * GRAINS_PER_OGPU,
         "Devices.datacenter_bond_min": 100 * GRAINS_PER_OGPU,
         "Capacity.roll_calls_enabled": 1,
-        "Courts.commit_blocks": 60,
-        "Courts.open_blocks": 30,
-        "Courts.appeal_blocks": 1_800,
-        "Courts.conviction_blocks": 21 * MS_PER_DAY // consensus.slot_ms,
         "TrainingMarket.start_blocks": 60,
         "TrainingMarket.grace_blocks": 60,
         "TrainingMarket.ask_blocks": 60,
-        "TrainingMarket.show_blocks": 60,
-        "TrainingMarket.dispute_blocks": 1_800,
-        "TrainingMarket.accept_blocks": 3_600,
     }

@@ -12,12 +12,10 @@ from genesis import dev_accounts
 from genesis.chain import genesis_state
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES, VALIDATORS_MAX
 from genesis.spec import ChainSpec, Patch, from_json
-from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.devices.records import device_id_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.encoding.types import CAP_GRAINS, GRAINS_PER_OGPU
-from runtime.pallets.balances import Balances
 from runtime.pallets.pots import RESERVE
 
 PROPERTIES = {"ss58Format": 42, "tokenDecimals": 8, "tokenSymbol": "oGPU"}
@@ -117,7 +115,6 @@ def _patch(chain_id: str, validators: tuple[str, ...], seat_count: int | None) -
     names = tuple(dict.fromkeys((*validators, *DEV_NAMES, *customer_names(validators))))
     balances = [[ss58(dev_accounts.stash(name)), ENDOWMENT] for name in names]
     balances += [[ss58(dev_accounts.key(name, dev_accounts.PROVIDER)), PROVIDER_ENDOWMENT] for name in names]
-    balances.append([ss58(AUDIT_POT), Balances.existential_deposit.default])  # a cheap unit's premium cannot create it
     given_grains = sum(grains for _, grains in balances if isinstance(grains, int))
     # The reserve takes the rest, because block 0 must hold all grains of the cap.
     balances.append([ss58(RESERVE), CAP_GRAINS - given_grains])

@@ -4,15 +4,11 @@ They are checked when block 0 is made, and whenever Root changes a parameter. `o
 its numbers. Invariant: every name here is a number that a pallet declares, or a key of `genesis.parameters.outside`.
 """
 
-from gpu_tasks.market.courts.money import SEAT_FEES
 from gpu_tasks.market.training.training_market import SLOT_WEIGHT, STEP_WEIGHT
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.frame.relations import Relation
 
 ALL_PPM = 1_000_000
-FIRST_COMMITTEE = 3
-TWICE_PRICE_FEES = 4
-"""The most fees that twice the price can equal, since a fee is at least half of the price."""
 RACER_DUTIES = 2
 RACER_BYTES = 790
 """The bytes of a racer's commitment and its reveal as mortal extrinsics, at their longest."""
@@ -125,12 +121,6 @@ RELATIONS = (
         "a racer needs a block in which to act",
     ),
     Relation(
-        "a judge's seat covers its losses in a court",
-        (SEAT_FEES,),
-        ("Courts.court_seats", FIRST_COMMITTEE, TWICE_PRICE_FEES),
-        "a judge that loses in a court pays the committee, the court, and twice the price to the appellant",
-    ),
-    Relation(
         "the settlement fee of tasks stays within the maximum",
         ("InferenceMarket.settlement_fee_max",),
         ("TrainingMarket.settlement_fee",),
@@ -141,12 +131,6 @@ RELATIONS = (
         (("TrainingMarket.step_fee", "TransactionPayment.weight_price"),),
         (LOOK_TIME,),
         "no transaction pays for a task's steps in block hooks, so the post must prepay at least their cost",
-    ),
-    Relation(
-        "a result is accepted without an answer only after the dispute period",
-        ("TrainingMarket.accept_blocks",),
-        ("TrainingMarket.dispute_blocks",),
-        "silence must not end a customer's right to dispute",
     ),
     Relation(
         "a missed start costs at least as much as an unrevealed bid",
@@ -165,11 +149,5 @@ RELATIONS = (
         ("TrainingMarket.no_start_penalty",),
         ("TrainingMarket.standby_share",),
         "a standby that never takes over must not gain",
-    ),
-    Relation(
-        "convictions count for at least the unbonding period",
-        ("Courts.conviction_blocks",),
-        (("TrustStake.unbonding_epochs", "Consensus.epoch_blocks"),),
-        "an offender still has stake to lose at its third conviction",
     ),
 )

@@ -10,7 +10,6 @@
 * `replay`: a recorded chain gives the same roots and events under every interpreter
 * `economy`: after each random step every grain is accounted for
 * `stakes`: stakes on shares beside the naive rule, which visits every delegator
-* `courts`: coalitions before the courts: gains and losses
 * `claims_game`: claims and checks as a game, solved and simulated without pallets
 
 Pallets may import neither chance nor tools, so their modules are here and not beside them. The books find a schedule by

@@ -12,8 +12,6 @@ from typing import Any
 
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.courts.cases import CaseStage
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training.tasks import Task, is_open
@@ -74,6 +72,8 @@ ACTORS: Sequence[Actor] = (
 BY_STASH = {actor.stash.account: actor for actor in ACTORS}
 
 
+OF_TASKS = 0.25
+"""The share of looks at claims of tasks, if there are any."""
 INPUT_BAD = 0.05
 """The share of units and tasks with a bad input."""
 
@@ -137,10 +137,10 @@ class World:
         return self.chance.choice(known) if known and self.chance.random() < 0.9 else self.chance.randbytes(32)
 
     def free_devices(self, stash: bytes) -> list[bytes]:
-        """Return the devices of an owner that may be drawn or bid with."""
+        """Return the devices of an owner that it may bid with."""
         devices, capacity = self.bound[Devices], self.bound[Capacity]
         mine = ((key, devices.devices[key]) for key, _ in list(devices.devices_of.under(stash)))
-        return [key for key, device in mine if device is not None and capacity.can_work(key, device)]
+        return [key for key, device in mine if device is not None and capacity.is_free(key, device)]
 
     def service(self) -> int:
         """Return mostly an existing service."""
@@ -155,6 +155,11 @@ class World:
         ]
         return self.chance.choice(units[-40:]) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
 
+    def claim(self) -> bytes:
+        """Return an open claim of a task, or a unit, which may have one, or an unknown id."""
+        of_tasks = sorted(self.bound[TrainingMarket].task_of_claim.keys())
+        return self.chance.choice(of_tasks) if of_tasks and self.chance.random() < OF_TASKS else self.unit()
+
     def open_tasks(self) -> list[tuple[bytes, Task]]:
         """Return the open tasks."""
         tasks = self.bound[TrainingMarket].tasks.items()
@@ -164,11 +169,6 @@ class World:
         """Return an open task, of this customer if it has one, or an unknown id."""
         tasks = [key for key, task in self.open_tasks() if customer in (None, task.customer)]
         return self.chance.choice(tasks) if tasks and self.chance.random() < 0.9 else self.chance.randbytes(32)
-
-    def appealable(self) -> list[bytes]:
-        """Return the cases whose verdict waits for an appeal."""
-        cases = self.bound[Courts].cases.items()
-        return [case_id for case_id, case in cases if case is not None and case.stage is CaseStage.APPEALABLE]
 
     def final_height(self) -> int:
         """Return the newest final height that the chain has recorded."""

@@ -53,7 +53,7 @@ CAP = Rule("the cap, and the owned and burned money")
 CASES = Rule("money of a case, and the holds for it")
 LIMITS = Rule("limit of a hold, and its amount", at_most)
 WAITS = Rule("a place in a schedule, and an item that waits there")
-BROUGHT = Rule("open cases, claims and disputes, and their subjects")
+BROUGHT = Rule("open claims and disputes, and their subjects")
 
 
 class Pair:

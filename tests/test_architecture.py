@@ -28,15 +28,8 @@ def test_no_file_stands_in_a_circle(modules: dict[str, Module]) -> None:
     assert circles(import_graph(modules)) == []
 
 
-REPLACED = "gpu_tasks.market.courts"
-"""The room that has names of `gpu_tasks.market.claims`, until training tasks have moved."""
-
-
 def test_a_class_name_means_one_thing(modules: dict[str, Module]) -> None:
-    staying = {name: module for name, module in modules.items() if not name.startswith("gpu_tasks.market.claims")}
-    assert names_of_several_classes(staying) == {}
-    staying = {name: module for name, module in modules.items() if not name.startswith(REPLACED)}
-    assert names_of_several_classes(staying) == {}
+    assert names_of_several_classes(modules) == {}
 
 
 def test_every_room_stands_on_the_map(modules: dict[str, Module]) -> None:

@@ -6,8 +6,8 @@ from itertools import groupby
 from benchmarks.ladder.rungs import SPOT_RUNG, TASK_RUNGS, UNIT_RUNGS, Found, Rung
 
 RUNGS: Mapping[str, Mapping[str, Rung]] = {"unit": {**UNIT_RUNGS, SPOT_RUNG.name: SPOT_RUNG}, "task": TASK_RUNGS}
-LEADING = {"unit": "check", "task": "parts"}
-"""The rung that the line of figures shows: the computation of a checker or a judge."""
+LEADING = {"unit": "check", "task": "item"}
+"""The rung that the line of figures shows: the computation of a checker."""
 
 
 def page(rows: Sequence[Found]) -> str:
@@ -16,7 +16,7 @@ def page(rows: Sequence[Found]) -> str:
 
 
 def line(rows: Sequence[Found], failed: int, seconds: int) -> str:
-    """Return the share of a checker or a judge of each kind of work, from its smallest size to its largest."""
+    """Return the share of a checker of each kind of work, from its smallest size to its largest."""
     parts = [
         f"{workload} {work} {' '.join(share(row.share) for row in group)}"
         for (workload, work), group in groupby(
@@ -24,7 +24,7 @@ def line(rows: Sequence[Found], failed: int, seconds: int) -> str:
         )
     ]
     bars = f"{len(rows) - failed} of {len(rows)} bars hold"
-    return f"ladder: a checker or judge over the provider, small to large: {'; '.join(parts)}; {bars}; {seconds} s"
+    return f"ladder: a checker over the provider, small to large: {'; '.join(parts)}; {bars}; {seconds} s"
 
 
 def share(value: float) -> str:

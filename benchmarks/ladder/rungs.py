@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 from benchmarks.built_in import WORKLOAD
 from gpu_tasks.market.claims.claims import SECOND_PPM
-from gpu_tasks.market.claims.collateral import PPM
+from gpu_tasks.market.claims.collateral import PPM, item_rate
 from gpu_tasks.market.claims.numbers import ClaimNumbers
-from gpu_tasks.market.courts.money import chance_found
 from gpu_tasks.market.training.numbers import TrainingNumbers
-from gpu_tasks.market.training.showing import looked_at_most
 
 SLACK = 1.5
 """The tolerance of bars counted in steps or passes, for the reading and hashing of states."""
@@ -29,21 +27,13 @@ SPOTS = {"render-tile": 256}
 SPOTS_BESIDE = 0.05
 """The share for opening a scene and calling a backend for few pixels, on top of the pixels' own share."""
 HOLDER_MOST = 0.05
-"""The highest share of a holder of checkpoints, which computes no step of the run.
-
-A judge of a trace computes steps, and its fee is a tenth of the price.
-"""
-AUDIT_JUDGES = 2
-
-
-def _chance(rate_ppm: int) -> float:
-    found, of = chance_found(rate_ppm)
-    return found / of
-
-
-CHECKS_EXPECTED = int(ClaimNumbers.check_rate.default) / PPM * (1 + SECOND_PPM / PPM)
-"""The checks of an item that a claim expects: a first one, and sometimes a second."""
-TRACE_AUDIT_CHANCE = _chance(int(TrainingNumbers.trace_audit_ppm.default))
+"""The highest share of a holder of checkpoints, which computes no step of the run."""
+NO_STEP_MOST = 0.01
+"""The highest share of work on hashes alone, for a checker and for the provider."""
+_CHECKS_OF_A_DRAWN_ITEM = 1 + SECOND_PPM / PPM
+"""The checks of a drawn item that a claim expects: a first one, and sometimes a second."""
+CHECKS_EXPECTED = int(ClaimNumbers.check_rate.default) / PPM * _CHECKS_OF_A_DRAWN_ITEM
+"""The checks of each item of a unit that a claim expects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +61,11 @@ TASK_RUNGS = {
     rung.name: rung
     for rung in (
         Rung("milestones", "every node: form and signature of four milestones", "1/100: a hundred nodes"),
-        Rung("checkpoints", "their holder: four blobs read, against their roots", "0.05: half of a judge's fee"),
-        Rung("shown", "every node: the hashes of five stretches, by their paths", "1/100: a hundred nodes"),
-        Rung("parts", "a judge: four drawn parts of at most twenty, and a named segment", "1.5 x their share"),
-        Rung("final audit", "a pair, as often as one is drawn: for each result", "22.8 % of twice the judge's"),
-        Rung("fraud claim", "every node: the two paths of a fraud proof", "1/100: a hundred nodes"),
-        Rung("fraud proof", "a judge: its segment, computed", "1.5 x 1 / segments"),
+        Rung("checkpoints", "their holder: four blobs read, against their roots", "0.05: no step computed"),
+        Rung("delivery", "a checker: the hashes of all states, against the root", "1/100: no step computed"),
+        Rung("item", "a checker or a voter: a segment, with its trail", "1.5 x 1 / segments"),
+        Rung("sample", "the provider: the trails that it keeps, hashed", "1/100: no step computed"),
+        Rung("claim", "checks that a settled task expects, at rate 1/3", "1.25 x 1/3 of all items, at most 4"),
     )
 }
 
@@ -123,16 +112,20 @@ def spots_bar(workload: str, places: int) -> float:
 
 def task_bars(segments: int) -> dict[str, float]:
     """Return the bar of each rung of a task whose run has `segments` segments."""
-    judged = looked_at_most(segments) / segments * SLACK
     return {
         "milestones": EVERY_NODE_MOST,
         "checkpoints": HOLDER_MOST,
-        "shown": EVERY_NODE_MOST,
-        "parts": judged,
-        "final audit": TRACE_AUDIT_CHANCE * AUDIT_JUDGES * judged,
-        "fraud claim": EVERY_NODE_MOST,
-        "fraud proof": SLACK / segments,
+        "delivery": NO_STEP_MOST,
+        "item": SLACK / segments,
+        "sample": NO_STEP_MOST,
+        "claim": items_checked(segments) * SLACK / segments,
     }
+
+
+def items_checked(segments: int) -> float:
+    """Return the checks of items that the claim of a task with so many segments expects."""
+    rate_ppm = item_rate(segments, int(TrainingNumbers.check_rate.default))
+    return segments * rate_ppm / PPM * _CHECKS_OF_A_DRAWN_ITEM
 
 
 def failures(rows: Iterable[Found]) -> list[str]:

@@ -1,33 +1,24 @@
-"""The rungs of a task with a trace: a run in segments, of which judges compute a part.
+"""The rungs of a task with a trace: a run in segments, of which checkers compute some.
 
-Judges compute the same here as in `gpu_tasks/provider/tasks/task_verdicts.py`, without fetching and unsealing.
+Checkers compute the same here as in `gpu_tasks/provider/tasks/task_items.py`, without fetching and unsealing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from benchmarks.ladder.rungs import AUDIT_JUDGES, TRACE_AUDIT_CHANCE, Found, task_bars
+from benchmarks.ladder.rungs import Found, items_checked, task_bars
 from benchmarks.ladder.statements import checked, signed_milestone
 from benchmarks.ladder.timer import lowest
 from gpu_tasks.data.run_states import encode_run_state, read_run_state, root_of, state_index
 from gpu_tasks.market.training.orders import TaskOrder
-from gpu_tasks.market.training.showing import ShownStretch, TraceStretch, is_shown, looked_at
-from gpu_tasks.traces.trace import (
-    TraceFraudProof,
-    has_form,
-    is_in_trace,
-    proof_of_fraud,
-    state_hash,
-    trace_root,
-    traced_state,
-)
+from gpu_tasks.traces.trace import state_hash, trace_root
+from gpu_tasks.workloads.fingerprints import first_trail, trail_fingerprint
 from gpu_tasks.workloads.form import WorkloadForm
-from gpu_tasks.workloads.segment_checks import convicts
-from gpu_tasks.workloads.stepwise import StepwiseWorkload, states
+from gpu_tasks.workloads.stepwise import StepwiseWorkload, trailed_segments
 
 MILESTONES = 4
-_SEED, _SLOT = b"\x05" * 32, b"\x06" * 32
+SEED = b"\x05" * 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +33,11 @@ class TaskSize:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished run: the hashes of its states, and the kept states."""
+    """A finished run: the hashes of its states, the trails of its segments, and the kept states."""
 
     digests: tuple[bytes, ...]
+    trails: tuple[bytes, ...]
     kept: Mapping[int, bytes]
-
-    @property
-    def segments(self) -> int:
-        """The number of segments."""
-        return len(self.digests) - 1
 
     @property
     def root(self) -> bytes:
@@ -59,36 +46,30 @@ class Run:
 
 
 def measured_task(form: WorkloadForm, workload: StepwiseWorkload, size: TaskSize, turns: int) -> list[Found]:
-    """Return all rungs at one size. Raise RuntimeError if a check refuses a right result or accepts a false one."""
+    """Return all rungs at one size. Raise RuntimeError if a check refuses a right result."""
     request = form.encode(size.text, size.cost_max, size.options, bytes(32))
     segments = form.segments(request)
     order = order_of(form, segments)
-    lied_at = segments // 2
-    wanted = looked_at(_SEED, _SLOT, range(segments), lied_at)
+    item = segments // 2
     held = [state_index(order, number) for number in range(1, order.milestones + 1)]
-    done = computed(workload, request, {*(each.first for each in wanted), lied_at, *held})
+    done = computed(workload, request, {item, *held})
     statements = [
         signed_milestone(number, root_of(done.digests[: at + 1]), 0) for number, at in enumerate(held, start=1)
     ]
     blobs = [encode_run_state(done.digests[: at + 1], done.kept[at]) for at in held]
     roots = [root_of(done.digests[: at + 1]) for at in held]
-    shown = [
-        ShownStretch(traced_state(done.digests, each.first), traced_state(done.digests, each.end)) for each in wanted
-    ]
-    root, (false_root, proof) = done.root, lie_about(done.digests, lied_at)
     seconds = lowest(
         {
             "provider": partial(computed, workload, request, frozenset()),
             "milestones": partial(_each_checked, statements),
             "checkpoints": partial(_all_read, order, blobs, roots),
-            "shown": partial(_demand, partial(is_shown, root, segments, wanted, shown)),
-            "parts": partial(_judged, workload, request, root, wanted, shown, done.kept),
-            "fraud claim": partial(_demand, partial(has_form, false_root, segments, proof)),
-            "fraud proof": partial(_convicted, workload, request, false_root, proof, done.kept[lied_at]),
+            "delivery": partial(delivered, done.root, done.digests, item, done.kept[item]),
+            "item": partial(recomputed, workload, request, done.digests, item, done.kept[item]),
+            "sample": partial(trail_fingerprint, SEED, done.trails),
         },
         turns,
     )
-    taken = seconds | {"final audit": TRACE_AUDIT_CHANCE * AUDIT_JUDGES * seconds["parts"]}
+    taken = seconds | {"claim": items_checked(segments) * seconds["item"]}
     return [
         Found(form.name, "task", size.label, rung, seconds["provider"], taken[rung], bar)
         for rung, bar in task_bars(segments).items()
@@ -96,19 +77,36 @@ def measured_task(form: WorkloadForm, workload: StepwiseWorkload, size: TaskSize
 
 
 def computed(workload: StepwiseWorkload, request: bytes, kept: frozenset[int] | set[int]) -> Run:
-    """Compute and hash all states, as a provider does. Keep the states with the indices `kept`."""
-    digests, found = [], {}
-    for index, state in enumerate(states(workload.begin(request))):
+    """Compute a run with its trails, and hash all states, as a provider does. Keep the states with indices `kept`."""
+    run = workload.begin(request)
+    first = run.initial_state()
+    digests, trails, found = [state_hash(first)], list[bytes](), {0: first}
+    for index, (state, trail) in enumerate(trailed_segments(run), start=1):
         digests.append(state_hash(state))
+        trails.append(trail)
         if index in kept:
             found[index] = state
-    return Run(tuple(digests), found)
+    return Run(tuple(digests), tuple(trails), found)
 
 
-def lie_about(digests: tuple[bytes, ...], index: int) -> tuple[bytes, TraceFraudProof]:
-    """Return the root of a trace that is false after segment `index`, and the proof of the fraud."""
-    lies = [*digests[: index + 1], *(state_hash(digest) for digest in digests[index + 1 :])]
-    return trace_root(lies), proof_of_fraud(lies, index, digests[index + 1])
+def delivered(root: bytes, digests: tuple[bytes, ...], item: int, state: bytes) -> None:
+    """Compare the hashes of all states with the root of a claim, and the state before an item with its hash.
+
+    Raise RuntimeError if they differ.
+    """
+    if trace_root(digests) != root or state_hash(state) != digests[item]:
+        raise RuntimeError("the delivery of a right result was refused")
+
+
+def recomputed(workload: StepwiseWorkload, request: bytes, digests: tuple[bytes, ...], item: int, state: bytes) -> None:
+    """Compute an item, and its fingerprint. Raise RuntimeError if its later state is another."""
+    run = workload.begin(request)
+    run.initial_state()  # a worker computes it at the start of each run
+    steps = run.boundary(item + 1) - run.boundary(item)
+    later, trail = run.trailed(state, steps, first_trail(state))
+    trail_fingerprint(SEED, [trail])
+    if state_hash(later) != digests[item + 1]:
+        raise RuntimeError(f"segment {item} is right, and refused")
 
 
 def order_of(form: WorkloadForm, segments: int) -> TaskOrder:
@@ -142,35 +140,3 @@ def _each_checked(statements: Sequence[bytes]) -> None:
 def _all_read(order: TaskOrder, blobs: Sequence[bytes], roots: Sequence[bytes]) -> None:
     for number, (blob, root) in enumerate(zip(blobs, roots, strict=True), start=1):
         read_run_state(blob, order, number, root)
-
-
-def _judged(
-    workload: StepwiseWorkload,
-    request: bytes,
-    root: bytes,
-    wanted: Sequence[TraceStretch],
-    shown: Sequence[ShownStretch],
-    held: Mapping[int, bytes],
-) -> None:
-    """Check that each stretch's state is in the trace, then compute the stretch from it."""
-    run = workload.begin(request)
-    run.initial_state()  # a worker computes it at the start of each run, also when no drawn stretch needs it
-    for stretch, each in zip(wanted, shown, strict=True):
-        state = held[stretch.first]
-        is_its_state = (
-            is_in_trace(root, run.segments, stretch.first, each.before)
-            and is_in_trace(root, run.segments, stretch.end, each.after)
-            and state_hash(state) == each.before.digest
-        )
-        steps = run.boundary(stretch.end) - run.boundary(stretch.first)
-        if not is_its_state or state_hash(run.advance(state, steps)) != each.after.digest:
-            raise RuntimeError(f"segments {stretch.first} to {stretch.end} are right, and refused")
-
-
-def _convicted(workload: StepwiseWorkload, request: bytes, root: bytes, proof: TraceFraudProof, state: bytes) -> None:
-    _demand(partial(convicts, workload.begin(request), root, proof, state))
-
-
-def _demand(check: Callable[[], bool]) -> None:
-    if not check():
-        raise RuntimeError("a correct result was refused")

@@ -21,9 +21,8 @@ from benchmarks.weights import tables
 from benchmarks.weights.capacity_cases import CapacityCalls
 from benchmarks.weights.chain_cases import measure as measure_the_chain
 from benchmarks.weights.claim_cases import ClaimCalls
-from benchmarks.weights.court_cases import CourtCalls
-from benchmarks.weights.dispute_cases import DisputeCalls
 from benchmarks.weights.findings import RATIO_MAX, Findings
+from benchmarks.weights.gang_cases import GangCalls
 from benchmarks.weights.hook_cases import MarketHook
 from benchmarks.weights.market_cases import MarketCalls
 from benchmarks.weights.races import Races
@@ -90,15 +89,14 @@ def measured(world: World) -> Findings:
         ("the chain's own calls", partial(measure_the_chain, world, found)),
         ("staking", Staking(world, found).measure_all),
         ("the market's calls", MarketCalls(world, found, races).measure),
-        ("the calls of the courts", CourtCalls(world, found, tasks).measure),
         ("the calls of claims", ClaimCalls(world, found, races).measure),
         ("the calls of voters", VoterCalls(world, found, races).measure),
+        ("the disputes about gangs", GangCalls(world, found, races, tasks).measure),
         ("the market's hook", MarketHook(world, found, races).measure),
         ("the calls of roll calls", CapacityCalls(world, found, races).measure),
         ("the calls about tasks", TaskCalls(world, found, tasks).measure),
         ("the hook of tasks", TaskHook(world, found, tasks).measure),
         ("whole blocks", WholeBlocks(world, found, races).measure),
-        ("the disputes of batches", DisputeCalls(world, found, races).measure),
     )
     for name, part in (*parts, *_pallets_alone(world, found)):
         print(f"== {name}, at block {world.height}", flush=True)

@@ -71,12 +71,9 @@ def patch(validators: Sequence[Actor], others: Sequence[tuple[bytes, int]]) -> d
             "TrustStake.validator_count": len(validators),
             "InferenceMarket.unit_keep": KEEP_BLOCKS,
             "TrainingMarket.task_keep": KEEP_BLOCKS,
-            "TrainingMarket.audit_rate_ppm": 1_000,
             "TrainingMarket.commit_blocks": 4,
             "TrainingMarket.reveal_blocks": 4,
             "TrainingMarket.start_blocks": 10,
-            "TrainingMarket.dispute_blocks": 10,
-            "TrainingMarket.accept_blocks": 10,
         },
     }
 

@@ -85,7 +85,7 @@ class ClaimCalls(MarketCases):
         units = races.drawn(RACED, UNITS)
         world.block(*races.commits(units))
         world.blocks(2)
-        world.block(attach(races.reveals(units, 0, RACERS_MAX)), partial(_without_points, units))
+        world.block(attach(races.reveals(units, 0, RACERS_MAX)), partial(without_points, units))
         world.blocks(beacon_heights(world.height)[-1] - world.height)
         each = self._real("claims end without a check") / UNITS
         world.block()
@@ -220,12 +220,13 @@ def _grow(world: World, unit: bytes, bound: Bound) -> None:
     )
 
 
-def _without_points(units: Sequence[bytes], bound: Bound) -> None:
-    """Give claims so small a rate that no point is drawn."""
+def without_points(claims: Sequence[bytes], bound: Bound) -> None:
+    """Give the open ones of these claims so small a rate that no point is drawn."""
     room = bound[ResultClaims]
-    for unit in units:
-        claim = room.open_claim(unit)
-        room.put(unit, replace(claim, terms=replace(claim.terms, rate_ppm=1)))
+    for claim_id in claims:
+        claim = room.claims[claim_id]
+        if claim is not None:
+            room.put(claim_id, replace(claim, terms=replace(claim.terms, rate_ppm=1)))
 
 
 def _as_first(unit: bytes, bound: Bound) -> None:

@@ -1,4 +1,4 @@
-"""Every call of the market's pallets at its worst, without the courts: races of eight, posts of 32 units."""
+"""Every call of the market's pallets at its worst: races of eight, posts of 32 units."""
 
 from collections.abc import Sequence
 

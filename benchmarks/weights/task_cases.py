@@ -5,20 +5,17 @@ A cost that grows with a gang is measured on a task of one slot and on one of 32
 
 from benchmarks.weights.actors import CUSTOMER, Actor
 from benchmarks.weights.findings import Findings
-from benchmarks.weights.task_road import DIGESTS, OTHER_ROOT, PRICE, ROOT, STANDBY, TRACE, Tasks
+from benchmarks.weights.task_road import OTHER_ROOT, PRICE, ROOT, Tasks
 from benchmarks.weights.world import World
-from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.orders import MILESTONES_MAX, REPLICAS, interval_of
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import SEGMENTS_MAX, proof_of_fraud
 from runtime.frame.call import Call
 from simulation.chains.market_chain import signed
 
-SALT = b"s" * 32
 SIZES = (1, SLOTS_MAX)
 
 
@@ -36,7 +33,6 @@ class TaskCalls:
         self._ends()
         self._time()
         self._replicas()
-        self._traces()
 
     def _auction(self) -> None:
         """Measure the last of 128 bids, and its reveal."""
@@ -57,7 +53,7 @@ class TaskCalls:
     def _starts(self) -> None:
         """Measure the calls before the work begins. The last provider's start begins the work for all."""
         tasks, found = self.tasks, self.found
-        started = {slots: tasks.awarded(slots) for slots in SIZES}
+        started = {slots: tasks.awarded(slots, bidders=tasks.owners(slots)) for slots in SIZES}
         self._growing(CUSTOMER, {slots: TrainingMarket.cancel(task=task_id) for slots, task_id in started.items()})
         gang = started[SLOTS_MAX]
         place = SLOTS_MAX - 1
@@ -97,22 +93,16 @@ class TaskCalls:
         self._growing(last, calls, role="stash")
 
     def _ends(self) -> None:
-        """Measure a differing last result, after which all are judged, a dispute about all, and an acceptance."""
-        world, tasks, found = self.world, self.tasks, self.found
-        last = tasks.last
-        running = {slots: tasks.running(slots) for slots in SIZES}
-        places = {slots: tasks.place_of(task_id, last) for slots, task_id in running.items()}
-        gang = running[SLOTS_MAX]
-        tasks.each(gang, lambda place: tasks.finish(gang, place), but=places[SLOTS_MAX])
-        calls = {slots: tasks.finish(task_id, places[slots], OTHER_ROOT) for slots, task_id in running.items()}
+        """Measure a differing last result, after which voters decide."""
+        tasks = self.tasks
+        running = {slots: tasks.running(slots, bidders=tasks.owners(slots)) for slots in SIZES}
+        gang, last = running[SLOTS_MAX], tasks.owner(running[SLOTS_MAX], SLOTS_MAX - 1)
+        tasks.each(gang, lambda place: tasks.finish(gang, place), but=SLOTS_MAX - 1)
+        calls = {slots: tasks.finish(task_id, slots - 1, OTHER_ROOT) for slots, task_id in running.items()}
         self._growing(last, calls)
-        world.block(
-            *(signed(last.provider, tasks.finish(task_id, places[slots])) for slots, task_id in running.items())
+        self.world.block(
+            *(signed(last.provider, tasks.finish(task_id, slots - 1)) for slots, task_id in running.items())
         )
-        disputes = {slots: TrainingMarket.dispute(task=task_id, segment=None) for slots, task_id in running.items()}
-        self._growing(CUSTOMER, disputes)
-        found.call(CUSTOMER.stash, TrainingMarket.accept(task=gang))
-        world.block(*(signed(CUSTOMER.stash, TrainingMarket.accept(task=task_id)) for task_id in running.values()))
         tasks.clear(*running.values())
 
     def _time(self) -> None:
@@ -144,23 +134,6 @@ class TaskCalls:
         tasks.each(task_id, lambda place: tasks.open_result(task_id, place), but=place)
         found.call(tasks.owner(task_id, place).provider, tasks.open_result(task_id, place))
         tasks.clear(task_id)
-
-    def _traces(self) -> None:
-        """Measure fraud proofs, and shown parts of the longest traces."""
-        world, tasks, found = self.world, self.tasks, self.found
-        gang = tasks.ended(SLOTS_MAX, SEGMENTS_MAX, TRACE)
-        who = world.validators[STANDBY + 1]
-        proof = proof_of_fraud(DIGESTS, SEGMENTS_MAX - 1, b"?" * 32)
-        sealed = claim_commitment(world.genesis, gang, who.stash, 0, proof, SALT)
-        claim = TrainingMarket.claim_fraud(task=gang, commitment=sealed)
-        found.call(who.provider, claim)
-        world.block(signed(who.provider, claim))
-        found.call(who.provider, TrainingMarket.show_fraud(task=gang, place=0, proof=proof, salt=SALT))
-        tasks.clear(gang)
-        gang, place = tasks.disputed(SLOTS_MAX), SLOTS_MAX - 1
-        tasks.each(gang, lambda place: tasks.show(gang, place), but=place)
-        found.call(tasks.owner(gang, place).provider, tasks.show(gang, place))
-        tasks.clear(gang)
 
     def _growing(self, who: Actor, calls: dict[int, Call], role: str = "") -> None:
         is_stash = who is CUSTOMER or role == "stash"

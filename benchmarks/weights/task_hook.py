@@ -1,23 +1,17 @@
 """TrainingMarket's hook with the most work, one kind of work at a time: rows for a task, a slot and a bid."""
 
-from functools import partial
-
-from benchmarks.weights.actors import CUSTOMER
 from benchmarks.weights.findings import Findings, line
 from benchmarks.weights.task_road import Tasks
 from benchmarks.weights.world import World
+from gpu_tasks.market.claims.draws import beacon_heights
 from gpu_tasks.market.training.life.ending import CLEARED_MAX, DROPPED_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.terms import SLOTS_MAX
-from gpu_tasks.market.training.training_market import TrainingMarket
-from simulation.chains.market_chain import signed
 
 HOOK = "TrainingMarket.on_initialize"
 ROUNDS = 5
 SIZES = (1, SLOTS_MAX)
 FEW_BIDS = 2
-NOT_AUDITED_TRIES = 5
 
 
 class TaskHook:
@@ -31,9 +25,7 @@ class TaskHook:
         self._bids()
         self._awards()
         self._no_starts()
-        self._conclusions()
-        self._nothing_shown()
-        self._cases()
+        self._claims()
 
     def _real(self, name: str) -> float:
         """Return the cost of the next block's hook above its cost in a block where nothing is due."""
@@ -90,51 +82,25 @@ class TaskHook:
             tasks.clear(task_id)
         self._grows(found)
 
-    def _conclusions(self) -> None:
-        """Measure an accepted result without audit: each slot is paid and released, and the task ends."""
-        world, tasks, found = self.world, self.tasks, {}
+    def _claims(self) -> None:
+        """Measure claims of equal results: the hook opens all of them, each settles its slot, and the task ends."""
+        tasks, opened, ended = self.tasks, {}, {}
         for slots in SIZES:
-            task_id = self._not_audited(slots)
-            world.block(signed(CUSTOMER.stash, TrainingMarket.accept(task=task_id)))
-            found[slots] = self._real(f"{slots} slots settled")
+            task_id = tasks.stated(slots)
+            opened[slots] = self._real(f"{slots} claims opened")
+            tasks.claim(task_id)
+            self._settled(task_id)
+            ended[slots] = self._real(f"{slots} claims are over")
             tasks.clear(task_id)
-        self._grows(found)
+        self._grows(opened)
+        self._grows(ended)
 
-    def _not_audited(self, slots: int) -> bytes:
-        """Return a task with stated results that the chain has decided not to audit."""
+    def _settled(self, task_id: bytes) -> None:
+        """Measure the blocks in which unchecked claims settle their slots, and make them."""
         world, tasks = self.world, self.tasks
-        for _ in range(NOT_AUDITED_TRIES):
-            task_id = tasks.ended(slots)
-            while not tasks.now(task_id).is_checked:
-                world.block()
-            if tasks.now(task_id).state is TaskState.SUBMITTED:
-                return task_id
-            while tasks.now(task_id).state is not TaskState.ENDED:
-                world.block()
-            tasks.clear(task_id)
-        raise RuntimeError(f"{NOT_AUDITED_TRIES} tasks are audited, each once in a thousand")
-
-    def _nothing_shown(self) -> None:
-        """Measure traces that were not shown: all providers count as liars and are settled, and the task ends."""
-        tasks, found = self.tasks, {}
-        for slots in SIZES:
-            task_id = tasks.disputed(slots)
-            tasks.before_deadline(task_id)
-            found[slots] = self._real(f"{slots} slots that have shown nothing")
-            tasks.clear(task_id)
-        self._grows(found)
-
-    def _cases(self) -> None:
-        """Measure shown traces: the hook opens a case for each slot, and the courts then handle all of them."""
-        world, tasks, found = self.world, self.tasks, {}
-        for slots in SIZES:
-            task_id = tasks.disputed(slots)
-            tasks.each(task_id, partial(tasks.show, task_id))
-            found[slots] = self._real(f"{slots} cases opened")
+        world.blocks(beacon_heights(world.height)[-1] - world.height)
+        while left := tasks.now(task_id).open_claims:
+            self.found.hooks(f"{left} claims of slots to end", rounds=ROUNDS)
             world.block()
-            begun = world.height
-            while tasks.now(task_id).state is not TaskState.ENDED:
-                self.found.hooks(f"{slots} cases of slots, block {world.height - begun}", rounds=1)
-                world.block()
-            tasks.clear(task_id)
-        self._grows(found)
+            if tasks.now(task_id).open_claims == left:
+                raise RuntimeError("no claim ends")

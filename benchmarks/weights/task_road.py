@@ -1,12 +1,15 @@
 """Tasks on the world's chain: submitted, bid for, awarded to gangs and run, with the steps of customers and providers.
 
-Fleets form the gangs: each of the first four has eight slots of a gang of 32. The fifth is the runner-up.
+Fleets form the gangs: each of the first four has eight slots of a gang of 32. The fifth is the runner-up. In other
+gangs each slot has a provider of its own.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from benchmarks.weights.actors import CUSTOMER, Actor
+from benchmarks.weights.actors import CUSTOMER, FLEETS, Actor
+from benchmarks.weights.claim_cases import without_points
 from benchmarks.weights.world import World
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.orders import (
@@ -19,11 +22,9 @@ from gpu_tasks.market.training.orders import (
 )
 from gpu_tasks.market.training.replicas import replica_commitment
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, task_id_of
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, slot_case, task_id_of
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import SEGMENTS_MAX, trace_root, traced_state
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
 from runtime.pallets.beacon import Beacon
@@ -38,8 +39,6 @@ FIRST_DEVICE = 16
 BLOCKS_MAX = 200
 ROOT, OTHER_ROOT = b"r" * 32, b"w" * 32
 FOUND = TaskResult(ROOT, b"o" * 32, 7)
-DIGESTS = [blake2_256(number.to_bytes(2, "little")) for number in range(SEGMENTS_MAX + 1)]
-TRACE = trace_root(DIGESTS)
 CANCELLED = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING, TaskState.STARTING)
 """The states in which a customer can cancel a task."""
 CallOfPlace = Callable[[int], Call]
@@ -76,11 +75,6 @@ class Tasks:
         """Return the provider of a slot."""
         return self.world.by_stash[self.now(task_id).slots[place].provider]
 
-    def place_of(self, task_id: bytes, actor: Actor) -> int:
-        """Return an actor's first slot."""
-        slots = self.now(task_id).slots
-        return next(place for place, slot in enumerate(slots) if slot.provider == actor.stash)
-
     @property
     def last(self) -> Actor:
         """The fleet with the last slots."""
@@ -108,13 +102,23 @@ class Tasks:
 
         The default is the gang's size and a runner-up.
         """
-        first = FIRST_DEVICE + self.turn % 5 * DEVICES_EACH
-        self.turn += 1
+        first = self._free_devices()
         if slots == 1 and not count:
             return [self._bidder(LAST, first, 0), self._bidder(STANDBY, first, 1)]
         places = [(fleet, number) for fleet in range(BIDS_MAX // DEVICES_EACH) for number in range(DEVICES_EACH)]
         wanted = places[: count or slots + 1]
         return [self._bidder(fleet, first + number, place) for place, (fleet, number) in enumerate(wanted)]
+
+    def owners(self, slots: int) -> list[Bidder]:
+        """Return the bidders of a gang whose slots have different owners, and its runner-up. A fleet has the last."""
+        first = self._free_devices()
+        ends = (self._bidder(FLEETS - 1, first, slots - 1), self._bidder(FLEETS - 2, first, slots))
+        return [*(self._bidder(FLEETS + place, 0, place) for place in range(slots - 1)), *ends]
+
+    def _free_devices(self) -> int:
+        """Return the number of the first of each fleet's eight devices that the newest tasks leave free."""
+        self.turn += 1
+        return FIRST_DEVICE + (self.turn - 1) % 5 * DEVICES_EACH
 
     def _bidder(self, fleet: int, number: int, place: int) -> Bidder:
         actor = self.world.validators[fleet]
@@ -150,10 +154,12 @@ class Tasks:
         while self.world.height < self.now(task_id).beacon_at:
             self.world.block()
 
-    def awarded(self, slots: int, segments: int = 0, milestones: int = 2) -> bytes:
+    def awarded(
+        self, slots: int, segments: int = 0, milestones: int = 2, bidders: Sequence[Bidder] | None = None
+    ) -> bytes:
         """Return a task that has just been awarded."""
         task_id = self.submit(self.order(slots, segments, milestones))
-        self.to_award(task_id, self.bidders(slots))
+        self.to_award(task_id, bidders or self.bidders(slots))
         self.until(task_id, TaskState.STARTING)
         return task_id
 
@@ -195,33 +201,24 @@ class Tasks:
         """Return the call that opens a replica's result."""
         return TrainingMarket.open_result(task=task_id, place=place, result=FOUND, salt=ROOT)
 
-    def running(self, slots: int, segments: int = 0, milestones: int = 2) -> bytes:
+    def running(
+        self, slots: int, segments: int = 0, milestones: int = 2, bidders: Sequence[Bidder] | None = None
+    ) -> bytes:
         """Return a running task."""
-        task_id = self.awarded(slots, segments, milestones)
+        task_id = self.awarded(slots, segments, milestones, bidders)
         self.each(task_id, lambda place: TrainingMarket.start(task=task_id, place=place))
         return task_id
 
-    def ended(self, slots: int, segments: int = 0, root: bytes = ROOT) -> bytes:
-        """Return a task whose results are stated and all equal."""
-        task_id = self.running(slots, segments)
-        self.each(task_id, lambda place: self.finish(task_id, place, root))
+    def stated(self, slots: int, segments: int = 0) -> bytes:
+        """Return a gang of different owners whose results are all equal. The next block opens their claims."""
+        task_id = self.running(slots, segments, bidders=self.owners(slots))
+        self.each(task_id, lambda place: self.finish(task_id, place))
         return task_id
 
-    def disputed(self, slots: int) -> bytes:
-        """Return a task with disputed results, after the draw of the states to be shown."""
-        task_id = self.ended(slots, SEGMENTS_MAX, TRACE)
-        self.world.block(signed(CUSTOMER.stash, TrainingMarket.dispute(task=task_id, segment=SEGMENTS_MAX - 1)))
-        while self.now(task_id).drawn is None:
-            self.world.block()
-        return task_id
-
-    def show(self, task_id: bytes, place: int) -> Call:
-        """Return the call that shows the drawn parts of the longest trace."""
-        shown = (
-            ShownStretch(traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
-            for each in judged_stretches(task_id, self.now(task_id), place)
-        )
-        return TrainingMarket.show(task=task_id, place=place, stretches=tuple(shown))
+    def claim(self, task_id: bytes, *, but: int = -1) -> None:
+        """Make the block that opens a task's claims, of which only that of place `but` may be checked."""
+        places = [place for place in range(len(self.now(task_id).slots)) if place != but]
+        self.world.block(partial(without_points, [slot_case(task_id, place) for place in places]))
 
     def each(self, task_id: bytes, call: CallOfPlace, *, but: int = -1) -> None:
         """Make a block in which the provider of every slot, except for place `but`, makes a call."""
@@ -251,9 +248,11 @@ class Tasks:
         self.world.blocks(self.now(task_id).deadline - self.world.height)
 
     def clear(self, *tasks: bytes) -> None:
-        """End tasks in any way that their customer has, and clear all their remains."""
+        """End tasks in any way that their customer has, and clear all their remains. Their claims pass unchecked."""
         early = [task_id for task_id in tasks if self.now(task_id).state in CANCELLED]
-        self.world.block(*(signed(CUSTOMER.stash, TrainingMarket.cancel(task=task_id)) for task_id in early))
+        cancels = (signed(CUSTOMER.stash, TrainingMarket.cancel(task=task_id)) for task_id in early)
+        claims = [slot_case(task_id, place) for task_id in tasks for place in range(len(self.now(task_id).slots))]
+        self.world.block(partial(without_points, claims), *cancels)
         for task_id in tasks:
             self.until(task_id, TaskState.ENDED)
         while self.world.now()[TrainingMarket].clearing.places[tasks[0]]:

@@ -70,9 +70,7 @@ class VoterCalls(MarketCases):
         drawn = self._drawn("nine voters drawn", dispute_id)
         self._vote(dispute_id, right_vote())
         self._step("nine votes decide")
-        decided = self._until(dispute_id, DisputeStage.APPEALABLE)
-        world.blocks(decided.appealable_until - world.height)
-        nine = self._real("a dispute ends, nine voters and seven liars")
+        nine = self._ended("a dispute ends, nine voters and seven liars", dispute_id)
         world.block()
         self._make_good(unit)
         return drawn, nine
@@ -108,9 +106,7 @@ class VoterCalls(MarketCases):
         dispute_id = claim_dispute(unit, claim.disputes - 1)
         self._drawn("nine voters drawn for a claim", dispute_id)
         self._vote(dispute_id, replace(right_vote(), verdict=Verdict.WRONG))
-        decided = self._until(dispute_id, DisputeStage.APPEALABLE)
-        world.blocks(decided.appealable_until - world.height)
-        real = self._real("a dispute ends, a claim with ten checkers")
+        real = self._ended("a dispute ends, a claim with ten checkers", dispute_id)
         world.block()
         self._make_good(unit)
         return real
@@ -121,7 +117,7 @@ class VoterCalls(MarketCases):
         (unit,) = races.drawn(RACED, 1)
         world.block(*races.commits([unit], liars=LIARS))
         world.blocks(2)
-        dispute_id = dispute_id_of(unit, world.unit(unit).attempt, 0)
+        dispute_id = dispute_id_of(unit, world.unit(unit).attempt)
         world.block(attach(races.reveals([unit], 0, RACERS_MAX, liars=LIARS)), partial(_with_seeds, dispute_id))
         if world.unit(unit).state is not UnitState.DISPUTED:
             raise RuntimeError("the results do not differ")
@@ -136,6 +132,12 @@ class VoterCalls(MarketCases):
         if self._now(dispute_id).round is None:
             raise RuntimeError(f"{name}: no voters")
         return real
+
+    def _ended(self, name: str, dispute_id: bytes) -> float:
+        """Wait until nobody may appeal any longer, and measure the end of a dispute. The next block ends it."""
+        decided = self._until(dispute_id, DisputeStage.APPEALABLE)
+        self.world.blocks(decided.appealable_until - self.world.height)
+        return self._real(name)
 
     def _real(self, name: str) -> float:
         """Return the cost of the next block's hook above its cost in a block where nothing is due."""

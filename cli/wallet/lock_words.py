@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from gpu_tasks.market.capacity.proofs import ROLL_CALL_BOND
 from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND
 from gpu_tasks.market.claims.disputes import VOTER_BOND
-from gpu_tasks.market.courts.cases import APPEAL_BOND, JUDGE_SEAT
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, PROVIDER_DEPOSIT
 from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
-    TASK_CHALLENGE,
     TASK_COLLATERAL,
     TASK_DEPOSIT,
-    TASK_DISPUTE,
     TASK_ESCROW,
 )
 from runtime.interface.locks_api import Lock, LockPart, SlashWait
@@ -88,16 +85,6 @@ WORDS = {
         until="until you withdraw the device from roll calls, between two of them",
         taken_by="a roll call that the device does not answer, or answers wrongly: all of it",
     ),
-    JUDGE_SEAT: LockWords(
-        what="your seat as a judge; its subject is the case",
-        until="until the case ends, an appeal included",
-        taken_by="a verdict that a court finds wrong: up to all of it; silence: a judge's fee",
-    ),
-    APPEAL_BOND: LockWords(
-        what="the bond of your appeal; its subject is the case",
-        until="until the court has spoken",
-        taken_by="an appeal that changes nothing: up to all of it",
-    ),
     CHECKER_BOND: LockWords(
         what="your collateral as a checker; the claim is the case",
         until="until the claim ends",
@@ -116,17 +103,12 @@ WORDS = {
     TASK_ESCROW: LockWords(
         what="the greatest cost of a slot of your task; the slot is the case",
         until="until the slot ends, each milestone or interval that is paid apart",
-        taken_by="who works on it, as its price; the standby, judges and the audit pot: up to all of it",
+        taken_by="who works on it, as its price; the standby and checkers: up to all of it",
     ),
     TASK_BOND: LockWords(
         what="your bond for a slot of your task; the slot is the case",
         until="until the slot ends",
-        taken_by="you, taking the task back or stopping it; an input that is not to be had: up to all of it",
-    ),
-    TASK_DISPUTE: LockWords(
-        what="the bond of your dispute about a slot, which is the case",
-        until="until its judges have spoken, and their verdict stands",
-        taken_by="a result that they find right, and their fees: up to all of it",
+        taken_by="you, taking the task back or stopping it; voters about an input that is missing: up to all of it",
     ),
     BID_BOND: LockWords(
         what="the bond of a bid, which is the case, until it is opened",
@@ -136,12 +118,7 @@ WORDS = {
     TASK_COLLATERAL: LockWords(
         what="the collateral of your bid; the bid is the case",
         until="until another bid has won and stands by no more, or your slot ends",
-        taken_by="not starting, being late, not ending, leaving: a part; a proven lie, an outvoted replica: all of it",
-    ),
-    TASK_CHALLENGE: LockWords(
-        what="the bond of your fraud proof about the task that is the case",
-        until="until the proof is judged, or the task ends",
-        taken_by="a proof that proves nothing, or is not opened in time: all of it",
+        taken_by="not starting, being late, not ending, leaving: a part; a lie, an outvoted replica: all of it",
     ),
     UNIT_MONEY: LockWords(
         what="the greatest cost of your unit: its price, witness, checks and your bond; the unit is the case",

@@ -2,9 +2,10 @@
 
 In reading order:
 
-* `steps`: the steps beside the units: a training task, a batch, a poll, an election
-* `container`: a program in a container beside both
+* `container`: a program in a container
 * `summary`: tables, and the failed requirements
+* `payments`: the wait for the payments of all answers
+* `steps`: the other steps: a training task, a batch, a poll, an election
 * `real_model`: the installation and the offers of models
 * `question`: a question to a language model, in plain words
 * `search`: the nearest of twenty sentences, by their vectors

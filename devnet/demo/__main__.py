@@ -12,7 +12,7 @@ Exit status 1 if a requirement fails. The requirements:
   model, the built-in model answers.
 * Of twenty sentences, the customer finds the one nearest to another by their vectors, and their provider is paid once.
   Without a network to install the encoder, the demo leaves this out.
-* A batch of requests is answered whole, in one unit.
+* A batch of requests is answered whole, in one unit, and its provider is paid once.
 * The waiting candidate is elected and proposes a block.
 * Every node has the same blocks.
 """
@@ -24,7 +24,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devnet.demo import container, question, real_model, search, steps, summary
+from devnet.demo import container, payments, question, real_model, search, steps, summary
 from devnet.demo.container import DemoEngine
 from devnet.demo.real_model import ENCODER, LANGUAGE_MODEL, DemoOffers, RealModel
 from devnet.launcher import layout, lifecycle
@@ -36,7 +36,7 @@ from wallet.amounts import format_amount
 
 UNIT_COUNT = 12
 CHEAT_MODE = "flip-bit"
-STEP_COUNT = 13
+STEP_COUNT = 14
 # All validators but the last, which waits for the election. If two racers differ, the other four vote, and one of them
 # may be late: three are enough.
 SEAT_COUNT = 6
@@ -105,38 +105,26 @@ def _run_steps(
         f"Question: the same customer asks {'the built-in' if missing[LANGUAGE_MODEL] else 'the language'} model in "
         "plain words"
     )
-    question_report = question.ask_question(stage, sale, missing[LANGUAGE_MODEL])
+    reports = {"question": question.ask_question(stage, sale, missing[LANGUAGE_MODEL])}
     narrator.step("Search: the same customer buys the vectors of twenty sentences, and finds the nearest to another")
-    search_report = search.find_nearest(stage, sale, missing[ENCODER])
-    training_report, container_report = task.wait_for_end(), program.wait_for_end()
+    reports["search"] = search.find_nearest(stage, sale, missing[ENCODER])
+    reports |= {"training": task.wait_for_end(), "container": program.wait_for_end()}
     narrator.step(f"Batch: the same customer puts {steps.REQUEST_COUNT} requests into one unit")
-    batch_report = steps.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, steps.REQUEST_COUNT))
+    reports["batch"] = steps.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, steps.REQUEST_COUNT))
     narrator.step("Election: the waiting validator takes a seat, and proposes a block")
-    election_report = election.wait_for_end()
+    reports["election"] = election.wait_for_end()
     narrator.step(f"Agreement: one poll, of {SAMPLE_UNITS} units of stake")
     poll_report = steps.show_poll(stage)
+    narrator.step("Payments: the providers of these answers are paid once nobody may check them any more")
+    payments.settle(stage, reports)
     narrator.step("Summary")
     summary.show_units(views, narrator)
     summary.show_slashes(slashes, ledger, narrator)
     failures = summary.failures_of(views, slashes, len(prompts), wrong_sums)
-    for report in (
-        training_report, container_report, question_report, search_report, batch_report, election_report,
-    ):  # fmt: skip
-        failures += report["failures"]
+    failures += [failure for report in reports.values() for failure in report["failures"]]
     failures += [] if poll_report else ["no poll was answered by its whole sample"]
     failures += [] if same_blocks(stage.devnet) else ["the nodes have different final blocks"]
-    return {
-        "units": views,
-        "slashes": slashes,
-        "batch": batch_report,
-        "election": election_report,
-        "training": training_report,
-        "container": container_report,
-        "question": question_report,
-        "search": search_report,
-        "poll": poll_report,
-        "failures": failures,
-    }
+    return {"units": views, "slashes": slashes, **reports, "poll": poll_report, "failures": failures}
 
 
 def _finish_report(report: Report, options: argparse.Namespace, narrator: Narrator) -> None:
@@ -162,9 +150,7 @@ def _finish_report(report: Report, options: argparse.Namespace, narrator: Narrat
 def _batch_text(report: Report) -> str:
     """Return the batch in a few words, or nothing if it failed."""
     batch = report["batch"]
-    if "tokens" not in batch:
-        return ""
-    return f"{batch['requests']} requests in a unit of {batch['tokens']} tokens, {batch['blocks']} blocks; "
+    return f"{batch['requests']} requests in a unit paid after {batch['blocks']} blocks; " if "blocks" in batch else ""
 
 
 def _training_text(report: Report) -> str:

@@ -14,16 +14,16 @@ from typing import Any
 
 from rich.table import Table
 
+from devnet.demo.payments import ANSWERED
+from devnet.launcher.folder import DevnetError
 from devnet.stage.actors import task_sale
-from devnet.stage.actors.purchase import MAX_TOKENS, SERVICE_NUMBER, name_of_account, post_arguments, write_prompts
+from devnet.stage.actors.purchase import MAX_TOKENS, SERVICE_NUMBER, buy_answers, name_of_account, write_prompts
 from devnet.stage.actors.task_sale import TaskSale
 from devnet.stage.measuring.latency import digest_of
 from devnet.stage.measuring.ledger import EventTrace, block_hash
 from devnet.stage.measuring.task_ledger import TaskLedger, following
 from devnet.stage.network import CUSTOMER_KEY, Stage
 from genesis import dev_accounts
-from gpu_tasks.client.units.results import winner_of
-from gpu_tasks.data import market_reads
 from gpu_tasks.market.training.events import MilestoneCounted, SlotSettled, TaskAwarded
 from runtime.blocks.digest import find_author
 from runtime.cryptography.ss58 import encode as ss58
@@ -150,32 +150,18 @@ async def _inspected_polls(url: str) -> list[dict[str, Any]]:
 
 
 def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
-    """Post the prompts as one unit, follow it, fetch the answers, and return them with the failures."""
+    """Post the prompts as one unit, wait for the answers, and return the report, with the unit that is not paid yet."""
     file, answers = write_prompts(stage, "batch", prompts), stage.devnet.purchases / "batch.jsonl"
-    arguments = post_arguments(file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE_NUMBER)
-    last = list(stage.ogpu_lines("unit post", *arguments, "--watch"))[-1]
-    if last["state"] != "settled":
-        return {"failures": [f"the batch ended {last['state']}: {last['why']}"]}
-    stage.ogpu("unit result", last["unit"], "--key", CUSTOMER_KEY, "--out", str(answers))
-    rows = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
-    figures = stage.ask(lambda chain: _unit_figures(chain, last["unit"]))
-    stage.narrator.line(
-        f"{len(rows)} requests, {figures['tokens']} tokens, in {figures['blocks']} blocks from "
-        f"post to payment: {last['cost_ogpu']} oGPU, {name_of_account(last['payee'])} paid"
-    )
-    failures = [] if [row["prompt"] for row in rows] == prompts else ["the answers of the batch are to other prompts"]
-    failures += [] if all(row["output"] is not None for row in rows) else ["a request of the batch has no answer"]
-    return {"unit": last["unit"], "requests": len(rows), **figures, "failures": failures}
-
-
-async def _unit_figures(chain: ChainClient, unit_id: str) -> dict[str, int]:
-    """Return the unit's tokens, and the blocks from its post to its end, from the chain."""
-    status = await market_reads.unit(chain, bytes.fromhex(unit_id[2:]))
-    assert status is not None, "its record is kept for hours"
-    winner = winner_of(status.unit)
-    assert winner is not None, "it is settled"
-    assert winner.reveal is not None, "a winner has revealed"
-    return {"tokens": winner.reveal.output_tokens, "blocks": status.unit.ended_at - status.unit.posted_at}
+    options = {"batch": len(prompts), "max_tokens": MAX_TOKENS, "service": SERVICE_NUMBER}
+    try:
+        bought = buy_answers(stage, file, answers, **options)
+    except DevnetError as error:
+        return {"requests": len(prompts), "failures": [f"the batch has no answers: {error}"]}
+    answered_count = sum(map(bool, bought.texts))
+    stage.narrator.line(f"{answered_count} of {len(prompts)} requests are answered")
+    is_whole = answered_count == len(prompts)
+    failures = [] if is_whole else [f"the batch has {answered_count} answers to {len(prompts)} requests"]
+    return {"requests": len(prompts), ANSWERED: bought, "failures": failures}
 
 
 class DemoTask:

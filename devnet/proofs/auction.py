@@ -80,7 +80,7 @@ class AuctionedTask:
 
 
 SALES = (
-    AuctionedTask("undisturbed", "Sold, run, accepted, paid", RELAY_FILE),
+    AuctionedTask("undisturbed", "Sold, run, claimed, paid", RELAY_FILE),
     AuctionedTask(
         "standby", "The winner is killed midway: the standby goes on", RELAY_FILE,
         kills_winner=True, legs=("DIED", "ON_TIME"),
@@ -136,7 +136,7 @@ class TaskStrike:
 
     def on_row(self, row: SaleRow) -> None:
         """Handle a change of the task."""
-        if row["state"] == "submitted":  # the standby has taken over, and an audit would wait long for dead judges
+        if row["state"].startswith("claimed"):  # the standby has taken over, and a dead checker would delay the pay
             self.restart_killed()
         milestones = int(row["milestones"].split("/")[0])
         if (

@@ -3,9 +3,8 @@
     weight(leaf) = tokens out + tokens in * input share + floor
     floor        = ceil(tokens allowed / (2 * requests))
 
-The leaves lie one after another on a line from 0 to the total weight, which the totals give. Each point names one leaf,
-and the sums left of its path prove which one. The chance of a leaf grows with the payment that it claims. The floor
-gives leaves that claim nothing a chance too.
+The leaves lie one after another on a line from 0 to the total weight, which the totals give. Each point names one leaf.
+The chance of a leaf grows with the payment that it claims. The floor gives leaves that claim nothing a chance too.
 
 Invariants: weights and points are integers, in millionths of an output token, so shares need no rounding. An input
 token must weigh its share of the payment (`input_share`). With a greater weight, a leaf that claims many outputs could
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.requests import TOKEN, work_of
-from gpu_tasks.batches.sum_tree import LeafPath, Totals, before, holds
+from gpu_tasks.batches.sum_tree import Totals
 
 WHOLE = TOKEN
 """Millionths in an output token: the input share of a service that pays the same for an input token."""
@@ -49,18 +48,6 @@ def index_at(leaves: Sequence[Leaf], floor: int, point: int, *, input_share: int
         if 0 <= point < weight_end:
             return index
     raise ValueError(f"no leaf at point {point}: the leaves weigh {weight_end} in total")
-
-
-def covers(totals: Totals, floor: int, leaf_path: LeafPath, point: int, *, input_share: int = WHOLE) -> bool:
-    """Return True if the path holds and its leaf contains the point."""
-    if not holds(totals, leaf_path):
-        return False
-    weight_start = _weight_of(*before(totals, leaf_path), leaf_path.index, floor, input_share)
-    return (
-        weight_start
-        <= point
-        < weight_start + _weight_of(leaf_path.tokens_in, leaf_path.tokens_out, 1, floor, input_share)
-    )
 
 
 def _weight_of(tokens_in: int, tokens_out: int, leaf_count: int, floor: int, input_share: int) -> int:

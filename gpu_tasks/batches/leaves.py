@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed
-from gpu_tasks.batches.requests import REQUESTS_MAX
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
-from runtime.encoding.codec import U32, Bounded, DecodeError, EncodeError, Fixed, codec, struct
+from runtime.encoding.codec import U32, Fixed, codec, struct
 from runtime.encoding.types import Hash
 
 
@@ -33,7 +32,6 @@ class _LeafBody:
 
 
 _BODY = codec(_LeafBody)
-_LEAVES = codec(Annotated[tuple[Leaf, ...], Bounded(REQUESTS_MAX)])
 
 
 def leaf_of(genesis: bytes, unit: bytes, salt: bytes, index: int, outcome: BatchOutcome) -> Leaf:
@@ -48,24 +46,3 @@ def leaf_of(genesis: bytes, unit: bytes, salt: bytes, index: int, outcome: Batch
 def leaves_of(genesis: bytes, unit: bytes, salt: bytes, outcomes: Sequence[BatchOutcome]) -> tuple[Leaf, ...]:
     """Return the leaves of a whole batch, in the order of its requests."""
     return tuple(leaf_of(genesis, unit, salt, index, outcome) for index, outcome in enumerate(outcomes))
-
-
-def encode_leaves(leaves: Sequence[Leaf]) -> bytes:
-    """Return the bytes of the list that each side of a dispute publishes, 40 bytes a leaf.
-
-    Raise EncodeError for no leaf, or more than `REQUESTS_MAX`.
-    """
-    if not leaves:
-        raise EncodeError("a batch without leaves")
-    return _LEAVES.encode(tuple(leaves))
-
-
-def decode_leaves(packed: bytes) -> tuple[Leaf, ...]:
-    """Return the leaves of a published list, 40 bytes a leaf.
-
-    Raise DecodeError if the bytes are no such list, or the list is empty.
-    """
-    decoded_leaves: tuple[Leaf, ...] = _LEAVES.decode(packed)
-    if not decoded_leaves:
-        raise DecodeError("a batch without leaves")
-    return decoded_leaves

@@ -4,6 +4,8 @@ In reading order:
 
 * `input_files`: plain files that a user named, read up to a limit
 * `output_files`: where the bytes of a result are written
+* `open_checks`: open claims and disputes about results, of units and of tasks
+* `claim_ends`: the pay of the checks of an ended claim
 * `offers`: services, offers, and the devices that could bid
 * `units`: units and files of requests: posted once, watched, answered, their costs and events
 * `tasks`: tasks at auction: drafts, orders, progress, results, payments, telemetry, tunnels

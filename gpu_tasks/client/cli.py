@@ -11,7 +11,7 @@ from cli.deferred import runs
 from cli.options import HELP_NAMES, key_option, session_options
 from cli.program import ProgramGroup
 from gpu_tasks.client.groups import container  # noqa: F401  # it adds its commands to `task`
-from gpu_tasks.client.groups.declared import accept_option, submission_options
+from gpu_tasks.client.groups.declared import submission_options
 from gpu_tasks.client.groups.foreign_words import FOREIGN_WORDS
 from gpu_tasks.client.groups.model import model
 from gpu_tasks.client.groups.offer import offer
@@ -86,7 +86,6 @@ def events() -> None:
 @conversion_options
 @key_option
 @click.option("--watch", "is_watched", is_flag=True, help="Follow the job to its end.")
-@accept_option
 @submission_options
 @runs("gpu_tasks.client.commands.sbatch:sbatch")
 def sbatch() -> None:

@@ -6,7 +6,8 @@ In reading order:
 * `pieces`: a sealed blob that is too long for a store
 * `unit_input`: the sealed input of a unit for its racers
 * `unit_output`: the output of a unit: an outcome for each of its requests, and their root
-* `claim_delivery`: the result of a unit for a checker or a voter, and its checks
+* `run_states`: the content of a checkpoint and a result, and its check against the chain
+* `claim_delivery`: the result of a unit or a task for a checker or a voter, and its checks
 * `program_left`: the remains of a program: its outputs, and its last log lines
 * `endpoint`: the address of a blob store, and the addresses that no client may connect to
 * `name_lookup`: names to addresses, in separate daemon threads
@@ -18,7 +19,5 @@ In reading order:
 * `claim_reads`: typed reads of claims, disputes and ballots
 * `proven_rates`: devices' proven throughput at roll calls, and the reason why one gets no work
 * `training_reads`: typed reads of tasks for providers and customers
-* `run_states`: the content of a checkpoint and a result, and its check against the chain
-* `appeals`: an appeal against the decision of a dispute about a unit
-* `case_ends`: the payments at the end of a case
+* `appeals`: an appeal against the decision of a dispute about a unit or a task
 """

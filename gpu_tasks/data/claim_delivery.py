@@ -1,14 +1,22 @@
-"""The delivery of a claim: input and outcomes of a unit, from its provider to one checker or voter.
+"""The delivery of a claim, from its provider to one checker or voter.
 
-    delivery = SCALE(version, input, outcomes)         in parts of PART_BYTES, each sealed to its reader
+    of a unit            SCALE(version, input, outcomes)           in parts of PART_BYTES, each sealed to its reader
+    of a task's item     SCALE(version, digests, state, key)
 
-A reader needs nothing else to check or compute any item. The input must be the one that the chain has a commitment to,
-and the leaves of the outcomes must have the claim's root. Leaves, tokens and the item at a point follow from both.
+Of a unit, a reader needs nothing else to check or compute any item. The input must be the one that the chain has a
+commitment to, and the leaves of the outcomes must have the claim's root. Leaves, tokens and the item at a point follow
+from both.
+
+Of a task, a reader opens the sealed input as a bidder does. The delivery has the hashes of all states, whose root is
+the claim's, the state before the item, and the content key of the result's blob. With the key, every reader can look
+whether the result is the stated run and opens for the customer, also if the blob is not sealed to this reader.
 
 Invariants:
 
-* A claim has one content that `read_delivery` accepts, so a provider cannot show two readers different results.
-* A reader's cost is known before it asks: `delivery_max`, from the number of requests on the chain.
+* A claim has one content that `read_delivery` accepts, so a provider cannot show two readers different results. The
+  same holds for an item and `read_task_delivery`, except for the key, and a blob has one key that opens it.
+* A reader's cost is known before it asks: `delivery_max`, from the number of requests on the chain, and
+  `TASK_DELIVERY_MAX`.
 """
 
 from __future__ import annotations
@@ -20,10 +28,12 @@ from typing import Annotated
 from gpu_tasks.batches.leaves import Leaf, leaves_of
 from gpu_tasks.batches.outcomes import BatchOutcome, decode_outcomes
 from gpu_tasks.batches.sum_tree import batch_root, leaf_claim, totals_of
-from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, LARGE_CONTENT_BYTES_MAX
+from gpu_tasks.data.run_states import STATE_BYTES_MAX, Digests
+from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, KEY_BYTES, LARGE_CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import commitment_of, content_max, decode_input
 from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, requests_of
-from runtime.encoding.codec import U8, U32, Bounded, DecodeError, codec, struct
+from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
+from runtime.encoding.codec import U8, U32, Bounded, DecodeError, Fixed, codec, struct
 from wallet.errors import CodedError
 
 VERSION = 1
@@ -32,12 +42,15 @@ _FRAME_BYTES = 16
 PART_BYTES = CONTENT_BYTES_MAX - _FRAME_BYTES
 DELIVERY_BYTES_MAX = LARGE_CONTENT_BYTES_MAX + ANSWERS_BYTES_MAX + _FRAME_BYTES
 PARTS_MAX = -(-DELIVERY_BYTES_MAX // PART_BYTES)
+TASK_DELIVERY_MAX = STATE_BYTES_MAX + 32 * (SEGMENTS_MAX + 1) + KEY_BYTES + _FRAME_BYTES
+"""The most bytes of the delivery of a task's item. It fits one part."""
 
 
 class DeliveryError(CodedError):
     """The provider sent something else than the delivery of its claim.
 
-    Codes: `malformed_delivery`, `other_commitment`, `other_requests`, `other_root`.
+    Codes: `malformed_delivery`, `no_store`, `other_commitment`, `other_key`, `other_requests`, `other_root`,
+    `other_state`, `store_slow`.
     """
 
 
@@ -50,13 +63,21 @@ class _Delivery:
 
 
 @struct
+class _TaskDelivery:
+    version: U8
+    digests: Digests
+    state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
+    key: Annotated[bytes, Fixed(KEY_BYTES)]
+
+
+@struct
 class _Part:
     length: U32
     """The bytes of the whole delivery."""
     content: Annotated[bytes, Bounded(PART_BYTES)]
 
 
-_DELIVERY, _PART = codec(_Delivery), codec(_Part)
+_DELIVERY, _TASK_DELIVERY, _PART = codec(_Delivery), codec(_TaskDelivery), codec(_Part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +99,18 @@ class Delivered:
     requests: tuple[bytes, ...]
     outcomes: tuple[BatchOutcome, ...]
     leaves: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredState:
+    """The content of an accepted delivery of a task's item."""
+
+    digests: tuple[bytes, ...]
+    """The hashes of all states of the run."""
+    state: bytes
+    """The state before the item."""
+    key: bytes
+    """A key that should open the blob of the result."""
 
 
 def delivery_max(requests: int) -> int:
@@ -136,6 +169,26 @@ def read_delivery(delivery: bytes, unit: ClaimedUnit) -> Delivered:
     if batch_root(totals_of(leaves)) != unit.root:
         raise DeliveryError("the outcomes have another root than the claim", code="other_root")
     return Delivered(unit_input.salt, requests, outcomes, leaves)
+
+
+def encode_task_delivery(delivered: DeliveredState) -> bytes:
+    """Return the delivery of a task's item."""
+    return _TASK_DELIVERY.encode(_TaskDelivery(VERSION, delivered.digests, delivered.state, delivered.key))
+
+
+def read_task_delivery(delivery: bytes, root: bytes, segments: int, segment: int) -> DeliveredState:
+    """Return the content of the delivery of a segment, of a run with this root. Raise DeliveryError for other bytes."""
+    try:
+        packed: _TaskDelivery = _TASK_DELIVERY.decode(delivery)
+    except DecodeError as error:
+        raise DeliveryError(str(error), code="malformed_delivery") from error
+    if packed.version != VERSION:
+        raise DeliveryError(f"a delivery of version {packed.version}", code="malformed_delivery")
+    if len(packed.digests) != segments + 1 or trace_root(packed.digests) != root:
+        raise DeliveryError("the hashes of the states have another root than the claim", code="other_root")
+    if state_hash(packed.state) != packed.digests[segment]:
+        raise DeliveryError("the state is not the one before the item", code="other_state")
+    return DeliveredState(packed.digests, packed.state, packed.key)
 
 
 def item_claim(items: int, index: int, leaf: Leaf) -> bytes:

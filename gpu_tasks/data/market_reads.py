@@ -13,8 +13,6 @@ from typing import Any
 
 from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.data.sealing import is_usable
-from gpu_tasks.market.courts.cases import JudgeSeat
-from gpu_tasks.market.courts.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, Provider
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
@@ -22,8 +20,6 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import JudgesLeft, judges_needed
 from gpu_tasks.market.inference.services import Offer, Service
 from gpu_tasks.market.inference.units import Unit
-from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
-from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputeStatus
 from runtime.frame.storage import StorageItem
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
@@ -119,36 +115,6 @@ async def duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> t
     """Return the races that a provider was drawn for."""
     race_duties: tuple[DutyStatus, ...] = await chain.query("GpuTasksApi_duties", stash, at=at)
     return race_duties
-
-
-async def seats(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[SeatStatus, ...]:
-    """Return the cases that a provider judges."""
-    judge_seats: tuple[SeatStatus, ...] = await chain.query("CourtsApi_seats", stash, at=at)
-    return judge_seats
-
-
-async def case(chain: ChainClient, case_id: bytes, at: bytes | None = None) -> CaseStatus | None:
-    """Return a case, or None after its end."""
-    status: CaseStatus | None = await chain.query("CourtsApi_case", case_id, at=at)
-    return status
-
-
-async def judges(chain: ChainClient, case_id: bytes, at: bytes | None = None) -> tuple[tuple[bytes, JudgeSeat], ...]:
-    """Return the present and former judges of a case with their answers, none after its end."""
-    judges_of_case: tuple[tuple[bytes, JudgeSeat], ...] = await chain.query("CourtsApi_judges", case_id, at=at)
-    return judges_of_case
-
-
-async def disputes(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[LeafDisputeStatus, ...]:
-    """Return the disputes about batches in which a provider must show nodes of its tree."""
-    duties: tuple[LeafDisputeStatus, ...] = await chain.query("LeafDisputesApi_duties", stash, at=at)
-    return duties
-
-
-async def dispute(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> LeafDispute | None:
-    """Return the dispute about a batch whose racers differ, or None."""
-    leaf_dispute: LeafDispute | None = await chain.query("LeafDisputesApi_dispute", unit_id, at=at)
-    return leaf_dispute
 
 
 async def unit(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> UnitStatus | None:

@@ -1,7 +1,7 @@
 """A provider's record of a task's run: a state, and the hashes of all states up to it, in one blob.
 
 A checkpoint is the run up to a milestone, a result the run up to its end. Both are the same record. Like the input, it
-is sealed to the customer's reply key and to each provider that may judge or take over. The chain has the root of the
+is sealed to the customer's reply key and to each provider that may check it or take over. The chain has the root of the
 trace up to there. A provider that continues from a checkpoint therefore states the root of an uninterrupted run.
 
 Invariant: a blob counts only if it hashes to the stated root. Milestone k of m ends at the beginning of segment `n k /
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from gpu_tasks.market.training.items import leg_segments
 from gpu_tasks.market.training.orders import TaskOrder
-from gpu_tasks.market.training.showing import leg_segments
 from gpu_tasks.market.training.tasks import Milestone, Task
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
 from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struct
@@ -23,13 +23,16 @@ VERSION = 1
 STATE_BYTES_MAX = 1_000_000
 """With its hashes it fits the limit of sealed content, a mebibyte."""
 
+Digests = Annotated[tuple[Annotated[bytes, Fixed(32)], ...], Bounded(SEGMENTS_MAX + 1)]
+"""The hashes of the states of a run."""
+
 
 @struct
 class RunState:
     """s(i) of a run, and the hashes of s(0) to s(i)."""
 
     version: U8
-    digests: Annotated[tuple[Annotated[bytes, Fixed(32)], ...], Bounded(SEGMENTS_MAX + 1)]
+    digests: Digests
     state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
 
 

@@ -119,22 +119,8 @@ class SealKey:
 
     def opened(self, blob: bytes) -> Opened:
         """Open as `open`, and return also the key and the boxes, which show the other readers."""
-        try:
-            sealed = _BLOB.decode(blob)
-        except DecodeError as error:
-            raise SealError(f"not a sealed blob: {error}", code="not_a_blob") from None
-        if sealed.version != VERSION:
-            text = f"sealed blob of version {sealed.version}; this program reads version {VERSION}"
-            raise SealError(text, code="unknown_version")
-        content_key = self._content_key(sealed.boxes, sealed.nonce)
-        associated = _BOXES.encode(sealed.boxes)
-        try:
-            content = crypto_aead_xchacha20poly1305_ietf_decrypt(
-                sealed.ciphertext, associated, sealed.nonce, content_key
-            )
-        except (CryptoError, ValueError, TypeError) as error:
-            raise SealError("the blob is damaged", code="damaged") from error
-        return Opened(content, content_key, sealed.boxes)
+        sealed = _read(blob)
+        return _opened(sealed, self._content_key(sealed.boxes, sealed.nonce))
 
     def open_note(self, sealed: bytes) -> bytes:
         """Return the text that `seal_note` sealed to this key. Raise `SealError` for any other."""
@@ -156,12 +142,32 @@ class SealKey:
         raise SealError("the blob is not sealed to this key", code="other_key")
 
 
-def readers_of(blob: bytes) -> int:
-    """Return the number of boxes in a blob, 0 for no sealed blob."""
+def opened_with(content_key: bytes, blob: bytes) -> Opened:
+    """Open a blob with its content key, which a reader handed out. Raise `SealError` for another key."""
+    sealed = _read(blob)
+    if _nonce_of(content_key) != sealed.nonce:
+        raise SealError("the blob has another content key", code="other_key")
+    return _opened(sealed, content_key)
+
+
+def _read(blob: bytes) -> _Blob:
     try:
-        return len(_BLOB.decode(blob).boxes)
-    except DecodeError:
-        return 0
+        sealed: _Blob = _BLOB.decode(blob)
+    except DecodeError as error:
+        raise SealError(f"not a sealed blob: {error}", code="not_a_blob") from None
+    if sealed.version != VERSION:
+        text = f"sealed blob of version {sealed.version}; this program reads version {VERSION}"
+        raise SealError(text, code="unknown_version")
+    return sealed
+
+
+def _opened(sealed: _Blob, content_key: bytes) -> Opened:
+    associated = _BOXES.encode(sealed.boxes)
+    try:
+        content = crypto_aead_xchacha20poly1305_ietf_decrypt(sealed.ciphertext, associated, sealed.nonce, content_key)
+    except (CryptoError, ValueError, TypeError) as error:
+        raise SealError("the blob is damaged", code="damaged") from error
+    return Opened(content, content_key, sealed.boxes)
 
 
 def seal(content: bytes, readers: Iterable[bytes], bytes_max: int = CONTENT_BYTES_MAX) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from gpu_tasks.data.market_reads import entries
 from gpu_tasks.market.training.bids import Award, TaskBid, auction_id
 from gpu_tasks.market.training.tasks import Task, task_id_of
+from gpu_tasks.market.training.training_api import TaskStatus
 from gpu_tasks.market.training.training_market import TrainingMarket
 from wallet.client import ChainClient
 
@@ -22,6 +23,14 @@ async def task(chain: ChainClient, task_id: bytes, at: bytes | None = None) -> T
     """Return a task, or None if the chain never had it or dropped it."""
     task_status: Task | None = await chain.read(TrainingMarket.tasks, task_id, at=at)
     return task_status
+
+
+async def task_status(chain: ChainClient, task_id: bytes, at: bytes | None = None) -> TaskStatus | None:
+    """Return a task with its open claims and its open dispute, or None if the chain does not know it."""
+    if TrainingMarket not in chain.runtime.pallets:
+        return None
+    status: TaskStatus | None = await chain.query("TrainingApi_task", task_id, at=at)
+    return status
 
 
 async def tasks_of(chain: ChainClient, customer: bytes, at: bytes | None = None) -> list[NamedTask]:

@@ -10,8 +10,6 @@ In reading order:
 * `devices`: GPUs with their owners, bonds and work
 * `draws`: the draw of racers: owners drawn by the bond of their free slots
 * `capacity`: roll calls, in which all devices prove their throughput in the same blocks
-* `courts`: judges for cases of any pallet, audits, appeals
-* `leaf_disputes`: batches whose racers differ: both sides show their trees, and voters judge one leaf
 * `claims`: claims of results, their checks by validators, and votes about single items
 * `attestations`: execution attestations, and the pallet that puts them into blocks
 * `inference`: units, mined in matched races: services, races, claims, disputes, money

@@ -1,7 +1,8 @@
 """The share of a block's weight that each hook of the market may take.
 
-The hooks of courts and tasks run before the hook of units. The room for units and attestations is set aside first,
-because their deadlines and budgets do not shrink. Invariant: the sum of all budgets given out fits into the room.
+The hooks of disputes, claims and tasks run before the hook of units. The room for units and attestations is set aside
+first, because their deadlines and budgets do not shrink. Invariant: the sum of all budgets given out fits into the
+room.
 """
 
 from runtime.encoding.types import Weight

@@ -1,4 +1,4 @@
-"""The provider's programs: watch the market, execute units, attest, judge and keep blobs.
+"""The provider's programs: watch the market, execute units and tasks, attest, check, vote and keep blobs.
 
 In reading order:
 

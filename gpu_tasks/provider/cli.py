@@ -481,19 +481,5 @@ def appeal() -> None:
     """
 
 
-@main.command()
-@click.argument("task")
-@backend_option
-@dry_run_option
-@yes_option
-@runs("gpu_tasks.provider.commands.prove:prove")
-def prove() -> None:
-    """Recompute a task, and prove fraud if its result is wrong.
-
-    Start while the task is being worked on: the command waits for the result. The provider key signs, and the stash
-    pays the bond. If the command stops between claim and proof, run it again.
-    """
-
-
 if __name__ == "__main__":
     main()

@@ -1,11 +1,9 @@
 """The provider daemon: follows the chain and carries out the provider's duties.
 
     head -> duties -> race: fetch, open, execute, commit, attest      (duties.race)
-         -> disputes of batches: show its own tree                    (duties.batch_disputes)
          -> claims: check others', show samples of its own            (duties.checking)
-         -> ballots: compute a disputed item, vote                    (duties.voting)
+         -> ballots: compute a disputed item or task, vote            (duties.voting)
          -> decisions against it: appeal                              (duties.dispute_appeals)
-         -> seats  -> case of a task: check, commit, open             (tasks.judging_tasks)
          -> auctions -> bid: prepare, measure, promise                (tasks.bids)
          -> own bids -> open, run step by step, state, stand by       (tasks.working)
          -> roll calls: compute, commit, show, inspect others' rows   (duties.roll_calls)
@@ -25,18 +23,20 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.deliveries import Deliverer
 from gpu_tasks.provider.blobs.inputs import Inputs
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
 from gpu_tasks.provider.device_watch import DeviceReview, DeviceWatch, WatchedFrom
-from gpu_tasks.provider.duties.batch_disputes import DifferingDuty
 from gpu_tasks.provider.duties.checking import CheckingDuty
 from gpu_tasks.provider.duties.devices import DeviceDuty, StandingError
 from gpu_tasks.provider.duties.dispute_appeals import DisputeAppealDuty
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty
 from gpu_tasks.provider.duties.endings import EndingDuty, KeptInputDuty
+from gpu_tasks.provider.duties.item_sources import ItemSources
 from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.other_daemons import OtherDaemons
@@ -45,6 +45,7 @@ from gpu_tasks.provider.duties.race import RaceDuty
 from gpu_tasks.provider.duties.resumer import Resumer
 from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.side_earnings import SideEarnings
+from gpu_tasks.provider.duties.unit_items import UnitItemSource
 from gpu_tasks.provider.duties.voting import VotingDuty
 from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
@@ -55,10 +56,9 @@ from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor, ProgramEngine
 from gpu_tasks.provider.tasks.bids import BidDuty
-from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 from gpu_tasks.provider.tasks.policy_file import HostMachine, PolicySource, is_draining
-from gpu_tasks.provider.tasks.state_answers import StateAnswers
 from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.provider.tasks.task_items import TaskItemSource
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.provider.told_inventory import ToldInventory, claimed_policy
@@ -71,10 +71,6 @@ from wallet.amounts import format_amount
 LEFT = (
     "this stash is no longer a provider and has no work left, so the daemon ends. {stays}; move them with "
     "`ogpu-wallet send`"
-)
-EXPELLED = (
-    "a court refuted a training result of this stash for the third time, so its registration has ended. Run "
-    "`ogpu-provider unregister`, or `ogpu-provider register` once the chain allows it"
 )
 JOURNAL_FILE = "journal"
 TASKS_FOLDER = "tasks"
@@ -147,7 +143,12 @@ class Daemon:
             spool_folder=base_path / IMAGES_FOLDER,
         )
         task_book = TaskBook(self.parts, base_path / TASKS_FOLDER)
-        self.duties = _duties(self.parts, settings, policy_source, task_book, programs)
+        self.items: ItemSources = {
+            InferenceMarket.index: UnitItemSource(self.parts),
+            TrainingMarket.index: TaskItemSource(self.parts, task_book),
+        }
+        """The items of claims, by the index of their market's pallet."""
+        self.duties = _duties(self.parts, settings, policy_source, task_book, programs, self.items)
         containers = RunningPrograms(programs, None if settings.engine is None else settings.engine.inside)
         self.tunnels = TunnelServer(
             containers, identity.seal_key, identity.genesis, identity.stash, base_path / TUNNEL_FOLDER
@@ -158,12 +159,11 @@ class Daemon:
         )
         self.server = BlobServer(
             blob_store,
-            StateAnswers(self.parts, task_book),
             settings.broker,
             ToldInventory(identity, hardware, base_path, blob_client.rates, claims).told,
             self.tunnels,
             self.duty(OtherDaemons).prove,
-            Deliverer(identity.genesis, provider_journal, self.parts.inputs, chain),
+            Deliverer(identity.genesis, chain, self.items),
         )
         self._exits = contextlib.AsyncExitStack()
 
@@ -217,7 +217,7 @@ class Daemon:
     async def run(self) -> None:
         """Settle the working devices, then follow the chain until the provider has left.
 
-        Raise StandingError if the keys are another's, or if a court ended the registration.
+        Raise StandingError if the keys are another's.
         """
         is_settled = False
         async for chain_view in self.parts.chain.views():
@@ -237,14 +237,10 @@ class Daemon:
         try:
             if await live_chain.provider(identity.stash) is not None:
                 return False
-            own_statuses, key_grains = await live_chain.own_devices(), await live_chain.key_balance()
+            key_grains = await live_chain.key_balance()
         except ChainError as error:
             LOG.info("cannot check whether the provider has left; trying again: %s", error)
             return False
-        # A provider that leaves unregisters its devices first, so remaining devices mean that a court ended the
-        # registration.
-        if own_statuses:
-            raise StandingError(EXPELLED, code="expelled")
         stays_facts = f"{format_amount(key_grains)} oGPU stay on the provider key {identity.key.address}"
         self.parts.telemetry.tell("left", height=chain_view.height, why=LEFT.format(stays=stays_facts))
         return True
@@ -281,11 +277,11 @@ def _duties(
     policy_source: PolicySource,
     task_book: TaskBook,
     programs: ContainerSupervisor,
+    items: ItemSources,
 ) -> list[Duty]:
     """Return a daemon's duties in order.
 
-    Races come before claims, and these before cases. Roll calls, whose blocks count, come before tasks, and work
-    before new bids.
+    Races come before claims. Roll calls, whose blocks count, come before tasks, and work before new bids.
     """
     base_path = settings.base_path
     loss_notes, resumer = LossNotes(daemon_parts), Resumer(daemon_parts, keep_paused=settings.keep_paused)
@@ -297,18 +293,17 @@ def _duties(
     watched_from = WatchedFrom(
         race_duty.hindered, task_book.devices_in_use, roll_calls.why_not, lambda: device_duty.drains
     )
+    work_duty = WorkDuty(daemon_parts, task_book, programs, lambda: is_draining(base_path))
     device_watch = DeviceWatch(daemon_parts, watched_from, base_path / UTILISATION_FOLDER)
     duties: list[Duty] = [
         OtherDaemons(daemon_parts),
         device_duty,
-        DifferingDuty(daemon_parts),
         race_duty,
-        CheckingDuty(daemon_parts),
-        VotingDuty(daemon_parts),
-        DisputeAppealDuty(daemon_parts),
-        TaskJudgeDuty(daemon_parts),
+        CheckingDuty(daemon_parts, items),
+        VotingDuty(daemon_parts, items),
+        DisputeAppealDuty(daemon_parts, items, lambda: work_duty.disputes),
         roll_calls,
-        WorkDuty(daemon_parts, task_book, programs, lambda: is_draining(base_path)),
+        work_duty,
         BidDuty(daemon_parts, task_book, programs, policy_source, settings.machine, roll_calls.why_not),
         SideEarnings(daemon_parts, lambda: task_book.standing),
         device_watch,

@@ -1,7 +1,7 @@
 """The reason that a device is idle, as a pure function of the known facts.
 
 Invariant: the first matching reason of `REASONS` is given, and the strongest obstacles come first. For example, a
-paused device is not told about demand. A judge's seat blocks no device, because its deposit comes from the stash.
+paused device is not told about demand. A check or a vote blocks no device, because its bond comes from the stash.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ REASONS: tuple[Reason, ...] = (
     (
         WhyIdle.UNMATCHED,
         lambda facts: facts.suits,
-        lambda _: "units wait that it could take: other racers or judges are missing, or the next draw is due",
+        lambda _: "units wait that it could take: other racers or voters are missing, or the next draw is due",
     ),
     (
         WhyIdle.TAKEN,

@@ -185,7 +185,7 @@ def present_notes(book_folder: Path) -> dict[str, PresentNote]:
 def used_sums(days: Iterable[DeviceDay], payments: Iterable[EarnedPayment], grouping: UsedBy) -> list[UsedSum]:
     """Sum times by ascending name, with the payments of the same days.
 
-    By device, only payments for the device's own work count. A judge's fee belongs to its stash.
+    By device, only payments for the device's own work count. The fee of a check or a vote belongs to the stash.
     """
     kept_days = list(days)
     measured = {(device_day.day, device_day.device) for device_day in kept_days} | {

@@ -57,6 +57,8 @@ class PreparedTask:
     request: bytes
     segments: int
     """Segments of the run's trace. Milestones are at their ends."""
+    check_ppm: int
+    """The cost of checking a segment over the cost of computing it, in millionths."""
     canonical: CanonicalTask
 
     @property
@@ -111,11 +113,11 @@ def prepare(file: TaskFile, content: bytes, seed: bytes) -> PreparedTask:
         is_homogeneous=task.is_homogeneous,
         classes=task.classes,
     )
-    return PreparedTask(request, segments, canonical)
+    return PreparedTask(request, segments, form.check_ppm, canonical)
 
 
-def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
-    """Return the task's terms for bids, with these rules and slots.
+def terms_of(file: TaskFile, segments: int, rules: TaskRules, slot_ms: int) -> TaskTerms:
+    """Return the terms for bids of a task whose trace has so many segments, with these rules and slots.
 
     Raise TaskFileError if a chain would refuse them.
     """
@@ -128,7 +130,7 @@ def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
         time_value=_time_value(file, blocks_max, slot_ms),
         loss=default_loss(task.price_max) if task.loss is None else task.loss,
         blocks_max=blocks_max,
-        collateral_min=collateral_min(rules, task.price_max, task.collateral),
+        collateral_min=collateral_min(rules, task.price_max, items=max(1, segments), customer_minimum=task.collateral),
         slots=task.devices,
         is_homogeneous=task.is_homogeneous,
     )

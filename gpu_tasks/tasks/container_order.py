@@ -69,7 +69,7 @@ class PreparedContainer:
             time_value=0,
             loss=default_loss(task.price_max) if task.loss is None else task.loss,
             blocks_max=blocks,
-            collateral_min=collateral_min(task_rules, task.price_max, task.collateral),
+            collateral_min=collateral_min(task_rules, task.price_max, items=1, customer_minimum=task.collateral),
             slots=task.copies,
             is_homogeneous=False,
         )

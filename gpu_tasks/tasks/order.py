@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from gpu_tasks.market.training.life.submitting import run_blocks_max
 from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
-from gpu_tasks.market.training.showing import looked_at_most
 from gpu_tasks.tasks.canonical import PreparedTask, terms_of
 from gpu_tasks.tasks.training_task import TaskFile
 
 RUN_BLOCKS_LEAST = 10
-"""The least time of a judge in blocks, however small the work, because it fetches states before it computes."""
+"""The least time of a checker in blocks, however small the work, because it fetches states before it computes."""
 AUCTIONS = 2
 """If a task's winner and its standby fail, the rest is sold once more."""
 
@@ -33,7 +32,7 @@ class StoredInput:
 def order_of(file: TaskFile, prepared: PreparedTask, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
     """Return the order. Raise TaskFileError if a chain with these slots would refuse its terms."""
     task, canonical = file.task, prepared.canonical
-    terms = terms_of(file, rules, slot_ms)
+    terms = terms_of(file, prepared.segments, rules, slot_ms)
     return TaskOrder(
         task_hash=prepared.task_hash,
         workload=canonical.workload,
@@ -43,7 +42,7 @@ def order_of(file: TaskFile, prepared: PreparedTask, stored: StoredInput, rules:
         classes=sum(1 << kind for kind in canonical.classes),
         milestones=canonical.milestones,
         segments=prepared.segments,
-        run_blocks=run_blocks(terms.blocks_max, prepared.segments),
+        run_blocks=run_blocks(terms.blocks_max),
         price_max=terms.price_max,
         time_value=None if task.time_value is None else terms.time_value,
         loss=task.loss,
@@ -52,11 +51,11 @@ def order_of(file: TaskFile, prepared: PreparedTask, stored: StoredInput, rules:
         slots=terms.slots,
         is_homogeneous=terms.is_homogeneous,
         auctions=AUCTIONS,
+        check_ppm=prepared.check_ppm,
     )
 
 
-def run_blocks(blocks_max: int, segments: int) -> int:
-    """Return a judge's time in blocks: that of the slowest possible winner for the segments that judges compute."""
-    share = -(-blocks_max * looked_at_most(segments) // segments)
+def run_blocks(blocks_max: int) -> int:
+    """Return the most blocks of a computation of the whole: those of the slowest possible winner."""
     # The chain refuses an order with more than `run_blocks_max`.
-    return min(max(share, RUN_BLOCKS_LEAST), run_blocks_max(blocks_max))
+    return min(max(blocks_max, RUN_BLOCKS_LEAST), run_blocks_max(blocks_max))

@@ -13,7 +13,7 @@ from enum import Enum
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training.life.submitting import looks
-from gpu_tasks.market.training.money import customer_bond, escrow, premium, standby_max
+from gpu_tasks.market.training.money import check_fees_max, customer_bond, escrow, standby_max
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms
@@ -130,11 +130,12 @@ def plan_of(
     own: frozenset[bytes] = frozenset(),
     intervals: int = 0,
     checked_by: CheckedBy = CheckedBy.EXECUTED,
+    items: int = 1,
 ) -> TaskPlan:
     """Return the plan of a task that takes `classes`; `own` are the accounts of its customer.
 
-    `intervals` is 0 unless the task pays for time. For replicas one place is sold, and the others are drawn among other
-    owners.
+    `intervals` is 0 unless the task pays for time. `items` are those of a claim (`auction_items`). For replicas one
+    place is sold, and the others are drawn among other owners.
     """
     planned_devices = _with_funds(
         terms, [PlannedDevice(device, _hindrance(device, classes, own)) for device in devices]
@@ -144,12 +145,12 @@ def plan_of(
     able = max((len(field) for field in fields), default=0)
     serving = [field for field in fields if len(field) >= terms.slots]
     award_blocks = numbers.commit + numbers.reveal + BEACON_DELAY
-    escrow_grains = escrow(numbers.rules, terms.price_max) * terms.slots
+    escrow_grains = escrow(numbers.rules, terms.price_max, items) * terms.slots
     price_grains, slots = terms.price_max, terms.slots
     locks = (
         ("price", price_grains * slots),
         ("standby", standby_max(numbers.rules, price_grains) * slots),
-        ("premium", premium(numbers.rules, price_grains) * slots),
+        ("checks", check_fees_max(numbers.rules, price_grains, items) * slots),
         ("bond", customer_bond(numbers.rules, price_grains) * slots),
         ("deposit", numbers.deposit),
     )

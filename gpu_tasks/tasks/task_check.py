@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import Award, TaskBid
+from gpu_tasks.market.training.items import auction_items
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.selection import Placed, Selection, select
@@ -133,7 +134,7 @@ def _check_auction(task: Task, auction_number: int, records: AuctionRecords) -> 
             return [TaskCheck(name, is_right=None, says="undecided: bids are still being opened")]
         code = "no_award" if bids else "no_bids"
         return [TaskCheck(name, is_right=None if not bids else False, says=_why_no_award(len(bids)), codes=(code,))]
-    checks = [_check_terms(task, name, award.terms, bids)]
+    checks = [_check_terms(task, auction_number, award.terms, bids)]
     opened = sum(bid.opened is not None for bid in bids.values())
     # An award has no seed while its beacon is not final, or if too few bids were opened.
     if award.seed is None:
@@ -161,7 +162,7 @@ def _why_no_award(bid_count: int) -> str:
     return "no bids" if not bid_count else f"{counted(bid_count, 'bid')} without an award"
 
 
-def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, TaskBid]) -> TaskCheck:
+def _check_terms(task: Task, auction_number: int, terms: TaskTerms, bids: Mapping[bytes, TaskBid]) -> TaskCheck:
     """Check the terms against the order, each bond against the terms, and each opening against its bid."""
     order, rules, problems = task.order, task.rules, list[Difference]()
     time_value = order.time_value
@@ -175,17 +176,16 @@ def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, T
             terms.time_value,
             default_time_value(order.price_max, order.blocks_max) if time_value is None else time_value,
         ),
-        (
-            "least collateral",
-            terms.collateral_min,
-            money.collateral_min(rules, terms.price_max, order.collateral_min),
-        ),
     )
     problems += [
         Difference("terms", f"{term_name} is {stated}; the order requires {required}")
         for term_name, stated, required in compared_terms
         if stated != required
     ]
+    allowed = _least_collaterals(task, auction_number, terms.price_max)
+    if terms.collateral_min not in allowed:
+        text = f"least collateral is {terms.collateral_min}; the order requires {min(allowed)}"
+        problems.append(Difference("terms", text))
     # A later auction can have less time left than the order allows, never more.
     if terms.blocks_max > order.blocks_max:
         problems.append(Difference("time", f"it allows {terms.blocks_max} blocks; the order allows {order.blocks_max}"))
@@ -210,7 +210,20 @@ def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, T
                 )
             )
     right = f"the terms match the order, and so do the bonds of {counted(len(bids), 'bid')}"
-    return compared(f"{name}: terms", problems, right)
+    return compared(f"auction {auction_number}: terms", problems, right)
+
+
+def _least_collaterals(task: Task, auction_number: int, price_max: int) -> set[int]:
+    """Return the possible least collaterals of an auction, which depend on the segments of its leg."""
+    order = task.order
+    # The record does not name the milestones behind a later auction, so each possible number is tried.
+    possible_milestones = range(1 if auction_number == 1 else task.behind + 1)
+    return {
+        money.collateral_min(
+            task.rules, price_max, items=auction_items(order, milestones), customer_minimum=order.collateral_min
+        )
+        for milestones in possible_milestones
+    }
 
 
 def slot_problems(task: Task, selection: Selection) -> list[Difference]:

@@ -82,7 +82,7 @@ class AskedTraining:
 
     def terms(self, task_rules: TaskRules, slot_length_ms: int) -> TaskTerms:
         """Return the task's terms for bids."""
-        return terms_of(self.file, task_rules, slot_length_ms)
+        return terms_of(self.file, self.prepared.segments, task_rules, slot_length_ms)
 
     def order(self, stored: StoredInput, task_rules: TaskRules, slot_length_ms: int) -> TaskOrder:
         """Return the order to submit."""

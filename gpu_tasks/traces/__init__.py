@@ -1,6 +1,6 @@
-"""The form of a run in segments that the chain, providers and judges read.
+"""The form of a run in segments that the chain, providers and checkers read.
 
 In reading order:
 
-* `trace`: the root over a run's states, and the form of a proof that the trace is wrong
+* `trace`: the root over a run's states
 """

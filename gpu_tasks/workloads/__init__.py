@@ -3,11 +3,11 @@
 In reading order:
 
 * `workload`: a workload as the market's daemons use it: bytes in, bytes out, and a check of the output
+* `fingerprints`: fingerprints of runs in steps by the trails of their segments
 * `stepwise`: a workload that runs in steps and can continue from the state at the end of any segment
-* `segment_checks`: the check of one segment of such a run, and of a fraud proof with one state
 * `form`: a workload as the programs of customers and providers use it: names, request form, display, unit of cost
 * `integer_arrays`: arrays of integers as a backend supplies them, and the reference in NumPy
-* `fingerprints`: one integer of each row of a computation, at places drawn from a seed, under one hash
+* `sampling`: fingerprints of whole computations, by one integer of each row at places drawn from a seed
 * `matmul_hash`: a chain of integer matrix products and the hash of its end: the smallest workload
 * `backend_choice`: backends by name: NumPy, the reference, PyTorch on a device
 * `torch_backends`: the backends of workloads in PyTorch, which is optional

@@ -1,37 +1,44 @@
-"""Fingerprints: one integer of each row of a computation, at places drawn from a seed, under one hash.
+"""Fingerprints of computations: a checker and a provider that computed the same item have the same one. Needs no NumPy.
 
-A row is the stream of one position behind one layer, a matrix of one step, or a pixel. A checker and a provider that
-computed the same item have the same fingerprint. The sampled integers are in no output, and their places are unknown
-before the seed is, so nobody can read a fingerprint off an output or keep it from an earlier run.
+* A computation as a whole: one integer of each row, at places drawn from a seed, under one hash (`sampling.py`). The
+  places are unknown before the seed is, so nobody can keep a fingerprint from an earlier run.
+* A run in steps: the trails of its segments under one hash, keyed with the seed. A trail starts with the hash of the
+  state before its segment. Each step hashes integers of its computation into it. The provider keeps the trails of its
+  run, and shows a fingerprint without computing again.
 
-Invariant: a place depends on the seed, the layer and the row's number alone, for any partition of the computation.
+The hashed integers are in no output.
+
+Invariant: a trail depends on the state before its segment and on the steps, for any partition of the steps.
 """
 
-from collections.abc import Sequence
-from hashlib import blake2b, shake_256
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 
-import numpy as np
-
-from gpu_tasks.workloads.integer_arrays import Integers
+from gpu_tasks.traces.trace import state_hash
 
 FINGERPRINT_BYTES = 16
 SEED_BYTES = 32
-_PLACES, _HASH = b"ogpu/fingerprint/places", b"ogpu/fingerprint"
-_WORD_BYTES = 8
+TRAIL_BYTES = 16
+_FIRST, _STEP, _TRAILS = b"ogpu/trail/first", b"ogpu/trail/step", b"ogpu/trails"
 
 
-def sampled_places(seed: bytes, layer: int, rows: int, width: int) -> Integers:
-    """Return int64[rows]: for each row of a layer, a place below `width`, at most 2^32.
-
-    The bias of a place is below 2^-32. Fewer rows have the first places of more rows.
-    """
-    words = shake_256(_PLACES + seed + layer.to_bytes(4, "little")).digest(_WORD_BYTES * rows)
-    return (np.frombuffer(words, "<u8") % np.uint64(width)).astype(np.int64)
+def first_trail(state: bytes) -> bytes:
+    """Return the trail before the first step after a state, 16 bytes."""
+    return trail_from(state_hash(state))
 
 
-def fingerprint(seed: bytes, layers: Sequence[Integers]) -> bytes:
-    """Return the 16 bytes over the sampled integers, int64, little-endian, layer by layer."""
-    digest = blake2b(digest_size=FINGERPRINT_BYTES, key=seed, person=_HASH)
-    for samples in layers:
-        digest.update(samples.astype("<i8").tobytes())
-    return digest.digest()
+def trail_from(state_digest: bytes) -> bytes:
+    """Return the trail before the first step after the state with this hash."""
+    return blake2b(state_digest, digest_size=TRAIL_BYTES, person=_FIRST).digest()
+
+
+def trail_after(trail: bytes, steps: Iterable[bytes]) -> bytes:
+    """Return the trail after some steps, from integers of each step's computation as bytes (`sampling.step_bytes`)."""
+    for samples in steps:
+        trail = blake2b(samples, digest_size=TRAIL_BYTES, key=trail, person=_STEP).digest()
+    return trail
+
+
+def trail_fingerprint(seed: bytes, trails: Sequence[bytes]) -> bytes:
+    """Return the 16 bytes over the trails of an item's segments, in their order."""
+    return blake2b(b"".join(trails), digest_size=FINGERPRINT_BYTES, key=seed, person=_TRAILS).digest()

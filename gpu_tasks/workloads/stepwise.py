@@ -10,6 +10,7 @@ puts the states' hashes under one root.
 from collections.abc import Iterator
 from typing import Protocol, cast
 
+from gpu_tasks.workloads.fingerprints import first_trail, trail_fingerprint
 from gpu_tasks.workloads.workload import Workload
 
 
@@ -40,8 +41,11 @@ class SegmentedRun(Protocol):
         """Return the state `steps` later. Raise DecodeError as `steps_done`, and ValueError beyond the end."""
         ...
 
-    def fingerprint(self, state: bytes, steps: int, seed: bytes) -> bytes:
-        """Return the fingerprint of the `steps` after a state (`fingerprints.py`). Raise errors as `advance`."""
+    def trailed(self, state: bytes, steps: int, trail: bytes) -> tuple[bytes, bytes]:
+        """Return the state `steps` later and the trail there, from the trail at `state` (`fingerprints.py`).
+
+        Both are the same for any partition of the steps. Raise errors as `advance`.
+        """
         ...
 
     def metric(self, state: bytes) -> int:
@@ -58,6 +62,10 @@ class StepwiseWorkload(Workload, Protocol):
     def begin(self, encoded_request: bytes) -> SegmentedRun:
         """Return the run of a request without computing anything. Raise DecodeError for an invalid request."""
         ...
+
+    def fingerprint(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> bytes:
+        """Return the fingerprint of all segments."""
+        return trail_fingerprint(seed, [trail for _, trail in trailed_segments(self.begin(encoded_request))])
 
 
 def stepwise(workload: Workload) -> StepwiseWorkload:
@@ -77,3 +85,11 @@ def states(run: SegmentedRun, state: bytes | None = None) -> Iterator[bytes]:
             current = run.advance(current, run.boundary(index) - done)
             done = run.boundary(index)
             yield current
+
+
+def trailed_segments(run: SegmentedRun) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the state after each segment from s(0) on, with the trail of that segment."""
+    state = run.initial_state()
+    for index in range(run.segments):
+        state, trail = run.trailed(state, run.boundary(index + 1) - run.boundary(index), first_trail(state))
+        yield state, trail

@@ -1,5 +1,6 @@
 """Backends in PyTorch, which is optional: int64 tensors on a CPU, or on a GPU by the name of its device."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,10 @@ class TorchArithmetic(TorchIntegers):
     def sums_by_place(self, rows: BackendArray, places: BackendArray, count: int) -> BackendArray:
         """Return the sums of rows by place. A GPU adds in any order, and integer sums do not depend on it."""
         return rows.new_zeros((count, rows.shape[1])).index_add_(0, places, rows)
+
+    def entries(self, arrays: Sequence[BackendArray], places: Sequence[int]) -> BackendArray:
+        """Return the entries in one copy, without waiting for the device."""
+        return torch.stack([array.reshape(-1)[place] for array, place in zip(arrays, places, strict=True)])
 
 
 class TorchArrays(TorchIntegers):

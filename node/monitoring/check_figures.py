@@ -14,15 +14,11 @@ from typing import Any
 from gpu_tasks.market.claims.claim_events import ClaimEnded
 from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.dispute_events import DisputeEnded
-from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
-from gpu_tasks.market.leaf_disputes.disputes import LeafDisputeStage as LeafStage
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
-from node.monitoring.metrics import TREES, UNDECIDED, Metrics
+from node.monitoring.metrics import UNDECIDED, Metrics
 from runtime.frame.storage import StorageMap
 from runtime.pallets.system import System
 
@@ -37,14 +33,11 @@ class CheckFigures(Listener):
     def __init__(self, chain: Chain, metrics: Metrics) -> None:
         """Create it, with the open ones of the last final state."""
         self._metrics = metrics
-        self._maps = tuple(
-            chain.runtime.item(item) for item in (ResultClaims.claims, Disputes.disputes, LeafDisputes.disputes)
-        )
+        self._maps = tuple(chain.runtime.item(item) for item in (ResultClaims.claims, Disputes.disputes))
         self._events_item = chain.runtime.item(System.event_records)
         final_state = chain.final.state
-        self._open: dict[bytes, tuple[bool, str] | None] = {}
-        """Each open one by storage key: True for a claim, and its status, or None if another one counts in its place.
-        """
+        self._open: dict[bytes, tuple[bool, str]] = {}
+        """Each open one by storage key: True for a claim, and its status."""
         for item in self._maps:
             for key in islice(final_state.keys(item.prefix), LISTED_MAX):
                 self._put_status(item, key, final_state.get(key))
@@ -68,8 +61,7 @@ class CheckFigures(Listener):
         if raw is None:
             return self._open.pop(key, None) is not None
         record = item.decode(raw)
-        status = status_of(record)
-        self._open[key] = None if status is None else (isinstance(record, ResultClaim), status)
+        self._open[key] = isinstance(record, ResultClaim), record.stage.name.lower()
         return False
 
     def _count_outcomes(self, block: ExecutedBlock) -> None:
@@ -88,10 +80,3 @@ class CheckFigures(Listener):
         for is_claim, gauges in ((True, self._metrics.claims), (False, self._metrics.disputes)):
             for status, gauge in gauges.items():
                 gauge.set(counts[is_claim, status])
-
-
-def status_of(record: ResultClaim | Dispute | LeafDispute) -> str | None:
-    """Return the status of a claim or a dispute, or None for a dispute of a batch that voters decide."""
-    if isinstance(record, LeafDispute):
-        return None if record.stage is LeafStage.JUDGED else TREES
-    return record.stage.name.lower()

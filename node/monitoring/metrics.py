@@ -17,9 +17,7 @@ SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 
 FULL_NODE = 1  # Substrate's numbers for roles
 AUTHORITY = 4
 CLAIM_STATUSES = tuple(stage.name.lower() for stage in ClaimStage)
-TREES = "trees"
-"""Racers' results of a batch differ, and their sides must show trees, before voters are drawn."""
-DISPUTE_STATUSES = (TREES, *(stage.name.lower() for stage in DisputeStage))
+DISPUTE_STATUSES = tuple(stage.name.lower() for stage in DisputeStage)
 UNDECIDED = "undecided"
 """No decision, so nobody was convicted."""
 DISPUTE_OUTCOMES = (*(verdict.name.lower() for verdict in Verdict), UNDECIDED)

@@ -3,7 +3,8 @@
     Relation("unbonding outlasts evidence", ("TrustStake.unbonding_epochs",), ("TrustStake.evidence_epochs", 2), "why")
 
 means that the sum on the left is at least the sum on the right. A term is a number, the name of a parameter or
-constant, or a product of these: `(("Courts.seats", "Courts.judge_fee"), 3)`. `genesis` lists a chain's relations.
+constant, or a product of these: `(("TrustStake.history_eras", "TrustStake.era_epochs"), 3)`. `genesis` lists a chain's
+relations.
 """
 
 from collections.abc import Mapping

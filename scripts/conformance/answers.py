@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from gpu_tasks.market.training.showing import leg_segments
+from gpu_tasks.market.training.items import leg_segments
 from gpu_tasks.traces.trace import state_hash, trace_root
 from gpu_tasks.workloads.backend_choice import UnknownBackendError
 from gpu_tasks.workloads.render_tile.reference import pixel_bytes

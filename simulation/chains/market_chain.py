@@ -7,13 +7,12 @@ check relations between entries after such blocks, and after every eighth other 
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from gpu_tasks.batches.sum_tree import Totals, batch_root
-from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
 from gpu_tasks.market.attestations.statement import VERSION as ATTESTATION_VERSION
@@ -22,14 +21,10 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.courts.cases import CourtCase, sitting
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass, device_id_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, result_commitment, unit_id_of
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import Digest
 from runtime.cryptography.hashing import blake2_256
@@ -56,8 +51,8 @@ OGPU = GRAINS_PER_OGPU
 TOKENS = 64
 """The tokens that a unit of `terms` allows."""
 PALLETS = (
-    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, Disputes,
-    ResultClaims, LeafDisputes, TrainingMarket, InferenceMarket, Attestations, ImOnline,
+    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Disputes, ResultClaims,
+    TrainingMarket, InferenceMarket, Attestations, ImOnline,
 )  # fmt: skip
 QUIET_BLOCKS = 8
 """A check of relations costs as much as an empty block, so only one empty block in QUIET_BLOCKS has one."""
@@ -275,12 +270,6 @@ class MarketChain:
         assert unit is not None
         return unit
 
-    def case(self, case_id: bytes) -> CourtCase:
-        """Return an open case."""
-        case = self.now()[Courts].cases[case_id]
-        assert case is not None
-        return case
-
     def device(self, keys: Keys) -> Device:
         """Return the record of an account's first device."""
         device = self.now()[Devices].devices[keys.device]
@@ -291,17 +280,6 @@ class MarketChain:
         """Return the grains of some accounts, free and held."""
         entries = self.now()[System].account
         return sum(entries[each].data.free + entries[each].data.reserved for each in accounts)
-
-    def judge_steps(self, opinion: Callable[[bytes, Keys], Answered | Unanswerable | None]) -> Iterator[Step]:
-        """Yield the judges' steps in the next block. `opinion` returns a judge's opinion on a case, or None."""
-        courts, height = self.now()[Courts], self.height + 1
-        for case_id, case in courts.cases.items():
-            for judge in case.benches[-1].members if case is not None and case.round is not None else ():
-                keys = self.keys_of(judge)
-                said = opinion(case_id, keys)
-                if said is not None:
-                    statement, final = opens(keys, case_id, said), height - self.final_lag
-                    yield from due_of(courts, case_id, keys, statement, height=height, final=final)
 
     def keys_of(self, stash: bytes) -> Keys:
         """Return the keys with this stash."""
@@ -465,44 +443,3 @@ def joins(keys: Keys, *, service: int = 0, ask: int = OGPU // 100, bond: int = B
         InferenceMarket.offer(device=keys.device, service=service, ask=ask),
     )
     return [signed(keys.stash, call) for call in calls]
-
-
-def opens(keys: Keys, case_id: bytes, opinion: Answered | Unanswerable) -> Statement:
-    """Return a test judge's statement. Its probe is invented, because these chains compute nothing."""
-    return Statement(opinion, blake2_256(b"probe" + keys.stash + case_id))
-
-
-def commit_step(keys: Keys, case_id: bytes, bench: int, said: Statement) -> Step:
-    """Return a step: a judge commits to a statement."""
-    commitment = opinion_commitment(GENESIS_HASH, case_id, bench, keys.stash, said, salt_of(keys, case_id))
-    return signed(keys.provider, Courts.commit_opinion(case_id=case_id, commitment=commitment))
-
-
-def open_step(keys: Keys, case_id: bytes, said: Statement) -> Step:
-    """Return a step: a judge opens its committed statement."""
-    return signed(keys.provider, Courts.open_opinion(case_id=case_id, statement=said, salt=salt_of(keys, case_id)))
-
-
-def judge_commit(keys: Keys, case_id: bytes, bench: int, opinion: Answered | Unanswerable) -> Step:
-    """Return a step: a judge commits to an opinion."""
-    return commit_step(keys, case_id, bench, opens(keys, case_id, opinion))
-
-
-def judge_open(keys: Keys, case_id: bytes, opinion: Answered | Unanswerable) -> Step:
-    """Return a step: a judge opens its opinion."""
-    return open_step(keys, case_id, opens(keys, case_id, opinion))
-
-
-def due_of(
-    courts: Courts, case_id: bytes, keys: Keys, said: Statement, *, height: int, final: int, is_opened: bool = True
-) -> Iterator[Step]:
-    """Yield at most one step: that of a judge with this statement in the block of a height and final height."""
-    case, seat = courts.cases[case_id], courts.seats[keys.stash, case_id]
-    if case is None or case.round is None or seat is None or seat.bench != sitting(case).kind:
-        return
-    windows = courts.windows(case)
-    now = rounds.advanced(case.round, windows, height, final)
-    if seat.commitment is None and rounds.can_commit(now, windows, height):
-        yield commit_step(keys, case_id, seat.bench, said)
-    elif seat.commitment and seat.statement is None and is_opened and rounds.can_reveal(now, windows, height):
-        yield open_step(keys, case_id, said)

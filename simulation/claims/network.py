@@ -89,8 +89,8 @@ def drawn(setting: Setting, party: Party, number: int, items: int = 1) -> DrawnP
         stage = copy(base)
         stage.chain, stage.owner = copied(base.chain, f"{setting.seed}/{number}/{attempt}"), provider
         # The checks of a claim with one item and a lower rate are the same, only its collateral differs.
-        fee_max, rate_ppm = stage.terms().fees_held // 2, item_rate(items, PPM)
-        held = least_collateral(PRICE, items=items, rate_ppm=setting.rate_ppm, fee_max=fee_max)
+        vote_fee, rate_ppm = stage.terms().fees_held // 2, item_rate(items, PPM)
+        held = least_collateral(PRICE, items=items, rate_ppm=setting.rate_ppm, vote_fee=vote_fee)
         claim_id = stage.open(items=items, rate_ppm=rate_ppm, collateral=held, sealed_at=stage.chain.height)
         stage.run(claim_id, until=ClaimStage.COMMITTING)
         first = stage.claim(claim_id).checks[0].checker

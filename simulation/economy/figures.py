@@ -7,65 +7,46 @@ either drawn or reported as missing.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Any
 
 from gpu_tasks.market.claims.claim_events import CheckEnded, ClaimEnded
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome
-from gpu_tasks.market.claims.dispute_events import DisputeEnded
+from gpu_tasks.market.claims.collateral import PPM
+from gpu_tasks.market.claims.dispute_events import DisputeEnded, DisputeOpened
+from gpu_tasks.market.claims.disputes import DisputeQuestion
 from gpu_tasks.market.claims.findings import Verdict
-from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.events import BenchDrawn, CaseEnded, CaseOpened, JudgeCharged
-from gpu_tasks.market.courts.money import CaseOutcome
-from gpu_tasks.market.devices.events import ProviderUnregistered
+from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training.events import BidEnded, SlotSettled, StandbyReleased, TaskEnded
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import Signed
+from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Runtime
 from simulation.catalogue import HOOKS_MAX
+from simulation.economy.claim_watch import DRAWN, ENDS, EXPECTED, FOUND, MARKETS
 from simulation.runs import Counted
 
-CONVICTED, FINED, EXPELLED = "judge convicted", "judge fined", "registration ended"
-SKIPPED = CaseOutcome.NOT_AUDITED
-"""This outcome opens no case, so no event reports its end."""
-EXPECTED = (
-    *(f"{kind.name} drawn" for kind in BenchKind),
-    *(f"ended {outcome.name}" for outcome in CaseOutcome if outcome is not SKIPPED),
-    CONVICTED,
-    FINED,
-)
-"""The actions that a long run needs. Three lies of one provider about tasks, which end its registration, are too rare.
-"""
-RARE = frozenset({"ended COURT_DECIDED", "ended UNDECIDED", "ended APPEAL_WON", "ended APPEAL_UNDECIDED", CONVICTED})
-"""Outcomes that a run of two chains may lack: liars and absent judges must meet in one court."""
-
-
-def doings(of_hooks: Iterable[Any]) -> Iterator[str]:
-    """Yield the courts' actions in a block, from the events of its hooks."""
-    for event in of_hooks:
-        if isinstance(event, CaseOpened):
-            yield f"{event.kind.name} opened"
-        elif isinstance(event, BenchDrawn):
-            yield f"{BenchKind(event.bench).name} drawn"
-        elif isinstance(event, CaseEnded):
-            yield f"ended {event.outcome.name}"
-        elif isinstance(event, JudgeCharged):
-            yield CONVICTED if event.is_convicted else FINED
-        elif isinstance(event, ProviderUnregistered):  # no call asks for this: a court orders it
-            yield EXPELLED
-
-
 UNDECIDED = "dispute UNDECIDED"
+OPENERS: dict[int, type[Pallet]] = {pallet.index: pallet for pallet in (ResultClaims, InferenceMarket, TrainingMarket)}
 CLAIM_ENDS = (
     *(f"claim {outcome.name}" for outcome in ClaimOutcome),
     *(f"check {end.name}" for end in CheckEnd if end is not CheckEnd.OPEN),
     *(f"dispute {verdict.name}" for verdict in Verdict),
     UNDECIDED,
+    f"{ResultClaims.__name__} asks about {DisputeQuestion.ITEM.name}",
+    *(
+        f"{market.__name__} asks about {question.name}"
+        for market in (InferenceMarket, TrainingMarket)
+        for question in (DisputeQuestion.SIDES, DisputeQuestion.INPUT)
+    ),
 )
-"""The ends of claims, checks and disputes."""
+"""The ends of claims, checks and disputes, and the questions to voters."""
 
 
 def claim_ends(happened: Iterable[Any]) -> Iterator[str]:
-    """Yield the ends of claims, checks and disputes in a block's events."""
+    """Yield the ends of claims, checks and disputes in a block's events, and the questions to voters."""
     for event in happened:
         if isinstance(event, ClaimEnded):
             yield f"claim {event.outcome.name}"
@@ -73,10 +54,9 @@ def claim_ends(happened: Iterable[Any]) -> Iterator[str]:
             yield f"check {event.end.name}"
         elif isinstance(event, DisputeEnded):
             yield UNDECIDED if event.vote is None else f"dispute {event.vote.verdict.name}"
+        elif isinstance(event, DisputeOpened):
+            yield f"{OPENERS[event.handler].__name__} asks about {event.question.name}"
 
-
-RARE_ENDS = frozenset({TaskOutcome.UNDECIDED})
-"""This outcome needs judges that differ, and no appeal."""
 
 WITHOUT_SLOTS = (TaskOutcome.NO_AWARD, TaskOutcome.CANCELLED_BEFORE_AWARD)
 
@@ -93,9 +73,9 @@ def task_ends(happened: Iterable[Any]) -> Iterator[str]:
 
 
 def unseen(ends: Iterable[str]) -> list[str]:
-    """Return the common rows that did not occur."""
+    """Return the rows that did not occur."""
     seen = set(ends)
-    return [outcome.name for outcome in TaskOutcome if outcome not in RARE_ENDS and outcome.name not in seen]
+    return [outcome.name for outcome in TaskOutcome if outcome.name not in seen]
 
 
 LIVELY_FROM_STEPS = 50_000
@@ -119,10 +99,12 @@ class Tally(Counted):
     failures: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
-    courts: Counter[str] = field(default_factory=Counter)
-    """The courts' actions."""
     claims: Counter[str] = field(default_factory=Counter)
     """The ends of claims, checks and disputes."""
+    truths: Counter[str] = field(default_factory=Counter)
+    """The ends of claims on calm chains, by market and truth."""
+    draws: Counter[str] = field(default_factory=Counter)
+    """The drawn and the expected points in false items, by market."""
     tasks: Counter[str] = field(default_factory=Counter)
     """The ends of tasks' slots, by rows of the money table."""
     blocks: int = 0
@@ -134,7 +116,13 @@ class Tally(Counted):
 
 
 VAIN_MAX = 2
-"""The most calls that may never succeed in a short run, because calls after a lie about a task are rare."""
+"""The most calls that may never succeed in a short run, because some need rare events."""
+DEVIATIONS_MAX = 4
+PAID_LIES_MAX, PAID_LIES_MIN = 0.1, 2
+"""The greatest share of drawn lies that may be paid, beside a few.
+
+Voters compute another drawn item if checkers fail.
+"""
 
 
 def lacks(tally: Tally, runtime: Runtime) -> list[str]:
@@ -151,10 +139,9 @@ def lacks(tally: Tally, runtime: Runtime) -> list[str]:
     vain = [f"{name} never succeeds" for name in signable if name in tally.calls and name not in tally.done]
     if is_long or len(vain) > VAIN_MAX:
         found += vain
-    found += [
-        f"no court: {doing}" for doing in EXPECTED if doing not in tally.courts and (is_long or doing not in RARE)
-    ]
     found += [f"never {end}" for end in CLAIM_ENDS if end not in tally.claims and is_long]
+    found += [f"never {end}" for end in ENDS if end not in tally.truths and is_long]
+    found += [*_misdrawn(tally.draws), *_uncaught(tally.truths)]
     found += [f"no slot of a task ends as {name}" for name in unseen(tally.tasks) if is_long]
     missing = [f"{name} never happens" for name in events if name not in tally.events]
     if is_long or len(missing) > UNSEEN_MAX:
@@ -164,6 +151,28 @@ def lacks(tally: Tally, runtime: Runtime) -> list[str]:
     return found
 
 
+def _misdrawn(draws: Counter[str]) -> Iterator[str]:
+    """Yield the markets whose false items were drawn too often or too seldom."""
+    for subject in MARKETS.values():
+        found, expected = draws[f"{subject}: {FOUND}"], draws[f"{subject}: {EXPECTED}"] / PPM
+        # Each point is drawn or not, so the variance is at most the expected number.
+        if abs(found - expected) > DEVIATIONS_MAX * sqrt(expected):
+            yield f"{found} points were drawn in false items of {subject}s, and {expected:.1f} were expected"
+
+
+def _uncaught(truths: Counter[str]) -> Iterator[str]:
+    """Yield the markets in which too many drawn lies were paid."""
+    for subject in MARKETS.values():
+        lies = _drawn_lies(truths, subject)
+        paid, refuted = lies[ClaimOutcome.PASSED], lies[ClaimOutcome.REFUTED]
+        if paid > PAID_LIES_MAX * (paid + refuted) + PAID_LIES_MIN:
+            yield f"{paid} drawn lies about {subject}s were paid, and only {refuted} were refuted"
+
+
+def _drawn_lies(truths: Counter[str], subject: str) -> dict[ClaimOutcome, int]:
+    return {outcome: truths[f"{subject}: {DRAWN} {outcome.name}"] for outcome in ClaimOutcome}
+
+
 def summary(tally: Tally, seasons: int, seconds: float, *, holds: bool) -> str:
     """Return one line of figures."""
     taken = max(1, tally.calls.total())
@@ -171,32 +180,28 @@ def summary(tally: Tally, seasons: int, seconds: float, *, holds: bool) -> str:
         f"economy {'holds' if holds else 'DOES NOT HOLD'}: {tally.steps.total():,} steps in {tally.blocks:,} blocks of"
         f" {seasons} chains ({100 * tally.failures.total() // taken} % fail with {len(tally.failures)} kinds of errors,"
         f" {tally.refusals.total():,} refused; {len(tally.calls)} calls, {len(tally.events)} kinds of events),"
-        f" {_checked(tally.claims)}, {_heard(tally.courts)}, {_sold(tally)},"
+        f" {_checked(tally)}, {_sold(tally)},"
         f" books balanced after each and counted anew {tally.full_counts:,} times; hooks at most"
         f" {tally.heaviest_hooks / PICOSECONDS_PER_MS:.1f} of {HOOKS_MAX.ref_time / PICOSECONDS_PER_MS:.0f} ms a block,"
         f" {tally.most_open} units open at most; {1_000 * seconds / max(1, tally.steps.total()):.2f} ms a step"
     )
 
 
-def _checked(claims: Counter[str]) -> str:
+def _checked(tally: Tally) -> str:
+    claims = tally.claims
     ends = {kind: sum(count for end, count in claims.items() if end.startswith(kind)) for kind in ("claim", "dispute")}
+    lies = (
+        f"{lies_of[ClaimOutcome.REFUTED]:,} drawn lies about {subject}s refuted, {lies_of[ClaimOutcome.PASSED]:,} paid"
+        for subject, lies_of in ((subject, _drawn_lies(tally.truths, subject)) for subject in MARKETS.values())
+    )
     return (
         f"{ends['claim']:,} claims ({claims['check PASSED']:,} checks passed, {claims['claim REFUTED']:,} claims"
-        f" refuted, {ends['dispute']:,} disputes)"
-    )
-
-
-def _heard(courts: Counter[str]) -> str:
-    cases = sum(count for doing, count in courts.items() if doing.startswith("ended"))
-    won, lost, open_still = (courts[f"ended {name}"] for name in ("APPEAL_WON", "APPEAL_LOST", "APPEAL_UNDECIDED"))
-    return (
-        f"{cases:,} cases ({courts['AUDIT opened']:,} audits, {won + lost + open_still:,} appeals, {won:,} of them won;"
-        f" {courts[CONVICTED]:,} judges convicted, {courts[EXPELLED]:,} registrations ended)"
+        f" refuted, {ends['dispute']:,} disputes), {', '.join(lies)}"
     )
 
 
 def _sold(tally: Tally) -> str:
-    right = sum(tally.tasks[name] for name in ("ON_TIME", "LATE", "ACCEPTED_BY_SILENCE"))
+    right = sum(tally.tasks[name] for name in ("ON_TIME", "LATE"))
     return (
         f"{tally.events['TaskSubmitted']:,} tasks ({tally.events['TaskAwarded']:,} slots awarded, {right:,} paid,"
         f" {tally.tasks['DIED']:,} died, {tally.tasks['LIED']:,} lied, {len(tally.tasks)} rows of the money table)"

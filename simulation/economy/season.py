@@ -11,7 +11,7 @@ block. A refused extrinsic writes nothing, and no block's hooks weigh more than 
 import random
 import time
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -23,11 +23,12 @@ from gpu_tasks.market.claims.claim_events import CheckEnded, ClaimEnded
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome
 from gpu_tasks.market.claims.collateral import RATES_PPM
 from gpu_tasks.market.claims.dispute_events import VoterCharged
-from gpu_tasks.market.courts.cases import CaseStage, CourtCase
-from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.claims.disputes import DisputeQuestion
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.events import SlotSettled, TaskDisputed
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import Digest
@@ -53,7 +54,8 @@ from simulation.actors import ACTORS, BY_STASH, NODES, OGPU, WALKERS, Actor, Wor
 from simulation.books import Books, BooksBroken, keys_of
 from simulation.catalogue import HOOKS_MAX, WORLDS, check_books
 from simulation.chains.presence import attached, digest_of
-from simulation.economy.figures import Tally, claim_ends, doings, task_ends
+from simulation.economy.claim_watch import CONVICTED, ClaimWatch
+from simulation.economy.figures import Tally, claim_ends, task_ends
 from simulation.replay.calls import POWERS, draw, draw_post
 from simulation.replay.duties import deeds
 from simulation.replay.record import FIRST_SLOT, SLOT_MS, attached_of, error_name, gift
@@ -67,12 +69,11 @@ LOOKED_THROUGH = 300
 
 @dataclass
 class Directory:
-    """Units with their customers (the newest last), devices with their owners, and cases that wait for an appeal."""
+    """Units with their customers (the newest last), and devices with their owners."""
 
     runtime: Runtime
     units: dict[bytes, bytes] = field(default_factory=dict)
     devices: dict[bytes, bytes] = field(default_factory=dict)
-    decided: dict[bytes, None] = field(default_factory=dict)
     tasks: dict[bytes, bytes] = field(default_factory=dict)
     """Open tasks, with their customers."""
 
@@ -82,13 +83,11 @@ class Directory:
             (self.runtime.item(InferenceMarket.units), self.units, "customer"),
             (self.runtime.item(Devices.devices), self.devices, "owner"),
         )
-        cases, tasks = self.runtime.item(Courts.cases), self.runtime.item(TrainingMarket.tasks)
+        tasks = self.runtime.item(TrainingMarket.tasks)
         for key, raw in changes.items():
             for item, known, whose in listed:
                 if key[:ITEM_PREFIX_BYTES] == item.prefix:
                     self._note(known, keys_of(item, key)[0], raw, item, whose)
-            if key[:ITEM_PREFIX_BYTES] == cases.prefix:
-                self._note_case(keys_of(cases, key)[0], None if raw is None else cases.decode(raw))
             if key[:ITEM_PREFIX_BYTES] == tasks.prefix:
                 self._note_task(keys_of(tasks, key)[0], None if raw is None else tasks.decode(raw))
 
@@ -97,12 +96,6 @@ class Directory:
             known.pop(name, None)
         elif name not in known:
             known[name] = getattr(item.decode(raw), whose)
-
-    def _note_case(self, name: bytes, case: CourtCase | None) -> None:
-        if case is not None and case.stage is CaseStage.APPEALABLE:
-            self.decided[name] = None
-        else:
-            self.decided.pop(name, None)
 
     def _note_task(self, name: bytes, task: Task | None) -> None:
         if task is not None and is_open(task):
@@ -135,23 +128,24 @@ class Crowd(World):
         found = ((task_id, self.bound[TrainingMarket].tasks[task_id]) for task_id in self.directory.tasks)
         return [(task_id, task) for task_id, task in found if task is not None and is_open(task)]
 
-    def appealable(self) -> list[bytes]:
-        """Return the cases whose verdict waits for an appeal, without those that this block's hooks have ended."""
-        return [case_id for case_id in self.directory.decided if case_id in self.bound[Courts].cases]
-
 
 FULL_COUNT_BLOCKS = 250
 SEASON_STEPS = 25_000
 """The steps of a chain.
 
-A run of twice as many plays one chain with enough validators for courts, and one with too few.
+A run of twice as many plays one chain with enough validators for nine voters, and one with too few.
 """
-HONEST_EVERY, HONEST_PLACE = 8, 4
-"""One chain in eight has no liars, and only posts as random calls. There, no party of a claim or a dispute loses."""
+CALM_EVERY, CALM_LIARS = 8, {2: 3, 4: 0}
+"""Two of eight chains have only posts as random calls, and few liars or none: less than a third of the stake.
+
+In both, no honest provider is convicted. Without liars, no party of a claim or a dispute loses.
+"""
+CALM_EAGERNESS = 1
+"""Their random calls in a block: few units are posted, so that tasks find devices."""
 ROOT_SHARE = 0.02
 """The share of random steps that the holder of the Root key makes."""
 LARGE, SMALL = (12, 13, 14), (4, 5, 6, 8)
-"""Numbers of validators: enough for a court beside customer, parties and first judges, and too few."""
+"""Numbers of validators: enough for nine voters beside customer, parties and partners, and too few."""
 SIGNED, FORGED = bytes(64), b"\1" * 64
 GOES_AWAY, COMES_BACK = 1 / 60, 1 / 250
 """Chances per block that a validator goes away for some epochs, and returns. It is jailed if it must keep its seat."""
@@ -263,22 +257,24 @@ class Season:
             spec = with_roll_calls(spec)
         # small sets without exits, so absent validators are jailed; large sets in which all keep their seats
         rate = self.chance.choice(RATES_PPM)
-        spec = with_numbers(spec, {"TrustStake.elections_enabled": number % 2, "ResultClaims.check_rate": rate})
+        rates = dict.fromkeys(("ResultClaims.check_rate", "TrainingMarket.check_rate"), rate)
+        spec = with_numbers(spec, {"TrustStake.elections_enabled": number % 2, **rates})
         self.runtime = runtime_of(spec)
         self.state = KeptState(genesis_state(spec))
         self.directory = Directory(self.runtime)
         self.directory.read(self.state.values)
-        self.books = Books(self.runtime.at(self.state), WORLDS)
+        self.books, self.watch = Books(self.runtime.at(self.state), WORLDS), ClaimWatch()
         self.ids = [blake2_256(f"economy {seed}/{number}".encode())]
         self.slot, self.final, self.stalled_until = FIRST_SLOT, 0, 0
         self.absent: frozenset[bytes] = frozenset()
         others = [name for name in NODES + WALKERS if name not in seated]
         self.founders = self.chance.sample(others, self.chance.choice((0, 2, 4)))
         known = [*seated, *self.founders]
-        self.is_honest = number % HONEST_EVERY == HONEST_PLACE
-        liars = self.chance.sample(known, min(len(known), self.chance.choice((3, 4, 5) if number % 2 else (5, 6, 7))))
-        self.liars = () if self.is_honest else tuple(liars)
-        self.eagerness = self.chance.choice((12, 20, 40))
+        few = CALM_LIARS.get(number % CALM_EVERY)
+        self.is_calm = few is not None
+        many = self.chance.choice((3, 4, 5) if number % 2 else (5, 6, 7))
+        self.liars = tuple(self.chance.sample(known, min(len(known), many if few is None else few)))
+        self.eagerness = CALM_EAGERNESS if self.is_calm else self.chance.choice((12, 20, 40))
         """The mean number of random calls in a block."""
         self.waiting_max = self.chance.choice((30, 60, 200))
         """The number of open units above which most customers wait."""
@@ -306,7 +302,6 @@ class Season:
         execution = BlockExecution(self.runtime, self.state, number, self.ids[-1], self._digest(number, author))
         bound = execution.bound
         self._check_hooks(execution)
-        self.tally.courts.update(doings(event for _, event in bound.overlay.events))
         self.books.step(bound, bound.overlay.changes())
         self._inherent(execution, Timestamp.set(now=self.slot * SLOT_MS))
         crowd = Crowd(bound, self.chance, self.ids[0], self.liars, directory=self.directory)
@@ -320,11 +315,15 @@ class Season:
             self._random(execution, crowd)
         changes = execution.finalize()
         self.books.step(bound, changes)
-        self.tally.events.update(type(event).__name__ for _, event in bound.overlay.events)
-        if self.is_honest:
-            _check_honest(event for _, event in bound.overlay.events)
-        self.tally.claims.update(claim_ends(event for _, event in bound.overlay.events))
-        self.tally.tasks.update(task_ends(event for _, event in bound.overlay.events))
+        events = [event for _, event in bound.overlay.events]
+        self.tally.events.update(type(event).__name__ for event in events)
+        if self.is_calm and not self.liars:
+            _check_honest(events)
+        self.tally.claims.update(claim_ends(events))
+        self.tally.tasks.update(task_ends(events))
+        ends = list(self.watch.follow(crowd, events, self.tally.draws))
+        if self.is_calm:
+            self._check_calm(events, ends)
         self.tally.blocks += 1
         self.state.apply(changes)
         self.directory.read(changes)
@@ -408,7 +407,7 @@ class Season:
     def _random(self, execution: BlockExecution, crowd: Crowd) -> None:
         """Make a random call, or let a rich account give money to a poor one, so that all can continue."""
         root = BY_STASH.get(execution.bound[Sudo].key.get() or b"")
-        if root is not None and not self.is_honest and self.chance.random() < ROOT_SHARE:
+        if root is not None and not self.is_calm and self.chance.random() < ROOT_SHARE:
             self.sign(execution, root.stash, self.chance.choice(POWERS)(crowd, root))
             return
         who = self.chance.choice(ACTORS)
@@ -416,7 +415,7 @@ class Season:
         if execution.bound[Balances].spendable_balance(keys.account) < OGPU and self.chance.random() < 0.9:
             self.sign(execution, *gift(self.chance, keys))
             return
-        call = draw_post(crowd, who) if self.is_honest else draw(crowd, who)
+        call = draw_post(crowd, who) if self.is_calm else draw(crowd, who)
         if call.name != "InferenceMarket.post" or not self._is_full(execution):
             nonce_off = self.chance.choice((-1, 1)) if self.chance.random() < 0.01 else 0
             self.sign(execution, keys, call, nonce_off=nonce_off, is_forged=self.chance.random() < 0.005)
@@ -427,6 +426,16 @@ class Season:
         return open_units > self.waiting_max and self.chance.random() < 0.95
 
     # -------------------------------------------------------------------------------------------------------- blocks
+
+    def _check_calm(self, events: Iterable[Any], ends: list[str]) -> None:
+        """Count the ends of claims by their truth. Raise BooksBroken if an honest provider was convicted."""
+        self.tally.truths.update(ends)
+        lied = (
+            event.provider for event in events if isinstance(event, SlotSettled) and event.outcome is TaskOutcome.LIED
+        )
+        honest = [who for who in lied if who in BY_STASH and BY_STASH[who].name not in self.liars]
+        if honest or not CONVICTED.isdisjoint(ends):
+            raise BooksBroken(f"an honest provider was convicted: {ends}, {[BY_STASH[who].name for who in honest]}")
 
     def _check_hooks(self, execution: BlockExecution) -> None:
         # A block's base weight is charged beside the weights of the hooks.
@@ -460,12 +469,13 @@ class Season:
         return digest_of(bound, number, author, self.slot, output, final, self.absent)
 
 
-def _check_honest(events: Iterator[Any]) -> None:
-    """Raise BooksBroken if a check failed, a claim did not pass, or a provider or voter was charged."""
+def _check_honest(events: Iterable[Any]) -> None:
+    """Raise BooksBroken if a check or a claim did not pass, results differed, or a provider or voter was charged."""
     for event in events:
         is_bad_end = isinstance(event, CheckEnded) and event.end is not CheckEnd.PASSED
         is_bad_claim = isinstance(event, ClaimEnded) and event.outcome is not ClaimOutcome.PASSED
-        if is_bad_end or is_bad_claim or isinstance(event, (ProviderSlashed, VoterCharged)):
+        is_bad_task = isinstance(event, TaskDisputed) and event.question is DisputeQuestion.SIDES
+        if is_bad_end or is_bad_claim or is_bad_task or isinstance(event, (ProviderSlashed, VoterCharged)):
             raise BooksBroken(f"an honest party lost its claim, or a part of its money: {event}")
 
 

@@ -8,6 +8,7 @@ from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import CANNOT_FETCH
 from gpu_tasks.market.claims.hearing import DRAW_WEIGHT, LOOK_WEIGHT, RULING_WEIGHT, STEP_WEIGHT, VOTER_WEIGHT
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.holds import Hold
 from runtime.frame.measured import times
 from runtime.frame.schedule import TAKE_WEIGHT
@@ -25,6 +26,8 @@ def _dispute(books: Books, keys: Keys, dispute: Any, sign: int) -> None:
     if dispute.terms.handler == InferenceMarket.index:
         books[BROUGHT].count(dispute.terms.work, sign)
         books[OF_UNITS].claim((keys[0], dispute.terms.work), sign)
+    if dispute.terms.handler == TrainingMarket.index:
+        books[BROUGHT].count(keys[0], sign)
     for voter in dict.fromkeys((*dispute.voters, *dispute.electorate)):
         books[BALLOTS].claim((voter, keys[0]), sign)
 

@@ -64,7 +64,8 @@ HOOKS = (
 )
 
 ARGUMENTS = {
-    "claim": lambda world, _: world.unit(),
+    "claim": lambda world, _: world.claim(),
+    "index": always(0),
     "samples": always(()),
     "finding": always(Finding(Verdict.UNAVAILABLE, 0, ())),
 }

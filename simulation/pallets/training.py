@@ -1,40 +1,38 @@
 """TrainingMarket: bounds of a task's holds, its bound devices, its workers' duties, and its schedule entries.
 
-A task's holds are paid out step by step, so entries state only a maximum. A full count knows each hold to the grain,
-except for the courts' payments.
+A task's holds are paid out step by step, so entries state only a maximum. A full count knows each collateral to the
+grain, except between a ruling about a task and the next block.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.training import training_market as of_tasks
 from gpu_tasks.market.training.bids import DRAWS_FROM, BidOffer, auction_id, bid_case
-from gpu_tasks.market.training.fraud_claims import claim_bond
 from gpu_tasks.market.training.life.ending import CLEARED_MAX
 from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.showing import ShownStretch
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
-    TASK_CHALLENGE,
     TASK_COLLATERAL,
     TASK_DEPOSIT,
-    TASK_DISPUTE,
     TASK_ESCROW,
     Milestone,
     Slot,
     Task,
     TaskResult,
     TaskState,
+    dispute_id_of,
     is_open,
     slot_case,
 )
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import TracedState, TraceFraudProof
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.holds import Hold
 from runtime.frame.measured import times
@@ -59,11 +57,13 @@ from simulation.pallets.devices import BUSY
 
 OPEN_TASKS = Rule("open tasks, and tasks that are open")
 ON_SALE = Rule("tasks that take bids, and those listed")
-TENDED = Rule("a task that waits for more than a court, and its next step", both_or_none)
+TENDED = Rule("a task that waits for neither claims nor voters, and its next step", both_or_none)
 ASKED = Rule("duties of workers, and those listed")
-PURSES = (TASK_ESCROW, TASK_BOND, TASK_DISPUTE)
-JUDGED = (TaskState.SHOWING, TaskState.JUDGED)
-"""In these states the courts or a fraud proof may have taken a part of the holds."""
+OF_CLAIMS = Rule("slots with open claims, and the tasks of claims")
+OF_DISPUTES = Rule("disputed tasks, and the tasks of disputes")
+PURSES = (TASK_ESCROW, TASK_BOND)
+LOOKED_AT = (TaskState.CLAIMED, TaskState.DISPUTED)
+"""The states of tasks with claims or a dispute."""
 
 
 def _task(books: Books, keys: Keys, task: Any, sign: int) -> None:
@@ -73,20 +73,22 @@ def _task(books: Books, keys: Keys, task: Any, sign: int) -> None:
         task.state is TaskState.VOLUNTEERING and task.deadline
     ):
         books[ON_SALE].count(task_id, sign)
-    # A task needs a schedule entry until its record is dropped. While courts have its cases, they return to it. But the
-    # beacon must still decide whether a task with a judged fraud proof is audited.
-    if not task.cases or (task.challenge is not None and not task.is_checked):
+    # A task needs a schedule entry until its record is dropped. Claims and voters return to it.
+    is_brought = task.state in LOOKED_AT and not task.deadline
+    if not is_brought:
         books[TENDED].claim(task_id, sign)
+    assert bool(task.open_claims) == (is_brought and task.state is TaskState.CLAIMED)
+    for place in _claimed(task):
+        books[OF_CLAIMS].claim((slot_case(task_id, place), task_id), sign)
+    if is_brought and task.state is TaskState.DISPUTED:
+        books[OF_DISPUTES].claim((dispute_id_of(task_id, task.disputes - 1), task_id), sign)
     if not is_open(task):
-        assert not task.cases
         return
     books[OPEN_TASKS].count(EVERYBODY, sign)
     for place in range(task.terms.slots):
         for reason in PURSES:
             books[LIMITS].claim((task.customer, Hold(reason, slot_case(task_id, place))), sign * CAP_GRAINS)
-    if task.challenge is not None:
-        books[LIMITS].claim((task.challenge.challenger, Hold(TASK_CHALLENGE, task_id)), sign * task.challenge.bond)
-    for who in {slot.provider for slot in task.slots} | {worker.provider for worker in _standby(task)}:
+    for who in {slot.provider for slot in _working(task)} | {worker.provider for worker in _standby(task)}:
         books[ASKED].claim((who, task_id), sign)
     for device in {worker.device for worker in _workers(task)}:
         books[BUSY].count(device, sign)
@@ -97,7 +99,18 @@ def _standby(task: Task) -> tuple[Any, ...]:
 
 
 def _workers(task: Task) -> tuple[Any, ...]:
-    return (*task.slots, *(each for each in _standby(task) if each.is_bound))
+    return (*_working(task), *(each for each in _standby(task) if each.is_bound))
+
+
+def _working(task: Task) -> tuple[Slot, ...]:
+    """Return the slots whose providers are not released."""
+    is_claimed = task.state is TaskState.CLAIMED
+    return tuple(slot for slot in task.slots if not is_claimed or slot.outcome is None)
+
+
+def _claimed(task: Task) -> tuple[int, ...]:
+    """Return the places with open claims."""
+    return tuple(place for place, slot in enumerate(task.slots) if task.open_claims and slot.outcome is None)
 
 
 def _bid(books: Books, keys: Keys, bid: Any, sign: int) -> None:
@@ -109,9 +122,14 @@ def _bid(books: Books, keys: Keys, bid: Any, sign: int) -> None:
         books[LIMITS].claim((bid.provider, Hold(TASK_COLLATERAL, case)), sign * bid.opened.collateral)
 
 
-def _claim(books: Books, keys: Keys, _: Any, sign: int) -> None:
-    """Count the bond of a committed fraud proof."""
-    books[LIMITS].claim((keys[1], Hold(TASK_CHALLENGE, keys[0])), sign * CAP_GRAINS)
+def _of_claim(books: Books, keys: Keys, task_id: Any, sign: int) -> None:
+    books[OF_CLAIMS].count((keys[0], task_id), sign)
+    books[BROUGHT].claim(keys[0], sign)
+
+
+def _of_dispute(books: Books, keys: Keys, task_id: Any, sign: int) -> None:
+    books[OF_DISPUTES].count((keys[0], task_id), sign)
+    books[BROUGHT].claim(keys[0], sign)
 
 
 def _check(bound: Bound) -> None:
@@ -122,17 +140,14 @@ def _check(bound: Bound) -> None:
     for task_id, task in market.tasks.items():
         assert task is not None
         exact += _held_for_bids(market, task_id, task)
-        for challenger, _ in market.claims.under(task_id):
-            exact[challenger, Hold(TASK_CHALLENGE, task_id)] += claim_bond(task)
         if is_open(task):
-            if task.challenge is not None:
-                loose[task.challenge.challenger, Hold(TASK_CHALLENGE, task_id)] = task.challenge.bond
             _work(market, task_id, task, exact, loose)
+            _check_escrow(market, task_id, task)
         else:
             assert not market.final_agenda.places[task_id]
         assert bool(market.agenda.places[task_id]) == bool(task.deadline)
         assert market.agenda.places[task_id] in (0, task.deadline + 1)
-    reasons = {BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE}
+    reasons = {BID_BOND, TASK_COLLATERAL}
     held = {key: amount for key, amount in bound[Balances].held_cases.items() if key[1].reason in reasons}
     assert {key: amount for key, amount in held.items() if key not in loose} == {
         key: amount for key, amount in exact.items() if amount
@@ -168,11 +183,31 @@ def _work(
         draw = worker.draw if isinstance(worker, Slot) else 0
         auction = auction_id(task_id, DRAWS_FROM + draw if draw else task.auction)
         key = worker.provider, Hold(TASK_COLLATERAL, bid_case(auction, worker.device))
-        is_out = isinstance(worker, Slot) and worker.outcome is not None
-        if task.state in JUDGED or is_out:
+        if isinstance(worker, Slot) and worker.outcome is not None:
             loose[key] = worker.collateral
         else:
-            exact[key] += worker.collateral
+            exact[key] += worker.collateral - _charged(market, task_id, task, worker)
+
+
+def _charged(market: TrainingMarket, task_id: bytes, task: Task, worker: Any) -> int:
+    """Return the part of a worker's collateral that its open claim has spent."""
+    claims = (claim for place, claim in _open_claims(market, task_id, task) if task.slots[place] is worker)
+    return sum(claim.charged for claim in claims)
+
+
+def _open_claims(market: TrainingMarket, task_id: bytes, task: Task) -> Iterator[tuple[int, ResultClaim]]:
+    """Yield the places with open claims, and their claims."""
+    for place in _claimed(task):
+        claim = market.result_claims.claims[slot_case(task_id, place)]
+        assert claim is not None
+        yield place, claim
+
+
+def _check_escrow(market: TrainingMarket, task_id: bytes, task: Task) -> None:
+    """Check that the escrow of each claimed slot covers its price and the rest of the money for checks."""
+    for place, claim in _open_claims(market, task_id, task):
+        escrow = market.lock.locked(task.customer, Hold(TASK_ESCROW, slot_case(task_id, place)))
+        assert escrow >= claim.terms.price + claim.terms.fees_held - claim.fees_paid
 
 
 WORLDS = (
@@ -181,28 +216,35 @@ WORLDS = (
         (
             (TrainingMarket.tasks, _task),
             (TrainingMarket.bids, _bid),
-            (TrainingMarket.claims, _claim),
             (TrainingMarket.open_task_count, claims(OPEN_TASKS)),
             (TrainingMarket.open_auctions, lambda books, keys, _, sign: books[ON_SALE].claim(keys[0], sign)),
             (TrainingMarket.duties, counts(ASKED, lambda keys: keys)),
-            (TrainingMarket.task_of_case, lambda books, keys, _, sign: books[BROUGHT].claim(keys[0], sign)),
+            (TrainingMarket.task_of_claim, _of_claim),
+            (TrainingMarket.task_of_dispute, _of_dispute),
             (TrainingMarket.held_bids, counts(BUSY, lambda keys: keys[1])),
             (TrainingMarket.agenda.places, places(TENDED)),
             (TrainingMarket.final_agenda.places, places(TENDED)),
         ),
         _check,
-        loose=(*PURSES, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE),
+        loose=(*PURSES, BID_BOND, TASK_COLLATERAL),
     ),
 )
 
 
 # ------------------------------------------------------------------------------------------------------- random calls
 
-TASKS_OPEN = 4
-"""The number of open tasks above which random orders have no auction, so that devices also race."""
+TASKS_MAX = 4
+"""The number of unfinished tasks from which on random orders have no auction, so that devices also race."""
+CHECK_COSTS_PPM = (1_000_000, 1_000_000, 200_000)
+"""Costs of checks over the costs of items."""
 OF_A_RESULT, OF_TIME = 0.75, 0.6
 """The share of orders for a result, and the share of orders for time among the others. The rest is for replicas."""
-NO_STATE = TracedState(bytes(32), ())
+
+
+def has_room(world: World) -> bool:
+    """Return True if few tasks take bids or run. Those with stated results do not count."""
+    unfinished = [task for _, task in world.open_tasks() if task.state not in LOOKED_AT]
+    return len(unfinished) < TASKS_MAX
 
 
 def an_order(world: World) -> TaskOrder:
@@ -242,6 +284,7 @@ def _order_of_a_result(world: World) -> TaskOrder:
         slots=chance.choice((1, 1, 1, 2, 3)),
         is_homogeneous=chance.random() < 0.3,
         auctions=chance.choice((1, 2, 2, 3)) if chance.random() < 0.95 else 0,
+        check_ppm=chance.choice(CHECK_COSTS_PPM),
     )
 
 
@@ -262,7 +305,7 @@ def _order_of_replicas(world: World, order: TaskOrder) -> TaskOrder:
 
 def _submitted(world: World, _: Actor) -> TaskOrder:
     order = an_order(world)
-    return replace(order, auctions=0) if len(world.open_tasks()) >= TASKS_OPEN else order
+    return order if has_room(world) else replace(order, auctions=0)
 
 
 def _own(world: World, who: Actor) -> bytes:
@@ -273,10 +316,6 @@ def _amendment(world: World, who: Actor) -> Amendment:
     tasks = world.bound[TrainingMarket].tasks
     task = tasks[_own(world, who)]
     return Stop() if task is None else an_amendment(world, task)
-
-
-def _stretches(world: World, _: Actor) -> tuple[ShownStretch, ...]:
-    return (ShownStretch(NO_STATE, NO_STATE),) * world.chance.choice((0, 1, 4))
 
 
 HOOKS = (
@@ -293,12 +332,7 @@ ARGUMENTS = {
     "milestone": lambda world, _: Milestone(world.chance.choice((0, 1, 2, 64)), bytes(32), 0, bytes(32)),
     "number": one_of(0, 1, 2, 255),
     "result": always(TaskResult(bytes(32), bytes(32), 0)),
-    "segment": one_of(None, 0, 1_022, 65_535),
-    "stretches": _stretches,
     "back": one_of(0, OGPU),
-    "TrainingMarket.accept.task": _own,
-    "TrainingMarket.dispute.task": _own,
     "TrainingMarket.amend.task": _own,
     "TrainingMarket.amend.change": _amendment,
-    "TrainingMarket.show_fraud.proof": always(TraceFraudProof(0, NO_STATE, NO_STATE, b"\1" * 32)),
 }

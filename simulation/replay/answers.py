@@ -1,6 +1,6 @@
-"""The right and the false results of units on a random chain, as if every actor could compute them.
+"""The right and the false results of units and tasks on a random chain, as if every actor could compute them.
 
-Invariant: the results of a unit are functions of it. All its liars give the same false result.
+Invariant: the results of a unit or a task are functions of it. All its liars give the same false result.
 """
 
 from functools import lru_cache

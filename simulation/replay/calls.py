@@ -29,6 +29,8 @@ from simulation.replay import duties
 
 Draw = Callable[[World, Actor], Call]
 NESTING_MAX = 1
+UNITS_TRIED = 10
+"""The random units from which one with racers is chosen."""
 STAYS = 0.998
 SHARES = {
     "Balances.transfer_allow_death": 4, "Balances.transfer_keep_alive": 4, "Utility.batch": 2, "Utility.batch_all": 2,
@@ -39,8 +41,7 @@ SHARES = {
 }  # fmt: skip
 """Relative frequencies of calls. An unlisted call has 1."""
 ARGUMENTS: dict[str, Value] = {
-    **dict.fromkeys(("commitment", "root", "salt", "found", "proof"), always(bytes(32))),
-    "who": lambda world, _: world.account(),
+    **dict.fromkeys(("commitment", "root", "salt"), always(bytes(32))),
     "new": lambda _, who: who.stash.account,
     **arguments(),
 }
@@ -96,10 +97,11 @@ def _set_keys(world: World, who: Actor) -> Call:
 
 def _reveal(world: World, who: Actor) -> Call:
     """Return a racer's attestation of a unit, mostly out of turn."""
-    unit_id = world.unit()
-    market = world.bound[InferenceMarket]
-    unit = market.units[unit_id]
-    if unit is None or not unit.racers or unit.service not in market.services:
+    market, tried = world.bound[InferenceMarket], [world.unit() for _ in range(UNITS_TRIED)]
+    found = ((unit_id, market.units[unit_id]) for unit_id in tried)
+    raced = ((unit_id, unit) for unit_id, unit in found if unit is not None and unit.racers)
+    unit_id, unit = next(raced, (tried[0], None))
+    if unit is None or unit.service not in market.services:
         return InferenceMarket.cancel(unit=unit_id)
     racer = world.chance.choice(unit.racers)
     signer = who if world.chance.random() < 0.5 else BY_STASH.get(racer.owner, who)

@@ -16,8 +16,10 @@ from gpu_tasks.market.claims.findings import (
     finding_commitment,
 )
 from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography.hashing import blake2_256
 from simulation.actors import BY_STASH, Actor, Deed, World, portion, salt_of
+from simulation.replay import task_deeds
 from simulation.replay.answers import has_bad_input, is_false, unit_of
 
 FORGETS = 0.06
@@ -30,7 +32,7 @@ samples, or reverses its verdict."""
 CONCEDES = 0.5
 LOOKS = 0.1
 """The chance per block that a customer looks at a claim."""
-DISPUTES, INSISTS = 0.8, 0.3
+DISPUTES, INSISTS = 0.5, 0.3
 """The shares of claims that it disputes: with a false item, and as a liar of right ones."""
 
 
@@ -59,7 +61,16 @@ def is_liar(world: World, stash: bytes) -> bool:
 
 def is_item_false(world: World, claim_id: bytes, claim: ResultClaim, index: int) -> bool:
     """Return whether an item of a claim is false."""
-    return is_false(claim_id, unit_of(world, claim_id), claim.terms.root, index)
+    market = world.bound[TrainingMarket]
+    task_id = market.task_of_claim[claim_id]
+    if task_id is None:
+        return is_false(claim_id, unit_of(world, claim_id), claim.terms.root, index)
+    return task_deeds.is_item_false(task_id, market.claimed_slot(claim_id)[1], claim.terms.root, index)
+
+
+def false_items(world: World, claim_id: bytes, claim: ResultClaim) -> list[int]:
+    """Return the false items of a claim, in order."""
+    return [index for index in range(claim.terms.items) if is_item_false(world, claim_id, claim, index)]
 
 
 def index_at(claim: ResultClaim, point: int) -> int:
@@ -128,13 +139,12 @@ def _samples(claim_id: bytes, claim: ResultClaim, check: Check, label: bytes) ->
 
 def _dispute(world: World) -> Iterator[Deed]:
     """Yield a customer's dispute of a false item, or a liar's of a right one."""
-    claim_id = world.unit()
+    claim_id = world.claim()
     claim = world.bound[ResultClaims].claims[claim_id]
     actor = None if claim is None else BY_STASH.get(claim.terms.customer)
     if claim is None or actor is None or claim.stage is ClaimStage.DISPUTED:
         return
-    items = range(claim.terms.items)
-    index = next((index for index in items if is_item_false(world, claim_id, claim, index)), None)
-    share = (INSISTS if actor.name in world.liars else 0) if index is None else DISPUTES
+    false = false_items(world, claim_id, claim)
+    share = DISPUTES if false else INSISTS if actor.name in world.liars else 0
     if portion(claim_id, b"disputes") < share:
-        yield Deed(actor.stash, ResultClaims.dispute(claim=claim_id, index=index or 0))
+        yield Deed(actor.stash, ResultClaims.dispute(claim=claim_id, index=false[0] if false else 0))

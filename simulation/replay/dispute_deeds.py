@@ -1,25 +1,24 @@
-"""Disputes of a random chain: sides show trees, voters commit and open, parties and outvoted voters appeal.
+"""Disputes of a random chain: voters commit and open, parties and outvoted voters appeal.
 
 Invariant: an honest voter votes rightly, and in time. All liars of a round give the same false vote.
 """
 
 from collections.abc import Iterator
 
-from gpu_tasks.batches.sum_tree import nodes_below, subtrees_of, totals_of
+from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.market import rounds
 from gpu_tasks.market.claims.disputes import APPEAL, DRAWN, Dispute, DisputeQuestion, DisputeStage, seeds_of
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.disputes_storage import windows_of
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemVote, Verdict, vote_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.leaf_disputes.disputes import LeafDispute, LeafDisputeStage, Side
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.cryptography.hashing import blake2_256
 from simulation.actors import BY_STASH, Actor, Deed, World, portion, salt_of
-from simulation.replay.answers import answer_of, has_bad_input, leaves_under, unit_of
+from simulation.replay import task_deeds
+from simulation.replay.answers import answer_of, has_bad_input, totals_for, unit_of
 from simulation.replay.claim_deeds import FORGETS, index_at, is_item_false, is_withheld, mean_weight, sample
 
-WITHHOLDS = 0.15
-"""The share of sides of disputes that never show their tree."""
 MISJUDGES, SILENT = 0.4, 0.1
 """The shares of rounds in which all liars vote falsely, and of votes that one of them does not give."""
 RESISTS, INSISTS = 0.8, 0.25
@@ -28,9 +27,6 @@ RESISTS, INSISTS = 0.8, 0.25
 
 def dispute_deeds(world: World) -> Iterator[Deed]:
     """Yield the duties in open disputes, except for forgotten ones, and appeals."""
-    for unit_id, batch in list(world.bound[LeafDisputes].disputes.items()):
-        assert batch is not None
-        yield from _trees(world, unit_id, batch)
     room = world.bound[Disputes]
     for stash, actor in sorted(BY_STASH.items()):
         for dispute_id, _ in list(room.ballots.under(stash)):
@@ -44,21 +40,6 @@ def dispute_deeds(world: World) -> Iterator[Deed]:
 def true_vote(world: World, dispute: Dispute) -> ItemVote:
     """Return the vote of an honest voter."""
     return _vote_about(world, dispute, is_true=True)
-
-
-def _trees(world: World, unit_id: bytes, dispute: LeafDispute) -> Iterator[Deed]:
-    silent = [side for side in dispute.sides if not side.has_shown]
-    for side in silent if dispute.stage is not LeafDisputeStage.JUDGED else ():
-        if portion(unit_id + side.root, b"tree") >= WITHHOLDS and world.chance.random() < 0.5:
-            yield _show(world, unit_id, dispute, side)
-
-
-def _show(world: World, unit_id: bytes, dispute: LeafDispute, side: Side) -> Deed:
-    leaves = leaves_under(unit_id, unit_of(world, unit_id), side.root)
-    is_first = dispute.stage is LeafDisputeStage.SUBTREES
-    nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
-    call = LeafDisputes.show_nodes(unit=unit_id, totals=totals_of(leaves), nodes=nodes)
-    return Deed(BY_STASH[side.accounts[0]].provider, call)
 
 
 def _vote(world: World, actor: Actor, dispute_id: bytes, dispute: Dispute) -> Iterator[Deed]:
@@ -94,19 +75,41 @@ def _appeals(world: World, dispute_id: bytes, dispute: Dispute) -> Iterator[Deed
 
 def _vote_about(world: World, dispute: Dispute, *, is_true: bool) -> ItemVote:
     terms, seeds = dispute.terms, seeds_of(dispute)
-    unit_id, unit = terms.work, unit_of(world, terms.work)
     if terms.question is DisputeQuestion.INPUT:
-        verdict = Verdict.WRONG if has_bad_input(unit_id) is is_true else Verdict.RIGHT
-        return ItemVote(verdict, unit.terms.input_commitment, tuple(sample(unit_id, 0, 0, seed) for seed in seeds))
+        verdict = Verdict.WRONG if _is_input_bad(world, terms.work) is is_true else Verdict.RIGHT
+        return ItemVote(verdict, terms.work, tuple(sample(terms.work, 0, 0, seed) for seed in seeds))
     if terms.question is DisputeQuestion.SIDES:
-        answer = answer_of(unit_id, unit, terms.index, is_right=is_true)
-        return ItemVote(Verdict.RIGHT, answer, tuple(sample(unit_id, terms.index, 1, seed) for seed in seeds))
-    claim = world.bound[ResultClaims].open_claim(unit_id)
-    if is_true and is_withheld(world, unit_id, claim):
+        answer = _result(world, terms.work, is_right=is_true)
+        return ItemVote(Verdict.RIGHT, answer, tuple(sample(terms.work, terms.index, 1, seed) for seed in seeds))
+    claim_id = terms.work
+    claim = world.bound[ResultClaims].open_claim(claim_id)
+    if is_true and is_withheld(world, claim_id, claim):
         return CANNOT_FETCH
     index = terms.index if terms.point is None else index_at(claim, terms.point)
-    is_wrong = is_item_false(world, unit_id, claim, index)
+    is_wrong = is_item_false(world, claim_id, claim, index)
     verdict = Verdict.WRONG if is_wrong is is_true else Verdict.RIGHT
     weight, label = mean_weight(claim), b"" if is_true else b"false"
-    samples = tuple(sample(unit_id, index, weight, seed, label) for seed in seeds)
-    return ItemVote(verdict, answer_of(unit_id, unit, index, is_right=is_true), samples)
+    samples = tuple(sample(claim_id, index, weight, seed, label) for seed in seeds)
+    work = world.bound[TrainingMarket].task_of_claim[claim_id] or claim_id
+    return ItemVote(verdict, _answer(world, work, index, is_right=is_true), samples)
+
+
+def _is_input_bad(world: World, work: bytes) -> bool:
+    is_task = world.bound[TrainingMarket].tasks[work] is not None
+    return task_deeds.has_bad_input(work) if is_task else has_bad_input(work)
+
+
+def _answer(world: World, work: bytes, index: int, *, is_right: bool) -> bytes:
+    """Return the right claim of an item of a unit or a task, or the liars'."""
+    if world.bound[TrainingMarket].tasks[work] is None:
+        return answer_of(work, unit_of(world, work), index, is_right=is_right)
+    return _result(world, work, is_right=is_right)
+
+
+def _result(world: World, work: bytes, *, is_right: bool) -> bytes:
+    """Return the right root of a unit or a task, or the liars'."""
+    task = world.bound[TrainingMarket].tasks[work]
+    if task is None:
+        return batch_root(totals_for(work, unit_of(world, work), is_right=is_right))
+    root = task_deeds.right_root(work, task)
+    return root if is_right else blake2_256(b"no " + root)

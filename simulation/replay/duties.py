@@ -1,4 +1,4 @@
-"""Providers of a random chain: they join, race, attest, judge tasks, and leave. Some forget, and some lie."""
+"""Providers of a random chain: they join, race, attest, and leave. Some forget, and some lie."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,6 @@ from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import VERSION, Attestation, ProofKind, SignedAttestation, signing_payload
 from gpu_tasks.market.attestations.usage import Usage
-from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.cases import CourtCase, fault_of, judges_of, sitting
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import race_clocks
@@ -23,10 +19,10 @@ from simulation.replay.answers import has_bad_input, totals_for, unit_of
 from simulation.replay.claim_deeds import FORGETS, claim_deeds
 from simulation.replay.dispute_deeds import dispute_deeds
 from simulation.replay.roll_deeds import roll_deeds
-from simulation.replay.task_deeds import task_deeds, true_opinion
+from simulation.replay.task_deeds import task_deeds
 
-LIES, MISJUDGES, MISJUDGES_LAST = 0.25, 0.9, 0.3
-"""The shares of units, of first benches and of courts about which a liar lies. A court can then correct a bench."""
+LIES = 0.25
+"""The share of units about which a liar lies."""
 LONG, LONG_BLOCKS = 0.15, 12
 """The share of slow units, and their blocks.
 
@@ -36,10 +32,6 @@ DECLINES, PASSES = 0.04, 0.02
 """The chances per block that a racer declines a good input, and that it passes."""
 AWAY = 0.1
 """The share of draws that a provider ignores completely."""
-WITHHELD = 0.04
-"""The share of cases with an input that only the racers could read, so no judge has an opinion."""
-RESISTS, INSISTS = 0.8, 0.25
-"""The shares of costly verdicts, wrong and right ones, that a party appeals against."""
 EAGERNESS = 0.1
 LEAVES, STAYS_BLOCKS = 0.3, 120
 """The share of devices that leave the market, and the least blocks before that."""
@@ -56,13 +48,6 @@ def deeds(world: World) -> Iterator[Deed]:
             assert unit is not None
             if world.chance.random() >= FORGETS and not _is_away(actor, unit_id, b"races"):
                 yield from _race(world, actor, unit_id, unit)
-        for case_id, _ in list(world.bound[Courts].seats.under(stash)):
-            if world.chance.random() >= FORGETS and not _is_silent(actor, case_id):
-                yield from _judge(world, actor, case_id)
-    for case_id in world.appealable():
-        case = world.bound[Courts].cases[case_id]
-        assert case is not None
-        yield from _appeals(world, case_id, case)
     yield from claim_deeds(world)
     yield from dispute_deeds(world)
     yield from task_deeds(world)
@@ -186,58 +171,9 @@ def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: R
     return SignedAttestation(statement, actor.provider.sign(signing_payload(world.genesis_hash, statement)))
 
 
-def _judge(world: World, actor: Actor, case_id: bytes) -> Iterator[Deed]:
-    courts = world.bound[Courts]
-    stash = actor.stash.account
-    case, seat = courts.cases[case_id], courts.seats[stash, case_id]
-    if case is None or seat is None:
-        return
-    if case.round is None or sitting(case).kind != seat.bench:
-        return
-    windows = courts.windows(case)
-    said = Statement(_opinion(world, actor, case_id, seat.bench), blake2_256(stash + case_id))
-    salt = salt_of(actor, case_id)
-    if seat.commitment is None and rounds.can_commit(case.round, windows, world.height):
-        commitment = opinion_commitment(world.genesis_hash, case_id, seat.bench, stash, said, salt)
-        yield Deed(actor.provider, Courts.commit_opinion(case_id=case_id, commitment=commitment))
-    elif seat.commitment and seat.statement is None and rounds.can_reveal(case.round, windows, world.height):
-        yield Deed(actor.provider, Courts.open_opinion(case_id=case_id, statement=said, salt=salt))
-
-
-def _appeals(world: World, case_id: bytes, case: CourtCase) -> Iterator[Deed]:
-    """Yield appeals of parties that the verdict costs something, and of outvoted judges. More appeal if it is wrong."""
-    seats = [(judge, world.bound[Courts].seats[judge, case_id]) for judge in judges_of(case)]
-    wronged = [claim.account for claim in case.terms.claims if fault_of(claim, case.verdict) is not None]
-    wronged += [judge for judge, seat in seats if seat and seat.statement and seat.statement.opinion != case.verdict]
-    appealing = INSISTS if case.verdict == _true_opinion(world, case_id) else RESISTS
-    for stash in wronged:
-        actor = BY_STASH.get(stash)
-        if actor is not None and world.chance.random() >= FORGETS and portion(case_id + stash, b"appeal") < appealing:
-            yield Deed(actor.provider, Courts.appeal(case_id=case_id))
-
-
-def _is_silent(judge: Actor, case_id: bytes) -> bool:
-    """Return whether a judge has no opinion on a case: it is away, or has no input."""
-    return portion(case_id, b"withheld") < WITHHELD or _is_away(judge, case_id, b"judges")
-
-
 def _is_away(actor: Actor, task: bytes, label: bytes) -> bool:
     """Return whether a provider ignores a unit or a case, a random choice for each pair."""
     return portion(task + actor.stash.account, label) < AWAY
-
-
-def _opinion(world: World, actor: Actor, case_id: bytes, bench: int) -> Answered | Unanswerable:
-    """Return an opinion. Liars of a bench have the same one, so that two of them can decide a case until an appeal."""
-    share = MISJUDGES_LAST if bench == BenchKind.COURT else MISJUDGES
-    if actor.name in world.liars and portion(case_id + bytes((bench,)), b"judge") < share:
-        return Answered(blake2_256(b"wrong" + case_id))
-    return _true_opinion(world, case_id)
-
-
-def _true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable:
-    found = true_opinion(world, case_id)
-    assert found is not None, "every case is about a task"
-    return found
 
 
 def _result(world: World, actor: Actor, unit_id: bytes) -> Totals:

@@ -1,19 +1,16 @@
-"""Customers, bidders, workers and judges of tasks on a random chain: some forget, die, lie, or change their mind.
+"""Customers, bidders and workers of tasks on a random chain: some forget, die, lie, or change their mind.
 
 Invariant: the right results of a task, and a liar's, are functions of the task, as if every actor could compute them.
 """
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gpu_tasks.market.attestations.usage import Usage
-from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
-from gpu_tasks.market.training.fraud_claims import claim_commitment
+from gpu_tasks.market.training.items import own_segments
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated
 from gpu_tasks.market.training.replicas import replica_commitment
-from gpu_tasks.market.training.showing import ShownStretch, own_segments, refuted
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, slot_duty, standby_duty
 from gpu_tasks.market.training.task_statement import (
     SignedTaskAttestation,
@@ -24,20 +21,18 @@ from gpu_tasks.market.training.task_statement import (
     task_signing_payload,
 )
 from gpu_tasks.market.training.tasks import (
-    JudgedFor,
     Milestone,
     Task,
     TaskResult,
     TaskState,
     agreed_milestone,
-    slot_case,
 )
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud, trace_root, traced_state
+from gpu_tasks.traces.trace import trace_root
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
 from simulation.actors import BY_STASH, INPUT_BAD, Actor, Deed, World, portion, salt_of
-from simulation.pallets.training import TASKS_OPEN, an_amendment, an_order
+from simulation.pallets.training import an_amendment, an_order, has_room
 
 LIES = 0.7
 """The share of tasks about which a liar lies."""
@@ -53,7 +48,7 @@ def digests_of(world: World, actor: Actor, task_id: bytes, task: Task) -> list[b
     digests = right_digests(task_id, task)
     if not is_lying(world, actor, task_id):
         return digests
-    first = max(1, len(digests) * 3 // 4)
+    first = _first_false(len(digests))
     return digests[:first] + [blake2_256(b"wrong" + digest) for digest in digests[first:]]
 
 
@@ -79,22 +74,17 @@ def has_bad_input(task_id: bytes) -> bool:
     return portion(task_id, b"task input") < INPUT_BAD
 
 
-def true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable | None:
-    """Return an honest judge's opinion on a slot's case, or None if the case is not about a task."""
-    market = world.bound[TrainingMarket]
-    task_id = market.task_of_case[case_id]
-    task = None if task_id is None else market.tasks[task_id]
-    if task_id is None or task is None:
-        return None
-    if has_bad_input(task_id):
-        return Unanswerable()
-    if task.judged_for is JudgedFor.INPUT:
-        return Answered(task.order.input_root)
-    slot = next(slot for place, slot in enumerate(task.slots) if slot_case(task_id, place) == case_id)
-    stated, right = slot.result, right_root(task_id, task)
-    if stated is None or stated.root == right or not task.order.segments:
-        return Answered(right)
-    return Answered(refuted(stated.root))
+def is_item_false(task_id: bytes, task: Task, root: bytes, index: int) -> bool:
+    """Return whether an item of the claim with this root is false: its segment, or the whole result."""
+    if root == right_root(task_id, task):
+        return False
+    states = task.order.segments + 1
+    # A false state makes each later one false too, because a segment begins where the one before has ended.
+    return not task.order.segments or own_segments(task.order, task.behind)[index] + 1 >= _first_false(states)
+
+
+def _first_false(states: int) -> int:
+    return max(1, states * 3 // 4)
 
 
 def actor_of(stash: bytes) -> Actor | None:
@@ -139,22 +129,17 @@ def _found(actor: Actor, task_id: bytes, mine: bytes) -> TaskResult:
 
 
 ORDERS = 0.15
-"""The chance of an order per block, below the limit of open tasks."""
-BIDS, OPENS, WORKS = 0.2, 0.5, 0.5
+"""The chance of an order per block, while there is room for one."""
+BIDS, OPENS, WORKS = 0.35, 0.5, 0.5
 """Chances per block that a free device bids, a bid is revealed, and any other due step is taken."""
-UNOPENED, NO_START, DIES, WITHHELD = 0.08, 0.1, 0.2, 0.08
-"""Shares of a provider's bids or results never opened, slots never started or abandoned, and traces never shown."""
-SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.35, 0.1, 0.1, 0.5
-"""Shares of tasks with a silent customer, a dispute, a false report about the input or a false proof, and of unnamed
-segments."""
+UNOPENED, NO_START, DIES = 0.08, 0.1, 0.2
+"""Shares of a provider's bids or results never opened, and of slots never started or abandoned."""
+SILENT, FALSE_REPORTS = 0.25, 0.03
+"""Shares of tasks with a silent customer, and with a false report about the input."""
 SECOND_THOUGHTS, SIGNS = 0.025, 0.15
 """Chances per block that a customer changes its mind, and that a provider signs an early end."""
 LEAVES, ENDS = 0.03, 0.05
 """Chances per block that a provider of time leaves, and that a metered program ends."""
-LOOKS_AT = 6
-"""Blocks in which a customer inspects a result, and others may prove it wrong."""
-
-
 BY_CALL = 0.3
 """The share of statements made by a call, as if authors had left the attestation out."""
 USAGE = Usage(1, 5, 0, 5, 6, 1_000)
@@ -203,7 +188,7 @@ def _attestation(
 def task_deeds(world: World) -> Iterator[Deed]:
     """Yield the current deeds of all parties of tasks."""
     open_tasks = world.open_tasks()
-    if len(open_tasks) < TASKS_OPEN and world.chance.random() < ORDERS:
+    if has_room(world) and world.chance.random() < ORDERS:
         customer = world.chance.choice(sorted(BY_STASH.items()))[1]
         yield Deed(customer.stash, TrainingMarket.submit(order=an_order(world)))
     for task_id, task in open_tasks:
@@ -213,21 +198,15 @@ def task_deeds(world: World) -> Iterator[Deed]:
         yield from _of_bidders(world, task_id, task)
         yield from offers(world, task_id, task)
         yield from _of_workers(world, task_id, task)
-        yield from _of_challengers(world, task_id, task)
 
 
 def _of_customer(world: World, customer: Actor, task_id: bytes, task: Task) -> Iterator[Deed]:
-    """Yield a customer's deed: it signs checkpoints, accepts or disputes results, and sometimes changes its mind."""
+    """Yield a customer's deed: it signs checkpoints, and sometimes changes its mind."""
     chance, call = world.chance, None
     agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
     is_silent = portion(task_id, b"silent") < SILENT
     if agreed is not None and agreed.number > task.behind + task.owed and not is_silent:
         call = TrainingMarket.confirm_checkpoint(task=task_id, number=agreed.number, root=agreed.root)
-    elif task.state is TaskState.SUBMITTED and task.accepted is None:
-        if portion(task_id, b"disputes") < DISPUTES:
-            call = TrainingMarket.dispute(task=task_id, segment=_named(world, task_id, task))
-        elif not is_silent and world.height > task.finished_at + LOOKS_AT:
-            call = TrainingMarket.accept(task=task_id)
     elif chance.random() < SECOND_THOUGHTS:
         call = _second_thought(world, task_id, task)
     if call is not None and chance.random() < WORKS:
@@ -328,12 +307,6 @@ def _next_of_slot(world: World, actor: Actor, task_id: bytes, task: Task, duty: 
     if duty.deed is TaskDeed.FINISH:
         root = result_root(world, actor, task_id, task)
         return TrainingMarket.finish(task=task_id, place=place, result=TaskResult(root, blake2_256(root), 1))
-    if duty.deed is TaskDeed.SHOW and portion(mine, b"withheld") >= WITHHELD:
-        digests = digests_of(world, actor, task_id, task)
-        shown = (
-            ShownStretch(traced_state(digests, each.first), traced_state(digests, each.end)) for each in duty.stretches
-        )
-        return TrainingMarket.show(task=task_id, place=place, stretches=tuple(shown))
     return None
 
 
@@ -346,51 +319,3 @@ def _start(task_id: bytes, place: int, mine: bytes) -> Call | None:
     if has_bad_input(task_id) or portion(mine, b"reports") < FALSE_REPORTS:
         return TrainingMarket.report_input(task=task_id, place=place)
     return None if portion(mine, b"no start") < NO_START else TrainingMarket.start(task=task_id, place=place)
-
-
-def _named(world: World, task_id: bytes, task: Task) -> int | None:
-    """Return the segment that a customer names: one of the run's own, sometimes another or none."""
-    if not task.order.segments or portion(task_id, b"names none") < NAMES_NONE:
-        return None
-    own: range = own_segments(task)
-    segment: int = world.chance.choice((*own, own.start - 1)) if own.start else world.chance.choice(own)
-    return segment
-
-
-def _of_challengers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
-    """Yield an outsider's fraud proof of a wrong result, or a false proof, which costs its bond."""
-    if task.state is not TaskState.SUBMITTED or not task.order.segments or task.accepted is not None:
-        return
-    parts = {task.customer, *(slot.provider for slot in task.slots)}
-    others = [actor for stash, actor in sorted(BY_STASH.items()) if stash not in parts]
-    actor = others[int(portion(task_id, b"challenger") * len(others))]
-    for place in range(len(task.slots)):
-        proof = _proof(world, task_id, task, place)
-        if proof is None or world.chance.random() >= WORKS:
-            continue
-        who, salt = actor.stash.account, salt_of(actor, task_id)
-        made = world.bound[TrainingMarket].claims[task_id, who]
-        if made is None:
-            sealed = claim_commitment(world.genesis_hash, task_id, who, place, proof, salt)
-            yield Deed(actor.provider, TrainingMarket.claim_fraud(task=task_id, commitment=sealed))
-        elif made.made_at < world.height:
-            call = TrainingMarket.show_fraud(task=task_id, place=place, proof=proof, salt=salt)
-            yield Deed(actor.provider, call)
-        return
-
-
-def _proof(world: World, task_id: bytes, task: Task, place: int) -> TraceFraudProof | None:
-    """Return a proof of a slot's wrong trace, or sometimes a false proof."""
-    slot = task.slots[place]
-    worker = actor_of(slot.provider)
-    if worker is None or slot.result is None:
-        return None
-    own = own_segments(task)
-    right = right_digests(task_id, task)
-    stated = digests_of(world, worker, task_id, task)
-    if slot.result.root == right_root(task_id, task):
-        if portion(task_id + bytes((place,)), b"false proof") >= FALSE_PROOFS:
-            return None
-        return replace(proof_of_fraud(right, own[-1], right[-1]), right=bytes(32))
-    wrong = next((index - 1 for index in range(len(right)) if right[index] != stated[index]), -1)
-    return proof_of_fraud(stated, wrong, right[wrong + 1]) if wrong in own else None  # others have no kept states

@@ -1,4 +1,4 @@
-"""The verdict on a verifier's cost, rung by rung. Each rung does the work of judges and nodes."""
+"""The verdict on a verifier's cost, rung by rung. Each rung does the work of checkers and nodes."""
 
 import json
 from dataclasses import replace
@@ -10,9 +10,17 @@ import pytest
 from benchmarks.built_in import WORKLOAD
 from benchmarks.ladder import __main__ as ladder
 from benchmarks.ladder import page, tasks, timer, units
-from benchmarks.ladder.rungs import CHECKS_EXPECTED, TASK_RUNGS, UNIT_RUNGS, Found, failures, task_bars, unit_bars
+from benchmarks.ladder.rungs import (
+    CHECKS_EXPECTED,
+    TASK_RUNGS,
+    UNIT_RUNGS,
+    Found,
+    failures,
+    items_checked,
+    task_bars,
+    unit_bars,
+)
 from benchmarks.ladder.statements import checked, signed_milestone, signed_reveal
-from gpu_tasks.traces.trace import has_form, state_hash
 from gpu_tasks.workloads.model_forms import PACKAGE_FORMS, form_named
 from gpu_tasks.workloads.stepwise import stepwise
 from gpu_tasks.workloads.workload import OutputCheck
@@ -33,12 +41,10 @@ def test_a_missed_bar_is_named_and_one_that_is_met_is_not() -> None:
     ]
 
 
-def test_the_share_of_a_trace_that_is_judged_falls_to_a_fifth() -> None:
-    assert [task_bars(segments)["parts"] for segments in (4, 40, 400)] == pytest.approx(
-        [1.5, 1.5 * 9 / 40, 1.5 * 81 / 400]
-    )
-    assert task_bars(2)["parts"] == 1.5, "a run of two segments has no four parts"
-    assert task_bars(100)["fraud proof"] == pytest.approx(0.015)
+def test_the_checked_share_of_a_trace_falls_with_its_length() -> None:
+    assert [items_checked(segments) for segments in (1, 12, 400)] == pytest.approx([1.25 / 3, 5, 5], abs=1e-4)
+    assert task_bars(100)["item"] == pytest.approx(0.015)
+    assert task_bars(100)["claim"] == pytest.approx(0.075)
     assert pytest.approx(0.125) == CHECKS_EXPECTED
 
 
@@ -114,12 +120,17 @@ def test_what_does_not_run_in_steps_is_no_task() -> None:
         stepwise(form_named("matmul-hash").open("numpy"))
 
 
-def test_a_lie_is_false_from_its_segment_on_and_has_a_proof() -> None:
-    honest = tuple(state_hash(bytes([number])) for number in range(9))
-    root, proof = tasks.lie_about(honest, 3)
-    assert has_form(root, 8, proof)
-    assert (proof.index, proof.before.digest, proof.right) == (3, honest[3], honest[4])
-    assert proof.after.digest != honest[4]
+def test_a_right_item_that_is_refused_is_not_measured() -> None:
+    form = form_named("train-int8")
+    workload, request = stepwise(form.open("numpy")), form.encode(TASK.text, TASK.cost_max, TASK.options, bytes(32))
+    run = tasks.computed(workload, request, {1})
+    tasks.delivered(run.root, run.digests, 1, run.kept[1])
+    tasks.recomputed(workload, request, run.digests, 1, run.kept[1])
+    false = (*run.digests[:2], bytes(32), *run.digests[3:])
+    with pytest.raises(RuntimeError, match="delivery"):
+        tasks.delivered(run.root, false, 1, run.kept[1])
+    with pytest.raises(RuntimeError, match="segment 1"):
+        tasks.recomputed(workload, request, false, 1, run.kept[1])
 
 
 @pytest.mark.parametrize("signed", [signed_reveal(PACKAGE_FORMS[0], b"text"), signed_milestone(1, bytes(32), 5)])
@@ -144,9 +155,9 @@ def test_the_page_puts_sizes_side_by_side_and_marks_what_is_missed() -> None:
 
 
 def test_the_line_tells_what_a_checker_takes_from_small_to_large() -> None:
-    rows = [row(2.0, 3.0), row(1.5, 3.0, "large"), replace(row(0.08, 0.1, "x", "parts"), work="task")]
+    rows = [row(2.0, 3.0), row(1.5, 3.0, "large"), replace(row(0.08, 0.1, "x", "item"), work="task")]
     assert page.line(rows, 1, 7) == (
-        "ladder: a checker or judge over the provider, small to large: matmul-hash unit 2.00 1.50; "
+        "ladder: a checker over the provider, small to large: matmul-hash unit 2.00 1.50; "
         "matmul-hash task 0.08; 2 of 3 bars hold; 7 s"
     )
 

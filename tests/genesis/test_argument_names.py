@@ -58,7 +58,7 @@ def calls() -> Iterator[tuple[str, str, list[str | None]]]:
 
 def test_there_are_arguments_to_look_at() -> None:
     found = {where for where, _ in arguments()}
-    assert {"Balances.transfer_keep_alive", "Courts.appeal", "CourtsApi.judges"} <= found
+    assert {"Balances.transfer_keep_alive", "Disputes.appeal", "DisputesApi.ballots"} <= found
 
 
 def test_no_argument_is_a_reserved_word() -> None:

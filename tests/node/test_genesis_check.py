@@ -50,7 +50,10 @@ def test_a_raw_specification_is_checked_too(tmp_path: Path, capsys: pytest.Captu
             {"TransactionPayment.base_fee": 20_001},
             "TransactionPayment.byte_fee or TransactionPayment.weight_price in chainParameters",
         ),
-        ({"Courts.conviction_blocks": 359}, "change Courts.conviction_blocks in chainParameters"),
+        (
+            {"TrainingMarket.bid_bond": 100_001},
+            "change TrainingMarket.no_start_penalty or TrainingMarket.bid_bond in chainParameters",
+        ),
         ({"TrustStake.unbonding_epochs": 9}, "no such parameter: TrustStake.unbonding_epochs, which is a constant"),
         (
             {"TrustStake.slash_reporter": 500_000, "TrustStake.slash_treasury": 500_001},

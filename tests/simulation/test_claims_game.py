@@ -56,7 +56,7 @@ def test_all_beacons_together_draw_all_points(points: float) -> None:
 def test_the_table_of_collateral_is_that_of_the_game(rate: float, ppm: int) -> None:
     game = Game(rate, check=LEAST_CHECK)
     assert RATIO_OF_RATE[ppm] / PPM == rounded_up(game.collateral)
-    assert least_collateral(10**9, items=1, rate_ppm=ppm, fee_max=1) == 10**9 * RATIO_OF_RATE[ppm] // PPM
+    assert least_collateral(10**9, items=1, rate_ppm=ppm, vote_fee=1) == 10**9 * RATIO_OF_RATE[ppm] // PPM
 
 
 @pytest.mark.parametrize("items", [40, 4_096])
@@ -64,7 +64,8 @@ def test_claims_with_four_points_have_the_collateral_of_their_worst(items: int) 
     game = Game(RATES[0], items, check=LEAST_CHECK)
     assert game.points == CLAIM_POINTS
     assert RATIO_OF_RATE[ALWAYS_PPM] / PPM == rounded_up(game.collateral)
-    assert least_collateral(10**9, items=items, rate_ppm=100_000, fee_max=1) == 10**9 * RATIO_OF_RATE[ALWAYS_PPM] // PPM
+    held = least_collateral(10**9, items=items, rate_ppm=100_000, vote_fee=1)
+    assert held == 10**9 * RATIO_OF_RATE[ALWAYS_PPM] // PPM
 
 
 @pytest.mark.parametrize(("rate", "items"), [*BATCHES, (RATES[0], 20), (RATES[0], 30), (RATES[1], 10), (RATES[2], 3)])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpu_tasks.market.claims.findings import CANNOT_FETCH
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import schedules
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -29,9 +30,10 @@ from simulation.books import Books, BooksBroken
 from simulation.catalogue import WORLDS
 from simulation.economy import __main__ as program
 from simulation.economy import season as season_module
+from simulation.economy.claim_watch import HONEST, MARKETS
 from simulation.economy.season import (
-    HONEST_EVERY,
-    HONEST_PLACE,
+    CALM_EVERY,
+    CALM_LIARS,
     LARGE,
     SEASON_STEPS,
     SMALL,
@@ -41,7 +43,7 @@ from simulation.economy.season import (
     play,
 )
 from simulation.pallets.inference import BROUGHT_STATES
-from simulation.replay import claim_deeds
+from simulation.replay import claim_deeds, dispute_deeds
 from simulation.replay.calls import draw
 from simulation.runs import Stretch, in_turn, stretches
 
@@ -62,9 +64,11 @@ def live(season: Season) -> None:
     """Make some steps, and more until everything exists that bugs are planted in."""
     for steps in range(STEPS, 10 * STEPS, 50):
         season.play(steps)
-        if next(iter(season.runtime.at(season.state)[TrainingMarket].open_auctions.keys()), None) is not None:
+        bound = season.runtime.at(season.state)
+        is_for_sale = next(iter(bound[TrainingMarket].open_auctions.keys()), None) is not None
+        if is_for_sale and any(unit is not None and unit.racers for _, unit in bound[InferenceMarket].units.items()):
             return
-    raise AssertionError("nothing is ever for sale")
+    raise AssertionError("nothing is ever for sale, or nobody races")
 
 
 def test_the_same_seed_gives_the_same_chain_and_another_another(played: Season) -> None:
@@ -330,7 +334,7 @@ def test_every_call_of_every_pallet_is_drawn(played: Season) -> None:
     assert drawn == {f"{method.pallet.__name__}.{method.name}" for method in methods}
 
 
-def test_every_second_chain_has_validators_enough_for_a_court_and_the_others_have_not() -> None:
+def test_every_second_chain_has_validators_enough_for_nine_voters_and_the_others_have_not() -> None:
     for number, sizes in enumerate((LARGE, SMALL, LARGE, SMALL)):
         season = Season(SEED, number)
         seats = season.runtime.at(season.state)[TrustStake].validators(0)
@@ -338,8 +342,8 @@ def test_every_second_chain_has_validators_enough_for_a_court_and_the_others_hav
         assert {seat.stash for seat in seats} <= BY_STASH.keys(), "who sits can sign"
 
 
-def test_no_honest_party_of_a_claim_or_a_dispute_loses_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    season = Season(SEED, HONEST_PLACE)
+def test_no_party_of_a_claim_or_a_dispute_loses_anything_without_liars(monkeypatch: pytest.MonkeyPatch) -> None:
+    season = Season(SEED, calm(0))
     assert not season.liars
     tally = season.play(2 * STEPS)
     assert tally.claims["claim PASSED"] > 0
@@ -347,6 +351,26 @@ def test_no_honest_party_of_a_claim_or_a_dispute_loses_anything(monkeypatch: pyt
     monkeypatch.setattr(claim_deeds, "is_withheld", lambda *_: True)
     with pytest.raises(BooksBroken, match="honest"):
         season.play(4 * STEPS)
+
+
+def calm(liars: int) -> int:
+    return next(number for number, count in CALM_LIARS.items() if count == liars)
+
+
+def test_a_few_liars_convict_no_honest_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    season = Season(SEED, calm(3))
+    assert len(season.liars) == 3
+    passed = [f"{subject}: {HONEST} PASSED" for subject in MARKETS.values()]
+    tally = season.play(STEPS)
+    for steps in range(2 * STEPS, 10 * STEPS, STEPS):
+        if all(tally.truths[end] for end in passed):
+            break
+        tally = season.play(steps)
+    assert all(tally.truths[end] for end in passed)
+    monkeypatch.setattr(dispute_deeds, "true_vote", lambda *_: CANNOT_FETCH)
+    monkeypatch.setattr(dispute_deeds, "_vote_about", lambda *_, **__: CANNOT_FETCH)
+    with pytest.raises(BooksBroken, match="honest provider"):
+        season.play(20 * STEPS)
 
 
 # -------------------------------------------------------------------------------------------------------- the program
@@ -415,5 +439,5 @@ def test_each_chain_of_a_million_steps_can_begin() -> None:
     """About one chain in twenty had fewer validators than liars."""
     seasons = [Season(part.seed, part.number) for part in stretches(1, 1_000_000, SEASON_STEPS)]
     assert len(seasons) == 1_000_000 // SEASON_STEPS
-    assert min(len(season.liars) for season in seasons if not season.is_honest) >= 3
-    assert sum(season.is_honest for season in seasons) == len(seasons) // HONEST_EVERY
+    assert min(len(season.liars) for season in seasons if not season.is_calm) >= 3
+    assert [len(season.liars) for season in seasons if season.is_calm] == [*CALM_LIARS.values()] * (40 // CALM_EVERY)

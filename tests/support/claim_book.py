@@ -30,7 +30,9 @@ from gpu_tasks.provider.blobs.deliveries import Deliverer
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.checking import CheckingDuty
 from gpu_tasks.provider.duties.dispute_appeals import DisputeAppealDuty
+from gpu_tasks.provider.duties.item_sources import ItemSources
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.unit_items import UnitItemSource
 from gpu_tasks.provider.duties.voting import VotingDuty
 from provider_chain import INPUT_SALT, FakeChain, Miner, Village
 from runtime.frame.call import Call
@@ -209,10 +211,15 @@ def parts_of(book: ClaimBook, miner: Miner) -> Parts[Any]:
     return replace(miner.daemon.parts, chain=ClaimChain(book, miner.chain))
 
 
+def sources_of(book: ClaimBook, miner: Miner) -> ItemSources:
+    """Return a miner's items of units over a book of claims."""
+    return {InferenceMarket.index: UnitItemSource(parts_of(book, miner))}
+
+
 def serve_deliveries(book: ClaimBook, miner: Miner) -> None:
     """Let a miner's server answer checkers and voters."""
     parts = parts_of(book, miner)
-    miner.daemon.server._deliverer = Deliverer(GENESIS_HASH, parts.journal, parts.inputs, parts.chain)
+    miner.daemon.server._deliverer = Deliverer(GENESIS_HASH, parts.chain, sources_of(book, miner))
 
 
 async def claimed_batch(
@@ -235,10 +242,11 @@ async def claimed_batch(
     assert result is not None
     leaves = leaves_of(GENESIS_HASH, unit_id, INPUT_SALT, decode_outcomes(result.outcomes))
     floor = weight_floor(-(-work_allowed(unit) // TOKEN), len(leaves))
+    weight = total_weight(totals_of(leaves), floor, input_share=unit.input_share)
     terms = ClaimTerms(
         handler=InferenceMarket.index, provider=provider.keys.stash, customer=CUSTOMER.stash,
-        root=result.output_root, items=len(leaves),
-        weight=total_weight(totals_of(leaves), floor, input_share=unit.input_share), price=unit.price, collateral=100,
+        root=result.output_root, items=len(leaves), weight=weight, item_weight_max=weight, price=unit.price,
+        collateral=100,
         rate_ppm=1_000_000, check_ppm=1_000_000, fee_min=1, fees_held=10, sealed_at=unit.terms.sealed_at, run_blocks=1,
         excluded=(),
     )  # fmt: skip

@@ -111,7 +111,7 @@ class FakeExecutor:
     async def begin(self, request: bytes) -> BegunRun:
         raise ExecutionError("nothing here runs in steps")
 
-    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+    async def advance(self, request: bytes, state: bytes, steps: int, trail: bytes | None = None) -> LaterState:
         raise ExecutionError("nothing here runs in steps")
 
     async def metric(self, request: bytes, state: bytes) -> int:

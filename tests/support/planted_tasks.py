@@ -18,7 +18,7 @@ from gpu_tasks.data.run_states import encode_run_state, root_of, state_index
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
-from gpu_tasks.market.training.life import awarding
+from gpu_tasks.market.training.life import awarding, slot_claims
 from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -88,6 +88,8 @@ class PlantedTask:
             if self._now(market).state is self.state:
                 break
             step(bound)
+        if self._now(market).state is TaskState.CLAIMED:
+            slot_claims.step(market, self.id, self._now(market))
         if self.change is not None:
             market.put(self.id, self.change(self._now(market)))
         number.set(0)

@@ -8,7 +8,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState, TaskWindows
 from gpu_tasks.market.training.terms import TaskTerms
 from task_chain import PRICE, an_order
 
-WINDOWS = TaskWindows(12, 12, 10, 10, 8, 20, 30, 12, 7_200)
+WINDOWS = TaskWindows(12, 12, 10, 10, 8, 7_200)
 
 
 def a_task(**changed: Any) -> Task:

@@ -28,16 +28,12 @@ from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.disputes_api import BallotStatus, DisputesApi
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
-from gpu_tasks.market.courts.courts_api import CourtsApi, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, Provider
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, GpuTasksApi, InputReader, UnitStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputesApi, LeafDisputeStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -93,7 +89,7 @@ class FakeNode:
     waiting: list[tuple[bytes, Call]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.apis = Apis(self.chain.runtime, (GpuTasksApi, CourtsApi, ClaimsApi, DisputesApi, LeafDisputesApi))
+        self.apis = Apis(self.chain.runtime, (GpuTasksApi, ClaimsApi, DisputesApi))
         self.kept = KeptBlocks(self.chain)
         self._answering: dict[type[RuntimeApi], RuntimeApi] = {}
 
@@ -126,22 +122,12 @@ class FakeNode:
     def api(self) -> GpuTasksApi:
         return self._over_state(GpuTasksApi)
 
-    def _disputed(self) -> LeafDisputesApi:
-        return self._over_state(LeafDisputesApi)
-
     def _over_state(self, api: type[Api]) -> Api:
         """Return the API over the newest state, shared by all daemons, which ask the same in each block."""
         held = self._answering.get(api)
         if held is None or held.reader is not self.chain.state:
             held = self._answering[api] = api(self.apis, self.chain.state, bytes(32), verify)
         return held  # type: ignore[return-value]  # by its class
-
-    def disputes(self, stash: bytes) -> tuple[LeafDisputeStatus, ...]:
-        """Return the disputes in which a stash must show its tree."""
-        return self._disputed().duties(stash) if LeafDisputes in self.chain.pallets else ()
-
-    def courts(self) -> CourtsApi:
-        return self._over_state(CourtsApi)
 
     def claims(self) -> ClaimsApi | None:
         """Return the API of claims, or None on a chain without them."""
@@ -224,25 +210,10 @@ class FakeChain:
 
     def view(self) -> View:
         duties = self._reach().duties(self.keys.stash)
-        seats, stash = self.node.courts().seats(self.keys.stash), self.keys.stash
-        claims, disputes, ballots = self.node.claims(), self.node.disputes(stash), self.node.ballots(stash)
+        stash = self.keys.stash
+        claims, ballots = self.node.claims(), self.node.ballots(stash)
         duties_in_claims = () if claims is None else claims.duties(stash)
-        return View(
-            self.node.chain.height, duties, seats=seats, disputes=disputes, claims=duties_in_claims, ballots=ballots
-        )
-
-    async def final_seats(self) -> tuple[SeatStatus, ...]:
-        self._reach()
-        return self.node.courts().seats(self.keys.stash)
-
-    async def case(self, case: bytes) -> CourtCase | None:
-        self._reach()
-        found = self.node.courts().case(case)
-        return None if found is None else found.case
-
-    async def judges(self, case: bytes) -> tuple[tuple[bytes, JudgeSeat], ...]:
-        self._reach()
-        return self.node.courts().judges(case)
+        return View(self.node.chain.height, duties, claims=duties_in_claims, ballots=ballots)
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
         return self._reach().unit(unit)
@@ -327,15 +298,13 @@ class FakeChain:
         found = {name: market.bids[name] for name in bids} if market is not None else {}
         return {name: bid for name, bid in found.items() if bid is not None}
 
-    async def task_of_case(self, case: bytes) -> bytes | None:
+    async def task_of_claim(self, claim: bytes) -> bytes | None:
         market = self._market()
-        return None if market is None else market.task_of_case[case]
+        return None if market is None else market.task_of_claim[claim]
 
-    async def side_payments(
-        self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int
-    ) -> dict[bytes, SidePayment]:
+    async def side_payments(self, tasks: Sequence[bytes], since: int) -> dict[bytes, SidePayment]:
         self._reach()
-        return await side_payments(self.node.kept.client, self.keys.stash, cases, tasks, since)
+        return await side_payments(self.node.kept.client, self.keys.stash, tasks, since)
 
     async def claim_money(
         self, claims: Collection[bytes], disputes: Mapping[bytes, bytes], since: int

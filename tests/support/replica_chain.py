@@ -13,8 +13,8 @@ from task_chain import LOOKS, PRICE, RIGHT, Books, TaskChain, a_result, with_off
 
 PAY = 7 * OGPU
 """The pay of each replica: the second price of the auction."""
-COLLATERAL = PRICE + 5 * PRICE // 100
-"""The least: the greatest price, and the fees of five judges of an input."""
+COLLATERAL = PRICE
+"""The least: the greatest price."""
 LOST = PAY // 4
 """The loss of a replica that commits to nothing in time."""
 SALT = b"s" * 32

@@ -1,12 +1,12 @@
-"""A chain with courts and the market of tasks, and books that count all its grains, devices and agenda items."""
+"""A chain with claims and the market of tasks, and books that count all its grains, devices and agenda items."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.courts.cases import AUDIT_POT
-from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
@@ -34,8 +34,12 @@ from simulation.chains.market_chain import (
     refused,
     signed,
 )
+from unit_cases import checker_steps
 
-PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, TrainingMarket)
+PALLETS = (
+    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Disputes, ResultClaims,
+    TrainingMarket,
+)  # fmt: skip
 SMALL = {
     "TrustStake.validator_count": 64,
     "TrainingMarket.commit_blocks": 4,
@@ -43,15 +47,16 @@ SMALL = {
     "TrainingMarket.start_blocks": 4,
     "TrainingMarket.grace_blocks": 3,
     "TrainingMarket.ask_blocks": 4,
-    "TrainingMarket.dispute_blocks": 6,
-    "TrainingMarket.accept_blocks": 10,
-    "TrainingMarket.show_blocks": 6,
     "TrainingMarket.task_keep": 30,
-    "TrainingMarket.audit_rate_ppm": 250_000,
-    "TrainingMarket.judge_fee_ppm": 50_000,
+    "TrainingMarket.check_rate": 100_000,
+    "ResultClaims.duty_blocks": 8,
+    "Disputes.vote_blocks": 8,
+    "Disputes.open_blocks": 6,
+    "Disputes.appeal_blocks": 6,
 }
 PRICE = 10 * OGPU
-COLLATERAL = 240 * OGPU
+COLLATERAL = 372 * OGPU
+"""The least collateral of a bid for this price, at the check rate above."""
 BOND = PRICE // 20
 """The customer's bond, for a slot."""
 LOOKS = 30_000 * (2 * (12 + 2) + 20)
@@ -123,7 +128,7 @@ class TaskChain:
     task: bytes = b""
 
     def __post_init__(self) -> None:
-        """Make block 0, and put something into the pot."""
+        """Make block 0."""
         self.keys = named_keys(self.size)
         self.chain = MarketChain(
             self.keys,
@@ -134,7 +139,6 @@ class TaskChain:
             final_lag=self.final_lag,
             check=self.check,
         )
-        self.chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 100 * OGPU))
 
     # --------------------------------------------------------------------------------------------------------- reading
 
@@ -176,11 +180,6 @@ class TaskChain:
         """Return an account's money, held or not."""
         data = self.chain.now()[System].account[who].data
         return data.free + data.reserved
-
-    @property
-    def pot(self) -> int:
-        """Return the money in the audit pot."""
-        return self.free(AUDIT_POT)
 
     def is_idle(self, keys: Keys) -> bool:
         """Return True if the first device of a provider may be drawn."""
@@ -249,17 +248,9 @@ class TaskChain:
         """Make a block with a call of the customer's."""
         self.do(CUSTOMER, call, error, role="stash")
 
-    def accept(self, error: Any = None) -> None:
-        """A block in which the customer accepts the result."""
-        self.ask(TrainingMarket.accept(task=self.task), error)
-
     def cancel(self, error: Any = None) -> None:
         """A block in which the customer cancels the task."""
         self.ask(TrainingMarket.cancel(task=self.task), error)
-
-    def dispute(self, segment: int | None = None, error: Any = None) -> None:
-        """A block in which the customer disputes the result."""
-        self.ask(TrainingMarket.dispute(task=self.task, segment=segment), error)
 
     def amend(self, change: RaisePrice | MoreBlocks | Stop, error: Any = None) -> None:
         """A block in which the customer changes the task."""
@@ -305,17 +296,12 @@ class TaskChain:
         for place, keys in enumerate(self.providers()):
             self.finish(keys, place, root)
 
-    def until_checked(self) -> None:
-        """Make empty blocks until the chain has decided about an audit of the result."""
-        while not self.now().is_checked:
-            self.block()
-
     def until(self, *states: TaskState, blocks: int = 400) -> None:
-        """Make empty blocks until the task is in one of the states."""
+        """Make blocks, in which checkers find all results right, until the task is in one of the states."""
         for _ in range(blocks):
             if self.state() in states:
                 return
-            self.chain.block()
+            self.chain.block(*checker_steps(self.chain))
         raise AssertionError(f"the task stays in {self.state()!r}")
 
 
@@ -403,10 +389,8 @@ def work(chain: TaskChain, keys: Keys, *, milestones: int, counted: int | None =
             chain.count(number)
 
 
-def finish_and_accept(chain: TaskChain, keys: Keys) -> None:
-    """State the result, and pay it."""
+def finish_and_pass(chain: TaskChain, keys: Keys) -> None:
+    """State the result, and let its claim pass."""
     chain.finish(keys)
-    chain.until_checked()
-    assert chain.state() is TaskState.SUBMITTED
-    chain.accept()
+    assert chain.state() is TaskState.CLAIMED
     chain.until(TaskState.ENDED)

@@ -15,8 +15,6 @@ from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.data.run_states import read_run_state
 from gpu_tasks.data.sealing import address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.courts.cases import judges_of
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskState, task_id_of
@@ -34,6 +32,7 @@ from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from gpu_tasks.provider.tasks.policy_file import HostMachine, write_policy
 from gpu_tasks.tasks.canonical import CanonicalTask, task_hash_of
 from gpu_tasks.traces.trace import state_hash, trace_root
+from gpu_tasks.workloads.fingerprints import TRAIL_BYTES
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.stepwise import states
 from gpu_tasks.workloads.train_int8.backends import arithmetic
@@ -63,13 +62,17 @@ NUMBERS = {
 
 
 class TrainingExecutor(FakeExecutor):
-    """Trains in this process. A lying executor is wrong by a bit each time, a broken one makes invalid states."""
+    """Trains in this process. A lying executor is wrong by a bit each time, a broken one makes invalid states.
+
+    One that is wrong at a step is wrong by a bit there alone, and goes on from it.
+    """
 
     def __init__(self) -> None:
         super().__init__(TrainingForm())
         self.training = IntegerTraining(arithmetic("numpy"))
         self.steps = 0
         self.is_lying = False
+        self.wrong_at: int | None = None
         self.is_breaking = False
 
     async def run(self, request: bytes) -> Execution:
@@ -79,23 +82,23 @@ class TrainingExecutor(FakeExecutor):
         run = self.training.begin(request)
         return BegunRun(run.initial_state(), tuple(run.boundary(index) for index in range(run.segments + 1)))
 
-    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+    async def advance(self, request: bytes, state: bytes, steps: int, trail: bytes | None = None) -> LaterState:
         await asyncio.sleep(0)
         if self.trouble is not None:
             raise self.trouble
         if self.is_breaking:
             done = int.from_bytes(state[32:36], "little") + steps
             broken = b"\xff\xff\xff\x7f" * ((len(state) - 36) // 4)  # no weight is so large
-            return LaterState(state[:32] + done.to_bytes(4, "little") + broken if steps else state, done)
+            return LaterState(state[:32] + done.to_bytes(4, "little") + broken if steps else state, done, trail)
         run = self.training.begin(request)
         try:
-            later = run.advance(state, steps)
+            later, found = run.trailed(state, steps, trail or bytes(TRAIL_BYTES))
         except (DecodeError, ValueError) as error:
             raise BadStateError(str(error)) from None
         self.steps += steps
-        if self.is_lying and steps:
+        if steps and (self.is_lying or self.wrong_at == run.steps_done(later)):
             later = later[:40] + bytes((later[40] ^ 1,)) + later[41:]
-        return LaterState(later, run.steps_done(later), cpu_ms=CPU_MS * steps)
+        return LaterState(later, run.steps_done(later), None if trail is None else found, cpu_ms=CPU_MS * steps)
 
     async def metric(self, request: bytes, state: bytes) -> int:
         return 0 if self.is_breaking else self.training.begin(request).metric(state)
@@ -155,8 +158,8 @@ class TaskVillage(Village):
         if is_stored:
             await self.blobs.put(blob, [self._endpoint(self.miners[-1].keys).decode()])
         named = {"input_blob": address_of(blob), "input_root": commitment_of(content)}
-        slots = changed.get("slots", 1)
-        order = replace(an_order(request, self.node.chain.height - 1, slots), **named | changed)
+        slots, milestones = changed.get("slots", 1), changed.get("milestones", MILESTONES)
+        order = replace(an_order(request, self.node.chain.height - 1, slots, milestones), **named | changed)
         number = self.market.submission_counts[CUSTOMER.stash]
         self.node.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
         return task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
@@ -164,11 +167,6 @@ class TaskVillage(Village):
     @property
     def market(self) -> TrainingMarket:
         return self.node.chain.now()[TrainingMarket]
-
-    def judges(self, case: bytes) -> tuple[bytes, ...]:
-        """Return the judges of a case so far, none without a case."""
-        found = self.node.chain.now()[Courts].cases[case]
-        return () if found is None else judges_of(found)
 
     def task(self, task_id: bytes) -> Task:
         found = self.market.tasks[task_id]
@@ -209,8 +207,8 @@ class TaskVillage(Village):
         return trace_root(found.digests)
 
 
-def an_order(request: bytes, sealed_at: int, slots: int = 1) -> TaskOrder:
-    """Return the customer's order: three milestones of one training."""
+def an_order(request: bytes, sealed_at: int, slots: int = 1, milestones: int = MILESTONES) -> TaskOrder:
+    """Return the customer's order of one training."""
     form = TrainingForm()
     classes = tuple(DeviceClass)
     canonical = CanonicalTask(
@@ -219,7 +217,7 @@ def an_order(request: bytes, sealed_at: int, slots: int = 1) -> TaskOrder:
         request=blake2_256(request),
         request_bytes=len(request),
         cost=form.cost_asked(request),
-        milestones=MILESTONES,
+        milestones=milestones,
         slots=slots,
         is_homogeneous=False,
         classes=classes,
@@ -231,7 +229,7 @@ def an_order(request: bytes, sealed_at: int, slots: int = 1) -> TaskOrder:
         input_blob=bytes(32),
         sealed_at=sealed_at,
         classes=sum(1 << kind for kind in classes),
-        milestones=MILESTONES,
+        milestones=milestones,
         segments=form.segments(request),
         run_blocks=10,
         price_max=PRICE,

@@ -116,7 +116,7 @@ def decided(chain: MarketChain, unit_id: bytes, vote: VoteOf) -> Unit:
 def checker_steps(chain: MarketChain, verdict: Verdict = Verdict.RIGHT, label: bytes = b"") -> Iterator[Step]:
     """Yield the steps of checkers with this verdict, and of providers with right samples. A label makes other ones."""
     for claim_id, claim in chain.now()[ResultClaims].claims.items():
-        for stash in owed(claim) if claim is not None else ():
+        for stash in owed(claim) if claim is not None and claim.stage is not ClaimStage.DISPUTED else ():
             yield from claim_steps(chain, chain.keys_of(stash), claim_id, verdict, label)
 
 

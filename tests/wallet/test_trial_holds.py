@@ -3,21 +3,22 @@
 import asyncio
 from dataclasses import replace
 
-from gpu_tasks.market.training.fraud_claims import claim_commitment
-from gpu_tasks.market.training.tasks import TaskState
+from claimed_tasks import FEE, K, claimed
+from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.training.tasks import TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import proof_of_fraud
-from looked_at import DIGESTS, SEGMENTS, TRACE
 from runtime.frame.api import Apis
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
 from state_node import StateNode
-from task_chain import TaskChain, an_offer, an_order, with_offers
+from task_chain import TaskChain, an_offer, an_order
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.trial import HeldChange, Trial, attempt
+
+SEGMENTS = 4
 
 
 def held(chain: TaskChain) -> dict[tuple[bytes, str], int]:
@@ -67,28 +68,16 @@ def test_what_each_call_about_a_task_locks_is_told_before_it_is_made() -> None:
     assert opened == of(bidder, BidBond=-bond, TaskCollateral=offer.collateral)
 
 
-def test_what_a_dispute_and_a_fraud_proof_lock_is_told_before_they_are_made() -> None:
-    proof, salt = proof_of_fraud(DIGESTS, 7, b"n" * 32), b"s" * 32
-    for claims in (False, True):
-        chain = TaskChain(size=9)
-        chain.submit(segments=SEGMENTS)
-        chain.auction(with_offers(chain.keys, 6 * OGPU, 8 * OGPU))
-        chain.start(chain.alice)
-        chain.finish(chain.alice, 0, TRACE)
-        eve = chain.keys[4]
-        sealed = claim_commitment(GENESIS_HASH, chain.task, eve.stash, 0, proof, salt)
-        if claims:
-            said = made(chain, eve.provider, TrainingMarket.claim_fraud(task=chain.task, commitment=sealed))
-            assert set(said) == {(eve.stash, "TrainingMarket.TaskChallenge")}
-        else:
-            said = made(chain, CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None))
-            assert (CUSTOMER.stash, "TrainingMarket.TaskDispute") in said
-        assert all(grains > 0 for grains in said.values())
+def test_what_a_dispute_locks_is_told_before_it_is_made() -> None:
+    chain, _ = claimed(segments=SEGMENTS)
+    call = ResultClaims.dispute(claim=slot_case(chain.task, 0), index=3)
+    said = made(chain, CUSTOMER.stash, call)
+    assert said == {(CUSTOMER.stash, "ResultClaims.DisputeBond"): 9 * FEE + K // 2}
 
 
 def test_a_call_that_is_refused_and_one_that_moves_nothing_lock_nothing() -> None:
     chain = TaskChain()
-    refused = tried(chain, CUSTOMER.stash, TrainingMarket.dispute(task=b"?" * 32, segment=None))
+    refused = tried(chain, CUSTOMER.stash, ResultClaims.dispute(claim=b"?" * 32, index=0))
     assert refused.refusal is not None
     assert refused.held == ()
     assert tried(chain, CUSTOMER.stash, System.remark(remark=b"x")) == Trial()

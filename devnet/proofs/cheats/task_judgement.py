@@ -3,8 +3,8 @@
 The requirements in each scene:
 
 * The slots end as the scene says.
-* Only cheats lose money, and exactly the money table's sums.
-* Every account has the balance that tasks, judges and fees leave.
+* Only cheats lose money, and exactly the money tables' sums.
+* Every account has the balance that tasks, claims, disputes and fees leave.
 * The chain refused the forbidden calls.
 * A cheat ends with less than before, or less than honest work would pay.
 """
@@ -17,19 +17,19 @@ from enum import Enum, auto
 from pathlib import Path
 
 from devnet.proofs.cheats.findings import AmountCheck, CheatFinding
-from devnet.proofs.cheats.task_strangers import PROVER, Attempt
+from devnet.proofs.cheats.task_strangers import Attempt
 from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.actors.task_sale import EXAMPLES, People
+from devnet.stage.cheating.__main__ import FALSE_TASK_MODES
 from devnet.stage.cheating.races import ACCEPTED_ANSWER
 from devnet.stage.measuring.ledger import EventTrace
-from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums
+from devnet.stage.measuring.task_claims import TaskCheats
+from devnet.stage.measuring.task_ledger import CHECK_PAY, TaskLedger, TaskSums
 from devnet.stage.network import CHEAT
 from genesis import dev_accounts
-from gpu_tasks.market.courts.opinions import Answered
-from gpu_tasks.market.training.events import FraudProven, MilestoneReported, SlotSettled, TaskJudged
+from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND, CheckEnd
+from gpu_tasks.market.training.events import MilestoneReported, SlotSettled
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.showing import refuted
-from gpu_tasks.market.training.tasks import JudgedFor
 from runtime.cryptography.hashing import blake2_256
 
 INPUT_NAME = "verses.txt"
@@ -44,6 +44,7 @@ spec:
     options: {{segment: {segment}}}
     milestones: {milestones}
     seed: "0x{seed}"
+  resources: {{devices: {devices}}}
   market: {{maxPrice: 1 oGPU}}
   limits: {{deadline: {blocks} blocks}}
 """
@@ -56,8 +57,9 @@ class TaskSize:
     steps: int = 40
     segment: int = 10
     milestones: int = 2
-    blocks: int = 40
-    """The deadline in blocks. It also bounds the judges' wait for states."""
+    blocks: int = 20
+    """The deadline in blocks. A step of a claim takes up to three times as long."""
+    devices: int = 1
 
 
 def write_task_file(orders_folder: Path, name: str, task_size: TaskSize) -> Path:
@@ -72,18 +74,14 @@ def write_task_file(orders_folder: Path, name: str, task_size: TaskSize) -> Path
 
 
 class TaskCustomer(Enum):
-    """The customer's behaviour with its task."""
+    """The customer's behaviour with its task. It signs each checkpoint."""
 
-    ACCEPTS = auto()
-    """It signs each checkpoint, and accepts the result if it could fetch and check it."""
+    READS = auto()
+    """It fetches the result, and leaves its checks to others."""
     DISPUTES = auto()
-    """It signs each checkpoint, and disputes the result."""
+    """It disputes an item of the result without a computation."""
     COMPUTES = auto()
-    """It signs each checkpoint, computes the run itself, and disputes the wrong segment."""
-    SILENT = auto()
-    """It submits, and then signs nothing."""
-    LEAVES_IT = auto()
-    """It signs each checkpoint, and leaves the result to others."""
+    """It computes the run itself, and disputes the wrong segment."""
 
 
 class Stranger(Enum):
@@ -92,9 +90,6 @@ class Stranger(Enum):
     NOBODY = auto()
     COPIES_BID = auto()
     NEVER_OPENS = auto()
-    PROVES = auto()
-    """No cheat: an observer computes the run, and shows its first wrong step (`ogpu-provider prove`)."""
-    STEALS_PROOF = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +104,14 @@ class CheatScene:
     """The mode of the cheating provider."""
     bidders: tuple[str, ...] = ()
     """The honest bidders."""
-    customer: TaskCustomer = TaskCustomer.ACCEPTS
+    customer: TaskCustomer = TaskCustomer.READS
     stranger: Stranger = Stranger.NOBODY
-    lazy_judge: str = ""
-    cheats: tuple[str, ...] = ("Eve",)
+    checkers: Mapping[str, str] = field(default_factory=dict)
+    """The modes of checkers that cheat, by name."""
+    cheats: tuple[str, ...] = (CHEAT,)
     """The names that may lose money."""
     taken: tuple[str, ...] = ()
-    """The reasons of the cheats' losses, in the order of the blocks."""
+    """The reasons of the cheats' losses, in the order of the blocks, each once."""
     size: TaskSize = field(default_factory=TaskSize)
 
     is_refused: bool = False
@@ -126,31 +122,68 @@ class CheatScene:
         """True if the cheat bids for the task."""
         return self.mode != "honest"
 
+    @property
+    def truth(self) -> TaskCheats:
+        """The truth about results, for the ledger."""
+        return TaskCheats(frozenset({dev_accounts.stash(CHEAT)} if self.mode in FALSE_TASK_MODES else ()))
 
+
+CHECKERS = ("Bob", "Charlie", "Dave", "Node7", "Node8")
+"""The validators that check and vote while Alice works."""
 CHEAT_SCENES = (
     CheatScene(
         "bit-in-one-weight",
         "One bit in one weight of one training step; the customer computes the run, and disputes that segment",
-        (("Eve", TaskOutcome.LIED),),
+        ((CHEAT, TaskOutcome.LIED),),
         mode="bit-in-one-weight",
         customer=TaskCustomer.COMPUTES,
         taken=("LIED",),
-        size=TaskSize(steps=600),
     ),
     CheatScene(
         "skipped-tenth",
-        "The provider skips a tenth of the steps; an account computes the run, and proves it",
-        (("Eve", TaskOutcome.LIED),),
+        "The provider skips a tenth of the steps; a drawn checker computes that segment",
+        ((CHEAT, TaskOutcome.LIED),),
         mode="skipped-tenth",
-        customer=TaskCustomer.LEAVES_IT,
-        stranger=Stranger.PROVES,
-        taken=("LIED", "a fraud proof"),
-        size=TaskSize(steps=100),
+        taken=("LIED",),
+    ),
+    CheatScene(
+        "withheld-checkpoint",
+        "The provider shows no checkpoints, result and states; neither its checker nor voters can fetch them",
+        ((CHEAT, TaskOutcome.LIED),),
+        mode="withheld-checkpoint",
+        taken=("LIED",),
+    ),
+    CheatScene(
+        "different-results",
+        "Two compute the same run, and one result is false; voters compute where they differ",
+        ((CHEAT, TaskOutcome.LIED), ("Alice", TaskOutcome.ON_TIME)),
+        mode="skipped-tenth",
+        bidders=("Alice",),
+        taken=("LIED",),
+        size=TaskSize(devices=2),
+    ),
+    CheatScene(
+        "false-checkers",
+        "Checkers guess: they invent fingerprints, or call a right result wrong",
+        (("Alice", TaskOutcome.ON_TIME),),
+        bidders=("Alice",),
+        checkers=dict(zip(CHECKERS, ("copying-checker", "accusing-checker") * 3, strict=False)),
+        cheats=CHECKERS,
+        taken=(CHECKER_BOND.name,),
+    ),
+    CheatScene(
+        "false-dispute",
+        "A customer disputes a right result",
+        (("Alice", TaskOutcome.ON_TIME),),
+        bidders=("Alice",),
+        customer=TaskCustomer.DISPUTES,
+        cheats=("Ferdie",),
+        taken=(DISPUTE_BOND.name,),
     ),
     CheatScene(
         "replayed-milestone",
         "A milestone is stated again, and again under the next number",
-        (("Eve", TaskOutcome.DIED), ("Alice", TaskOutcome.ON_TIME)),
+        ((CHEAT, TaskOutcome.DIED), ("Alice", TaskOutcome.ON_TIME)),
         mode="replayed-milestone",
         bidders=("Alice",),
         taken=("DIED",),
@@ -174,60 +207,7 @@ CHEAT_SCENES = (
         stranger=Stranger.NEVER_OPENS,
         taken=("NOT_REVEALED",),
     ),
-    CheatScene(
-        "stolen-proof",
-        "A stranger copies a fraud proof from the pool, and pays to come first in the block",
-        (("Eve", TaskOutcome.LIED),),
-        mode="skipped-tenth",
-        customer=TaskCustomer.LEAVES_IT,
-        stranger=Stranger.STEALS_PROOF,
-        cheats=("Charlie", "Dave", "Eve"),
-        taken=("LIED", "a fraud proof"),
-        size=TaskSize(steps=100),
-        is_refused=True,
-    ),
-    CheatScene(
-        "lazy-judge",
-        "A judge seconds a lie without a look at it",
-        (("Eve", TaskOutcome.LIED),),
-        mode="bit-in-one-weight",
-        customer=TaskCustomer.DISPUTES,
-        lazy_judge="Charlie",
-        cheats=("Charlie", "Eve"),
-        taken=("LIED",),
-    ),
-    CheatScene(
-        "false-dispute",
-        "A customer disputes a right result",
-        (("Alice", TaskOutcome.DISPUTED_FALSELY),),
-        bidders=("Alice", "Bob"),
-        customer=TaskCustomer.DISPUTES,
-        cheats=("Ferdie",),
-    ),
-    CheatScene(
-        "silent-customer",
-        "A customer signs nothing any more",
-        (("Alice", TaskOutcome.ACCEPTED_BY_SILENCE),),
-        bidders=("Alice",),
-        customer=TaskCustomer.SILENT,
-        cheats=("Ferdie",),
-    ),
-    CheatScene(
-        "withheld-checkpoint",
-        "The provider shows no checkpoints, result and states; the customer disputes",
-        (("Eve", TaskOutcome.LIED),),
-        mode="withheld-checkpoint",
-        customer=TaskCustomer.DISPUTES,
-        taken=("LIED",),
-        size=TaskSize(steps=200),
-    ),
 )
-
-
-JUDGES_REASON = "its judges"
-"""The ledger's reason for the payment of a judge that computed."""
-LIE_REASONS = ("LIED", "a fraud proof")
-PARTY_NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie", "Node7")
 
 
 def judge_scene(
@@ -240,15 +220,14 @@ def judge_scene(
     finding.checks = [AmountCheck(loss.what, text, loss.height, loss.taken, loss.expected) for loss in task_sums.losses]
     finding.drawn = sum(event.provider == dev_accounts.stash(CHEAT) for _, event in trace.all(SlotSettled))
     finding.slashed = sum(loss.what == "LIED" for loss in task_sums.losses)
-    finding.fined = sum(loss.what not in LIE_REASONS for loss in task_sums.losses)
+    finding.fined = sum(loss.what != "LIED" for loss in task_sums.losses)
     finding.grains = people.gains
     finding.gained = sum(finding.grains[cheat] for cheat in scene.cheats)
     _count_attempts(finding, attempts, trace)
     finding.failures = [
         *_course_failures(scene, trace, task_sums),
         *honest_failures(scene, task_id, ledger, people),
-        *_attempt_failures(scene, finding, trace),
-        *_lazy_failures(scene, ledger, task_id),
+        *_attempt_failures(scene, finding),
         *_gain_failures(scene, task_sums),
     ]
     return finding
@@ -257,12 +236,14 @@ def judge_scene(
 def honest_failures(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People) -> list[str]:
     """Return failures of the requirements on honest parties, which hold for every course of a scene."""
     task_sums = ledger.sums.get(task_id, TaskSums())
-    return [*_loss_failures(scene, task_sums), *people.wrong(ledger), *_judge_failures(scene, ledger, task_id)]
+    return [*_loss_failures(scene, task_sums), *people.wrong(ledger)]
 
 
-def is_forestalled(trace: EventTrace) -> bool:
-    """Return whether the beacon itself ordered an audit, which prevents the scene's attack."""
-    return any(event.why is JudgedFor.AUDIT for _, event in trace.all(TaskJudged))
+def is_forestalled(scene: CheatScene, task_id: bytes, ledger: TaskLedger) -> bool:
+    """Return True if a drawn check refuted the result before its customer could."""
+    claims = [claim for claim in ledger.claims.claims.values() if claim.task == task_id]
+    is_refuted = any(check.end is CheckEnd.UPHELD for claim in claims for check in claim.checks)
+    return scene.customer is TaskCustomer.COMPUTES and is_refuted
 
 
 def _count_attempts(finding: CheatFinding, attempts: list[Attempt], trace: EventTrace) -> None:
@@ -289,7 +270,7 @@ def _course_failures(scene: CheatScene, trace: EventTrace, task_sums: TaskSums) 
         ended_texts = [f"{name} {outcome.name}" for name, outcome in ended_slots]
         required_texts = [f"{name} {required_outcome.name}" for name, required_outcome in scene.slots]
         yield (f"its slots ended as {ended_texts}, and {required_texts} was to come")
-    taken_reasons = tuple(loss.what for loss in task_sums.losses if loss.taken)
+    taken_reasons = tuple(dict.fromkeys(loss.what for loss in task_sums.losses if loss.taken))
     if taken_reasons != scene.taken:
         yield f"money was taken for {taken_reasons}, and {scene.taken} was expected"
 
@@ -304,68 +285,22 @@ def _loss_failures(scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:
             yield f"{loss.what}: {loss.taken} taken, {loss.expected} expected"
 
 
-def _attempt_failures(scene: CheatScene, finding: CheatFinding, trace: EventTrace) -> Iterator[str]:
-    if finding.refused != finding.tried - _accepted_claims(finding):
+def _attempt_failures(scene: CheatScene, finding: CheatFinding) -> Iterator[str]:
+    if finding.refused != finding.tried:
         yield f"{finding.refused} of {finding.tried} attempts were refused: {finding.answers}"
     if not finding.tried and scene.is_refused:
         yield "nothing was tried: nothing was tested"
-    if scene.stranger in (Stranger.PROVES, Stranger.STEALS_PROOF):
-        proof_earners = [name_of_account(event.challenger) for _, event in trace.all(FraudProven)]
-        if proof_earners != [PROVER]:
-            yield f"{proof_earners} were paid for the fraud proof of {PROVER}"
-
-
-def _accepted_claims(finding: CheatFinding) -> int:
-    """Return the accepted claims.
-
-    The chain accepts a bonded claim of any account: it proves nothing, and the bond returns.
-    """
-    return sum(
-        answer_count
-        for answer, answer_count in finding.answers.items()
-        if answer == f"TrainingMarket.claim_fraud: {ACCEPTED_ANSWER}"
-    )
-
-
-def _judge_failures(scene: CheatScene, ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
-    """Yield failures of judges: honest ones must answer and agree, and a lazy one must be outvoted."""
-    cases = [slot for slot in ledger.audits.slots.values() if slot.task == task_id]
-    for task_case in cases:
-        silent_judges = {
-            name_of_account(judge) for judge in task_case.judges if judge not in task_case.opinions_by_judge
-        } - set(scene.cheats)
-        if silent_judges:
-            yield f"the judges {sorted(silent_judges)} said nothing"
-        wrong_answer = Answered(task_case.root if task_case.lost else refuted(task_case.root))
-        wrong_finding = "a lie right" if task_case.lost else "a right result wrong"
-        erring_judges = {
-            name_of_account(judge) for judge, answer in task_case.opinions_by_judge.items() if answer == wrong_answer
-        } - {scene.lazy_judge}
-        if erring_judges:
-            yield f"the judges {sorted(erring_judges)} found {wrong_finding}"
-
-
-def _lazy_failures(scene: CheatScene, ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
-    cases = [slot for slot in ledger.audits.slots.values() if slot.task == task_id]
-    if scene.lazy_judge and dev_accounts.stash(scene.lazy_judge) not in {
-        account for case in cases for account in case.opinions_by_judge
-    }:
-        yield f"{scene.lazy_judge} sat in no case: nothing was tested"
 
 
 def _gain_failures(scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:
-    """Yield a failure for each cheat that gained by the task. A cheat's pay as a judge counts only for the lazy judge.
+    """Yield a failure for each cheat that gained by the task. Its pay as a checker or voter does not count.
 
     A provider that died keeps the pay for milestones that the customer has signed, because it computed them.
     """
     outcomes_by_name: Mapping[str, TaskOutcome] = dict(scene.slots)
     for cheat_name in scene.cheats:
-        cheat, counts_no_judging = dev_accounts.stash(cheat_name), cheat_name != scene.lazy_judge
-        gained_grains = sum(
-            move.grains
-            for move in task_sums.moves
-            if move.account == cheat and not (counts_no_judging and move.why == JUDGES_REASON)
-        )
+        cheat = dev_accounts.stash(cheat_name)
+        gained_grains = sum(move.grains for move in task_sums.moves if move.account == cheat and move.why != CHECK_PAY)
         # A cheat that breaks even loses nothing by trying, so any gain is a failure.
         if gained_grains > 0 and outcomes_by_name.get(cheat_name) is not TaskOutcome.DIED:
             yield f"{cheat_name} gained {gained_grains} grains of the task"

@@ -1,8 +1,8 @@
 """Every attack about a training task, and many concurrent honest tasks: no honest party loses a grain.
 
-A devnet of five, with one more provider that cheats. The chain has the usual rules, except for windows as short as a
-network of this size allows. Invariant: honest providers and customers use the production programs. A scene that the
-beacon's own audit prevents is played again.
+A devnet of six, with one more provider that cheats. The chain has the usual rules, except for windows as short as a
+network of this size allows, and every claim is checked. Invariant: honest providers and customers use the production
+programs. A scene whose cheat a drawn checker finds before the customer does is played again.
 
 Each honest task belongs to one provider and to that provider's own customer. The provider's policy bids when this
 customer submits, and the other policies do not until the bids are closed. So each task has its bid and its device.
@@ -10,7 +10,6 @@ customer submits, and the other policies do not until the bids are closed. So ea
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -37,10 +36,10 @@ from devnet.proofs.cheats.task_strangers import AttackTries, Attempt
 from devnet.stage.actors.task_sale import TASK_KIND, People, SaleRow, provider_accounts, submit_options
 from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums, following
-from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, FreshDevnet, Stage
+from devnet.stage.network import CHEAT, CUSTOMER, CUSTOMER_KEY, FreshDevnet, Stage
 from devnet.stage.scenario import Scenario
 from genesis import dev_accounts
-from gpu_tasks.market.training.events import BidsClosed, SlotSettled, TaskEnded, TaskJudged
+from gpu_tasks.market.training.events import BidsClosed, SlotSettled, TaskEnded
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import write_policy
 from gpu_tasks.tasks.quantities import Rate, TimeSpan
@@ -50,15 +49,15 @@ from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri
 
-# Enough for a pair of judges and a committee beside a single liar.
-VALIDATORS = 5
+# Beside a provider and two checkers three voters are left.
+VALIDATORS = 6
 CHAIN_WINDOWS = {
     "TrainingMarket.commit_blocks": 8,
     "TrainingMarket.reveal_blocks": 6,
     "TrainingMarket.grace_blocks": 4,
-    "TrainingMarket.dispute_blocks": 16,
-    "TrainingMarket.accept_blocks": 24,
-    "Courts.commit_blocks": 12,
+    "TrainingMarket.check_rate": 1_000_000,
+    "ResultClaims.duty_blocks": 20,
+    "Disputes.vote_blocks": 20,
 }
 HOUR_MILLISECONDS = 3_600_000
 CHEATS_ASK = 1
@@ -66,16 +65,13 @@ HONEST_ASK = 2
 """The lowest honest ask, in oGPU per hour. Each further honest bidder asks 1 more. The cheat asks less."""
 
 
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 480.0
 POLL_SECONDS = 0.25
-# The tries of a scene: the beacon audits one task in four.
-TRIES_MAX = 6
-DISPUTERS: dict[TaskCustomer, tuple[str, ...]] = {TaskCustomer.DISPUTES: (), TaskCustomer.COMPUTES: ("--compute",)}
-"""The options of the customers that dispute a result."""
+TRIES_MAX = 3
+"""The tries of a scene: a drawn checker may find the cheat before the customer does."""
 ATTACKS_BY_STRANGER: dict[Stranger, Callable[[AttackTries], Awaitable[None]]] = {
     Stranger.COPIES_BID: task_strangers.copy_rival_bid,
     Stranger.NEVER_OPENS: task_strangers.never_reveal_bid,
-    Stranger.STEALS_PROOF: task_strangers.steal_fraud_proof,
 }
 
 
@@ -90,18 +86,12 @@ class CheatCourse:
         self.problems: list[str] = []
         self.attempts: list[Attempt] = []
         self._threads: list[threading.Thread] = []
+        self._state = ""
         self._is_disputed = False
 
     def run_course(self, ledger: TaskLedger) -> None:
         """Submit the task, act as the scene says, and wait for the task's end on the final chain."""
-        if self.scene.customer is TaskCustomer.SILENT:
-            self._begin_task(
-                json.loads(self._run_as_customer("task submit", str(self.file), "--yes", *submit_options(self.stage)))[
-                    "task"
-                ]
-            )
-        else:
-            self._start_thread(self._follow_task)
+        self._start_thread(self._follow_task)
         if not until(
             lambda: self.task_id in ledger.tasks and bool(ledger.tasks[self.task_id].all(TaskEnded)),
             PATIENCE_SECONDS,
@@ -113,26 +103,26 @@ class CheatCourse:
 
     def _begin_task(self, text: str) -> None:
         self.task_id = bytes.fromhex(text[2:])
-        if self.scene.stranger is Stranger.PROVES:
-            self._start_thread(self._prove_fraud)
-        elif self.scene.stranger is not Stranger.NOBODY:
+        if self.scene.stranger is not Stranger.NOBODY:
             self._start_thread(self._run_attack)
+        if self.scene.customer is TaskCustomer.COMPUTES:
+            # Early, as its help advises: the claim may be over a minute after the result.
+            self._start_thread(partial(self._dispute, "--compute"))
 
     def _start_thread(self, thread_work: Callable[[], None]) -> None:
         def noted() -> None:
             try:
                 thread_work()
             except Exception as error:  # noqa: BLE001  # recorded as a failure of the scene
-                self.problems.append(f"{thread_work.__name__.strip('_')}: {str(error) or repr(error)}")
+                self.problems.append(str(error) or repr(error))
 
         worker = threading.Thread(target=noted, daemon=True)
         self._threads.append(worker)
         worker.start()
 
     def _follow_task(self) -> None:
-        """Submit, sign checkpoints, and decide about the result as the scene's customer does."""
+        """Submit, sign checkpoints, and dispute the result if the scene's customer does."""
         arguments = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *submit_options(self.stage)]
-        arguments += ["--accept"] if self.scene.customer is TaskCustomer.ACCEPTS else []
         try:
             for sale_row in self.stage.ogpu_lines("task submit", *arguments):
                 self._take_row(sale_row)
@@ -143,33 +133,19 @@ class CheatCourse:
     def _take_row(self, sale_row: SaleRow) -> None:
         if not self.task_id:
             self._begin_task(sale_row["task"])
-        self.stage.narrator.line(f"task {sale_row['task'][:10]}  block {sale_row['height']}  {sale_row['state']}")
-        if sale_row["state"] == "submitted" and self.scene.customer in DISPUTERS and not self._is_disputed:
+        if sale_row["state"] != self._state:
+            self._state = sale_row["state"]
+            self.stage.narrator.line(f"task {sale_row['task'][:10]}  block {sale_row['height']}  {self._state}")
+        if sale_row.get("claims") and self.scene.customer is TaskCustomer.DISPUTES and not self._is_disputed:
             self._is_disputed = True
-            self._run_as_customer("task dispute", sale_row["task"], *DISPUTERS[self.scene.customer], "--yes")
+            self._dispute("--item", "0")
 
-    def _run_as_customer(self, command: str, *arguments: str) -> str:
-        return self.stage.ogpu(command, *arguments, "--key", CUSTOMER_KEY)
-
-    def _prove_fraud(self) -> None:
-        """Let an account outside the task compute it, beside its own daemon, and show its first wrong step."""
-        prover_key, prover_folder = f"//{task_strangers.PROVER}//provider", str(self.stage.devnet.folder / "prover")
-        arguments = (
-            "--url",
-            self.stage.url,
-            "--key",
-            prover_key,
-            "--base-path",
-            prover_folder,
-            "prove",
-            "0x" + self.task_id.hex(),
-            "--yes",
-        )
-        programs.run("ogpu-provider", *arguments, keyring=self.stage.devnet.keyring, show=self.stage.narrator.command)
+    def _dispute(self, *options: str) -> None:
+        self.stage.ogpu("task dispute", "0x" + self.task_id.hex(), *options, "--key", CUSTOMER_KEY, "--yes")
 
     def _run_attack(self) -> None:
         async def tried(chain: ChainClient) -> None:
-            tries = AttackTries(chain, self.task_id, self.file)
+            tries = AttackTries(chain, self.task_id)
             try:
                 await ATTACKS_BY_STRANGER[self.scene.stranger](tries)
             finally:
@@ -184,7 +160,8 @@ def let_only_bid(stage: Stage, bidder_names: Iterable[str], *, cheat_bids: bool 
     for provider in lifecycle.offering(stage.devnet):
         asked_ogpu = asks_by_name.get(provider.name, CHEATS_ASK if cheat_bids and isinstance(provider, Guest) else 0)
         task_kinds = (TASK_KIND,) if asked_ogpu else ()
-        bid_policy = BidPolicy(task_kinds, Rate(asked_ogpu * GRAINS_PER_OGPU, TimeSpan(milliseconds=HOUR_MILLISECONDS)))
+        least_price = Rate(asked_ogpu * GRAINS_PER_OGPU, TimeSpan(milliseconds=HOUR_MILLISECONDS))
+        bid_policy = BidPolicy(task_kinds, least_price, gangs=True)
         write_policy(stage.devnet.home(provider) / "provider", bid_policy)
 
 
@@ -195,38 +172,37 @@ def accounts_by_name(stage: Stage) -> dict[str, tuple[bytes, ...]]:
 
 
 def play_until_conclusive(scene: CheatScene, stage: Stage) -> CheatFinding:
-    """Play a scene. Repeat it if the beacon ordered an audit before the cheat and no honest party lost by that."""
+    """Play a scene. Repeat it if a drawn check came before its customer's dispute and no honest party lost by that."""
     stage.cheat_in(scene.mode, anew=False)
     for _ in range(TRIES_MAX - 1):
         finding, is_over = play_scene(stage, scene)
         if is_over:
             return finding
-        stage.narrator.line(f"{scene.name}: the beacon asked for an audit; once more")
+        stage.narrator.line(f"{scene.name}: a drawn check came first; once more")
     return play_scene(stage, scene)[0]
 
 
 def play_scene(stage: Stage, scene: CheatScene) -> tuple[CheatFinding, bool]:
     """Return the finding of a scene, and whether it is conclusive."""
     let_only_bid(stage, scene.bidders, cheat_bids=scene.cheat_bids)
-    if scene.lazy_judge:
-        stage.restart({scene.lazy_judge: "lazy-judge"})
+    if scene.checkers:
+        stage.restart(scene.checkers)
     cheat_course, people = CheatCourse(stage, scene), People(accounts_by_name(stage))
-    rows_before = {cheat: len(stage.telemetry(cheat)) for cheat in scene.cheats if cheat != CUSTOMER}
+    rows_before = len(stage.telemetry(CHEAT))
     with following(stage.url) as ledger:
-        ledger.audits.may_lie = True
+        ledger.claims.cheats = scene.truth
         people.wealth_before = stage.wealth(people.accounts, ledger.height)
         cheat_course.run_course(ledger)
     people.wealth_after = stage.wealth(people.accounts, ledger.height)
-    if scene.lazy_judge:
-        stage.restart({scene.lazy_judge: None})
-    rows = [row for cheat, first_row in rows_before.items() for row in stage.telemetry(cheat)[first_row:]]
-    cheat_course.attempts += [row for row in rows if row["event"] == "cheat"]
+    if scene.checkers:
+        stage.restart(dict.fromkeys(scene.checkers))
+        stage.resume(*scene.checkers)  # the chain pauses the device of a convicted checker
+    cheat_course.attempts += [row for row in stage.telemetry(CHEAT)[rows_before:] if row["event"] == "cheat"]
     finding = judge_scene(scene, cheat_course.task_id, ledger, people, cheat_course.attempts)
     finding.failures += cheat_course.problems
-    trace = ledger.tasks.get(cheat_course.task_id, EventTrace())
-    # A loss of an honest party counts, even if the beacon prevented the attack.
+    # A loss of an honest party counts, even if a check prevented the attack.
     is_grave = bool(honest_failures(scene, cheat_course.task_id, ledger, people))
-    return finding, not finding.failures or is_grave or not is_forestalled(trace)
+    return finding, not finding.failures or is_grave or not is_forestalled(scene, cheat_course.task_id, ledger)
 
 
 HONEST_TASKS = "honest-tasks"
@@ -292,7 +268,6 @@ class HonestSales:
             customer_secret(sale.provider),
             "--yes",
             "--watch",
-            "--accept",
         ]
         try:
             for sale_row in programs.lines(
@@ -338,8 +313,7 @@ def judge_sales(honest_sales: list[HonestSale], ledger: TaskLedger, people: Peop
         for sale, loss in sale_losses
     ]
     finding.drawn = sum(len(trace.all(SlotSettled)) for trace in traces_by_number.values())
-    audit_count = sum(len(trace.all(TaskJudged)) for trace in traces_by_number.values())
-    finding.answers = {"tasks that the beacon had audited": audit_count}
+    finding.answers = {"checks": sum(len(claim.checks) for claim in ledger.claims.claims.values())}
     finding.grains = people.gains
     finding.failures = [
         *_sale_failures(honest_sales, traces_by_number),

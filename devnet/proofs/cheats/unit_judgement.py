@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from devnet.proofs.cheats.findings import AmountCheck
-from devnet.proofs.cheats.unit_money import CheckMoney, ExpectedMoney, HoldPayment, UnitFacts
+from devnet.proofs.cheats.unit_money import ExpectedMoney, UnitFacts
 from devnet.proofs.cheats.unit_scenes import CHECKER_EVENTS, UnitScene
 from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.cheating.__main__ import COPYING_MODE
 from devnet.stage.cheating.races import ACCEPTED_ANSWER
+from devnet.stage.measuring.claim_money import CheckMoney, HoldPayment
 from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.market.attestations.attestations import Attested
 from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND, CheckEnd
@@ -161,13 +162,13 @@ class JudgedUnit:
     def _wrong_sums(self) -> Iterator[str]:
         paid: Counter[HoldPayment] = Counter()
         for event in self.facts.record.events(Paid):
-            if event.reason.name != VOTER_BOND.name:
-                paid[event.who, event.reason.name, event.payee] += event.amount
-        for payment in sorted({*paid, *self.expected.payments}, key=repr):
-            if paid[payment] != self.expected.payments[payment]:
+            paid[event.who, event.reason.name, event.payee] += event.amount
+        expected = self.expected.payments
+        for payment in sorted({*paid, *expected}, key=repr):
+            if paid[payment] != expected[payment]:
                 payer, reason, payee = payment
                 to = "nobody" if payee is None else name_of_account(payee)
-                sums = f"{paid[payment]} grains of {reason}, and not {self.expected.payments[payment]}"
+                sums = f"{paid[payment]} grains of {reason}, and not {expected[payment]}"
                 yield f"{name_of_account(payer)} paid {to} {sums}"
         claimed, claim = self.facts.claimed, self.facts.claim
         if claimed is not None and claim is not None and claim.terms.collateral != money.collateral_of(claimed):

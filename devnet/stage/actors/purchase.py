@@ -5,6 +5,7 @@ Invariant: completions come from `ogpu`, which decrypts and verifies them. Amoun
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -141,6 +142,31 @@ def trace_purchase(stage: Stage, purchase: Purchase) -> tuple[list[UnitView], De
         return traced_units, unit_ledger, await _wrong_sums(chain, purchase, traced_units)
 
     return stage.ask(traced)
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredUnit:
+    """A unit whose answers are here. Its provider is paid once its claim is over."""
+
+    unit: str
+    first_height: int
+    """The next block before the unit was posted."""
+    prompts: list[str]
+    texts: list[str]
+    """The answers, in the order of the prompts. A text of "" is no answer."""
+
+
+def buy_answers(stage: Stage, prompts_file: Path, out: Path, *words: str, **options: Any) -> AnsweredUnit:
+    """Post a file of prompts, a line each, as one unit, and wait for its answers, which `ogpu` writes to `out`.
+
+    Raise DevnetError if the command fails. `words` and `options` are more of its options.
+    """
+    first_height = stage.next_height()
+    stage.ogpu("unit post", *post_arguments(prompts_file, out=out, **options), *words)
+    rows = sorted(map(json.loads, out.read_text(encoding="utf-8").splitlines()), key=lambda row: row["index"])
+    unit = json.loads(stage.ogpu("unit show", "last", is_shown=False))["unit"]
+    prompts = prompts_file.read_text(encoding="utf-8").splitlines()
+    return AnsweredUnit(unit, first_height, prompts, [row.get("text") or "" for row in rows])
 
 
 def trace_unit(stage: Stage, row: UnitView, first_height: int) -> UnitView:

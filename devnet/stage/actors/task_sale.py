@@ -100,7 +100,7 @@ def sell_task(
 
     Raise DevnetError if `ogpu` printed nothing about the task or failed.
     """
-    arguments = (str(file), "--key", customer, "--watch", "--accept", "--yes", *submit_options(stage))
+    arguments = (str(file), "--key", customer, "--watch", "--yes", *submit_options(stage))
     sale: TaskSale | None = None
     for sale_row in stage.ogpu_lines("task submit", *arguments):
         sale = sale or TaskSale(bytes.fromhex(sale_row["task"][2:]))
@@ -144,12 +144,12 @@ def verification_rows(stage: Stage, sale: TaskSale) -> list[dict[str, Any]]:
     return verified_rows
 
 
-def right_states(file: Path, backend: str = "reference") -> list[bytes]:
+def right_states(file: Path) -> list[bytes]:
     """Return all states of a task file's run, computed locally without a network."""
     parsed = load(file)
     assert parsed.task.seed is not None, "without a seed of its own a file has another run each time"
     prepared = prepare(parsed, load_input(file, parsed), parsed.task.seed)
-    return list(states(IntegerTraining(arithmetic(backend)).begin(prepared.request)))
+    return list(states(IntegerTraining(arithmetic("reference")).begin(prepared.request)))
 
 
 def _report_state(stage: Stage, sale: TaskSale, sale_row: SaleRow) -> None:

@@ -22,16 +22,14 @@ bit-in-one-weight     trains with one bit of one weight changed after one step
 skipped-tenth         does not train in the last tenth of the steps
 replayed-milestone    states its first milestone again, also as its second
 withheld-checkpoint   shares neither its checkpoints nor its result and states
-lazy-judge            repeats the provider's statement without computing
 bent-outputs          runs a customer's program, and flips a bit of its outputs
 
 Modes about results of units, single ones and batches, with invented samples of each false result:
 
 one-wrong             answers one request wrongly
-hidden-tree           the same, and never shows its tree to a differing racer
+hidden-answers        the same, and delivers to no checker or voter
 all-wrong             answers all requests wrongly
 made-up-sums          states totals above the sums of its items
-made-up-tokens        claims too many tokens beside a right output
 padded                continues after the end of each output
 cut-short             answers with half of each output
 false-errors          reports good requests as invalid
@@ -63,16 +61,14 @@ from typing import Any
 import click
 
 from devnet.stage.cheating import daemons, executors, lies, races
-from devnet.stage.cheating.daemons import with_duty, with_work
+from devnet.stage.cheating.daemons import with_checking, with_duty, with_work
 from devnet.stage.cheating.lies import BatchLie
 from gpu_tasks.provider import cli
 from gpu_tasks.provider.daemon import Daemon
-from gpu_tasks.provider.duties.checking import CheckingDuty
 from gpu_tasks.provider.duties.race import RaceDuty
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.worker_start import workers_with
-from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +102,18 @@ TASK_CHEATS = {
     "skipped-tenth": Cheat(workers=executors.skipped_tenth),
     "replayed-milestone": Cheat(with_work(daemons.ReplayingWork)),
     "withheld-checkpoint": Cheat(daemons.withhold_checkpoints),
-    "lazy-judge": Cheat(with_duty(TaskJudgeDuty, daemons.LazyJudging)),
     "bent-outputs": Cheat(with_work(daemons.BendingWork)),
 }
 """Cheats about tasks."""
+FALSE_TASK_MODES = frozenset({"bit-in-one-weight", "skipped-tenth", "withheld-checkpoint"})
+"""The modes in which results of tasks are false, or nobody gets them."""
 ROLL_CALL_CHEATS = {"made-up-rows": Cheat(daemons.make_up_rows)}
-HIDING_MODE = "hidden-tree"
+HIDING_MODE = "hidden-answers"
 LIES_BY_MODE: dict[str, BatchLie] = {
     "one-wrong": lies.one_wrong,
     HIDING_MODE: lies.one_wrong,
     "all-wrong": lies.all_wrong,
     "made-up-sums": lies.totals_over_true_leaves,
-    "made-up-tokens": lies.tokens_beside_a_true_leaf,
     "padded": lies.padded_outputs,
     "cut-short": lies.halved_outputs,
     "false-errors": lies.errors_for_good_requests,
@@ -125,22 +121,22 @@ LIES_BY_MODE: dict[str, BatchLie] = {
 """Lies about results: the false statement of each mode."""
 RESULT_CHEATS = {
     **{
-        mode: Cheat(daemons.lie_about_results(lie, hides_tree=mode == HIDING_MODE))
+        mode: Cheat(daemons.lie_about_results(lie, is_withheld=mode == HIDING_MODE))
         for mode, lie in LIES_BY_MODE.items()
     },
     "withheld-delivery": Cheat(daemons.withhold_deliveries),
-    "withheld-samples": Cheat(with_duty(CheckingDuty, daemons.WithholdingSamples)),
-    "made-up-samples": Cheat(with_duty(CheckingDuty, daemons.InventingSamples)),
+    "withheld-samples": Cheat(with_checking(daemons.WithholdingSamples)),
+    "made-up-samples": Cheat(with_checking(daemons.InventingSamples)),
 }
 """Cheats of providers about results, their items and their samples."""
 DEAF_MODE, COPYING_MODE = "deaf-checker", "copying-checker"
 CHECKER_CHEATS = {
-    "accusing-checker": Cheat(with_duty(CheckingDuty, daemons.AccusingChecking)),
-    COPYING_MODE: Cheat(with_duty(CheckingDuty, daemons.CopyingChecking)),
-    DEAF_MODE: Cheat(with_duty(CheckingDuty, daemons.DeafChecking)),
-    "conceding-checker": Cheat(with_duty(CheckingDuty, daemons.ConcedingChecking)),
-    "silent-checker": Cheat(with_duty(CheckingDuty, daemons.SilentChecking)),
-    "unopened-checker": Cheat(with_duty(CheckingDuty, daemons.UnopenedChecking)),
+    "accusing-checker": Cheat(with_checking(daemons.AccusingChecking)),
+    COPYING_MODE: Cheat(with_checking(daemons.CopyingChecking)),
+    DEAF_MODE: Cheat(with_checking(daemons.DeafChecking)),
+    "conceding-checker": Cheat(with_checking(daemons.ConcedingChecking)),
+    "silent-checker": Cheat(with_checking(daemons.SilentChecking)),
+    "unopened-checker": Cheat(with_checking(daemons.UnopenedChecking)),
 }
 """Cheats about checks of others' results."""
 FALSE_MODES = frozenset({FLIP_BIT, *RESULT_CHEATS})

@@ -7,7 +7,6 @@ lie about a unit state the same bits.
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import tarfile
 from collections.abc import Callable
@@ -27,26 +26,25 @@ from gpu_tasks.market.claims.claims_api import ClaimStatus
 from gpu_tasks.market.claims.convictions import open_check
 from gpu_tasks.market.claims.findings import FINGERPRINT_BYTES, Finding, ItemSample, Samples, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.market.training.items import ITEM_WEIGHT
 from gpu_tasks.market.training.tasks import Milestone, Task
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.deliveries import RefusedDeliveryError
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
-from gpu_tasks.provider.chain.port import ChainError, ChainPort, View
+from gpu_tasks.provider.chain.port import ChainPort, View
 from gpu_tasks.provider.daemon import Daemon
-from gpu_tasks.provider.duties.batch_disputes import DifferingDuty
-from gpu_tasks.provider.duties.cases import JudgeStep, Search
 from gpu_tasks.provider.duties.checking import CheckingDuty, CheckTurn
-from gpu_tasks.provider.duties.claim_items import ClaimedItems, fetched_items, own_items
 from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.item_sources import FetchedItems, ItemSources, OwnItems, source_of
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.race import RaceDuty
 from gpu_tasks.provider.duties.race_steps import Race
 from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.sent_steps import StepMessage
 from gpu_tasks.provider.duties.statements import ClaimStep
+from gpu_tasks.provider.duties.unit_items import ClaimedUnitItems
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
 from gpu_tasks.provider.execution.executor import ExecutionError
@@ -54,10 +52,8 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import Basis, UnitResult
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, TaskStep
 from gpu_tasks.provider.programs.results import stored
-from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 from gpu_tasks.provider.tasks.places import OwnTask
 from gpu_tasks.provider.tasks.sold_time import TimeDuty
-from gpu_tasks.provider.tasks.task_verdicts import TaskCase
 from gpu_tasks.provider.tasks.working import WorkDuty, attested
 from gpu_tasks.workloads.matmul_chain.prover import rows_root
 from runtime.cryptography.hashing import blake2_256
@@ -111,7 +107,7 @@ class InventingSamples(CheckingDuty):
 
     async def _samples(self, claim_id: bytes, claim: ResultClaim, seed: bytes) -> Samples:
         try:
-            items = await own_items(self.parts, claim_id, claim)
+            items = await source_of(self.sources, claim.terms.handler).own(claim_id, claim)
         except ExecutionError:
             # Made-up sums have no items that lead to them.
             return tuple(ItemSample(0, 0, made_up(seed, 0)) for _ in claim.points)
@@ -148,7 +144,7 @@ class CopyingChecking(CheckingDuty):
     """A checking duty that computes nothing: it repeats the provider's items with invented fingerprints."""
 
     async def _found(self, turn: CheckTurn) -> Finding:
-        items = await fetched_items(self.parts, turn.key[0], turn.claim)
+        items = await source_of(self.sources, turn.claim.terms.handler).fetched(turn.key[0], turn.claim)
         return Finding(Verdict.RIGHT, 0, _invented(items, turn.claim, turn.check.seed))
 
 
@@ -175,13 +171,16 @@ class UnopenedChecking(CheckingDuty):
             await super().take(turn, newest)
 
 
-def _invented(items: ClaimedItems, claim: ResultClaim, seed: bytes) -> Samples:
+def _invented(items: FetchedItems | OwnItems, claim: ResultClaim, seed: bytes) -> Samples:
     """Return samples with the right weights and invented fingerprints."""
     indices = [items.index_at(point) for point in claim.points]
-    weights = [leaf_weight(items.leaves[index], items.floor, input_share=items.input_share) for index in indices]
-    return tuple(
-        ItemSample(index, weight, made_up(seed, index)) for index, weight in zip(indices, weights, strict=True)
-    )
+    return tuple(ItemSample(index, _weight(items, index), made_up(seed, index)) for index in indices)
+
+
+def _weight(items: FetchedItems | OwnItems, index: int) -> int:
+    if isinstance(items, ClaimedUnitItems):
+        return leaf_weight(items.leaves[index], items.floor, input_share=items.input_share)
+    return ITEM_WEIGHT
 
 
 # The number of the milestone that the cheat replaces by the previous one. It does nothing after it.
@@ -228,7 +227,7 @@ def under_next_number(milestone: Milestone) -> Milestone:
 
 
 class NothingShown:
-    """An endpoint that refuses every judge's question."""
+    """An endpoint that refuses every question of a checker or voter."""
 
     async def answer(self, data: bytes) -> bytes:
         """Raise RefusedDeliveryError."""
@@ -242,19 +241,6 @@ class WithholdingWork(WorkDuty):
         self.parts.telemetry.tell(
             "cheat", mode="withheld-checkpoint", unit=result_blob, what="blob", answer="kept back"
         )
-
-
-class LazyJudging(TaskJudgeDuty):
-    """A judge duty that repeats the provider's statement without computing. Its probe is random."""
-
-    async def _judge(self, case: TaskCase, search: Search) -> None:
-        slot_result = case.slot.result
-        assert slot_result is not None, "a judged provider has stated a result"
-        try:
-            self._keep(case, Statement(Answered(slot_result.root), os.urandom(32)))
-            await self._take_if_due(case, JudgeStep.COMMIT)
-        except ChainError as error:
-            self.parts.telemetry.tell("no_verdict", task=case.task_id, problem=str(error))
 
 
 class BendingTime(TimeDuty):
@@ -317,26 +303,15 @@ def inventing_chains(make_honest: MakeChains) -> MakeChains:
     return make
 
 
-class HidingDuty(DifferingDuty):
-    """A duty that shows its tree in no dispute, and reports that once per window."""
-
-    async def step(self, view: View) -> None:
-        """Send nothing."""
-        dispute_keys = {(dispute_status.unit, dispute_status.dispute.deadline) for dispute_status in view.disputes}
-        for unit_id, _ in sorted(dispute_keys - self._keys):
-            self.parts.telemetry.tell("cheat", mode="hidden-tree", unit=unit_id, what="nodes", answer="kept back")
-        self._keys = dispute_keys
-
-
 # The functions below change a daemon before it runs.
-def lie_about_results(batch_lie: BatchLie, *, hides_tree: bool = False) -> Callable[[Daemon], None]:
-    """Return a change: the daemon tells one lie about each result. With `hides_tree` it shows no tree in disputes."""
+def lie_about_results(batch_lie: BatchLie, *, is_withheld: bool = False) -> Callable[[Daemon], None]:
+    """Return a change: the daemon tells one lie about each result. If it `is_withheld`, nobody receives the answers."""
 
     def cheat(daemon: Daemon) -> None:
         daemon.replace(RaceDuty, LyingRacing(daemon.parts, batch_lie))
-        daemon.replace(CheckingDuty, InventingSamples(daemon.parts))
-        if hides_tree:
-            daemon.replace(DifferingDuty, HidingDuty(daemon.parts))
+        with_checking(InventingSamples)(daemon)
+        if is_withheld:
+            withhold_deliveries(daemon)
 
     return cheat
 
@@ -344,6 +319,13 @@ def lie_about_results(batch_lie: BatchLie, *, hides_tree: bool = False) -> Calla
 def with_duty(duty_kind: type[Duty], make_duty: Callable[[Parts[ChainPort]], Duty]) -> Callable[[Daemon], None]:
     """Return a change: the daemon has another duty in the place of one kind."""
     return lambda daemon: daemon.replace(duty_kind, make_duty(daemon.parts))
+
+
+def with_checking(
+    make_duty: Callable[[Parts[ChainPort], ItemSources], CheckingDuty],
+) -> Callable[[Daemon], None]:
+    """Return a change: the daemon has another checking duty, with the same items."""
+    return lambda daemon: daemon.replace(CheckingDuty, make_duty(daemon.parts, daemon.duty(CheckingDuty).sources))
 
 
 def with_work(work_duty_kind: type[WorkDuty]) -> Callable[[Daemon], None]:
@@ -363,7 +345,7 @@ def withhold_checkpoints(daemon: Daemon) -> None:
     with_work(WithholdingWork)(daemon)
     # The daemon itself still reads its own store, or it could not continue its work.
     empty_store = BlobStore(daemon.settings.base_path / "for-others", daemon.settings.quota)
-    daemon.server = BlobServer(empty_store, NothingShown())
+    daemon.server = BlobServer(empty_store, deliverer=NothingShown())
 
 
 def withhold_deliveries(daemon: Daemon) -> None:

@@ -86,9 +86,9 @@ class BentRun:
         """See `Executor`."""
         return await self.honest.begin(request)
 
-    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+    async def advance(self, request: bytes, state: bytes, steps: int, trail: bytes | None = None) -> LaterState:
         """See `Executor`."""
-        return await self.honest.advance(request, state, steps)
+        return await self.honest.advance(request, state, steps, trail)
 
     async def metric(self, request: bytes, state: bytes) -> int:
         """See `Executor`."""
@@ -124,28 +124,28 @@ class FlippedBit(BentRun):
 class BitInOneWeight(BentRun):
     """An executor that flips one bit of one weight after one training step."""
 
-    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+    async def advance(self, request: bytes, state: bytes, steps: int, trail: bytes | None = None) -> LaterState:
         """Advance honestly up to that step, flip the bit, and advance from the changed state."""
         steps_before = BENT_STEP - declared_steps(state)
         if not 0 < steps_before <= steps:
-            return await self.honest.advance(request, state, steps)
-        # One bit changes every later state, so only the first wrong segment proves the lie.
-        bent_state = await self.honest.advance(request, state, steps_before)
-        return await self.honest.advance(request, with_flipped_weight(bent_state.state), steps - steps_before)
+            return await self.honest.advance(request, state, steps, trail)
+        # One bit changes every later state, so only one segment is wrong.
+        bent = await self.honest.advance(request, state, steps_before, trail)
+        return await self.honest.advance(request, with_flipped_weight(bent.state), steps - steps_before, bent.trail)
 
 
 class SkippedTenth(BentRun):
     """An executor that does not compute the last tenth of the steps."""
 
-    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
-        """Advance honestly up to that tenth. From there keep the weights and raise the step count."""
+    async def advance(self, request: bytes, state: bytes, steps: int, trail: bytes | None = None) -> LaterState:
+        """Advance honestly up to that tenth. From there keep the weights and the trail, and raise the step count."""
         wanted_steps = declared_steps(state) + steps
         training_request = decode_request(request)
         last_honest_step = training_request.steps - training_request.steps // SKIPPED_PART
         # A stretch that begins inside the last tenth has no honest step left.
         honest_steps = max(0, min(wanted_steps, last_honest_step) - declared_steps(state))
-        later_state = await self.honest.advance(request, state, honest_steps)
-        return LaterState(with_step_count(later_state.state, wanted_steps), wanted_steps)
+        later = await self.honest.advance(request, state, honest_steps, trail)
+        return LaterState(with_step_count(later.state, wanted_steps), wanted_steps, later.trail)
 
 
 def declared_steps(state: bytes) -> int:

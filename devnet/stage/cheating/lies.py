@@ -1,7 +1,7 @@
 """False statements about a batch: outputs, tokens, sums. Pure functions, so all liars with one seed agree.
 
-Invariant: a lie depends on the right answers and the random source alone. Each leaf has a path, except below impossible
-sums. The simulation of cheats computes the gain of each lie, and `make cheats` plays it on a devnet.
+Invariant: a lie depends on the right answers and the random source alone. The simulation of cheats computes the gain of
+each lie, and `make cheats` plays it on a devnet.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 
 from gpu_tasks.batches.leaves import Leaf, leaf_of, leaves_of
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
-from gpu_tasks.batches.sum_tree import LeafPath, Totals, TreeNode, combined, leaf_paths, totals_of
+from gpu_tasks.batches.sum_tree import Totals, totals_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,10 @@ class ToldBatch:
 
     outcomes: tuple[BatchOutcome, ...]
     """The outcomes that the customer receives."""
+    leaves: tuple[Leaf, ...]
+    """The leaves that the provider can deliver."""
     totals: Totals
-    paths: tuple[LeafPath, ...]
-    """The path of each leaf, in order. A path below made-up sums does not verify."""
+    """The totals under its root. If the leaves have others, the provider has no delivery of its claim."""
 
 
 BatchLie = Callable[[RightAnswers, Random], ToldBatch]
@@ -105,33 +106,10 @@ def errors_for_good_requests(right_answers: RightAnswers, random_source: Random)
 
 
 def totals_over_true_leaves(right_answers: RightAnswers, _: Random) -> ToldBatch:
-    """Raise the totals above the sum of all leaves: the left half of the top node claims more tokens."""
+    """Raise the totals above the sum of all leaves."""
     true_batch = batch_with(right_answers, {})
-    left_node, sibling_node = true_batch.paths[-1].siblings[-1], true_batch.paths[0].siblings[-1]
-    lying_node = replace(left_node, tokens_out=left_node.tokens_out + right_answers.unused)
-    lying_paths = tuple(
-        replace(leaf_path, siblings=(*leaf_path.siblings[:-1], lying_node))
-        if leaf_path.siblings[-1] == left_node
-        else leaf_path
-        for leaf_path in true_batch.paths
-    )
-    return ToldBatch(
-        right_answers.outcomes, _totals_of_tree(len(lying_paths), combined((lying_node, sibling_node))), lying_paths
-    )
-
-
-def tokens_beside_a_true_leaf(right_answers: RightAnswers, random_source: Random) -> ToldBatch:
-    """Claim all unused tokens in one leaf beside its right hash. All sums above it add up."""
-    tree_nodes = [
-        TreeNode(leaf_path.node, leaf_path.tokens_in, leaf_path.tokens_out)
-        for leaf_path in batch_with(right_answers, {}).paths
-    ]
-    leaf_index = random_source.randrange(len(tree_nodes))
-    tree_nodes[leaf_index] = replace(
-        tree_nodes[leaf_index], tokens_out=tree_nodes[leaf_index].tokens_out + right_answers.unused
-    )
-    lying_paths = tuple(_path_in_tree(tree_nodes, path_index) for path_index in range(len(tree_nodes)))
-    return ToldBatch(right_answers.outcomes, _totals_of_tree(len(tree_nodes), combined(tree_nodes)), lying_paths)
+    raised = replace(true_batch.totals, tokens_out=true_batch.totals.tokens_out + right_answers.unused)
+    return replace(true_batch, totals=raised)
 
 
 def wrong_at(right_answers: RightAnswers, indices: Sequence[int]) -> ToldBatch:
@@ -152,9 +130,7 @@ def batch_with(right_answers: RightAnswers, changed_outcomes: Mapping[int, Batch
         told_leaves[leaf_index] = leaf_of(
             right_answers.genesis, right_answers.unit, right_answers.salt, leaf_index, outcome
         )
-    return ToldBatch(
-        tuple(told_outcomes), totals_of(told_leaves), tuple(leaf_paths(told_leaves, range(len(told_leaves))))
-    )
+    return ToldBatch(tuple(told_outcomes), tuple(told_leaves), totals_of(told_leaves))
 
 
 def with_flipped_bit(output: bytes) -> bytes:
@@ -163,22 +139,3 @@ def with_flipped_bit(output: bytes) -> bytes:
     # daemon itself refuses an output that claims more than its unit pays for, so such a lie would be no result at all.
     middle = len(output) // 2
     return output[:middle] + bytes((output[middle] ^ 1,)) + output[middle + 1 :] if output else b"x"
-
-
-def _totals_of_tree(leaf_count: int, top_node: TreeNode | None) -> Totals:
-    assert top_node is not None, "no sum is above 64 bits"
-    return Totals(leaf_count, top_node.tokens_in, top_node.tokens_out, top_node.hash)
-
-
-def _path_in_tree(tree_nodes: Sequence[TreeNode], leaf_index: int) -> LeafPath:
-    """Return the path of a leaf: at each depth, the node over the neighbouring subtree."""
-    sibling_nodes = []
-    tree_depth = 0
-    while 1 << tree_depth < len(tree_nodes):
-        sibling_index = (leaf_index >> tree_depth) ^ 1
-        subtree_node = combined(tree_nodes[sibling_index << tree_depth : (sibling_index + 1) << tree_depth])
-        # A number of leaves that is no power of two leaves some subtrees without a neighbour.
-        sibling_nodes += [] if subtree_node is None else [subtree_node]
-        tree_depth += 1
-    tree_leaf = tree_nodes[leaf_index]
-    return LeafPath(leaf_index, tree_leaf.tokens_in, tree_leaf.tokens_out, tree_leaf.hash, tuple(sibling_nodes))

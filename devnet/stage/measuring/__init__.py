@@ -3,7 +3,8 @@
 In reading order:
 
 * `ledger`: units and money, from the events of final blocks
-* `task_audits`: the dues of the judges of an audited task
+* `claim_money`: the payments of a claim by the money table, from its events
+* `task_claims`: the payments of the claims and disputes of tasks
 * `task_ledger`: tasks at auction, the transfers that each event requires, and a thread that reads them
 * `final_blocks`: a comparison of all nodes' final blocks
 * `latency`: from the start of a slot to accepted, and to final

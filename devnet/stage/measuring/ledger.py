@@ -21,7 +21,6 @@ from gpu_tasks.market.inference.events import (
     UnitSettled,
 )
 from gpu_tasks.market.inference.units import dispute_id_of
-from gpu_tasks.market.leaf_disputes.events import LeafDisputed
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
@@ -117,9 +116,8 @@ class DevnetLedger:
         record.happened.append((height, event))
         if isinstance(event, ItemDisputed):
             self.unit_of_dispute[event.dispute] = unit_id
-        elif isinstance(event, UnitDisputed | LeafDisputed) and record.events(UnitMatched):
-            attempt, index = record.events(UnitMatched)[-1].attempt, getattr(event, "leaf", 0)
-            self.unit_of_dispute[dispute_id_of(unit_id, attempt, index)] = unit_id
+        elif isinstance(event, UnitDisputed) and record.events(UnitMatched):
+            self.unit_of_dispute[dispute_id_of(unit_id, record.events(UnitMatched)[-1].attempt)] = unit_id
 
     def unit_of(self, event: object) -> bytes | None:
         """Return the unit of an event about a unit, its claim, a dispute about it, or a hold for one of them."""

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from devnet.stage.measuring.ledger import EventTrace, block_hash, final_blocks, final_height
-from devnet.stage.measuring.task_audits import CASE_EVENTS, TaskAudits
+from devnet.stage.measuring.task_claims import BONDS, TaskClaims, task_after
 from gpu_tasks.market.training import events, money
-from gpu_tasks.market.training.fraud_claims import reward_of
+from gpu_tasks.market.training.items import auction_items
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import OWNERS, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
 from gpu_tasks.market.training.orders import is_by_time
-from gpu_tasks.market.training.tasks import JudgedFor, Task, kept_step, slot_case, taken_by
+from gpu_tasks.market.training.tasks import Task, kept_step, slot_case, taken_by
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.digest import find_author
 from runtime.pallets.system import System
@@ -32,6 +33,8 @@ TASK_EVENT_KINDS = tuple(
     kind for kind in vars(events).values() if isinstance(kind, type) and kind in TrainingMarket.events
 )
 STOOD_BY = TaskOutcome.STOOD_BY
+CHECK_PAY = "checks and votes"
+"""The reason of payments to checkers, finders and voters."""
 PROVIDERS_PURSES = tuple(purse for purse, owner in OWNERS.items() if owner is not TaskPayee.CUSTOMER)
 
 
@@ -47,7 +50,7 @@ class TaskMove:
 
 @dataclass(frozen=True, slots=True)
 class TaskLoss:
-    """A loss of a bidder, worker or standby: the chain's amount and the table's."""
+    """A loss of a bidder, worker, standby, checker, disputer or voter: the chain's amount and the table's."""
 
     height: int
     account: bytes
@@ -82,15 +85,20 @@ class TaskLedger:
     fees: dict[bytes, int] = field(default_factory=dict)
     moments: dict[int, float] = field(default_factory=dict)
     """The timestamp of each block, in seconds."""
-    audits: TaskAudits = field(default_factory=TaskAudits)
+    claims: TaskClaims = field(default_factory=TaskClaims)
 
     async def catch_up(self, chain: ChainClient) -> None:
         """Read the new final blocks. Call it often enough, because nodes discard old states."""
         async for height, at_block, block_events in final_blocks(chain, self.height + 1):
             self.moments[height] = await chain.read(Timestamp.now, at=at_block) / 1_000
-            for event in block_events:
-                await self._take_event(chain, height, event)
-            self.height = height
+            await self.take_block(chain, height, block_events)
+
+    async def take_block(self, chain: ChainClient, height: int, block_events: Iterable[Any]) -> None:
+        """Take the events of one final block."""
+        for event in block_events:
+            await self._take_event(chain, height, event)
+        self._record_claims(height)
+        self.height = height
 
     async def _take_event(self, chain: ChainClient, height: int, event: Any) -> None:
         if isinstance(event, TransactionFeePaid):
@@ -100,46 +108,43 @@ class TaskLedger:
                 block_author = find_author(await chain.read(System.digest, at=await block_hash(chain, height)))
                 assert block_author is not None, "a block has an author"
                 self.fees[block_author] = self.fees.get(block_author, 0) - event.tip
-        elif isinstance(event, TASK_EVENT_KINDS):
+            return
+        await self.claims.take(chain, height, event)
+        if isinstance(event, TASK_EVENT_KINDS):
             self.tasks.setdefault(event.task, EventTrace()).happened.append((height, event))
-            if isinstance(event, events.TaskJudged):
-                self.audits.open(event.task, await _task_after(chain, height, event.task))
-            await _record_moves(chain, height, event, self.sums.setdefault(event.task, TaskSums()), self.audits)
-        elif isinstance(event, CASE_EVENTS) and event.case in self.audits.slots:
-            case_moves, wrong_moves = await self.audits.take(chain, height, event)
-            task_sums = self.sums[self.audits.slots[event.case].task]
-            task_sums.moves += [
-                TaskMove(height, account, moved_grains, "its judges") for account, moved_grains in case_moves
-            ]
-            task_sums.wrong += wrong_moves
+            await _record_moves(chain, height, event, self.sums.setdefault(event.task, TaskSums()), self.claims)
+
+    def _record_claims(self, height: int) -> None:
+        """Record the payments of claims and disputes in a block, and compare bonds with the chain."""
+        flows, paid = self.claims.end_block()
+        expected: Counter[tuple[bytes, bytes, str]] = Counter()
+        for task_id, flow in flows:
+            moves = self.sums[task_id].moves
+            moves.append(TaskMove(height, flow.payer, -flow.grains, flow.reason))
+            if flow.payee is not None:
+                moves.append(TaskMove(height, flow.payee, flow.grains, CHECK_PAY))
+            if flow.reason in BONDS:
+                expected[task_id, flow.payer, flow.reason] += flow.grains
+        for task_id, account, reason in dict.fromkeys((*expected, *paid)):
+            key = task_id, account, reason
+            self.sums[task_id].losses.append(TaskLoss(height, account, reason, paid[key], expected[key]))
 
     def moved(self, account: bytes) -> int:
         """Return the expected gain of an account: its moves of all tasks, less its fees."""
         return sum(sums_of_task.of(account) for sums_of_task in self.sums.values()) - self.fees.get(account, 0)
 
 
-async def _record_moves(
-    chain: ChainClient, height: int, event: Any, task_sums: TaskSums, task_audits: TaskAudits
-) -> None:
+async def _record_moves(chain: ChainClient, height: int, event: Any, task_sums: TaskSums, claims: TaskClaims) -> None:
     """Record the moves that an event requires."""
     match event:
         case events.TaskSubmitted():
             await _record_prepaid(chain, height, event, task_sums)
         case events.SlotSettled():
             record = await _task_before(chain, height, event.task)
-            judged_slot = task_audits.slots.get(slot_case(event.task, event.place))
-            if judged_slot is not None and judged_slot.lost is not None and event.outcome is TaskOutcome.LIED:
-                _record_lie(task_sums, height, event, judged_slot.lost)
-            else:
-                spent_by_judges = 0 if judged_slot is None else judged_slot.judged_by_bond
-                _record_settlement(
-                    task_sums, height, event, record, settled_money(record, event.place, height, spent_by_judges)
-                )
-        case events.FraudProven():
-            record = await _task_before(chain, height, event.task)
-            _record_fraud_proof(task_sums, height, event, record)
-        case events.FraudNotShown():
-            task_sums.moves.append(TaskMove(height, event.challenger, -event.burned, "a proof that was not opened"))
+            task_money, spent = settled_money(record, event.place, height), _taken_from(claims, event)
+            held = {purse: grains - spent.get(purse, 0) for purse, grains in task_money.held.items()}
+            lost = spent.get(TaskPurse.COLLATERAL, 0)
+            _record_settlement(task_sums, height, event, record, replace(task_money, held=held), lost)
         case events.StandbyReleased():
             record = await _task_before(chain, height, event.task)
             _record_standby(task_sums, height, event.provider, record, record.slots[0].price)
@@ -157,23 +162,19 @@ async def _record_moves(
             pass
 
 
-def settled_money(record: Task, slot_index: int, height: int, spent_by_judges: int = 0) -> TaskMoney:
+def settled_money(record: Task, slot_index: int, height: int) -> TaskMoney:
     """Return the slot's state for the money table, if it is settled in the block at a height.
 
-    `spent_by_judges`: the grains that judges took from the disputer's bond.
+    Its purses are full: claims and disputes may have taken their part.
     """
     task_slot, task_rules, price_max = record.slots[slot_index], record.rules, record.order.price_max
     end_height = task_slot.finished_at or height
     held_by_purse = {
-        TaskPurse.ESCROW: money.escrow(task_rules, price_max),
+        TaskPurse.ESCROW: money.escrow(task_rules, price_max, auction_items(record.order, 0)),
         TaskPurse.CUSTOMER_BOND: money.customer_bond(task_rules, price_max),
         TaskPurse.COLLATERAL: task_slot.collateral,
         TaskPurse.STANDBY_COLLATERAL: task_slot.collateral,
     }
-    if record.judged_for is JudgedFor.DISPUTE:
-        held_by_purse[TaskPurse.DISPUTE_BOND] = (
-            money.dispute_bond(task_rules, record.terms.price_max, task_slot.price) - spent_by_judges
-        )
     return TaskMoney(
         rules=task_rules,
         terms=record.terms,
@@ -197,16 +198,15 @@ async def _task_before(chain: ChainClient, height: int, task_id: bytes) -> Task:
     return record
 
 
-async def _task_after(chain: ChainClient, height: int, task_id: bytes) -> Task:
-    """Return the task's record after this block."""
-    record = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height))
-    assert isinstance(record, Task), "a task that is judged is there"
-    return record
+def _taken_from(claims: TaskClaims, event: events.SlotSettled) -> dict[TaskPurse, int]:
+    """Return the grains that claims and disputes took from each purse of a slot, and forget them."""
+    case = slot_case(event.task, event.place)
+    return {purse: claims.spent.pop((case, purse), 0) for purse in TaskPurse}
 
 
 async def _record_prepaid(chain: ChainClient, height: int, event: events.TaskSubmitted, task_sums: TaskSums) -> None:
+    record = await task_after(chain, height, event.task)
     at_block = await block_hash(chain, height)
-    record = await chain.read(TrainingMarket.tasks, event.task, at=at_block)
     step_fee: int = await chain.read(TrainingMarket.parameters["step_fee"].item, at=at_block)
     prepaid = step_fee * looks(
         record.order.auctions, record.order.slots, record.order.milestones if is_by_time(record.order) else 0
@@ -215,13 +215,21 @@ async def _record_prepaid(chain: ChainClient, height: int, event: events.TaskSub
 
 
 def _record_settlement(
-    task_sums: TaskSums, height: int, event: events.SlotSettled, record: Task, task_money: TaskMoney
+    task_sums: TaskSums,
+    height: int,
+    event: events.SlotSettled,
+    record: Task,
+    task_money: TaskMoney,
+    lost_before: int,
 ) -> None:
-    """Record the moves of an outcome's row, and compare them with the event."""
+    """Record the moves of an outcome's row, and compare them with the event.
+
+    `lost_before`: the grains that claims and disputes took from the provider's collateral.
+    """
     flows = money.settle(event.outcome, task_money)
     outcome, provider_purses = event.outcome.name, PROVIDERS_PURSES
     earned_grains = sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
-    lost_grains = sum(flow.amount for flow in flows if flow.purse in provider_purses)
+    lost_grains = lost_before + sum(flow.amount for flow in flows if flow.purse in provider_purses)
     if (earned_grains, lost_grains) != (event.earned, event.lost):
         task_sums.wrong.append(
             f"block {height}: {outcome} moved {event.earned} and {event.lost} grains, and the "
@@ -238,31 +246,9 @@ def _record_settlement(
             task_sums.moves.append(TaskMove(height, record.customer, flow.amount, outcome))
 
 
-def _record_lie(task_sums: TaskSums, height: int, event: events.SlotSettled, lost_grains: int) -> None:
-    """Record a proven lie. The courts' verdict is its whole cost, and the case's own events moved it."""
-    task_sums.losses.append(TaskLoss(height, event.provider, "LIED", event.lost, lost_grains))
-    if (0, lost_grains) != (event.earned, event.lost):
-        task_sums.wrong.append(
-            f"block {height}: LIED moved {event.earned} and {event.lost} grains, and the courts' "
-            f"table says 0, {lost_grains}"
-        )
-
-
-def _record_fraud_proof(task_sums: TaskSums, height: int, event: events.FraudProven, record: Task) -> None:
-    """Record a fraud proof: the liar's collateral pays the challenger's reward."""
-    task_slot = record.slots[event.place]
-    challenger_reward = reward_of(record, task_slot)
-    if event.reward != challenger_reward:
-        task_sums.wrong.append(
-            f"block {height}: a fraud proof brought {event.reward} grains, and {challenger_reward} is its reward"
-        )
-    task_sums.losses.append(TaskLoss(height, task_slot.provider, "a fraud proof", event.reward, challenger_reward))
-    task_sums.moves.append(TaskMove(height, task_slot.provider, -challenger_reward, "a fraud proof"))
-    task_sums.moves.append(TaskMove(height, event.challenger, challenger_reward, "a fraud proof"))
-
-
 def _record_standby(task_sums: TaskSums, height: int, provider: bytes, record: Task, price_grains: int) -> None:
-    held_by_purse = {TaskPurse.ESCROW: money.escrow(record.rules, record.order.price_max)}
+    escrow = money.escrow(record.rules, record.order.price_max, auction_items(record.order, 0))
+    held_by_purse = {TaskPurse.ESCROW: escrow}
     for flow in money.settle(STOOD_BY, TaskMoney(record.rules, record.terms, held_by_purse, price_grains)):
         task_sums.moves.append(TaskMove(height, record.customer, -flow.amount, STOOD_BY.name))
         if flow.payee is TaskPayee.STANDBY:

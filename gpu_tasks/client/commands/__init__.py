@@ -6,13 +6,14 @@ In reading order:
 * `id_prefixes`: ids as users type them: whole, first digits, or `last`
 * `task_runs`: follow a task to its end, hand its secrets over, fetch and export its result
 * `sample`: a trained model continues a text
-* `task_decisions`: a customer's decisions about tasks: accept, amend, close, confirm a checkpoint
+* `task_decisions`: a customer's decisions about tasks: amend, close, confirm a checkpoint
 * `units`: list, follow and show units, read results, appeal
 * `purchase`: price, confirm and post units once; follow a file until each request has an answer
 * `post`: post units, with cost and eligible providers shown before
 * `picture`: buy a picture as tiles, check them, and write one file
 * `cancel`: cancel units, tasks, or the rest of a file's run
-* `dispute`: dispute a result or an answer, also after recomputing it here
+* `dispute`: recompute answers, and dispute one
+* `task_dispute`: recompute a run, dispute an item of a result, appeal
 * `tasks`: task files: content, schema, eligible devices and cost
 * `task_submission`: one task from its file to the chain, once
 * `submit`: submit a task, with cost and eligible devices shown before

@@ -12,7 +12,6 @@ from cli.session import CallFailedError, WalletSession, note, reads
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_market
 from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.client.tasks.payments import PAYMENT_COLUMNS, TaskAccount, payment_rows, payments_of_task
-from gpu_tasks.client.tasks.progress import open_case
 from gpu_tasks.client.tasks.records import (
     BID_COLUMNS,
     EXPLAINED_COLUMNS,
@@ -20,6 +19,7 @@ from gpu_tasks.client.tasks.records import (
     HISTORY_SHOWN,
     SLOT_COLUMNS,
     TASK_COLUMNS,
+    TASK_SHOWN,
     WHY_COLUMNS,
     auction_rows,
     columns_of,
@@ -34,16 +34,19 @@ from gpu_tasks.client.tasks.records import (
     with_bare_amounts,
 )
 from gpu_tasks.client.tasks.shifts import (
+    CHECKED_COLUMNS,
     SHIFT_COLUMNS,
     LifeBlocks,
     TaskEvents,
     WorkShift,
+    check_rows,
     life_blocks,
     shift_rows,
     shifts_of,
     task_blocks,
     task_events,
 )
+from gpu_tasks.client.tasks.task_checks import CLAIM_COLUMNS, task_checks
 from gpu_tasks.data import training_reads
 from gpu_tasks.data.proven_rates import unproven
 from gpu_tasks.data.sealing import SealKey
@@ -120,12 +123,12 @@ async def list_tasks(session: WalletSession, client: ChainClient, key_text: str,
     final_hash = await client.finalized()
     tasks = await training_reads.tasks_of(client, session.account(key_text), final_hash)
     shown = [(task_id, task) for task_id, task in tasks if is_all or is_open(task)]
-    views = [task_view(task_id, task, await open_case(client, task_id, task, final_hash)) for task_id, task in shown]
+    views = [task_view(task_id, task, await task_checks(client, task_id, task, final_hash)) for task_id, task in shown]
     rows = [fields_of(view) for view in views]
     if rows and not session.output.as_json:
         chain_time = await read_time(client, final_hash)
         rows = [row | {"why": chain_time.timed(row["why"])} for row in rows]
-    session.output.rows("Tasks", TASK_COLUMNS, rows)
+    session.output.rows("Tasks", TASK_COLUMNS if session.output.as_json else TASK_SHOWN, rows)
     if not tasks:
         note(f"{key_text} has no task on the chain. The chain forgets old tasks")
     if len(shown) < len(tasks):
@@ -175,9 +178,10 @@ async def show_task(
     chain_task = await known_task(client, task_id, final_hash)
     lacking = await unproven(client, devices_of_task(chain_task), final_hash)
     chain_time = await read_time(client, final_hash)
-    facts = task_facts(
-        task_id, chain_task, chain_time, await open_case(client, task_id, chain_task, final_hash), lacking
-    )
+    checks = await task_checks(client, task_id, chain_task, final_hash)
+    facts = task_facts(task_id, chain_task, chain_time, checks, lacking)
+    claims = [] if checks is None else checks.claim_facts()
+    dispute = None if checks is None else checks.dispute_facts()
     slots, story = slot_rows(chain_task, lacking), await story_of(client, task_id, chain_task, final_hash)
     shifts = [] if story is None else shift_rows(story.shifts, is_time=is_by_time(chain_task.order))
     payments = [] if story is None else payment_rows(story.account)
@@ -185,18 +189,24 @@ async def show_task(
         cost = story.account.cost(await client.read(TrainingMarket.step_fee.item, at=final_hash))
         facts["cost_before_fees"] = grains_of(cost)
     missing = None if story is None else "; ".join(story.account.unknown) or None
+    ended_checks = [] if story is None else check_rows(story.account.told)
     output = session.output
     reports = None if key_text is None else await told_now(session, client, key_text, task_id, chain_task, mqtt, listen)
     if output.as_json:
-        more = {"slots": slots, "shifts": shifts, "payments": payments, "payments_not_shown": missing}
-        output.facts(facts | more | {"telemetry": reports})
+        more = {"slots": slots, "claims": claims, "dispute": dispute, "shifts": shifts, "checks": ended_checks}
+        paid = {"payments": payments, "payments_not_shown": missing}
+        output.facts(facts | more | paid | {"telemetry": reports})
         return
     facts["why"] = chain_time.timed(facts["why"])
     output.facts({name: value for name, value in facts.items() if value is not None})
     if slots:
         output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
+    if claims:
+        output.rows("Open claims of its results", CLAIM_COLUMNS, claims)
     if shifts:
         output.rows("Providers of the task", SHIFT_COLUMNS, shifts)
+    if ended_checks:
+        output.rows("Checks", CHECKED_COLUMNS, ended_checks)
     if payments:
         output.rows("Payments and losses", PAYMENT_COLUMNS, payments)
     if missing is not None:

@@ -1,9 +1,11 @@
-"""Disputes: a customer recomputes a run or answers on this machine, and disputes what differs."""
+"""Disputes of answers: a customer recomputes some on this machine, and disputes the first that differs.
+
+`task_dispute` shares the rules of claims, the outcomes, and the notes of progress.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,11 @@ from typing import Any
 import click
 
 from cli.calls import NothingToSend, PlannedCall, SendingOptions, make, require_somebody_to_ask
-from cli.chain_time import read_time
 from cli.session import WalletSession, note
-from gpu_tasks.client.commands.calls import planned, time_left
+from gpu_tasks.client.commands.calls import planned
 from gpu_tasks.client.commands.cancel import RecordedRun, opened_source, reads_no_line
-from gpu_tasks.client.commands.id_prefixes import TaskError, is_id, known_task, named_task, named_unit, require_customer
-from gpu_tasks.client.commands.task_decisions import facts, require_result
+from gpu_tasks.client.commands.id_prefixes import is_id, named_unit
 from gpu_tasks.client.commands.units import NOT_KNOWN
-from gpu_tasks.client.tasks.results import RunBlobError, fetch_input, stated_digests
 from gpu_tasks.client.units.file_plan import FileWish, plan_file
 from gpu_tasks.client.units.recomputed import first_wrong, require_request
 from gpu_tasks.client.units.results import PaidOutput, ResultError, paid_output, progress
@@ -32,16 +31,7 @@ from gpu_tasks.market.claims.convictions import open_check
 from gpu_tasks.market.claims.disputes import SEATS
 from gpu_tasks.market.claims.draws import beacon_heights
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
-from gpu_tasks.market.training import money
-from gpu_tasks.market.training.orders import is_replicated
-from gpu_tasks.market.training.showing import own_segments
-from gpu_tasks.market.training.tasks import Task, TaskState
-from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import state_hash
-from gpu_tasks.workloads import registry
-from gpu_tasks.workloads.stepwise import states, stepwise
 from wallet.amounts import Grains, counted, format_amount
 from wallet.client import ChainClient, Payer
 from wallet.keypair import Keypair
@@ -76,9 +66,15 @@ def require_disputable(unit: Unit, claim: ResultClaim | None) -> ResultClaim:
             f"there is no answer to dispute yet: the unit is {progress(unit)}. Follow it with `ogpu unit watch`",
             code="not_claimed",
         )
+    require_open(claim)
+    return claim
+
+
+def require_open(claim: ResultClaim) -> None:
+    """Raise ResultError, with the reason and the next step, if no item of an open claim can be disputed now."""
     if claim.stage is ClaimStage.DISPUTED:
         raise ResultError(
-            "a dispute about this answer is open already. If it goes on after that, repeat the command",
+            "a dispute about this result is open already. If it goes on after that, repeat the command",
             code="dispute_open",
         )
     check = open_check(claim)
@@ -89,9 +85,8 @@ def require_disputable(unit: Unit, claim: ResultClaim | None) -> ResultClaim:
         )
     if claim.disputes >= DISPUTES_MAX:
         raise ResultError(
-            f"this answer was disputed {DISPUTES_MAX} times, which is the limit", code="too_many_disputes"
+            f"this result was disputed {DISPUTES_MAX} times, which is the limit", code="too_many_disputes"
         )
-    return claim
 
 
 def outcomes_of_dispute(claim: ResultClaim, height: int) -> dict[str, Any]:
@@ -199,19 +194,6 @@ class Tenths:
             note(f"computed {10 * tenths} % of {self._count} {self._noun}")
 
 
-NO_RESULT_YET = {
-    TaskState.COMMITTING,
-    TaskState.REVEALING,
-    TaskState.AWARDING,
-    TaskState.STARTING,
-    TaskState.RUNNING,
-    TaskState.ASKING,
-    TaskState.VOLUNTEERING,
-    TaskState.OPENING,
-}
-"""States before a result. A run can be recomputed as soon as its task is submitted."""
-
-
 def dispute_unit(
     session: WalletSession, named: str, key_text: str, request: int | None, line: int | None, is_computed: bool,
     backend: str, postings: Path, sending: SendingOptions,
@@ -277,200 +259,3 @@ async def _unit_of_line(client: ChainClient, folder: Path, text: str, line: int)
     if place not in record.posted:
         raise ResultError(f"line {line} is not posted yet", code="not_claimed")
     return _DisputedUnit(bytes.fromhex(record.posted[place]), load_place - first, line)
-
-
-def dispute_task(
-    session: WalletSession, task: str, key_text: str, segment: int | None, is_computed: bool, backend: str,
-    sending: SendingOptions,
-) -> None:  # fmt: skip
-    """Carry out `ogpu task dispute`."""
-    if segment is not None and is_computed:
-        raise click.UsageError("give --segment or --compute, not both. --compute finds the segment")
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall | NothingToSend:
-        named = await named_task(session, client, task, key_text)
-        return await draft(client, payer, named, await known_task(client, named, await client.finalized()))
-
-    async def draft(client: ChainClient, payer: Payer, task_id: bytes, chain_task: Task) -> PlannedCall | NothingToSend:
-        require_customer(chain_task, payer.account)
-        _require_judged(chain_task)
-        named = segment
-        if is_computed:
-            await _require_not_late(client, chain_task)
-            # Refuse before hours of computing.
-            require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
-            chain_task, named = await _recomputed_segment(
-                session, client, session.key(key_text), task_id, chain_task, backend
-            )
-            if named is None:
-                return all_right(facts(task_id, chain_task), chain_task.order.segments, "segment")
-        require_result(chain_task)
-        last_block = await _require_in_time(client, chain_task)
-        bonds = bonds_of(chain_task)
-        covered = sum(min(slot.collateral // 2, chain_task.terms.price_max) for slot in chain_task.slots)
-        _require_own_segment(chain_task, named)
-        terms = {
-            **facts(task_id, chain_task),
-            "disputable_up_to_block": last_block,
-            "time_left": time_left(await read_time(client, await client.finalized()), last_block),
-            "segment": named,
-            "bond": Grains(sum(bonds)),
-            "gone_if_lost": Grains(sum(bonds)),
-            "brings_if_won": Grains(covered),
-        }
-        call = TrainingMarket.dispute(task=task_id, segment=named)
-        return planned(session.output, call, terms, locks=sum(bonds))
-
-    make(session, key_text, sending, plan)
-
-
-def _require_judged(task: Task) -> None:
-    """Raise TaskError for replicas."""
-    if is_replicated(task.order):
-        raise TaskError(
-            "the majority of its replicas decides about the result, and nobody can dispute it. Read another replica's "
-            "output with `ogpu task result --place N`",
-            code="not_disputable",
-        )
-
-
-async def _require_not_late(client: ChainClient, task: Task) -> None:
-    """Raise TaskError for a result that can no longer be disputed. A task without a result yet passes."""
-    if task.state not in NO_RESULT_YET:
-        require_result(task)
-        await _require_in_time(client, task)
-
-
-async def _require_in_time(client: ChainClient, task: Task) -> int:
-    """Return the last block of the dispute window. Raise TaskError if it has passed."""
-    last_block = task.finished_at + task.windows.dispute
-    if await client.height(await client.finalized()) >= last_block:
-        raise TaskError(
-            f"the dispute window ended after block {last_block}. The result is paid, unless an audit refutes it",
-            code="too_late",
-        )
-    return last_block
-
-
-def bonds_of(task: Task) -> list[int]:
-    """Return the bonds of a dispute: the judges of each slot."""
-    return [money.dispute_bond(task.rules, task.terms.price_max, slot.price) for slot in task.slots]
-
-
-def _require_own_segment(task: Task, segment: int | None) -> None:
-    own = own_segments(task)
-    if segment is not None:
-        _require_trace(task)
-    if segment is None or segment in own:
-        return
-    raise TaskError(
-        f"the provider of the result computed segments {own.start} to {own.stop - 1}. Name one of these",
-        code="segment_unknown",
-    )
-
-
-def _require_trace(task: Task) -> None:
-    if not task.order.segments:
-        raise TaskError("the run has no trace, so no segment can be named. Judges compute all of it", code="no_trace")
-
-
-async def _recomputed_segment(
-    session: WalletSession, client: ChainClient, keypair: Keypair, task_id: bytes, task: Task, backend: str
-) -> tuple[Task, int | None]:
-    """Return a task with its result, and the first segment that differs from the run computed here, or None."""
-    _require_trace(task)
-    if task.state not in NO_RESULT_YET:
-        require_result(task)
-    async with BlobClient(private=market_reads.is_development(client)) as blob_client:
-        providers = await market_reads.providers(client, await client.finalized())
-        with session.doing(
-            f"this machine recomputes the run on {backend}. If you interrupt it, the computed part is lost"
-        ):
-            own_digests = await right_digests(
-                blob_client, keypair, task, providers, backend, Tenths(task.order.segments, "segments")
-            )
-        with session.doing("the run is computed here. Waiting for the task's result, then its trace is fetched"):
-            task = await _with_result(client, task_id, task)
-            # Endpoints may have changed during hours of computing.
-            providers = await market_reads.providers(client, await client.finalized())
-            return task, first_wrong_segment(
-                task, own_digests, await stated_digests(blob_client, keypair, task, providers)
-            )
-
-
-async def _with_result(client: ChainClient, task_id: bytes, task: Task) -> Task:
-    """Return the task once it has a result. Raise TaskError if it ends without one."""
-    if task.state in NO_RESULT_YET:
-        note("the run is computed here. Waiting for the task's result")
-        async for _ in await client.finalized_heads():
-            task = await known_task(client, task_id, await client.finalized())
-            if task.state not in NO_RESULT_YET:
-                break
-    require_result(task)
-    return task
-
-
-# Judges check a fifth of a run, and all of a named segment. Computing needs no result, so it can start early. It runs
-# beside the event loop, and only hashes are compared.
-OnComputed = Callable[[int], None]
-"""Receives the number of computed segments."""
-
-
-async def right_digests(
-    blob_client: BlobClient,
-    keypair: Keypair,
-    task: Task,
-    providers: dict[bytes, Provider],
-    backend: str,
-    tell: OnComputed,
-) -> Sequence[bytes]:
-    """Compute a task's run here, and return the hashes of all its states.
-
-    Raise RunBlobError if the input is unavailable, or this machine cannot compute the workload.
-    """
-    request = await fetch_input(blob_client, keypair, task, providers)
-    return await asyncio.to_thread(_computed_digests, task, request, backend, tell)
-
-
-def first_wrong_segment(task: Task, own_digests: Sequence[bytes], stated: Sequence[bytes]) -> int | None:
-    """Return the first segment of the newest leg that is wrong in the stated trace; None if the trace is right.
-
-    Raise RunBlobError if an earlier segment is wrong: the last provider did not compute it.
-    """
-    differs = next((number for number, digest in enumerate(own_digests) if stated[number] != digest), None)
-    if differs is None:
-        return None
-    # A segment ends with the state after it, so the first wrong state belongs to the segment before.
-    segment, own = max(0, differs - 1), own_segments(task)
-    if segment not in own:
-        raise RunBlobError(
-            f"state {differs} of the trace differs from the run, but the provider of the result only answers for "
-            f"segments from {own.start} on. Dispute without --segment: judges compare its start with the newest "
-            "valid checkpoint",
-            code="differs_earlier",
-        )
-    return segment
-
-
-def _computed_digests(task: Task, request: bytes, backend: str, tell: OnComputed) -> Sequence[bytes]:
-    workload_form = registry.form_of(task.order.workload)
-    if workload_form is None or not workload_form.is_stepwise:
-        raise RunBlobError(
-            "this program does not know the task's workload. Use a newer version", code="workload_unknown"
-        )
-    try:
-        workload = workload_form.open(backend)
-    except (LookupError, ImportError) as error:
-        raise RunBlobError(
-            f"this machine cannot compute it: {error}. Name another --backend", code="backend_unusable"
-        ) from error
-    digests, run = [], stepwise(workload).begin(request)
-    if run.segments != task.order.segments:
-        raise RunBlobError(
-            f"the input asks for {run.segments} segments, and the task for {task.order.segments}",
-            code="segments_differ",
-        )
-    for number, state in enumerate(states(run)):
-        digests.append(state_hash(state))
-        tell(number)
-    return digests

@@ -87,10 +87,7 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
             return
         note(f"task 0x{posted.unit.hex()}. `ogpu logs -f` shows its output while it runs")
         try:
-            is_accepted, unit = bool(given["copies"]), posted.unit
-            ended = await follow_task(
-                session, client, keypair, unit, CHECKPOINTS, accepts=is_accepted, secrets=secrets, quiet=""
-            )
+            ended = await follow_task(session, client, keypair, posted.unit, CHECKPOINTS, secrets=secrets, quiet="")
         except CallFailedError:
             submission.note_told(client, keypair, ENDED)
             raise

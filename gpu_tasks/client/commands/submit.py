@@ -48,20 +48,20 @@ from wallet.rpc import NodeUnreachableError, RpcError
 
 
 def submit(
-    session: WalletSession, file: Path, key_text: str, is_watched: bool, accepts: bool, secret_words: tuple[str, ...],
+    session: WalletSession, file: Path, key_text: str, is_watched: bool, secret_words: tuple[str, ...],
     checkpoints: Path, anyway: bool, postings: Path, again: bool, array_text: str | None, requeue: int,
     after_ok: str | None, after_any: str | None, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Carry out `ogpu task submit`."""
     submit_loaded(
-        session, load_any(file), key_text, is_watched=is_watched, accepts=accepts, secret_words=secret_words,
+        session, load_any(file), key_text, is_watched=is_watched, secret_words=secret_words,
         checkpoints=checkpoints, anyway=anyway, postings=postings, again=again, array_text=array_text,
         requeue=requeue, after_ok=after_ok, after_any=after_any, tip=tip, yes=yes, dry_run=dry_run,
     )  # fmt: skip
 
 
 def submit_loaded(
-    session: WalletSession, loaded: LoadedTask, key_text: str, *, is_watched: bool, accepts: bool,
+    session: WalletSession, loaded: LoadedTask, key_text: str, *, is_watched: bool,
     secret_words: tuple[str, ...], checkpoints: Path, anyway: bool, postings: Path, again: bool,
     array_text: str | None, requeue: int, after_ok: str | None, after_any: str | None, tip: int, yes: bool,
     dry_run: bool,
@@ -72,7 +72,7 @@ def submit_loaded(
     submission = TaskSubmission(session, key_text, loaded, postings, tip, is_again=again, times=1 + requeue)
     wait = waiting_for(session, key_text, after_ok, after_any)
     if array_text is not None:
-        indices = _indices(array_text, accepts=accepts, can_wait=is_watched or dry_run)
+        indices = _indices(array_text, can_wait=is_watched or dry_run)
         array = ArraySubmission(submission, indices, secrets, is_watched=is_watched)
         array.run(wait, is_anyway=anyway, is_asked=not yes, is_dry=dry_run)
         return
@@ -91,7 +91,7 @@ def submit_loaded(
             if submission.is_sent:  # A requeued task has an auction of its own, and so another cost.
                 await submission.look(client, is_anyway=True, is_dry=False, until=ENDED)
             task = (await submission.send(client, key, is_followed=True)).unit
-            return await follow_task(session, client, key, task, checkpoints, accepts=accepts, secrets=secrets)
+            return await follow_task(session, client, key, task, checkpoints, secrets=secrets)
 
         if is_watched:
             with submission.told_to_its_end(client, key):
@@ -114,11 +114,9 @@ def submit_loaded(
         session.run(send)
 
 
-def _indices(text: str, *, accepts: bool, can_wait: bool) -> IndexSet:
+def _indices(text: str, *, can_wait: bool) -> IndexSet:
     """Return the indices of an array. Raise UsageError for options that do not fit."""
     asked = index_set(text)
-    if accepts:
-        raise click.UsageError("--accept is for one task, not for an --array")
     if asked.at_once is not None and not can_wait:
         raise click.UsageError("--array: a limit with % needs --watch")
     return asked
@@ -269,7 +267,7 @@ class ArraySubmission:
         row = self.rows[index]
         try:
             ended = await follow_task(
-                self.file.session, client, key, task_id, CHECKPOINTS, accepts=False, secrets=self.secrets,
+                self.file.session, client, key, task_id, CHECKPOINTS, secrets=self.secrets,
                 quiet=f"[{index}] ",
             )  # fmt: skip
         except CallFailedError as error:

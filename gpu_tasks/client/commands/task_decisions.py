@@ -16,7 +16,7 @@ from gpu_tasks.client.commands.calls import planned
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
 from gpu_tasks.client.offers.outlook import slot_ms
 from gpu_tasks.client.tasks import records
-from gpu_tasks.client.tasks.results import CheckpointKeeper, no_result
+from gpu_tasks.client.tasks.results import CheckpointKeeper
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
@@ -24,7 +24,6 @@ from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
     TASK_DEPOSIT,
-    TASK_DISPUTE,
     TASK_ESCROW,
     Task,
     TaskState,
@@ -62,27 +61,7 @@ def facts(task_id: bytes, task: Task) -> dict[str, Any]:
     return {"task": task_id, "state": records.progress(task)}
 
 
-def require_result(task: Task) -> None:
-    """Raise TaskError for a task without a result to decide about."""
-    if task.state is not TaskState.SUBMITTED:
-        had = any(slot.result is not None for slot in task.slots)
-        text = f"the task is {records.progress(task)}: {records.why(task)}" if had else no_result(task)
-        raise TaskError(text, code="no_open_result")
-    if task.accepted is not None:
-        raise TaskError(f"the result is already accepted. {records.why(task)}", code="already_accepted")
-
-
-CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
-
-
-@decides
-async def accept(planning: Planning, task_id: bytes, chain_task: Task) -> PlannedCall:
-    """Carry out `ogpu task accept`."""
-    require_customer(chain_task, planning.payer.account)
-    require_result(chain_task)
-    pays = sum(slot.price for slot in chain_task.slots)
-    terms = {**facts(task_id, chain_task), "pays": Grains(pays)}
-    return planned(planning.session.output, TrainingMarket.accept(task=task_id), terms)
+CLOSABLE = (TaskState.STARTING, TaskState.RUNNING)
 
 
 def amend(
@@ -235,10 +214,10 @@ def _is_cancellable(task: Task) -> bool:
 
 def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) -> tuple[int, int]:
     """Return the terms to offer or to sign. Raise TaskError if the account can do neither."""
-    if task.state not in CLOSABLE or task.accepted is not None:
+    if task.state not in CLOSABLE:
         stands = records.progress(task)
         raise TaskError(
-            f"the task is {stands}. Another end can be agreed between award and acceptance only", code="not_closable"
+            f"the task is {stands}. Another end can be agreed from the award to the result only", code="not_closable"
         )
     if task.customer == account:
         if pay is None or back is None:
@@ -276,7 +255,7 @@ async def locked(client: ChainClient, task_id: bytes, task: Task, block_hash: by
     holds = [
         (task.customer, Hold(reason, slot_case(task_id, place)))
         for place in range(task.terms.slots)
-        for reason in (TASK_ESCROW, TASK_BOND, TASK_DISPUTE)
+        for reason in (TASK_ESCROW, TASK_BOND)
     ]
     return sum(await client.read_many(Balances.held_cases, holds, at=block_hash))
 

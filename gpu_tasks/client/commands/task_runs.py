@@ -117,14 +117,13 @@ async def follow_task(
     task_id: bytes,
     checkpoints: Path,
     *,
-    accepts: bool,
     secrets: Mapping[str, bytes] = NO_SECRETS,
     quiet: str | None = None,
 ) -> Task:
     """Follow a task to its end, and return it.
 
     With the customer's key, confirm its checkpoints and hand its secrets over. Raise CallFailedError if the task ends
-    without a result. With `quiet`, print changes as notes behind that word.
+    without a paid result. With `quiet`, print changes as notes behind that word.
     """
     notes = SentNotes(session.keyring.folder / SENT_FOLDER, client.genesis_hash)
     chain_task = await training_reads.task(client, task_id, await client.finalized())
@@ -139,7 +138,7 @@ async def follow_task(
         elif chain_task is not None:
             note(f"the task belongs to {ss58.encode(chain_task.customer)}. This key does not confirm its checkpoints")
         hand = handing(client, keypair, task_id, secrets) if secrets else None
-        follower = TaskFollower(client, task_id, keeper, send, accepts, hand)
+        follower = TaskFollower(client, task_id, keeper, send, hand)
         with session.doing(None):
             last_state = await (
                 show_changes(follower, session.output) if quiet is None else _note_changes(follower, quiet)
@@ -156,7 +155,7 @@ async def follow_task(
             else ""
         )
         raise CallFailedError(
-            f"the task ended without a result: {records.how_ended(last_state)}{helps}", code="no_result"
+            f"the task ended without a paid result: {records.how_ended(last_state)}{helps}", code="no_result"
         )
     return last_state
 
@@ -298,7 +297,7 @@ def _export_model(workload_form: WorkloadForm, tensors: Sequence[ModelTensor], t
 
 
 def watch_task(
-    session: WalletSession, task: str, key_text: str, checkpoints: Path, accepts: bool, secret_words: tuple[str, ...]
+    session: WalletSession, task: str, key_text: str, checkpoints: Path, secret_words: tuple[str, ...]
 ) -> None:
     """Carry out `ogpu task watch`."""
     secrets = secrets_of(secret_words)
@@ -306,7 +305,7 @@ def watch_task(
     async def body(client: ChainClient) -> None:
         task_id, keypair = await named_task(session, client, task, key_text), session.key(key_text)
         await known_task(client, task_id, await client.finalized())
-        await follow_task(session, client, keypair, task_id, checkpoints, accepts=accepts, secrets=secrets)
+        await follow_task(session, client, keypair, task_id, checkpoints, secrets=secrets)
 
     with told_when_interrupted(lambda: f"{GOES_ON}. Go on with `{this_command()}`"):
         session.run(body)

@@ -15,8 +15,9 @@ from cli.output import Account
 from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.offers import outlook
 from gpu_tasks.client.offers.outlook import grains_of, spendable
-from gpu_tasks.client.tasks.estimates import TaskEstimate, Willingness, estimate_of, willingness_of
+from gpu_tasks.client.tasks.estimates import UNSEALED, TaskEstimate, Willingness, estimate_of, willingness_of
 from gpu_tasks.client.tasks.orders import LoadedTask, load_any
+from gpu_tasks.market.training.items import auction_items
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import default_loss
 from gpu_tasks.tasks.canonical import PreparedTask
@@ -159,7 +160,8 @@ async def outlook_of(client: ChainClient, loaded: LoadedTask, account: bytes | N
     outlook.require_interval(terms, intervals, numbers, slot_ms)
     own = frozenset[bytes]() if account is None else await outlook.own(client, account, final)
     devices = await outlook.bidding_devices(client, final)
-    found = plan_of(terms, asked.classes, numbers, devices, own, intervals, asked.checked_by)
+    items = auction_items(asked.order(UNSEALED, numbers.rules, slot_ms), 0)
+    found = plan_of(terms, asked.classes, numbers, devices, own, intervals, asked.checked_by, items)
     says = await willingness_of(client, asked, numbers.rules, found, slot_ms, final)
     estimate = await estimate_of(client, asked, numbers.rules, found, slot_ms, final)
     return TaskOutlook(asked, numbers.rules, slot_ms, found, estimate, says)

@@ -103,7 +103,6 @@ checkpoints_option = click.option(
     help="Folder for checkpoints until the task ends.",
 )
 again_option = click.option("--again", is_flag=True, help="Buy again, even after the same command bought it.")
-accept_option = click.option("--accept", "accepts", is_flag=True, help="Fetch, check and accept the result.")
 # Never the value itself: other users of the machine see a program's arguments.
 secret_option = click.option(
     "--secret",

@@ -14,7 +14,6 @@ from gpu_tasks.client.groups.declared import (
     BLOCKS_OR_TIME,
     FILE_PATH,
     DurationRange,
-    accept_option,
     account_option,
     checkpoints_option,
     force_option,
@@ -33,7 +32,7 @@ SECTIONS = {
     "Submit": ("run", "submit", "check", "plan", "convert", "schema"),
     "Follow": ("list", "history", "show", "watch", "result", "sample", "logs", "top", "bids", "verify"),
     "Enter the container": ("exec", "cp", "port-forward", "secrets"),
-    "Decide": ("accept", "dispute", "amend", "stop", "cancel", "close", "confirm"),
+    "Decide": ("dispute", "appeal", "amend", "stop", "cancel", "close", "confirm"),
 }
 file_argument = click.argument("file", type=FILE_PATH)
 
@@ -82,7 +81,6 @@ def plan() -> None:
 @file_argument
 @key_option
 @click.option("--watch", "is_watched", is_flag=True, help="Follow the task to its end and confirm its checkpoints.")
-@accept_option
 @secret_option
 @submission_options
 @runs("gpu_tasks.client.commands.submit:submit")
@@ -140,7 +138,6 @@ def show() -> None:
 @click.argument("task")
 @key_option
 @checkpoints_option
-@accept_option
 @secret_option
 @runs("gpu_tasks.client.commands.task_runs:watch_task")
 def watch() -> None:
@@ -266,33 +263,35 @@ def confirm() -> None:
 @task.command()
 @click.argument("task")
 @key_option
+@click.option("--place", type=click.IntRange(0, limits.SLOTS_MAX - 1), help="Provider of a gang, counted from 0.")
+@click.option("--item", type=click.IntRange(0, limits.SEGMENTS_MAX - 1), help="The wrong item, counted from 0.")
+@click.option("--compute", "is_computed", is_flag=True, help="Recompute the run here; dispute its first wrong item.")
+@click.option("--backend", default="numpy", show_default=True, help="numpy, reference, or torch-<device>.")
 @sending_options
-@runs("gpu_tasks.client.commands.task_decisions:accept")
-def accept() -> None:
-    """Accept the result of a task.
+@runs("gpu_tasks.client.commands.task_dispute:dispute_task")
+def dispute() -> None:
+    """Dispute a result whose payment waits for a check.
 
-    The chain pays the providers as soon as it is known that no audit checks the task.
+    An item is a segment of the run, counted from the start of the provider's own work. Name it with --item, or let the
+    customer's --compute find it. A result with one item needs neither option. The command shows the bond and each
+    outcome, and asks.
+
+    Validators vote. You lose the bond if the item is right. If it is wrong, price and bond come back, and an early
+    disputer gets a reward.
+
+    Start --compute while the task runs: it waits for the result, and a claim may be over a minute later.
     """
 
 
 @task.command()
 @click.argument("task")
 @key_option
-@click.option(
-    "--segment", type=click.IntRange(0, limits.SEGMENTS_MAX - 1), help="The wrong segment of the trace, counted from 0."
-)
-@click.option("--compute", "is_computed", is_flag=True, help="Recompute the run here; name its first wrong segment.")
-@click.option("--backend", default="numpy", show_default=True, help="numpy, reference, or torch-<device>.")
 @sending_options
-@runs("gpu_tasks.client.commands.dispute:dispute_task")
-def dispute() -> None:
-    """Dispute the result of a task.
+@runs("gpu_tasks.client.commands.task_dispute:appeal")
+def appeal() -> None:
+    """Appeal against the votes about a task.
 
-    Judges compute a random fifth of the run, and all of a segment that you name. You lose the bond if the result is
-    right.
-
-    Start --compute while the task runs. It waits for the result, and the dispute window that follows is short. With
-    --dry-run, or if --compute finds no difference, nothing is sent.
+    All eligible validators vote then, once. A party or an outvoted voter may appeal. It needs no bond.
     """
 
 

@@ -13,8 +13,10 @@ from cli.session import CallFailedError
 from gpu_tasks.client.offers.listing import own_accounts
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.proven_rates import proven_rates
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.judges_left import is_checked_set
 from gpu_tasks.market.training.numbers import task_rules
 from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy
 from gpu_tasks.market.training.terms import TaskTerms
@@ -89,18 +91,22 @@ def sells_tasks(client: ChainClient) -> bool:
 async def auction_numbers(
     client: ChainClient, block_hash: bytes, checked_by: CheckedBy = CheckedBy.EXECUTED
 ) -> AuctionNumbers:
-    """Return the numbers for a task submitted now, or the defaults of the market if the chain has none yet.
-
-    A task that judges execute again counts as one with a trace, because every training task of a file has one.
-    """
+    """Return the numbers for a task submitted now, or the defaults of the market if the chain has none yet."""
     is_sold = sells_tasks(client)
 
     numbers: dict[str, int] = {
         name: await client.read(parameter.item, at=block_hash) if is_sold else parameter.default
         for name, parameter in TrainingMarket.parameters.items()
     }
+    fee_min = ResultClaims.check_fee_min
+    validators = await client.read(TrustStake.active_set, at=block_hash)
     return AuctionNumbers(
-        rules=task_rules(numbers.__getitem__, has_trace=checked_by is CheckedBy.EXECUTED, checked_by=checked_by),
+        rules=task_rules(
+            numbers.__getitem__,
+            check_fee_min=await client.read(fee_min.item, at=block_hash) if is_sold else fee_min.default,
+            checked_by=checked_by,
+            is_checked=is_checked_set(len(validators)),
+        ),
         commit=numbers["commit_blocks"],
         reveal=numbers["reveal_blocks"],
         start=numbers["start_blocks"],

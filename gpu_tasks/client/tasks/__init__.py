@@ -9,6 +9,7 @@ In reading order:
 * `sbatch`: batch scripts of Slurm
 * `compose`: services of a Compose file
 * `sdl`: deployments of Akash
+* `task_checks`: the open claims and the open dispute of a task
 * `records`: a task and its auctions in sentences, rows and facts
 * `estimates`: the expected cost of a task, and the number of eligible providers that claim to run it
 * `results`: checkpoints, results and outputs, fetched, opened, checked and held

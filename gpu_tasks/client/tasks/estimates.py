@@ -22,11 +22,13 @@ from typing import Any
 
 from gpu_tasks.client.offers.listing import heard_inventories
 from gpu_tasks.client.offers.outlook import grains_of
+from gpu_tasks.client.units.costs import expected_check_fees
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.inventory import CONTAINER_KIND, ClaimedPolicy, ClaimedPrograms, claim_text, image_mark
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training import money
+from gpu_tasks.market.training.items import items_of
 from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.tasks import Slot, Task
@@ -215,10 +217,11 @@ class TaskEstimate:
 
     recent: RecentPrices
     expected: int | None
-    """The total cost: price, standby, premium and prepaid amounts, without fees. None: no basis for an estimate."""
-    premium: int | None
-    premium_most: int
-    """The premium at the greatest price."""
+    """The total cost: price, standby, checks and prepaid amounts, without fees. None: no basis for an estimate."""
+    check_fees: int | None
+    """The mean cost of the checks at the expected price."""
+    check_fees_max: int
+    """The most for checks, which the customer locks: two of the whole result of each slot, at the greatest price."""
     comes_from: str
 
     def facts(self, fees: int = 0) -> dict[str, Any]:
@@ -228,8 +231,8 @@ class TaskEstimate:
         return {
             "expected": None if self.expected is None else Grains(self.expected + fees),
             "expected_from": self.comes_from,
-            "premium": grains_of(self.premium),
-            "premium_most": Grains(self.premium_most),
+            "check_fees": grains_of(self.check_fees),
+            "check_fees_max": Grains(self.check_fees_max),
             "recent_prices": len(recent.prices),
             "recent_customers": recent.customers,
             "recent_lowest": grains_of(lowest),
@@ -289,12 +292,14 @@ def estimate(order: TaskOrder, rules: TaskRules, plan: TaskPlan, recent: RecentP
     price, comes_from = (None, OF_NOTHING) if median is None else (min(median, most), OF_RECENT)
     if plan.is_served and not plan.has_rival:
         price, comes_from = most, NOBODY_COMPETES
-    premium = None if price is None else money.premium(rules, price) * order.slots
+    items = items_of(order, 0)
+    check_fees = None if price is None else expected_check_fees(rules, price, items) * order.slots
     expected = None
-    if price is not None and premium is not None:
+    if price is not None and check_fees is not None:
         standby = money.standby_max(rules, price) if plan.has_standby else 0
-        expected = price * order.slots + standby + premium + plan.prepaid
-    return TaskEstimate(recent, expected, premium, money.premium(rules, most) * order.slots, comes_from)
+        expected = price * order.slots + standby + check_fees + plan.prepaid
+    check_fees_max = money.check_fees_max(rules, most, items) * order.slots
+    return TaskEstimate(recent, expected, check_fees, check_fees_max, comes_from)
 
 
 def _is_like(order: TaskOrder, task: Task, slot: Slot, kinds: Mapping[bytes, DeviceClass]) -> bool:

@@ -7,8 +7,8 @@ Invariants:
   the reader's other files.
 * Faults that every provider would refuse are reported before anything is sent.
 * The same image gives the same compressed bytes, so an interrupted upload resumes.
-* An input is stored before its task is submitted, as for a unit. Judges come first among its readers, because an input
-  that a judge cannot read counts as bad. The customer is a reader too, so it needs to keep only its key.
+* An input is stored before its task is submitted, as for a unit. Validators come first among its readers, because
+  an input that voters cannot read counts as missing. The customer is a reader too, so it needs to keep only its key.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class TaskSealer:
         return TASK_POSTING
 
     async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> Sequence[TaskOrder]:
-        """Seal the request to all possible judges and bidders and to the customer, store it, and return the order.
+        """Seal the request to all possible validators and bidders and to the customer, store it, and return the order.
 
         Raise BlobError if it cannot be stored, or PostError if there is no reader to seal it to.
         """
@@ -300,12 +300,12 @@ class TaskSealer:
         final = await client.finalized()
         sealed_at = await client.height(final)
         providers = await market_reads.providers(client, final)
-        judges = await market_reads.judging_readers(client, final)
+        checkers = await market_reads.judging_readers(client, final)
         bidders = bidders_of(await market_reads.devices(client, final), providers, self.draft.asked.classes)
-        keys = list(dict.fromkeys(keys_at([*judges, *bidders], sealed_at)))
+        keys = list(dict.fromkeys(keys_at([*checkers, *bidders], sealed_at)))
         if not keys:
             raise PostError(
-                "no registered provider could run or judge the task. See `ogpu offer providers`", code="no_providers"
+                "no registered provider could run or check the task. See `ogpu offer providers`", code="no_providers"
             )
         own = SealKey.of(self.key).public
         readers, endpoints, draft = [own, *keys[: READERS_MAX - 1]], endpoints_of(providers), self.draft
@@ -351,7 +351,7 @@ def bidders_of(
     ]
 
 
-# Each part of an image is sealed to all possible bidders and judges, and to the customer. A stored part is recorded
+# Each part of an image is sealed to all possible bidders and validators, and to the customer. A stored part is recorded
 # before the next one is sent, so the same command resumes after it. The record is valid for the same readers only, and
 # for half of the time for which stores keep strangers' blobs.
 AT_ONCE = 4

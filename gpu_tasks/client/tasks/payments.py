@@ -16,30 +16,32 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cli.output import Account
+from gpu_tasks.client.claim_ends import paid_checks
 from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.client.tasks.shifts import TaskEvents, WorkShift
-from gpu_tasks.market.courts.cases import AUDIT_POT
-from gpu_tasks.market.courts.money import Purse
 from gpu_tasks.market.training import events, money
+from gpu_tasks.market.training.items import auction_items, items_of
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
-from gpu_tasks.market.training.orders import is_by_time, is_replicated
-from gpu_tasks.market.training.tasks import JudgedFor, Task, TaskState, kept_step, slot_case, taken_by
-from gpu_tasks.market.training.terms import TaskTerms
+from gpu_tasks.market.training.orders import is_by_time, is_replicated, runs_program
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, kept_step, taken_by
+from gpu_tasks.market.training.terms import TaskTerms, covered
 from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.tasks.task_check import AuctionRecords, selection_of
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.slashing import part
+from wallet.amounts import SYMBOL, format_amount
 
 PAYMENT_COLUMNS = ("party", "account", "paid", "lost", "returned", "for")
 BY_RECORD = (
-    TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.CANCELLED_BEFORE_START,
+    TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.UNDECIDED, TaskOutcome.CANCELLED_BEFORE_START,
     TaskOutcome.CANCELLED_RUNNING, TaskOutcome.INPUT_MISSING,
 )  # fmt: skip
 """Ends for which the record of an ended task has all inputs of the money table."""
-CUSTOMERS = (TaskPurse.ESCROW, TaskPurse.CUSTOMER_BOND, TaskPurse.DISPUTE_BOND)
-JUDGES = "the payments of its judges"
-OF_CASES = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPARE)
+CUSTOMERS = (TaskPurse.ESCROW, TaskPurse.CUSTOMER_BOND)
+CLAIMED = (TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.UNDECIDED, TaskOutcome.LIED)
+"""Ends of a claim, or of different results."""
+VOTERS, FOUND_FALSE = "voters, or burned", "finder, voters, or burned"
 
 
 Purses = Mapping[TaskPurse, int]
@@ -100,6 +102,9 @@ def _flows_of_sums(task: Task, terms: TaskTerms, event: events.SlotSettled) -> t
         to_customer = min(event.lost, terms.loss)
     elif event.outcome in (TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED):
         to_customer = event.lost // 2
+    elif event.outcome is TaskOutcome.PARTNER_DIED:
+        # It has reported an input that can be opened. Voters are paid out of the loss.
+        to_customer = 0
     flows = (
         *_earned_flows(task, event.earned),
         TaskFlow(TaskPurse.COLLATERAL, TaskPayee.CUSTOMER, to_customer),
@@ -142,8 +147,9 @@ class TaskAccount:
     to_customer: int = 0
     from_customer: int = 0
     fees: int = 0
-    pot: int = 0
     burned: int = 0
+    of_collateral: list[PartySum] = field(default_factory=list)
+    """The parties that finders and voters of a false result share, or voters of another question."""
 
     def take(self, flows: Iterable[TaskFlow]) -> tuple[int, int]:
         """Note flows, and return the payment and the loss of the provider among them."""
@@ -161,8 +167,6 @@ class TaskAccount:
                 case TaskPayee.FEE:
                     treasury, burned = money.fee_parts(flow.amount)
                     self.fees, self.burned = self.fees + treasury, self.burned + burned
-                case TaskPayee.POT:
-                    self.pot += flow.amount
                 case TaskPayee.BURNED:
                     self.burned += flow.amount
         return paid, lost
@@ -200,8 +204,8 @@ def payments_of_task(
         _note_standby(accounting, auction_number, records, [each for each in shifts if each.auction == auction_number])
         _note_unseen(accounting, auction_number, records, shifts)
         _note_unopened(accounting, records)
-    _note_challengers(accounting)
-    _note_judges(accounting)
+    accounting.parties += accounting.of_collateral
+    _note_checks(accounting)
     _note_rest(accounting, auctions)
     return accounting
 
@@ -234,17 +238,16 @@ def _shift_party(
             party.why = "intervals so far: it still works"
         return party
     flows = None if shift.outcome is None else _shift_flows(accounting, shift, records, held_milestones)
-    if shift.outcome is TaskOutcome.LIED:
-        party.paid, party.lost = _liar_sums(accounting, shift)
+    if _has_claim(accounting.task) and shift.slot in accounting.task.slots and shift.outcome in CLAIMED:
+        party.paid, party.lost = _claimed_sums(accounting, shift, flows or ())
     elif flows is None:
         party.paid = party.lost = None
+        accounting.miss(f"the settlement of place {shift.place} in auction {shift.auction}")
     else:
         party.paid, party.lost = accounting.take(flows)
     name = "" if shift.outcome is None else shift.outcome.name.lower().replace("_", " ")
     party.why = name or "dropped out"
-    if party.lost is None:
-        accounting.miss(f"the settlement of place {shift.place} in auction {shift.auction}")
-    else:
+    if party.lost is not None:
         party.returned = shift.slot.collateral - party.lost
     return party
 
@@ -262,7 +265,7 @@ def _shift_flows(
     if shift.slot in task.slots and (outcome in BY_RECORD or is_replicated(task.order)):
         return money.settle(outcome, _money_at_end(accounting, shift, terms))
     if shift.event is not None:
-        return _told_flows(accounting, terms, shift, shift.event)
+        return _flows_of_sums(task, terms, shift.event)
     if outcome is TaskOutcome.DIED and shift.auction in held_milestones:
         state = TaskMoney(
             task.rules,
@@ -305,43 +308,69 @@ def _locked_purses(accounting: TaskAccount, terms: TaskTerms, shift: WorkShift) 
     The bond follows from the greatest price of all legs, because it never shrinks.
     """
     rules = accounting.task.rules
+    bond = money.customer_bond(rules, max(accounting.price_most, terms.price_max))
     return {
-        TaskPurse.ESCROW: money.escrow(rules, terms.price_max),
-        TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, max(accounting.price_most, terms.price_max)),
+        TaskPurse.ESCROW: money.escrow(rules, terms.price_max, auction_items(accounting.task.order, 0)),
+        TaskPurse.CUSTOMER_BOND: bond - _input_charge(accounting.task, shift.slot),
         TaskPurse.COLLATERAL: shift.slot.collateral,
     }
 
 
-def _told_flows(
-    accounting: TaskAccount, terms: TaskTerms, shift: WorkShift, event: events.SlotSettled
-) -> tuple[TaskFlow, ...]:
-    """Return an event's two sums as flows, by the rules of its outcome."""
-    task = accounting.task
-    if event.outcome is TaskOutcome.DISPUTED_FALSELY:
-        flows = money.settle(TaskOutcome.LATE, _money_at_end(accounting, shift, terms))
-        half = event.earned - sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
-        case = accounting.told.cases.get(slot_case(accounting.task_id, shift.place), ())
-        spent = sum(flow.amount for flow in case if flow.purse in OF_CASES)
-        left = max(0, money.dispute_bond(task.rules, task.terms.price_max, shift.slot.price) - spent)
-        rest = ((TaskPayee.PROVIDER, half), (TaskPayee.BURNED, left - half if case else half))
-        return (*flows, *(TaskFlow(TaskPurse.DISPUTE_BOND, payee, amount) for payee, amount in rest))
-    return _flows_of_sums(task, terms, event)
+def _has_claim(task: Task) -> bool:
+    """Return True if the results of a task are claims: neither a program's nor bought time."""
+    return not runs_program(task.order)
 
 
-def _liar_sums(accounting: TaskAccount, shift: WorkShift) -> tuple[int | None, int | None]:
-    """Return the pay and the loss of a proven liar.
+def _claimed_sums(accounting: TaskAccount, shift: WorkShift, flows: Sequence[TaskFlow]) -> tuple[int, int | None]:
+    """Return the pay and the loss of a provider whose result was a claim, or one of different results.
 
-    The courts took the loss. A provider that did not show its drawn states loses all of its collateral.
+    `flows` are by the money table. Claims and votes take their part of the collateral before.
     """
-    if shift.event is None:
+    if shift.outcome is not TaskOutcome.LIED:
+        paid, late = accounting.take(flows)
+        if shift.event is None and accounting.task.rules.check_rate_ppm:
+            # A provider that served a checker badly pays voters. `_note_check_fees` names what is unknown.
+            return paid, None
+        lost = late if shift.event is None else max(late, shift.event.lost)
+        _note_of_collateral(accounting, VOTERS, lost - late)
+        return paid, lost
+    lost = shift.slot.collateral
+    to_customer = _cover(accounting, shift)
+    if to_customer is None:
+        accounting.miss(f"the settlement of place {shift.place} in auction {shift.auction}")
         return 0, None
-    lost = shift.event.lost
-    if slot_case(accounting.task_id, shift.place) not in accounting.told.cases:
-        purse = {TaskPurse.COLLATERAL: lost}
-        state = TaskMoney(accounting.task.rules, accounting.task.terms, purse, collateral=shift.slot.collateral)
-        accounting.take(money.settle(TaskOutcome.LIED, state))
-    rewards = (each.reward for _, each in accounting.told.of(events.FraudProven) if each.place == shift.place)
-    return 0, lost + sum(rewards)
+    accounting.to_customer += to_customer
+    _note_of_collateral(accounting, FOUND_FALSE, lost - to_customer)
+    return 0, lost
+
+
+def _cover(accounting: TaskAccount, shift: WorkShift) -> int | None:
+    """Return the part of a liar's collateral for the customer, or None if it is unknown.
+
+    A refuted claim takes the part that secures it. Of different results, the false ones take all.
+    """
+    ended = accounting.told.claims.get(shift.place)
+    if ended is None:
+        return 0 if _is_false_side(accounting.task, shift.slot) else None
+    whole = shift.slot.collateral
+    return min(covered(accounting.task.terms.price_max, whole), whole - ended.claim.terms.collateral)
+
+
+def _is_false_side(task: Task, slot: Slot) -> bool:
+    """Return True if voters found another provider's different result right."""
+    right = {each.result.root for each in task.slots if each.result and each.outcome is not TaskOutcome.LIED}
+    return slot.result is not None and bool(right) and slot.result.root not in right
+
+
+def _note_of_collateral(accounting: TaskAccount, party: str, grains: int) -> None:
+    if grains:
+        accounting.of_collateral.append(PartySum(party, None, grains, 0, None, "out of a provider's collateral"))
+
+
+def _input_charge(task: Task, slot: Slot) -> int:
+    """Return the part of the customer's bond for a slot that paid voters, because they could not open the input."""
+    charged = next((each for each in task.slots if each.outcome is TaskOutcome.INPUT_MISSING), None)
+    return money.input_charge(task.rules, task.terms.price_max) if slot is charged else 0
 
 
 # ---------------------------------------------------------------------------------------------------- everybody else
@@ -432,31 +461,48 @@ def _note_unopened(accounting: TaskAccount, records: AuctionRecords) -> None:
             accounting.burned += bid.bond
 
 
-def _note_challengers(accounting: TaskAccount) -> None:
-    for _, event in accounting.told.of(events.FraudProven):
-        accounting.parties.append(PartySum("fraud prover", event.challenger, event.reward, 0, None, "a fraud proof"))
-    for _, shown in accounting.told.of(events.FraudNotShown):
-        accounting.parties.append(PartySum("claimant", shown.challenger, 0, shown.burned, 0, "its proof was not shown"))
-        accounting.burned += shown.burned
-
-
-def _note_judges(accounting: TaskAccount) -> None:
-    """Note the payments of the courts: to judges, to the customer of a liar, and from the bonds of losing parties."""
+def _note_checks(accounting: TaskAccount) -> None:
+    """Note the payments of the customer for checks of claims, and for votes about its input."""
     task = accounting.task
-    for flows in accounting.told.cases.values():
-        for flow in flows:
-            if flow.purse in OF_CASES and task.judged_for is not JudgedFor.FRAUD_PROOF:
-                accounting.from_customer += flow.amount
-            if flow.payee is None:
-                accounting.burned += flow.amount
-            elif flow.payee == task.customer:
-                accounting.to_customer += flow.amount
-            else:
-                accounting.parties.append(
-                    PartySum("judge", flow.payee, flow.amount, 0, None, f"out of {flow.purse.value}")
-                )
-    if task.state is TaskState.ENDED and task.judged_for is not None and not accounting.told.cases:
-        accounting.miss(JUDGES)
+    for place, slot in enumerate(task.slots):
+        charge = _input_charge(task, slot)
+        if charge:
+            accounting.from_customer += charge
+            accounting.parties.append(PartySum(VOTERS, None, charge, 0, None, "looked at the input"))
+        if _is_checked(task, slot):
+            _note_check_fees(accounting, place, slot)
+
+
+def _is_checked(task: Task, slot: Slot) -> bool:
+    """Return True if the claim of a slot is over, and its checks may have cost something."""
+    if not _has_claim(task) or slot.outcome not in CLAIMED or not task.rules.check_rate_ppm:
+        return False
+    roots = {each.result.root for each in task.slots if each.result is not None}
+    is_never_claimed = slot.outcome is TaskOutcome.UNDECIDED and len(roots) > 1
+    return not is_never_claimed and not _is_false_side(task, slot)
+
+
+def _note_check_fees(accounting: TaskAccount, place: int, slot: Slot) -> None:
+    ended = accounting.told.claims.get(place)
+    if ended is None:
+        task = accounting.task
+        fees_max = format_amount(money.check_fees_max(task.rules, slot.price, items_of(task.order, task.behind)))
+        accounting.miss(f"the checks of place {place}, which cost at most {fees_max} {SYMBOL}")
+        return
+    accounting.from_customer += ended.fees_paid
+    paid = paid_checks(ended.claim) if slot.outcome in (TaskOutcome.ON_TIME, TaskOutcome.LATE) else []
+    for each in paid:
+        if each.payee is None:
+            accounting.burned += each.grains
+        else:
+            accounting.parties.append(
+                PartySum("checker", each.payee, each.grains, 0, None, f"a check of place {place}")
+            )
+        if not each.is_of_customer:
+            accounting.parties.append(PartySum("checker", each.payer, 0, each.grains, None, f"failed at place {place}"))
+    rest = ended.fees_paid - sum(each.grains for each in paid if each.is_of_customer)
+    if rest:
+        accounting.parties.append(PartySum("voters", None, rest, 0, None, f"checked place {place}"))
 
 
 def _note_rest(accounting: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
@@ -464,7 +510,8 @@ def _note_rest(accounting: TaskAccount, auctions: Sequence[AuctionRecords]) -> N
     task, rules = accounting.task, accounting.task.rules
     award = auctions[0].award if auctions else None
     price_max = task.terms.price_max if award is None else award.terms.price_max
-    locked = task.order.slots * (money.escrow(rules, price_max) + money.customer_bond(rules, price_max))
+    escrow = money.escrow(rules, price_max, auction_items(task.order, 0))
+    locked = task.order.slots * (escrow + money.customer_bond(rules, price_max))
     if task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD:
         bond = {TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, price_max)}
         for _ in range(task.order.slots):
@@ -472,16 +519,13 @@ def _note_rest(accounting: TaskAccount, auctions: Sequence[AuctionRecords]) -> N
     customer = PartySum(
         "customer", task.customer, accounting.to_customer, accounting.from_customer, None, "its whole deposit"
     )
-    # If an audit confirms the stated result, the pot or the judges themselves pay the judges.
-    is_audited = task.judged_for is JudgedFor.AUDIT and all(slot.outcome in BY_RECORD[:3] for slot in task.slots)
-    if task.state is TaskState.ENDED and accounting.unknown in ([], [JUDGES] if is_audited else []):
+    if task.state is TaskState.ENDED and not accounting.unknown:
         customer.returned = locked - accounting.from_customer
     elif accounting.unknown:
         customer.why = "at least: the node does not show all of it"
     accounting.parties.append(customer)
     for party, account, grains in (
         ("the treasury", TREASURY, accounting.fees),
-        ("the audit pot", AUDIT_POT, accounting.pot),
         ("burned", None, accounting.burned),
     ):
         if grains:

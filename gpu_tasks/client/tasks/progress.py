@@ -5,7 +5,7 @@ With the customer's key, the follower also holds the task's checkpoints, and han
 Invariants:
 
 * A failure to hold a checkpoint is reported with its reason, and tried again.
-* The follower sends nothing else, except the acceptance of a checked result on request.
+* The follower sends nothing else.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ from cli.chain_time import ChainTime, read_time
 from cli.output import Output, fields_of, plain
 from gpu_tasks.client.tasks import records
 from gpu_tasks.client.tasks.records import task_view
-from gpu_tasks.client.tasks.results import CheckpointKeeper, RunBlobError, fetch_outputs, fetch_result
+from gpu_tasks.client.tasks.results import CheckpointKeeper, RunBlobError
+from gpu_tasks.client.tasks.task_checks import task_checks
 from gpu_tasks.client.units.watch import moments
-from gpu_tasks.data import market_reads, training_reads
-from gpu_tasks.market.courts.courts_api import CaseStatus
-from gpu_tasks.market.training.orders import runs_program
-from gpu_tasks.market.training.tasks import Task, TaskState, is_open, slot_case
-from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.data import training_reads
+from gpu_tasks.market.training.tasks import Task, TaskState, is_open
 from runtime.frame.call import Call
 from wallet.client import ChainClient, NotIncludedError, Outcome
 from wallet.errors import WalletError, harmless
@@ -49,8 +47,6 @@ class TaskFollower:
     task_id: bytes
     keeper: CheckpointKeeper | None
     send: Send
-    accepts: bool = False
-    """True if a result that matches its statement is accepted at once."""
     hand: Hand | None = None
     """A function that hands the secrets to the task's provider at a block. None if there are no secrets."""
     _next_try: int = 0
@@ -73,7 +69,9 @@ class TaskFollower:
             if task is None:
                 yield height, None, {"task": self.task_id, "state": "forgotten by the chain", "why": None}
                 return
-            row = fields_of(task_view(self.task_id, task, await open_case(self.client, self.task_id, task, final_hash)))
+            row = fields_of(
+                task_view(self.task_id, task, await task_checks(self.client, self.task_id, task, final_hash))
+            )
             activity = self._next_step(task, height)
             if activity is not None and activity != self._said:
                 self._said, row_before = activity, dict(row)
@@ -108,11 +106,7 @@ class TaskFollower:
             return f"confirming milestone {number}: fetching, checking and storing its checkpoint"
         if self._is_to_hand(task):
             return "handing over its secrets; then its program starts"
-        return "fetching and checking the result, to accept it" if self._is_to_accept(task) else None
-
-    def _is_to_accept(self, task: Task) -> bool:
-        """Return True if the result should be accepted."""
-        return self.accepts and task.state is TaskState.SUBMITTED and task.accepted is None
+        return None
 
     def _is_to_hand(self, task: Task) -> bool:
         return self.hand is not None and task.state is TaskState.RUNNING and self._handed != _hands(task)
@@ -135,8 +129,6 @@ class TaskFollower:
         elif self.hand is not None and self._is_to_hand(task):
             if await self._tried(self.hand(task, final_hash), height, "its secrets are not handed over"):
                 self._handed = _hands(task)
-        elif self._is_to_accept(task):
-            await self._tried(self._accept(self.keeper, task, final_hash), height, "not accepted")
         else:
             self._problem = None
 
@@ -156,14 +148,6 @@ class TaskFollower:
 
     async def _hold(self, keeper: CheckpointKeeper, task: Task, final_hash: bytes) -> None:
         await self._send(await keeper.take(self.task_id, task, final_hash))
-
-    async def _accept(self, keeper: CheckpointKeeper, task: Task, final_hash: bytes) -> None:
-        providers = await market_reads.providers(self.client, final_hash)
-        if runs_program(task.order):
-            await fetch_outputs(keeper.blobs, keeper.key, task, providers)
-        else:
-            await fetch_result(keeper.blobs, keeper.key, task, providers)
-        await self._send(TrainingMarket.accept(task=self.task_id))
 
     async def _send(self, call: Call) -> None:
         outcome = await self.send(call)
@@ -191,14 +175,3 @@ async def show_changes(follower: TaskFollower, output: Output) -> Task | None:
             # The reason may quote a provider or a store.
             click.echo(harmless(f"block {height}  {'  '.join(await follower.said(height, row))}"))
     return last
-
-
-async def open_case(client: ChainClient, task_id: bytes, task: Task, block_hash: bytes) -> CaseStatus | None:
-    """Return the first open case about a task, or None."""
-    if task.state is not TaskState.JUDGED:
-        return None
-    for place in range(len(task.slots)):
-        case = await market_reads.case(client, slot_case(task_id, place), block_hash)
-        if case is not None:
-            return case
-    return None

@@ -17,16 +17,12 @@ from typing import Any
 from cli.chain_time import ChainTime, date_text
 from cli.output import Account
 from gpu_tasks.client.offers.outlook import grains_of
-from gpu_tasks.client.units.wait_reasons import what_judges_do
-from gpu_tasks.market.courts.benches import AUDIT_DELAYS
-from gpu_tasks.market.courts.courts_api import CaseStatus
+from gpu_tasks.client.tasks.task_checks import TaskChecks, why_claimed, why_disputed
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import Award, TaskBid
 from gpu_tasks.market.training.money import TABLE, TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated, runs_program
 from gpu_tasks.market.training.tasks import (
-    Acceptance,
-    JudgedFor,
     Slot,
     Task,
     TaskState,
@@ -43,16 +39,16 @@ from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
 from wallet.amounts import BareGrains, Grains, counted, format_duration
 
-DISAGREEING = "its providers report different results"
 # 128 and the number of SIGTERM, as shells report it.
 EXIT_STOPPED = 143
 """The exit code of a program that its provider stopped, as at the end of the bought time."""
-CAUSES = {
-    JudgedFor.AUDIT: "its result was drawn for an audit",
-    JudgedFor.DISPUTE: "its customer disputes the result",
-    JudgedFor.FRAUD_PROOF: "a challenger has shown a proof that the result is wrong",
-    JudgedFor.INPUT: "a provider reports that its input is unavailable",
+ENDS = {
+    TaskOutcome.UNDECIDED: "Validators did not decide. The price comes back, and nobody loses collateral",
+    TaskOutcome.LIED: "The result was found false. The price comes back, and the provider loses its collateral",
+    TaskOutcome.INPUT_MISSING: "Validators could not open the input. The price comes back, without a part of the bond",
 }
+"""Ends in the words of their customer. `money.TABLE` has the others."""
+NO_MAJORITY = "No majority of the replicas agrees. Nobody is paid, and no opened result costs collateral"
 
 
 def progress(task: Task) -> str:
@@ -84,11 +80,8 @@ def progress(task: Task) -> str:
             return name
 
 
-def why(task: Task, case: CaseStatus | None = None) -> str:
-    """Return a sentence: the event that the task waits for, and its last block.
-
-    `case` is an open one about the task.
-    """
+def why(task: Task, checks: TaskChecks | None = None) -> str:
+    """Return a sentence: the event that the task waits for, and its last block. `checks` are the open ones."""
     match task.state:
         case TaskState.COMMITTING | TaskState.REVEALING | TaskState.AWARDING:
             return _why_bidding(task)
@@ -102,14 +95,10 @@ def why(task: Task, case: CaseStatus | None = None) -> str:
             asked = "the runner-up" if task.standby is None else ss58.encode(task.standby.provider)
             then = "After that the rest is auctioned"
             return f"the provider dropped out: {asked} may take over by block {task.deadline}. {then}"
-        case TaskState.SUBMITTED:
-            return _why_submitted(task)
-        case TaskState.SHOWING:
-            return _why_showing(task)
-        case TaskState.JUDGED:
-            return _cause(task) + (
-                f"; {what_judges_do(case)}" if case is not None else "; all its judges have answered"
-            )
+        case TaskState.CLAIMED:
+            return why_claimed(checks)
+        case TaskState.DISPUTED:
+            return why_disputed(task, checks)
         case TaskState.ENDED:
             return how_ended(task)
 
@@ -124,8 +113,15 @@ def how_ended(task: Task) -> str:
         case TaskOutcome.TIME_OVER:
             says = _how_time_ended(task)
         case outcome:
-            says = TABLE[outcome].says
-    return f"{says}{_outvoted(task)}. The chain keeps its record until block {task.deadline}"
+            says = said_of(task, outcome)
+    return f"{says}{_outvoted(task)}{_false_slots(task)}. The chain keeps its record until block {task.deadline}"
+
+
+def said_of(task: Task, outcome: TaskOutcome) -> str:
+    """Return a sentence about the outcome of a task or of a slot."""
+    if outcome is TaskOutcome.UNDECIDED and is_replicated(task.order):
+        return NO_MAJORITY
+    return ENDS.get(outcome, TABLE[outcome].says)
 
 
 def _outcome(task: Task) -> str:
@@ -159,8 +155,20 @@ def _how_time_ended(task: Task) -> str:
 def _outvoted(task: Task) -> str:
     """Return a sentence about replicas that the majority found wrong, or nothing."""
     others = sum(slot.outcome is TaskOutcome.OUTVOTED for slot in task.slots)
-    having = counted(others, "replica has", "replicas have")
-    return f". {having} another result than the majority (see `ogpu task result --place N`)" if others else ""
+    lose = counted(others, "replica loses its", "replicas lose their")
+    return (
+        f". {lose} collateral: another result than the majority, or none (see `ogpu task result --place N`)"
+        if others
+        else ""
+    )
+
+
+def _false_slots(task: Task) -> str:
+    """Return a sentence about the false results beside the first one, or nothing."""
+    false = sum(slot.outcome is TaskOutcome.LIED for slot in task.slots)
+    if not false or task.outcome is TaskOutcome.LIED:
+        return ""
+    return f". {counted(false, 'provider has', 'providers have')} stated a false result"
 
 
 def unheld(task: Task) -> int | None:
@@ -235,41 +243,6 @@ def _work(task: Task) -> str:
     return f"{who} continues from the checkpoint of milestone {task.behind}"
 
 
-def _why_submitted(task: Task) -> str:
-    chance = (task.beacon_at or task.finished_at) + AUDIT_DELAYS[-1]
-    known = "no audit is due" if task.is_checked else f"block {chance} is final and draws no audit"
-    if task.accepted is not None:
-        how = "by silence" if task.accepted is Acceptance.BY_SILENCE else "by its customer"
-        return f"accepted {how}: it is paid once {known}"
-    last = task.finished_at + task.windows.dispute
-    return (
-        f"the result is ready: run `ogpu task accept`, or `ogpu task dispute` by block {last}. "
-        f"After block {task.deadline} it counts as accepted. It is paid once {known}"
-    )
-
-
-def _why_showing(task: Task) -> str:
-    if not task.deadline:
-        return f"{_cause(task)}; the beacon of block {task.beacon_at} draws the states to check, once it is final"
-    shown = sum(slot.is_shown for slot in task.slots)
-    return (
-        f"{_cause(task)}; its providers must show the drawn states by block {task.deadline} "
-        f"({shown} of {len(task.slots)} have), or count as liars"
-    )
-
-
-def _cause(task: Task) -> str:
-    """Return the reason for a check. The chain has one word for a drawn audit and for differing results."""
-    if task.judged_for is None:
-        return "it is checked"
-    if task.judged_for is JudgedFor.AUDIT and len({slot.result.root for slot in task.slots if slot.result}) > 1:
-        return DISAGREEING
-    cause = CAUSES[task.judged_for]
-    if task.challenge is not None:
-        return f"{cause}, in segment {task.challenge.segment}: {ss58.encode(task.challenge.challenger)}"
-    return cause if task.named is None else f"{cause} (segment {task.named})"
-
-
 BYTES_SHOWN = 4
 ACCOUNT_LETTERS = 8
 SHORTENED = ("device", "result")
@@ -281,11 +254,8 @@ HISTORY_COLUMNS = (
 HISTORY_SHOWN = ("task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "cost_before_fees")
 """The columns for people."""
 HISTORY_STATES = ("pending", "running", "completed", "failed", "cancelled")
-DONE = (
-    TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.DISPUTED_FALSELY,
-    TaskOutcome.TIME_OVER,
-)  # fmt: skip
-"""Outcomes with a result for the customer."""
+DONE = (TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.TIME_OVER)
+"""Outcomes with a paid result."""
 CANCELLED = (TaskOutcome.CANCELLED_BEFORE_AWARD, TaskOutcome.CANCELLED_BEFORE_START, TaskOutcome.CANCELLED_RUNNING)
 SLOT_COLUMNS = (
     "place", "provider", "device", "price", "promised", "collateral", "started_in_block", "milestone", "exit_code",
@@ -307,12 +277,18 @@ class TaskView:
     """The last block of its state. None for a task that has ended."""
     why: str | None
     """The reason for its wait, or its end."""
+    claims: list[dict[str, Any]] | None = None
+    """The open claims of its results."""
+    dispute: dict[str, Any] | None = None
+    """The open dispute about it."""
 
 
 TASK_COLUMNS = tuple(each.name for each in fields(TaskView))
+TASK_SHOWN = tuple(name for name in TASK_COLUMNS if name not in {"claims", "dispute"})
+"""The columns for people."""
 
 
-def task_view(task_id: bytes, task: Task, case: CaseStatus | None = None) -> TaskView:
+def task_view(task_id: bytes, task: Task, checks: TaskChecks | None = None) -> TaskView:
     """Return a task as a row of a list."""
     return TaskView(
         task=task_id,
@@ -321,7 +297,9 @@ def task_view(task_id: bytes, task: Task, case: CaseStatus | None = None) -> Tas
         milestones=_milestones(task),
         price_max=Grains(task.terms.price_max),
         deadline=task.deadline or None if is_open(task) else None,
-        why=why(task, case),
+        why=why(task, checks),
+        claims=None if checks is None else checks.claim_facts(),
+        dispute=None if checks is None else checks.dispute_facts(),
     )
 
 
@@ -394,7 +372,7 @@ def task_facts(
     task_id: bytes,
     task: Task,
     chain_time: ChainTime,
-    case: CaseStatus | None = None,
+    checks: TaskChecks | None = None,
     unproven: Mapping[bytes, str] | None = None,
 ) -> dict[str, Any]:
     """Return all facts about a task without its slots. `chain_time` gives the times of its blocks."""
@@ -404,7 +382,7 @@ def task_facts(
     return {
         "task": task_id,
         "state": progress(task),
-        "why": why(task, case),
+        "why": why(task, checks),
         "customer": Account(task.customer),
         "workload": workload_name(order.workload),
         "task_hash": order.task_hash,
@@ -436,8 +414,6 @@ def task_facts(
         "time_to_the_deadline": None if deadline is None else chain_time.distance_text(deadline),
         "record_kept_up_to_block": None if is_open(task) else task.deadline,
         "record_kept_until_about": None if is_open(task) else date_text(chain_time.block_ms(task.deadline)),
-        "judged_for": None if task.judged_for is None else task.judged_for.name.lower().replace("_", " "),
-        "disputed_segment": task.named,
         "outcome": None if task.outcome is None else task.outcome.name.lower(),
     }
 

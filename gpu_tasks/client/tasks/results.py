@@ -32,7 +32,7 @@ from gpu_tasks.data.run_states import RunState, WrongRunStateError, goes_on_from
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, SealError, SealKey, address_of
 from gpu_tasks.data.unit_input import commitment_of, decode_input
 from gpu_tasks.market.devices.records import Provider
-from gpu_tasks.market.training.orders import is_replicated, runs_program
+from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.replica_check import agreed_results
@@ -188,9 +188,7 @@ async def opened_blob(
     try:
         return blob, SealKey.of(keypair).open(blob)
     except SealError as error:
-        kept = ". Is --key the customer's? If so, the provider sealed it to another key"
-        judged = ". Run `ogpu task dispute`: judges refute a result that its customer cannot open"
-        then = kept if runs_program(task.order) else kept + judged
+        then = ". Is --key the customer's? If so, the provider sealed it to another key"
         raise RunBlobError(f"this key cannot open {subject}: {error}{then}", code="sealed_blob") from error
 
 
@@ -200,7 +198,8 @@ def _check_with_checkpoint(task: Task, run: RunState, subject: str) -> None:
     if held is None or goes_on_from(run.digests, task.order, held.milestone):
         return
     raise RunBlobError(
-        f"{subject} does not continue from the confirmed milestone {held.milestone.number}. Run `ogpu task dispute`",
+        f"{subject} does not continue from the confirmed milestone {held.milestone.number}. Run `ogpu task dispute "
+        "--compute`",
         code="not_continued",
     )
 

@@ -18,29 +18,32 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cli.output import Account
+from gpu_tasks.client.claim_ends import check_facts, claim_at_end
+from gpu_tasks.client.tasks.records import said_of
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.case_ends import flows_at_end
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation
-from gpu_tasks.market.courts.events import CaseEnded
-from gpu_tasks.market.courts.money import Flow
+from gpu_tasks.market.claims.claim_events import ClaimEnded
+from gpu_tasks.market.claims.claims import ResultClaim
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.training import events
 from gpu_tasks.market.training.events import SlotSettled
-from gpu_tasks.market.training.money import TABLE, TaskOutcome
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.selection import Placed
 from gpu_tasks.market.training.task_statement import SignedTaskAttestation, StatedMilestone
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, slot_case
+from gpu_tasks.market.training.tasks import TASK_ESCROW, Slot, Task, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords, selection_of
 from gpu_tasks.tasks.task_statements import Holding, StatedStep, TaskBlocks
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.encoding.codec import DecodeError
 from runtime.frame.call import Call
+from runtime.frame.holds import Hold
 from runtime.frame.runtime import Runtime
+from runtime.pallets.balances import Balances
 from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
-from wallet.trial import TrialError, over_state
 
 STATING = f"{TrainingMarket.__name__}.report_milestone"
 FINISHING = f"{TrainingMarket.__name__}.finish"
@@ -151,23 +154,30 @@ def _nested_calls(call: Call) -> Iterator[Call]:
                 yield from _nested_calls(inner_call)
 
 
-# Blocks are final and are read from the newest down, until the node serves no older state. The chain's own rules over
-# the state before a case's end give its payments.
+# Blocks are final and are read from the newest down, until the node serves no older state.
 BLOCKS_READ = 64
 """The number of newest final blocks whose states a node serves."""
 Told = TypeVar("Told")
-KINDS = (
-    events.TaskSubmitted, events.SlotSettled, events.StandbyReleased,
-    events.FraudProven, events.FraudNotShown,
-)  # fmt: skip
+KINDS = (events.TaskSubmitted, events.SlotSettled, events.StandbyReleased)
+CHECKED_COLUMNS = ("place", "checker", "is_second", "end", "fee")
+
+
+@dataclass(frozen=True, slots=True)
+class EndedClaim:
+    """The end of a slot's claim."""
+
+    claim: ResultClaim
+    """The claim before the block of its end, with the check that ended in it."""
+    fees_paid: int
+    """The grains that the customer paid for checks, to checkers and to voters in place of them."""
 
 
 @dataclass(slots=True)
 class TaskEvents:
-    """Events of a task with their heights, the newest first, and the payments of its cases."""
+    """Events of a task with their heights, the newest first, and the ends of its claims by place."""
 
     told: list[tuple[int, Any]] = field(default_factory=list)
-    cases: dict[bytes, tuple[Flow, ...]] = field(default_factory=dict)
+    claims: dict[int, EndedClaim] = field(default_factory=dict)
 
     def of(self, kind: type[Told]) -> Iterator[tuple[int, Told]]:
         """Return the events of a kind, the newest first."""
@@ -194,29 +204,54 @@ async def task_events(client: ChainClient, task_id: bytes, task: Task, final_has
     if task.state is TaskState.ENDED:
         last_block = min(last_block, task.deadline - task.windows.keep)
     known_events = TaskEvents()
-    cases = {slot_case(task_id, place) for place in range(task.order.slots)}
+    places = {slot_case(task_id, place): place for place in range(task.order.slots)}
     for height in range(last_block, oldest_block - 1, -1):
         try:
             event_records = await client.events(await client.block_id(height))
         except (RpcError, OddAnswerError):
             break
-        for event in reversed([event_record.event for event_record in event_records]):
+        block_events = [event_record.event for event_record in event_records]
+        for index, event in reversed(list(enumerate(block_events))):
             if isinstance(event, KINDS) and event.task == task_id:
                 known_events.told.append((height, event))
-            elif isinstance(event, CaseEnded) and event.case in cases:
-                flows = await _moved_by(client, height, event)
-                known_events.cases |= {} if flows is None else {event.case: flows}
+            elif isinstance(event, ClaimEnded) and event.claim in places:
+                # The slot is settled right after its claim.
+                settled = next((each for each in block_events[index:] if isinstance(each, SlotSettled)), None)
+                ended = await _ended_claim(client, task.customer, event.claim, height, block_events, settled)
+                known_events.claims |= {} if ended is None else {places[event.claim]: ended}
     return known_events
 
 
-async def _moved_by(client: ChainClient, height: int, case_end: CaseEnded) -> tuple[Flow, ...] | None:
-    """Return the payments of a case that ended in a block, or None if the node lacks the state before."""
+def check_rows(known_events: TaskEvents) -> list[dict[str, Any]]:
+    """Return the checks of all ended claims, by place."""
+    return [
+        {"place": place, **facts}
+        for place, ended in sorted(known_events.claims.items())
+        for facts in check_facts(ended.claim)
+    ]
+
+
+async def _ended_claim(
+    client: ChainClient,
+    customer: bytes,
+    claim_id: bytes,
+    height: int,
+    block_events: Sequence[Any],
+    settled: SlotSettled | None,
+) -> EndedClaim | None:
+    """Return the end of a claim in a block, or None if the node lacks the state before."""
+    escrow = Hold(TASK_ESCROW, claim_id)
     try:
-        before = await client.block_id(height - 1)
-        moved = await over_state(client, before, lambda bound: flows_at_end(bound, case_end.case, case_end))
-    except (RpcError, OddAnswerError, TrialError):
+        before, after = await client.block_id(height - 1), await client.block_id(height)
+        claim: ResultClaim | None = await client.read(ResultClaims.claims, claim_id, at=before)
+        held = [await client.read(Balances.held_cases, customer, escrow, at=block) for block in (before, after)]
+    except (RpcError, OddAnswerError):
         return None
-    return None if moved is None else moved[1]
+    if claim is None or settled is None:
+        return None
+    # The rest of the escrow is held until the task ends, a block later.
+    fees_paid = claim.fees_paid + held[0] - held[1] - settled.earned
+    return EndedClaim(claim_at_end(claim_id, claim, block_events), fees_paid)
 
 
 SHIFT_COLUMNS = ("auction", "place", "provider", "role", "from", "price", "why")
@@ -304,13 +339,14 @@ def _awarded(records: AuctionRecords) -> tuple[Placed, ...]:
 
 
 def _present_shift(task: Task, place: int, slot: Slot, known_events: TaskEvents, *, has_changed: bool) -> WorkShift:
-    is_over = task.state is TaskState.ENDED
-    outcome = (slot.outcome or task.outcome) if is_over else slot.outcome
-    reason = "it works on it" if outcome is None else TABLE[outcome].says
+    # A slot is settled when its claim is over, and the task ends with the last one.
+    is_over = task.state is TaskState.ENDED or (task.state is TaskState.CLAIMED and slot.outcome is not None)
+    outcome = task.outcome if is_over and slot.outcome is None else slot.outcome
+    reason = "it works on it" if outcome is None else said_of(task, outcome)
     if not is_over and not slot.started_at:
         reason = "it may start"
     elif not is_over and slot.result is not None:
-        reason = "it has stated its result"
+        reason = "it has stated its result, whose payment waits for a check or a vote"
     events = known_events.settled(slot.provider, place)
     event = events[0][1] if events and is_over else None
     return WorkShift(task.auction, place, slot, has_changed, task.behind, outcome, reason, is_over, event)
@@ -325,7 +361,7 @@ def _ended_shift(
     slot = Slot(bid.provider, bid.device, won.placed.pay, bid.blocks, bid.collateral)
     outcome = event.outcome if event is not None else _inferred_outcome(task, won.auction, successor)
     if outcome is not None:
-        reason = TABLE[outcome].says + ("" if event is None else f", in block {height}")
+        reason = said_of(task, outcome) + ("" if event is None else f", in block {height}")
     elif successor is not None:
         reason = "it did not start, or stated no milestone that counted: the node does not show which any more"
     else:

@@ -177,7 +177,7 @@ class Complaints:
 
 
 TOLD = (
-    TaskState.STARTING, TaskState.RUNNING, TaskState.OPENING, TaskState.SUBMITTED, TaskState.SHOWING, TaskState.JUDGED,
+    TaskState.STARTING, TaskState.RUNNING, TaskState.OPENING, TaskState.CLAIMED, TaskState.DISPUTED,
 )  # fmt: skip
 """States with assigned slots."""
 

@@ -30,6 +30,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import ServiceTerms, pace_of
 from gpu_tasks.market.inference.units import Unit, is_open
+from gpu_tasks.market.training.rules import TaskRules
 from runtime.encoding.types import ApplyExtrinsic
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.amounts import Grains, format_amount
@@ -342,13 +343,13 @@ async def _expected_cost(
     return total
 
 
-def expected_check_fees(rules: UnitRules, price_grains: int, requests: int) -> int:
-    """Return the mean fee of the checks of a result: one for the drawn requests, and in one of four cases a second."""
+def expected_check_fees(rules: UnitRules | TaskRules, price_grains: int, items: int) -> int:
+    """Return the mean fee of the checks of a result: one for the drawn items, and in one of four cases a second."""
     if not rules.check_rate_ppm:
         return 0
-    rate = item_rate(requests, rules.check_rate_ppm) / PPM
-    is_checked = 1 - (1 - rate) ** requests
+    rate = item_rate(items, rules.check_rate_ppm) / PPM
+    is_checked = 1 - (1 - rate) ** items
     share = rate / is_checked
-    """The mean part of the requests that a check covers, if there is one."""
+    """The mean part of the items that a check covers, if there is one."""
     fee = max(rules.check_fee_min, price_grains * rules.check_ppm / PPM * share)
     return round(fee * is_checked * (PPM + SECOND_PPM) / PPM)

@@ -25,6 +25,7 @@ from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.tasks import slot_case
 from gpu_tasks.market.training.terms import SLOTS_MAX
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography import ss58
 from runtime.encoding.types import AccountId, Balance
 from wallet.amounts import SYMBOL, Grains, format_amount
@@ -92,7 +93,7 @@ class UntoldBlocks:
 
 
 def is_of_market(event: Any) -> bool:
-    """Return True for an event of units, claims, disputes, tasks, courts or devices."""
+    """Return True for an event of units, claims, disputes, tasks or devices."""
     return type(event).__module__.startswith(MARKET)
 
 
@@ -197,13 +198,13 @@ SENTENCES = {
     "Attested": "the attestation of {provider} about unit {unit} is on the chain",
     # claims and disputes
     "ClaimOpened": "the result of {claim} by {provider} waits for the draw of its check",
-    "PointsDrawn": "the beacons draw requests of {claim} for a check",
+    "PointsDrawn": "the beacons draw items of {claim} for a check",
     "CheckerDrawn": "{checker} checks {claim}, and holds {held}",
     "FindingCommitted": "the checker of {claim} commits to its finding",
     "SamplesShown": "the provider of {claim} shows its samples",
     "FindingOpened": "the checker of {claim} opens its finding: {finding.verdict}",
     "CheckEnded": "a check of {claim} is over ({end})",
-    "ItemDisputed": "a request of {claim} is disputed: validators vote",
+    "ItemDisputed": "an item of {claim} is disputed: validators vote",
     "ClaimEnded": "the check of {claim} is over ({outcome})",
     "DisputeOpened": "dispute {dispute} waits for voters ({question})",
     "VotersDrawn": "dispute {dispute} is decided by {voters}",
@@ -214,10 +215,6 @@ SENTENCES = {
     "VoterCharged": "{voter} loses {amount} in dispute {dispute}",
     "DisputeEnded": "dispute {dispute} is over",
     # trees of batches
-    "NodesAsked": "the answers to unit {unit} differ: each side shows its tree by block {show_until}",
-    "NodesShown": "{provider} shows its tree of unit {unit}",
-    "TreeWithheld": "no racer showed the tree of answer {root} to unit {unit}: the racers of that answer lose",
-    "LeafDisputed": "the answers to unit {unit} first differ in request {leaf}: validators vote",
     # tasks
     "TaskSubmitted": "{customer} submits task {task} for at most {price_max}; {locked} is locked",
     "BidCommitted": "{provider} bids for task {task} with device {device}",
@@ -234,16 +231,10 @@ SENTENCES = {
     "MilestoneReported": "slot {place} of task {task} reports milestone {milestone.number}, metric {milestone.metric}",
     "MilestoneCounted": "milestone {number} of task {task} is confirmed: {holder} holds its checkpoint",
     "ResultStated": "slot {place} of task {task} reports its result, metric or exit code {result.metric}",
-    "ResultAccepted": "the result of task {task} is accepted ({how})",
     "StandbyAsked": "a provider of task {task} dropped out: {provider} may take over by block {until}",
     "TaskReopened": "task {task} goes to auction {auction}: {milestones} milestones for at most {price_max}",
-    "SegmentsDrawn": "the providers of task {task} must show the drawn states by block {show_until} ({why})",
-    "StatesShown": "slot {place} of task {task} has shown the drawn states",
-    "FraudClaimed": "{challenger} announces a fraud proof about task {task}, with a bond of {bond}",
-    "FraudNotShown": "{challenger} did not show its proof about task {task} and loses {burned}",
-    "FraudShown": "{challenger} shows a proof against slot {place} of task {task}: judges recompute its segment",
-    "FraudProven": "judges confirm the proof of {challenger} against slot {place} of task {task}: it gets {reward}",
-    "TaskJudged": "task {task} is before judges ({why})",
+    "ResultsClaimed": "the result of task {task} can be read, and {claims} payments wait for a check",
+    "TaskDisputed": "validators vote about task {task} ({question})",
     "TaskAmended": "task {task} is amended: at most {price_max}, {more_blocks} more blocks",
     "CloseOffered": "its customer offers to end task {task}: each slot gets {pay}, and {back} of its collateral back",
     "SlotSettled": "slot {place} of task {task} has ended ({outcome}): {provider} earned {earned}, lost {lost}",
@@ -253,16 +244,6 @@ SENTENCES = {
     "Volunteered": "{provider} offers device {device} as a replica of task {task}",
     "ResultBound": "slot {place} of task {task} has committed to its result, and reveals it once all have",
     "ReplicasCompared": "{votes} of {places} replicas of task {task} agree: {root}",
-    # courts
-    "CaseOpened": "case {case} waits for judges ({kind})",
-    "BenchDrawn": "case {case} is judged by {judges}",
-    "OpinionCommitted": "judge {judge} commits to its opinion on case {case}",
-    "OpinionOpened": "judge {judge} reveals its opinion on case {case}: {statement.opinion}",
-    "CaseDecided": "case {case} is decided; anyone may appeal by block {appealable_until}",
-    "CaseAppealed": "{appellant} appeals against the verdict of case {case}, with a bond of {bond}",
-    "CourtCalled": "case {case} goes before the court",
-    "CaseEnded": "case {case} is over ({outcome})",
-    "JudgeCharged": "judge {judge} of case {case} loses {amount}",
     # devices
     "ProviderRegistered": "{provider} registers as a provider, at {endpoint}",
     "ProviderUnregistered": "{provider} is no longer a provider",
@@ -382,7 +363,7 @@ class EventFilter:
 
     account: bytes | None = None
     about: Sequence[bytes] = ()
-    """Units and tasks. Events of their claims, disputes and cases match too."""
+    """Units and tasks. Events of their claims and disputes match too."""
     _owners: dict[bytes, bytes | None] = field(default_factory=dict)
     _works: dict[bytes, bytes] = field(default_factory=dict)
     """The unit or task of each dispute that was looked up."""
@@ -399,7 +380,7 @@ class EventFilter:
             return True
         if work is not None and await self._owner(client, "unit", work, block_hash) in own_accounts:
             return True
-        for kind in ("unit", "claim", "task", "case", "device"):
+        for kind in ("unit", "claim", "task", "device"):
             subject_id = getattr(event, kind, None)
             if (
                 isinstance(subject_id, bytes)
@@ -409,8 +390,8 @@ class EventFilter:
         return False
 
     def _is_about(self, event: Any, work: bytes | None) -> bool:
-        event_ids = {work, *(getattr(event, kind, None) for kind in ("unit", "claim", "task", "case"))}
-        return any(subject_id in event_ids or event_ids & set(_cases_of_task(subject_id)) for subject_id in self.about)
+        event_ids = {work, *(getattr(event, kind, None) for kind in ("unit", "claim", "task"))}
+        return any(subject_id in event_ids or event_ids & set(_claims_of(subject_id)) for subject_id in self.about)
 
     async def _work_of(self, client: ChainClient, event: Any, block_hash: bytes) -> bytes | None:
         """Return the unit or task of an event's open dispute, or None."""
@@ -437,7 +418,7 @@ class EventFilter:
         return {self.account} if stash is None else {self.account, stash}
 
     async def _owner(self, client: ChainClient, kind: str, subject_id: bytes, block_hash: bytes) -> bytes | None:
-        """Return the customer of a unit or a task, or the owner of a device; None if the chain has forgotten it."""
+        """Return the customer of a unit, a task or a claim, or the owner of a device; None for an unknown id."""
         if subject_id not in self._owners:
             owner = await self._read_owner(client, kind, subject_id, block_hash)
             if owner is None:
@@ -452,7 +433,8 @@ class EventFilter:
         if kind == "device":
             device = await client.read(Devices.devices, subject_id, at=block_hash)
             return None if device is None else bytes(device.owner)
-        (unit,) = await market_reads.units(client, [subject_id], block_hash)  # A unit's claim has the unit's id.
+        # A unit's claim has the unit's id.
+        (unit,) = await market_reads.units(client, [subject_id], block_hash)
         if unit is not None:
             return unit.customer
         if not sells_tasks(client):
@@ -460,15 +442,20 @@ class EventFilter:
         task = await training_reads.task(client, subject_id, block_hash)
         if task is not None:
             return task.customer
-        assert self.account is not None, "asked for one account"
-        return self.account if kind == "case" and await self._has_case(client, subject_id, block_hash) else None
+        if kind == "task":
+            return None
+        claimed: bytes | None = await client.read(TrainingMarket.task_of_claim, subject_id, at=block_hash)
+        if claimed is not None:
+            return await self._owner(client, "task", claimed, block_hash)
+        return self.account if kind == "claim" and await self._had_claim(client, subject_id, block_hash) else None
 
-    async def _has_case(self, client: ChainClient, case: bytes, block_hash: bytes) -> bool:
-        """Return True if a case is about a slot of one of the account's tasks."""
+    async def _had_claim(self, client: ChainClient, claim_id: bytes, block_hash: bytes) -> bool:
+        """Return True if an ended claim is of one of the account's tasks."""
         assert self.account is not None, "asked for one account"
         tasks = await training_reads.tasks_of(client, self.account, block_hash)
-        return any(case in _cases_of_task(task_id) for task_id, _ in tasks)
+        return any(claim_id in _claims_of(task_id) for task_id, _ in tasks)
 
 
-def _cases_of_task(task_id: bytes) -> list[bytes]:
+def _claims_of(task_id: bytes) -> list[bytes]:
+    """Return the ids of all claims that a task may have."""
     return [slot_case(task_id, place) for place in range(SLOTS_MAX)]

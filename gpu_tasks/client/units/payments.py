@@ -9,28 +9,24 @@ Invariant: the payments from the customer's money add up to the recorded cost of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from cli.output import Account
+from gpu_tasks.client.claim_ends import check_facts, claim_at_end, paid_checks
 from gpu_tasks.client.units.results import claimant_of
-from gpu_tasks.market.claims.claim_closing import FORFEITING, fee_of_samples, vote_fee
-from gpu_tasks.market.claims.claim_events import CheckEnded
-from gpu_tasks.market.claims.claims import Check, CheckEnd, ResultClaim
-from gpu_tasks.market.claims.money import EventMoney, MoneyEvent, Payee, Purse, settle
+from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference import money, race_results
 from gpu_tasks.market.inference.events import ProviderRebated, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Racer, Refund, Unit, UnitState, revealed_root
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 from runtime.pallets.staking.slashing import part
-from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
 
 OF_CUSTOMER = "the customer"
 OF_COLLATERAL = "the collateral of a false result"
+OF_REPLACED = "a replaced checker"
 FOUND_FALSE = "finder, voters, or burned"
 
 
@@ -54,15 +50,7 @@ class UnitEnd:
 
     def check_facts(self) -> list[dict[str, Any]]:
         """Return the checks of the claim for programs."""
-        return [
-            {
-                "checker": Account(check.checker),
-                "is_second": check.is_second,
-                "end": check.end.name.lower(),
-                "fee": Grains(check.fee),
-            }
-            for check in (() if self.claim is None else self.claim.checks)
-        ]
+        return check_facts(self.claim)
 
 
 async def unit_end(client: ChainClient, unit_id: bytes, unit: Unit) -> UnitEnd | None:
@@ -76,7 +64,7 @@ async def unit_end(client: ChainClient, unit_id: bytes, unit: Unit) -> UnitEnd |
         claim: ResultClaim | None = await client.read(ResultClaims.claims, unit_id, at=before)
     except (RpcError, OddAnswerError):
         return None
-    return UnitEnd(events, None if claim is None else _at_end(unit_id, claim, events))
+    return UnitEnd(events, None if claim is None else claim_at_end(unit_id, claim, events))
 
 
 def payments_of(unit_id: bytes, unit: Unit, ending: UnitEnd | None) -> tuple[list[UnitPayment], bool]:
@@ -153,39 +141,17 @@ def _unnamed(role: str, grains: int, unit: Unit) -> list[UnitPayment]:
     return [UnitPayment(role, None, grains, unit.customer)] if grains else []
 
 
-def _at_end(unit_id: bytes, claim: ResultClaim, events: Sequence[object]) -> ResultClaim:
-    """Return the claim with the check that ended in the block of its end."""
-    ended = {event.check: event.end for event in events if isinstance(event, CheckEnded) and event.claim == unit_id}
-    checks = tuple(_ended(claim, check, ended.get(place, check.end)) for place, check in enumerate(claim.checks))
-    return replace(claim, checks=checks)
-
-
-def _ended(claim: ResultClaim, check: Check, end: CheckEnd) -> Check:
-    if check.end is end:
-        return check
-    is_passed = end is CheckEnd.PASSED and check.shown is not None
-    fee = fee_of_samples(claim.terms, check.shown) if is_passed and check.shown is not None else 0
-    return replace(check, end=end, fee=fee)
-
-
 def _of_checks(claim: ResultClaim) -> list[UnitPayment]:
-    """Return the pay of the checks that passed, as `claim_closing.conclude` pays it."""
-    terms = claim.terms
-    forfeited = {check.checker: check.held for check in claim.checks if check.end in FORFEITING}
-    of_customer = terms.fees_held - claim.fees_paid
-    payments = []
-    for check in (each for each in claim.checks if each.end is CheckEnd.PASSED):
-        payers = {Purse.FORFEITED: tuple(forfeited.items()), Purse.CUSTOMER: ((terms.customer, of_customer),)}
-        event = EventMoney(check.fee, vote_fee(terms), terms.collateral, payers, {Payee.CHECKER: (check.checker,)})
-        for flow in settle(MoneyEvent.PASSED, event):
-            if flow.purse is Purse.CUSTOMER:
-                of_customer -= flow.amount
-                payments.append(UnitPayment("checker", flow.payee, flow.amount, flow.source))
-            else:
-                forfeited[flow.source] -= flow.amount
-                payments.append(UnitPayment("checker", flow.payee, flow.amount, flow.source, "a replaced checker"))
-    burned = [(checker, grains) for checker, grains in forfeited.items() if grains]
-    return payments + [UnitPayment("burned", None, grains, who, "a replaced checker") for who, grains in burned]
+    return [
+        UnitPayment(
+            "burned" if paid.payee is None else "checker",
+            paid.payee,
+            paid.grains,
+            paid.payer,
+            OF_CUSTOMER if paid.is_of_customer else OF_REPLACED,
+        )
+        for paid in paid_checks(claim)
+    ]
 
 
 def _of_rebate(unit_id: bytes, ending: UnitEnd) -> list[UnitPayment]:

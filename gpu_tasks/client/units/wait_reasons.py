@@ -1,4 +1,4 @@
-"""The reasons why a queued unit waits, from the chain's facts about all possible providers, and the steps of judges.
+"""The reasons why a queued unit waits, from the chain's facts about all possible providers.
 
 Invariants:
 
@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from gpu_tasks.batches.requests import price_of
 from gpu_tasks.client.offers.listing import own_accounts, too_few_judges
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.courts.cases import CaseStage
-from gpu_tasks.market.courts.courts_api import CaseStatus
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import money
@@ -230,21 +228,3 @@ def _too_dear_text(unit: Unit, market_view: MarketView, offered: Sequence[_Offer
     if reached is None:
         return f"{lowest_asks} {format_amount(ask)} oGPU, and its price does not reach that in time"
     return f"{lowest_asks} {format_amount(ask)} oGPU, and its rising price reaches that at block {reached}"
-
-
-# The cases of tasks.
-BENCHES = {CaseStage.PAIR: "a pair of judges", CaseStage.COMMITTEE: "a committee", CaseStage.COURT: "a court"}
-
-
-def what_judges_do(status: CaseStatus) -> str:
-    """Return the current step of the judges, and its last block."""
-    case = status.case
-    if case.stage is CaseStage.APPEALABLE:
-        return f"judges have decided, and their verdict is final without an appeal by block {case.appealable_until}"
-    bench = BENCHES.get(case.stage, "judges")
-    if case.round is None:
-        return f"{bench} will be drawn"
-    if status.opens_from:
-        return f"{bench} reveals its verdict by block {status.opens_until}"
-    until = f", by block {status.commits_until}" if status.commits_until else ""
-    return f"{bench} computes it again{until}"

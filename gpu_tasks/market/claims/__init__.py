@@ -7,8 +7,8 @@ If provider and checker disagree, other validators vote. Two pallets, in reading
 * `disputes`: the records of disputes
 * `collateral`: the collateral that secures a result, and the fees of checks
 * `claims`: the records of claims and their checks
-* `handlers`: the interfaces of markets, and of pallets that open disputes
 * `money`: the money table: charges and payments of each event
+* `handlers`: the interfaces of markets, and of pallets that open disputes
 * `table_page`: the money table as Markdown
 * `numbers`: the parameters of both pallets
 * `voting`: the draw of voters, and the decisions

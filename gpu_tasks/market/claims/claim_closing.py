@@ -40,8 +40,9 @@ def dispute_id_of(claim_id: bytes, number: int) -> bytes:
 
 
 def fee_of_samples(terms: ClaimTerms, samples: Samples) -> int:
-    """Return the fee of a check of the sampled items, at most that of a check of all items."""
-    weight = min(distinct_weight(samples), terms.weight)
+    """Return the fee of a check of the sampled items, at most that of as many of the heaviest ones, or of all."""
+    # The customer pays. Provider and checker could state any weight.
+    weight = min(distinct_weight(samples), len(samples) * terms.item_weight_max, terms.weight)
     return check_fee(terms.price, terms.check_ppm, terms.fee_min, weight=weight, of=terms.weight)
 
 
@@ -53,8 +54,8 @@ def expected_fee(claim: ResultClaim) -> int:
 
 
 def vote_fee(terms: ClaimTerms) -> int:
-    """Return the fee of a voter: that of a check of all items, because a liar could understate the disputed item's."""
-    return check_fee(terms.price, terms.check_ppm, terms.fee_min, weight=1, of=1)
+    """Return the fee of a voter: that of a check of the heaviest item, because a liar could understate an item."""
+    return check_fee(terms.price, terms.check_ppm, terms.fee_min, weight=terms.item_weight_max, of=terms.weight)
 
 
 def pay(

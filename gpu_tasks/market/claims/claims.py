@@ -92,6 +92,8 @@ class ClaimTerms:
     items: U32
     weight: U64
     """The weight of all items, in millionths of an output token, with their floors (`item_draws`)."""
+    item_weight_max: U64
+    """The greatest weight that one item can have. Voters compute one item, and are paid for as much."""
     price: Balance
     """The price that the claim earns. The market holds it until the claim is over."""
     collateral: Balance

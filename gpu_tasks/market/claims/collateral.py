@@ -11,6 +11,8 @@ from gpu_tasks.market.claims.disputes import SEATS
 PPM = 1_000_000
 CLAIM_POINTS = 4
 """The points that a claim with many items expects."""
+CLAIM_POINTS_MAX = CLAIM_POINTS + 1
+"""The most points of a claim with the rate of `item_rate`: the last part of the line may be a short one."""
 MARKUP_PPM = 1_200_000
 """A check's fee over its cost."""
 RATIO_OF_RATE = {
@@ -45,21 +47,21 @@ def check_fee(price: int, check_ppm: int, fee_min: int, *, weight: int, of: int)
     return max(fee_min, -(-price * check_ppm * weight // (PPM * of)))
 
 
-def fees_max(price: int, check_ppm: int, fee_min: int) -> int:
-    """Return the most that a customer pays for the checks of a claim: two, of all its items."""
-    return 2 * check_fee(price, check_ppm, fee_min, weight=1, of=1)
+def fees_max(price: int, check_ppm: int, fee_min: int, *, weight: int = 1, of: int = 1) -> int:
+    """Return the most that a customer pays for the checks of a claim: two, of items that weigh `weight` of all `of`."""
+    return 2 * check_fee(price, check_ppm, fee_min, weight=weight, of=of)
 
 
-def least_collateral(at_stake: int, *, items: int, rate_ppm: int, fee_max: int) -> int:
+def least_collateral(at_stake: int, *, items: int, rate_ppm: int, vote_fee: int) -> int:
     """Return the collateral of a claim's provider and of each of its checkers.
 
-    `fee_max` is the fee of a check of all items. `rate_ppm` is the rate before `item_rate`. One without a game counts
-    as the next lower one, so it takes more collateral than it needs. A claim of which at least four points are drawn
-    is always checked.
+    `vote_fee` is the fee of a voter. `rate_ppm` is the rate before `item_rate`. One without a game counts as the next
+    lower one, so it takes more collateral than it needs. A claim of which at least four points are drawn is always
+    checked.
     """
     is_always = items * rate_ppm >= CLAIM_POINTS * PPM
     ratio = RATIO_OF_RATE[ALWAYS_PPM if is_always else game_rate(rate_ppm)]
-    return max(-(-at_stake * ratio // PPM), 2 * SEATS * fee_max)
+    return max(-(-at_stake * ratio // PPM), 2 * SEATS * vote_fee)
 
 
 def finder_reward(held: int) -> int:

@@ -25,7 +25,8 @@ VOTER_FEES = 2
 """The fees that a voter holds, and that an outvoted one loses."""
 DRAWN, APPEAL = 0, 1
 """The numbers of the rounds."""
-PARTIES_MAX = 16
+PARTIES_MAX = 33
+"""The customer, and the 32 providers of a gang."""
 EXCLUDED_MAX = 35
 """Eight racers, 24 decliners, and three others."""
 BARRED_MAX = EXCLUDED_MAX + 14

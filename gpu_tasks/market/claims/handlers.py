@@ -4,12 +4,13 @@ Both are pallets of the runtime. A claim or a dispute stores its handler's index
 the registration.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.findings import ItemVote
+from gpu_tasks.market.claims.money import EventMoney, MoneyEvent, Payee, Purse, settle
 from runtime.frame.pallet import Pallet
 from runtime.pallets.staking.slashing import Share
 
@@ -51,6 +52,21 @@ class DisputeHandler(Protocol):
 
     def rule(self, dispute: bytes, ruling: Ruling) -> None:
         """Carry out a ruling: charge the convicted parties, and pay the voters."""
+
+
+def payments_to_voters(
+    event: MoneyEvent, charged: Mapping[Purse, tuple[tuple[bytes, int], ...]], ruling: Ruling, *, fee: int
+) -> dict[bytes, list[Share]]:
+    """Return the payments of a dispute that a market has opened, by the names of the charged holds.
+
+    `charged` names the holds of each purse, with their amounts. `fee` is due to each voter.
+    """
+    payees = {Payee.VOTERS: ruling.voters, Payee.APPEAL_VOTERS: ruling.appeal_voters}
+    money = EventMoney(fee=0, vote_fee=fee, collateral=0, payers=dict(charged), payees=payees)
+    payments: dict[bytes, list[Share]] = {}
+    for flow in settle(event, money):
+        payments.setdefault(flow.source, []).append(Share(flow.payee, flow.amount))
+    return payments
 
 
 def claim_handler_at(index: int, pallets: Iterable[Pallet]) -> ClaimHandler:

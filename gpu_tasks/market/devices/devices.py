@@ -29,7 +29,6 @@ from gpu_tasks.market.devices.events import (
     DeviceRegistered,
     DeviceResumed,
     DeviceUnregistered,
-    Expelled,
     NotGone,
     NotOwner,
     NotProvider,
@@ -59,7 +58,7 @@ from gpu_tasks.market.ids import DeviceId
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U8, U32, Bounded
-from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, CompactBalance, Hash, Weight
+from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, CompactBalance, Hash, Weight
 from runtime.frame.pallet import (
     Hold,
     Parameter,
@@ -199,9 +198,6 @@ class Devices(DeviceWork, index=9):
     providers: StorageMap[AccountId, Provider | None] = StorageMap(
         doc="Seal key and store address of a provider, by stash."
     )
-    expelled_until: StorageMap[AccountId, BlockNumber] = StorageMap(
-        default=0, doc="The block until which an expelled stash may not register as a provider."
-    )
     device_of_uuid: StorageMap[Hash, DeviceId | None] = StorageMap(doc="The device with this hardware.")
     device_count: StorageMap[AccountId, U32] = StorageMap(default=0, doc="The number of a provider's devices.")
     devices_of: StorageDoubleMap[AccountId, DeviceId, bool] = StorageDoubleMap(
@@ -213,7 +209,7 @@ class Devices(DeviceWork, index=9):
     )  # fmt: skip
     errors = (
         NotProvider, NotOwner, UnknownDevice, DeviceKnown, DeviceBusy, TooManyDevices, DeviceBondTooSmall, BadEndpoint,
-        UnsafeSealKey, Expelled, NotGone, QueueTooLong,
+        UnsafeSealKey, NotGone, QueueTooLong,
     )  # fmt: skip
     hold_reasons = (FREE_BOND, COLLATERAL, PROVIDER_DEPOSIT)
 
@@ -222,17 +218,13 @@ class Devices(DeviceWork, index=9):
         """Publish your seal key and the address of your blob store. The signer is the stash of a bonded candidate.
 
         The first registration holds a deposit until the record is dropped. Raise NotProvider if the signer is no
-        candidate, and Expelled while an expulsion lasts.
+        candidate.
         """
         stash = origin.account
         ensure(self.stake.is_candidate(stash), NotProvider)
-        expelled_until = self.expelled_until[stash]
-        ensure(not expelled_until or self.system.number.get() > expelled_until, Expelled)
         ensure(is_store_address(endpoint), BadEndpoint)
         # With a key of small order, any account could open the inputs sealed to it.
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
-        if expelled_until:
-            del self.expelled_until[stash]
         standing = self.providers[stash]
         deposit_grains = self.provider_deposit if standing is None else standing.deposit
         if standing is None:
@@ -398,20 +390,11 @@ class Devices(DeviceWork, index=9):
             weight_meter.spend(slot_weight)
             self.stake.forget_newcomer(stash)
 
-    def expel(self, stash: bytes, until_height: int) -> None:
-        """End a registration by verdict. Its devices get no work until it registers again, after that block."""
-        self.expelled_until[stash] = until_height
-        if stash in self.providers:
-            self._forget_provider(stash)
-
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
     def _drop_provider(self, stash: bytes) -> None:
+        """Drop the record of a provider without devices, and return its deposit."""
         ensure(self.device_count[stash] == 0, DeviceBusy)
-        self._forget_provider(stash)
-
-    def _forget_provider(self, stash: bytes) -> None:
-        """Drop a provider's record, and return its deposit."""
         record = known(self.providers[stash], NotProvider)
         del self.providers[stash]
         self.lock.unlock(stash, provider_hold(stash), record.deposit)

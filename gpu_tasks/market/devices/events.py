@@ -112,10 +112,6 @@ class DeviceBondTooSmall(DispatchError):
     """The bond is below the minimum of the device's class."""
 
 
-class Expelled(DispatchError):
-    """A court ended the registration, and the waiting time for a new one is not over."""
-
-
 class NotGone(DispatchError):
     """The provider is a candidate or has stake of its own, so no other account can end its registration."""
 

@@ -1,4 +1,4 @@
-"""The validators that may judge: one rule for races, for benches of courts, and for programs that seal an input.
+"""The validators that may judge: one rule for races, for checkers and voters, and for programs that seal an input.
 
 Invariants: inputs can be sealed to every judge. A judge cannot read an input that is older than its key.
 """

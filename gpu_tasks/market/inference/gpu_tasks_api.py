@@ -20,7 +20,6 @@ from gpu_tasks.market.inference import intake, money, race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Offer, Service
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Unit, UnitState, dispute_id_of, racer_of
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.encoding.codec import U8, U32, U64, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.api import RuntimeApi, query
@@ -296,8 +295,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         """Return the id of a unit's open dispute, or None."""
         if record.state is not UnitState.DISPUTED:
             return None
-        narrowed = self.bound[LeafDisputes].disputes[unit_id]
-        dispute_id = dispute_id_of(unit_id, record.attempt, 0 if narrowed is None else narrowed.leaf)
+        dispute_id = dispute_id_of(unit_id, record.attempt)
         return dispute_id if dispute_id in self.bound[InferenceMarket].unit_of_dispute else None
 
 

@@ -217,20 +217,6 @@ class InferenceMarket(InferenceStorage, index=10):
         """Carry out the ruling of a unit's dispute."""
         unit_disputes.rule(self, dispute, ruling)
 
-    # ----------------------------------------------- a handler of disputes about batches: the interface to LeafDisputes
-
-    def judge_leaf(self, unit: bytes, index: int) -> None:
-        """Ask voters about the first item in which results differ."""
-        unit_disputes.judge_leaf(self, unit, index)
-
-    def let_fall(self, unit: bytes, roots: Sequence[bytes]) -> None:
-        """Punish the racers whose trees were withheld."""
-        unit_disputes.let_fall(self, unit, roots)
-
-    def agree(self, unit: bytes, root: bytes | None) -> None:
-        """Claim the pay for the one remaining result, or requeue the unit if there is none."""
-        unit_disputes.agree(self, unit, root)
-
     # ----------------------------------------------------------- a work source: the interface to attestations and nodes
 
     def attestation_problem(self, signed: SignedAttestation) -> str:

@@ -83,7 +83,7 @@ def collateral(rules: UnitRules, price_grains: int, racer_count: int, requests: 
         items=requests,
         # Voters alone judge claims of sets that are too small for checks.
         rate_ppm=rules.check_rate_ppm or ALWAYS_PPM,
-        fee_max=check_fee_max(rules, price_grains),
+        vote_fee=check_fee_max(rules, price_grains),
     )
 
 

@@ -18,7 +18,6 @@ from gpu_tasks.market.inference.events import UnknownService, UnknownUnit
 from gpu_tasks.market.inference.numbers import MarketNumbers
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, Offer, Service
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, OpenUnit, Unit, UnitState, is_open
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.codec import U16, U32, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash, Weight
@@ -95,7 +94,6 @@ class InferenceStorage(MarketNumbers):
     devices: Devices
     capacity: Capacity
     disputes: Disputes
-    leaf_disputes: LeafDisputes
 
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="Greatest age of `sealed_at` in blocks.")
 

@@ -88,13 +88,16 @@ def _terms(market: InferenceStorage, record: Unit, winner: Racer, winning: Revea
     rules, requests, price_due = record.rules, record.terms.requests, money.due(record, winner)
     totals = Totals(requests, winning.input_tokens, winning.output_tokens, winning.output_root)
     floor = weight_floor(-(-money.work_allowed(record) // TOKEN), requests)
+    weight = total_weight(totals, floor, input_share=record.input_share)
     return ClaimTerms(
         handler=market.index,
         provider=winner.owner,
         customer=record.customer,
         root=winning.output_root,
         items=requests,
-        weight=total_weight(totals, floor, input_share=record.input_share),
+        weight=weight,
+        # One request may have nearly all tokens.
+        item_weight_max=weight,
         price=price_due,
         collateral=winner.collateral,
         rate_ppm=item_rate(requests, rules.check_rate_ppm),

@@ -1,19 +1,19 @@
 """The disputes of units: racers with different results, and inputs that two owners declined.
 
-Of a batch, LeafDisputes first finds an item in which the results differ. Then nine validators vote (Disputes).
+Nine validators vote (Disputes). About different results, they get the answers from all racers, compute the first item
+in which these differ, and leave out the results that are false there or were not delivered, until one is left.
 
 Invariants: a unit has at most one open dispute. Its parties lose at most the collateral that they hold for the unit. A
 dispute without a decision costs no party anything.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpu_tasks.market.claims.disputes import DisputeQuestion, DisputeTerms
 from gpu_tasks.market.claims.findings import Verdict
-from gpu_tasks.market.claims.handlers import Ruling
-from gpu_tasks.market.claims.money import EventMoney, MoneyEvent, Payee, Purse
-from gpu_tasks.market.claims.money import settle as flows_of
+from gpu_tasks.market.claims.handlers import Ruling, payments_to_voters
+from gpu_tasks.market.claims.money import MoneyEvent, Purse
 from gpu_tasks.market.inference import money, queue, race_results, schedules, settlement, turns, unit_claims
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitDisputed
 from gpu_tasks.market.inference.race_results import RevealsRead, read_reveals
@@ -28,7 +28,6 @@ from gpu_tasks.market.inference.units import (
     dispute_id_of,
     revealed_root,
 )
-from gpu_tasks.market.leaf_disputes.disputes import Side
 from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share, part
 
@@ -42,35 +41,7 @@ def dispute(market: InferenceStorage, unit: OpenUnit) -> None:
     market.units[unit.id] = replace(record, state=UnitState.DISPUTED)
     schedules.drop(market, record.posted_at, unit.id)
     market.emit(UnitDisputed(unit.id))
-    if record.terms.requests > 1 and not _is_about_input(record):
-        market.leaf_disputes.open(market.index, unit.id, record.terms.requests, _sides(record))
-    else:
-        _ask_voters(market, market.disputed(unit.id), index=0)
-
-
-# --------------------------------------------------------------------------------------------- handler of LeafDisputes
-
-
-def judge_leaf(market: InferenceStorage, unit_id: bytes, index: int) -> None:
-    """Ask voters about the first item in which results differ."""
-    _ask_voters(market, market.disputed(unit_id), index)
-
-
-def let_fall(market: InferenceStorage, unit_id: bytes, fallen: Sequence[bytes]) -> None:
-    """Burn all collateral of the racers behind these roots, as liars: nobody showed the trees."""
-    for racer in market.disputed(unit_id).record.racers:
-        if revealed_root(racer) in fallen:
-            _convict(market, unit_id, racer, (Share(None, racer.collateral),))
-
-
-def agree(market: InferenceStorage, unit_id: bytes, agreed: bytes | None) -> None:
-    """Let the earliest racer with the remaining root claim its pay, or requeue the unit without any."""
-    unit = market.disputed(unit_id)
-    result = None if agreed is None else race_results.result(unit.record.racers, agreed)
-    if result is None:
-        queue.requeue_after_dispute(market, unit)
-    else:
-        unit_claims.claim(market, unit, result)
+    _ask_voters(market, market.disputed(unit.id))
 
 
 # ------------------------------------------------------------------------------------------------- handler of Disputes
@@ -83,7 +54,7 @@ def rule(market: InferenceStorage, dispute_id: bytes, ruling: Ruling) -> None:
     del market.unit_of_dispute[dispute_id]
     unit, vote = market.disputed(unit_id), ruling.vote
     if vote is None:
-        _refund(market, unit, Refund.INCONCLUSIVE)
+        settlement.refund(market, unit, Refund.INCONCLUSIVE)
     elif vote.verdict is not Verdict.RIGHT:
         _rule_against_input(market, unit, ruling)
     elif _is_about_input(unit.record):
@@ -92,25 +63,26 @@ def rule(market: InferenceStorage, dispute_id: bytes, ruling: Ruling) -> None:
         _rule_against_sides(market, unit, vote.answer, ruling)
 
 
-def _ask_voters(market: InferenceStorage, unit: OpenUnit, index: int) -> None:
+def _ask_voters(market: InferenceStorage, unit: OpenUnit) -> None:
     record, is_input = unit.record, _is_about_input(unit.record)
-    dispute_id = dispute_id_of(unit.id, record.attempt, index)
+    dispute_id = dispute_id_of(unit.id, record.attempt)
     market.unit_of_dispute[dispute_id] = unit.id
-    liable = _decliners(record) if is_input else _standing(record)
+    liable = _decliners(record) if is_input else _revealed(record)
     # The customer's bond pays for an input that cannot be opened.
     parties = tuple(dict.fromkeys((record.customer, *(racer.owner for racer in liable))))
     terms = DisputeTerms(
         handler=market.index,
         question=DisputeQuestion.INPUT if is_input else DisputeQuestion.SIDES,
         work=unit.id,
-        index=index,
+        index=0,
         point=None,
         seeds=(),
         parties=parties,
         excluded=unit_claims.outside(record, *parties),
         fee=_fee(record),
         sealed_at=record.terms.sealed_at,
-        run_blocks=0 if is_input else market.run_blocks_of_request(record),
+        # Each side can differ in another item, and voters sample one more.
+        run_blocks=0 if is_input else market.run_blocks_of_request(record) * len(_roots(record)),
     )
     market.disputes.open(dispute_id, terms)
 
@@ -119,9 +91,9 @@ def _rule_against_input(market: InferenceStorage, unit: OpenUnit, ruling: Ruling
     """Pay the voters out of the customer's bond. Nobody else pays: no result can be right."""
     record = unit.record
     payers = {Purse.INPUT: ((record.customer, record.bond),)}
-    for shares in _payments(record, MoneyEvent.INPUT_BAD, payers, ruling).values():
+    for shares in payments_to_voters(MoneyEvent.INPUT_BAD, payers, ruling, fee=_fee(record)).values():
         market.lock.pay_out(record.customer, Hold(UNIT_MONEY, unit.id), shares)
-    _refund(market, unit, Refund.INPUT_BAD)
+    settlement.refund(market, unit, Refund.INPUT_BAD)
 
 
 def _rule_against_decliners(market: InferenceStorage, unit: OpenUnit, ruling: Ruling) -> None:
@@ -129,7 +101,9 @@ def _rule_against_decliners(market: InferenceStorage, unit: OpenUnit, ruling: Ru
     record = unit.record
     decliners = _decliners(record)
     fees = {racer.owner: part(racer.collateral, record.rules.idle_penalty) for racer in decliners}
-    payments = _payments(record, MoneyEvent.FALSE_DISPUTE, {Purse.DISPUTER: tuple(fees.items())}, ruling)
+    payments = payments_to_voters(
+        MoneyEvent.FALSE_DISPUTE, {Purse.DISPUTER: tuple(fees.items())}, ruling, fee=_fee(record)
+    )
     for racer in decliners:
         market.devices.charge(racer.device, unit.id, payments.get(racer.owner, ()))
         market.devices.halt(racer.device, unit.id)
@@ -138,17 +112,17 @@ def _rule_against_decliners(market: InferenceStorage, unit: OpenUnit, ruling: Ru
 
 
 def _rule_against_sides(market: InferenceStorage, unit: OpenUnit, answer: bytes, ruling: Ruling) -> None:
-    record, is_batch = unit.record, unit.record.terms.requests > 1
-    claims = market.leaf_disputes.claims_of(unit.id) if is_batch else {side.root: side.root for side in _sides(record)}
-    false = [racer for racer in record.racers if claims.get(revealed_root(racer) or b"", answer) != answer]
+    record = unit.record
+    false = [racer for racer in _revealed(record) if revealed_root(racer) != answer]
     payers = {Purse.PROVIDER: tuple((racer.owner, racer.collateral) for racer in false)}
-    payments = _payments(record, MoneyEvent.PROVIDER_FALSE, payers, ruling)
+    payments = payments_to_voters(MoneyEvent.PROVIDER_FALSE, payers, ruling, fee=_fee(record))
     for racer in false:
         _convict(market, unit.id, racer, payments.get(racer.owner, ()))
-    if is_batch:
-        market.leaf_disputes.narrow(unit.id, answer)
+    right = race_results.result(record.racers, answer)
+    if right is None:
+        queue.requeue_after_dispute(market, market.disputed(unit.id))
     else:
-        agree(market, unit.id, answer)
+        unit_claims.claim(market, market.disputed(unit.id), right)
 
 
 def _convict(market: InferenceStorage, unit_id: bytes, racer: Racer, shares: Sequence[Share]) -> None:
@@ -160,29 +134,6 @@ def _convict(market: InferenceStorage, unit_id: bytes, racer: Racer, shares: Seq
     record = market.disputed(unit_id).record
     racers = race_results.with_racer(record.racers, replace(racer, collateral=racer.collateral - lost_grains))
     market.units[unit_id] = replace(record, racers=racers)
-
-
-def _refund(market: InferenceStorage, unit: OpenUnit, reason: Refund) -> None:
-    if market.leaf_disputes.is_disputed(unit.id):
-        market.leaf_disputes.close(unit.id)
-    settlement.refund(market, unit, reason)
-
-
-def _payments(
-    record: Unit, event: MoneyEvent, payers: Mapping[Purse, tuple[tuple[bytes, int], ...]], ruling: Ruling
-) -> dict[bytes, list[Share]]:
-    """Return the payments of an event of the money table, by payer."""
-    parties = EventMoney(
-        fee=0,
-        vote_fee=_fee(record),
-        collateral=money.collateral_of(record),
-        payers=dict(payers),
-        payees={Payee.VOTERS: ruling.voters, Payee.APPEAL_VOTERS: ruling.appeal_voters},
-    )
-    payments: dict[bytes, list[Share]] = {}
-    for flow in flows_of(event, parties):
-        payments.setdefault(flow.source, []).append(Share(flow.payee, flow.amount))
-    return payments
 
 
 def _fee(record: Unit) -> int:
@@ -199,16 +150,11 @@ def _decliners(record: Unit) -> tuple[Racer, ...]:
     return (*record.decliners, *(racer for racer in record.racers if racer.has_declined))
 
 
-def _standing(record: Unit) -> tuple[Racer, ...]:
-    """Return the racers with a result that have not lost their collateral."""
-    return tuple(racer for racer in record.racers if racer.reveal is not None and racer.collateral)
+def _revealed(record: Unit) -> tuple[Racer, ...]:
+    """Return the racers with a result."""
+    return tuple(racer for racer in record.racers if racer.reveal is not None)
 
 
-def _sides(record: Unit) -> tuple[Side, ...]:
-    """Return the roots with their accounts."""
-    accounts_by_root: dict[bytes, tuple[bytes, ...]] = {}
-    for racer in record.racers:
-        root = revealed_root(racer)
-        if root is not None:
-            accounts_by_root[root] = (*accounts_by_root.get(root, ()), racer.owner)
-    return tuple(Side(root, accounts) for root, accounts in accounts_by_root.items())
+def _roots(record: Unit) -> frozenset[bytes]:
+    """Return the different results."""
+    return frozenset(racer.reveal.output_root for racer in _revealed(record) if racer.reveal is not None)

@@ -235,9 +235,9 @@ def racer_of(record: Unit, owner: bytes) -> Racer | None:
     return next((racer for racer in record.racers if racer.owner == owner), None)
 
 
-def dispute_id_of(unit_id: bytes, attempt: int, index: int) -> bytes:
-    """Return the id of the dispute about an item of a race's results, or with index 0 about the input."""
-    return blake2_256(b"ogpu/unit-dispute" + unit_id + attempt.to_bytes(4, "little") + index.to_bytes(4, "little"))
+def dispute_id_of(unit_id: bytes, attempt: int) -> bytes:
+    """Return the id of the dispute about a race's results, or about the input."""
+    return blake2_256(b"ogpu/unit-dispute" + unit_id + attempt.to_bytes(4, "little"))
 
 
 def revealed_root(racer: Racer) -> bytes | None:

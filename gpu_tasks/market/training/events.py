@@ -1,10 +1,10 @@
 """The events and errors of TrainingMarket."""
 
+from gpu_tasks.market.claims.disputes import DisputeQuestion
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import Acceptance, JudgedFor, Milestone, TaskResult
-from gpu_tasks.traces.trace import TraceFraudProof
+from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.encoding.codec import U8
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.pallet import DispatchError, event
@@ -134,14 +134,6 @@ class ResultStated:
 
 
 @event
-class ResultAccepted:
-    """The customer accepted the result, or was silent. It is paid once the beacon has ruled an audit out."""
-
-    task: TaskId
-    how: Acceptance
-
-
-@event
 class StandbyAsked:
     """The provider has left or died. The runner-up may take over until block `until`."""
 
@@ -161,66 +153,20 @@ class TaskReopened:
 
 
 @event
-class SegmentsDrawn:
-    """The beacon drew segments. The providers must show states of their traces until block `show_until`."""
+class ResultsClaimed:
+    """The providers claim their pay for results: so many claims are open, each under the case of its slot."""
 
     task: TaskId
-    why: JudgedFor
-    show_until: BlockNumber
+    claims: U8
 
 
 @event
-class StatesShown:
-    """A provider showed the drawn states."""
+class TaskDisputed:
+    """Voters decide about different results, or about a missing input."""
 
     task: TaskId
-    place: U8
-
-
-@event
-class FraudClaimed:
-    """A challenger committed to a fraud proof."""
-
-    task: TaskId
-    challenger: AccountId
-    bond: Balance
-
-
-@event
-class FraudNotShown:
-    """A challenger did not open its fraud proof in time and lost its bond."""
-
-    task: TaskId
-    challenger: AccountId
-    burned: Balance
-
-
-@event
-class FraudShown:
-    """A fraud proof was opened: judges compute this segment of a slot's trace."""
-
-    task: TaskId
-    place: U8
-    challenger: AccountId
-    proof: TraceFraudProof
-
-
-@event
-class FraudProven:
-    """A fraud proof was right, and paid out of the liar's collateral."""
-
-    task: TaskId
-    place: U8
-    challenger: AccountId
-    reward: Balance
-
-
-@event
-class TaskJudged:
-    """The task went to the courts, with a case for each slot."""
-
-    task: TaskId
-    why: JudgedFor
+    dispute: Hash
+    question: DisputeQuestion
 
 
 @event
@@ -328,26 +274,6 @@ class NothingToConfirm(DispatchError):
 
 class MayNotConfirm(DispatchError):
     """Only the customer or the runner-up may confirm that it holds a checkpoint."""
-
-
-class NotShown(DispatchError):
-    """These are not the drawn states, or they are not in the trace."""
-
-
-class NoSuchSegment(DispatchError):
-    """The run has no trace, or the disputed provider did not compute this segment."""
-
-
-class TooManyClaims(DispatchError):
-    """The task has the maximum number of fraud proofs."""
-
-
-class NoSuchClaim(DispatchError):
-    """The signer has no fraud proof of this task, or committed to it in this same block."""
-
-
-class ProvesNothing(DispatchError):
-    """This does not open the commitment, or it does not contradict the slot's trace."""
 
 
 class NoCloseOffer(DispatchError):

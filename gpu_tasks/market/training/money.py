@@ -2,33 +2,31 @@
 
 `settle`, the tests and the page `docs/training.md` read `TABLE`. One row settles a slot for its provider, and another
 one for the standby, if there was one. A provider that takes over is a winner from then on, with the rest of the work as
-its task. Its price is `remaining` of its own, its promise `remaining_blocks`. The courts pay a case's judges before,
-out of the bond or the collateral of the wrong party.
+its task. Its price is `remaining` of its own, its promise `remaining_blocks`. Claims and disputes move money before, by
+their own table (`claims/money.py`): they pay checkers and voters, and take the collateral of a refuted result.
 
 Invariants: every grain that leaves a purse arrives. Money that no line names stays with the owner of its purse, locked
 as long as the task continues. The escrow covers every row's payments. A customer gets only its own money, penalties for
-lateness and failure, and for a proven lie half the collateral, at most the greatest price.
+lateness and failure, and for a proven lie at most half the collateral and the greatest price.
 
 Roundings: a part of a price, a fee and a half round down, so the customer keeps the grain, or it burns with the other
 half. Bonds, penalties and required collateral round up, against the party that locks or loses them. A promise that is
 taken over rounds up, in favour of the new provider.
+
+`items` are those of `items.auction_items` for an auction, and of `items.items_of` for a leg. A leg costs at most what
+its auction has locked for checks, because it has no higher price for each item.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from gpu_tasks.market.courts.money import FIRST_JUDGES, audit_premium, judge_fee
+from gpu_tasks.market.claims.collateral import ALWAYS_PPM, CLAIM_POINTS_MAX, check_fee, fees_max, least_collateral
+from gpu_tasks.market.claims.disputes import SEATS
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms, covered
 from runtime.encoding.codec import named
 from runtime.pallets.staking.slashing import PPM, part
-
-COMMITTEE = 3
-"""The judges that a dispute calls."""
-CHALLENGED_PARTS = 4
-"""Half of a liar's collateral is the customer's, a fourth is for the prover of the lie, and a fourth pays its judges.
-"""
 
 
 class TaskPayee(Enum):
@@ -38,17 +36,15 @@ class TaskPayee(Enum):
     PROVIDER = "the provider of the slot, or the bidder"
     STANDBY = "the runner-up"
     FEE = "the settlement fee: half burned, half the treasury's"
-    POT = "the audit pot"
     BURNED = "burned"
 
 
 class TaskPurse(Enum):
     """The amounts locked for a slot."""
 
-    ESCROW = "the customer's escrow: the greatest price, with the most for standby and audits"
+    ESCROW = "the customer's escrow: the greatest price, with the most for standby and checks"
     CUSTOMER_BOND = "the customer's bond"
-    DISPUTE_BOND = "the customer's bond for its dispute, after the judges' fees"
-    COLLATERAL = "the provider's collateral, after the judges' fees"
+    COLLATERAL = "the provider's collateral, after the payments of claims and disputes"
     STANDBY_COLLATERAL = "the standby's collateral"
     BID_BOND = "the bond of a bid"
 
@@ -56,7 +52,6 @@ class TaskPurse(Enum):
 OWNERS = {
     TaskPurse.ESCROW: TaskPayee.CUSTOMER,
     TaskPurse.CUSTOMER_BOND: TaskPayee.CUSTOMER,
-    TaskPurse.DISPUTE_BOND: TaskPayee.CUSTOMER,
     TaskPurse.COLLATERAL: TaskPayee.PROVIDER,
     TaskPurse.STANDBY_COLLATERAL: TaskPayee.STANDBY,
     TaskPurse.BID_BOND: TaskPayee.PROVIDER,
@@ -77,7 +72,6 @@ class TaskSum(Enum):
         "payments for earlier intervals"
     )
     STANDBY = "`standby_share` (2 %) of the price"
-    PREMIUM = "the audit rate x two judges' fees of the price: the expected cost of an audit"
     LATE = "`late_penalty_factor` (5) x v for each late block; waits for partners do not count"
     NO_START = "half of `no_start_penalty` (10 % of the greatest price)"
     NO_START_REST = "the other half"
@@ -87,7 +81,6 @@ class TaskSum(Enum):
     FORFEIT = "half of `customer_bond` (5 %) of the price"
     FORFEIT_REST = "the other half of these 5 %"
     CANCEL = "`cancel_burn` (10 %) of it"
-    HALF = "half of it"
     AGREED_PAY = "the pay in the signed agreement"
     AGREED_BACK = "the return in the signed agreement"
     ALL = "the rest of it"
@@ -99,27 +92,25 @@ class TaskOutcome(IntEnum):
 
     ON_TIME = 0
     LATE = 1
-    ACCEPTED_BY_SILENCE = 2
-    DISPUTED_FALSELY = 3
-    UNDECIDED = 4
-    LIED = 5
-    DIED = 6
-    PARTNER_DIED = 7
-    NOT_STARTED = 8
-    INPUT_MISSING = 9
-    NO_AWARD = 10
-    CANCELLED_BEFORE_AWARD = 11
-    CANCELLED_BEFORE_START = 12
-    CANCELLED_RUNNING = 13
-    CLOSED = 14
-    STOOD_BY = 15
-    STANDBY_NOT_STARTED = 16
-    NOT_REVEALED = 17
-    INTERVAL_PAID = 18
-    TIME_OVER = 19
-    LEFT = 20
-    TIME_STOPPED = 21
-    OUTVOTED = 22
+    UNDECIDED = 2
+    LIED = 3
+    DIED = 4
+    PARTNER_DIED = 5
+    NOT_STARTED = 6
+    INPUT_MISSING = 7
+    NO_AWARD = 8
+    CANCELLED_BEFORE_AWARD = 9
+    CANCELLED_BEFORE_START = 10
+    CANCELLED_RUNNING = 11
+    CLOSED = 12
+    STOOD_BY = 13
+    STANDBY_NOT_STARTED = 14
+    NOT_REVEALED = 15
+    INTERVAL_PAID = 16
+    TIME_OVER = 17
+    LEFT = 18
+    TIME_STOPPED = 19
+    OUTVOTED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,31 +141,24 @@ def _penalty(
     return (TaskLine(purse, TaskPayee.CUSTOMER, customer_sum), TaskLine(purse, TaskPayee.BURNED, burned_sum))
 
 
-def _split_bond(purse: TaskPurse, provider_sum: TaskSum, burned_sum: TaskSum) -> tuple[TaskLine, ...]:
-    return (TaskLine(purse, TaskPayee.PROVIDER, provider_sum), TaskLine(purse, TaskPayee.BURNED, burned_sum))
-
-
-_DONE = (_earned(TaskSum.PRICE), TaskLine(TaskPurse.ESCROW, TaskPayee.POT, TaskSum.PREMIUM))
+_DONE = _earned(TaskSum.PRICE)
 # For results and stopped tasks only: a provider that gives up pays for the failure, and its standby starts earlier.
 _LATE = TaskLine(TaskPurse.COLLATERAL, TaskPayee.CUSTOMER, TaskSum.LATE)
-_DONE_LATE = (*_DONE, _LATE)
 _NO_START = (TaskSum.NO_START, TaskSum.NO_START_REST)
-_FORFEIT = _split_bond(TaskPurse.CUSTOMER_BOND, TaskSum.FORFEIT, TaskSum.FORFEIT_REST)
+_FORFEIT = (
+    TaskLine(TaskPurse.CUSTOMER_BOND, TaskPayee.PROVIDER, TaskSum.FORFEIT),
+    TaskLine(TaskPurse.CUSTOMER_BOND, TaskPayee.BURNED, TaskSum.FORFEIT_REST),
+)
 
 TABLE: dict[TaskOutcome, TaskRow] = {
-    TaskOutcome.ON_TIME: TaskRow("The customer accepted the result, within the promised blocks", _DONE),
-    TaskOutcome.LATE: TaskRow("The customer accepted the result, which was late", _DONE_LATE),
-    TaskOutcome.ACCEPTED_BY_SILENCE: TaskRow("The customer was silent, so the result is accepted", _DONE_LATE),
-    TaskOutcome.DISPUTED_FALSELY: TaskRow(
-        "The customer disputed a right result",
-        (*_DONE_LATE, *_split_bond(TaskPurse.DISPUTE_BOND, TaskSum.HALF, TaskSum.ALL)),
-    ),
+    TaskOutcome.ON_TIME: TaskRow("The result has passed, within the promised blocks", (_DONE,)),
+    TaskOutcome.LATE: TaskRow("The result has passed, and was late", (_DONE, _LATE)),
     TaskOutcome.UNDECIDED: TaskRow(
         "A dispute ended without a decision, or no majority of replicas agrees: no money moves", ()
     ),
     # Half for the customer, so that it gains less by a lie than the liar loses.
     TaskOutcome.LIED: TaskRow("A lie was proven", _penalty(TaskSum.COVER, TaskSum.ALL)),
-    # The milestones that the customer has signed: no judge computes those of a dead provider.
+    # The milestones that the customer has signed: no validator computes those of a dead provider.
     TaskOutcome.DIED: TaskRow(
         "The provider started and did not finish: counted milestones are paid",
         (_earned(TaskSum.MILESTONES), *_penalty(TaskSum.FAILURE, TaskSum.FAILURE_REST)),
@@ -244,7 +228,7 @@ class TaskMoney:
     price: int = 0
     """The awarded price. A provider that took over has `remaining` of its own price."""
     collateral: int = 0
-    """The collateral locked at the award, before payments to judges."""
+    """The collateral locked at the award, before the payments of claims and disputes."""
     promised: int = 1
     """The promised blocks, counted from the start."""
     elapsed: int = 0
@@ -284,7 +268,7 @@ def settle(outcome: TaskOutcome, money: TaskMoney) -> tuple[TaskFlow, ...]:
         assert wanted_grains <= remaining_by_purse[line.purse] or line.purse is not TaskPurse.ESCROW, (
             "the escrow covers the payments of a row"
         )
-        # A collateral may fall short, because judges are paid from it before. The escrow never does.
+        # A collateral or a bond may fall short, because voters are paid from it before. The escrow never does.
         gross = min(wanted_grains, remaining_by_purse[line.purse])
         remaining_by_purse[line.purse] -= gross
         settlement_fee = part(gross, money.rules.settlement_fee) if line.is_earned else 0
@@ -308,42 +292,60 @@ def shares(outcome: TaskOutcome, money: TaskMoney) -> dict[TaskPayee, int]:
     return grains_by_payee
 
 
-def escrow(rules: TaskRules, price_max: int) -> int:
-    """Return the most that a slot costs its customer: greatest price, the standby's share of it, and premium."""
+def escrow(rules: TaskRules, price_max: int, items: int) -> int:
+    """Return the most that a slot costs its customer: greatest price, the standby's share of it, and the checks."""
     # All three, so that a task awarded at its greatest price can still be settled.
-    return price_max + standby_max(rules, price_max) + premium(rules, price_max)
+    return price_max + standby_max(rules, price_max) + check_fees_max(rules, price_max, items)
 
 
 def standby_max(rules: TaskRules, price_max: int) -> int:
-    """Return the most pay for standing by for a slot. Judges of an input are paid earlier and leave that much."""
+    """Return the most pay for standing by for a slot."""
     return part(price_max, rules.standby_share)
 
 
-def affordable(rules: TaskRules, escrow_left: int) -> int:
-    """Return a greatest price with an escrow of at most `escrow_left`, for a second auction of a task's rest."""
-    return max(0, escrow_left - part(escrow_left, rules.standby_share) - premium(rules, escrow_left))
+def affordable(rules: TaskRules, escrow_left: int, items: int) -> int:
+    """Return the greatest price with an escrow of at most `escrow_left`, for a second auction of a task's rest.
 
-
-def premium(rules: TaskRules, price: int) -> int:
-    """Return the amount that a settlement pays into the audit pot, by the price paid.
-
-    The escrow holds it for the greatest price. The part that the auction saves returns to the customer at the end.
+    It is up to three grains less by roundings.
     """
-    return audit_premium(rules.audit_rate_ppm, fee_of_judge(rules, price))
+    if not rules.check_rate_ppm:
+        return escrow_left * PPM // (PPM + rules.standby_share)
+    # Each of two checks rounds up by less than a grain. A cheap one costs the least fee.
+    checked = min(items, CLAIM_POINTS_MAX)
+    by_share = (escrow_left - 2) * PPM * items // ((PPM + rules.standby_share) * items + 2 * rules.check_ppm * checked)
+    by_least_fee = (escrow_left - 2 * rules.check_fee_min) * PPM // (PPM + rules.standby_share)
+    return max(0, min(by_share, by_least_fee))
 
 
-def fee_of_judge(rules: TaskRules, price: int) -> int:
-    """Return the fee of a judge.
+def vote_fee(rules: TaskRules, price: int, items: int) -> int:
+    """Return the fee of a voter about a result of so many items: that of a check of one."""
+    return check_fee(price, rules.check_ppm, rules.check_fee_min, weight=1, of=items)
 
-    In an audit, `price` is the price paid, which also sets the premium. Any other case uses the greatest price: bidders
-    of one owner could set the price paid, and so the fee.
+
+def check_fees_max(rules: TaskRules, price: int, items: int) -> int:
+    """Return the most that a customer pays for the checks of a result at this price: two, of the most drawn items."""
+    if not rules.check_rate_ppm:
+        return 0
+    checked = min(items, CLAIM_POINTS_MAX)
+    return fees_max(price, rules.check_ppm, rules.check_fee_min, weight=checked, of=items)
+
+
+def input_charge(rules: TaskRules, price_max: int) -> int:
+    """Return the part of a slot's customer bond that pays the voters if the input is missing: half of it.
+
+    The other half is for the provider.
     """
-    return judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
+    return customer_bond(rules, price_max) // 2
 
 
-def pot_max(rules: TaskRules, price: int) -> int:
-    """Return the most that the audit pot pays for a case of a slot, by the price paid, as premiums are."""
-    return FIRST_JUDGES * fee_of_judge(rules, price)
+def input_fee(rules: TaskRules, price_max: int) -> int:
+    """Return the fee of a voter that looks at the input."""
+    return max(rules.check_fee_min, input_charge(rules, price_max) // SEATS)
+
+
+def false_report_cost(rules: TaskRules, price_max: int) -> int:
+    """Return the cost of reporting an input that can be opened. To report must not be cheaper than not to start."""
+    return max(_rounded_up(price_max, rules.no_start_penalty), SEATS * input_fee(rules, price_max))
 
 
 def customer_bond(rules: TaskRules, price_max: int) -> int:
@@ -357,26 +359,22 @@ def bid_bond(rules: TaskRules, price_max: int) -> int:
     return _rounded_up(price_max, rules.bid_bond)
 
 
-def dispute_bond(rules: TaskRules, price_max: int, price: int) -> int:
-    """Return the bond of a customer's dispute: a part of the price, and the fees of the committee that it calls."""
-    return _rounded_up(price, rules.dispute_bond) + COMMITTEE * fee_of_judge(rules, price_max)
+def claim_collateral(rules: TaskRules, price_max: int, items: int, rate_ppm: int) -> int:
+    """Return the collateral that secures a claim of so many items: the amount at which no lie pays."""
+    # Voters alone look at claims of sets that are too small for checks.
+    rate_ppm = rate_ppm or ALWAYS_PPM
+    return least_collateral(price_max, items=items, rate_ppm=rate_ppm, vote_fee=vote_fee(rules, price_max, items))
 
 
-def collateral_min(rules: TaskRules, price_max: int, customer_minimum: int = 0) -> int:
-    """Return the least collateral of a bid: the amount at which a lie does not pay, or the customer's own if more.
+def collateral_min(rules: TaskRules, price_max: int, *, items: int, customer_minimum: int = 0) -> int:
+    """Return the least collateral of a bid: that of its claim, or the customer's own if more.
 
-    Against lies it is M (1 - q) / q, where q is the chance to find a lie: a found liar is not paid. As in the courts,
-    it is at least the price and five judges' fees. A fourth of it must also pay those judges. For bought time, without
-    lies, it is at least a part of the price with the fees of an input's judges.
+    Nobody checks bought time and replicas: their least collateral is a share of the price, and covers a false report.
     """
-    lie_deterrent = -(-price_max * (PPM - rules.found_ppm) // rules.found_ppm)
-    judges_fees = FIRST_JUDGES * fee_of_judge(rules, price_max)
-    return max(
-        lie_deterrent,
-        _rounded_up(price_max, rules.collateral_ppm) + judges_fees,
-        CHALLENGED_PARTS * judges_fees,
-        customer_minimum,
-    )
+    if rules.collateral_ppm:
+        fees = SEATS * input_fee(rules, price_max)
+        return max(_rounded_up(price_max, rules.collateral_ppm), fees, customer_minimum)
+    return max(claim_collateral(rules, price_max, items, rules.check_rate_ppm), customer_minimum)
 
 
 def remaining(price: int, milestones_done: int, milestones: int) -> int:
@@ -415,7 +413,6 @@ def _grains_of_sum(wanted_sum: TaskSum, money: TaskMoney, purse_grains: int) -> 
         ),
         TaskSum.TIME: max(0, price * min(money.due, money.promised) // money.promised - earned_grains),
         TaskSum.STANDBY: part(price, rules.standby_share),
-        TaskSum.PREMIUM: premium(rules, price),
         # `taken` leaves out waits for partners, which are not the provider's delay.
         TaskSum.LATE: rules.late_penalty_factor * terms.time_value * max(0, money.taken - money.promised),
         TaskSum.NO_START: no_start_penalty // 2,
@@ -426,7 +423,6 @@ def _grains_of_sum(wanted_sum: TaskSum, money: TaskMoney, purse_grains: int) -> 
         TaskSum.FORFEIT: customer_forfeit // 2,
         TaskSum.FORFEIT_REST: customer_forfeit - customer_forfeit // 2,
         TaskSum.CANCEL: part(purse_grains, rules.cancel_burn),
-        TaskSum.HALF: purse_grains // 2,
         TaskSum.AGREED_PAY: money.agreed_pay,
         TaskSum.AGREED_BACK: money.agreed_back,
         TaskSum.ALL: purse_grains,

@@ -6,10 +6,10 @@ Invariant: a task follows the `rules` and `windows` of its submission. No later 
 from collections.abc import Callable
 from dataclasses import fields
 
-from gpu_tasks.market.courts.money import chance_found
+from gpu_tasks.market.claims.collateral import check_share, game_rate
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
-from gpu_tasks.market.training.showing import PARTS_DRAWN, PARTS_MAX
 from gpu_tasks.market.training.tasks import TaskWindows
 from runtime.encoding.codec import U32
 from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
@@ -17,8 +17,8 @@ from runtime.frame.pallet import Pallet, Parameter
 
 ALL = 1_000_000
 """The whole, in millionths."""
-_RECKONED = ("found_ppm", "collateral_ppm")
-"""Rules that are computed, without a parameter of their name."""
+_COMPUTED = ("check_rate_ppm", "check_ppm", "check_fee_min", "collateral_ppm")
+"""Rules without a parameter of their name in this pallet."""
 WINDOW_BLOCKS_MAX = 50_000
 """The longest window of a task, in blocks: about a day at two seconds a block."""
 AUCTION_BLOCKS_LEAST = 4
@@ -26,37 +26,42 @@ AUCTION_BLOCKS_LEAST = 4
 times."""
 
 
-def task_rules(read: Callable[[str], int], *, has_trace: bool, checked_by: CheckedBy = CheckedBy.EXECUTED) -> TaskRules:
-    """Return the rules of a task from `number(name)`. Each rule is the parameter of its name, with four exceptions.
+def task_rules(
+    read: Callable[[str], int],
+    *,
+    check_fee_min: int,
+    checked_by: CheckedBy = CheckedBy.EXECUTED,
+    check_ppm: int = ALL,
+    is_checked: bool = True,
+) -> TaskRules:
+    """Return the rules of a task from `read(name)`, mostly the parameters of their names.
 
-    * With a trace, judges compute a part: they look more often, for a smaller fee.
-    * The chance to find a lie follows from the audit rate and from that part, because a liar needs only one wrong
-      segment.
-    * Bought time cannot be computed again: there is no audit and no lie, and judges at most fetch an input.
-    * The majority of replicas decides, so there is no audit of them either. The least collateral is one greatest price:
-      alone a false result is always outvoted, so its provider loses the collateral and its pay. No collateral deters a
-      coalition with most places, because it reads the draw before it lies.
+    `check_ppm` is the cost of a check over the cost of the item, in millionths. `is_checked` is False in an active set
+    that is too small for checks. Nobody checks bought time, which cannot be computed again, and replicas, whose
+    majority decides. The least collateral of a replica is one greatest price: alone a false result is always outvoted,
+    so its provider loses the collateral and its pay. No collateral deters a coalition with most places, because it
+    reads the draw before it lies.
     """
-    named_numbers = {field.name: read(field.name) for field in fields(TaskRules) if field.name not in _RECKONED}
-    if checked_by is not CheckedBy.EXECUTED:
-        named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = read("input_fee_ppm"), 0
+    named_numbers = {field.name: read(field.name) for field in fields(TaskRules) if field.name not in _COMPUTED}
+    if checked_by is CheckedBy.EXECUTED:
+        rate_ppm = game_rate(read("check_rate")) if is_checked else 0
+        share, collateral_ppm = check_share(check_ppm), 0
+    else:
+        rate_ppm, share = 0, 0
         collateral_ppm = ALL if checked_by is CheckedBy.REPLICATED else read("time_collateral")
-        return TaskRules(**named_numbers, found_ppm=ALL, collateral_ppm=collateral_ppm)
-    if has_trace:
-        named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = (
-            read("trace_fee_ppm"),
-            read("trace_audit_ppm"),
-        )
-    # A result is audited before it is paid, so the chance counts for the whole price.
-    found_ppm, whole_ppm = chance_found(named_numbers["audit_rate_ppm"])
-    if has_trace:
-        # The judges of an audit see only the drawn parts, and one wrong segment may lie outside them.
-        found_ppm, whole_ppm = found_ppm * PARTS_DRAWN, whole_ppm * PARTS_MAX
-    return TaskRules(**named_numbers, found_ppm=found_ppm * ALL // whole_ppm, collateral_ppm=ALL)
+    return TaskRules(
+        **named_numbers,
+        check_rate_ppm=rate_ppm,
+        check_ppm=share,
+        check_fee_min=check_fee_min,
+        collateral_ppm=collateral_ppm,
+    )
 
 
 class TrainingNumbers(Pallet):
     """Shares and windows of tasks, and the costs of a task beyond its price."""
+
+    result_claims: ResultClaims
 
     settlement_fee: Parameter[U32] = Parameter(
         DEFAULT_RULES.settlement_fee, unit="ppm", least=0, greatest=50_000,
@@ -71,10 +76,6 @@ class TrainingNumbers(Pallet):
         DEFAULT_RULES.bid_bond, unit="ppm", least=10_000, greatest=ALL,
         doc="Part of the greatest price, locked by a bid and burned without a reveal. Two bids to choose from must "
             "not pay.",
-    )  # fmt: skip
-    dispute_bond: Parameter[U32] = Parameter(
-        DEFAULT_RULES.dispute_bond, unit="ppm", least=1, greatest=ALL,
-        doc="Part of the price, locked by a customer's dispute beside the judges' fees. A false dispute must cost.",
     )  # fmt: skip
     standby_share: Parameter[U32] = Parameter(
         DEFAULT_RULES.standby_share, unit="ppm", least=0, greatest=200_000,
@@ -96,38 +97,18 @@ class TrainingNumbers(Pallet):
         DEFAULT_RULES.late_penalty_factor, unit="times", least=1, greatest=20,
         doc="Penalty for a late block, as a multiple of its value to the customer. A broken promise must not pay.",
     )  # fmt: skip
-    judge_fee_ppm: Parameter[U32] = Parameter(
-        DEFAULT_RULES.judge_fee_ppm, unit="ppm", least=10_000, greatest=ALL,
-        doc="Fee of a judge without a trace: part of the price in an audit, else of the greatest price.",
-    )  # fmt: skip
-    trace_fee_ppm: Parameter[U32] = Parameter(
-        100_000, unit="ppm", least=10_000, greatest=ALL,
-        doc="Fee of a judge with a trace, as above. The judge computes a fifth of the task.",
-    )  # fmt: skip
-    input_fee_ppm: Parameter[U32] = Parameter(
-        10_000, unit="ppm", least=1_000, greatest=ALL,
-        doc="Fee of a judge for a task paid by time, as above. The judge fetches at most an input.",
+    check_rate: Parameter[U32] = Parameter(
+        DEFAULT_RULES.check_rate_ppm, unit="ppm", least=100_000, greatest=ALL,
+        doc="Chance that an item of a result is checked: 100000, 200000, 333333, 500000 or 1000000. The least "
+            "collateral follows from it.",
     )  # fmt: skip
     time_collateral: Parameter[U32] = Parameter(
-        250_000, unit="ppm", least=100_000, greatest=ALL,
-        doc="Part of the greatest price: with five judges' fees, the least collateral of a bid for time. A leaver "
-            "pays from it.",
+        300_000, unit="ppm", least=100_000, greatest=ALL,
+        doc="Part of the greatest price: the least collateral of a bid for time. A leaver pays from it.",
     )  # fmt: skip
     interval_blocks_max: Parameter[BlockNumber] = Parameter(
         150, unit="blocks", least=1, greatest=WINDOW_BLOCKS_MAX,
         doc="The longest pay interval of bought time, about five minutes. It bounds the loss of each side.",
-    )  # fmt: skip
-    judge_fee_min: Parameter[Balance] = Parameter(
-        DEFAULT_RULES.judge_fee_min, unit="grains", least=1, greatest=GRAINS_PER_OGPU,
-        doc="The least fee of a judge of a task.",
-    )  # fmt: skip
-    audit_rate_ppm: Parameter[U32] = Parameter(
-        DEFAULT_RULES.audit_rate_ppm, unit="ppm", least=1_000, greatest=ALL,
-        doc="Chance of an audit of a result without a trace. The least collateral follows from it.",
-    )  # fmt: skip
-    trace_audit_ppm: Parameter[U32] = Parameter(
-        250_000, unit="ppm", least=5_000, greatest=ALL,
-        doc="Chance of an audit of a result with a trace. Higher, because an audit checks one segment of five.",
     )  # fmt: skip
     commit_blocks: Parameter[BlockNumber] = Parameter(
         12, unit="blocks", least=AUCTION_BLOCKS_LEAST, greatest=WINDOW_BLOCKS_MAX,
@@ -151,18 +132,6 @@ class TrainingNumbers(Pallet):
         8, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
         doc="Window for a released standby to accept the rest of the work. After it, the rest is auctioned.",
     )  # fmt: skip
-    dispute_blocks: Parameter[BlockNumber] = Parameter(
-        20, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="Window to examine a result and dispute it.",
-    )  # fmt: skip
-    accept_blocks: Parameter[BlockNumber] = Parameter(
-        30, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="Blocks after which a silent customer has accepted. A provider must not wait for ever.",
-    )  # fmt: skip
-    show_blocks: Parameter[BlockNumber] = Parameter(
-        12, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="Window to show the drawn states. A provider that misses it counts as a liar.",
-    )  # fmt: skip
     task_keep: Parameter[BlockNumber] = Parameter(
         7_200, unit="blocks", least=1, greatest=1_000_000,
         doc="Blocks that the record of an ended task is kept, so that any reader can compute its award again.",
@@ -176,12 +145,14 @@ class TrainingNumbers(Pallet):
         doc="Deposit for a task's record, until the record is dropped. Records are large, so few may be open.",
     )  # fmt: skip
 
-    def rules(self, order: TaskOrder) -> TaskRules:
+    def rules(self, order: TaskOrder, *, is_checked: bool = True) -> TaskRules:
         """Return the rules of a task that is submitted now."""
         return task_rules(
             lambda name: int(getattr(self, name)),
-            has_trace=bool(order.segments),
+            check_fee_min=self.result_claims.check_fee_min,
             checked_by=order.checked_by,
+            check_ppm=order.check_ppm,
+            is_checked=is_checked,
         )
 
     def windows(self) -> TaskWindows:
@@ -192,8 +163,5 @@ class TrainingNumbers(Pallet):
             start=self.start_blocks,
             grace=self.grace_blocks,
             ask=self.ask_blocks,
-            dispute=self.dispute_blocks,
-            accept=self.accept_blocks,
-            show=self.show_blocks,
             keep=self.task_keep,
         )

@@ -5,8 +5,9 @@ Invariant: a task's record holds its order as submitted. The rules turn it into 
 
 from enum import IntEnum
 
-from runtime.encoding.codec import U8, U16, named, struct
+from runtime.encoding.codec import U8, U16, U32, named, struct
 from runtime.encoding.types import Balance, BlockNumber, Hash
+from runtime.pallets.staking.slashing import PPM
 
 REPLICAS = (3, 5, 7)
 """The possible numbers of replicas: odd, so that a tie of two halves cannot happen."""
@@ -22,7 +23,7 @@ class CheckedBy(IntEnum):
     """The check of a task's computation. It also decides whether a result or time is paid."""
 
     EXECUTED = 0
-    """Judges execute it again, all or in part. The result is paid."""
+    """Validators check it again, all or in part. The result is paid."""
     METERED = 1
     """No check is possible. The time is paid, interval by interval, until the program ends or the time is up."""
     LEASED = 2
@@ -42,15 +43,15 @@ class TaskOrder:
     input_blob: Hash
     """The address of the input, sealed like a unit's."""
     sealed_at: BlockNumber
-    """Only providers with keys of this height or earlier can read the input, so only they bid and judge."""
+    """Only providers with keys of this height or earlier can read the input, so only they bid, check and vote."""
     classes: U8
     """The classes of devices that may bid, one bit for each (`DeviceClass`)."""
     milestones: U8
     """m: parts of equal worth. The last one is the result."""
     segments: U16
-    """The segments of the trace under the result's root, or 0 without a trace: judges then execute the whole."""
+    """The segments of the trace under the result's root, or 0 without a trace: checkers then execute the whole."""
     run_blocks: BlockNumber
-    """The most blocks of a judge's computation."""
+    """The most blocks of a computation of the whole. Checkers and voters get three times as many."""
     price_max: Balance
     time_value: Balance | None
     """None: `default_time_value`."""
@@ -68,6 +69,8 @@ class TaskOrder:
 
     A replicated task has one milestone and no segments. Its `slots` is the number of replicas, one of `REPLICAS`.
     """
+    check_ppm: U32 = PPM
+    """The cost of checking an item over the cost of computing it, in millionths. It counts for executed tasks."""
 
 
 def is_by_time(order: TaskOrder) -> bool:
@@ -81,7 +84,7 @@ def is_replicated(order: TaskOrder) -> bool:
 
 
 def runs_program(order: TaskOrder) -> bool:
-    """Return True if the computation is a customer's program, of which judges compute nothing."""
+    """Return True if the computation is a customer's program, of which validators compute nothing."""
     return order.checked_by is not CheckedBy.EXECUTED
 
 

@@ -7,7 +7,6 @@ count against it.
 
 from dataclasses import replace
 
-from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, bid_case
 from gpu_tasks.market.training.events import SlotSettled
@@ -18,7 +17,6 @@ from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
     TASK_COLLATERAL,
-    TASK_DISPUTE,
     TASK_ESCROW,
     Slot,
     Task,
@@ -33,7 +31,6 @@ from runtime.pallets.staking.slashing import Share
 _CUSTOMERS = {
     TaskPurse.ESCROW: TASK_ESCROW,
     TaskPurse.CUSTOMER_BOND: TASK_BOND,
-    TaskPurse.DISPUTE_BOND: TASK_DISPUTE,
 }
 FAILURES = (
     TaskOutcome.LIED, TaskOutcome.OUTVOTED, TaskOutcome.DIED, TaskOutcome.NOT_STARTED,
@@ -96,7 +93,8 @@ def settle(
     _record_outcome(
         market, task, slot, outcome, _grains_paid_to(payments, TaskPurse.ESCROW, TaskPayee.PROVIDER, TaskPayee.FEE)
     )
-    lost_grains = sum(payment.amount for payment in payments if payment.purse is provider_purse)
+    # Claims and rulings may have taken their part before.
+    lost_grains = slot.collateral - market.lock.locked(slot.provider, holds[provider_purse])
     market.emit(SlotSettled(task_id, place, slot.provider, outcome, earned_grains, lost_grains))
 
 
@@ -120,14 +118,6 @@ def burn_for_cancelling(market: TrainingStorage, task_id: bytes, task: Task, pla
     held = {purse: market.lock.locked(owner, hold) for purse, (owner, hold) in holds.items()}
     payments = money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(task.rules, task.terms, held))
     _pay_out(market, task, task.customer, holds, payments)
-
-
-def note_lie(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
-    """Record a lie that a court has found in a slot's result. The court has already charged the collateral."""
-    slot = task.slots[place]
-    remaining_collateral = market.lock.locked(slot.provider, slot_hold(task_id, task, slot))
-    _record_outcome(market, task, slot, TaskOutcome.LIED, 0)
-    market.emit(SlotSettled(task_id, place, slot.provider, TaskOutcome.LIED, 0, slot.collateral - remaining_collateral))
 
 
 def _money(market: TrainingStorage, task: Task, slot: Slot, held: dict[TaskPurse, int]) -> TaskMoney:
@@ -173,8 +163,6 @@ def _pay_out(
 def _account_of(task: Task, provider: bytes, payee: TaskPayee) -> bytes | None:
     if payee is TaskPayee.BURNED:
         return None
-    if payee is TaskPayee.POT:
-        return AUDIT_POT
     return task.customer if payee is TaskPayee.CUSTOMER else provider
 
 

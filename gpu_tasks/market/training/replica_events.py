@@ -44,9 +44,5 @@ class ReplicasCompared:
     root: Hash | None
 
 
-class ReplicasNotDisputable(DispatchError):
-    """The majority of its replicas decides about the result. A customer cannot dispute it."""
-
-
 class WrongResultOpening(DispatchError):
     """The result and the salt do not open the replica's commitment."""

@@ -1,13 +1,13 @@
 """The storage of TrainingMarket: records, and the schedules of tasks.
 
-Invariants: an open task waits for a block, for a final height, or for the courts. An ended one waits for the drop of
-its record. Losing bids release their holds, a few in each block, for any number of them.
+Invariants: an open task waits for a block, for a final height, for claims, or for voters. An ended one waits for the
+drop of its record. Losing bids release their holds, a few in each block, for any number of them.
 """
 
 from dataclasses import replace
 
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.ids import DeviceId, TaskId
@@ -15,9 +15,9 @@ from gpu_tasks.market.training.bids import AuctionId, Award, TaskBid
 from gpu_tasks.market.training.events import NotSlotOwner, NotTaskCustomer, UnknownTask, WrongTaskState
 from gpu_tasks.market.training.numbers import TrainingNumbers
 from gpu_tasks.market.training.reputation import Patrons, TrackRecord
-from gpu_tasks.market.training.tasks import FraudClaim, Slot, Task, TaskState, is_open
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open, slot_case
 from runtime.encoding.codec import U32
-from runtime.encoding.types import AccountId
+from runtime.encoding.types import AccountId, Hash
 from runtime.frame.pallet import ScheduleItem, StorageDoubleMap, StorageMap, StorageValue, ensure, known
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
@@ -36,7 +36,7 @@ class TrainingStorage(TrainingNumbers):
     lock: TrustLock
     devices: Devices
     capacity: Capacity
-    courts: Courts
+    disputes: Disputes
 
     tasks: StorageMap[TaskId, Task | None] = StorageMap(
         doc="Open tasks, and ended ones until their records are dropped."
@@ -61,10 +61,8 @@ class TrainingStorage(TrainingNumbers):
     duties: StorageDoubleMap[AccountId, TaskId, bool] = StorageDoubleMap(
         default=False, doc="The tasks of a provider with a slot or as standby, by stash."
     )
-    claims: StorageDoubleMap[TaskId, AccountId, FraudClaim | None] = StorageDoubleMap(
-        doc="Unopened commitments to fraud proofs, by claimant."
-    )
-    task_of_case: StorageMap[TaskId, TaskId | None] = StorageMap(doc="The task of a case in court.")
+    task_of_claim: StorageMap[Hash, TaskId | None] = StorageMap(doc="The task of a slot's open claim.")
+    task_of_dispute: StorageMap[Hash, TaskId | None] = StorageMap(doc="The task of an open dispute.")
     provider_records: StorageMap[AccountId, TrackRecord] = StorageMap(
         default=TrackRecord(), doc="The settled and failed work of a provider."
     )
@@ -103,6 +101,25 @@ class TrainingStorage(TrainingNumbers):
         ensure(slot.provider == self.devices.operator(account), NotSlotOwner)
         return task, slot
 
+    def claimed_slot(self, claim_id: bytes) -> tuple[bytes, Task, int]:
+        """Return the task and the place of a slot with an open claim."""
+        task_id = self.task_of_claim[claim_id]
+        assert task_id is not None, "an open claim has a task"
+        task = self._recorded(task_id)
+        return task_id, task, next(place for place in range(len(task.slots)) if slot_case(task_id, place) == claim_id)
+
+    def take_disputed(self, dispute_id: bytes) -> tuple[bytes, Task]:
+        """Return the task of a dispute that is over, and drop the dispute."""
+        task_id = self.task_of_dispute[dispute_id]
+        assert task_id is not None, "an open dispute has a task"
+        del self.task_of_dispute[dispute_id]
+        return task_id, self._recorded(task_id)
+
+    def _recorded(self, task_id: bytes) -> Task:
+        task = self.tasks[task_id]
+        assert task is not None, "a task's record outlives its claims and disputes"
+        return task
+
     def ensure_in(self, task: Task, *states: TaskState) -> None:
         """Raise WrongTaskState unless the task is in one of these states, and its window is open."""
         ensure(task.state in states, WrongTaskState)
@@ -115,7 +132,7 @@ class TrainingStorage(TrainingNumbers):
         if task.deadline:
             self.agenda.put(task.deadline + 1, task_id)
         else:
-            # Finality or the courts continue this task, and no block may step it before.
+            # Finality, claims or voters continue this task, and no block may step it before.
             self.agenda.drop(task_id)
 
     def await_beacon(self, task_id: bytes, task: Task) -> None:

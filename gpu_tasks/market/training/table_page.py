@@ -1,6 +1,6 @@
 """The money table as a Markdown page, made of `money.TABLE` alone."""
 
-from gpu_tasks.market.courts.table_page import word_of
+from gpu_tasks.market.claims.table_page import word_of
 from gpu_tasks.market.training.money import TABLE, TaskLine, TaskPayee, TaskPurse, TaskRow, TaskSum
 
 COLUMNS = [payee for payee in TaskPayee if payee is not TaskPayee.FEE]

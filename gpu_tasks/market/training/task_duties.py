@@ -8,7 +8,6 @@ from enum import IntEnum
 
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated
-from gpu_tasks.market.training.showing import Stretches, TraceStretch, judged_stretches
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, agreed_milestone, interval_end, kept_step
 from runtime.encoding.codec import U8, named, struct
 from runtime.encoding.types import BlockNumber
@@ -37,15 +36,13 @@ class TaskDeed(IntEnum):
     """Duty: `report_milestone` of `number`, or `finish` early. For bought time, `number` intervals are over then."""
     FINISH = 4
     """Duty: `finish`. The remaining milestone, `number`, is the result."""
-    SHOW = 5
-    """Duty: `show` the `stretches`."""
-    HOLD_CHECKPOINT = 6
+    HOLD_CHECKPOINT = 5
     """Option: fetch the checkpoint of milestone `number`, then call `confirm_checkpoint`."""
-    TAKE_OVER = 7
+    TAKE_OVER = 6
     """Option: `start` with place 0, behind milestone `number`."""
-    BIND = 8
+    BIND = 7
     """Duty: `finish` with the commitment to the result as its root."""
-    OPEN_RESULT = 9
+    OPEN_RESULT = 8
     """Duty: `open_result`."""
 
 
@@ -67,13 +64,12 @@ class TaskDuty:
     until: BlockNumber
     """The last block in which the call counts."""
     number: U8 = 0
-    stretches: Stretches = ()
 
 
 def slot_duty(task_id: bytes, task: Task, place: int, next_height: int) -> TaskDuty:
     """Return the next call of a slot's provider. `next_height` is the next block's."""
     slot = task.slots[place]
-    deed, milestone_number, stretches = _slot_deed(task_id, task, place, slot)
+    deed, milestone_number = _slot_deed(task, slot)
     opens_at = max(next_height, _opens_at(task, deed))
     return _duty_in_window(
         task_id,
@@ -84,7 +80,6 @@ def slot_duty(task_id: bytes, task: Task, place: int, next_height: int) -> TaskD
         opens_at,
         place=place,
         milestone_number=milestone_number,
-        stretches=stretches,
     )
 
 
@@ -124,22 +119,20 @@ def bid_duty(
     )
 
 
-def _slot_deed(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDeed, int, tuple[TraceStretch, ...]]:
+def _slot_deed(task: Task, slot: Slot) -> tuple[TaskDeed, int]:
     if slot.outcome is not None:
-        return TaskDeed.WAIT, 0, ()
+        return TaskDeed.WAIT, 0
     if task.state is TaskState.STARTING and not slot.started_at:
-        return TaskDeed.START, 0, ()
+        return TaskDeed.START, 0
     if task.state is TaskState.OPENING and slot.commitment is not None and slot.result is None:
-        return TaskDeed.OPEN_RESULT, 0, ()
+        return TaskDeed.OPEN_RESULT, 0
     # A gang keeps step: a provider that is ahead waits for its partners.
     if task.state is TaskState.RUNNING and slot.result is None and slot.reported == kept_step(task):
         next_milestone = slot.reported + 1
         final_deed = TaskDeed.BIND if is_replicated(task.order) else TaskDeed.FINISH
         deed = TaskDeed.CHECKPOINT if next_milestone < task.milestones else final_deed
-        return deed, task.behind + next_milestone, ()
-    if task.state is TaskState.SHOWING and task.drawn is not None and not slot.is_shown:
-        return TaskDeed.SHOW, 0, judged_stretches(task_id, task, place)
-    return TaskDeed.WAIT, 0, ()
+        return deed, task.behind + next_milestone
+    return TaskDeed.WAIT, 0
 
 
 def _opens_at(task: Task, deed: TaskDeed) -> int:
@@ -170,7 +163,6 @@ def _duty_in_window(
     place: int = 0,
     auction_number: int = 0,
     milestone_number: int = 0,
-    stretches: tuple[TraceStretch, ...] = (),
 ) -> TaskDuty:
     """Return a duty in the window of the task's state. After the window the only duty is to wait."""
     auction_number = auction_number or task.auction
@@ -188,5 +180,4 @@ def _duty_in_window(
         opening_height,
         task.deadline,
         milestone_number,
-        stretches,
     )

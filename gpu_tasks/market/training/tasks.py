@@ -1,7 +1,7 @@
 """The record of a task: its order, its providers, its progress and its end.
 
 Invariants: a task's rules, windows and terms are frozen in its record. Every state but the last has a scheduled
-deadline, or waits for a final height or for the courts. Amounts are for one slot.
+deadline, or waits for a final height, for claims or for voters. Amounts are for one slot.
 
 A *leg* is the part of a run that one award covers. When the work changes hands, the counted milestones are complete.
 The remaining ones form a new leg, which is handled like a task of its own.
@@ -18,13 +18,10 @@ from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import SLOTS_MAX, TaskTerms
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
-from runtime.encoding.codec import U8, U16, U32, U64, Bounded, codec, named, struct
+from runtime.encoding.codec import U8, U32, U64, Bounded, codec, named, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
-CLAIMS_MAX = 4
-"""The most fraud proofs of a task, because each wrong one delays its payment. One that is not opened in time makes
-room."""
 TASKS_OPEN_MAX = 4_000
 
 TASK_ESCROW = HoldReason("TaskEscrow", "The most that a slot of a task may cost its customer. One for each slot.")
@@ -34,9 +31,7 @@ TASK_DEPOSIT = HoldReason(
     "The deposit for a task's record, until the chain drops the record. One for each task.",
     is_deposit=True,
 )
-TASK_DISPUTE = HoldReason("TaskDispute", "The customer's bond for its dispute about a slot. One for each slot.")
 BID_BOND = HoldReason("BidBond", "The bond of a bid until its reveal. One for each bid.")
-TASK_CHALLENGE = HoldReason("TaskChallenge", "The bond of a fraud proof, lost if the proof fails. One for each task.")
 TASK_COLLATERAL = HoldReason("TaskCollateral", "The collateral of a bid after its reveal. One for each bid.")
 
 
@@ -56,40 +51,16 @@ class TaskState(IntEnum):
     """All have started, and the next milestone or the result is due."""
     ASKING = 5
     """The provider has left or died. The runner-up, no longer bound, is asked first."""
-    SUBMITTED = 6
-    """All have stated a result. The task waits for the customer, and for the beacon that may order an audit."""
-    SHOWING = 7
-    """The drawn states are to be shown."""
-    JUDGED = 8
-    """The courts judge the task."""
-    ENDED = 9
+    CLAIMED = 6
+    """All have stated results, which are claims until they have passed. The customer can read them."""
+    DISPUTED = 7
+    """Voters decide about different results, or about a missing input."""
+    ENDED = 8
     """Only the deposit for its record is still held."""
-    VOLUNTEERING = 10
+    VOLUNTEERING = 9
     """Replicas are sought: providers offer devices at the price of the award, then the beacon draws."""
-    OPENING = 11
+    OPENING = 10
     """Replicas have committed to their results, and open them."""
-
-
-@named("ogpu::Acceptance")
-class Acceptance(IntEnum):
-    """The way in which a result was accepted."""
-
-    ACCEPTED = 0
-    BY_SILENCE = 1
-
-
-@named("ogpu::JudgedFor")
-class JudgedFor(IntEnum):
-    """The reason why a task is before the courts."""
-
-    AUDIT = 0
-    """The beacon ordered an audit."""
-    DISPUTE = 1
-    """The customer disputes the result."""
-    FRAUD_PROOF = 2
-    """A fraud proof shows a segment that does not follow."""
-    INPUT = 3
-    """A provider reports that the input is missing."""
 
 
 @struct
@@ -106,12 +77,6 @@ class TaskWindows:
     """The time for a milestone beyond twice its share of the promised blocks. A provider silent for longer has died."""
     ask: BlockNumber
     """The window for a runner-up that is no longer bound to take over."""
-    dispute: BlockNumber
-    """The window to dispute a result, from its statement."""
-    accept: BlockNumber
-    """The window after which silence of the customer is acceptance."""
-    show: BlockNumber
-    """The window to show the drawn states."""
     keep: BlockNumber
     """The time for which the record of an ended task is kept."""
 
@@ -172,10 +137,8 @@ class Slot:
     result: TaskResult | None = None
     was_standby: bool = False
     """True if it took over while it was bound. Its standby pay falls due at its start."""
-    is_shown: bool = False
-    """True if it has shown the drawn states."""
     outcome: TaskOutcome | None = None
-    """Its outcome, or the outcome that the courts have set for its end."""
+    """Its outcome, or the outcome that a ruling has set for its end."""
     draw: U8 = 0
     """For a replica, the number of the draw that chose it, or 0 for the winner of the auction."""
     commitment: Hash | None = None
@@ -209,27 +172,6 @@ class CloseOffer:
 
 
 @struct
-class FraudClaim:
-    """A committed fraud proof."""
-
-    commitment: Hash
-    made_at: BlockNumber
-
-
-@struct
-class Challenge:
-    """An opened fraud proof, which judges look at."""
-
-    challenger: AccountId
-    place: U8
-    """The place of the slot that it accuses."""
-    segment: U16
-    bond: Balance
-    reward: Balance
-    """The reward out of the liar's collateral, if the proof is right."""
-
-
-@struct
 class Task:
     """A task's record."""
 
@@ -240,7 +182,7 @@ class Task:
     state: TaskState
     submitted_at: BlockNumber
     deadline: BlockNumber
-    """The last block of the state's window, or 0 while it waits for finality or the courts."""
+    """The last block of the state's window, or 0 while it waits for finality, claims or voters."""
     terms: TaskTerms
     """The terms of this leg."""
     milestones: U8
@@ -261,8 +203,7 @@ class Task:
     """The number of bids committed in it."""
     revealed: U8 = 0
     beacon_at: BlockNumber = 0
-    """The height of the beacon that breaks ties or draws segments. The chance of an audit is drawn by the four beacons
-    from two blocks after it on."""
+    """The height of the beacon that breaks ties or draws replicas."""
     slots: Annotated[tuple[Slot, ...], Bounded(SLOTS_MAX)] = ()
     standby: Standby | None = None
     started_at: BlockNumber = 0
@@ -270,21 +211,12 @@ class Task:
     reported_at: BlockNumber = 0
     """The block in which all had last stated a milestone, or started."""
     finished_at: BlockNumber = 0
-    accepted: Acceptance | None = None
-    is_checked: bool = False
-    """True once the beacon has decided about an audit."""
-    is_due: bool = False
-    """True if the beacon ordered an audit while a fraud proof is judged, which comes first."""
-    judged_for: JudgedFor | None = None
-    drawn: Hash | None = None
-    """The seed that draws the parts of the trace to show."""
-    named: U16 | None = None
-    """The segment that the disputing customer names as wrong."""
-    claims: U8 = 0
-    """The number of fraud proofs committed so far."""
-    challenge: Challenge | None = None
-    cases: U8 = 0
-    """The number of its open cases before the courts."""
+    open_claims: U8 = 0
+    """The number of its open claims."""
+    disputes: U8 = 0
+    """The number of its disputes so far."""
+    reported: U8 | None = None
+    """The place whose provider reports a missing input, until that is decided."""
     close: CloseOffer | None = None
     deposit: Balance = 0
     outcome: TaskOutcome | None = None
@@ -310,8 +242,13 @@ def task_id_of(genesis_hash: bytes, customer: bytes, submission_number: int) -> 
 
 
 def slot_case(task: bytes, place: int) -> bytes:
-    """Return the case of a slot, which names its customer's holds and its case before the courts."""
+    """Return the case of a slot, which names its customer's holds and its claim."""
     return blake2_256(b"ogpu/slot" + task + bytes((place,)))
+
+
+def dispute_id_of(task: bytes, number: int) -> bytes:
+    """Return the id of a task's dispute number `number`, counted from 0."""
+    return blake2_256(b"ogpu/task-dispute" + task + number.to_bytes(4, "little"))
 
 
 def is_open(task: Task) -> bool:

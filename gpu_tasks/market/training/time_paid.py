@@ -13,7 +13,7 @@ from gpu_tasks.market.training.tasks import Slot, Task, paid_blocks
 
 def interval_flows(task: Task, slot: Slot) -> tuple[TaskFlow, ...]:
     """Return all payments for the paid intervals of this leg."""
-    held = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max)}
+    held = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max, items=1)}
     payments: list[TaskFlow] = []
     for intervals_done in range(task.owed):
         due_blocks = paid_blocks(task, intervals_done + 1)

@@ -10,7 +10,15 @@ from gpu_tasks.market.training.bids import DRAWS_FROM, AuctionId, Award, TaskBid
 from gpu_tasks.market.training.orders import AUCTIONS_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.task_duties import TaskDuty, bid_duty, slot_duty, standby_duty
-from gpu_tasks.market.training.tasks import Task, TaskState, agreed_milestone, is_open, slot_case, task_id_of
+from gpu_tasks.market.training.tasks import (
+    Task,
+    TaskState,
+    agreed_milestone,
+    dispute_id_of,
+    is_open,
+    slot_case,
+    task_id_of,
+)
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.codec import U8, Bounded, struct
@@ -41,8 +49,10 @@ class TaskStatus:
     """The height that must be final before the task continues."""
     countable: U8
     """The milestone, over all legs, that all have stated and the customer may confirm, or 0 if there is none."""
-    cases: Annotated[tuple[tuple[U8, Hash], ...], Bounded(SLOTS_MAX)]
-    """The slots that are before the courts, by place. `CourtsApi_case` shows their benches."""
+    claims: Annotated[tuple[tuple[U8, Hash], ...], Bounded(SLOTS_MAX)]
+    """The open claims of slots, by place. `ClaimsApi_claim` shows their checks."""
+    dispute: Hash | None
+    """The open dispute. `DisputesApi_dispute` shows its voters."""
 
 
 @struct
@@ -154,14 +164,16 @@ class TrainingApi(RuntimeApi, version=1):
         market = self._market
         agreed_checkpoint = agreed_milestone(task) if task.state is TaskState.RUNNING else None
         is_countable = agreed_checkpoint is not None and agreed_checkpoint.number > task.behind + task.owed
-        cases = [(place, slot_case(task_id, place)) for place in range(len(task.slots) if task.cases else 0)]
+        claims = [(place, slot_case(task_id, place)) for place in range(len(task.slots) if task.open_claims else 0)]
+        dispute = dispute_id_of(task_id, task.disputes - 1) if task.disputes else None
         return TaskStatus(
             id=task_id,
             task=task,
             until=task.deadline,
             awaits=market.final_agenda.places[task_id],
             countable=agreed_checkpoint.number if agreed_checkpoint is not None and is_countable else 0,
-            cases=tuple((place, case_id) for place, case_id in cases if market.task_of_case[case_id] is not None),
+            claims=tuple((place, claim) for place, claim in claims if market.task_of_claim[claim] is not None),
+            dispute=None if dispute is None or market.task_of_dispute[dispute] is None else dispute,
         )
 
     def _auction(self, task_id: bytes, auction_number: int) -> TaskAuction:

@@ -1,4 +1,4 @@
-"""The pallet TrainingMarket: tasks that are sold in sealed auctions, with its calls, its hook and its case handler.
+"""The pallet TrainingMarket: tasks that are sold in sealed auctions. Their results are claims.
 
 Invariants: a device has one active assignment, and a bid is one. A submission locks the greatest cost of its task. Each
 state has a scheduled deadline, so no party depends on another one's transaction. The work of the hook is bounded.
@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from gpu_tasks.market.attestations.attestations import ATTACH_WEIGHT
 from gpu_tasks.market.attestations.work_source import OpenWork
 from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
-from gpu_tasks.market.courts.handlers import CaseRuling
+from gpu_tasks.market.claims.claims import ClaimOutcome
+from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import replica_events as replica_ev
@@ -20,30 +21,26 @@ from gpu_tasks.market.training.life import (
     bidding,
     ending,
     failing,
-    fraud_proofs,
     inputs,
-    judging,
     leaving,
     metering,
     replicating,
     running,
+    sides,
+    slot_claims,
     submitting,
 )
 from gpu_tasks.market.training.life.leaving import Amendment
 from gpu_tasks.market.training.orders import TaskOrder, is_by_time, is_replicated
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.showing import ShownStretches
 from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.task_statement import SignedTaskAttestation, StatedMilestone
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
-    TASK_CHALLENGE,
     TASK_COLLATERAL,
     TASK_DEPOSIT,
-    TASK_DISPUTE,
     TASK_ESCROW,
-    JudgedFor,
     Milestone,
     Task,
     TaskResult,
@@ -51,8 +48,7 @@ from gpu_tasks.market.training.tasks import (
 )
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.weights import WEIGHTS
-from gpu_tasks.traces.trace import TraceFraudProof
-from runtime.encoding.codec import U8, U16
+from runtime.encoding.codec import U8
 from runtime.encoding.types import Balance, BlockNumber, Hash, Weight
 from runtime.frame.measured import times
 from runtime.frame.pallet import Constant, Hold, HoldEnd, PostDispatch, Signed, call
@@ -98,19 +94,17 @@ class TrainingMarket(TrainingStorage, index=15):
     events = (
         ev.TaskSubmitted, ev.BidCommitted, ev.BidsClosed, ev.BidRevealed, ev.TaskAwarded, ev.StandbyNamed,
         ev.StandbyReleased, ev.BidEnded, ev.SlotStarted, ev.TaskRunning, ev.MilestoneReported, ev.MilestoneCounted,
-        ev.ResultStated, ev.ResultAccepted, ev.StandbyAsked, ev.TaskReopened, ev.SegmentsDrawn, ev.StatesShown,
-        ev.FraudClaimed, ev.FraudShown, ev.FraudProven, ev.TaskJudged, ev.TaskAmended, ev.CloseOffered,
-        ev.SlotSettled, ev.TaskEnded, ev.FraudNotShown, replica_ev.ReplicasSought, replica_ev.Volunteered,
+        ev.ResultStated, ev.ResultsClaimed, ev.StandbyAsked, ev.TaskReopened, ev.TaskDisputed, ev.TaskAmended,
+        ev.CloseOffered, ev.SlotSettled, ev.TaskEnded, replica_ev.ReplicasSought, replica_ev.Volunteered,
         replica_ev.ResultBound, replica_ev.ReplicasCompared,
     )  # fmt: skip
     errors = (
         ev.UnknownTask, ev.UnsoundOrder, ev.StaleOrder, ev.TooManyTasks, ev.NotTaskCustomer, ev.WrongTaskState,
         ev.NotEligible, ev.TooManyBids, ev.DeviceHasBid, ev.NoSuchBid, ev.WrongBidOpening, ev.CollateralTooLow,
-        ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToConfirm, ev.MayNotConfirm, ev.NotShown,
-        ev.TooManyClaims, ev.NoSuchClaim, ev.ProvesNothing, ev.NoCloseOffer, ev.UnsoundAmendment, ev.NoSuchSegment,
-        ev.NotDueYet, replica_ev.WrongResultOpening, replica_ev.ReplicasNotDisputable,
+        ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToConfirm, ev.MayNotConfirm, ev.NoCloseOffer,
+        ev.UnsoundAmendment, ev.NotDueYet, replica_ev.WrongResultOpening,
     )  # fmt: skip
-    hold_reasons = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, TASK_DISPUTE, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE)
+    hold_reasons = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, BID_BOND, TASK_COLLATERAL)
 
     # ------------------------------------------------------------------------------------------------- the auction
 
@@ -170,10 +164,9 @@ class TrainingMarket(TrainingStorage, index=15):
 
     @call(index=15, weight=WEIGHTS["TrainingMarket.report_input"])
     def report_input(self, origin: Signed, task: TaskId, place: U8) -> None:
-        """Report, before you start, that the input is missing. You pay a penalty for a false report.
+        """Report, before you start, that the input is missing. Voters decide.
 
-        The penalty is 25 % of the amount that your collateral covers (`terms.covered`), and a share of the judges'
-        fees.
+        A false report costs as much as a missed start, or the fees of the voters if that is more.
         """
         inputs.report(self, task, place, origin.account)
 
@@ -193,41 +186,6 @@ class TrainingMarket(TrainingStorage, index=15):
         """Open your committed result as a replica (`replicas.replica_commitment`). Free if it succeeds."""
         replicating.open_result(self, task, place, origin.account, result, salt)
         return PostDispatch(pays_fee=False)
-
-    # ------------------------------------------------------------------------------------------------- the result
-
-    @call(index=7, weight=WEIGHTS["TrainingMarket.accept"])
-    def accept(self, origin: Signed, task: TaskId) -> None:
-        """Accept the result. It is paid as soon as the beacon has ruled an audit out."""
-        judging.accept(self, task, origin.account)
-
-    @call(index=8, weight=_weight_of_slots("dispute", SLOTS_MAX))
-    def dispute(self, origin: Signed, task: TaskId, segment: U16 | None) -> PostDispatch:
-        """Dispute the result, with a bond that pays the judges if the result is right.
-
-        Judges look at `segment` of the trace in addition to the drawn parts. The result of replicas is not disputable.
-        """
-        weight = self._weight("dispute", task)
-        judging.dispute(self, task, origin.account, segment)
-        return weight
-
-    @call(index=9, weight=WEIGHTS["TrainingMarket.show"])
-    def show(self, origin: Signed, task: TaskId, place: U8, stretches: ShownStretches) -> None:
-        """Show the drawn states of your slot's trace. A provider that does not show them in time counts as a liar."""
-        judging.show(self, task, place, origin.account, stretches)
-
-    @call(index=13, weight=WEIGHTS["TrainingMarket.claim_fraud"] + BID_WEIGHT)
-    def claim_fraud(self, origin: Signed, task: TaskId, commitment: Hash) -> None:
-        """Commit to a fraud proof of a trace (`fraud_claims.claim_commitment`), with a bond that pays its judges.
-
-        If all places are taken, a claim that has been unopened for long loses its bond and its place.
-        """
-        fraud_proofs.claim(self, task, origin.account, commitment)
-
-    @call(index=14, weight=WEIGHTS["TrainingMarket.show_fraud"])
-    def show_fraud(self, origin: Signed, task: TaskId, place: U8, proof: TraceFraudProof, salt: Hash) -> None:
-        """Open your fraud proof in a later block. A right one earns twice its bond, and a wrong one loses the bond."""
-        fraud_proofs.show(self, task, place, origin.account, proof, salt)
 
     # ------------------------------------------------------------------------------------------- changes of mind
 
@@ -253,19 +211,27 @@ class TrainingMarket(TrainingStorage, index=15):
         leaving.close(self, task, origin.account, pay, back)
         return weight
 
-    # ---------------------------------------------------------------- a handler of cases: the interface to the courts
+    # --------------------------------------------------------- a handler: the interface to ResultClaims and to Disputes
 
-    def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
+    def charge_provider(self, claim: bytes, shares: Sequence[Share]) -> None:
         """Pay the shares out of the collateral of a slot."""
-        judging.charge_party(self, case, party, shares)
+        slot_claims.charge_provider(self, claim, shares)
 
-    def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
-        """Pay the shares out of the customer's holds for a slot."""
-        judging.charge_customer(self, case, shares)
+    def charge_customer(self, claim: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of the customer's escrow for a slot."""
+        slot_claims.charge_customer(self, claim, shares)
 
-    def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
-        """Carry out the ruling of a slot's case."""
-        judging.carry_out(self, case, ruling)
+    def conclude(self, claim: bytes, outcome: ClaimOutcome) -> None:
+        """Settle the slot of a claim that is over."""
+        slot_claims.conclude(self, claim, outcome)
+
+    def rule(self, dispute: bytes, ruling: Ruling) -> None:
+        """Carry out the ruling about a missing input, or about different results."""
+        task_id, task = self.take_disputed(dispute)
+        if task.reported is None:
+            sides.rule(self, task_id, task, ruling)
+        else:
+            inputs.rule(self, task_id, task, task.reported, ruling)
 
     # ----------------------------------------------------------- a work source: the interface to attestations and nodes
 
@@ -345,9 +311,8 @@ class TrainingMarket(TrainingStorage, index=15):
             TaskState.RUNNING: replicating.end_of_running if is_replicated(task.order) else failing.provider_died,
             TaskState.OPENING: replicating.compare,
             TaskState.ASKING: ending.reopen,
-            TaskState.SUBMITTED: judging.end_of_acceptance,
-            TaskState.SHOWING: judging.end_of_showing,
-            TaskState.JUDGED: inputs.end_of_report if task.judged_for is JudgedFor.INPUT else judging.end_of_case,
+            TaskState.CLAIMED: slot_claims.step,
+            TaskState.DISPUTED: sides.end_of_dispute if task.reported is None else inputs.end_of_report,
         }
         step_by_state[task.state](self, task_id, task)
         return step_weight(task.terms.slots)
@@ -358,15 +323,9 @@ class TrainingMarket(TrainingStorage, index=15):
         if task.state is TaskState.AWARDING:
             awarding.award(self, task_id, task)
             return step_weight(task.terms.slots, task.bids)
-        if task.state is TaskState.VOLUNTEERING:
-            replicating.draw(self, task_id, task)
-            return step_weight(task.terms.slots, task.volunteers)
-        if task.state in (TaskState.SUBMITTED, TaskState.JUDGED):
-            judging.take_chance(self, task_id, task)
-        else:
-            assert task.state is TaskState.SHOWING, "only these states wait for finality"
-            judging.draw_segments(self, task_id, task)
-        return step_weight(task.terms.slots)
+        assert task.state is TaskState.VOLUNTEERING, "only these states wait for finality"
+        replicating.draw(self, task_id, task)
+        return step_weight(task.terms.slots, task.volunteers)
 
     def _on_agenda(self, task_id: bytes) -> Task:
         task = self.tasks[task_id]

@@ -2,7 +2,7 @@
 
 Invariants:
 
-* Only a checker of the open claim, or a voter of an open dispute about the unit, receives a delivery. It proves itself
+* Only a checker of the open claim, or a voter of an open dispute about the work, receives a delivery. It proves itself
   by a signature of its provider key.
 * A delivery is sealed to the reader's key on the chain, so a copied question returns a blob that only the reader can
   open.
@@ -10,17 +10,19 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Protocol
 
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.data.claim_delivery import encode_delivery, part_of
+from gpu_tasks.data.claim_delivery import part_of
 from gpu_tasks.data.sealing import seal
-from gpu_tasks.provider.blobs.inputs import Inputs, UnusableInputError
+from gpu_tasks.market.claims.claims import ResultClaim
+from gpu_tasks.market.claims.disputes import Dispute
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, ClaimPort, Identity
-from gpu_tasks.provider.journal.journal import Journal
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.cryptography.signing import domain
-from runtime.encoding.codec import U8, DecodeError, Fixed, codec, struct
+from runtime.encoding.codec import U8, U32, DecodeError, Fixed, codec, struct
 from runtime.encoding.types import Hash
 
 QUESTION_BYTES_MAX = 256
@@ -29,19 +31,34 @@ DELIVERIES_KEPT = 2
 
 
 class RefusedDeliveryError(Exception):
-    """The caller may not have this delivery or state, or it is not here."""
+    """The caller may not have this delivery, or it is not here."""
 
 
 class NoReaderError(RefusedDeliveryError):
-    """The caller has not proved that it checks, votes or judges here: a stranger, or a reader whose turn is over."""
+    """The caller has not proved that it checks or votes here: a stranger, or a reader whose turn is over."""
+
+
+class DeliverySource(Protocol):
+    """The deliveries of one market."""
+
+    async def delivery(self, work_id: bytes, claim: ResultClaim | None, item: int) -> bytes:
+        """Return the delivery of this provider's own result for an item.
+
+        `work_id` is a claim, or without one the work whose results differ. Raise RefusedDeliveryError, BlobError,
+        UnusableInputError or ChainError if it is not here.
+        """
+        ...
 
 
 @struct
 class _PartQuestion:
-    claim: Hash
-    """The unit of the claim."""
+    work: Hash
+    """A claim, or the work whose results differ."""
     dispute: Hash | None
     """The dispute in which the reader votes, or None for a checker."""
+    item: U32
+    """The item that the delivery must serve. That of a unit serves all, under item 0. Of differing results of a task it
+    is a segment."""
     number: U8
     provider_key: Hash
 
@@ -56,22 +73,21 @@ _PART_QUESTION = codec(_PartQuestion)
 _SIGNED_PART = codec(_SignedPart)
 
 
-def part_question(identity: Identity, claim: bytes, dispute: bytes | None, number: int) -> bytes:
+def part_question(identity: Identity, work: bytes, dispute: bytes | None, item: int, number: int) -> bytes:
     """Return the body for `POST /deliveries`: a checker's or, with its dispute, a voter's question for one part."""
-    part = _PartQuestion(claim, dispute, number, identity.key.public_key)
+    part = _PartQuestion(work, dispute, item, number, identity.key.public_key)
     return _SIGNED_PART.encode(_SignedPart(part, identity.key.sign(_part_payload(identity.genesis, part))))
 
 
 class Deliverer:
     """The answers to questions of checkers and voters about this provider's claims."""
 
-    def __init__(self, genesis_hash: bytes, journal: Journal, inputs: Inputs, chain: ClaimPort) -> None:
-        """It reads outcomes from the journal, inputs from this provider's copies, and claims from the chain."""
+    def __init__(self, genesis_hash: bytes, chain: ClaimPort, sources: Mapping[int, DeliverySource]) -> None:
+        """It reads claims from the chain. `sources` has the deliveries of each market, by the index of its pallet."""
         self._genesis = genesis_hash
-        self._journal = journal
-        self._inputs = inputs
         self._claim_port = chain
-        self._deliveries: dict[tuple[bytes, bytes], bytes] = {}
+        self._sources = sources
+        self._deliveries: dict[tuple[bytes, bytes, int], bytes] = {}
 
     async def answer(self, data: bytes) -> bytes:
         """Return one part as a sealed blob. Raise RefusedDeliveryError if the caller may not have it."""
@@ -84,38 +100,38 @@ class Deliverer:
             raise RefusedDeliveryError(f"the input is not here at present: {error}") from None
 
     async def _sealed(self, question: _PartQuestion) -> bytes:
-        stash = await self._claim_port.stash_of(question.provider_key)
-        if stash is None or not await self._may_read(stash, question):
-            raise NoReaderError("the key belongs to no checker of the claim and no voter about it")
-        reader = await self._claim_port.provider(stash)
-        delivery = await self._delivery(question.claim)
+        port = self._claim_port
+        stash, claim = await port.stash_of(question.provider_key), await port.claim(question.work)
+        dispute = None if question.dispute is None else await port.item_dispute(question.dispute)
+        if stash is None or not _may_read(stash, claim, question, dispute):
+            raise NoReaderError("the key belongs to no checker of the claim and no voter about the work")
+        reader = await port.provider(stash)
+        delivery = await self._delivery(question, claim, dispute)
         part = part_of(delivery, question.number)
         if part is None or reader is None:
             raise RefusedDeliveryError("the delivery has no such part")
         return seal(part, [reader.seal_key])
 
-    async def _may_read(self, stash: bytes, question: _PartQuestion) -> bool:
-        """Return True for a checker of the open claim, present or earlier, or for a voter of the named dispute."""
-        if question.dispute is None:
-            claim = await self._claim_port.claim(question.claim)
-            return claim is not None and any(check.checker == stash for check in claim.checks)
-        dispute = await self._claim_port.item_dispute(question.dispute)
-        is_about = dispute is not None and dispute.terms.work == question.claim
-        return dispute is not None and is_about and (stash in dispute.voters or stash in dispute.electorate)
-
-    async def _delivery(self, unit_id: bytes) -> bytes:
-        unit_status = await self._claim_port.unit(unit_id)
-        # An earlier attempt may have another result, which is no claim.
-        entry = None if unit_status is None else self._journal.races.get((unit_id, unit_status.unit.attempt))
-        if unit_status is None or entry is None or entry.result is None:
-            raise RefusedDeliveryError("no result of this unit here")
-        key = unit_id, entry.result.output_root
+    async def _delivery(self, question: _PartQuestion, claim: ResultClaim | None, dispute: Dispute | None) -> bytes:
+        about = claim if claim is not None else dispute
+        source = None if about is None else self._sources.get(about.terms.handler)
+        if source is None:
+            raise RefusedDeliveryError("no results of that market here")
+        # Each attempt of a unit can have a dispute, and a result of its own.
+        key = question.work, claim.terms.root if claim is not None else question.dispute or b"", question.item
         if key not in self._deliveries:
-            content = await self._inputs.content(unit_id, unit_status.unit)
-            self._deliveries[key] = encode_delivery(content, entry.result.outcomes)
+            self._deliveries[key] = await source.delivery(question.work, claim, question.item)
             while len(self._deliveries) > DELIVERIES_KEPT:
                 del self._deliveries[next(iter(self._deliveries))]
         return self._deliveries[key]
+
+
+def _may_read(stash: bytes, claim: ResultClaim | None, question: _PartQuestion, dispute: Dispute | None) -> bool:
+    """Return True for a checker of the open claim, present or earlier, or for a voter of the named dispute."""
+    if question.dispute is None:
+        return claim is not None and any(check.checker == stash for check in claim.checks)
+    is_about = dispute is not None and dispute.terms.work == question.work
+    return dispute is not None and is_about and (stash in dispute.voters or stash in dispute.electorate)
 
 
 def _part_payload(genesis_hash: bytes, question: _PartQuestion) -> bytes:

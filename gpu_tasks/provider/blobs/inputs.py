@@ -1,6 +1,6 @@
 """The inputs of units and tasks: fetch the sealed input, open it and check it.
 
-Invariant: racers and judges refuse the same inputs, so that a wrong input costs only its customer.
+Invariant: providers, checkers and voters refuse the same inputs, so that a wrong input costs only its customer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SealedInput:
 
 
 class Inputs:
-    """The opened inputs of units and tasks. A copy of each stays in the provider's store, where judges find it."""
+    """The opened inputs of units and tasks. A copy of each stays in the provider's store, where others find it."""
 
     def __init__(
         self, identity: Identity, chain: NetworkPort, blobs: BlobClient, store: BlobStore, telemetry: Telemetry
@@ -80,10 +80,7 @@ class Inputs:
         Every holder of the copy comes to the same result. A missing copy is not fetched, because its absence proves
         nothing to others. Nor does a box prove anything if this machine has another key than the chain.
         """
-        own_record = (await self._network_port.providers()).get(self._identity.stash)
-        has_key = own_record is not None and own_record.seal_key == self._identity.seal_key.public
-        # A box that does not open proves nothing if this machine's key is not the chain's.
-        if not has_key:
+        if not await self.has_chain_key():
             return False
         try:
             await gathered(self._own_copy(unit.terms.input_root), self._fetch_own, content_max(unit.terms.requests))
@@ -93,6 +90,14 @@ class Inputs:
         except (UnusableInputError, PiecesError):
             return True
         return False
+
+    async def has_chain_key(self) -> bool:
+        """Return True if this machine has the key that the chain names. May raise ChainError.
+
+        A box that does not open proves nothing otherwise.
+        """
+        own_record = (await self._network_port.providers()).get(self._identity.stash)
+        return own_record is not None and own_record.seal_key == self._identity.seal_key.public
 
     async def open_sealed(self, sealed_input: SealedInput) -> UnitInput:
         """Return the request of any sealed input. It raises the errors of `open`."""
@@ -121,16 +126,16 @@ class Inputs:
         return opened
 
     async def _check_boxes(self, sealed_input: SealedInput, opened: Opened) -> None:
-        """Check that the input is sealed to every possible judge.
+        """Check that the input is sealed to every possible checker.
 
-        A customer that left some out could win a case through their missing answers.
+        A customer that left some out could have a right result found wrong through their missing answers.
         """
-        judge_keys = keys_at(await self._network_port.judging_readers(), sealed_input.sealed_at)
-        left_out = opened.left_out(judge_keys)
+        checker_keys = keys_at(await self._network_port.judging_readers(), sealed_input.sealed_at)
+        left_out = opened.left_out(checker_keys)
         if left_out:
             raise UnusableInputError(
-                f"the input is not sealed to {len(left_out)} of the {len(judge_keys)} possible judges",
-                code="not_sealed_to_judges",
+                f"the input is not sealed to {len(left_out)} of the {len(checker_keys)} possible checkers",
+                code="not_sealed_to_checkers",
             )
 
     async def _fetch_own(self, address: bytes) -> bytes:

@@ -1,12 +1,12 @@
 """The copies of inputs that a provider keeps, by purpose, within the store's limit of bytes.
 
-A copy serves others: later judges and racers find the input here if the customer no longer offers it. The provider's
+A copy serves others: later voters and racers find the input here if the customer no longer offers it. The provider's
 own work does not need it: current work is in memory, and answers are in the journal.
 
 Invariants:
 
 * An input is removed once no unit on the chain needs it.
-* If space is needed, unneeded inputs go first, then inputs used only to judge, in favour of this provider's own
+* If space is needed, unneeded inputs go first, then inputs used only to check others, in favour of this provider's own
   answers.
 * An input that does not fit is not kept, and the work continues.
 * A blob that a customer uploaded to this store is a stranger's blob, not a kept input.
@@ -27,7 +27,7 @@ class InputUse(IntEnum):
     """The purpose of an input, the least important first."""
 
     LOOKED_AT = 0
-    """Used to judge or audit the answers of others."""
+    """Used to check the answers of others."""
     ANSWERED = 1
     """Used for a race or a task. Others will check this provider's result."""
 
@@ -56,7 +56,7 @@ class KeptInputs:
     def name(self, content_root: bytes, use: InputUse, unit_id: bytes | None) -> None:
         """Note the purpose of an input: a unit or, without one, a task."""
         kept = self._kept.setdefault(content_root, _Kept(use))
-        # An input may serve a judgement first and a race later. The more important purpose decides its removal.
+        # An input may serve a vote first and a race later. The more important purpose decides its removal.
         kept.use = max(kept.use, use)
         kept.blobs.add(content_root)
         if unit_id is not None:

@@ -4,11 +4,12 @@ Invariants:
 
 * A body longer than a blob is refused before it is read completely.
 * A browser cannot execute the served content.
-* Uploads, reads and judges' questions have separate slots, so memory is bounded and none can starve another.
+* Uploads, reads and questions of checkers and voters have separate slots, so memory is bounded and none can starve
+  another.
 * A slow client loses its slot, and the number of connections is limited.
 
-The server also sends the broker's address, proofs of presence and task states for judges, and accepts tunnels. Its
-address is 127.0.0.1 unless the operator sets another.
+The server also sends the broker's address and proofs of presence, and accepts tunnels. Its address is 127.0.0.1 unless
+the operator sets another.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ DEFAULT_PORT = 9750
 UPLOADS = (32, 4)
 READS = (64, 16)
 QUESTIONS = (16, 4)
-# Questions still arriving, of a few bytes each. A judge without an answer concludes that nothing is shown, so an
-# attacker that keeps judges out could have honest work refuted. It must need many addresses for that.
+# Questions still arriving, of a few bytes each. A checker without an answer states that an item is unavailable, so an
+# attacker that keeps checkers out could have honest work refuted. It must need many addresses for that.
 ARRIVING_QUESTIONS = (256, 4)
 # Connections at once. Each has small buffers until it holds a slot. Some are reserved for a proxy on this machine.
 CONNECTIONS = PlaceLimits(512, 64, 64)
@@ -66,7 +67,7 @@ _CHANGING_HEADERS = {**_HEADERS, hdrs.CACHE_CONTROL: "no-store"}
 
 
 class AnswersReaders(Protocol):
-    """A service that seals something again for judges."""
+    """A service that seals something again for checkers and voters."""
 
     async def answer(self, data: bytes) -> bytes:
         """Return the answer to a question as a sealed blob. Raise RefusedDeliveryError for a refusal."""
@@ -93,7 +94,6 @@ class BlobServer:
     def __init__(
         self,
         store: BlobStore,
-        state_answers: AnswersReaders | None = None,
         broker_address: str | None = None,
         inventory: TellInventory | None = None,
         tunnels: EntersTunnels | None = None,
@@ -102,7 +102,6 @@ class BlobServer:
     ) -> None:
         """Listening begins with `start`. `broker_address` is the address of the customers' telemetry."""
         self._store = store
-        self._states = state_answers
         self._deliverer = deliverer
         self._broker = broker_address
         self._inventory = inventory
@@ -124,7 +123,6 @@ class BlobServer:
         application.router.add_get(INVENTORY_PATH, self._tell_inventory)
         application.router.add_get(TUNNEL_PATH, self._enter_tunnel)
         application.router.add_get(PRESENCE_PATH, self._prove_presence)
-        application.router.add_post("/states", self._show_state)
         application.router.add_post(DELIVERY_PATH, self._deliver)
         self._http = HttpServer(application, DoorLimits(CONNECTIONS, IDLE_SECONDS), KEEPALIVE_SECONDS)
         self.port = await self._http.listen(address, port)
@@ -201,14 +199,8 @@ class BlobServer:
                 raise web.HTTPNotFound(text="no such blob here")
             return await _sent(request, sealed_blob, slot)
 
-    async def _show_state(self, request: web.Request) -> web.StreamResponse:
-        return await self._answered(request, self._states)
-
     async def _deliver(self, request: web.Request) -> web.StreamResponse:
-        return await self._answered(request, self._deliverer)
-
-    async def _answered(self, request: web.Request, answers: AnswersReaders | None) -> web.StreamResponse:
-        if answers is None:
+        if self._deliverer is None:
             raise web.HTTPNotFound(text="nothing to seal again here")
         peer_address = address_of_peer(request)
         if self._waiting.has_to_wait(peer_address):
@@ -222,7 +214,7 @@ class BlobServer:
         async with self._request_slot(self._questions, request) as slot:
             try:
                 slot.progress(BLOB_BYTES_MAX)  # the time for asking the chain is not the reader's
-                sealed_answer = await answers.answer(question)
+                sealed_answer = await self._deliverer.answer(question)
             except RefusedDeliveryError as error:
                 if isinstance(error, NoReaderError):
                     self._waiting.wait(peer_address)

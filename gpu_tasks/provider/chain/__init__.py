@@ -2,7 +2,7 @@
 
 In reading order:
 
-* `side_pay`: payments for judging, auditing and standing by, read in the block that paid them
+* `side_pay`: payments for standing by, read in the block that paid them
 * `bond_losses`: losses of devices' bonds, with their causes
 * `claim_money`: payments and losses of checks and votes, read in the block that made them
 * `demand`: demand in services, and a provider's eligibility

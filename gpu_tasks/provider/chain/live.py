@@ -24,8 +24,6 @@ from gpu_tasks.market.attestations.kinds import AnyAttestation, encode_attestati
 from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.disputes_api import BallotStatus
-from gpu_tasks.market.courts.cases import CourtCase
-from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Provider
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, UnitStatus
@@ -327,12 +325,10 @@ class LiveChain:
             racer = racer_of(duty.status.unit, self.stash)
             if racer is not None:
                 self._devices.heard_of(racer.device)
-        seats = await market_reads.seats(self.client, self.stash, block_hash)
-        disputes = await market_reads.disputes(self.client, self.stash, block_hash)
         claims = await claim_reads.claim_duties(self.client, self.stash, block_hash)
         ballots = await claim_reads.ballots(self.client, self.stash, block_hash)
         best_height = await self._best_height(height, block_hash)
-        return View(height, duties, best_height, seats, disputes, claims, ballots)
+        return View(height, duties, best_height, claims, ballots)
 
     async def _best_height(self, final_height: int, block_hash: bytes | None) -> int:
         """Return the height that the chain may have reached, by the node's word within the limit of elapsed slots.
@@ -397,7 +393,7 @@ class LiveChain:
         """Return the newest final block. Raise ChainError if it is below an earlier one.
 
         On one connection the height never falls, but a new connection may be to a node that is behind. Such a state may
-        not contain a unit in progress, or may name other judges than those that its input was sealed to.
+        not contain a unit in progress, or may name other readers than those that its input was sealed to.
         """
         block_hash = await client.finalized()
         height = await client.height(block_hash)
@@ -433,24 +429,13 @@ class LiveChain:
         """Return the newest final block, or None for the newest state in use."""
         return await self.asked(self.client.finalized()) if final else None
 
-    async def final_seats(self) -> tuple[SeatStatus, ...]:
-        """See `ChainPort`."""
-        final_hash = await self.asked(self.client.finalized())
-        return await self.asked(market_reads.seats(self.client, self.stash, final_hash))
-
-    async def case(self, case: bytes) -> CourtCase | None:
-        """See `ChainPort`."""
-        found = await self.asked(market_reads.case(self.client, case))
-        return None if found is None else found.case
-
     # Each is described in `ChainPort`.
-    judges = _asks_chain(market_reads.judges)
     services = _asks_chain(market_reads.services)
     provider = _asks_chain(market_reads.provider)
     judging_readers = _asks_chain(market_reads.judging_readers)
     stash_of = _asks_chain(market_reads.stash_of)
     auctions = _asks_chain(task_records.auctions)
-    task_of_case = _asks_chain(task_records.task_of_case)
+    task_of_claim = _asks_chain(task_records.task_of_claim)
     side_payments = _asks_own(side_pay.side_payments)
     claim_money = _asks_own(claim_money)
     bond_losses = _asks_own(bond_losses)

@@ -15,12 +15,9 @@ from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.claims_api import ClaimStatus
 from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.disputes_api import BallotStatus
-from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
-from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.inference.services import Service
-from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputeStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.bond_losses import BondLoss
@@ -56,10 +53,6 @@ class View:
     height: int
     duties: tuple[DutyStatus, ...]
     newest: int = 0
-    seats: tuple[SeatStatus, ...] = ()
-    """The cases that it judges."""
-    disputes: tuple[LeafDisputeStatus, ...] = ()
-    """The batches that others answered differently, and of which it must show its tree."""
     claims: tuple[ClaimStatus, ...] = ()
     """The claims in which it must act, as checker or provider, or may appeal."""
     ballots: tuple[BallotStatus, ...] = ()
@@ -68,7 +61,7 @@ class View:
     @property
     def is_owing(self) -> bool:
         """True if it has work that others wait for, beside tasks."""
-        return any((self.duties, self.seats, self.disputes, self.claims, self.ballots))
+        return any((self.duties, self.claims, self.ballots))
 
     def __post_init__(self) -> None:
         """Set `newest` to at least `height`."""
@@ -135,7 +128,7 @@ class SendPort(Protocol):
 
 
 class NetworkPort(Protocol):
-    """The chain's pace, the providers with their stores, and the possible judges."""
+    """The chain's pace, the providers with their stores, and the possible checkers."""
 
     async def slot_ms(self) -> int:
         """Return the milliseconds of a slot."""
@@ -150,7 +143,7 @@ class NetworkPort(Protocol):
         """Return the stash of a provider key."""
 
     async def judging_readers(self) -> tuple[InputReader, ...]:
-        """Return the possible judges, active or elected next.
+        """Return the possible checkers, active or elected next.
 
         Each comes with the block from which inputs must be sealed to it.
         """
@@ -169,19 +162,6 @@ class RacePort(SendPort, NetworkPort, Protocol):
         """Return a service. Raise ChainError if there is none."""
 
 
-class CourtPort(SendPort, NetworkPort, Protocol):
-    """Cases, and the seats in them."""
-
-    async def case(self, case: bytes) -> CourtCase | None:
-        """Return an open case."""
-
-    async def judges(self, case: bytes) -> tuple[tuple[bytes, JudgeSeat], ...]:
-        """Return all judges of a case with their statements so far, in the order of benches and draws."""
-
-    async def final_seats(self) -> tuple[SeatStatus, ...]:
-        """Return this provider's seats in the final state."""
-
-
 class ClaimPort(RacePort, Protocol):
     """Claims and disputes, in the newest state in use or in the final one. Every method may raise ChainError."""
 
@@ -195,12 +175,8 @@ class ClaimPort(RacePort, Protocol):
         """Return this provider's ballots in open disputes, in the final state."""
 
 
-class EndingPort(RacePort, CourtPort, Protocol):
-    """Units and seats in the final state."""
-
-
-class TaskPort(CourtPort, Protocol):
-    """Tasks, and the bids for them."""
+class TaskPort(ClaimPort, Protocol):
+    """Tasks, the bids for them, and the claims of their results."""
 
     async def tasks(self, ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
         """Return some tasks by id. Unknown ones are left out."""
@@ -208,11 +184,11 @@ class TaskPort(CourtPort, Protocol):
     async def bids(self, bids: Sequence[BidName], *, final: bool = False) -> dict[BidName, TaskBid]:
         """Return some bids by name. Unknown ones are left out."""
 
-    async def task_of_case(self, case: bytes) -> bytes | None:
-        """Return the task that a case is about."""
+    async def task_of_claim(self, claim: bytes) -> bytes | None:
+        """Return the task of an open claim, or None for a claim of another market."""
 
 
-class DevicePort(CourtPort, Protocol):
+class DevicePort(RacePort, Protocol):
     """This provider's devices and balances."""
 
     async def own_devices(self) -> list[DeviceStatus]:
@@ -255,12 +231,10 @@ class RollCallPort(SendPort, Protocol):
 
 
 class SidePayPort(Protocol):
-    """Money of checks and votes, and payments for judging and standing by."""
+    """Money of checks and votes, and payments for standing by."""
 
-    async def side_payments(
-        self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int
-    ) -> dict[bytes, SidePayment]:
-        """Return this provider's payments by case that it judged and by task that it stood by for.
+    async def side_payments(self, tasks: Sequence[bytes], since: int) -> dict[bytes, SidePayment]:
+        """Return this provider's payments by task that it stood by for.
 
         All of these ended after the block `since`. Ends that are not final yet or cannot be found are left out. Raise
         ChainError on failure.
@@ -271,7 +245,7 @@ class SidePayPort(Protocol):
     ) -> ClaimMoneyRead:
         """Return this provider's fees and losses in claims that it checks and in disputes in which it votes.
 
-        All of them moved after the block `since`. `disputes` has the unit of each dispute. Raise ChainError on failure.
+        All of them moved after the block `since`. `disputes` has the work of each dispute. Raise ChainError on failure.
         """
 
 
@@ -289,7 +263,7 @@ class OffencePort(SendPort, Protocol):
         """Return True if a validator was already punished for an offence."""
 
 
-class ChainPort(EndingPort, BidPort, RollCallPort, SideMoneyPort, OffencePort, Protocol):
+class ChainPort(BidPort, RollCallPort, SideMoneyPort, OffencePort, Protocol):
     """All that a daemon uses of a chain."""
 
     @property

@@ -1,12 +1,7 @@
-"""Payments beside a provider's own work: fees of cases that it judged, and its share for standing by.
+"""Payments for standing by, which the chain keeps no record of.
 
-The chain keeps no record of these payments. Invariant: each is read in the block that paid it and removed the seat or
-the runner-up's place:
-
-* a judge's fee, by the courts' own rules over the state before
-* a share, by the event of its payment
-
-Ends before the search range, or without a state at the node, are not reported.
+Invariant: each is read in the block that paid it and removed the runner-up's place. Ends before the search range, or
+without a state at the node, are not reported.
 """
 
 from __future__ import annotations
@@ -16,15 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpu_tasks.data import training_reads
-from gpu_tasks.data.case_ends import flows_at_end
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.training import money
+from gpu_tasks.market.training.items import auction_items
 from gpu_tasks.market.training.money import TaskMoney, TaskOutcome, TaskPayee, TaskPurse
 from gpu_tasks.market.training.tasks import TASK_ESCROW, Task, slot_case
 from runtime.pallets.staking.trust_lock import Paid
 from wallet.client import ChainClient
-from wallet.trial import over_state
 
 LOOKED_BACK_MAX = 64
 """Blocks. A daemon that follows the chain is a few blocks behind."""
@@ -34,7 +26,7 @@ OVERLAP_BLOCKS = 2
 
 @dataclass(frozen=True, slots=True)
 class SidePayment:
-    """The grains of a case or a runner-up's place, and the block that paid them."""
+    """The grains of a check, a vote or a runner-up's place, and the block that paid them."""
 
     block: int
     grains: int
@@ -47,17 +39,11 @@ def is_standing_by(task: Task, stash: bytes) -> bool:
 
 
 async def side_payments(
-    client: ChainClient, stash: bytes, case_ids: Collection[bytes], task_ids: Collection[bytes], since_height: int
+    client: ChainClient, stash: bytes, task_ids: Collection[bytes], since_height: int
 ) -> dict[bytes, SidePayment]:
-    """Return the payment of each of these cases and tasks, by id. Ends that are not final or not found are left out."""
+    """Return the payment of each of these tasks, by id. Ends that are not final or not found are left out."""
     first_height, block_ids = await blocks_since(client, since_height)
     payments: dict[bytes, SidePayment] = {}
-    for case_id in case_ids:
-        end = await _last_end(block_ids, partial(_has_seat, client, stash, case_id))
-        if end is not None:
-            payments[case_id] = SidePayment(
-                first_height + end, await _fee(client, stash, case_id, block_ids[end - 1], block_ids[end])
-            )
     for task_id in task_ids:
         end = await _last_end(block_ids, partial(_stands_by, client, stash, task_id))
         if end is not None:
@@ -81,7 +67,8 @@ def share_paid(earlier: Task, task_id: bytes, stash: bytes, events: Sequence[obj
 
 def _standby_price(task: Task, slot_price: int) -> int:
     """Return the share for standing by for a slot of this price, after the fee."""
-    held_grains = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max)}
+    items = auction_items(task.order, task.behind)
+    held_grains = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max, items)}
     money_flows = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held_grains, slot_price))
     return sum(flow.amount for flow in money_flows if flow.payee is TaskPayee.STANDBY)
 
@@ -105,24 +92,9 @@ async def _last_end(block_ids: Sequence[bytes], is_there: Callable[[bytes], Awai
     return None
 
 
-async def _has_seat(client: ChainClient, stash: bytes, case_id: bytes, block_hash: bytes) -> bool:
-    return await client.read(Courts.seats, stash, case_id, at=block_hash) is not None
-
-
 async def _stands_by(client: ChainClient, stash: bytes, task_id: bytes, block_hash: bytes) -> bool:
     task = await training_reads.task(client, task_id, block_hash)
     return task is not None and is_standing_by(task, stash)
-
-
-async def _fee(client: ChainClient, stash: bytes, case_id: bytes, parent: bytes, block_hash: bytes) -> int:
-    events = [record.event for record in await client.events(block_hash)]
-    event = next(
-        (case_event for case_event in events if isinstance(case_event, CaseEnded) and case_event.case == case_id), None
-    )
-    if event is None:
-        return 0
-    moved_money = await over_state(client, parent, lambda state: flows_at_end(state, case_id, event))
-    return 0 if moved_money is None else sum(flow.amount for flow in moved_money[1] if flow.payee == stash)
 
 
 async def _share(client: ChainClient, stash: bytes, task_id: bytes, parent: bytes, block_hash: bytes) -> int:

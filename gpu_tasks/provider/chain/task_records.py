@@ -41,12 +41,12 @@ async def bids(client: ChainClient, names: Sequence[BidName], block_hash: bytes 
     return {bid_name: bid for bid_name, bid in zip(names, found_bids, strict=True) if bid is not None}
 
 
-async def task_of_case(client: ChainClient, case_id: bytes) -> bytes | None:
-    """Return the task that a case is about."""
+async def task_of_claim(client: ChainClient, claim_id: bytes) -> bytes | None:
+    """Return the task of an open claim, or None for a claim of another market."""
     if not sells_tasks(client):
         return None
-    found_place: bytes | None = await client.read(TrainingMarket.task_of_case, case_id)
-    return found_place
+    task_id: bytes | None = await client.read(TrainingMarket.task_of_claim, claim_id)
+    return task_id
 
 
 async def spendable(client: ChainClient, stash: bytes) -> int:

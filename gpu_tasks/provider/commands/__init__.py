@@ -17,6 +17,5 @@ In reading order:
 * `utilisation`: `utilisation`, and the present work of devices
 * `status`: `devices`, `status`
 * `appeal`: `appeal`
-* `prove`: `prove`
 * `leave`: `unregister`, `withdraw-bond`
 """

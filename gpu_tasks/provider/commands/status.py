@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from cli.session import note
-from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, leaves_below
-from gpu_tasks.data import market_reads
+from gpu_tasks.data import claim_reads
 from gpu_tasks.data.proven_rates import why_no_work
 from gpu_tasks.market.capacity.standing import ProvenRates
-from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.courts_api import SeatStatus
+from gpu_tasks.market.claims.claims import ClaimStage
+from gpu_tasks.market.claims.claims_api import ClaimStatus
+from gpu_tasks.market.claims.disputes import DisputeQuestion, DisputeStage
+from gpu_tasks.market.claims.disputes_api import BallotStatus
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
-from gpu_tasks.market.leaf_disputes.disputes import LeafDisputeStage, side_of
-from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputeStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import NobodyError
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, hardware_of, told
@@ -40,8 +39,8 @@ DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "behind
 UNPROVEN = ("device", "why_no_work")
 LOST = ("lost", "block", "case", "appealable_until_block", "appealable_until")
 PAUSED = ("device", "why_paused", "resumes_at", *LOST)
-SEATS = ("case", "bench", "held", "stage", "said")
-DISPUTES = ("batch", "asked_for", "until_block", "shown")
+CLAIMS = ("claim", "role", "stage", "until_block")
+BALLOTS = ("dispute", "work", "question", "held", "stage", "said")
 
 
 def devices(options: ProviderOptions) -> None:
@@ -117,8 +116,8 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         )
         for device_status in statuses
     ]
-    seat_rows = [seat_row(judge_seat) for judge_seat in await chain.final_seats()]
-    disputes = [dispute_row(dispute, chain.stash) for dispute in await _disputes(chain)]
+    claims = await _claims(chain)
+    ballots = [ballot_row(ballot) for ballot in await chain.final_ballots()]
     present_rows = now_rows(present_notes(options.base_path / UTILISATION_FOLDER))
     status_facts = {
         "stash": ss58.encode(chain.stash),
@@ -130,7 +129,7 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     }
     if options.output.as_json:
         options.output.facts(
-            status_facts | {"devices": device_rows, "now": present_rows, "seats": seat_rows, "disputes": disputes}
+            status_facts | {"devices": device_rows, "now": present_rows} | {"claims": claims, "ballots": ballots}
         )
         return
     options.output.facts(status_facts)
@@ -141,14 +140,16 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         options.output.rows("Why devices are paused", PAUSED, [row for row in device_rows if row["paused"]])
     if any(row["why_no_work"] for row in device_rows):
         options.output.rows("Why devices get no work", UNPROVEN, [row for row in device_rows if row["why_no_work"]])
-    if disputes:
-        options.output.rows("Disputed batches: this stash must show nodes of its tree", DISPUTES, disputes)
-    if seat_rows:
-        options.output.rows("Cases of this stash's judge", SEATS, seat_rows)
+    if claims:
+        options.output.rows("Claims in which this stash must act or may appeal", CLAIMS, claims)
+    if ballots:
+        options.output.rows("Disputes in which this stash votes", BALLOTS, ballots)
 
 
-async def _disputes(chain: LiveChain) -> tuple[LeafDisputeStatus, ...]:
-    return await market_reads.disputes(chain.client, chain.stash, await chain.client.finalized())
+async def _claims(chain: LiveChain) -> list[dict[str, Any]]:
+    """Return the rows of this stash's duties in claims."""
+    claims = await claim_reads.claim_duties(chain.client, chain.stash, await chain.client.finalized())
+    return [claim_row(each, chain.stash) for each in claims]
 
 
 def _device_row(device_status: DeviceStatus, pause_note: PauseNote | None, proven_rates: ProvenRates) -> dict[str, Any]:
@@ -186,31 +187,30 @@ def device_shown(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def seat_row(seat_status: SeatStatus) -> dict[str, Any]:
-    """Return a row: the seat, the hold until its case ends, and its judge's progress."""
-    seat, court_case = seat_status.seat, seat_status.status.case
-    progress = "committed" if seat.commitment is not None else "nothing yet"
+def claim_row(claim_status: ClaimStatus, stash: bytes) -> dict[str, Any]:
+    """Return a row: the claim, this stash's part in it, and the last block of the open window, 0 if there is none."""
+    claim = claim_status.claim
+    is_checker = any(check.checker == stash for check in claim.checks)
+    other_role = "provider" if claim.terms.provider == stash else "disputer"
     return {
-        "case": seat_status.id,
-        "bench": BenchKind(seat.bench).name.lower(),
-        "held": Grains(seat.held),
-        "stage": court_case.stage.name.lower(),
-        "said": "opened" if seat.statement is not None else progress,
+        "claim": claim_status.id,
+        "role": "checker" if is_checker else other_role,
+        "stage": ClaimStage(claim.stage).name.lower(),
+        "until_block": claim_status.until,
     }
 
 
-def dispute_row(dispute_status: LeafDisputeStatus, stash: bytes) -> dict[str, Any]:
-    """Return a row for a batch whose nodes the daemon must show, or its provider loses collateral."""
-    dispute = dispute_status.dispute
-    first_leaf = dispute.subtree * SUBTREE_LEAVES
-    last_leaf = first_leaf + leaves_below(dispute.requests, dispute.subtree) - 1
-    own_side = side_of(dispute, stash)
-    is_at_leaves = dispute.stage is not LeafDisputeStage.SUBTREES
+def ballot_row(ballot_status: BallotStatus) -> dict[str, Any]:
+    """Return a row: the dispute, the hold until it ends, and this voter's progress."""
+    ballot, dispute = ballot_status.ballot, ballot_status.status.dispute
+    progress = "committed" if ballot.commitment is not None else "nothing yet"
     return {
-        "batch": dispute_status.unit,
-        "asked_for": f"leaves {first_leaf} to {last_leaf}" if is_at_leaves else "upper nodes",
-        "until_block": dispute.deadline,
-        "shown": own_side is not None and own_side.has_shown,
+        "dispute": ballot_status.id,
+        "work": dispute.terms.work,
+        "question": DisputeQuestion(dispute.terms.question).name.lower(),
+        "held": Grains(ballot.held),
+        "stage": DisputeStage(dispute.stage).name.lower(),
+        "said": "opened" if ballot.vote is not None else progress,
     }
 
 

@@ -125,12 +125,12 @@ async def _key_funds_diagnosis(live_chain: LiveChain) -> Diagnosis:
 
 
 async def _funds_diagnosis(live_chain: LiveChain) -> Diagnosis:
-    # A judge's seat and a bid lock money of the stash, beside the devices' bonds.
+    # A check, a vote and a bid lock money of the stash, beside the devices' bonds.
     free_grains = await live_chain.spendable()
     finding_text = f"the stash has {format_amount(free_grains)} oGPU free"
     if free_grains:
-        return good("funds", f"{finding_text}, enough for judges' collateral and bids")
-    return weak("funds", f"{finding_text}, too little to judge or to bid", "send money to it, or unbond a part")
+        return good("funds", f"{finding_text}, enough for checks, votes and bids")
+    return weak("funds", f"{finding_text}, too little to check, vote or bid", "send money to it, or unbond a part")
 
 
 async def _store(live_chain: LiveChain) -> Diagnosis:

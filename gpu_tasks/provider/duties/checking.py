@@ -19,11 +19,10 @@ from gpu_tasks.market.claims.claims import Check, CheckEnd, ClaimStage, ResultCl
 from gpu_tasks.market.claims.claims_api import ClaimStatus
 from gpu_tasks.market.claims.findings import Finding, ItemSample, Samples, Verdict, finding_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, ClaimPort, View
-from gpu_tasks.provider.duties.claim_items import ClaimedItems, check_item, computed, fetched_items, own_items, sample
 from gpu_tasks.provider.duties.duty import telling_refusals
+from gpu_tasks.provider.duties.item_sources import FetchedItems, ItemSources, source_of
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepKey, StepMessage
 from gpu_tasks.provider.duties.statements import ClaimStep, StatementDuty, StatementTurn
@@ -52,9 +51,10 @@ class CheckTurn(StatementTurn):
 class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
     """The steps of all claims."""
 
-    def __init__(self, parts: Parts[ClaimPort]) -> None:
+    def __init__(self, parts: Parts[ClaimPort], sources: ItemSources) -> None:
         """See `StatementDuty`. Checks and samples have separate places in memory."""
         super().__init__(parts)
+        self.sources = sources
         self.entries = parts.journal.findings
         self._showing = asyncio.Semaphore(SHOWN_AT_ONCE)
         self._shown: dict[StepKey, tuple[bytes, Samples]] = {}
@@ -65,8 +65,8 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         self.begin_step(view)
         keys: set[StepKey] = set()
         for status in view.claims:
-            # The claims of other markets have other duties.
-            if status.claim.terms.handler == InferenceMarket.index:
+            # A later release may have further markets.
+            if status.claim.terms.handler in self.sources:
                 keys.add(_key_of(status))
                 with telling_refusals(self.parts.telemetry, status.id):
                     await self._act(status, view)
@@ -91,25 +91,19 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
     async def _found(self, turn: CheckTurn) -> Finding:
         claim_id, claim = turn.key[0], await self._final(turn)
         with self._fetching(turn):
-            items = await fetched_items(self.parts, claim_id, claim)
+            items = await source_of(self.sources, claim.terms.handler).fetched(claim_id, claim)
         samples: dict[int, ItemSample] = {}
         indices = [items.index_at(point) for point in claim.points]
         for place, index in enumerate(indices):
             if index in samples:
                 continue
-            found = await check_item(self.parts, items, index, turn.check.seed, Activity.CHECKS)
+            found = await items.check(index, turn.check.seed, Activity.CHECKS)
             if found is None:
-                await self._confirm_wrong(items, index)
+                await _confirm_wrong(items, index)
                 self.parts.telemetry.tell("item_refuted", claim=claim_id, item=index)
                 return Finding(Verdict.WRONG, place, ())
             samples[index] = found
         return Finding(Verdict.RIGHT, 0, tuple(samples[index] for index in indices))
-
-    async def _confirm_wrong(self, items: ClaimedItems, index: int) -> None:
-        """Raise ExecutionError if a computation of the whole item does not confirm that it is wrong."""
-        # A false accusation costs the checker its collateral, and its silence a fee.
-        if await computed(self.parts, items, index, Activity.CHECKS) == items.outcomes[index]:
-            raise ExecutionError("this machine's check and its computation differ", code="unsure")
 
     async def _final(self, turn: CheckTurn) -> ResultClaim:
         """Return the claim in the final chain. Raise ChainError if it has other points or another check."""
@@ -169,11 +163,9 @@ class CheckingDuty(StatementDuty[CheckTurn, Finding, FindingEntry]):
         return final
 
     async def _samples(self, claim_id: bytes, claim: ResultClaim, seed: bytes) -> Samples:
-        items = await own_items(self.parts, claim_id, claim)
+        items = await source_of(self.sources, claim.terms.handler).own(claim_id, claim)
         indices = [items.index_at(point) for point in claim.points]
-        samples = {
-            index: await sample(self.parts, items, index, items.outcomes[index], seed) for index in sorted(set(indices))
-        }
+        samples = {index: await items.sample(index, seed) for index in sorted(set(indices))}
         return tuple(samples[index] for index in indices)
 
     async def _is_over(self, subject: bytes) -> bool:
@@ -205,3 +197,10 @@ def _is_committed(claim: ResultClaim, number: int, seed: bytes) -> bool:
     if len(claim.checks) != number + 1:
         return False
     return claim.checks[number].seed == seed and claim.checks[number].commitment is not None
+
+
+async def _confirm_wrong(items: FetchedItems, index: int) -> None:
+    """Raise ExecutionError if a computation of the whole item does not confirm that it is wrong."""
+    # A false accusation costs the checker its collateral, and its silence a fee.
+    if not await items.is_confirmed_wrong(index, Activity.CHECKS):
+        raise ExecutionError("this machine's check and its computation differ", code="unsure")

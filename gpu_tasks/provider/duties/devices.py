@@ -1,7 +1,7 @@
 """The provider's devices on this machine: served, paused and resumed.
 
-A daemon that cannot open inputs would decline every race. Two such providers would make the market judge a unit's input
-as bad, at the customer's cost.
+A daemon that cannot open inputs would decline every race. Two such providers would let voters decide about each input,
+at their own cost.
 
 A device is paused if it is not on this machine, or promises work that this daemon does not have. Otherwise other
 hardware would compute for it, or it would miss every race at 1 % of its collateral. Invariant: a pause is noted before

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.data.claim_delivery import DeliveryError, item_claim
+from gpu_tasks.data.claim_delivery import DeliveryError
 from gpu_tasks.market.claims.claim_closing import dispute_id_of
 from gpu_tasks.market.claims.claims import ClaimStage, ResultClaim
 from gpu_tasks.market.claims.claims_api import ClaimStatus
@@ -30,22 +31,23 @@ from gpu_tasks.market.claims.findings import Verdict
 from gpu_tasks.market.claims.money import Purse
 from gpu_tasks.market.claims.voting import charged
 from gpu_tasks.market.inference.gpu_tasks_api import DutyStatus
-from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, UnitState, racer_of
 from gpu_tasks.provider.chain.port import ChainError, ClaimPort, View
-from gpu_tasks.provider.duties.batch_disputes import revealed_leaves
-from gpu_tasks.provider.duties.claim_items import fetched_items
 from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.item_sources import ItemSources, source_of
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepBook, StepKey, StepMessage
 from gpu_tasks.provider.duties.statements import ClaimStep
 from gpu_tasks.provider.earnings import utc_text
 from gpu_tasks.provider.execution.executor import ExecutionError
-from gpu_tasks.provider.telemetry import failure
+from gpu_tasks.provider.telemetry import Detail, failure
 from wallet.amounts import format_amount
 
 LAST_CALL_BLOCKS = 6
 """This many blocks before a decision becomes final, an outvoted voter appeals if nobody else has."""
+
+IsWronged = Callable[[Dispute], Coroutine[Any, Any, bool]]
+"""Whether a decision contradicts this provider's own computation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +55,30 @@ class OwnDispute:
     """An open dispute that may cost this provider money, and a test of the decision."""
 
     id: bytes
-    work: bytes
-    """The unit."""
+    subject: Mapping[str, Detail]
+    """Telemetry's field for the disputed work."""
     held: int
     """This provider's grains at stake."""
-    is_wronged: Callable[[Dispute], Awaitable[bool]]
+    is_wronged: IsWronged
 
 
 class DisputeAppealDuty(Duty):
-    """The appeals of this provider as racer, winner, checker or voter."""
+    """The appeals of this provider as racer, winner of a race or a task, checker or voter."""
 
-    def __init__(self, parts: Parts[ClaimPort], clock_ns: Callable[[], int] = time.time_ns) -> None:
-        """Nothing is appealed yet. `clock_ns` gives nanoseconds since 1970."""
+    def __init__(
+        self,
+        parts: Parts[ClaimPort],
+        sources: ItemSources,
+        of_tasks: Callable[[], Iterable[OwnDispute]] = lambda: (),
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Nothing is appealed yet. `of_tasks` returns the open disputes about this provider's tasks.
+
+        `clock_ns` gives nanoseconds since 1970.
+        """
         self.parts = parts
+        self.sources = sources
+        self._of_tasks = of_tasks
         self.book: StepBook[ClaimStep] = StepBook(parts)
         self.running = (self.book.tasks,)
         self._clock = clock_ns
@@ -89,17 +102,18 @@ class DisputeAppealDuty(Duty):
         stash = self.parts.identity.stash
         for status in view.claims:
             claim = status.claim
-            if claim.stage is ClaimStage.DISPUTED and claim.terms.handler == InferenceMarket.index:
-                yield OwnDispute(
-                    dispute_id_of(status.id, claim.disputes - 1), status.id, _held(claim, stash), self._of_claim(status)
-                )
+            if claim.stage is ClaimStage.DISPUTED and claim.terms.handler in self.sources:
+                of_claim, held = dispute_id_of(status.id, claim.disputes - 1), _held(claim, stash)
+                yield OwnDispute(of_claim, {"claim": status.id}, held, self._of_claim(status))
         for duty in view.duties:
             racer, dispute_id = racer_of(duty.status.unit, stash), duty.status.dispute
             if duty.status.unit.state is UnitState.DISPUTED and racer is not None and dispute_id is not None:
-                yield OwnDispute(dispute_id, duty.id, racer.collateral, self._of_race(duty, racer))
+                yield OwnDispute(dispute_id, {"unit": duty.id}, racer.collateral, self._of_race(duty, racer))
+        yield from self._of_tasks()
         for ballot in view.ballots:
             if is_outvoted(ballot, view.newest):
-                yield OwnDispute(ballot.id, ballot.status.dispute.terms.work, ballot.ballot.held, _always)
+                work = ballot.status.dispute.terms.work
+                yield OwnDispute(ballot.id, {"work": work}, ballot.ballot.held, _always)
 
     async def _look(self, key: StepKey, own: OwnDispute) -> None:
         """Appeal a decision that contradicts this provider's computation."""
@@ -111,9 +125,9 @@ class DisputeAppealDuty(Duty):
             await self._warn(own, dispute)
             if self.book.is_due(key, ClaimStep.APPEAL):
                 call = Disputes.appeal(dispute=own.id)
-                await self.book.send(StepMessage(call, "appealed", {"unit": own.work, "dispute": own.id}))
+                await self.book.send(StepMessage(call, "appealed", {**own.subject, "dispute": own.id}))
         except (ChainError, ExecutionError) as error:
-            tell("refused", unit=own.work, **failure(error))
+            tell("refused", **own.subject, **failure(error))
 
     async def _warn(self, own: OwnDispute, dispute: Dispute) -> None:
         """Report a decision against this provider once: the amount at stake and the appeal deadline."""
@@ -129,7 +143,7 @@ class DisputeAppealDuty(Duty):
         )
         self.parts.telemetry.tell(
             "found_wrong",
-            unit=own.work,
+            **own.subject,
             dispute=own.id,
             grains=own.held,
             appealable_until=until,
@@ -138,7 +152,7 @@ class DisputeAppealDuty(Duty):
 
     # ---------------------------------------------------------------------------------------------- tests of a decision
 
-    def _of_claim(self, status: ClaimStatus) -> Callable[[Dispute], Awaitable[bool]]:
+    def _of_claim(self, status: ClaimStatus) -> IsWronged:
         async def is_wronged_in_claim(dispute: Dispute) -> bool:
             claim, stash = status.claim, self.parts.identity.stash
             if is_doubted(claim, dispute, stash):
@@ -147,7 +161,7 @@ class DisputeAppealDuty(Duty):
 
         return is_wronged_in_claim
 
-    def _of_race(self, duty: DutyStatus, racer: Racer) -> Callable[[Dispute], Awaitable[bool]]:
+    def _of_race(self, duty: DutyStatus, racer: Racer) -> IsWronged:
         async def is_wronged_in_race(dispute: Dispute) -> bool:
             terms, vote = dispute.terms, dispute.vote
             if vote is None or racer.owner not in terms.parties:
@@ -158,22 +172,16 @@ class DisputeAppealDuty(Duty):
             if racer.reveal is None:
                 return False
             # A racer with a result has opened the input.
-            return vote.verdict is not Verdict.RIGHT or vote.answer != self._own_claim(duty, racer, terms.index)
+            return vote.verdict is not Verdict.RIGHT or vote.answer != racer.reveal.output_root
 
         return is_wronged_in_race
-
-    def _own_claim(self, duty: DutyStatus, racer: Racer, index: int) -> bytes:
-        """Return the claim of this provider's result about an item. Raise ExecutionError without the result."""
-        assert racer.reveal is not None, "checked by the caller"
-        leaves = revealed_leaves(self.parts, duty.id, racer.reveal.output_root)
-        return item_claim(len(leaves), index, leaves[index])
 
     async def _is_withheld(self, status: ClaimStatus, dispute: Dispute) -> bool:
         """Return True if the provider of a claim delivers nothing to this checker in half of the appeal window."""
         seconds = dispute.windows.appeal * await self.parts.chain.slot_ms() / 2_000
         try:
             async with asyncio.timeout(seconds):
-                await fetched_items(self.parts, status.id, status.claim)
+                await source_of(self.sources, status.claim.terms.handler).fetched(status.id, status.claim)
         except (BlobError, DeliveryError, TimeoutError):
             return True
         return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
-from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
+from gpu_tasks.provider.journal.journal import RaceKey
 from gpu_tasks.provider.telemetry import Telemetry, failure
 
 ENDINGS_EVERY_BLOCKS = 4
@@ -23,7 +23,6 @@ class Endings:
     races: list[RaceKey] = field(default_factory=list)
     paid: list[bytes] = field(default_factory=list)
     """The devices whose results were paid."""
-    cases: list[CaseKey] = field(default_factory=list)
 
 
 class Duty(ABC):
@@ -40,7 +39,7 @@ class Duty(ABC):
         """Start the work of a block. Raise ChainError if the node does not answer; the next block tries again."""
 
     def learn(self, ended: Endings) -> None:  # noqa: B027 # most duties have nothing to forget
-        """Forget ended races and cases, which the journal already notes as over."""
+        """Forget ended races, which the journal already notes as over."""
 
     async def close(self) -> None:
         """Cancel the work beside the loop, and wait for it."""
@@ -50,7 +49,7 @@ class Duty(ABC):
 
 @contextlib.contextmanager
 def telling_refusals(telemetry: Telemetry, unit_id: bytes) -> Iterator[None]:
-    """Report a ChainError about one unit or case, so that a duty's others continue."""
+    """Report a ChainError about one unit or claim, so that a duty's others continue."""
     try:
         yield
     except ChainError as refusal:

@@ -1,4 +1,4 @@
-"""The outcomes of races and cases, from the final chain only: earnings, and entries to forget.
+"""The outcomes of races, from the final chain only: earnings, and entries to forget.
 
 Invariant: a race stays in the journal with its result until no dispute or claim about it is open, so that this provider
 can show its tree, deliver its items and show its samples, also after a restart.
@@ -6,13 +6,13 @@ can show its tree, deliver its items and show its samples, also after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.market.inference.money import due, fee, witness_pay
 from gpu_tasks.market.inference.race_results import result
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open, racer_of
-from gpu_tasks.provider.chain.port import EndingPort, View
+from gpu_tasks.provider.chain.port import RacePort, View
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import RaceKey
@@ -26,7 +26,7 @@ REFUTED = "refuted: another result was found right, so its collateral is lost an
 class EndingDuty(Duty):
     """The duty to note endings in the journal."""
 
-    def __init__(self, parts: Parts[EndingPort], informed_duties: Iterable[Duty]) -> None:
+    def __init__(self, parts: Parts[RacePort], informed_duties: Iterable[Duty]) -> None:
         """All `informed_duties` learn the endings."""
         self._parts = parts
         self._duties = informed_duties
@@ -47,7 +47,6 @@ class EndingDuty(Duty):
         try:
             for race_key, race_entry in self._races_in_turn():
                 await self._settle_race(race_key, race_entry, endings)
-            await self._settle_cases({judge_seat.id for judge_seat in view.seats}, endings)
         # The journal already has the endings before the error, so the duties must learn them too.
         finally:
             for duty in self._duties:
@@ -108,18 +107,6 @@ class EndingDuty(Duty):
             self._refuted.add(race_key)
         return True
 
-    async def _settle_cases(self, seated: Collection[bytes], endings: Endings) -> None:
-        """Note ended cases in the journal. `seated` have a seat of this provider in the newest view."""
-        case_keys = [case_key for case_key, _ in self._parts.journal.open_cases()]
-        if not case_keys:
-            return
-        # A seat in the newest view may not be final yet. It would look like an ended case.
-        still_seated = {judge_seat.id for judge_seat in await self._parts.chain.final_seats()} | set(seated)
-        for case_key in case_keys:
-            if case_key[0] not in still_seated:
-                self._parts.journal.cases.change(case_key, is_over=True)
-                endings.cases.append(case_key)
-
 
 class KeptInputDuty(Duty):
     """The duty to remove copies of inputs that no unit of the final chain needs.
@@ -127,7 +114,7 @@ class KeptInputDuty(Duty):
     Until then a unit may be drawn again, checked or disputed.
     """
 
-    def __init__(self, parts: Parts[EndingPort]) -> None:
+    def __init__(self, parts: Parts[RacePort]) -> None:
         """Nothing is removed before the first step."""
         self._parts = parts
 
@@ -137,7 +124,6 @@ class KeptInputDuty(Duty):
             return
         kept_inputs, chain = self._parts.inputs.kept, self._parts.chain
         under_way = {duty.id for duty in view.duties} | {status.id for status in view.claims}
-        under_way |= {status.unit for status in view.disputes}
         under_way |= {ballot.status.dispute.terms.work for ballot in view.ballots}
         unit_ids = kept_inputs.units_in_turn(READS_PER_ROUND_MAX, under_way)
         kept_inputs.release([unit_id for unit_id in unit_ids if is_over(await chain.final_unit(unit_id))])

@@ -1,6 +1,6 @@
-"""Money of checks and votes, and payments for judging and standing by, noted as each moves.
+"""Money of checks and votes, and payments for standing by, noted as each moves.
 
-Invariant: a payment is named by its unit, case or task and the paying block, so it counts once. A failed read is
+Invariant: a payment is named by its work and the paying block, so it counts once. A failed read is
 repeated at the next block. Payments during the daemon's absence are not noted, except the newest ones of open checks
 and votes.
 """
@@ -20,13 +20,13 @@ from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import NO_DEVICE, LostPart
 from gpu_tasks.provider.telemetry import failure
 
-CHECKING, VOTING, JUDGING, STANDING_BY = "checking", "voting", "judging", "standing by"
+CHECKING, VOTING, STANDING_BY = "checking", "voting", "standing by"
 WATCHED_BLOCKS = 16
 """After this many blocks, a payment that was not found is given up."""
 
 
 class SideEarnings(Duty):
-    """The observer of checks, votes, seats and runner-up places until they end."""
+    """The observer of checks, votes and runner-up places until they end."""
 
     def __init__(
         self,
@@ -38,13 +38,12 @@ class SideEarnings(Duty):
         self._standing_by = standing_by
         self._parts = parts
         self._clock = clock_ns
-        self._seats: set[bytes] = set()
         self._standing: dict[bytes, bytes] = {}
         self._since = 0
         # A check goes on after the checker's finding, without a duty in the view.
         self._checks = {claim_id for (claim_id, _), _ in parts.journal.open_findings()}
         self._votes: dict[bytes, bytes] = {}
-        """The units of the disputes in which this provider votes."""
+        """The works of the disputes in which this provider votes."""
         self._read_until: int | None = None
         """The last block whose money of claims is noted; None without an open check or vote."""
         self._may_have_missed = True
@@ -54,25 +53,19 @@ class SideEarnings(Duty):
         """Note the money since the last view."""
         standing = self._standing_by()
         await self._look_at_claims(view)
-        seat_ids = {judge_seat.id for judge_seat in view.seats}
-        cases, tasks = self._seats - seat_ids, self._standing.keys() - standing.keys()
+        tasks = self._standing.keys() - standing.keys()
         # The search begins at the last view without open questions, because the ends lie after it.
-        self._since = self._since if cases or tasks else view.height
-        if cases or tasks:
+        self._since = self._since if tasks else view.height
+        if tasks:
             try:
-                payments = await self._parts.chain.side_payments(sorted(cases), sorted(tasks), self._since)
+                payments = await self._parts.chain.side_payments(sorted(tasks), self._since)
             except ChainError as error:
                 self._parts.telemetry.tell("not_noted", **failure(error))
                 payments = {}
-            for subject, side_payment in payments.items():
-                if subject in cases:
-                    self._note(JUDGING, "case", subject, side_payment)
-                else:
-                    self._note(STANDING_BY, "task", subject, side_payment, self._standing[subject])
+            for task_id, side_payment in payments.items():
+                self._note(STANDING_BY, "task", task_id, side_payment, self._standing[task_id])
             is_stale = view.height > self._since + WATCHED_BLOCKS
-            cases = set() if is_stale else cases - payments.keys()
             tasks = set() if is_stale else tasks - payments.keys()
-        self._seats = seat_ids | cases
         self._standing = {**{subject: self._standing[subject] for subject in tasks}, **standing}
 
     async def _look_at_claims(self, view: View) -> None:
@@ -109,10 +102,10 @@ class SideEarnings(Duty):
 
     def _note_money(self, money: ClaimMoney) -> None:
         kind = CHECKING if money.dispute is None else VOTING
-        self._note(kind, "unit", money.unit, SidePayment(money.block, money.earned))
+        self._note(kind, "work", money.work, SidePayment(money.block, money.earned))
         if money.lost:
             fault = Fault.CHECK if money.dispute is None else Fault.VOTE
-            name, case = f"{kind} 0x{money.unit.hex()} {money.block}", money.dispute
+            name, case = f"{kind} 0x{money.work.hex()} {money.block}", money.dispute
             now_ms = self._clock() // 1_000_000
             part = LostPart(
                 now_ms, name, NO_DEVICE, money.lost, fault.name.lower(), money.block,
@@ -120,11 +113,11 @@ class SideEarnings(Duty):
             )  # fmt: skip
             self._parts.losses.note(part)
             self._parts.telemetry.tell(
-                "lost", unit=money.unit, grains=money.lost, block=money.block, problem=loss_text(part)
+                "lost", work=money.work, grains=money.lost, block=money.block, problem=loss_text(part)
             )
 
     def _note(self, kind: str, name: str, subject: bytes, side_payment: SidePayment, device_id: bytes = b"") -> None:
-        """Note and report a payment of a unit, a case or a task, if it is not zero."""
+        """Note and report a payment of a unit or a task, if it is not zero."""
         grains = side_payment.grains
         self._parts.earnings.note(kind, subject, side_payment.block, device=device_id, service=kind, grains=grains)
         if grains:

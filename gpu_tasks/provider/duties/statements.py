@@ -23,7 +23,6 @@ from typing import Generic, TypeVar
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.claim_delivery import DeliveryError
 from gpu_tasks.provider.chain.port import ChainError, ClaimPort, View
-from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepBook, StepKey, StepMessage
@@ -33,6 +32,8 @@ from gpu_tasks.provider.journal.table import JournalTable
 from gpu_tasks.provider.telemetry import Detail, failure
 from runtime.frame.call import Call
 
+GIVE_UP_BLOCKS = 6
+"""This many blocks before commitments close, withheld data count as unavailable."""
 OPENED_AT_ONCE = 8
 """Deliveries in memory, up to 34 MiB each with their parts, fetched, computed or waiting for a device."""
 

@@ -7,35 +7,25 @@ An item is checked by the workload's shorter way where it has one, and computed 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from gpu_tasks.market.claims.disputes import APPEAL, DRAWN, Dispute, DisputeQuestion, DisputeStage, seeds_of
 from gpu_tasks.market.claims.disputes_api import BallotStatus
 from gpu_tasks.market.claims.disputes_pallet import Disputes
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemSample, ItemVote, Verdict, vote_commitment
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemVote, Verdict, vote_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.provider.blobs.inputs import UnusableInputError
-from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, ClaimPort, View
-from gpu_tasks.provider.duties.claim_items import (
-    NO_FINGERPRINT,
-    UnitItems,
-    check_item,
-    computed,
-    fetched_items,
-    final_unit,
-    line_of,
-    sample,
-)
 from gpu_tasks.provider.duties.duty import telling_refusals
+from gpu_tasks.provider.duties.item_sources import ItemSources, source_of
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepKey
+from gpu_tasks.provider.duties.sides import Patience
 from gpu_tasks.provider.duties.statements import ClaimStep, StatementDuty, StatementTurn
-from gpu_tasks.provider.duties.work import payable_requests
-from gpu_tasks.provider.execution.device_times import Activity
-from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.journal.records import VoteEntry
 from runtime.frame.call import Call
+
+ATTEMPTS_A_WINDOW = 6
+"""Attempts to fetch the results of all sides in one window, so that a third of it is left for the computation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +38,10 @@ class VoteTurn(StatementTurn):
 class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
     """The ballots of this provider."""
 
-    def __init__(self, parts: Parts[ClaimPort]) -> None:
+    def __init__(self, parts: Parts[ClaimPort], sources: ItemSources) -> None:
         """See `StatementDuty`."""
         super().__init__(parts)
+        self.sources = sources
         self.entries = parts.journal.votes
 
     async def step(self, view: View) -> None:
@@ -59,8 +50,8 @@ class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
         keys: set[StepKey] = set()
         for status in view.ballots:
             dispute = status.status.dispute
-            # Disputes of other markets have other voters' duties.
-            if dispute.terms.handler not in (ResultClaims.index, InferenceMarket.index):
+            # A later release may have further markets.
+            if dispute.terms.handler not in (ResultClaims.index, *self.sources):
                 continue
             turn = turn_of(status)
             keys.add(turn.key)
@@ -70,13 +61,19 @@ class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
 
     async def _found(self, turn: VoteTurn) -> ItemVote:
         dispute_id, dispute = turn.key[0], await self._final(turn)
-        match dispute.terms.question:
-            case DisputeQuestion.ITEM:
-                return await self._about_item(turn, dispute_id, dispute)
-            case DisputeQuestion.SIDES:
-                return await self._about_sides(turn, dispute)
-            case DisputeQuestion.INPUT:
-                return await self._about_input(turn, dispute)
+        question, handler = dispute.terms.question, dispute.terms.handler
+        if question is DisputeQuestion.ITEM:
+            return await self._about_item(turn, dispute_id, dispute)
+        source, fetching = source_of(self.sources, handler), partial(self._fetching, turn)
+        if question is DisputeQuestion.INPUT:
+            return await source.input_vote(dispute, fetching)
+        return await source.right_side((dispute_id, dispute), fetching, await self._patience(turn))
+
+    async def _patience(self, turn: VoteTurn) -> Patience:
+        def is_late() -> bool:
+            return 0 < turn.deadline <= self.book.newest + turn.window // 2
+
+        return Patience(turn.window * await self.parts.chain.slot_ms() / ATTEMPTS_A_WINDOW / 1_000, is_late)
 
     async def _about_item(self, turn: VoteTurn, dispute_id: bytes, dispute: Dispute) -> ItemVote:
         """Check the provider's item, and compute it if it is wrong."""
@@ -84,47 +81,14 @@ class VotingDuty(StatementDuty[VoteTurn, ItemVote, VoteEntry]):
         claim = await self.parts.chain.claim(claim_id, final=True)
         if claim is None:
             raise ChainError("the final chain does not have the claim", code="claim_not_final")
-        if claim.terms.handler != InferenceMarket.index:
-            raise ExecutionError("this release has no items of that market", code="unknown_market")
+        source = source_of(self.sources, claim.terms.handler)
         with self._fetching(turn):
-            items = await fetched_items(self.parts, claim_id, claim, dispute_id)
+            items = await source.fetched(claim_id, claim, (dispute_id, dispute))
         index = terms.index if terms.point is None else items.index_at(terms.point)
-        claimed, seeds = items.outcomes[index], seeds_of(dispute)
-        first = await check_item(self.parts, items, index, seeds[0], Activity.VOTES)
-        outcome = claimed if first is not None else await computed(self.parts, items, index)
-        self.parts.telemetry.tell("recomputed" if first is None else "verified", claim=claim_id, item=index)
-        verdict = Verdict.RIGHT if outcome == claimed else Verdict.WRONG
-        known = () if first is None else (first,)
-        others = [await sample(self.parts, items, index, outcome, seed) for seed in seeds[len(known) :]]
-        return ItemVote(verdict, items.claim_of(index, outcome), (*known, *others))
-
-    async def _about_sides(self, turn: VoteTurn, dispute: Dispute) -> ItemVote:
-        """Compute the item about which results differ, from the sealed input."""
-        unit_id, index = dispute.terms.work, dispute.terms.index
-        unit = await final_unit(self.parts, unit_id)
-        form = await self.parts.form_of(unit)
-        try:
-            with self._fetching(turn):
-                unit_input = await self.parts.inputs.open(unit_id, unit, InputUse.LOOKED_AT)
-            requests = payable_requests(form, unit_input, unit.terms)
-        except UnusableInputError:
-            return _input_vote(Verdict.WRONG, dispute)
-        items = UnitItems(self.parts.identity.genesis, unit_id, form, unit_input.salt, requests, *line_of(unit))
-        outcome = await computed(self.parts, items, index)
-        samples = [await sample(self.parts, items, index, outcome, seed) for seed in seeds_of(dispute)]
-        return ItemVote(Verdict.RIGHT, items.claim_of(index, outcome), tuple(samples))
-
-    async def _about_input(self, turn: VoteTurn, dispute: Dispute) -> ItemVote:
-        """Open the input, and look whether its requests are those that the customer pays for."""
-        unit = await final_unit(self.parts, dispute.terms.work)
-        form = await self.parts.form_of(unit)
-        try:
-            with self._fetching(turn):
-                unit_input = await self.parts.inputs.open(dispute.terms.work, unit, InputUse.LOOKED_AT)
-            payable_requests(form, unit_input, unit.terms)
-        except UnusableInputError:
-            return _input_vote(Verdict.WRONG, dispute)
-        return _input_vote(Verdict.RIGHT, dispute)
+        vote = await items.vote(index, seeds_of(dispute))
+        event = "verified" if vote.verdict is Verdict.RIGHT else "recomputed"
+        self.parts.telemetry.tell(event, claim=claim_id, item=index)
+        return vote
 
     async def _final(self, turn: VoteTurn) -> Dispute:
         """Return the dispute in the final chain. Raise ChainError if it has other terms or another seed."""
@@ -171,10 +135,3 @@ def turn_of(status: BallotStatus) -> VoteTurn:
         window=dispute.windows.commit,
         dispute=dispute,
     )
-
-
-def _input_vote(verdict: Verdict, dispute: Dispute) -> ItemVote:
-    """Return the vote about an input as a whole: its unit is the answer, and no item is sampled."""
-    # The chain takes no vote with an answer of zeros, and the customer chooses the input's commitment.
-    samples = tuple(ItemSample(0, 0, NO_FINGERPRINT) for _ in seeds_of(dispute))
-    return ItemVote(verdict, dispute.terms.work, samples)

@@ -77,7 +77,7 @@ async def execute(
 
 async def seconds_for(parts: Parts[RacePort], unit: Unit) -> float:
     """Return the time that a unit of this provider may take: its commit window. Raise ChainError."""
-    # No less: judges may have the whole window too, and a decline of a unit that they compute in time costs a price.
+    # No less: checkers may have the whole window too, and a decline of a unit that they compute in time costs a price.
     terms = (await parts.chain.service(unit.service)).terms
     slowest_class = min(classes_of(unit, terms.ramp))
     window_blocks = commit_window_of(terms, work_allowed(unit), slowest_class)

@@ -59,10 +59,11 @@ class BegunRun:
 
 @dataclass(frozen=True, slots=True)
 class LaterState:
-    """A state of a run, its completed steps, and the cost as far as it is known."""
+    """A state of a run, its completed steps, its trail if that was asked for, and the cost as far as it is known."""
 
     state: bytes
     done: int
+    trail: bytes | None = None
     cpu_ms: int = 0
     memory_peak_bytes: int = 0
 
@@ -151,8 +152,8 @@ class Executor(Protocol):
         """Begin a run in steps: return its first state and boundaries. Raise BadRequestError or ExecutionError."""
         ...
 
-    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
-        """Return the state after `steps` more steps.
+    async def advance(self, request: bytes, state: bytes, steps: int, trail: bytes | None = None) -> LaterState:
+        """Return the state after `steps` more steps and, from the trail at `state`, the trail there.
 
         Raise BadStateError for bytes that are no state of the request, or BadRequestError or ExecutionError.
         """
@@ -293,12 +294,12 @@ class WorkerExecutor:
         begin_answer = await self._expected_answer(wire.BeginRun(request), wire.Begun)
         return BegunRun(begin_answer.state, begin_answer.boundaries)
 
-    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
+    async def advance(self, request: bytes, state: bytes, steps: int, trail: bytes | None = None) -> LaterState:
         """See `Executor`."""
-        advance_answer = await self._expected_answer(wire.AdvanceRun(request, state, steps), wire.Advanced)
-        return LaterState(
-            advance_answer.state, advance_answer.done, advance_answer.cpu_ms, advance_answer.memory_peak_bytes
-        )
+        answer = await self._expected_answer(wire.AdvanceRun(request, state, steps, trail), wire.Advanced)
+        if (answer.trail is None) != (trail is None):
+            raise ExecutionError("the worker returns a trail exactly if it gets one", code="wrong_worker_answer")
+        return LaterState(answer.state, answer.done, answer.trail, answer.cpu_ms, answer.memory_peak_bytes)
 
     async def metric(self, request: bytes, state: bytes) -> int:
         """See `Executor`."""

@@ -140,8 +140,12 @@ def _answer_in_steps(workload: StepwiseWorkload, question: wire.InSteps, cpu_sta
         )
     try:
         if isinstance(question, wire.AdvanceRun):
-            later_state = segmented_run.advance(question.state, question.steps)
-            return wire.Advanced(later_state, segmented_run.steps_done(later_state), *_cost_since(cpu_start))
+            if question.trail is None:
+                later_state, later_trail = segmented_run.advance(question.state, question.steps), None
+            else:
+                later_state, later_trail = segmented_run.trailed(question.state, question.steps, question.trail)
+            steps_done = segmented_run.steps_done(later_state)
+            return wire.Advanced(later_state, steps_done, later_trail, *_cost_since(cpu_start))
         return wire.Weighed(segmented_run.metric(question.state))
     except (DecodeError, ValueError) as error:
         return wire.BadState(wire.shortened(error))

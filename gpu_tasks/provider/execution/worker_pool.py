@@ -133,14 +133,20 @@ class WorkerPool:
             return await (await bench.worker(form)).begin(request)
 
     async def advance(
-        self, form: WorkloadForm, request: bytes, state: bytes, steps: int, device: bytes | None = None
+        self,
+        form: WorkloadForm,
+        request: bytes,
+        state: bytes,
+        steps: int,
+        device: bytes | None = None,
+        trail: bytes | None = None,
     ) -> tuple[LaterState, Reading]:
         """Return the state after `steps` more steps, on the given device or any, and the consumption.
 
-        It raises the errors of `Executor.advance`.
+        See `Executor.advance` for the trail and the errors.
         """
         async with self._bench_turn(device, _of_task(device), form) as bench:
-            return await bench.measured((await bench.worker(form)).advance(request, state, steps))
+            return await bench.measured((await bench.worker(form)).advance(request, state, steps, trail))
 
     async def metric(self, form: WorkloadForm, request: bytes, state: bytes, device: bytes | None = None) -> int:
         """Return the metric of a state. It raises the errors of `advance`."""

@@ -10,6 +10,7 @@ from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX, REQUEST_BYTES_MAX
 from gpu_tasks.market.claims.findings import FINGERPRINT_BYTES
 from gpu_tasks.traces.trace import SEGMENTS_MAX
+from gpu_tasks.workloads.fingerprints import TRAIL_BYTES
 from runtime.encoding.codec import U32, U64, Bounded, Fixed, Tagged, codec, struct, variant
 from runtime.encoding.types import Hash
 
@@ -39,11 +40,15 @@ class BeginRun:
 
 @variant(4)
 class AdvanceRun:
-    """Return the state after some more steps. With 0 steps, only check the state and count its steps."""
+    """Return the state after some more steps, and the trail there if one comes with the question.
+
+    With 0 steps, only check the state and count its steps.
+    """
 
     request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
     state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
     steps: U32
+    trail: Annotated[bytes, Fixed(TRAIL_BYTES)] | None
 
 
 @variant(5)
@@ -134,10 +139,11 @@ class Begun:
 
 @variant(7)
 class Advanced:
-    """A later state, its completed steps, and the cost."""
+    """A later state, its completed steps, the trail there if one came with the question, and the cost."""
 
     state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
     done: U32
+    trail: Annotated[bytes, Fixed(TRAIL_BYTES)] | None
     cpu_ms: U64
     memory_peak_bytes: U64
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from gpu_tasks.provider.journal.records import CaseEntry, FindingEntry, RaceEntry, VoteEntry
+from gpu_tasks.provider.journal.records import FindingEntry, RaceEntry, VoteEntry
 from gpu_tasks.provider.journal.table import JournalTable
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
 from runtime.cryptography.hashing import blake2_128
@@ -36,7 +36,6 @@ COMPACT_ABOVE_BYTES = 16 * 1024 * 1024
 ENDED_KEPT = 1_000
 
 RaceKey = tuple[bytes, int]
-CaseKey = tuple[bytes, int]
 FindingKey = tuple[bytes, int]
 """A claim, and the number of the check."""
 VoteKey = tuple[bytes, int]
@@ -50,7 +49,7 @@ class JournalError(CodedError):
 
 
 class Journal:
-    """An open journal, with its entries in `races`, `cases`, `tasks`, `findings` and `votes`."""
+    """An open journal, with its entries in `races`, `tasks`, `findings` and `votes`."""
 
     def __init__(self, path: Path, *, is_reader: bool = False) -> None:
         """Read the file, or create it. Raise JournalError if it is damaged or in use by another daemon.
@@ -59,13 +58,12 @@ class Journal:
         """
         self.path = path
         self.races: JournalTable[RaceKey, RaceEntry] = JournalTable(0, tuple[Hash, U32], RaceEntry, self._append_record)
-        self.cases: JournalTable[CaseKey, CaseEntry] = JournalTable(1, tuple[Hash, U32], CaseEntry, self._append_record)
         self.tasks: JournalTable[TaskKey, TaskEntry] = JournalTable(2, tuple[Hash, U8], TaskEntry, self._append_record)
         self.findings: JournalTable[FindingKey, FindingEntry] = JournalTable(
             3, tuple[Hash, U8], FindingEntry, self._append_record
         )
         self.votes: JournalTable[VoteKey, VoteEntry] = JournalTable(4, tuple[Hash, U8], VoteEntry, self._append_record)
-        self._tables = (self.races, self.cases, self.tasks, self.findings, self.votes)
+        self._tables = (self.races, self.tasks, self.findings, self.votes)
         self._is_reader = is_reader
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if is_reader else _opened(path)
         self._replay_records()
@@ -79,10 +77,6 @@ class Journal:
     def open_races(self) -> Iterator[tuple[RaceKey, RaceEntry]]:
         """Return the races that are not over."""
         return ((key, entry) for key, entry in self.races.items() if entry.end is None)
-
-    def open_cases(self) -> Iterator[tuple[CaseKey, CaseEntry]]:
-        """Return the cases that are not over."""
-        return ((key, entry) for key, entry in self.cases.items() if not entry.is_over)
 
     def open_findings(self) -> Iterator[tuple[FindingKey, FindingEntry]]:
         """Return the findings about claims that are not over."""
@@ -148,7 +142,6 @@ class Journal:
         """Rewrite the file without the outputs of ended races and tasks, and without the oldest ended entries."""
         kept_races, kept_tasks = _without_oldest(self.races), _without_oldest(self.tasks)
         self.races.keep({key: _shortened(entry) for key, entry in kept_races.items()})
-        self.cases.keep(dict(self.open_cases()))
         self.tasks.keep({key: _shortened(entry) for key, entry in kept_tasks.items()})
         self.findings.keep(dict(self.open_findings()))
         self.votes.keep(dict(self.open_votes()))

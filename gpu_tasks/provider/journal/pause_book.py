@@ -37,7 +37,7 @@ class PauseCause(StrEnum):
     MISSED = "missed"
     """By the chain, for a missed race."""
     REFUTED = "refuted"
-    """By the chain, for a result that a court refuted."""
+    """By the chain, for a refuted result."""
     UNSERVED = "unserved"
     """By the daemon: the device is not on this machine, or offers work that the daemon does not have."""
     DRAINED = "drained"

@@ -1,7 +1,6 @@
-"""Journal records about races, cases, checks and votes, written before each publicly visible step.
+"""Journal records about races, checks and votes, written before each publicly visible step.
 
-A race is one attempt at one unit. A case record is one seat in a case about a unit, a leaf or a task. A finding is that
-of one check of a claim, and a vote that of one round of a dispute.
+A race is one attempt at one unit. A finding is that of one check of a claim, and a vote that of one round of a dispute.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.claims.findings import Finding, ItemVote
-from gpu_tasks.market.courts.opinions import Statement
 from runtime.encoding.codec import Bounded, struct
 from runtime.encoding.types import Balance, BlockNumber, Hash
 
@@ -37,7 +35,7 @@ class End(IntEnum):
 
 @struct
 class UnitResult:
-    """A finished execution: computed once, and used for the commitment, the attestation and the judges."""
+    """A finished execution: computed once, and used for the commitment, the attestation, checkers and voters."""
 
     outcomes: Annotated[bytes, Bounded(CONTENT_BYTES_MAX)]
     """The outcomes of all requests of the unit, as in its output blob (`gpu_tasks.batches.outcomes`)."""
@@ -76,15 +74,6 @@ class RaceEntry:
     """The basis of the result."""
     input_salt: Hash | None = None
     """The salt of the result's input. With it, the leaves of the outcomes follow without the input."""
-
-
-@struct
-class CaseEntry:
-    """The journal's record of one case."""
-
-    statement: Statement
-    salt: Hash
-    is_over: bool = False
 
 
 @struct

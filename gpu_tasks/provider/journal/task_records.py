@@ -35,15 +35,12 @@ class TaskStep(IntEnum):
     FINISH = 5
     HOLD = 6
     """Sign that the winner's stated checkpoint is stored here."""
-    SHOW = 7
     LEAVE = 8
     """Leave a task whose sold time this provider cannot deliver."""
     VOLUNTEER = 9
     """Offer a device as a replica."""
     OPEN = 10
     """Open the result that a replica committed to."""
-    APPEAL = 11
-    """Not in the journal, because the chain shows it."""
 
 
 @struct

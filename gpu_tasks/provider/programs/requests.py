@@ -1,6 +1,6 @@
 """The request of a task on the chain, checked against its hash.
 
-Invariant: bidders, workers, and judges of a missing input refuse the same requests.
+Invariant: bidders, workers, and voters about a missing input refuse the same requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tasks at auction: a provider's bids, and its work on the tasks that it wins, takes over and judges.
+"""Tasks at auction: a provider's bids, and its work on the tasks that it wins, takes over and checks.
 
 In reading order:
 
@@ -7,16 +7,14 @@ In reading order:
 * `bid_terms`: price, promise and collateral of a bid, or the reason for none; pure
 * `replica_places`: places and offers of replicated tasks; pure
 * `places`: the next step for a task, from chain and journal; pure
-* `run_folder`: states on the disk
+* `run_folder`: states and trails on the disk
 * `task_inputs`: the request of a task, opened and checked
 * `checkpoint_blobs`: runs sealed in the blob stores
 * `sold_time`: customers' programs: prepared, metered, ended
 * `task_runs`: the run of a task, step by step
 * `task_book`: the tasks of this daemon
-* `state_answers`: states for judges
-* `task_verdicts`: a judge's search for the right answer about a task
-* `fraud_search`: the search for another provider's wrong result
+* `task_items`: the items of tasks: delivered, fetched and computed again
+* `task_disputes`: disputes about own tasks, and decisions to appeal
 * `bids`: bids
 * `working`: the work on won tasks; milestones and results as attestations
-* `judging_tasks`: the steps of cases about tasks
 """

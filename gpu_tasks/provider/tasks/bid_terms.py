@@ -21,14 +21,13 @@ from gpu_tasks.market.training.life.running import SILENT_TIMES
 from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.orders import interval_of, is_by_time
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.showing import looked_at_most
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from wallet.amounts import SYMBOL, format_amount
 from wallet.errors import CodedError
 
 SLACK_PERCENT = 150
-"""The promised time in per cent of the measured time. The machine may be hot, or judge a case meanwhile."""
+"""The promised time in per cent of the measured time. The machine may be hot, or check a claim meanwhile."""
 MILESTONE_BLOCKS = 8
 """Blocks from a computed milestone to the final block that shows it and to the signatures of its holders."""
 COMMIT_BLOCKS_LEAST = 2
@@ -40,9 +39,9 @@ STEP_US_MAX = 20_000_000
 LATE_BLOCKS_BORNE = 4
 """This many late blocks may cost at most the highest price: a short halt of the network must ruin no provider."""
 KEPT_BYTES_MAX = 1024 * 1024 * 1024
-"""The most bytes of a task's states that this machine keeps for judges."""
-JUDGES_SLOWER = 20
-"""The factor by which a judge may be slower than this machine. A longer time for judges binds collateral needlessly."""
+"""The most bytes of a task's states that this machine keeps for checkers and voters."""
+CHECKERS_SLOWER = 20
+"""The factor by which a checker may be slower than this machine. More time for checks binds collateral needlessly."""
 DIGEST_BYTES = 32
 INTERVAL_BLOCKS_LEAST = 4
 """The least interval of a customer's program. A shorter one would end before the payment of the previous one is
@@ -81,10 +80,10 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
     _refuse_if_any(
         (task.customer == means.stash, "it is this provider's own task", "own_task"),
         (task.bids >= BIDS_MAX, f"it has {BIDS_MAX} bids already", "bids_full"),
-        (not order.segments, "it has no trace, so all of it would be judged at once", "no_trace"),
+        (not order.segments, "it has no trace, and no workload here computes a result without one", "no_trace"),
         (order.milestones > order.segments, "it has more milestones than segments", "too_many_milestones"),
         (
-            min(task_windows.reveal, task_windows.start, task_windows.show) < WINDOW_BLOCKS_LEAST,
+            min(task_windows.reveal, task_windows.start) < WINDOW_BLOCKS_LEAST,
             f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
             "window_too_short",
         ),
@@ -154,15 +153,18 @@ def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_length_ms: i
             f"this machine needs {promised} blocks, and the task allows {task.terms.blocks_max}", code="too_slow"
         )
     longest_steps = max(_part_lengths(run.boundaries))
-    judged_blocks = _blocks_of_steps(looked_at_most(task.order.segments) * longest_steps, run.step_us, slot_length_ms)
-    if judged_blocks > task.order.run_blocks:
+    run_blocks = _blocks_of_steps(task.order.segments * longest_steps, run.step_us, slot_length_ms)
+    # Checkers and voters without time decide nothing, and the customer has result and price.
+    if run_blocks > task.order.run_blocks:
         raise UnfitError(
-            f"judges have {task.order.run_blocks} blocks and may need {judged_blocks}", code="judges_too_short"
+            f"a computation of the whole may take {run_blocks} blocks, and the order states {task.order.run_blocks}",
+            code="run_blocks_too_few",
         )
-    if task.order.run_blocks > max(RUN_BLOCKS_MAX, JUDGES_SLOWER * judged_blocks):
+    if task.order.run_blocks > max(RUN_BLOCKS_MAX, CHECKERS_SLOWER * run_blocks):
         raise UnfitError(
-            f"judges have {task.order.run_blocks} blocks for work of {judged_blocks}, so a case may last too long",
-            code="judges_too_long",
+            f"the order states {task.order.run_blocks} blocks for a computation of {run_blocks}, so checks may last"
+            " too long",
+            code="run_blocks_too_many",
         )
     price = _check_price(task, policy, promised, slot_length_ms)
     return BidOffer(price, promised, task.terms.collateral_min)

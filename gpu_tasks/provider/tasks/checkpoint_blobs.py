@@ -2,7 +2,7 @@
 
 Invariants:
 
-* A run is sealed to its customer, to possible judges and to all readers of the task's input. So a provider that is
+* A run is sealed to its customer, to possible checkers and to all readers of the task's input. So a provider that is
   awarded the rest can continue.
 * A fetched run is the one that the chain names, or an error.
 """
@@ -22,7 +22,7 @@ from gpu_tasks.data.run_states import (
     goes_on_from,
     read_run_state,
 )
-from gpu_tasks.data.sealing import READERS_MAX, SealError, is_usable, readers_of, seal
+from gpu_tasks.data.sealing import READERS_MAX, SealError, is_usable, opened_with, seal
 from gpu_tasks.market.training.tasks import Milestone, Slot, Task
 from gpu_tasks.provider.chain.port import NetworkPort
 from gpu_tasks.provider.duties.parts import Parts
@@ -33,7 +33,7 @@ async def seal_run(
 ) -> bytes:
     """Store a run up to a milestone, and return its address. Raise ChainError if the readers are unknown."""
     reader_keys = await _reader_keys(parts, task, reply_key)
-    # Sealed to all who may have to continue or judge it: the provider may be gone by then.
+    # Sealed to all who may have to continue or check it: the provider may be gone by then.
     return parts.store.put(seal(encode_run_state(state_digests, state), reader_keys), is_own=True)
 
 
@@ -81,18 +81,14 @@ async def fetch_run(
     return run_state
 
 
-async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, reply_key: bytes) -> bool:
+async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, content_key: bytes, reply_key: bytes) -> bool:
     """Return True if a slot's result is the stated run, continues from the checkpoint, and opens for its customer.
 
-    Raise BlobError if it is unavailable. If this judge cannot open it, the provider left out a reader, unless the blob
-    has no room for more.
+    `content_key` is the blob's, by its provider. Raise BlobError if the blob is unavailable, or SealError if the key
+    does not open it. All readers with the key find the same.
     """
     assert slot.result is not None, "a result exists"
-    result_blob = await _fetch_blob(parts, slot.result.blob, [slot.provider])
-    try:
-        opened_blob = parts.identity.seal_key.opened(result_blob)
-    except SealError:
-        return readers_of(result_blob) >= READERS_MAX
+    opened_blob = opened_with(content_key, await _fetch_blob(parts, slot.result.blob, [slot.provider]))
     try:
         run_state = read_run_state(opened_blob.content, task.order, task.order.milestones, slot.result.root)
     except WrongRunStateError:
@@ -119,12 +115,12 @@ async def _fetch_blob(parts: Parts[NetworkPort], address: bytes, blob_keepers: I
 
 
 async def _reader_keys(parts: Parts[NetworkPort], task: Task, reply_key: bytes) -> list[bytes]:
-    """Return the readers' keys: customer, this provider, standby, then judges, then all readers of the input."""
+    """Return the readers' keys: customer, this provider, standby, then checkers, then all readers of the input."""
     providers_by_stash, sealed_since = await parts.chain.providers(), task.order.sealed_at
     standby_stashes = [task.standby.provider] if task.standby is not None else []
     standby_keys = [providers_by_stash[stash].seal_key for stash in standby_stashes if stash in providers_by_stash]
-    judge_keys = keys_at(await parts.chain.judging_readers(), sealed_since)
+    checker_keys = keys_at(await parts.chain.judging_readers(), sealed_since)
     other_keys = [provider.seal_key for provider in providers_by_stash.values() if provider.key_since <= sealed_since]
-    wanted_keys = (reply_key, parts.identity.seal_key.public, *standby_keys, *judge_keys, *other_keys)
+    wanted_keys = (reply_key, parts.identity.seal_key.public, *standby_keys, *checker_keys, *other_keys)
     # Ordered by need, because a blob has room for a limited number of readers.
     return [reader_key for reader_key in dict.fromkeys(wanted_keys) if is_usable(reader_key)][:READERS_MAX]

@@ -196,15 +196,10 @@ def _why_task_waits(task: Task, place: int | None) -> str:
             return interval_text if is_by_time(task.order) else computed
         case TaskState.ASKING:
             return f"the takeover of its rest is being prepared, {until_text}"
-        case TaskState.SUBMITTED:
-            accepted = "its result is accepted; the beacon decides on an audit"
-            customer_text = f"its customer may accept or dispute {until_text}; the beacon decides on an audit"
-            return customer_text if task.deadline else accepted
-        case TaskState.SHOWING:
-            draw_text = "its beacon draws the segments to show"
-            return f"{draw_text}, or partners show theirs, {until_text}" if task.deadline else draw_text
+        case TaskState.CLAIMED:
+            return "its result is claimed; checkers and disputers may look at it"
         case _:
-            return "judges check it"
+            return "voters decide about different results or a reported input"
 
 
 def commitment_of(genesis_hash: bytes, task_key: TaskKey, stash: bytes, entry: TaskEntry) -> bytes:
@@ -281,20 +276,12 @@ def _step_while_opening(look: _Look) -> TaskStep | None:
     return TaskStep.OPEN if is_to_be_opened(look.task, look.place, look.entry) else None
 
 
-def _step_while_showing(look: _Look) -> TaskStep | None:
-    if look.place is None or look.task.drawn is None:
-        return None
-    slot = look.task.slots[look.place]
-    return TaskStep.SHOW if slot.result is not None and not slot.is_shown else None
-
-
 _STEPS: dict[TaskState, Callable[[_Look], TaskStep | None]] = {
     TaskState.COMMITTING: _step_while_committing,
     TaskState.REVEALING: _step_while_revealing,
     TaskState.STARTING: _step_while_starting,
     TaskState.RUNNING: _step_while_running,
     TaskState.ASKING: _step_while_asked,
-    TaskState.SHOWING: _step_while_showing,
     TaskState.VOLUNTEERING: lambda _: None,
     TaskState.OPENING: _step_while_opening,
 }

@@ -1,4 +1,4 @@
-"""The files of a task in progress: the input, the states, and the hashes before the first state.
+"""The files of a task in progress: the input, the states, the segments' trails, and the hashes before the first state.
 
 Invariant: a read returns the written data or nothing. Each file begins with a hash of the rest, so a file torn by a
 power cut is computed or fetched again. Promises are in the journal, not here.
@@ -51,6 +51,14 @@ class RunFolder:
     def keep_state(self, state_index: int, state: bytes) -> None:
         """Keep a state."""
         self._write_file(f"state-{state_index}", state)
+
+    def trail(self, segment_index: int) -> bytes | None:
+        """Return the trail of a segment."""
+        return self._read_file(f"trail-{segment_index}")
+
+    def keep_trail(self, segment_index: int, trail: bytes) -> None:
+        """Keep the trail of a segment."""
+        self._write_file(f"trail-{segment_index}", trail)
 
     def free_bytes(self) -> int:
         """Return the free bytes of the disk. Raise OSError if they are unknown."""

@@ -69,6 +69,9 @@ class TaskBook:
 
     def forget(self, task_id: bytes) -> None:
         """Forget a task without remaining work, and delete its states."""
+        # A bid of an earlier auction may end while a later one has won.
+        if any(open_task == task_id for (open_task, _), _ in self._parts.journal.open_tasks()):
+            return
         for run_name in [run_name for run_name in self._runs if run_name[0] == task_id]:
             del self._runs[run_name]
         self._opened = {task_key for task_key in self._opened if task_key[0] != task_id}

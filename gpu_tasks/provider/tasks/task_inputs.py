@@ -1,6 +1,6 @@
 """The request of a task: opened, and checked against the chain's data.
 
-Invariant: bidders, winners, standbys and judges refuse the same inputs, before any promise.
+Invariant: bidders, winners, standbys, checkers and voters refuse the same inputs, before any promise.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Invariants:
 
-* A state is on the disk before the next is computed, so a restart continues from the newest.
-* An existing state is never computed again.
+* A state and its segment's trail are on the disk before the next is computed, so a restart continues from the newest.
+* A state with the trail of its segment is never computed again. If a trail is lost, its segment is.
 * A run begins with the state that the chain names, whichever provider computed it.
 
 A chunk of steps is short, so that no other user waits long for the device.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpu_tasks.data.blob_client import BlobError
@@ -24,12 +24,13 @@ from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.port import NetworkPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import NOTHING_USED, usage_of
-from gpu_tasks.provider.execution.executor import BadStateError, ExecutionError
+from gpu_tasks.provider.execution.executor import BadStateError, ExecutionError, LaterState
 from gpu_tasks.provider.tasks.bid_terms import MeasuredRun
 from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run
 from gpu_tasks.provider.tasks.run_folder import RunFolder
 from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
 from gpu_tasks.traces.trace import state_hash
+from gpu_tasks.workloads.fingerprints import first_trail, trail_from
 from gpu_tasks.workloads.form import WorkloadForm
 
 CHUNK_US = 3_000_000
@@ -52,7 +53,11 @@ def together(first_usage: Usage, second_usage: Usage) -> Usage:
 
 @dataclass
 class TaskRun:
-    """One leg of one task. `digests` are the hashes of the states from the first of the task to the newest."""
+    """One leg of one task.
+
+    `digests` are the hashes of the states from the first of the task to the newest. `trails` are those of this leg's
+    segments so far, in their order.
+    """
 
     parts: Parts[NetworkPort]
     device: bytes | None
@@ -68,6 +73,7 @@ class TaskRun:
     """Microseconds for one step; 0 while unknown."""
     clock: Callable[[], int] = time.monotonic_ns
     """Monotonic nanoseconds."""
+    trails: list[bytes] = field(default_factory=list)
     _used: Usage = NOTHING_USED
 
     @property
@@ -85,17 +91,20 @@ class TaskRun:
 
         Raise ExecutionError if this machine cannot compute it.
         """
-        next_state, steps_done = self.newest, self.boundaries[self.index]
+        next_state, trail = self.newest, trail_from(self.digests[self.index])
+        steps_done = self.boundaries[self.index]
         boundary_end = self.boundaries[self.index + 1]
         while steps_done < boundary_end:
             chunk_steps = min(boundary_end - steps_done, max(1, CHUNK_US // self.step_us if self.step_us else 1))
-            next_state, chunk_usage = await self._advance_state(next_state, chunk_steps)
+            later, chunk_usage = await self._advance_state(next_state, chunk_steps, trail)
+            next_state, trail = later.state, trail_of(later)
             self._used = together(self._used, chunk_usage)
             steps_done += chunk_steps
             tell(steps_done)
         # On the disk first: after a restart the run continues from there.
+        self.folder.keep_trail(self.index, trail)
         self.folder.keep_state(self.index + 1, next_state)
-        self._take_state(next_state)
+        self._take_state(next_state, trail)
 
     def usage_taken(self) -> Usage:
         """Return this process's usage for the run since the last call, without the measurement for a bid."""
@@ -115,26 +124,33 @@ class TaskRun:
                 sample_steps *= 2
         return MeasuredRun(self.boundaries, max(1, self.step_us), len(self.newest))
 
-    def go_on(self) -> None:
-        """Continue from the states on the disk."""
+    async def go_on(self) -> None:
+        """Continue from the states on the disk. Raise errors as `compute_next` if a lost trail cannot be computed."""
         while not self.is_whole and (newest_state := self.folder.state(self.index + 1)) is not None:
-            self._take_state(newest_state)
+            trail = self.folder.trail(self.index)
+            if trail is None:
+                await self.compute_next()
+            else:
+                self._take_state(newest_state, trail)
 
-    def _take_state(self, state: bytes) -> None:
+    def _take_state(self, state: bytes, trail: bytes) -> None:
         self.digests.append(state_hash(state))
+        self.trails.append(trail)
         self.newest = state
 
-    async def _advance_state(self, state: bytes, step_count: int) -> tuple[bytes, Usage]:
+    async def _advance_state(
+        self, state: bytes, step_count: int, trail: bytes | None = None
+    ) -> tuple[LaterState, Usage]:
         started_ns = self.clock()
         try:
             later_state, meter_reading = await self.parts.workers.advance(
-                self.form, self.asked.request, state, step_count, self.device
+                self.form, self.asked.request, state, step_count, self.device, trail
             )
         except BadStateError as error:
             raise ExecutionError(f"this machine's own state is invalid: {error}", code="own_state_invalid") from None
         elapsed_us = (self.clock() - started_ns) // 1_000
         self.step_us = max(1, elapsed_us // max(1, step_count))
-        return later_state.state, usage_of(step_count, elapsed_us // 1_000, later_state, meter_reading)
+        return later_state, usage_of(step_count, elapsed_us // 1_000, later_state, meter_reading)
 
 
 async def prepared_run(
@@ -173,7 +189,7 @@ async def prepared_run(
         [*earlier_digests, state_hash(first_state)],
         first_state,
     )
-    task_run.go_on()
+    await task_run.go_on()
     return task_run
 
 
@@ -201,19 +217,28 @@ async def _first_state(
 
 async def stepped(
     parts: Parts[NetworkPort], form: WorkloadForm, encoded_request: bytes, state: bytes, step_count: int
-) -> bytes:
-    """Return the state after `step_count` steps, in chunks, on any device. Raise BadStateError or ExecutionError."""
-    step_us = 0
+) -> tuple[bytes, bytes]:
+    """Return the state after `step_count` steps and the trail of them, in chunks, on any device.
+
+    Raise BadStateError or ExecutionError.
+    """
+    step_us, trail = 0, first_trail(state)
     while step_count:
         chunk_steps = min(step_count, max(1, CHUNK_US // step_us if step_us else 1))
         started_ns = time.monotonic_ns()
-        later_state, _ = await parts.workers.advance(form, encoded_request, state, chunk_steps)
-        state = later_state.state
+        later_state, _ = await parts.workers.advance(form, encoded_request, state, chunk_steps, trail=trail)
+        state, trail = later_state.state, trail_of(later_state)
         step_us, step_count = (
             max(1, (time.monotonic_ns() - started_ns) // 1_000 // chunk_steps),
             step_count - chunk_steps,
         )
-    return state
+    return state, trail
+
+
+def trail_of(later_state: LaterState) -> bytes:
+    """Return the trail that was asked for."""
+    assert later_state.trail is not None, "an executor returns a trail if it gets one"
+    return later_state.trail
 
 
 async def check_state(

@@ -1,4 +1,4 @@
-"""The work on bids: open, win, run step by step, state and show; or stand by, and take over.
+"""The work on bids: open, win, run step by step, and state; or stand by, and take over.
 
 Invariants:
 
@@ -7,6 +7,7 @@ Invariants:
 * A milestone or result in the journal is never computed again, and no other is ever stated.
 * A bid is opened only after its commitment is final.
 * Nothing is signed for another task than the bid's.
+* A run stays on the disk until its task has ended, so that this provider can deliver its items and show samples.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.run_states import root_of, state_index
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.attestations.usage import Usage
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training.items import auction_items
 from gpu_tasks.market.training.money import TaskMoney, TaskPayee, TaskPurse
 from gpu_tasks.market.training.orders import is_by_time, is_replicated, runs_program
-from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
 from gpu_tasks.market.training.task_statement import (
     TASK_VERSION,
     SignedTaskAttestation,
@@ -34,13 +34,13 @@ from gpu_tasks.market.training.task_statement import (
     step_of,
     task_signing_payload,
 )
-from gpu_tasks.market.training.tasks import Milestone, Slot, Task, TaskResult, TaskState, kept_step, slot_case
+from gpu_tasks.market.training.tasks import Milestone, Slot, Task, TaskResult, TaskState, kept_step
 from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, Identity, TaskPort, View
 from gpu_tasks.provider.chain.side_pay import is_standing_by
-from gpu_tasks.provider.duties.appeals import is_found_lying
+from gpu_tasks.provider.duties.dispute_appeals import OwnDispute
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import RESEND_BLOCKS, StepBook, StepKey, StepMessage
@@ -65,24 +65,23 @@ from gpu_tasks.provider.tasks.places import (
 from gpu_tasks.provider.tasks.replica_places import bound_result
 from gpu_tasks.provider.tasks.sold_time import TimeDuty
 from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.provider.tasks.task_disputes import own_dispute
 from gpu_tasks.provider.tasks.task_inputs import name_of
 from gpu_tasks.provider.tasks.task_runs import TaskRun, check_state
 from gpu_tasks.provider.telemetry import Detail, failure
-from gpu_tasks.traces.trace import traced_state
 from runtime.frame.call import Call
 
 ATTESTED = (TaskStep.MILESTONE, TaskStep.FINISH)
 """Steps that authors include as attestations."""
 AUCTIONS_APART = 1_024
 """The factor that combines a milestone's number with the auction's number in a step's key."""
-WORKED_STATES = (
-    TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED, TaskState.SHOWING, TaskState.JUDGED,
-)  # fmt: skip
+CLAIMED_STATES = (TaskState.CLAIMED, TaskState.DISPUTED)
+WORKED_STATES = (TaskState.STARTING, TaskState.RUNNING, *CLAIMED_STATES)
 
 
 # A task's pay by the row of the money table with which its slot ended, computed from the chain's record.
-# Invariant: a pure function. It leaves out a court's penalties and jointly signed ends, because the task's record does
-# not contain them.
+# Invariant: a pure function. It leaves out charges of claims and disputes, and jointly signed ends, because the task's
+# record does not contain them.
 def earned(task: Task | None, stash: bytes, device_id: bytes) -> int:
     """Return the grains paid to the provider of a slot, after fees; 0 if the chain no longer knows the task."""
     place = None if task is None else own_place(task, stash, device_id)
@@ -97,7 +96,7 @@ def earned(task: Task | None, stash: bytes, device_id: bytes) -> int:
         return 0
     end_height = slot.finished_at or (task.deadline - task.windows.keep if has_ended else 0)
     held_by_purse = {
-        TaskPurse.ESCROW: money.escrow(task_rules, terms.price_max),
+        TaskPurse.ESCROW: money.escrow(task_rules, terms.price_max, auction_items(task.order, task.behind)),
         TaskPurse.CUSTOMER_BOND: money.customer_bond(task_rules, terms.price_max),
         TaskPurse.COLLATERAL: slot.collateral,
     }
@@ -140,6 +139,8 @@ class WorkDuty(Duty):
         self._held: dict[TaskKey, Milestone] = {}
         self._attested: dict[StepKey, TaskStep] = {}
         self._seen_final: set[TaskKey] = set()
+        self.disputes: tuple[OwnDispute, ...] = ()
+        """The open disputes about own tasks, as last read from the chain."""
 
     async def step(self, view: View) -> None:
         """Take the due steps of every open bid. Raise ChainError if the chain cannot be read."""
@@ -153,6 +154,8 @@ class WorkDuty(Duty):
             for own_task in own_tasks
             if own_task.task is not None and is_standing_by(own_task.task, stash)
         }
+        disputes = (own_dispute(self.parts, own_task, open_entries[own_task.key]) for own_task in own_tasks)
+        self.disputes = tuple(dispute for dispute in disputes if dispute is not None)
         for own_task in own_tasks:
             try:
                 await self._take_step(own_task, open_entries[own_task.key], view)
@@ -186,8 +189,6 @@ class WorkDuty(Duty):
         if own_task.bid is not None and own_task.bid.opened is not None:
             self.book.note_opened(own_task.key)
         self._work_beside(own_task, task, entry)
-        if task.state is TaskState.JUDGED:
-            await self._appeal_if_wronged(own_task, task, entry)
         step = next_step(own_task, entry, stash, self._on_hand(own_task, task), view.newest)
         if step is None:
             self.book.wait(own_task.key[0], "waiting", why_waiting(own_task, entry, stash))
@@ -220,19 +221,6 @@ class WorkDuty(Duty):
         )
         self.parts.watch.end(task_key[0])
 
-    async def _appeal_if_wronged(self, own_task: OwnTask, task: Task, entry: TaskEntry) -> None:
-        """Appeal a verdict against a result that this machine computed."""
-        place = own_place(task, self.parts.identity.stash, entry.device)
-        if place is None or entry.result is None:
-            return
-        case_id = slot_case(own_task.key[0], place)
-        case_status = await self.parts.chain.case(case_id)
-        if case_status is not None and is_found_lying(case_status, self.parts.identity.stash):
-            step_key = (case_id, own_task.key[1])
-            if self.steps.is_due(step_key, TaskStep.APPEAL):
-                appeal_details: dict[str, Detail] = {"task": own_task.key[0], "place": place}
-                await self.steps.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", appeal_details))
-
     # ------------------------------------------------------------------------------------------------ beside the chain
 
     def _work_beside(self, own_task: OwnTask, task: Task, entry: TaskEntry) -> None:
@@ -244,10 +232,9 @@ class WorkDuty(Duty):
             return
         is_standby = own_standby(task, stash, entry.device) is not None
         if place is not None and task.state in WORKED_STATES:
-            has_more = task.state is TaskState.RUNNING and entry.result is None
-            # A submitted or judged task needs its run too: after a restart its states are read from the disk to be
-            # shown.
-            if has_more or self.book.run(own_task.key[0], task) is None:
+            has_more = self._has_more(own_task, task, entry)
+            # A reported input may be missing.
+            if has_more or (task.reported is None and self.book.run(own_task.key[0], task) is None):
                 tasks.start(own_task.key, self._run_task(own_task, task, entry, has_more=has_more))
         elif is_standby and task.state is TaskState.ASKING:
             if self.book.run(own_task.key[0], task) is None and not self._drains():
@@ -259,6 +246,16 @@ class WorkDuty(Duty):
             and not is_held(task, self._held.get(own_task.key))
         ):
             tasks.start((*own_task.key, "hold"), self._fetch_to_hold(own_task, task, entry))
+
+    def _has_more(self, own_task: OwnTask, task: Task, entry: TaskEntry) -> bool:
+        """Return True if a part of the run must be computed."""
+        if task.state is TaskState.RUNNING:
+            return entry.result is None
+        # A claimed task needs its run too: after a restart its states are read from the disk to be delivered, and lost
+        # ones are computed again.
+        task_run = self.book.run(own_task.key[0], task)
+        is_whole = task_run is not None and task_run.is_whole
+        return task.state in CLAIMED_STATES and task.reported is None and not is_whole
 
     async def _run_task(self, own_task: OwnTask, task: Task, entry: TaskEntry, *, has_more: bool) -> None:
         """Prepare a run and compute it to its end. An error is retried at the next block."""
@@ -375,9 +372,6 @@ class WorkDuty(Duty):
     async def _take_if_due(self, own_task: OwnTask, task: Task, entry: TaskEntry, step: TaskStep) -> None:
         step_number = _step_number(task, entry, self.parts.identity.stash, step)
         step_key = (own_task.key[0], own_task.key[1] + AUCTIONS_APART * step_number)
-        if step is TaskStep.SHOW and self.book.run(own_task.key[0], task) is None:
-            self.book.wait(own_task.key[0], "waiting", "the states to show are being read from disk")
-            return
         # a second copy of an earlier process's step only costs a fee, but a missed window costs more
         may_wait = task.deadline > self.steps.newest + 2 * RESEND_BLOCKS
         if self.steps.is_due(step_key, step, was_sent=may_wait and step in entry.sent and not step_number):
@@ -401,7 +395,7 @@ class WorkDuty(Duty):
         self._attested[step_key] = step
         return attested(self.parts.identity, task, call, entry.usages, self.steps.newest)
 
-    def _call_of_step(  # noqa: C901  # a row for each step
+    def _call_of_step(  # a row for each step
         self, own_task: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, step_number: int
     ) -> Call:
         """Return the call of a step."""
@@ -431,24 +425,8 @@ class WorkDuty(Duty):
                 return TrainingMarket.confirm_checkpoint(
                     task=task_id, number=step_number, root=self._held[own_task.key].root
                 )
-            case TaskStep.SHOW:
-                return TrainingMarket.show(
-                    task=task_id, place=place, stretches=self._shown_stretches(task_id, task, place)
-                )
             case _:
                 raise AssertionError(f"{step.name} is not a step with a transaction")
-
-    def _shown_stretches(self, task_id: bytes, task: Task, place: int) -> tuple[ShownStretch, ...]:
-        """Return the hashes before and after each judged stretch, with their paths."""
-        task_run = self.book.run(task_id, task)
-        assert task_run is not None, "the shown rows were read earlier"
-        assert task.drawn is not None, "`next_step` requests nothing to show earlier"
-        return tuple(
-            ShownStretch(
-                traced_state(task_run.digests, judged_stretch.first), traced_state(task_run.digests, judged_stretch.end)
-            )
-            for judged_stretch in judged_stretches(task_id, task, place)
-        )
 
 
 def _result_call(

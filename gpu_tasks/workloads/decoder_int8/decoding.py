@@ -27,8 +27,8 @@ from gpu_tasks.workloads.decoder_int8.transformer import (
     forward,
     logits_of,
 )
-from gpu_tasks.workloads.fingerprints import fingerprint
 from gpu_tasks.workloads.integer_arrays import BackendArray, Integers
+from gpu_tasks.workloads.sampling import fingerprint
 from gpu_tasks.workloads.workload import OutputCheck
 
 REFILL_PART = 4

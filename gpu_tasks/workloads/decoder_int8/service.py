@@ -22,8 +22,8 @@ from gpu_tasks.workloads.decoder_int8.request import (
     decode_request,
 )
 from gpu_tasks.workloads.decoder_int8.transformer import LoadedDecoder, StreamSamples, load
-from gpu_tasks.workloads.fingerprints import fingerprint
 from gpu_tasks.workloads.integer_transformer.backends import arithmetic
+from gpu_tasks.workloads.sampling import fingerprint
 from gpu_tasks.workloads.workload import (
     FingerprintedCheck,
     NonConformingBackendError,

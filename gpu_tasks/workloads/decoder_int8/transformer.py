@@ -12,11 +12,11 @@ import numpy as np
 
 from gpu_tasks.workloads.decoder_int8.config import DecoderShape
 from gpu_tasks.workloads.decoder_int8.model import DecoderModel, LayerArrays
-from gpu_tasks.workloads.fingerprints import sampled_places
 from gpu_tasks.workloads.integer_arrays import BackendArray, Integers
 from gpu_tasks.workloads.integer_transformer import arithmetic as ops
 from gpu_tasks.workloads.integer_transformer.arithmetic import Cached, Gain, Linear, Scaled, TransformerBackend
 from gpu_tasks.workloads.integer_transformer.rows import Rows
+from gpu_tasks.workloads.sampling import sampled_places
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from gpu_tasks.workloads.embed_int8.request import (
     decode_request,
 )
 from gpu_tasks.workloads.embed_int8.transformer import LoadedEncoder, load, streams
-from gpu_tasks.workloads.fingerprints import fingerprint, sampled_places
 from gpu_tasks.workloads.integer_transformer.backends import arithmetic
+from gpu_tasks.workloads.sampling import fingerprint, sampled_places
 from gpu_tasks.workloads.workload import OutputCheck, Workload, none_for_none
 from runtime.encoding.codec import DecodeError
 

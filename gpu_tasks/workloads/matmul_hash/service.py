@@ -14,7 +14,6 @@ from hashlib import blake2b, shake_256
 
 import numpy as np
 
-from gpu_tasks.workloads.fingerprints import fingerprint, sampled_places
 from gpu_tasks.workloads.matmul_hash.request import (
     MODEL_ID,
     OUTPUT,
@@ -24,6 +23,7 @@ from gpu_tasks.workloads.matmul_hash.request import (
     ChainRequest,
     decode_request,
 )
+from gpu_tasks.workloads.sampling import fingerprint, sampled_places
 from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck, Workload
 
 MatrixChain = Callable[[bytes, int, int], bytes]

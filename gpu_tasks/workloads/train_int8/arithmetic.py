@@ -8,6 +8,7 @@ Invariant: every value is an integer below 2**63, and every sum of products, par
 may therefore compute its products in float64, in any order, and be exact. `training_step.py` gives the bound of each.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Protocol
 
@@ -38,6 +39,10 @@ class ExactArithmetic(IntegerBackend, Protocol):
         """Return int64[count, n]: for each place below `count`, the sum of the `rows[m, n]` with it in `places[m]`."""
         ...
 
+    def entries(self, arrays: Sequence[Tensor], places: Sequence[int]) -> Tensor:
+        """Return int64[n]: of each array the entry at its place, counted row by row from 0."""
+        ...
+
 
 class IntegerArithmetic(PlainIntegers):
     """The reference: plain int64 NumPy without any float. It is slow, and correct by inspection."""
@@ -56,6 +61,10 @@ class IntegerArithmetic(PlainIntegers):
         sums = np.zeros(count * width, dtype=np.int64)
         np.add.at(sums, (places[:, None] * width + np.arange(width)).reshape(-1), rows.reshape(-1))
         return sums.reshape(count, width)
+
+    def entries(self, arrays: Sequence[Tensor], places: Sequence[int]) -> Tensor:
+        """Take number by number."""
+        return np.array([array.item(place) for array, place in zip(arrays, places, strict=True)], dtype=np.int64)
 
 
 def powers_of_e() -> Integers:

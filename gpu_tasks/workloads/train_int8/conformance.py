@@ -2,7 +2,7 @@
 
 * Products of operands at their limits, whose sums need more bits than float32 or an emulated float64 has.
 * Steps from a state at its limits, in which every clamp applies to some value.
-* Two runs, a tiny one and one of the ordinary size.
+* Two runs, a tiny one and one of the ordinary size, with the trails of their segments.
 """
 
 from hashlib import blake2b, shake_256
@@ -10,7 +10,7 @@ from hashlib import blake2b, shake_256
 import numpy as np
 
 from gpu_tasks.traces.trace import state_hash, trace_root
-from gpu_tasks.workloads.stepwise import states
+from gpu_tasks.workloads.stepwise import trailed_segments
 from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic, Integers
 from gpu_tasks.workloads.train_int8.request import RATE_ONE, REQUEST, TrainingRequest, matrices
 from gpu_tasks.workloads.train_int8.run import TrainingRun
@@ -24,10 +24,12 @@ HASHES = {
     "limits": "398126a322b18e5e4ea95b81f33f5a19d50aac6dacfd6b19fad35ebbfbd6bb15",
     "tiny state": "1c03977c548b831022db7a722f7cda2a0c63f66c9d7605f13cff0f3f2e4e74e4",
     "tiny trace": "6b84d746eaa9b3eab14c70a231cd534b773cb6329102ebd7ef53259273d79728",
+    "tiny trails": "61a678599c018273fea26b6d695b172f716d2c5628c98e8a68230b1fe17acce8",
     "ordinary state": "ed7d92eb479037ea4cb3dd8bb2fe2bffaeec1c0457879eb3b1ea07375c5f50c2",
     "ordinary trace": "ef81b56e779c059d7981286a2e2ce1a11b3d7bf8a240c2b1eb40ad5cca5d836c",
+    "ordinary trails": "bda587a733dcc8232f244ae3b7305d5717b61b45a24878518c9f67179df8ecdb",
 }
-"""For a run: the hash of the last state, and the root of the trace."""
+"""For a run: the hash of the last state, the root of the trace, and the hash of the segments' trails."""
 _WORDS = b"the cat sat on a mat and so did it all day\n".split(b" ")
 _TEXT = b" ".join(_WORDS[byte % len(_WORDS)] for byte in shake_256(b"ogpu/train-int8/text").digest(1_000))
 REQUESTS = (
@@ -61,10 +63,13 @@ def limits_hash(backend: ExactArithmetic, request: TrainingRequest) -> str:
     return state_hash(run.advance(encode_state(digest, TrainingState(0, *halves)), 3)).hex()
 
 
-def run_hashes(backend: ExactArithmetic, request: TrainingRequest) -> tuple[str, str]:
-    """Return the hash of the last state, and the root of the trace."""
-    digests = [state_hash(state) for state in states(TrainingRun(backend, request))]
-    return digests[-1].hex(), trace_root(digests).hex()
+def run_hashes(backend: ExactArithmetic, request: TrainingRequest) -> tuple[str, str, str]:
+    """Return the hash of the last state, the root of the trace, and the hash of the trails."""
+    run = TrainingRun(backend, request)
+    segments = list(trailed_segments(run))
+    digests = [state_hash(run.initial_state()), *(state_hash(state) for state, _ in segments)]
+    trails = blake2b(b"".join(trail for _, trail in segments), digest_size=32)
+    return digests[-1].hex(), trace_root(digests).hex(), trails.hexdigest()
 
 
 def check(backend: ExactArithmetic) -> bytes:
@@ -90,8 +95,10 @@ def all_hashes(backend: ExactArithmetic) -> dict[str, str]:
         "limits": limits_hash(backend, REQUESTS[0]),
         "tiny state": tiny_run[0],
         "tiny trace": tiny_run[1],
+        "tiny trails": tiny_run[2],
         "ordinary state": ordinary[0],
         "ordinary trace": ordinary[1],
+        "ordinary trails": ordinary[2],
     }
 
 

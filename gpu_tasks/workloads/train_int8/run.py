@@ -1,11 +1,13 @@
 """A run of `train-int8`: states as bytes, steps from any of them, the metric, and the resulting model."""
 
+from collections.abc import Sequence
 from hashlib import blake2b, shake_256
 from math import isqrt
 
 import numpy as np
 
-from gpu_tasks.workloads.fingerprints import fingerprint, sampled_places
+from gpu_tasks.workloads.fingerprints import TRAIL_BYTES, trail_after
+from gpu_tasks.workloads.sampling import step_bytes
 from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic, Integers
 from gpu_tasks.workloads.train_int8.request import REQUEST, TrainingRequest, matrices, segments
 from gpu_tasks.workloads.train_int8.state import DIGEST_BYTES, TrainingState, decode_state, encode_state
@@ -84,6 +86,12 @@ def windows_of_step(request: TrainingRequest, possible_ends: Integers, step: int
     return drawn_ends
 
 
+def sampled_entries(sizes: Sequence[int], seed: bytes, step: int) -> list[int]:
+    """Return an entry below each matrix's size: a step hashes these entries of the gradients into the trail."""
+    word = int.from_bytes(draw_bytes(b"trail", seed, step, 8), "little")
+    return [word % size for size in sizes]
+
+
 def window_ends(text_length: int, context: int) -> tuple[Integers, Integers]:
     """Return the ends of a text's windows: those for training, and the sample of held-out ones."""
     ends = np.arange(context, text_length, dtype=np.int64)
@@ -134,33 +142,27 @@ class TrainingRun:
 
     def advance(self, state: bytes, steps: int) -> bytes:
         """Compute each step on the windows drawn for it."""
-        start, parameters = self._begin(state, steps)
-        for step in range(start, start + steps):
-            self._network.step(parameters, self._windows_of(step), step)
-        weights = [self._backend.take(weight) for weight in parameters.weights]
-        momenta = [self._backend.take(momentum) for momentum in parameters.momenta]
-        return encode_state(self._digest, TrainingState(start + steps, weights, momenta))
+        return self.trailed(state, steps, bytes(TRAIL_BYTES))[0]
 
-    def fingerprint(self, state: bytes, steps: int, seed: bytes) -> bytes:
-        """Sample one entry of each matrix's gradient in each step."""
-        start, parameters = self._begin(state, steps)
-        sizes = [rows * columns for rows, columns in matrices(self._request)]
-        places = [sampled_places(seed, index, steps, size) for index, size in enumerate(sizes)]
-        samples = np.zeros((len(sizes), steps), dtype=np.int64)
-        for number in range(steps):
-            step = start + number
-            for index, gradient in enumerate(self._network.step(parameters, self._windows_of(step), step)):
-                place = int(places[index][number])
-                samples[index, number] = self._backend.take(gradient.reshape(-1)[place : place + 1])[0]
-        return fingerprint(seed, list(samples))
-
-    def _begin(self, state: bytes, steps: int) -> tuple[int, MovingWeights]:
-        """Return the steps done and the weights of a state. Raise errors as `advance`."""
+    def trailed(self, state: bytes, steps: int, trail: bytes) -> tuple[bytes, bytes]:
+        """Hash one entry of each matrix's gradient in each step into the trail."""
         start, backend = self._decoded(state), self._backend
         if not 0 <= steps <= self._request.steps - start.done:
             raise ValueError(f"{steps} steps after {start.done} of {self._request.steps}")
-        weights = [backend.put(weight) for weight in start.weights]
-        return start.done, MovingWeights(weights, [backend.put(momentum) for momentum in start.momenta])
+        weights, momenta = ([backend.put(matrix) for matrix in half] for half in (start.weights, start.momenta))
+        parameters = MovingWeights(weights, momenta)
+        # On the device until the end, because a step that waits for a number of the step before it idles a GPU.
+        sizes = [matrix.size for matrix in start.weights]
+        samples = backend.put(np.zeros((steps, len(sizes)), dtype=np.int64))
+        for number, step in enumerate(range(start.done, start.done + steps)):
+            places = sampled_entries(sizes, self._request.seed, step)
+            # No name for the gradients: kept until the next step, they cost 5 % of its time in fresh memory.
+            samples[number] = backend.entries(self._network.step(parameters, self._windows_of(step), step), places)
+        weights, momenta = (
+            [backend.take(matrix) for matrix in half] for half in (parameters.weights, parameters.momenta)
+        )
+        later_state = encode_state(self._digest, TrainingState(start.done + steps, weights, momenta))
+        return later_state, trail_after(trail, step_bytes(backend.take(samples)))
 
     def metric(self, state: bytes) -> int:
         """Return thousandths of a bit per byte of the sample of held-out windows."""

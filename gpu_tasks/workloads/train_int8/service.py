@@ -1,10 +1,12 @@
 """`train-int8` as a `Workload`, the whole run as one unit, and as a `StepwiseWorkload`, a run in steps."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from gpu_tasks.traces.trace import state_hash
+from gpu_tasks.workloads.fingerprints import trail_fingerprint
 from gpu_tasks.workloads.form import ModelTensor
-from gpu_tasks.workloads.stepwise import StepwiseWorkload, states
+from gpu_tasks.workloads.stepwise import StepwiseWorkload, states, trailed_segments
 from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic
 from gpu_tasks.workloads.train_int8.backends import arithmetic
 from gpu_tasks.workloads.train_int8.conformance import check
@@ -20,7 +22,7 @@ from gpu_tasks.workloads.train_int8.request import (
 )
 from gpu_tasks.workloads.train_int8.run import TrainingRun
 from gpu_tasks.workloads.train_int8.sampling import continuation
-from gpu_tasks.workloads.workload import OutputCheck
+from gpu_tasks.workloads.workload import FingerprintedCheck, OutputCheck
 from runtime.encoding.codec import DecodeError
 
 
@@ -52,25 +54,31 @@ class IntegerTraining(StepwiseWorkload):
         `recomputed` counts in cost units. `first_wrong` is the first wrong state, or the number of states if the error
         comes after them.
         """
+        return self._compared(encoded_request, encoded_output)[0]
+
+    def check(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> FingerprintedCheck:
+        """Train again once, for both."""
+        output_check, trails = self._compared(encoded_request, encoded_output)
+        return FingerprintedCheck(output_check, trail_fingerprint(seed, trails) if output_check.valid else None)
+
+    def _compared(self, encoded_request: bytes, encoded_output: bytes) -> tuple[OutputCheck, list[bytes]]:
+        """Return the outcome of `verify`, and the trails of the computed segments."""
         request = decode_request(encoded_request)
         try:
             claimed = OUTPUT.decode(encoded_output).digests
         except DecodeError:
-            return OutputCheck(valid=False, recomputed=0, first_wrong=0)
-        run, digests, last_state = TrainingRun(self._backend, request), [], b""
-        for index, last_state in enumerate(states(run)):
+            return OutputCheck(valid=False, recomputed=0, first_wrong=0), []
+        run, digests, trails = TrainingRun(self._backend, request), list[bytes](), list[bytes]()
+        last_state, first = b"", (run.initial_state(), b"")
+        for index, (last_state, trail) in enumerate(chain([first], trailed_segments(run))):
             digests.append(state_hash(last_state))
+            trails.append(trail)
             # At the first wrong state the rest of the training is saved.
             if claimed[index : index + 1] != (digests[index],):
-                return OutputCheck(valid=False, recomputed=run.boundary(index) * step_cost(request), first_wrong=index)
+                recomputed = run.boundary(index) * step_cost(request)
+                return OutputCheck(valid=False, recomputed=recomputed, first_wrong=index), []
         is_right = encoded_output == _encoded(request, run, tuple(digests), last_state)
-        return OutputCheck(is_right, cost_of(request), None if is_right else run.segments + 1)
-
-    def fingerprint(self, encoded_request: bytes, encoded_output: bytes, seed: bytes) -> bytes:
-        """Sample one entry of each matrix's gradient in each step of the whole run."""
-        request = decode_request(encoded_request)
-        run = TrainingRun(self._backend, request)
-        return run.fingerprint(run.initial_state(), request.steps, seed)
+        return OutputCheck(is_right, cost_of(request), None if is_right else run.segments + 1), trails[1:]
 
     def conformance(self) -> bytes:
         """Return the hash of all vectors, which are published."""

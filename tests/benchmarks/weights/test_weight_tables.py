@@ -37,7 +37,6 @@ from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
 from simulation.catalogue import HOOKS
-from simulation.pallets import courts as of_courts
 from simulation.pallets import disputes as of_disputes
 from simulation.pallets import result_claims as of_claims
 from simulation.pallets import training as of_tasks
@@ -66,10 +65,8 @@ GROWING: tuple[Call, ...] = (
     TrainingMarket.volunteer(task=bytes(32), device=bytes(32)),
     TrainingMarket.report_milestone(task=bytes(32), place=0, milestone=Milestone(1, bytes(32), 0, bytes(32))),
     TrainingMarket.finish(task=bytes(32), place=0, result=TaskResult(bytes(32), bytes(32), 0)),
-    TrainingMarket.dispute(task=bytes(32), segment=None),
     TrainingMarket.amend(task=bytes(32), change=Stop()),
     TrainingMarket.cancel(task=bytes(32)),
-    TrainingMarket.claim_fraud(task=bytes(32), commitment=bytes(32)),
     TrainingMarket.close(task=bytes(32), pay=0, back=0),
     Sudo.sudo(call=REMARK),
     Sudo.sudo_as(who=bytes(32), call=REMARK),
@@ -144,7 +141,7 @@ def test_an_era_turns_within_what_it_may_take() -> None:
 
 
 def test_hooks_leave_room_for_extrinsics_whatever_they_do() -> None:
-    """Courts, claims, disputes and tasks use the room beside the units' reserve, so they wait when an era ends."""
+    """Claims, disputes and tasks use the room beside the units' reserve, so they wait when an era ends."""
     strike = row("TrustLock.on_initialize strike").ref_time
     tending = sum(kind.ref_time for kind in RESERVED_BUDGETS if kind is not ATTESTATIONS_MAX)
     always = BLOCK_BASE.ref_time + strike + tending + RETURN_BUDGET.ref_time
@@ -154,7 +151,7 @@ def test_hooks_leave_room_for_extrinsics_whatever_they_do() -> None:
     assert MANDATORY_MAX.ref_time <= BLOCK_MAX.ref_time * 4 // 5
 
 
-ROOM = tuple(pallet.HOOKS for pallet in (of_courts, of_disputes, of_claims, of_tasks))
+ROOM = tuple(pallet.HOOKS for pallet in (of_disputes, of_claims, of_tasks))
 """The budgets that a `BlockRoom` gives out, with their last pieces, by module of books."""
 
 

@@ -48,7 +48,7 @@ def test_root_sets_one_and_the_next_read_shows_it(tmp_path: Path) -> None:
         (("TransactionPayment.base_fee", "x"), "argument VALUE."),
         (("TrustStake.unbonding_epochs", "1"), "TrustStake.unbonding_epochs is a constant"),
         (("unbonding_epochs", "1"), "TrustStake.unbonding_epochs is a constant"),
-        (("commit_blocks", "1"), ".commit_blocks, "),
+        (("check_rate", "1"), ".check_rate, "),
         (("base_fee", "0"), "1 to 1000000 grains"),
         (("TransactionPayment.base_fee", "0"), "1 to 1000000 grains"),
         (("Balances.transfer_tax", "0"), "Balances.transfer_tax is frozen"),

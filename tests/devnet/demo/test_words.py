@@ -30,8 +30,8 @@ def sold(stage: Stage) -> None:
 
 COMMANDS: dict[str, tuple[Callable[[Stage], Any], set[str]]] = {
     "prompts": (lambda stage: purchase.buy_units(stage, ["a"]), {"--yes", "--watch"}),
-    "batch": (lambda stage: steps.buy_batch(stage, ["a", "b"]), {"--yes", "--watch"}),
-    "task": (sold, {"--yes", "--again", "--watch", "--accept"}),
+    "batch": (lambda stage: steps.buy_batch(stage, ["a", "b"]), {"--yes", "--out"}),
+    "task": (sold, {"--yes", "--again", "--watch"}),
     "market": (lambda stage: market.post_and_follow(stage, 2, 3, 2, "0.5"), {"--yes", "--anyway", "--watch"}),
 }
 
@@ -48,7 +48,9 @@ def test_nobody_has_to_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
         return purchase.Purchase(DevnetLedger(next_height=1), 0, [])
 
     monkeypatch.setattr(programs, "lines", lines)
+    monkeypatch.setattr(programs, "run", lines)
     monkeypatch.setattr(Stage, "ask", ask)
+    monkeypatch.setattr(Stage, "next_height", lambda _: 3)
     act, options = COMMANDS[name]
     with pytest.raises(StoppedError):
         act(Stage(layout.create(tmp_path, 2, any_ports=True), Narrator(1)))

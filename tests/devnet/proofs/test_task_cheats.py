@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,40 +11,48 @@ import pytest
 from devnet.launcher import layout
 from devnet.proofs.cheats import task_judgement
 from devnet.proofs.cheats.findings import CheatFinding
-from devnet.proofs.cheats.task_judgement import CHEAT_SCENES, CheatScene, TaskSize, judge_scene
-from devnet.proofs.cheats.task_strangers import _right_digests
-from devnet.proofs.cheats.tasks import CHAIN_WINDOWS, HonestSale, judge_sales
-from devnet.stage.actors.task_sale import People
+from devnet.proofs.cheats.task_judgement import (
+    CHEAT_SCENES,
+    CHECKERS,
+    CheatScene,
+    TaskSize,
+    is_forestalled,
+    judge_scene,
+)
+from devnet.proofs.cheats.tasks import CHAIN_WINDOWS, VALIDATORS, HonestSale, judge_sales
+from devnet.stage.actors.task_sale import People, right_states
 from devnet.stage.cheating.executors import BENT_STEP, BentRun, BitInOneWeight, SkippedTenth, declared_steps
+from devnet.stage.measuring.claim_money import CheckMoney
 from devnet.stage.measuring.ledger import EventTrace
-from devnet.stage.measuring.task_audits import AuditedSlot
-from devnet.stage.measuring.task_ledger import TaskLedger, TaskLoss, TaskMove, TaskSums
+from devnet.stage.measuring.task_claims import ReckonedSlot, TaskCheats
+from devnet.stage.measuring.task_ledger import CHECK_PAY, TaskLedger, TaskLoss, TaskMove, TaskSums
+from devnet.stage.network import CHEAT, CUSTOMER
 from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
-from genesis.presets import load_spec
+from genesis.presets import load_spec, validator_names
 from gpu_tasks.client.tasks.orders import load, load_input
-from gpu_tasks.market.courts.opinions import Answered
-from gpu_tasks.market.training.events import FraudProven, MilestoneReported, SlotSettled
+from gpu_tasks.market.claims.claims import CheckEnd
+from gpu_tasks.market.training.events import MilestoneReported, SlotSettled
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.showing import refuted
 from gpu_tasks.market.training.tasks import Milestone
 from gpu_tasks.provider.execution.executor import LaterState
 from gpu_tasks.tasks.canonical import prepare
-from gpu_tasks.traces.trace import state_hash
+from gpu_tasks.workloads.fingerprints import first_trail
 from gpu_tasks.workloads.train_int8.backends import arithmetic
 from gpu_tasks.workloads.train_int8.service import IntegerTraining
 
 TASK, ROOT, DEVICE = b"\1" * 32, b"\2" * 32, b"\3" * 32
-NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie", "Node7")
+NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie", "Node7", "Node8")
 TRAINING = IntegerTraining(arithmetic("numpy"))
 
 
 class Honest:
     """An executor that computes here."""
 
-    async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
-        later = TRAINING.begin(request).advance(state, steps)
-        return LaterState(later, declared_steps(later))
+    async def advance(self, request: bytes, state: bytes, steps: int, trail: bytes | None = None) -> LaterState:
+        assert trail is not None
+        later, trail = TRAINING.begin(request).trailed(state, steps, trail)
+        return LaterState(later, declared_steps(later), trail)
 
 
 def request_of(path: Path) -> bytes:
@@ -54,14 +61,16 @@ def request_of(path: Path) -> bytes:
     return prepare(file, load_input(path, file), file.task.seed).request
 
 
-def run(kind: type[BentRun], request: bytes) -> list[bytes]:
-    """Return the states of a wrong run, segment by segment."""
+def run(kind: type[BentRun], request: bytes, trails: list[bytes] | None = None) -> list[bytes]:
+    """Return the states of a wrong run, segment by segment. The trails of its segments are added to `trails`."""
     right = TRAINING.begin(request)
     bent = kind(Honest())  # type: ignore[arg-type]  # it advances, and no more
-    found = [right.initial_state()]
+    found, trails = [right.initial_state()], [] if trails is None else trails
     for index in range(right.segments):
         steps = right.boundary(index + 1) - right.boundary(index)
-        later = asyncio.run(bent.advance(request, found[-1], steps))
+        later = asyncio.run(bent.advance(request, found[-1], steps, first_trail(found[-1])))
+        assert later.trail is not None
+        trails.append(later.trail)
         assert later.done == declared_steps(later.state) == right.boundary(index + 1) == right.steps_done(later.state)
         found.append(later.state)
     return found
@@ -85,10 +94,22 @@ def test_a_skipped_tenth_is_wrong_in_the_last_tenth(tmp_path: Path) -> None:
     assert wrong_segments(request, run(SkippedTenth, request)) == [9]
 
 
+def test_a_skipped_segment_has_the_trail_of_no_step(tmp_path: Path) -> None:
+    request = request_of(task_judgement.write_task_file(tmp_path, "trails", TaskSize(steps=100)))
+    trails: list[bytes] = []
+    states = run(SkippedTenth, request, trails)
+    right = TRAINING.begin(request)
+    expected = [right.trailed(state, 10, first_trail(state))[1] for state in states[:-1]]
+    assert trails == [*expected[:-1], first_trail(states[-2])]
+
+
 def test_the_right_run_of_an_order_is_the_workloads(tmp_path: Path) -> None:
     path = task_judgement.write_task_file(tmp_path, "right", TaskSize())
-    request = request_of(path)
-    assert _right_digests(path) == [state_hash(state) for state in run(BentRun, request)]
+    assert right_states(path) == run(BentRun, request_of(path))
+
+
+def test_the_checkers_of_the_scenes_are_the_networks(tmp_path: Path) -> None:
+    assert ("Alice", *CHECKERS) == validator_names(VALIDATORS, (CHEAT, CUSTOMER))
 
 
 def test_the_windows_of_the_network_are_numbers_of_a_chain(tmp_path: Path) -> None:
@@ -109,9 +130,8 @@ class SceneOfATest:
         self.scene: CheatScene = next(scene for scene in CHEAT_SCENES if scene.name == name)
         settled = [SlotSettled(TASK, 0, stash(who), outcome, 0, 0) for who, outcome in self.scene.slots]
         self.trace = EventTrace([(9, event) for event in settled])
-        taken = [loss(who, what) for who, what in zip(("Eve",) * 2, self.scene.taken, strict=False)]
+        taken = [loss(self.scene.cheats[0], what) for what in self.scene.taken]
         self.sums = TaskSums([TaskMove(9, each.account, -each.taken, each.what) for each in taken], losses or taken)
-        self.case = AuditedSlot(TASK, 5, root=ROOT)
         self.attempts: list[dict[str, Any]] = []
 
     def failures(self) -> list[str]:
@@ -119,7 +139,6 @@ class SceneOfATest:
 
     def finding(self) -> CheatFinding:
         ledger = TaskLedger(9, {TASK: self.trace}, {TASK: self.sums})
-        ledger.audits.slots[b"c" * 32] = self.case
         people = People({name: (stash(name),) for name in NAMES})
         people.wealth_before = dict.fromkeys(NAMES, 1_000)
         people.wealth_after = {name: 1_000 + ledger.moved(stash(name)) for name in NAMES}
@@ -142,7 +161,9 @@ def refused(what: str = "TrainingMarket.reveal_bid", answer: str = "no") -> dict
     return {"what": what, "answer": answer, "unit": "0x"}
 
 
-@pytest.mark.parametrize("name", ["bit-in-one-weight", "unrevealed-bid", "silent-customer", "withheld-checkpoint"])
+@pytest.mark.parametrize(
+    "name", ["bit-in-one-weight", "different-results", "false-checkers", "false-dispute", "unrevealed-bid"]
+)
 def test_a_cheat_that_was_dealt_with_breaks_no_bar(name: str) -> None:
     assert SceneOfATest(name).failures() == []
 
@@ -173,9 +194,11 @@ def test_a_cheat_that_keeps_everything_is_said() -> None:
     assert said(seen, "taken for ()")
 
 
-def test_a_cheat_that_gains_is_said() -> None:
-    seen = SceneOfATest("silent-customer")
-    seen.sums.moves.append(TaskMove(9, stash("Ferdie"), 1, "ACCEPTED_BY_SILENCE"))
+def test_a_cheat_that_gains_is_said_unless_it_checks_other_results() -> None:
+    seen = SceneOfATest("false-dispute")
+    seen.sums.moves.append(TaskMove(9, stash("Ferdie"), 100, CHECK_PAY))
+    assert seen.failures() == []
+    seen.sums.moves.append(TaskMove(9, stash("Ferdie"), 21, "ON_TIME"))
     assert said(seen, "Ferdie gained 1 grains")
 
 
@@ -199,37 +222,22 @@ def test_a_milestone_that_got_in_twice_is_said() -> None:
     assert said(seen, "1 of 2 attempts")
 
 
-def test_a_thief_that_is_paid_for_a_fraud_proof_is_said() -> None:
-    seen = SceneOfATest("stolen-proof")
-    seen.attempts = [refused("TrainingMarket.show_fraud"), refused("TrainingMarket.claim_fraud", "accepted")]
-    seen.trace.happened.append((9, FraudProven(TASK, 0, stash("Bob"), 5)))
-    assert seen.failures() == []
-    seen.trace.happened[-1] = (9, FraudProven(TASK, 0, stash("Dave"), 5))
-    assert said(seen, "['Dave'] were paid for the fraud proof of Bob")
-
-
 @pytest.mark.parametrize(
-    ("judges", "lost", "root", "wanted"),
+    ("name", "end", "is_expected"),
     [
-        (("Alice", "Bob"), 20, refuted(ROOT), "Charlie sat in no case"),
-        (("Alice", "Charlie"), 20, ROOT, "['Alice'] found a lie right"),
-        (("Alice", "Bob"), None, refuted(ROOT), "['Alice', 'Bob'] found a right result wrong"),
+        ("bit-in-one-weight", CheckEnd.UPHELD, True),
+        ("bit-in-one-weight", CheckEnd.PASSED, False),
+        ("skipped-tenth", CheckEnd.UPHELD, False),
     ],
 )
-def test_judges_that_err_are_said(judges: tuple[str, ...], lost: int | None, root: bytes, wanted: str) -> None:
-    seen = SceneOfATest("lazy-judge")
-    seen.case = replace(seen.case, lost=lost, judges=[stash(name) for name in judges])
-    seen.case.opinions_by_judge = {stash(name): Answered(root) for name in judges}
-    assert said(seen, wanted)
-
-
-def test_an_honest_judge_that_says_nothing_is_said_and_a_lazy_one_that_is_outvoted_breaks_no_bar() -> None:
-    seen = SceneOfATest("lazy-judge")
-    seen.case = replace(seen.case, lost=20, judges=[stash(name) for name in ("Alice", "Charlie")])
-    seen.case.opinions_by_judge = {stash("Charlie"): Answered(ROOT)}
-    assert said(seen, "the judges ['Alice'] said nothing")
-    seen.case.opinions_by_judge[stash("Alice")] = Answered(refuted(ROOT))
-    assert seen.failures() == []
+def test_a_check_that_comes_before_its_customer_forestalls_a_scene(
+    name: str, end: CheckEnd, *, is_expected: bool
+) -> None:
+    seen = SceneOfATest(name)
+    ledger, claim = TaskLedger(9), ReckonedSlot(cheats=TaskCheats(), task=TASK)
+    claim.checks = [CheckMoney(stash("Bob"), 5, end=end)]
+    ledger.claims.claims[b"c" * 32] = claim
+    assert is_forestalled(seen.scene, TASK, ledger) is is_expected
 
 
 # ------------------------------------------------------------------------------------------------------------- honest

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from itertools import accumulate
 from random import Random
 
 import pytest
@@ -17,10 +18,10 @@ from hypothesis import strategies as st
 from devnet.stage.cheating import lies
 from devnet.stage.cheating.lies import RightAnswers, ToldBatch
 from gpu_tasks.batches.item_draws import BEACONS, part_length, points_by_beacon
-from gpu_tasks.batches.leaf_draws import WHOLE, covers, total_weight, weight_floor
+from gpu_tasks.batches.leaf_draws import WHOLE, leaf_weight, total_weight, weight_floor
 from gpu_tasks.batches.leaves import Leaf, leaves_of
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
-from gpu_tasks.batches.sum_tree import LeafPath, Totals, batch_root, before, holds, leaf_paths, opens, totals_of
+from gpu_tasks.batches.sum_tree import Totals, batch_root, totals_of
 from gpu_tasks.market.claims.collateral import RATES_PPM, item_rate, least_collateral
 from runtime.cryptography.hashing import blake2_256
 
@@ -73,10 +74,10 @@ class TrueBatch:
 
 @dataclass(frozen=True)
 class Claim:
-    """A provider's claim, the paths that it can show, and its real work."""
+    """A provider's claim, the leaves that it can deliver, and its real work."""
 
     totals: Totals
-    paths: tuple[LeafPath, ...]
+    leaves: tuple[Leaf, ...]
     computed: int
 
 
@@ -162,23 +163,19 @@ def totals_over_honest_leaves(batch: TrueBatch, chance: Random) -> Claim:
     return claimed(batch, lies.totals_over_true_leaves(batch.right, chance))
 
 
-def tokens_beside_a_right_node(batch: TrueBatch, chance: Random) -> Claim:
-    return claimed(batch, lies.tokens_beside_a_true_leaf(batch.right, chance))
-
-
 def fewer_leaves_stated_as_all(batch: TrueBatch, chance: Random) -> Claim:
     """Leave out the last request, while the totals claim a leaf for every request."""
     cut = batch.leaves[:-1]
     totals = replace(totals_of(cut), requests=batch.size)
     computed = sum(work_of(batch, outcome) for outcome in batch.outcomes[:-1])
-    return Claim(totals, tuple(leaf_paths(cut, range(len(cut)))), computed)
+    return Claim(totals, cut, computed)
 
 
 def claimed(batch: TrueBatch, told: ToldBatch, skipped: Sequence[int] = ()) -> Claim:
     """Return a claim of a provider that computed all but the skipped leaves."""
     computed = sum(work_of(batch, outcome) for outcome in batch.outcomes)
     computed -= sum(work_of(batch, batch.outcomes[index]) for index in skipped)
-    return Claim(told.totals, told.paths, computed)
+    return Claim(told.totals, told.leaves, computed)
 
 
 def not_computed(batch: TrueBatch, told: ToldBatch) -> Claim:
@@ -244,7 +241,7 @@ def reckon(batch: TrueBatch, claim: Claim, draw_count: int) -> Reckoning:
     return Reckoning(
         overpaid=paid - true_pay,
         skipped=true_pay - batch.pay(claim.computed),
-        at_stake=least_collateral(PRICE, items=batch.size, rate_ppm=RATE_PPM, fee_max=0) + paid,
+        at_stake=least_collateral(PRICE, items=batch.size, rate_ppm=RATE_PPM, vote_fee=0) + paid,
         chance=chance_of_a_hit(sound, line, length),
         caught=tuple(
             any(
@@ -267,17 +264,12 @@ def chance_of_a_hit(sound: list[tuple[int, int]], line: int, length: int) -> Fra
 
 
 def sound_stretches(batch: TrueBatch, claim: Claim, floor: int, share: int) -> list[tuple[int, int]]:
-    """Return the parts of the line with a path that the provider can show and with a leaf that auditors confirm."""
-    sound = []
-    for path in claim.paths:
-        if not holds(claim.totals, path):
-            continue
-        tokens_in, tokens_out = before(claim.totals, path)
-        start = tokens_in * share + (tokens_out + path.index * floor) * WHOLE
-        end = start + path.tokens_in * share + (path.tokens_out + floor) * WHOLE
-        if covers(claim.totals, floor, path, start, input_share=share) and opens(path, batch.leaves[path.index].digest):
-            sound.append((start, end))
-    return sound
+    """Return the parts of the line with right leaves. A claim without a delivery has none."""
+    if totals_of(claim.leaves) != claim.totals:
+        return []
+    ends = list(accumulate((leaf_weight(leaf, floor, input_share=share) for leaf in claim.leaves), initial=0))
+    pairs = enumerate(zip(claim.leaves, batch.leaves, strict=True))
+    return [(ends[index], ends[index + 1]) for index, (told, right) in pairs if told == right]
 
 
 @cache
@@ -298,7 +290,6 @@ LIES: list[Cheat] = [
     all_inflation_in_one_leaf,
     inflation_in_a_leaf_that_is_not_computed,
     totals_over_honest_leaves,
-    tokens_beside_a_right_node,
     padding,
     cut_short,
     errors_for_good_requests,

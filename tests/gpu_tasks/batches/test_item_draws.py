@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.batches.item_draws import BEACONS, PPM, part_length, points_by_beacon
-from gpu_tasks.batches.leaf_draws import covers, total_weight
+from gpu_tasks.batches.leaf_draws import index_at, total_weight
 from gpu_tasks.batches.leaves import Leaf
-from gpu_tasks.batches.sum_tree import Totals, leaf_path, totals_of
+from gpu_tasks.batches.sum_tree import totals_of
 from runtime.cryptography.hashing import blake2_256
 
 SEED, CLAIM = bytes([7]) * 32, bytes([8]) * 32
@@ -78,10 +78,9 @@ def test_each_part_has_one_point_and_each_point_one_item(
     assert parts == list(range(len(parts)))
     assert len(parts) in {-(-total // length) - 1, -(-total // length)}
     ends = list(accumulate(weights(leaves, floor, share)))
-    paths = [leaf_path(leaves, index) for index in range(len(leaves))]
     for point in points:
         index = next(place for place, end in enumerate(ends) if point < end)
-        assert [path.index for path in paths if covers(totals, floor, path, point, input_share=share)] == [index]
+        assert index_at(leaves, floor, point, input_share=share) == index
 
 
 def seeds(seed: bytes) -> list[bytes]:
@@ -117,13 +116,3 @@ def test_seeds_claims_and_parts_have_points_of_their_own() -> None:
     assert len({point % 10**8 for point in points}) == len(points) == 10
     assert all_points(seeds(bytes(32)), 10**9, 10**8) != points
     assert all_points(seeds(SEED), 10**9, 10**8, bytes(32)) != points
-
-
-def test_a_path_that_does_not_hold_covers_nothing() -> None:
-    leaves = [Leaf(1, 2, bytes([number]) * 32) for number in range(3)]
-    totals = totals_of(leaves)
-    path = leaf_path(leaves, 1)
-    start = total_weight(totals_of(leaves[:1]), 1)
-    assert covers(totals, 1, path, start)
-    assert not covers(Totals(3, totals.tokens_in, totals.tokens_out, bytes(32)), 1, path, start)
-    assert not covers(totals, 1, path, start - 1)

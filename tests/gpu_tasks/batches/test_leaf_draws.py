@@ -1,15 +1,13 @@
 """Points on the line of the leaves: each names one leaf, shown by a path."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.batches.leaf_draws import WHOLE, covers, index_at, weight_floor
+from gpu_tasks.batches.leaf_draws import WHOLE, index_at, weight_floor
 from gpu_tasks.batches.leaves import Leaf
-from gpu_tasks.batches.sum_tree import leaf_path, totals_of
 
 tokens = st.integers(0, 20)
 leaf = st.builds(Leaf, tokens_in=tokens, tokens_out=tokens, digest=st.binary(min_size=32, max_size=32))
@@ -31,12 +29,10 @@ def weights(leaves: list[Leaf], floor: int, share: int) -> list[int]:
 
 @given(leaves=batches, floor=floors, share=shares, data=st.data())
 def test_each_point_names_exactly_one_leaf(leaves: list[Leaf], floor: int, share: int, data: st.DataObject) -> None:
-    totals, line = totals_of(leaves), weights(leaves, floor, share)
+    line = weights(leaves, floor, share)
     point = data.draw(st.integers(0, sum(line) - 1))
     index = index_at(leaves, floor, point, input_share=share)
     assert sum(line[:index]) <= point < sum(line[: index + 1])
-    paths = [leaf_path(leaves, at) for at in range(len(leaves))]
-    assert [path.index for path in paths if covers(totals, floor, path, point, input_share=share)] == [index]
 
 
 @given(leaves=batches, floor=floors, share=shares)
@@ -49,18 +45,3 @@ def test_leaves_begin_where_the_one_before_ends(leaves: list[Leaf], floor: int, 
     for point in (-1, ends[-1]):
         with pytest.raises(ValueError, match=f"at point {point}:"):
             index_at(leaves, floor, point, input_share=share)
-        path = leaf_path(leaves, 0 if point < 0 else len(leaves) - 1)
-        assert not covers(totals_of(leaves), floor, path, point, input_share=share)
-
-
-@given(leaves=batches, floor=floors, data=st.data())
-def test_a_path_that_does_not_hold_covers_nothing(leaves: list[Leaf], floor: int, data: st.DataObject) -> None:
-    """More tokens, or fewer to its left, would move a leaf under any point."""
-    totals = totals_of(leaves)
-    point = data.draw(st.integers(0, sum(weights(leaves, floor, WHOLE)) - 1))
-    path = leaf_path(leaves, data.draw(st.integers(0, len(leaves) - 1)))
-    assert not covers(totals, floor, replace(path, tokens_out=path.tokens_out + 1_000), point)
-    for place, sibling in enumerate(path.siblings):
-        moved = replace(sibling, tokens_in=sibling.tokens_in + 1_000)
-        siblings = (*path.siblings[:place], moved, *path.siblings[place + 1 :])
-        assert not covers(totals, floor, replace(path, siblings=siblings), point)

@@ -16,19 +16,25 @@ from gpu_tasks.data.claim_delivery import (
     DELIVERY_BYTES_MAX,
     PART_BYTES,
     PARTS_MAX,
+    TASK_DELIVERY_MAX,
     ClaimedUnit,
     Delivered,
+    DeliveredState,
     DeliveryError,
     delivery_max,
     encode_delivery,
+    encode_task_delivery,
     gathered_delivery,
     item_claim,
     part_of,
     read_delivery,
+    read_task_delivery,
 )
+from gpu_tasks.data.run_states import STATE_BYTES_MAX
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, CONTENT_BYTES_MAX, SealKey, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX
+from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
 
 GENESIS, UNIT, SALT, REPLY_KEY = b"g" * 32, b"u" * 32, b"s" * 32, b"r" * 32
 REQUESTS = (b"first", b"second", b"no request")
@@ -136,3 +142,45 @@ def test_a_reader_asks_for_no_part_beyond_its_limit() -> None:
     with raises_code(DeliveryError, "malformed_delivery"):
         asyncio.run(gathered_delivery(ask, delivery_max(1)))
     assert asked == [0]
+
+
+STATES = [bytes([number]) * 40 for number in range(4)]
+DIGESTS = tuple(state_hash(state) for state in STATES)
+ROOT, KEY = trace_root(DIGESTS), b"k" * 32
+ITEM = DeliveredState(DIGESTS, STATES[1], KEY)
+
+
+def test_the_delivery_of_a_task_s_item_has_its_state_and_all_hashes() -> None:
+    delivery = encode_task_delivery(ITEM)
+    assert gathered(parts_of(delivery), TASK_DELIVERY_MAX) == delivery
+    assert read_task_delivery(delivery, ROOT, 3, 1) == ITEM
+
+
+@pytest.mark.parametrize(
+    ("delivered", "code"),
+    [
+        (replace(ITEM, state=STATES[2]), "other_state"),
+        (replace(ITEM, state=STATES[1][:-1]), "other_state"),
+        (replace(ITEM, digests=(*DIGESTS[:-1], b"x" * 32)), "other_root"),
+        (replace(ITEM, digests=DIGESTS[:-1]), "other_root"),
+        (replace(ITEM, digests=(*DIGESTS, b"x" * 32)), "other_root"),
+        (replace(ITEM, digests=()), "other_root"),
+    ],
+)
+def test_another_state_or_trace_is_no_delivery(delivered: DeliveredState, code: str) -> None:
+    with raises_code(DeliveryError, code):
+        read_task_delivery(encode_task_delivery(delivered), ROOT, 3, 1)
+
+
+def test_bytes_of_another_form_are_no_delivery_of_an_item() -> None:
+    delivery = encode_task_delivery(ITEM)
+    for other in (b"", delivery[:-1], delivery + b"\0", bytes((delivery[0] + 1,)) + delivery[1:], DELIVERY):
+        with raises_code(DeliveryError, "malformed_delivery"):
+            read_task_delivery(other, ROOT, 3, 1)
+
+
+def test_the_largest_item_fits_one_part() -> None:
+    largest = DeliveredState((DIGESTS[0],) * (SEGMENTS_MAX + 1), bytes(STATE_BYTES_MAX), KEY)
+    delivery = encode_task_delivery(largest)
+    assert len(delivery) <= TASK_DELIVERY_MAX <= PART_BYTES
+    assert len(parts_of(delivery)) == 1

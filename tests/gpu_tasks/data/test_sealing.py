@@ -12,7 +12,7 @@ from gpu_tasks.data.sealing import (
     SealKey,
     address_of,
     is_usable,
-    readers_of,
+    opened_with,
     seal,
 )
 from runtime.cryptography.hashing import blake2_256
@@ -108,10 +108,15 @@ def test_boxes_show_neither_who_was_named_first_nor_who_was_named_twice() -> Non
         assert opened.boxes == tuple(sealing._key_box(opened.key, reader) for reader in readers)
 
 
-def test_how_many_can_read_a_blob_is_seen_without_a_key() -> None:
-    assert readers_of(seal(b"x", [ALICE.public])) == 1
-    assert readers_of(seal(b"x", [ALICE.public, BOB.public, ALICE.public])) == 2
-    assert readers_of(b"anything") == 0
+def test_a_handed_out_content_key_opens_its_blob_and_no_other() -> None:
+    blob, other = seal(b"x", [ALICE.public, BOB.public]), seal(b"x", [ALICE.public])
+    opened = ALICE.opened(blob)
+    assert opened_with(opened.key, blob) == opened
+    for key, sealed in ((opened.key, other), (bytes(32), blob), (b"", blob), (opened.key, b"anything")):
+        with pytest.raises(SealError):
+            opened_with(key, sealed)
+    with raises_code(SealError, "damaged"):
+        opened_with(opened.key, blob[:-1] + bytes((blob[-1] ^ 1,)))
 
 
 def test_two_sealings_of_one_content_share_nothing() -> None:

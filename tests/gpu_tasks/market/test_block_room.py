@@ -106,7 +106,7 @@ def test_attestations_keep_to_what_hooks_have_left() -> None:
         chain.block(short_of_room)
 
 
-def test_courts_and_tasks_take_no_more_than_what_is_left_beside_what_is_kept_for_units() -> None:
+def test_claims_and_tasks_take_no_more_than_what_is_left_beside_what_is_kept_for_units() -> None:
     wanted = (Weight(30), Weight(20), Weight(10))
     for left, given in ((100, (30, 20, 10)), (45, (30, 15, 0)), (0, (0, 0, 0)), (-7, (0, 0, 0))):
         room = BlockRoom(left)

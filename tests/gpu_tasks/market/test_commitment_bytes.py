@@ -15,15 +15,12 @@ from gpu_tasks.market.claims.findings import (
     seed_of,
     vote_commitment,
 )
-from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.records import device_id_of
 from gpu_tasks.market.inference.units import dispute_id_of, result_commitment, unit_id_of
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
-from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.replicas import replica_commitment
-from gpu_tasks.market.training.showing import refuted
 from gpu_tasks.market.training.tasks import TaskResult, slot_case, task_id_of
-from gpu_tasks.traces.trace import TracedState, TraceFraudProof
+from gpu_tasks.market.training.tasks import dispute_id_of as dispute_id_of_task
 
 PAGE = (Path(__file__).parents[3] / "docs" / "commitments.md").read_text(encoding="utf-8")
 GENESIS, ONE, TWO, SALT = (bytes((number,)) * 32 for number in (0xA0, 0xA1, 0xA2, 0xA5))
@@ -41,12 +38,8 @@ def message(kind: bytes, body: bytes) -> bytes:
     return hashed(b"ogpu/1/" + kind.ljust(8, b"\0") + GENESIS + body)
 
 
-# state 3 with two neighbours, state 4 with none: a list is its length, here one byte, times four, and its items
-PROOF = TraceFraudProof(3, TracedState(ONE, (TWO, ONE)), TracedState(TWO, ()), SALT)
-PROOF_BYTES = little(3, 4) + ONE + bytes((8,)) + TWO + ONE + TWO + bytes((0,)) + SALT
 SAMPLE = ItemSample(3, 5, ONE[:16])
 SAMPLE_BYTES = little(3, 4) + little(5, 8) + ONE[:16]
-ANSWERED, NOTHING = Statement(Answered(ONE), TWO, 0b101), Statement(Unanswerable(), TWO)
 
 ROWS = {
     "unit": (unit_id_of(GENESIS, ONE, 7), message(b"unit", ONE + little(7, 4))),
@@ -58,12 +51,12 @@ ROWS = {
         claim_dispute_id_of(ONE, 2),
         hashed(b"ogpu/claim-dispute" + ONE + little(2, 4)),
     ),
+    "dispute of a task": (dispute_id_of_task(ONE, 2), hashed(b"ogpu/task-dispute" + ONE + little(2, 4))),
     "dispute of a unit": (
-        dispute_id_of(ONE, 1, 2),
-        hashed(b"ogpu/unit-dispute" + ONE + little(1, 4) + little(2, 4)),
+        dispute_id_of(ONE, 1),
+        hashed(b"ogpu/unit-dispute" + ONE + little(1, 4)),
     ),
     "seed of samples": (seed_of(SALT, ONE, TWO), hashed(b"ogpu/sample-seed" + SALT + ONE + TWO)),
-    "refuted": (refuted(ONE), hashed(b"ogpu/refuted" + ONE)),
     "result": (
         result_commitment(GENESIS, ONE, 1, TWO, ONE, SALT),
         message(b"result", ONE + little(1, 4) + TWO + ONE + SALT),
@@ -80,21 +73,9 @@ ROWS = {
         bid_commitment(GENESIS, ONE, TWO, ONE, BidOffer(10**8, 40, 21 * 10**8), SALT),
         message(b"bid", ONE + TWO + ONE + little(10**8, 16) + little(40, 4) + little(21 * 10**8, 16) + SALT),
     ),
-    "fraud proof": (
-        claim_commitment(GENESIS, ONE, TWO, 1, PROOF, SALT),
-        message(b"fraud", ONE + TWO + little(1, 1) + PROOF_BYTES + SALT),
-    ),
     "replica": (
         replica_commitment(GENESIS, ONE, 2, TWO, TaskResult(ONE, TWO, 7), SALT),
         message(b"replica", ONE + little(2, 1) + TWO + ONE + TWO + little(7, 8) + SALT),
-    ),
-    "opinion": (
-        opinion_commitment(GENESIS, ONE, 2, TWO, ANSWERED, SALT),
-        message(b"opinion", ONE + little(2, 1) + TWO + little(0, 1) + ONE + TWO + little(5, 1) + SALT),
-    ),
-    "opinion, unanswerable": (
-        opinion_commitment(GENESIS, ONE, 0, TWO, NOTHING, SALT),
-        message(b"opinion", ONE + little(0, 1) + TWO + little(1, 1) + TWO + little(0, 1) + SALT),
     ),
 }
 

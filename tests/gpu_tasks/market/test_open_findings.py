@@ -5,22 +5,14 @@ from typing import Any
 
 import pytest
 
-from genesis.chain import genesis_state, runtime_of
-from genesis.preset_names import PRESETS
-from genesis.presets import load_spec
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import Verdict
-from gpu_tasks.market.courts.cases import AUDIT_POT, ClaimKind
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitState
-from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
-from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_stake import TrustStake
-from runtime.state.overlay import Memory
-from simulation.chains.court_chain import CourtChain, Toys
 from simulation.chains.dispute_chain import VoteOf, vote_steps
 from simulation.chains.market_chain import (
     CUSTOMER,
@@ -38,7 +30,6 @@ from simulation.chains.market_chain import (
     per_thousand,
     signed,
     terms,
-    tolerant,
 )
 from unit_cases import RIGHT, WRONG, checker_steps, post_unit, racers_of, vote_for
 
@@ -129,36 +120,6 @@ def test_honest_racers_leave_more_voters_than_a_coalition(size: int, bad: int, r
         to_the_end(chain, unit_id, lambda keys: vote_for(Verdict.RIGHT, WRONG if keys in coalition else RIGHT))
     assert owned_by(chain, team) <= before
     assert owned_by(chain, honest) >= others
-
-
-def blocks_of_a_dispute(dust: int) -> int:
-    """Return the blocks of an honest dispute after `dust` disputes about almost nothing."""
-    courts = CourtChain(check=lambda _bound, _issued: None)
-    claims = [(keys.stash, ClaimKind.ANSWERED, root) for keys, root in zip(courts.racers, (RIGHT, WRONG), strict=True)]
-
-    def bring_dust(bound: Bound) -> None:
-        toys = bound[Toys]
-        for number in range(dust):
-            toys.bring(blake2_256(b"dust" + bytes([number])), toys.terms(CUSTOMER.stash, 1, claims))
-
-    courts.chain.block(bring_dust)
-    case_id, begun = courts.dispute(), courts.chain.height
-    while courts.case(case_id) is not None:
-        courts.chain.block(*(tolerant(step) for step in courts.steps()))
-    return courts.chain.height - begun
-
-
-# Cases about dust kept the others in line.
-def test_dust_keeps_no_dispute_waiting() -> None:
-    assert 2 * blocks_of_a_dispute(dust=150) <= 3 * blocks_of_a_dispute(dust=0)
-
-
-# Premiums below the existential deposit never open an empty pot.
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_pot_is_open_from_block_0(name: str) -> None:
-    spec = load_spec(name)
-    balances = runtime_of(spec).at(Memory(genesis_state(spec)))[Balances]
-    assert balances.free_balance(AUDIT_POT) >= balances.existential_deposit
 
 
 # A device that is freed after the beacon was known was drawn by it.

@@ -33,8 +33,8 @@ UNIT = Unit(
 )  # fmt: skip
 CLAIM = ResultClaim(
     ClaimTerms(
-        InferenceMarket.index, ALICE, BOB, bytes(32), items=1, weight=1, price=1, collateral=1, rate_ppm=1, check_ppm=1,
-        fee_min=1, fees_held=1, sealed_at=0, run_blocks=1, excluded=(),
+        InferenceMarket.index, ALICE, BOB, bytes(32), items=1, weight=1, item_weight_max=1, price=1, collateral=1,
+        rate_ppm=1, check_ppm=1, fee_min=1, fees_held=1, sealed_at=0, run_blocks=1, excluded=(),
     ),
     30, ClaimStage.DISPUTED, 0, disputes=1,
 )  # fmt: skip
@@ -44,9 +44,9 @@ def plant(bound: Bound) -> None:
     market, disputes = bound[InferenceMarket], bound[Disputes]
     for unit in (SIDES, VOTING):
         market.units[unit] = UNIT
-        market.unit_of_dispute[unit_dispute_id_of(unit, 1, 0)] = unit
-    disputes.disputes[unit_dispute_id_of(SIDES, 1, 0)] = DECIDED
-    disputes.disputes[unit_dispute_id_of(VOTING, 1, 0)] = replace(DECIDED, stage=DisputeStage.DRAWING, vote=None)
+        market.unit_of_dispute[unit_dispute_id_of(unit, 1)] = unit
+    disputes.disputes[unit_dispute_id_of(SIDES, 1)] = DECIDED
+    disputes.disputes[unit_dispute_id_of(VOTING, 1)] = replace(DECIDED, stage=DisputeStage.DRAWING, vote=None)
     market.units[CLAIMED] = replace(UNIT, state=UnitState.CLAIMED)
     bound[ResultClaims].claims[CLAIMED] = CLAIM
     disputes.disputes[dispute_id_of(CLAIMED, 0)] = DECIDED
@@ -61,7 +61,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 def test_a_provider_key_appeals_a_decision_about_a_unit_or_its_claim(tmp_path: Path, url: str) -> None:
     alice = Operator(tmp_path, url, "Alice")
-    for unit, dispute in ((SIDES, unit_dispute_id_of(SIDES, 1, 0)), (CLAIMED, dispute_id_of(CLAIMED, 0))):
+    for unit, dispute in ((SIDES, unit_dispute_id_of(SIDES, 1)), (CLAIMED, dispute_id_of(CLAIMED, 0))):
         shown = alice.answer("appeal", "0x" + unit.hex(), "--dry-run")
         assert (shown["calls"], shown["decision"], shown["final_after_block"]) == ("Disputes.appeal", "right", 500)
         assert shown["dispute"] == "0x" + dispute.hex()

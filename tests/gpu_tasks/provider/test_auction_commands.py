@@ -186,15 +186,6 @@ def test_what_this_provider_has_bid_for_is_told_and_needs_no_reason() -> None:
     ]  # fmt: skip
 
 
-def test_a_proof_asks_before_it_computes_or_not_at_all(operator: Operator) -> None:
-    """A proof without consent is not computed for hours, and the refusal needs no node."""
-    task = "0x" + "12" * 32
-    assert operator.refused_code("prove", "0x12", "--yes") == "not_a_task"
-    assert operator.refused_code("prove", task) == "no_terminal"
-    assert "no node answers" in operator.refusal("prove", task, "--yes")
-    assert "no node answers" in operator.refusal("prove", task, "--dry-run")
-
-
 def test_where_nothing_was_earned_it_is_said_where_that_was_looked_up(operator: Operator) -> None:
     said = operator.run("earnings")
     assert (said.exit_code, json.loads(said.stdout)) == (0, [])

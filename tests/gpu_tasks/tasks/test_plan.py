@@ -123,8 +123,8 @@ def test_a_second_device_of_a_winner_stands_by_for_nobody() -> None:
 def test_cost_and_start() -> None:
     plan = planned(replace(TASK, slots=3, price_max=1_000_000), device(1))
     assert plan.prepaid == 3 * looks(AUCTIONS, 3)
-    assert plan.most == 3 * escrow(DEFAULT_RULES, 1_000_000) + plan.prepaid
-    assert plan.locked == 3 * (escrow(DEFAULT_RULES, 1_000_000) + customer_bond(DEFAULT_RULES, 1_000_000)) + 70
+    assert plan.most == 3 * escrow(DEFAULT_RULES, 1_000_000, items=1) + plan.prepaid
+    assert plan.locked == 3 * (escrow(DEFAULT_RULES, 1_000_000, items=1) + customer_bond(DEFAULT_RULES, 1_000_000)) + 70
     award = 4 + 5 + BEACON_DELAY
     assert (plan.starts_from, plan.starts_by, plan.ends_by) == (award, award + 6, award + 6 + TASK.blocks_max)
 

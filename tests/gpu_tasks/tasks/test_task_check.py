@@ -14,7 +14,7 @@ from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.tasks.task_check import AuctionRecords, TaskCheck, check_task
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
-from task_chain import TaskChain, an_offer, awarded, finish_and_accept, hold, with_offers, work
+from task_chain import COLLATERAL, TaskChain, an_offer, awarded, finish_and_pass, hold, with_offers, work
 
 
 def records(chain: TaskChain) -> list[AuctionRecords]:
@@ -42,7 +42,7 @@ def wrong(checks: dict[str, TaskCheck]) -> list[str]:
 def undisturbed() -> TaskChain:
     chain, _ = awarded()
     work(chain, chain.alice, milestones=3)
-    finish_and_accept(chain, chain.alice)
+    finish_and_pass(chain, chain.alice)
     return chain
 
 
@@ -58,7 +58,7 @@ def died_before_it_counted() -> TaskChain:
     work(chain, chain.alice, milestones=1, counted=0)
     chain.until(TaskState.STARTING)
     work(chain, chain.bob, milestones=3)
-    finish_and_accept(chain, chain.bob)
+    finish_and_pass(chain, chain.bob)
     return chain
 
 
@@ -69,7 +69,7 @@ def asked_for_the_rest() -> TaskChain:
     chain.start(chain.bob)
     chain.report(chain.bob, 3)
     chain.count(3)
-    finish_and_accept(chain, chain.bob)
+    finish_and_pass(chain, chain.bob)
     return chain
 
 
@@ -256,6 +256,21 @@ def test_how_a_task_ended_that_nobody_was_paid_for_as_in_time_or_late_is_said() 
     assert check.says.endswith("(cancelled running)")
 
 
+def test_a_later_auction_asks_for_the_collateral_of_a_shorter_trace() -> None:
+    chain, _ = awarded(bids={"collateral": 400 * OGPU}, segments=40)
+    assert chain.now().terms.collateral_min == 259 * OGPU // 10, "all of 40 segments are always checked"
+    work(chain, chain.alice, milestones=3)
+    chain.until(TaskState.ASKING)
+    chain.until(TaskState.COMMITTING)
+    terms = chain.now().terms
+    assert terms.collateral_min == -(-terms.price_max * 372 // 10)
+    chain.auction(with_offers(chain.keys[2:], OGPU, 2 * OGPU, blocks=20, collateral=terms.collateral_min))
+    assert chain.state() is TaskState.STARTING
+    assert wrong(reckoned(chain)) == []
+    task = chain.now()
+    assert wrong(reckoned(chain, replace(task, order=replace(task.order, segments=39)))) == ["auction 1: terms: terms"]
+
+
 DAMAGES: dict[str, tuple[Callable[[Task], Task], str]] = {
     "a dearer slot": (lambda task: with_slot(task, price=8 * OGPU), "auction 1: slot"),
     "a shorter promise": (lambda task: with_slot(task, promised=39), "auction 1: slot"),
@@ -271,6 +286,9 @@ DAMAGES: dict[str, tuple[Callable[[Task], Task], str]] = {
     ),
     "a bond that was too low": (
         lambda task: replace(task, rules=replace(task.rules, bid_bond=200_000)), "auction 1: terms: bond",
+    ),
+    "another least collateral": (
+        lambda task: replace(task, order=replace(task.order, collateral_min=9 * COLLATERAL)), "auction 1: terms: terms",
     ),
     "less time": (
         lambda task: replace(task, order=replace(task.order, blocks_max=99)), "auction 1: terms: time",

@@ -216,8 +216,8 @@ def test_inputs_that_are_none(given: bytes, where: str, code: str, value: str) -
 
 
 def test_terms_are_integers_for_the_chain_s_slots() -> None:
-    rules = replace(DEFAULT_RULES, found_ppm=500_000)
-    assert terms_of(read(ALL_KEYS), rules, SLOT_MS) == TaskTerms(
+    rules = replace(DEFAULT_RULES, check_rate_ppm=100_000)
+    assert terms_of(read(ALL_KEYS), 40, rules, SLOT_MS) == TaskTerms(
         price_max=2_500_000_000,
         time_value=27_777,
         loss=500_000_000,
@@ -226,10 +226,11 @@ def test_terms_are_integers_for_the_chain_s_slots() -> None:
         slots=2,
         is_homogeneous=True,
     )
-    plain = terms_of(read(SIX_LINES), rules, SLOT_MS)
+    plain = terms_of(read(SIX_LINES), 40, rules, SLOT_MS)
     assert (plain.blocks_max, plain.loss) == (10_800, 250_000_000 // 4)
     assert plain.time_value == 250_000_000 // (4 * 10_800)
-    assert plain.collateral_min == 4 * 5 * 125_000_000  # a fourth of it pays judges who find a lie
+    assert plain.collateral_min == 259 * 250_000_000 // 100, "four of 40 segments are always checked"
+    assert terms_of(read(SIX_LINES), 39, rules, SLOT_MS).collateral_min == 9_300_000_000, "it is not always checked"
 
 
 def test_milestones_stand_at_the_ends_of_segments() -> None:
@@ -249,15 +250,15 @@ def test_milestones_stand_at_the_ends_of_segments() -> None:
 
 def test_no_block_is_worth_more_than_the_task() -> None:
     dear = ALL_KEYS.replace("0.5 oGPU/h", "12.5 oGPU/s")
-    assert terms_of(read(dear), DEFAULT_RULES, SLOT_MS).time_value == 25 * 10**8
+    assert terms_of(read(dear), 40, DEFAULT_RULES, SLOT_MS).time_value == 25 * 10**8
     with pytest.raises(TaskFileError) as refused:
-        terms_of(read(dear.replace("12.5", "12.50000001")), DEFAULT_RULES, SLOT_MS)
+        terms_of(read(dear.replace("12.5", "12.50000001")), 40, DEFAULT_RULES, SLOT_MS)
     assert places(refused.value) == [(17, "spec.market.valueOfTime", "time_too_dear")]
 
 
 def test_a_deadline_shorter_than_a_block_is_none() -> None:
     with pytest.raises(TaskFileError) as refused:
-        terms_of(read(ALL_KEYS.replace("90m", "1s")), DEFAULT_RULES, SLOT_MS)
+        terms_of(read(ALL_KEYS.replace("90m", "1s")), 40, DEFAULT_RULES, SLOT_MS)
     assert places(refused.value) == [(20, "spec.limits.deadline", "time_too_short")]
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from decoder_models import drawn_source
 from encoder_models import write_encoder
@@ -19,11 +22,23 @@ from gpu_tasks.workloads.decoder_int8.transformer import load
 from gpu_tasks.workloads.embed_int8.request import REQUEST as EMBEDDING_REQUEST
 from gpu_tasks.workloads.embed_int8.request import EmbeddingRequest
 from gpu_tasks.workloads.embed_int8.service import open_model
-from gpu_tasks.workloads.fingerprints import FINGERPRINT_BYTES, fingerprint, sampled_places
+from gpu_tasks.workloads.fingerprints import (
+    FINGERPRINT_BYTES,
+    TRAIL_BYTES,
+    first_trail,
+    trail_after,
+    trail_fingerprint,
+)
 from gpu_tasks.workloads.integer_transformer.backends import arithmetic
-from gpu_tasks.workloads.stepwise import SegmentedRun, states, stepwise
+from gpu_tasks.workloads.render_tile.service import TileRun
+from gpu_tasks.workloads.sampling import fingerprint, sampled_places, step_bytes
+from gpu_tasks.workloads.stepwise import SegmentedRun, states, stepwise, trailed_segments
+from gpu_tasks.workloads.train_int8.backends import FloatArithmetic
+from gpu_tasks.workloads.train_int8.run import TrainingRun
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
+from torch_here import skip_without
+from training_requests import SMALL
 from workload_samples import SAMPLES
 
 SEED, OTHER_SEED = bytes(range(32)), bytes(32)
@@ -145,25 +160,85 @@ def test_fewer_layers_or_another_rounding_give_another_fingerprint() -> None:
 # -------------------------------------------------------------------------------------------------------- runs in steps
 
 
+@pytest.mark.parametrize("backend", ["reference", "torch-cpu", "torch-cuda:0"])
 @pytest.mark.parametrize("name", STEPWISE)
-def test_each_segment_has_a_fingerprint_on_every_backend(name: str) -> None:
-    runs = [
-        stepwise(model_forms.form_named(name).open(kind)).begin(sample_request(name)) for kind in ("numpy", "reference")
-    ]
-    run = runs[0]
-    boundary_states = list(states(run))[:3]
-    found = [_segment_fingerprints(each, boundary_states) for each in runs]
-    assert found[0] == found[1]
-    assert len(set(found[0])) == len(found[0])
+def test_each_segment_has_one_trail_on_every_backend(name: str, backend: str) -> None:
+    skip_without(backend)
+    run, other = (run_of(name, each) for each in ("numpy", backend))
+    found = list(trailed_segments(run))
+    assert list(trailed_segments(other)) == found
+    assert [state for state, _ in found] == list(states(run))[1:]
+    trails = [trail for _, trail in found]
+    assert len(set(trails)) == len(trails) == run.segments
+    assert {len(trail) for trail in trails} == {TRAIL_BYTES}
+
+
+@pytest.mark.parametrize("name", STEPWISE)
+@settings(max_examples=20)
+@given(cuts=st.lists(st.integers(0, 100), max_size=5))
+def test_any_partition_of_the_steps_gives_one_state_and_one_trail(name: str, cuts: list[int]) -> None:
+    run = run_of(name)
+    steps, start = run.boundary(run.segments), run.initial_state()
+    state, trail, done = start, first_trail(start), 0
+    for end in [*sorted(steps * percent // 100 for percent in cuts), steps]:
+        state, trail = run.trailed(state, end - done, trail)
+        done = end
+    assert (state, trail) == run.trailed(start, steps, first_trail(start))
+    assert state == run.advance(start, steps)
+
+
+def test_a_training_step_on_other_windows_gives_other_trails_from_there_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = TrainingRun(FloatArithmetic(), SMALL)
+    right = list(trailed_segments(run))
+    windows_of = run._windows_of
+    monkeypatch.setattr(run, "_windows_of", lambda step: windows_of(0 if step == SMALL.segment else step))
+    wrong = list(trailed_segments(run))
+    assert wrong[0] == right[0]
+    assert not {trail for _, trail in wrong[1:]} & {trail for _, trail in right}
+
+
+@pytest.mark.parametrize("colour", range(3))
+def test_a_pixel_of_other_light_gives_its_row_another_trail(colour: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least unit of light is in no picture."""
+    run = cast(TileRun, run_of("render-tile"))
+    right = list(trailed_segments(run))
+    sums = run.sums
+    monkeypatch.setattr(run, "sums", lambda pixels: sums(pixels) + np.outer(pixels == 4, np.arange(3) == colour))
+    wrong = list(trailed_segments(run))
+    assert wrong[0][0] == right[0][0]
+    assert wrong[0][1] != right[0][1]
+    assert wrong[1:] == right[1:]
+
+
+@pytest.mark.parametrize("name", STEPWISE)
+def test_a_trail_needs_a_state_of_the_run_with_steps_left(name: str) -> None:
+    run = run_of(name)
+    state, trail = run.initial_state(), bytes(TRAIL_BYTES)
     with pytest.raises(DecodeError):
-        run.fingerprint(b"no state", 1, SEED)
+        run.trailed(b"no state", 1, trail)
     with pytest.raises(ValueError, match=r"\d+ (steps|rows) after 0 of \d+"):
-        run.fingerprint(boundary_states[0], run.boundary(run.segments) + 1, SEED)
+        run.trailed(state, run.boundary(run.segments) + 1, trail)
 
 
-def _segment_fingerprints(run: SegmentedRun, boundary_states: list[bytes]) -> list[bytes]:
-    return [
-        run.fingerprint(state, run.boundary(index + 1) - run.boundary(index), SEED)
-        for index, state in enumerate(boundary_states)
-        if index < run.segments
-    ]
+def test_a_trail_starts_with_the_state_and_covers_each_row_in_its_order() -> None:
+    rows = np.arange(6, dtype=np.int64).reshape(3, 2)
+    trail = first_trail(b"state")
+    assert trail != first_trail(b"State")
+    found = trail_after(trail, step_bytes(rows))
+    assert found == trail_after(trail_after(trail, step_bytes(rows[:1])), step_bytes(rows[1:]))
+    assert trail_after(trail, []) == trail
+    changed = (rows[:2], rows[::-1], rows[:, ::-1], rows + (rows == 5), rows.reshape(2, 3))
+    assert found not in [trail_after(trail, step_bytes(each)) for each in changed]
+    assert found != trail_after(first_trail(b"State"), step_bytes(rows))
+
+
+def test_a_fingerprint_covers_all_trails_their_order_and_the_seed() -> None:
+    trails = [bytes([number]) * TRAIL_BYTES for number in range(3)]
+    found = trail_fingerprint(SEED, trails)
+    assert len(found) == FINGERPRINT_BYTES
+    assert found not in [trail_fingerprint(SEED, each) for each in (trails[:2], trails[1:], trails[::-1], [])]
+    assert found != trail_fingerprint(OTHER_SEED, trails)
+
+
+def run_of(name: str, backend: str = "numpy") -> SegmentedRun:
+    return stepwise(model_forms.form_named(name).open(backend)).begin(sample_request(name))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_tasks.traces.trace import proof_of_fraud, state_hash, trace_root
+from gpu_tasks.traces.trace import state_hash, trace_root
 from gpu_tasks.workloads.form import RequestError
 from gpu_tasks.workloads.model_forms import form_named, open_workload
 from gpu_tasks.workloads.render_tile import conformance
@@ -20,7 +20,6 @@ from gpu_tasks.workloads.render_tile.reference import pixel_bytes
 from gpu_tasks.workloads.render_tile.request import COST_MAX, OUTPUT, REQUEST, decode_request, request_of
 from gpu_tasks.workloads.render_tile.scene_text import read_text
 from gpu_tasks.workloads.render_tile.service import TileRendering, TileRun
-from gpu_tasks.workloads.segment_checks import convicts, segment_is_right, starts_wrong
 from gpu_tasks.workloads.stepwise import states, stepwise
 from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck
 from render_scenes import SMALL, scene_texts
@@ -144,19 +143,6 @@ def test_a_run_that_goes_on_from_any_state_has_the_same_root(text: str, segment:
         assert list(states(WORKLOAD.begin(request), state)) == whole[index:]
     run = WORKLOAD.begin(request)
     assert run.advance(whole[0], decode_request(request).tile.rows) == whole[-1]
-
-
-def test_one_segment_is_checked_alone_and_a_lie_is_proved() -> None:
-    run, whole = WORKLOAD.begin(ASKED), list(states(WORKLOAD.begin(ASKED)))
-    digests = [state_hash(state) for state in whole]
-    assert all(segment_is_right(run, index, whole[index], digests[index + 1]) for index in range(4))
-    lied = bytearray(whole[2])
-    lied[-1] ^= 1
-    lies = [*digests[:2], state_hash(bytes(lied)), *(state_hash(digest) for digest in digests[3:])]
-    proof = proof_of_fraud(lies, 1, digests[2])
-    assert convicts(run, trace_root(lies), proof, whole[1])
-    assert not convicts(run, trace_root(digests), proof, whole[1])
-    assert starts_wrong(run, trace_root([bytes(32), *digests[1:]]), proof.before) is False
 
 
 @pytest.mark.parametrize(

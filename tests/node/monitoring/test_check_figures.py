@@ -14,12 +14,10 @@ from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.units import UnitState
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from node.monitoring import check_figures
-from node.monitoring.check_figures import CheckFigures, status_of
+from node.monitoring.check_figures import CheckFigures
 from node.monitoring.metrics import CLAIM_STATUSES, DISPUTE_OUTCOMES, DISPUTE_STATUSES, Metrics
 from runtime.pallets.system import System
-from simulation.chains.batch_chain import DisputeChain
 from simulation.chains.market_chain import named_keys
 from unit_cases import RIGHT, WRONG, concluded, decided, declined_twice, raced, vote_for
 from watched_chain import WatchedChain
@@ -71,10 +69,10 @@ class Watching:
 def in_state(chain: WatchedChain, height: int) -> Figures:
     bound = chain.runtime.at(chain.states[height])
     claims = (claim for _, claim in bound[ResultClaims].claims.items())
-    disputes = (each for _, each in (*bound[Disputes].disputes.items(), *bound[LeafDisputes].disputes.items()))
+    disputes = (dispute for _, dispute in bound[Disputes].disputes.items())
     return (
-        Counter(status_of(claim) or "" for claim in claims if claim is not None),
-        Counter(status for each in disputes if each is not None and (status := status_of(each))),
+        Counter(claim.stage.name.lower() for claim in claims if claim is not None),
+        Counter(dispute.stage.name.lower() for dispute in disputes if dispute is not None),
     )
 
 
@@ -156,15 +154,6 @@ def test_a_claim_and_a_dispute_are_counted_by_stage_and_once_when_they_end(
     whole, seen = heard(chain, 0)
     assert statuses <= seen
     assert whole.ended == (claims, disputes)
-
-
-def test_a_dispute_of_a_batch_waits_for_trees_and_then_counts_once() -> None:
-    stage = DisputeChain(kind=WatchedChain, requests=100)
-    chain, before = cast("WatchedChain", stage.chain), stage.chain.height
-    stage.play(stage.disputed((), [70]))
-    whole, seen = heard(chain, before)
-    assert {"trees", *VOTES} <= seen
-    assert whole.ended[1] == Counter({"right": 1})
 
 
 def test_events_are_read_only_where_something_ended_and_a_start_lists_so_many(monkeypatch: pytest.MonkeyPatch) -> None:

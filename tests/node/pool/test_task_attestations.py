@@ -110,7 +110,7 @@ def test_results_end_the_work(stage: Stage) -> None:
     results = [at_end(stage.tasks, place) for place in range(2)]
     stage.submit(*results)
     assert stage.build() == results
-    assert stage.tasks.state() is TaskState.SUBMITTED
+    assert stage.tasks.state() is TaskState.CLAIMED
 
 
 def test_what_can_never_be_attached_is_refused_and_takes_no_place(stage: Stage) -> None:

@@ -8,9 +8,10 @@ In reading order:
 * `replicating`: tasks that several providers compute, and the comparison of their results
 * `awarding`: from the last commitment to the award
 * `failing`: providers that do not start, or die
+* `slot_claims`: the claims of slots, and the end of a task with its last one
+* `task_disputes`: disputes about a task
 * `inputs`: missing inputs
-* `judging`: audits, disputes, and the effects of rulings
-* `fraud_proofs`: proofs that a stated trace is wrong
+* `sides`: partners of a gang with different results
 * `metering`: work that is paid by time
 * `running`: starts, milestones, results
 * `attested_steps`: attestations of milestones and results: their conditions and their effect

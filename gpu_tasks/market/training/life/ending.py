@@ -7,10 +7,10 @@ its deposit. Another auction costs at most the rest of the escrow. Bids and reco
 from dataclasses import replace
 from itertools import islice
 
-from gpu_tasks.market.training import money
+from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, bid_case
 from gpu_tasks.market.training.events import BidEnded, StandbyReleased, TaskEnded, TaskReopened
-from gpu_tasks.market.training.fraud_claims import end_claims
+from gpu_tasks.market.training.items import auction_items
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.purses import collateral_hold, customer_holds, pay_standby
 from gpu_tasks.market.training.storage import TrainingStorage
@@ -24,6 +24,7 @@ from gpu_tasks.market.training.tasks import (
     has_bidding,
     has_volunteers,
     slot_case,
+    with_slot,
 )
 from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
@@ -51,6 +52,18 @@ def free_slots(market: TrainingStorage, task_id: bytes, task: Task) -> None:
         del market.duties[slot.provider, task_id]
 
 
+def settle_slot(market: TrainingStorage, task_id: bytes, task: Task, place: int, outcome: TaskOutcome) -> Task:
+    """Settle one slot with its final outcome, release its provider, and return the task."""
+    slot = task.slots[place]
+    purses.settle(market, task_id, task, place, outcome)
+    task = with_slot(task, place, replace(slot, outcome=outcome))
+    set_free(market, task_id, task, slot.provider, slot.device)
+    # It may have another slot of the gang, and keeps its duty then.
+    if all(other.provider != slot.provider for other in task.slots if other.outcome is None):
+        del market.duties[slot.provider, task_id]
+    return task
+
+
 def release_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int = 0) -> Task:
     """Pay the runner-up for standing by if it is bound, and release it. It is still asked first."""
     standby = task.standby
@@ -71,7 +84,6 @@ def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcom
             market.lock.end(hold)
     if task.standby is not None:
         del market.duties[task.standby.provider, task_id]
-    end_claims(market, task_id, task)
     market.open_task_count.set(market.open_task_count.get() - 1)
     market.final_agenda.drop(task_id)
     del market.open_auctions[task_id]
@@ -84,28 +96,33 @@ def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcom
 
 def reopen(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Auction the rest of a task with settled and free slots, from its newest checkpoint, or end it."""
-    price_max = _rest_price_max(market, task_id, task)
+    leg = next_leg(task)
+    price_max = _rest_price_max(market, task_id, leg)
     if task.auction >= task.order.auctions or not price_max:
         end(market, task_id, replace(task, slots=()), TaskOutcome.NO_AWARD)
         return
     if task.standby is not None:
         del market.duties[task.standby.provider, task_id]
-    task = next_leg(task)
     terms = replace(
-        task.terms,
+        leg.terms,
         price_max=price_max,
-        collateral_min=money.collateral_min(task.rules, price_max, task.order.collateral_min),
+        collateral_min=money.collateral_min(
+            leg.rules,
+            price_max,
+            items=auction_items(leg.order, leg.behind),
+            customer_minimum=leg.order.collateral_min,
+        ),
     )
-    market.emit(TaskReopened(task_id, task.auction + 1, price_max, task.milestones))
+    market.emit(TaskReopened(task_id, leg.auction + 1, price_max, leg.milestones))
     market.open_auctions[task_id] = True
     market.put(
         task_id,
         replace(
-            task,
+            leg,
             state=TaskState.COMMITTING,
-            deadline=market.height + task.windows.commit,
+            deadline=market.height + leg.windows.commit,
             terms=terms,
-            auction=task.auction + 1,
+            auction=leg.auction + 1,
             bids=0,
             revealed=0,
             slots=(),
@@ -174,15 +191,16 @@ def drop(market: TrainingStorage, task_id: bytes, task: Task) -> int:
 
 
 def _rest_price_max(market: TrainingStorage, task_id: bytes, task: Task) -> int:
-    """Return the greatest price of a slot that every slot's escrow can still pay."""
+    """Return the greatest price of a slot of this next leg that every slot's escrow can still pay."""
+    items = auction_items(task.order, task.behind)
     holds = [Hold(TASK_ESCROW, slot_case(task_id, place)) for place in range(task.terms.slots)]
     # All slots of a gang share one greatest price, so the escrow with the least left decides.
     least_escrow = min(market.lock.locked(task.customer, hold) for hold in holds)
     price_before = task.terms.price_max
-    if money.escrow(task.rules, price_before) <= least_escrow:
+    if money.escrow(task.rules, price_before, items) <= least_escrow:
         return price_before
-    # A rest that is awarded at this price must still fit the escrow, standby and premium included.
-    return min(price_before, money.affordable(task.rules, least_escrow))
+    # A rest that is awarded at this price must still fit the escrow, with standby and checks.
+    return min(price_before, money.affordable(task.rules, least_escrow, items))
 
 
 def _auction_numbers(task: Task, *, is_current_open: bool = False) -> list[int]:

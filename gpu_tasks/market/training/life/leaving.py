@@ -104,8 +104,8 @@ def close(market: TrainingStorage, task_id: bytes, account: bytes, agreed_pay: i
     The last signature ends the task.
     """
     task = market.open_task(task_id)
-    market.ensure_in(task, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
-    ensure(task.accepted is None and not is_replicated(task.order), WrongTaskState)
+    market.ensure_in(task, TaskState.STARTING, TaskState.RUNNING)
+    ensure(not is_replicated(task.order), WrongTaskState)
     if account == task.customer:
         ensure(agreed_pay <= min(purses.unpaid(task, slot) for slot in task.slots), UnsoundAmendment)
         ensure(agreed_back <= min(slot.collateral for slot in task.slots), UnsoundAmendment)

@@ -1,7 +1,7 @@
 """Replicated tasks: several providers are found and drawn, commit, open, and are compared.
 
 The winner of the auction has the first place. The beacon draws the others among devices of other owners, offered at the
-price of the award. The comparison ends the task: no customer can dispute it, and no court looks at it.
+price of the award. The comparison ends the task: no customer can dispute it, and no voter looks at it.
 
 Invariants: no result is known before all have committed, or their time is over. The result of more than half of all
 places is paid. The collateral of a replica that committed to anything else burns, so that nobody gains by it. Without a

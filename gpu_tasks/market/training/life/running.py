@@ -21,7 +21,7 @@ from gpu_tasks.market.training.events import (
     TaskRunning,
     WrongMilestone,
 )
-from gpu_tasks.market.training.life import bidding, ending, judging, metering, replicating
+from gpu_tasks.market.training.life import bidding, ending, metering, replicating, sides
 from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
@@ -123,7 +123,7 @@ def confirm_checkpoint(
 
 
 def finish(market: TrainingStorage, task_id: bytes, place: int, account: bytes, result: TaskResult) -> None:
-    """State the result of a slot. When all have, the customer may accept or dispute, or the beacon order an audit."""
+    """State the result of a slot. When all have, the results become claims."""
     task, slot = market.worked(task_id, place, account)
     ensure_may_finish(market, task, slot)
     take_result(market, task_id, task, place, result)
@@ -153,7 +153,7 @@ def take_result(market: TrainingStorage, task_id: bytes, task: Task, place: int,
     if any(other.result is None for other in task_after.slots):
         market.put(task_id, _is_in_step(market, task, task_after))
     else:
-        judging.take_results(market, task_id, ending.release_standby(market, task_id, task_after))
+        sides.take_results(market, task_id, ending.release_standby(market, task_id, task_after))
 
 
 def silent_until(task: Task) -> int:

@@ -6,8 +6,10 @@ block may have to make for the task is prepaid here. The number of open tasks is
 
 from dataclasses import replace
 
+from gpu_tasks.market.devices.judges import DEVELOPMENT_SET, in_office
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.events import StaleOrder, TaskSubmitted, TooManyTasks, UnsoundOrder
+from gpu_tasks.market.training.items import auction_items
 from gpu_tasks.market.training.orders import (
     AUCTIONS_MAX,
     INTERVALS_MAX,
@@ -18,6 +20,7 @@ from gpu_tasks.market.training.orders import (
     is_by_time,
     is_replicated,
 )
+from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
@@ -35,18 +38,19 @@ from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure
 from runtime.pallets.balances import Withdraw
+from runtime.pallets.staking.slashing import PPM
 
 PRICE_LEAST = 1_000
 """Grains. Below this, the shares of the money table round to nothing."""
 BLOCKS_MAX = 1_000_000
 RUN_BLOCKS_MAX = 7_200
-"""The most blocks of a judge's computation. For longer runs it is half of the time that a bid may promise."""
+"""The most blocks of a checker's computation. For longer runs it is half of the time that a bid may promise."""
 CLASSES_ALL = 0b111
 LOOKS_PER_AUCTION = 12
 """The steps of one auction and its run that need the hook.
 
-They are: end of commits, end of reveals, award, start of winners, start of a standby, death, asking, end of a result's
-time, chance of an audit, draw of segments, showing of segments, conclusion.
+They are: end of commits, end of reveals, award, start of winners, start of a standby, ends of their two reports, death,
+asking, end of a dispute of sides, opening of claims, end of the task.
 """
 LOOKS_PER_SLOT = 2
 LOOKS_AT_THE_END = 20
@@ -62,10 +66,10 @@ def submit(market: TrainingStorage, customer: bytes, order: TaskOrder, sealed_ag
     submission_number, genesis_hash = market.submission_counts[customer], market.system.block_hash[0]
     task_id, rules, windows = (
         task_id_of(genesis_hash, customer, submission_number),
-        market.rules(order),
+        _rules(market, order),
         market.windows(),
     )
-    locked_grains = _lock_greatest_cost(market, customer, task_id, order)
+    locked_grains = _lock_greatest_cost(market, customer, task_id, order, rules)
     intervals = order.milestones if is_by_time(order) else 0
     _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots, intervals))
     market.submission_counts[customer] = submission_number + 1
@@ -79,7 +83,7 @@ def submit(market: TrainingStorage, customer: bytes, order: TaskOrder, sealed_ag
         state=TaskState.COMMITTING,
         submitted_at=market.height,
         deadline=market.height + windows.commit,
-        terms=_terms(market, order),
+        terms=_terms(rules, order),
         milestones=order.milestones,
         deposit=market.task_deposit,
     )
@@ -96,21 +100,22 @@ def looks(auctions: int, slot_count: int, intervals: int = 0) -> int:
 
 
 def run_blocks_max(blocks_max: int) -> int:
-    """Return the most blocks of a judge's computation: a fifth of a long run is long too."""
+    """Return the most blocks of a checker's computation."""
     return max(RUN_BLOCKS_MAX, blocks_max // 2)
 
 
 def raise_price(market: TrainingStorage, task_id: bytes, task: Task, price_max: int) -> Task:
     """Offer a higher price for each slot, and lock the difference."""
+    items = auction_items(task.order, task.behind)
     for place in range(task.terms.slots):
         case_id = slot_case(task_id, place)
         escrow_hold, bond_hold = Hold(TASK_ESCROW, case_id), Hold(TASK_BOND, case_id)
         for hold, wanted_grains in (
-            (escrow_hold, money.escrow(task.rules, price_max)),
+            (escrow_hold, money.escrow(task.rules, price_max, items)),
             (bond_hold, money.customer_bond(task.rules, price_max)),
         ):
             market.lock.lock(task.customer, hold, max(0, wanted_grains - market.lock.locked(task.customer, hold)))
-    collateral = money.collateral_min(task.rules, price_max, task.order.collateral_min)
+    collateral = money.collateral_min(task.rules, price_max, items=items, customer_minimum=task.order.collateral_min)
     return replace(task, terms=replace(task.terms, price_max=price_max, collateral_min=collateral))
 
 
@@ -127,6 +132,7 @@ def _is_sound(order: TaskOrder, interval_max: int) -> bool:
         (order.collateral_min, 0, CAP_GRAINS),
         (order.blocks_max, 1, BLOCKS_MAX),
         (order.run_blocks, 0, run_blocks_max(order.blocks_max)),
+        (order.check_ppm, 1, PPM),
         (order.slots, 1, SLOTS_MAX),
         (order.milestones, 1, INTERVALS_MAX if is_by_time(order) else MILESTONES_MAX),
         (order.segments, 0, SEGMENTS_MAX),
@@ -137,7 +143,7 @@ def _is_sound(order: TaskOrder, interval_max: int) -> bool:
 
 
 def _is_of_replicas(order: TaskOrder) -> bool:
-    """Return True if the order suits replicas: one result, of which judges compute nothing."""
+    """Return True if the order suits replicas: one result, of which validators compute nothing."""
     return order.slots in REPLICAS and (order.milestones, order.segments, order.run_blocks) == (
         1,
         0,
@@ -146,7 +152,7 @@ def _is_of_replicas(order: TaskOrder) -> bool:
 
 
 def _is_of_time(order: TaskOrder, interval_max: int) -> bool:
-    """Return True if the order can be paid by time: one slot, whole intervals, nothing to judge, no value of time."""
+    """Return True if the order can be paid by time: one slot, whole intervals, nothing to check, no value of time."""
     return (
         (order.slots, order.segments, order.run_blocks, order.time_value) == (1, 0, 0, 0)
         and order.milestones > 0
@@ -155,25 +161,34 @@ def _is_of_time(order: TaskOrder, interval_max: int) -> bool:
     )
 
 
-def _terms(market: TrainingStorage, order: TaskOrder) -> TaskTerms:
-    rules, price_max = market.rules(order), order.price_max
+def _rules(market: TrainingStorage, order: TaskOrder) -> TaskRules:
+    # A development chain has too few validators for a checker and voters.
+    return market.rules(order, is_checked=len(in_office(market.devices)) >= DEVELOPMENT_SET)
+
+
+def _terms(rules: TaskRules, order: TaskOrder) -> TaskTerms:
+    price_max = order.price_max
     time_value = default_time_value(price_max, order.blocks_max) if order.time_value is None else order.time_value
     return TaskTerms(
         price_max=price_max,
         time_value=time_value,
         loss=default_loss(price_max) if order.loss is None else order.loss,
         blocks_max=order.blocks_max,
-        collateral_min=money.collateral_min(rules, price_max, order.collateral_min),
+        collateral_min=money.collateral_min(
+            rules, price_max, items=auction_items(order, 0), customer_minimum=order.collateral_min
+        ),
         slots=order.slots,
         is_homogeneous=order.is_homogeneous,
     )
 
 
-def _lock_greatest_cost(market: TrainingStorage, customer: bytes, task_id: bytes, order: TaskOrder) -> int:
+def _lock_greatest_cost(
+    market: TrainingStorage, customer: bytes, task_id: bytes, order: TaskOrder, rules: TaskRules
+) -> int:
     """Lock the greatest cost of each slot, and the deposit. Return the sum."""
-    rules, locked_grains = market.rules(order), market.task_deposit
+    locked_grains = market.task_deposit
     escrow_grains, bond_grains = (
-        money.escrow(rules, order.price_max),
+        money.escrow(rules, order.price_max, auction_items(order, 0)),
         money.customer_bond(rules, order.price_max),
     )
     for place in range(order.slots):

@@ -2,42 +2,40 @@
 
 import asyncio
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from devnet.stage.measuring import task_audits
-from devnet.stage.measuring.task_audits import AuditedSlot, TaskAudits
+from claimed_tasks import ALWAYS, FEE, K, end
+from devnet.stage.measuring.task_claims import TaskCheats, TaskClaims
 from devnet.stage.measuring.task_ledger import TaskLedger
-from gpu_tasks.market.courts.events import BenchDrawn, CaseEnded
-from gpu_tasks.market.courts.money import CaseOutcome
-from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.claims.claims import ClaimStage
+from gpu_tasks.market.claims.findings import Verdict
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.training.events import SlotSettled
-from gpu_tasks.market.training.fraud_claims import claim_commitment
-from gpu_tasks.market.training.showing import refuted
-from gpu_tasks.market.training.tasks import JudgedFor, TaskState
+from gpu_tasks.market.training.items import ITEM_WEIGHT
+from gpu_tasks.market.training.orders import CheckedBy
+from gpu_tasks.market.training.tasks import TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import proof_of_fraud
-from looked_at import DIGESTS, OFTEN, SEGMENTS, TRACE, judged, judges_say, says
+from replica_chain import begin, compute, offer
 from runtime.blocks.digest import AUTHOR_ENGINE, PreRuntime
 from runtime.frame.runtime import Bound
-from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from simulation.catalogue import check_books
-from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys
+from simulation.chains.dispute_chain import VoteOf, voter_steps
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, signed
 from task_chain import (
     COLLATERAL,
     RIGHT,
     WRONG,
     Books,
     TaskChain,
-    finish_and_accept,
+    finish_and_pass,
     with_offers,
     work,
 )
-from wallet.client import ChainClient
+from unit_cases import checker_steps, vote_for
 
 OFFERS = (6 * OGPU, 7 * OGPU, 8 * OGPU)
 
@@ -63,17 +61,17 @@ class BlocksOfATest:
             return (PreRuntime(AUTHOR_ENGINE, b"a" * 32),)
         if item is System.account:
             return self.bounds[int.from_bytes(at) - 1][System].account[keys[0]]
-        if item is TrustStake.active_set:
-            return self.bounds[int.from_bytes(at) - 1][TrustStake].active_set.get()
+        if item is ResultClaims.claims:
+            return self.bounds[int.from_bytes(at) - 1][ResultClaims].claims[keys[0]]
         market = self.bounds[int.from_bytes(at) - 1][TrainingMarket]
         return market.tasks[keys[0]] if item is TrainingMarket.tasks else market.step_fee
 
-    def ledger(self, *, may_lie: bool = False) -> TaskLedger:
+    def ledger(self, cheats: TaskCheats | None = None) -> TaskLedger:
         """Return the ledger of all blocks."""
-        found = TaskLedger(0, audits=TaskAudits(may_lie=may_lie))
+        found = TaskLedger(0, claims=TaskClaims(cheats or TaskCheats()))
         for height, bound in enumerate(self.bounds, 1):
-            for _, event in bound.overlay.events:
-                asyncio.run(found._take_event(self, height, event))  # type: ignore[arg-type]  # reads as a client does
+            events = [event for _, event in bound.overlay.events]
+            asyncio.run(found.take_block(self, height, events))  # type: ignore[arg-type]  # reads as a client does
         return found
 
 
@@ -84,17 +82,25 @@ class Seen:
         self,
         size: int = 7,
         constants: dict[str, Any] | None = None,
-        seed: int = 1,
-        bonds: tuple[int, ...] = TaskChain.bonds,
+        collateral: int = COLLATERAL,
+        offers: int = len(OFFERS),
         **order: Any,
     ) -> None:
-        self.blocks = BlocksOfATest()
-        self.chain = TaskChain(size=size, constants=constants or {}, bonds=bonds, check=self.blocks.remember)
-        self.chain.chain.chance.seed(seed)
+        self.blocks, self.cheats = BlocksOfATest(), TaskCheats()
+        self.chain = TaskChain(size=size, constants=constants or {}, check=self.blocks.remember)
         self.books = Books(self.chain)
         self.before = {keys.stash: self.chain.wealth(keys.stash) for keys in (*self.chain.keys, CUSTOMER)}
         self.chain.submit(**order)
-        self.chain.auction(with_offers(self.chain.keys, *OFFERS))
+        self.chain.auction(with_offers(self.chain.keys, *OFFERS[:offers], collateral=collateral))
+
+    def with_liars(self, *places: int) -> "Seen":
+        """Return this, with the truth that these providers have lied."""
+        self.cheats = TaskCheats(false=frozenset(self.chain.keys[place].stash for place in places))
+        return self
+
+    def ledger(self) -> TaskLedger:
+        """Return the ledger of all blocks so far."""
+        return self.blocks.ledger(self.cheats)
 
     @property
     def people(self) -> list[Keys]:
@@ -104,9 +110,9 @@ class Seen:
         return {stash: self.chain.wealth(stash) - before for stash, before in self.before.items()}
 
 
-def check(seen: Seen, outcomes: list[str], *, may_lie: bool = False) -> None:
+def check(seen: Seen, outcomes: list[str]) -> None:
     """Check that the table's sums equal the accounts' gains."""
-    ledger = seen.blocks.ledger(may_lie=may_lie)
+    ledger = seen.ledger()
     (trace,) = ledger.tasks.values()
     assert [event.outcome.name for _, event in trace.all(SlotSettled)] == outcomes
     assert [sums.wrong for sums in ledger.sums.values()] == [[]]
@@ -117,7 +123,7 @@ def test_a_task_that_went_well() -> None:
     seen = Seen()
     alice = seen.chain.alice
     work(seen.chain, alice, milestones=3)
-    finish_and_accept(seen.chain, alice)
+    finish_and_pass(seen.chain, alice)
     check(seen, ["ON_TIME"])
 
 
@@ -129,7 +135,7 @@ def test_a_winner_that_dies_and_a_standby_that_goes_on() -> None:
     seen.chain.start(bob)
     seen.chain.report(bob, 3)
     seen.chain.count(3)
-    finish_and_accept(seen.chain, bob)
+    finish_and_pass(seen.chain, bob)
     check(seen, ["DIED", "ON_TIME"])
 
 
@@ -138,7 +144,7 @@ def test_who_does_not_start_and_a_bound_standby_that_takes_over() -> None:
     bob = seen.chain.bob
     seen.chain.blocks(5)
     work(seen.chain, bob, milestones=0)
-    finish_and_accept(seen.chain, bob)
+    finish_and_pass(seen.chain, bob)
     check(seen, ["NOT_STARTED", "ON_TIME"])
 
 
@@ -153,125 +159,172 @@ def test_a_gang_of_two() -> None:
         seen.chain.count(number)
     for place, keys in enumerate(pair):
         seen.chain.finish(keys, place)
-    seen.chain.until(TaskState.ENDED)  # the customer is silent
-    check(seen, ["ACCEPTED_BY_SILENCE", "ACCEPTED_BY_SILENCE"])
+    seen.chain.until(TaskState.ENDED)
+    check(seen, ["ON_TIME", "ON_TIME"])
 
 
-def audited() -> Seen:
-    """Return a task whose result the beacon audits."""
-    for seed in range(20):
-        seen = Seen(12, OFTEN, seed)
-        seen.chain.start(seen.chain.alice)
-        seen.chain.finish(seen.chain.alice)
-        while not seen.chain.now().is_checked:
-            seen.chain.block()
-        if seen.chain.state() is not TaskState.SUBMITTED:
-            return seen
-    raise AssertionError("no beacon asks for an audit")
+# ------------------------------------------------------------------------------------------------ claims and disputes
 
 
-def test_the_judges_of_an_audit_are_paid_what_the_pot_has() -> None:
-    seen = audited()
-    assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
-    check(seen, ["ON_TIME"])
-
-
-def test_an_audit_that_finds_something_wrong_is_told() -> None:
-    seen = audited()
-    assert judged(seen.chain, says(WRONG)) is CaseOutcome.AUDIT_WRONG
-    (sums,) = seen.blocks.ledger().sums.values()
-    assert any("ended as AUDIT_WRONG" in wrong for wrong in sums.wrong)
-
-
-def disputed(root: bytes = RIGHT, size: int = 12, bonds: tuple[int, ...] = TaskChain.bonds) -> Seen:
-    """Return a task whose result the customer disputes."""
-    seen = Seen(size, bonds=bonds)
+def claimed(root: bytes = RIGHT, size: int = 20, extra: int = 0) -> Seen:
+    """Return a task with an open claim of Alice's, which is surely checked. Her bid has `extra` collateral."""
+    seen = Seen(size, ALWAYS, collateral=K + extra)
     seen.chain.start(seen.chain.alice)
     seen.chain.finish(seen.chain.alice, root=root)
-    seen.chain.ask(TrainingMarket.dispute(task=seen.chain.task, segment=None))
+    seen.chain.block()
     return seen
 
 
-@pytest.mark.parametrize("size", [6, 7, 12])
-def test_a_lie_that_judges_find_costs_what_the_courts_take(size: int) -> None:
-    seen = disputed(WRONG, size)
-    assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
-    check(seen, ["LIED"], may_lie=True)
+def dispute(seen: Seen) -> None:
+    """Let the customer dispute the only item of the claim."""
+    call = ResultClaims.dispute(claim=slot_case(seen.chain.task, 0), index=0)
+    seen.chain.block(signed(CUSTOMER.stash, call))
 
 
-@pytest.mark.parametrize(("liars", "is_whole"), [(9, True), (10, False)])
-def test_where_no_court_is_left_a_lie_costs_whole_what_more_than_a_third_says(liars: int, is_whole: bool) -> None:
-    """All others of six judge, the standby too. Beside the liar they have five of fourteen, or of fifteen."""
-    seen = disputed(WRONG, 6, (liars * 200 * OGPU, *(200 * OGPU,) * 5))
-    assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
-    check(seen, ["LIED"], may_lie=True)
-    assert (seen.moved()[seen.chain.alice.stash] == -COLLATERAL) is is_whole
+def losses_of(seen: Seen) -> list[tuple[str, bool]]:
+    """Return the reasons of all losses, each with whether it is the table's."""
+    (sums,) = seen.ledger().sums.values()
+    return [(loss.what, loss.taken == loss.expected) for loss in sums.losses]
 
 
-def test_a_judge_that_seconds_a_lie_has_no_fee_of_it() -> None:
-    seen = disputed(WRONG)
-    lazy = seen.chain.keys[-1]
-    assert judged(seen.chain, lambda keys: Answered(WRONG if keys is lazy else RIGHT)) is CaseOutcome.AUDIT_WRONG
-    check(seen, ["LIED"], may_lie=True)
+def test_checks_that_pass_are_paid_by_the_customer() -> None:
+    seen = claimed()
+    end(seen.chain)
+    check(seen, ["ON_TIME"])
+    assert losses_of(seen) == []
+    assert sum(grains == FEE for grains in seen.moved().values()) in (1, 2)
 
 
-def test_a_right_result_that_is_disputed_is_paid_out_of_what_its_judges_leave_of_the_bond() -> None:
-    seen = disputed()
-    assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
-    check(seen, ["DISPUTED_FALSELY"])
+@pytest.mark.parametrize("extra", [0, 30 * OGPU])
+def test_a_lie_that_a_checker_finds_costs_the_whole_collateral(extra: int) -> None:
+    seen = claimed(WRONG, extra=extra).with_liars(0)
+    end(seen.chain, Verdict.WRONG, vote_for(Verdict.WRONG))
+    check(seen, ["LIED"])
+    assert losses_of(seen) == [("LIED", True)]
+    assert seen.moved()[seen.chain.alice.stash] == -K - extra
 
 
-def test_a_dispute_about_which_nobody_says_anything() -> None:
-    seen = disputed()
-    assert judged(seen.chain, lambda _keys: None) is CaseOutcome.UNHEARD
-    check(seen, ["DISPUTED_FALSELY"], may_lie=True)
+def test_a_provider_that_shows_no_samples_has_lied() -> None:
+    seen = claimed().with_liars(0)
+    while seen.chain.state() is not TaskState.ENDED:
+        claim = seen.chain.chain.now()[ResultClaims].claims[slot_case(seen.chain.task, 0)]
+        is_silent = claim is not None and claim.stage is ClaimStage.SHOWING
+        seen.chain.block(*(() if is_silent else checker_steps(seen.chain.chain)))
+    check(seen, ["LIED"])
+    assert losses_of(seen) == [("LIED", True)]
 
 
-@pytest.mark.parametrize("silent", [1, 2])
-def test_silent_judges_are_fined_only_where_two_thirds_spoke(silent: int) -> None:
-    seen = disputed(WRONG)
-
-    def pair() -> tuple[bytes, ...]:
-        drawn: BenchDrawn = seen.chain.happened(BenchDrawn)[0]
-        return drawn.judges
-
-    def opinion(keys: Keys) -> Answered | None:
-        return None if keys.stash in pair()[:silent] else Answered(RIGHT)
-
-    assert judged(seen.chain, opinion) is CaseOutcome.AUDIT_WRONG
-    check(seen, ["LIED"], may_lie=True)
-    fined = [judge for judge in pair() if seen.moved()[judge] < 0]
-    assert len(fined) == (1 if silent == 1 else 0), "four of five are two thirds, and three are not"
+def test_a_checker_that_calls_a_right_result_wrong_loses_its_bond() -> None:
+    seen = claimed(size=24)
+    end(seen.chain, Verdict.WRONG, vote_for(Verdict.RIGHT, weight=ITEM_WEIGHT))
+    check(seen, ["ON_TIME"])
+    assert {*losses_of(seen)} == {("CheckerBond", True)}
 
 
-def challenged() -> Seen:
-    """Return a task with a challenged segment in its trace."""
-    seen = Seen(14, segments=SEGMENTS)
-    alice, maker = seen.chain.alice, seen.chain.keys[4]
-    seen.chain.start(alice)
-    seen.chain.finish(alice, root=TRACE)
-    proof, salt, task = proof_of_fraud(DIGESTS, 7, b"n" * 32), b"s" * 32, seen.chain.task
-    sealed = claim_commitment(GENESIS_HASH, task, maker.stash, 0, proof, salt)
-    seen.chain.do(maker, TrainingMarket.claim_fraud(task=task, commitment=sealed))
-    seen.chain.do(maker, TrainingMarket.show_fraud(task=task, place=0, proof=proof, salt=salt))
-    return seen
+def test_a_checker_that_could_not_fetch_shares_the_fees_of_voters_with_the_provider() -> None:
+    seen = claimed(size=24)
+    seen.cheats = TaskCheats(deaf=frozenset(keys.stash for keys in seen.chain.keys))
+    end(seen.chain, Verdict.UNAVAILABLE, vote_for(Verdict.RIGHT, weight=ITEM_WEIGHT))
+    check(seen, ["ON_TIME"])
+    assert {*losses_of(seen)} == {("CheckerBond", True), ("ON_TIME", True)}
 
 
-def test_a_fraud_proof_that_is_right_is_paid_out_of_the_collateral() -> None:
-    seen = challenged()
-    assert judged(seen.chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
-    check(seen, ["LIED"], may_lie=True)
-    losses = seen.blocks.ledger(may_lie=True).sums[seen.chain.task].losses
-    assert [(loss.what, loss.taken == loss.expected) for loss in losses] == [("LIED", True), ("a fraud proof", True)]
-    assert sum(loss.taken for loss in losses) == -seen.moved()[seen.chain.alice.stash]
+def test_silent_checkers_lose_their_fees_and_voters_compute() -> None:
+    seen = claimed(size=24)
+    while seen.chain.state() is not TaskState.ENDED:
+        seen.chain.block(*voter_steps(seen.chain.chain, vote_for(Verdict.RIGHT, weight=ITEM_WEIGHT)))
+    check(seen, ["ON_TIME"])
+    assert {*losses_of(seen)} == {("CheckerBond", True)}
 
 
-def test_a_fraud_proof_that_is_wrong_pays_its_judges_and_burns() -> None:
-    seen = challenged()
-    while seen.chain.state() is TaskState.JUDGED:
-        seen.chain.block(*judges_say(seen.chain, says(TRACE)))
-    seen.chain.until(TaskState.ENDED)
-    check(seen, ["ACCEPTED_BY_SILENCE"])
+@pytest.mark.parametrize("blocks", [0, 17])
+def test_a_customer_that_finds_a_lie_is_rewarded_if_it_is_early(blocks: int) -> None:
+    seen = claimed(WRONG).with_liars(0)
+    seen.chain.blocks(blocks)
+    dispute(seen)
+    end(seen.chain, vote=vote_for(Verdict.WRONG))
+    check(seen, ["LIED"])
+    assert (seen.moved()[CUSTOMER.stash] > 0) is not blocks
+
+
+def test_a_customer_that_disputes_a_right_result_loses_its_bond() -> None:
+    seen = claimed()
+    dispute(seen)
+    end(seen.chain, vote=vote_for(Verdict.RIGHT))
+    check(seen, ["ON_TIME"])
+    assert losses_of(seen) == [("DisputeBond", True)]
+
+
+def test_without_a_vote_only_the_silent_voters_pay() -> None:
+    seen = claimed(WRONG).with_liars(0)
+    end(seen.chain, Verdict.WRONG)
+    check(seen, ["UNDECIDED"])
+    assert {*losses_of(seen)} == {("VoterBond", True)}
+
+
+def test_a_lie_that_is_taken_for_a_right_result_is_told() -> None:
+    """The scenario knows the cheats, and the ledger does not believe the voters."""
+    seen = claimed().with_liars(0)
+    dispute(seen)
+    end(seen.chain, vote=vote_for(Verdict.RIGHT))
+    (sums,) = seen.ledger().sums.values()
+    assert "the table says" in sums.wrong[0]
+
+
+@pytest.mark.parametrize(
+    ("vote", "liars", "outcomes"),
+    [
+        (vote_for(Verdict.RIGHT, RIGHT), (1,), ["LIED", "ON_TIME"]),
+        (vote_for(Verdict.RIGHT, b"o" * 32), (0, 1), ["LIED", "LIED"]),
+        (vote_for(Verdict.UNAVAILABLE), (), ["INPUT_MISSING", "INPUT_MISSING"]),
+        (lambda _: None, (), ["UNDECIDED", "UNDECIDED"]),
+    ],
+)
+def test_partners_with_different_results(vote: VoteOf, liars: tuple[int, ...], outcomes: list[str]) -> None:
+    seen = Seen(20, ALWAYS, collateral=K, slots=2, milestones=1)
+    whose = seen.chain.start_all()
+    seen.cheats = TaskCheats(false=frozenset(whose[place].stash for place in liars))
+    for place, root in enumerate((RIGHT, WRONG)):
+        seen.chain.finish(whose[place], place, root)
+    end(seen.chain, vote=vote)
+    check(seen, outcomes)
+
+
+@pytest.mark.parametrize(
+    ("vote", "outcomes"),
+    [
+        (vote_for(Verdict.UNAVAILABLE), ["INPUT_MISSING"]),
+        (vote_for(Verdict.RIGHT), ["PARTNER_DIED", "ON_TIME"]),
+        (lambda _: None, ["PARTNER_DIED", "ON_TIME"]),
+    ],
+)
+def test_a_reported_input(vote: VoteOf, outcomes: list[str]) -> None:
+    seen = Seen(20, ALWAYS, collateral=K)
+    seen.chain.do(seen.chain.alice, TrainingMarket.report_input(task=seen.chain.task, place=0))
+    while seen.chain.state() is TaskState.DISPUTED:
+        seen.chain.block(*voter_steps(seen.chain.chain, vote))
+    if seen.chain.state() is TaskState.STARTING:
+        seen.chain.start(seen.chain.bob)
+        seen.chain.finish(seen.chain.bob)
+    end(seen.chain)
+    check(seen, outcomes)
+
+
+def test_an_outvoted_replica_loses_its_whole_collateral() -> None:
+    order: dict[str, Any] = {
+        "checked_by": CheckedBy.REPLICATED,
+        "slots": 3,
+        "milestones": 1,
+        "run_blocks": 0,
+        "auctions": 1,
+    }
+    seen = Seen(10, collateral=11 * OGPU, offers=2, **order)
+    offer(seen.chain, *seen.chain.keys[1:7])
+    seen.chain.until(TaskState.STARTING)
+    whose = begin(seen.chain)
+    compute(seen.chain, whose, RIGHT, WRONG, RIGHT)
+    check(seen, ["ON_TIME", "OUTVOTED", "ON_TIME"])
+    assert losses_of(seen) == [("OUTVOTED", True)]
 
 
 def test_a_bid_that_is_not_opened_burns() -> None:
@@ -299,40 +352,12 @@ def test_a_grain_more_or_less_than_the_table_says_is_told(change: int) -> None:
     seen = Seen()
     alice = seen.chain.alice
     work(seen.chain, alice, milestones=3)
-    finish_and_accept(seen.chain, alice)
+    finish_and_pass(seen.chain, alice)
     for bound in seen.blocks.bounds:
         events = bound.overlay.events
         for place, (phase, event) in enumerate(events):
             if isinstance(event, SlotSettled):
                 events[place] = (phase, replace(event, earned=event.earned + change))
-    (sums,) = seen.blocks.ledger().sums.values()
+    (sums,) = seen.ledger().sums.values()
     assert len(sums.wrong) == 1
     assert "the table says" in sums.wrong[0]
-
-
-@pytest.mark.parametrize(("judges", "told"), [((), 0), ((b"j" * 32,), 1)])
-def test_an_audit_that_nobody_is_left_for_is_no_fault_and_one_that_is_not_decided_is(
-    judges: tuple[bytes, ...], told: int
-) -> None:
-    """Of four validators one is the customer, one has the task, one is the standby, and one is no bench."""
-    audits = TaskAudits({b"c" * 32: AuditedSlot(b"t" * 32, OGPU, list(judges))})
-    ended = CaseEnded(b"c" * 32, CaseOutcome.AUDIT_UNDECIDED, None)
-    moved, faults = asyncio.run(audits.take(cast("ChainClient", None), 70, ended))
-    assert (moved, len(faults)) == ([], told)
-
-
-def test_what_judges_and_disputes_cost_goes_by_the_price_paid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_audits, "fee_of_case", lambda _task, slot: slot.price + 1)
-    monkeypatch.setattr(task_audits, "pot_max", lambda _rules, price: price + 2)
-    monkeypatch.setattr(task_audits, "dispute_bond", lambda _rules, price_max, price: 10 * price_max + price)
-    slot = SimpleNamespace(
-        result=SimpleNamespace(root=b"r" * 32), outcome=None, price=7, provider=b"p" * 32, collateral=30
-    )
-    terms = SimpleNamespace(price_max=1_000)
-    task = SimpleNamespace(
-        slots=[slot], challenge=None, rules=None, terms=terms, customer=b"c" * 32, judged_for=JudgedFor.DISPUTE
-    )
-    audits = TaskAudits()
-    audits.open(b"t" * 32, cast("Any", task))
-    (found,) = audits.slots.values()
-    assert (found.fee, found.pot_max, found.bond, found.asker) == (8, 9, 10_007, b"c" * 32)

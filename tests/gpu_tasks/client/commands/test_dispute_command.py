@@ -1,29 +1,23 @@
-"""Disputes of results and of answers: cost, named segment or answer, and bond."""
+"""Disputes of answers: the bond, and the named or computed request."""
 
 from __future__ import annotations
 
-import json
-import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import Result
 
-from cli import calls
 from cli import session as of_commands
 from error_codes import ended_code, raises_code
 from fake_work import FakeForm
 from genesis import dev_accounts
 from gpu_tasks.client.commands import dispute
-from gpu_tasks.client.commands import dispute as disputing
 from gpu_tasks.client.commands.cancel import RecordedRun
 from gpu_tasks.client.commands.dispute import outcomes_of_dispute, require_disputable
-from gpu_tasks.client.commands.id_prefixes import known_task
 from gpu_tasks.client.units.recomputed import first_wrong
 from gpu_tasks.client.units.results import PaidOutput, ResultError
 from gpu_tasks.client.units.run_record import INPUT, RunPlan
@@ -34,145 +28,16 @@ from gpu_tasks.market.claims.findings import Finding, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
-from gpu_tasks.market.training.orders import CheckedBy
-from gpu_tasks.market.training.tasks import Acceptance, Task, TaskResult, TaskState
 from gpu_tasks.workloads.form import outcomes_of
 from planted_state import chain_with
-from planted_tasks import MILESTONES, STATES, PlantedTask, run_blob, run_root
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from simulation.chains.market_chain import CUSTOMER, OGPU, MarketChain, named_keys, signed
-from task_customer import OF_BOB, ogpu, refusal
+from task_customer import OF_BOB, ogpu
 from unit_cases import WRONG as WRONG_ROOT
 from unit_cases import raced
-from wallet.client import ChainClient
-from wallet.trial import TrialError
 from wallet_runner import answer
-
-# Results that are disputed: what it costs and brings, which segment is named, and what is computed for it.
-
-
-@pytest.fixture
-def finished(tmp_path: Path, blobs: dict[bytes, bytes]) -> Iterator[tuple[PlantedTask, str]]:
-    """A task of which Alice has stated the result."""
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES))
-    with chain_with(tmp_path, planted) as url:
-        yield planted, url
-
-
-def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
-    planted, url = finished
-    dry = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run"))
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 3 * 0.1)
-    assert dry["brings_if_won"]["ogpu"] == "1"
-    done = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--yes"))
-    assert done["success"] is True
-    shown = answer(ogpu(tmp_path, url, "task", "show", planted.name))
-    assert (shown["state"], shown["judged_for"]) == ("showing", "dispute")
-    assert shown["why"].startswith("its customer disputes the result; the beacon of block ")
-    again = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--yes")
-    assert ended_code(again) == "no_open_result"
-
-
-def computes(monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
-    """Replace the computation: it ends at once, and finds this segment of the stated run wrong."""
-
-    async def digests(*_: object) -> tuple[bytes, ...]:
-        return ()
-
-    monkeypatch.setattr(disputing, "right_digests", digests)
-    monkeypatch.setattr(disputing, "stated_digests", digests)
-    monkeypatch.setattr(disputing, "first_wrong_segment", lambda *_: wrong)
-
-
-@pytest.mark.parametrize("words", [("--segment", "5"), ("--compute",)])
-def test_a_dispute_names_the_segment_that_is_wrong(
-    tmp_path: Path, finished: tuple[PlantedTask, str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    computes(monkeypatch, 5)
-    planted, url = finished
-    done = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, *words, "--yes"))
-    assert done["segment"] == 5
-    assert answer(ogpu(tmp_path, url, "task", "show", planted.name))["disputed_segment"] == 5
-
-
-def test_no_dispute_names_what_is_not_there_or_is_right(
-    tmp_path: Path, finished: tuple[PlantedTask, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    computes(monkeypatch, None)
-    planted, url = finished
-    dispute = ("task", "dispute", planted.name, *OF_BOB, "--dry-run")
-    beyond = ogpu(tmp_path, url, *dispute, "--segment", str(len(STATES) - 1))
-    assert (ended_code(beyond), f"0 to {len(STATES) - 2}" in beyond.stderr) == ("segment_unknown", True)
-    right = answer(ogpu(tmp_path, url, *dispute, "--compute"))
-    assert (right["computed"], right["agree"], right["sent"]) == (len(STATES) - 1, len(STATES) - 1, False)
-    assert disputing.NOTHING_TO_DISPUTE in right["result"]
-    assert ended_code(ogpu(tmp_path, url, *dispute[:-1], "--compute")) == "no_terminal"
-    both = ogpu(tmp_path, url, *dispute, "--compute", "--segment", "3")
-    assert both.exit_code == 2
-
-
-def test_of_a_run_without_a_trace_no_segment_is_named(tmp_path: Path) -> None:
-    def untraced(task: Task) -> Task:
-        return replace(task, order=replace(task.order, segments=0))
-
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=untraced)
-    with chain_with(tmp_path, planted) as url:
-        dispute = ("task", "dispute", planted.name, *OF_BOB, "--dry-run")
-        for words in (("--segment", "0"), ("--compute",)):
-            assert ended_code(ogpu(tmp_path, url, *dispute, *words)) == "no_trace"
-        assert answer(ogpu(tmp_path, url, *dispute))["segment"] is None
-
-
-def test_nothing_is_computed_that_cannot_be_disputed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def computed(*_: object) -> None:
-        raise AssertionError("hours of it")
-
-    monkeypatch.setattr(disputing, "right_digests", computed)
-    accepted = PlantedTask(
-        TaskState.SUBMITTED,
-        result=run_blob(MILESTONES),
-        change=lambda task: replace(task, accepted=Acceptance.ACCEPTED),
-    )
-    with chain_with(tmp_path, accepted) as url:
-        said = ogpu(tmp_path, url, "task", "dispute", accepted.name, *OF_BOB, "--dry-run", "--compute")
-    assert ended_code(said) == "already_accepted"
-
-
-def awaits(monkeypatch: pytest.MonkeyPatch, *states: TaskState) -> None:
-    """Each final block shows the task in the next of these states; those that are left over are an error."""
-    left = list(states)
-
-    async def shown(client: ChainClient, task_id: bytes, at: bytes) -> Task:
-        found = await known_task(client, task_id, at)
-        (slot,) = found.slots
-        slot = replace(slot, result=TaskResult(run_root(MILESTONES), bytes(32), 7))
-        return replace(found, state=left.pop(0), slots=(slot,), finished_at=7)
-
-    async def heads(_: ChainClient) -> AsyncIterator[object]:
-        async def each() -> AsyncIterator[object]:
-            while left:
-                yield None
-
-        return each()
-
-    monkeypatch.setattr(disputing, "known_task", shown)
-    monkeypatch.setattr(ChainClient, "finalized_heads", heads)
-
-
-def test_a_run_that_is_computed_first_waits_for_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    computes(monkeypatch, 5)
-    planted = PlantedTask(milestone=1, checkpoint=run_blob(1))
-    with chain_with(tmp_path, planted) as url:
-        dispute = ("task", "dispute", planted.name, *OF_BOB, "--dry-run", "--compute")
-        awaits(monkeypatch, TaskState.ASKING, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
-        said = ogpu(tmp_path, url, *dispute)
-        assert "Waiting for the task's result" in said.stderr
-        facts = json.loads(said.stdout)
-        assert (facts["segment"], facts["disputable_up_to_block"]) == (5, 7 + 20)
-        awaits(monkeypatch, TaskState.RUNNING, TaskState.SHOWING)
-        assert "the task is showing" in refusal(ogpu(tmp_path, url, *dispute))
 
 
 def test_how_much_is_computed_is_said_by_the_tenth(capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,104 +46,6 @@ def test_how_much_is_computed_is_said_by_the_tenth(capsys: pytest.CaptureFixture
         said(done)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"note: computed {10 * tenth} % of 40 segments" for tenth in range(11)]
-
-
-def test_what_a_dispute_costs_and_brings_goes_by_the_price_and_the_collateral(tmp_path: Path) -> None:
-    def cheap(task: Task) -> Task:
-        (slot,) = task.slots
-        terms = replace(task.terms, price_max=2 * task.order.price_max)  # raised since it was ordered
-        return replace(task, slots=(replace(slot, price=OGPU // 2, collateral=OGPU),), terms=terms)
-
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=cheap)
-    with chain_with(tmp_path, planted) as url:
-        dry = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run"))
-    # a tenth of what is paid, and three judges at a tenth of the greatest price
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.2)
-    assert dry["brings_if_won"]["ogpu"] == "0.5"
-    assert dry["gone_if_lost"] == dry["bond"]
-
-
-@pytest.mark.parametrize("is_tried", [True, False])
-def test_a_dispute_of_many_slots_has_a_bond_for_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_tried: bool
-) -> None:
-    async def untried(*_: object) -> None:
-        raise TrialError("the node has no state")
-
-    if not is_tried:
-        monkeypatch.setattr(calls, "attempt", untried)
-
-    def gang(task: Task) -> Task:
-        (slot,) = task.slots
-        return replace(task, slots=(slot, replace(slot, price=OGPU // 2, collateral=OGPU)))
-
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=gang)
-    with chain_with(tmp_path, planted) as url:
-        dry = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run"))
-    assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 0.05 + 2 * 3 * 0.1)
-    assert int(dry["total"]["grains"]) == int(dry["bond"]["grains"]) + int(dry["fee"]["grains"])
-    assert dry["gone_if_lost"] == dry["bond"]
-    assert dry["brings_if_won"]["ogpu"] == "1.5"
-
-
-def test_nobody_disputes_replicas(tmp_path: Path) -> None:
-    def copied(task: Task) -> Task:
-        return replace(task, order=replace(task.order, checked_by=CheckedBy.REPLICATED))
-
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=copied)
-    with chain_with(tmp_path, planted) as url:
-        said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run")
-    assert ended_code(said) == "not_disputable"
-
-
-def too_late_after(said: Result) -> int:
-    """Return the last block of the dispute window, which a refused dispute names."""
-    assert (said.exit_code, ended_code(said)) == (2, "too_late")
-    (block,) = re.findall(r"block (\d+)", said.stderr.splitlines()[-1])
-    return int(block)
-
-
-@pytest.mark.parametrize("last", [0, 1])
-def test_a_dispute_is_sent_while_the_next_block_may_take_it(tmp_path: Path, last: int) -> None:
-    def until(task: Task) -> Task:
-        return replace(task, finished_at=last, windows=replace(task.windows, dispute=0))
-
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=until)
-    with chain_with(tmp_path, planted) as url:  # whose first block is final
-        said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run")
-    if last:
-        assert answer(said)["disputable_up_to_block"] == last
-    else:
-        assert too_late_after(said) == last
-
-
-def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
-    def hurry(task: Task) -> Task:
-        return replace(task, windows=replace(task.windows, dispute=0))
-
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=hurry)
-    with chain_with(tmp_path, planted, beat_seconds=1.0) as url:
-        said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run")
-        while not said.exit_code:
-            said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run")
-        assert too_late_after(said) == 1
-
-
-def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def computed(*_: object) -> None:
-        raise AssertionError("computed in vain")
-
-    def late(task: Task) -> Task:
-        return replace(task, finished_at=0, windows=replace(task.windows, dispute=0))
-
-    monkeypatch.setattr(disputing, "right_digests", computed)
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=late)
-    with chain_with(tmp_path, planted) as url:
-        for words in ([], ["--yes"], ["--dry-run"]):
-            said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--compute", *words)
-            assert too_late_after(said) == 0, "nobody was asked before"
 
 
 # Answers of a unit that its customer doubts: computed again here, disputed only where they are wrong, with a bond.
@@ -350,8 +117,8 @@ def test_what_cannot_be_computed_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 def a_claim(stage: ClaimStage = ClaimStage.DRAWING, items: int = len(ASKED), **changed: Any) -> ResultClaim:
     """Return the claim of Alice's answers for 1 oGPU, of block 0. Its first beacon is of block 17."""
     terms = ClaimTerms(
-        InferenceMarket.index, ALICE, BOB, b"r" * 32, items, 640, OGPU, COLLATERAL, 100_000, 240_000, OGPU // 1_000,
-        2 * FEE, 0, 30, (),
+        InferenceMarket.index, ALICE, BOB, b"r" * 32, items, 640, 640, OGPU, COLLATERAL, 100_000, 240_000,
+        OGPU // 1_000, 2 * FEE, 0, 30, (),
     )  # fmt: skip
     return replace(ResultClaim(terms, 90, stage, 0), **changed)
 
@@ -521,7 +288,7 @@ def test_a_batch_that_is_right_is_said_to_be_and_nothing_is_sent(
     for words in (["--yes"], ["--dry-run"]):
         found = answer(ogpu(tmp_path, url, "unit", "dispute", NAME, *OF_BOB, "--compute", *words))
         assert (found["computed"], found["agree"], found["sent"]) == (20, 20, False)
-        assert disputing.NOTHING_TO_DISPUTE in found["result"]
+        assert dispute.NOTHING_TO_DISPUTE in found["result"]
         assert "call" not in found
 
 

@@ -45,7 +45,7 @@ def test_every_command_takes_the_id_as_tables_show_it(tmp_path: Path) -> None:
         assert dry["task"] == task
         told = ogpu(tmp_path, url, "events", "--unit", unit[:SHOWN], "--from", "0")
         assert unit in told.stdout
-        for command in ("exec", "accept", "close", "confirm", "dispute"):
+        for command in ("exec", "appeal", "close", "confirm", "dispute"):
             done = ogpu(tmp_path, url, "task", command, task[:SHOWN], *OF_BOB)
             assert ended_code(done) not in {"task_unknown", "invalid_id"}, "it was found, and cannot be done now"
         waiting = ["task", "submit", MINIMAL, *OF_BOB, "--again", "--yes", "--after-ok", unit[:SHOWN]]

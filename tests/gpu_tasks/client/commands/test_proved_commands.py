@@ -97,7 +97,7 @@ def test_a_node_that_lies_ends_every_command_with_a_sentence(tmp_path: Path) -> 
             ["task", "submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes"],
             ["ps", "--key", "//Bob"],
             *(["task", name, unit] for name in ("show", "bids", "verify")),
-            *(["task", name, unit, "--key", "//Bob", "--yes"] for name in ("accept", "dispute", "close", "confirm")),
+            *(["task", name, unit, "--key", "//Bob", "--yes"] for name in ("dispute", "close", "confirm")),
             ["task", "amend", unit, "--key", "//Bob", "--stop", "--yes"],
         )
         with lied_to_by(without_a_node_of_the_proof):

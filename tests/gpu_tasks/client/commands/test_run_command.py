@@ -322,8 +322,8 @@ def test_members_wait_for_the_other_task_and_then_for_each_other(
     async def wait(_: object, task_id: bytes, *, is_ok_needed: bool) -> None:
         happened.append(f"wait for {task_id.hex()[:2]}")
 
-    async def follow(*_: Any, accepts: bool, secrets: dict[str, bytes], **__: Any) -> Task:
-        handed.append((accepts, secrets))
+    async def follow(*_: Any, secrets: dict[str, bytes], **__: Any) -> Task:
+        handed.append(secrets)
         for _each in range(9):
             await asyncio.sleep(0)  # whoever may begin begins
         happened.append("end")
@@ -341,7 +341,7 @@ def test_members_wait_for_the_other_task_and_then_for_each_other(
     assert done.exit_code == 1
     assert tips == {50_000_000}
     assert happened == ["wait for ab", *["submit", "end"] * 2]
-    assert handed == [(False, {"TOKEN": b"hunter2"})] * 2
+    assert handed == [{"TOKEN": b"hunter2"}] * 2
     assert [(row["index"], row["state"], row["exit_code"]) for row in json.loads(done.stdout)] == [
         (0, "ended", 3), (1, "ended", 3),
     ]  # fmt: skip
@@ -362,7 +362,7 @@ def test_a_node_that_fails_one_member_leaves_the_table_of_all(
 
 
 def test_what_goes_with_no_array_is_a_slip(tmp_path: Path) -> None:
-    for more, named in (("0-1 --watch --accept", "--accept"), ("0-1%1", "%"), ("0-1 --requeue 1", "--requeue")):
+    for more, named in (("0-1%1", "%"), ("0-1 --requeue 1", "--requeue")):
         assert named in refusal(ogpu(tmp_path, "ws://127.0.0.1:1", *array(tmp_path, *more.split(), "--yes")))
     training = str(Path(__file__).parents[4] / "examples" / "minimal.yaml")
     requeued = ["task", "submit", training, *OF_BOB, "--watch", "--requeue", "1"]

@@ -31,7 +31,7 @@ WANTED = ["--prompt", "def ", "--max-tokens", "20", "--seed", "7"]
 
 def test_a_task_and_its_exported_file_give_one_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = list(states(TrainingRun(arithmetic("numpy"), SMALL)))[-1]
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES))
+    planted = PlantedTask(TaskState.CLAIMED, result=run_blob(MILESTONES))
 
     async def fetched(*_: Any) -> Any:
         return FetchedRun(b"", RunState(1, (b"",), state))

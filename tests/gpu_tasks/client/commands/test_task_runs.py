@@ -63,9 +63,7 @@ def followed(
     monkeypatch.setattr(market_reads, "is_development", lambda _: True)
     session: Any = SimpleNamespace(keyring=SimpleNamespace(folder=folder), output=None, doing=lambda _: nullcontext())
     client: Any = SimpleNamespace(genesis_hash=b"g" * 32, finalized=finalized)
-    following = task_runs.follow_task(
-        cast(WalletSession, session), cast(ChainClient, client), BOB_KEY, TASK, folder, accepts=False
-    )
+    following = task_runs.follow_task(cast(WalletSession, session), cast(ChainClient, client), BOB_KEY, TASK, folder)
     asyncio.run(following)
     return seen[0]
 
@@ -82,11 +80,11 @@ def test_only_its_customers_key_holds_checkpoints(
 
 @pytest.mark.parametrize("outcome", list(TaskOutcome))
 def test_which_ends_are_without_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: TaskOutcome) -> None:
-    has_result = outcome.name in ("ON_TIME", "LATE", "ACCEPTED_BY_SILENCE", "DISPUTED_FALSELY", "CLOSED", "TIME_OVER")
+    has_result = outcome.name in ("ON_TIME", "LATE", "CLOSED", "TIME_OVER")
     if has_result:
         followed(monkeypatch, tmp_path, BOB_KEY.account, outcome)
         return
-    with pytest.raises(CallFailedError, match="ended without a result"):
+    with pytest.raises(CallFailedError, match="ended without a paid result"):
         followed(monkeypatch, tmp_path, BOB_KEY.account, outcome)
 
 

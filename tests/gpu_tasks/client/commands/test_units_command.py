@@ -192,8 +192,8 @@ CLAIMED = replace(SETTLED, state=UnitState.CLAIMED, paid=0, ended_at=0)
 def claim_of(stage: ClaimStage = ClaimStage.COMMITTING, **changed: Any) -> ResultClaim:
     """Return the claim of Alice's answer, which Eve checks until block 40."""
     terms = ClaimTerms(
-        InferenceMarket.index, ALICE, BOB, b"r" * 32, 1, 8, 10_000_000, 372_000_000, 100_000, 240_000, 100_000,
-        4_800_000, 1, 30, (),
+        InferenceMarket.index, ALICE, BOB, b"r" * 32, 1, 8, 8, 10_000_000, 372_000_000, 100_000, 240_000,
+        100_000, 4_800_000, 1, 30, (),
     )  # fmt: skip
     check = Check(EVE, b"s" * 32, is_second=False, held=372_000_000)
     claim = ResultClaim(terms, 90, stage, 5, deadline=40, points=(3,), pending=1, checks=(check,))

@@ -440,26 +440,32 @@ def test_a_task_is_let_pass_where_no_device_of_the_provider_may_bid() -> None:
 # The numbers that a plan goes by: the chain's where it sells tasks, else those that its market begins with.
 
 
+SEATS = range(4)
+"""An active set that is large enough for checks."""
+
+
 def numbers(pallets: tuple[Any, ...], values: dict[Any, int]) -> AuctionNumbers:
     """Return the numbers that a client reads from a chain with these pallets and parameters."""
 
-    async def read(item: Any, *, at: bytes) -> int:
+    async def read(item: Any, *, at: bytes) -> Any:
         assert at == bytes(32)
-        return values[item]
+        return SEATS if item is TrustStake.active_set else values[item]
 
     client = SimpleNamespace(runtime=SimpleNamespace(pallets=pallets), read=read)
     return asyncio.run(auction_numbers(cast("ChainClient", client), bytes(32)))
 
 
 def test_a_chain_that_sells_tasks_says_them() -> None:
-    market = TaskChain(constants={"TrainingMarket.trace_fee_ppm": 20_000}).market
+    market = TaskChain(constants={"ResultClaims.check_fee_min": 5_000}).market
     values = {parameter.item: getattr(market, name) for name, parameter in TrainingMarket.parameters.items()}
+    values[ResultClaims.check_fee_min.item] = 5_000
     assert numbers((System, TrainingMarket), values) == numbers_of(market)
     assert market.rules(an_order(segments=8)) != DEFAULT_TASK_RULES
 
 
 def test_each_window_and_fee_is_its_own_number() -> None:
     values = {parameter.item: place for place, parameter in enumerate(TrainingMarket.parameters.values(), 1)}
+    values |= {TrainingMarket.check_rate.item: 100_000, ResultClaims.check_fee_min.item: 77}
     places = {name: place for place, name in enumerate(TrainingMarket.parameters, 1)}
     found = numbers((System, TrainingMarket), values)
     names = ("commit_blocks", "reveal_blocks", "start_blocks", "task_deposit", "step_fee", "interval_blocks_max")
@@ -471,7 +477,8 @@ def test_of_a_chain_that_sells_none_they_are_the_defaults() -> None:
     found = numbers((System,), {})
     assert (found.commit, found.reveal, found.start) == (12, 12, 10)
     assert isinstance(found.rules, TaskRules)
-    assert found.rules.audit_rate_ppm == TrainingMarket.trace_audit_ppm.default
+    assert found.rules.check_rate_ppm == TrainingMarket.check_rate.default
+    assert found.rules.check_fee_min == ResultClaims.check_fee_min.default
 
 
 def test_devices_are_as_the_chain_judges_them() -> None:

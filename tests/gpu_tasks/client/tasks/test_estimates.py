@@ -46,7 +46,6 @@ from gpu_tasks.data.inventory import (
     sign_inventory,
 )
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training import money
 from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.market.training.tasks import Task
@@ -436,20 +435,23 @@ def test_small_tasks_do_not_outweigh_a_large_one() -> None:
     assert recent_prices(large.order, [large, a_task(3 * OGPU)], KINDS, HEIGHT).median == OGPU, "the lower one of two"
 
 
-def test_what_is_expected_goes_by_the_median_its_premium_by_that_and_not_by_the_greatest_price() -> None:
+def test_what_is_expected_goes_by_the_median_its_checks_by_that_and_not_by_the_greatest_price() -> None:
     order = an_order(price_max=100 * OGPU)
+    # One item, drawn in one of three cases, and a second check of one in four of these.
+    checks = round(OGPU * 6 / 5 * 0.333333 * 5 / 4)
     found = recent_prices(order, [a_task(OGPU)], KINDS, HEIGHT)
     said = estimate(order, DEFAULT_RULES, a_plan(), found)
-    premium = money.premium(DEFAULT_RULES, OGPU)
-    assert (said.premium, said.premium_most) == (premium, money.premium(DEFAULT_RULES, 100 * OGPU))
-    assert said.expected == OGPU + OGPU // 50 + premium + 77
+    assert (said.check_fees, said.check_fees_max) == (checks, 240 * OGPU)
+    assert said.expected == OGPU + OGPU // 50 + checks + 77
     assert said.comes_from == OF_RECENT
-    assert estimate(order, DEFAULT_RULES, a_plan(has_standby=False), found).expected == OGPU + premium + 77
+    assert estimate(order, DEFAULT_RULES, a_plan(has_standby=False), found).expected == OGPU + checks + 77
     gang = estimate(replace(order, slots=3), DEFAULT_RULES, a_plan(has_standby=False), found)
-    assert gang.expected == 3 * (OGPU + premium) + 77
-    assert (gang.premium, gang.premium_most) == (3 * premium, 3 * money.premium(DEFAULT_RULES, order.price_max))
+    assert gang.expected == 3 * (OGPU + checks) + 77
+    assert (gang.check_fees, gang.check_fees_max) == (3 * checks, 720 * OGPU)
     low = estimate(replace(order, price_max=OGPU // 2), DEFAULT_RULES, a_plan(has_standby=False), found)
-    assert low.expected == OGPU // 2 + money.premium(DEFAULT_RULES, OGPU // 2) + 77
+    assert low.expected == OGPU // 2 + checks // 2 + 77
+    unchecked = estimate(order, replace(DEFAULT_RULES, check_rate_ppm=0), a_plan(has_standby=False), found)
+    assert (unchecked.check_fees, unchecked.check_fees_max, unchecked.expected) == (0, 0, OGPU + 77)
 
 
 def test_where_nobody_competes_the_greatest_price_is_expected() -> None:
@@ -457,7 +459,8 @@ def test_where_nobody_competes_the_greatest_price_is_expected() -> None:
     found = recent_prices(order, [a_task(OGPU)], KINDS, HEIGHT)
     said = estimate(order, DEFAULT_RULES, a_plan(has_rival=False, has_standby=False), found)
     assert said.comes_from == NOBODY_COMPETES
-    assert said.expected == order.price_max + said.premium_most + 77
+    assert said.check_fees is not None
+    assert said.expected == order.price_max + said.check_fees + 77
     nobody = estimate(order, DEFAULT_RULES, a_plan(is_served=False, has_rival=False, has_standby=False), found)
     assert nobody.comes_from == OF_RECENT, "whoever serves it later may have a rival"
 
@@ -465,7 +468,7 @@ def test_where_nobody_competes_the_greatest_price_is_expected() -> None:
 def test_of_nothing_nothing_is_expected() -> None:
     order = an_order()
     said = estimate(order, DEFAULT_RULES, a_plan(), recent_prices(order, [], KINDS, HEIGHT))
-    assert (said.expected, said.premium, said.comes_from) == (None, None, OF_NOTHING)
+    assert (said.expected, said.check_fees, said.comes_from) == (None, None, OF_NOTHING)
     facts = said.facts(5)
     assert facts["recent_prices"] == 0
     assert facts["suggested_max_price"] is facts["recent_median"] is None
@@ -480,15 +483,15 @@ def test_plan_and_submit_show_what_a_task_is_expected_to_cost(tmp_path: Path) ->
         plan = json.loads(ogpu(tmp_path, url, "task", "plan", MINIMAL, "--key", "//Bob").stdout)
         dry = answer(ogpu(tmp_path, url, "task", "submit", MINIMAL, "--key", "//Bob", "--dry-run", "--anyway"))
     names = {
-        "expected", "expected_from", "premium", "premium_most", "recent_prices", "recent_customers", "recent_lowest",
-        "recent_median", "recent_highest", "recent_age_in_blocks", "suggested_max_price",
+        "expected", "expected_from", "check_fees", "check_fees_max", "recent_prices", "recent_customers",
+        "recent_lowest", "recent_median", "recent_highest", "recent_age_in_blocks", "suggested_max_price",
     }  # fmt: skip
     assert names <= plan.keys() & dry.keys()
     for said in (plan, dry):
         assert (said["recent_prices"], said["recent_customers"], said["expected_from"]) == (1, 1, OF_RECENT)
         scaled = int(said["recent_median"]["grains"])
         assert int(said["suggested_max_price"]["grains"]) == 2 * scaled
-        assert int(said["premium"]["grains"]) < int(said["premium_most"]["grains"])
+        assert int(said["check_fees"]["grains"]) <= int(said["check_fees_max"]["grains"])
     fees = int(dry["fees"]["grains"])
     assert int(dry["expected"]["grains"]) == int(plan["expected"]["grains"]) + fees
 

@@ -108,7 +108,7 @@ def test_the_ending_names_the_form() -> None:
 @pytest.mark.parametrize("name", ["model.safetensors", "model.npz"])
 def test_a_result_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     request, state, _ = trained(SMALL)
-    planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES))
+    planted = PlantedTask(TaskState.CLAIMED, result=run_blob(MILESTONES))
 
     async def fetched(*_: Any) -> Any:
         return FetchedRun(b"", RunState(1, (b"",), state))

@@ -87,9 +87,10 @@ def test_an_example_comes_to_its_canonical_bytes(name: str) -> None:
     path = EXAMPLES / f"{name}.yaml"
     file = load(path)
     assert file.task.name == name
-    assert prepare(file, load_input(path, file), bytes(32)).task_hash.hex() == HASHES[name]
+    prepared = prepare(file, load_input(path, file), bytes(32))
+    assert prepared.task_hash.hex() == HASHES[name]
     blocks = {"pair": 600, "relay": 600, "gang": 5_400, "urgent": 5_400, "sizes": 7_200}.get(name, 21_600)
-    assert terms_of(file, DEFAULT_RULES, 1_000).blocks_max == blocks
+    assert terms_of(file, prepared.segments, DEFAULT_RULES, 1_000).blocks_max == blocks
 
 
 def test_check_says_what_a_file_comes_to(task: Path) -> None:

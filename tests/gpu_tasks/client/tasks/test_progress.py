@@ -26,7 +26,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from planted_tasks import BOB, BOB_KEY, run_blob, run_root
 from runtime.frame.call import Call
 from simulation.chains.market_chain import OGPU
-from task_chain import awarded, work
+from task_chain import awarded
 from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError
 from wallet.proved.refutation import NodeRefutedError
@@ -70,7 +70,6 @@ def follow(
     film: TaskFilm,
     *,
     is_customer: bool = True,
-    accepts: bool = False,
     hand: Hand | None = None,
 ) -> list[tuple[int, Task | None, dict[str, Any]]]:
     """All changes of the film."""
@@ -81,19 +80,15 @@ def follow(
     async def providers(_client: Any, _at: bytes) -> dict[bytes, Provider]:
         return PROVIDERS
 
-    async def no_case(*_: Any) -> None:
-        return None
-
     monkeypatch.setattr(progress, "moments", film.moments)
     monkeypatch.setattr(training_reads, "task", frame)
     monkeypatch.setattr(market_reads, "providers", providers)
-    monkeypatch.setattr(market_reads, "case", no_case)
 
     async def main() -> list[tuple[int, Task | None, dict[str, Any]]]:
         client: Any = film
         async with BlobClient(private=True) as pool:
             keeper = CheckpointKeeper(client, pool, BOB_KEY, folder) if is_customer else None
-            follower = TaskFollower(client, NAME, keeper, film.send, accepts, hand)
+            follower = TaskFollower(client, NAME, keeper, film.send, hand)
             return [change async for change in follower.changes()]
 
     return asyncio.run(main())
@@ -305,50 +300,6 @@ def test_a_node_that_is_refuted_ends_the_following(
     monkeypatch.setattr(CheckpointKeeper, "take", lie)
     with pytest.raises(NodeRefutedError):
         follow(tmp_path, monkeypatch, TaskFilm([a_running_task(1, blob)]))
-
-
-def finished(blob: bytes) -> Task:
-    chain, _ = awarded(6 * OGPU, segments=10)
-    work(chain, chain.alice, milestones=0)
-    chain.finish(chain.alice, root=run_root(4))
-    task = replace(chain.now(), customer=BOB)
-    result = task.slots[0].result
-    assert result is not None
-    slot = replace(task.slots[0], provider=b"1" * 32, result=replace(result, blob=address_of(blob)))
-    return replace(task, slots=(slot,))
-
-
-@pytest.mark.parametrize("accepts", [True, False])
-def test_a_checked_result_is_accepted_only_where_that_was_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: dict[bytes, bytes], *, accepts: bool
-) -> None:
-    blob = run_blob(4)
-    blobs[address_of(blob)] = blob
-    film = TaskFilm([finished(blob)])
-    follow(tmp_path, monkeypatch, film, accepts=accepts)
-    assert film.sent == ([TrainingMarket.accept(task=NAME)] if accepts else [])
-
-
-def test_a_result_that_is_another_is_not_accepted_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: dict[bytes, bytes]
-) -> None:
-    blob = run_blob(3)
-    blobs[address_of(blob)] = blob
-    film = TaskFilm([finished(blob)])
-    _, (_, _, row) = follow(tmp_path, monkeypatch, film, accepts=True)
-    assert film.sent == []
-    assert "not accepted: the result differs from its statement: it has the hashes of 8 states" in row["why"]
-
-
-def test_a_result_that_does_not_go_on_from_what_counts_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: dict[bytes, bytes]
-) -> None:
-    blob = run_blob(4)
-    blobs[address_of(blob)] = blob
-    other = HeldCheckpoint(Milestone(2, b"x" * 32, 1, bytes(32)), BOB)
-    film = TaskFilm([replace(finished(blob), checkpoint=other)])
-    _, (_, _, row) = follow(tmp_path, monkeypatch, film, accepts=True)
-    assert "the result does not continue from the confirmed milestone 2" in row["why"]
 
 
 def test_a_checkpoint_that_does_not_go_on_from_what_counts_is_not_held(

@@ -9,8 +9,6 @@ from cli.chain_time import ChainTime, date_text
 from cli.output import Account, Output
 from gpu_tasks.client.tasks import records
 from gpu_tasks.client.tasks.records import (
-    CAUSES,
-    DISAGREEING,
     HISTORY_COLUMNS,
     HISTORY_SHOWN,
     HISTORY_STATES,
@@ -28,21 +26,18 @@ from gpu_tasks.client.tasks.records import (
     unheld,
     why,
 )
-from gpu_tasks.market.courts.benches import AUDIT_DELAYS
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.courts_api import CaseStatus
+from gpu_tasks.client.tasks.task_checks import CAN_READ
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TABLE, TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
-from gpu_tasks.market.training.tasks import Acceptance, Challenge, JudgedFor, TaskResult, TaskState, slot_case
+from gpu_tasks.market.training.tasks import TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.workloads.model_forms import form_named
-from looked_at import submitted
 from replica_chain import replicated
 from runtime.cryptography import ss58
 from simulation.chains.market_chain import OGPU
-from task_chain import WRONG, TaskChain, a_result, awarded, finish_and_accept, hold, time_order, with_offers, work
+from task_chain import WRONG, TaskChain, a_result, awarded, finish_and_pass, hold, time_order, with_offers, work
 from wallet.amounts import Grains, format_duration
 
 NOW = ChainTime(height=100, now_ms=0, passed_ms=2_000, passed_blocks=1, epoch_blocks=60, era_epochs=1)
@@ -219,25 +214,11 @@ def test_partners_that_do_not_agree_have_nothing_to_hold() -> None:
     assert unheld(chain.now()) is None
 
 
-def test_a_result_says_what_its_customer_can_do_and_when_it_is_paid() -> None:
+def test_a_result_can_be_read_while_its_payment_waits() -> None:
     chain, _ = awarded()
     work(chain, chain.alice, milestones=3)
     chain.finish(chain.alice)
-    task = chain.now()
-    for part in (
-        f"`ogpu task dispute` by block {task.finished_at + 6}.",
-        f"After block {task.deadline} ",
-        f"once block {task.finished_at + 5} is final",
-    ):
-        assert part in why(task)
-    chain.accept()
-    task = chain.now()
-    assert why(task).startswith(f"accepted by its customer: it is paid once block {task.finished_at + 5} is final")
-    drawn_anew = replace(task, beacon_at=task.finished_at + 70)
-    assert f"paid once block {task.finished_at + 70 + AUDIT_DELAYS[-1]} is final" in why(drawn_anew)
-    silent = replace(task, accepted=Acceptance.BY_SILENCE, is_checked=True)
-    assert why(silent).startswith("accepted by silence: ")
-    assert "block" not in why(silent)
+    assert (progress(chain.now()), why(chain.now())) == ("claimed", CAN_READ)
     chain.until(TaskState.ENDED)
     task = chain.now()
     assert progress(task) == "ended, on time"
@@ -246,31 +227,13 @@ def test_a_result_says_what_its_customer_can_do_and_when_it_is_paid() -> None:
     assert how_ended(task).endswith(f"block {task.deadline}")
 
 
-def test_what_is_looked_at_says_why_and_who_has_the_word() -> None:
-    chain = submitted(TaskChain(12))
-    chain.dispute()
-    chain.until(TaskState.JUDGED)
-    task = chain.now()
-    case = chain.chain.now()[Courts].cases[slot_case(chain.task, 0)]
-    assert case is not None
-    said = why(task, CaseStatus(case, 0, 0, 0))
-    assert said.startswith(CAUSES[JudgedFor.DISPUTE] + "; ")
-    assert "judges" in said
-    assert why(task).startswith(CAUSES[JudgedFor.DISPUTE] + "; ")
-    assert why(task) != said
-    assert why(replace(task, named=3)).startswith(f"{CAUSES[JudgedFor.DISPUTE]} (segment 3); ")
-    showing = replace(task, state=TaskState.SHOWING, judged_for=JudgedFor.AUDIT, deadline=0, beacon_at=77)
-    assert why(showing).startswith(CAUSES[JudgedFor.AUDIT] + "; ")
-    other = replace(task.slots[0], result=TaskResult(b"o" * 32, bytes(32), 0))
-    differing = replace(showing, slots=(*task.slots, other))
-    assert why(differing).startswith(DISAGREEING + "; "), "the chain calls both an audit"
-    shown = Challenge(chain.bob.stash, 0, 4, 1, 1)
-    proven = why(replace(showing, judged_for=JudgedFor.FRAUD_PROOF, challenge=shown))
-    who = ss58.encode(chain.bob.stash)
-    assert proven.startswith(f"{CAUSES[JudgedFor.FRAUD_PROOF]}, in segment 4: {who}; ")
-    assert "block 77" in why(showing)
-    drawn = replace(showing, deadline=90)
-    assert "block 90 (0 of 1 have)" in why(drawn)
+def test_false_results_beside_the_first_one_are_counted() -> None:
+    chain, _ = awarded()
+    slot = chain.now().slots[0]
+    slots = tuple(replace(slot, outcome=each) for each in (TaskOutcome.ON_TIME, TaskOutcome.LIED))
+    ended = replace(chain.now(), state=TaskState.ENDED, outcome=TaskOutcome.ON_TIME, slots=slots)
+    assert "1 provider has stated a false result" in how_ended(ended)
+    assert "1 provider" not in how_ended(replace(ended, outcome=TaskOutcome.LIED))
 
 
 @pytest.mark.parametrize("outcome", TaskOutcome)
@@ -387,7 +350,7 @@ def test_what_nobody_bid_for_or_whose_worker_left_has_failed() -> None:
 def test_a_task_without_a_program_has_no_exit_code() -> None:
     chain, _ = awarded()
     work(chain, chain.alice, milestones=3, counted=3)
-    finish_and_accept(chain, chain.alice)
+    finish_and_pass(chain, chain.alice)
     found = row(chain)
     assert (found["state"], found["exit_code"], found["milestones"]) == ("completed", None, "4/4")
     assert ended_well(chain.now())

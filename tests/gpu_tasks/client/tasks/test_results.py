@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from error_codes import raises_code
-from gpu_tasks.client.commands import dispute
+from gpu_tasks.client.commands import task_dispute
 from gpu_tasks.client.commands.task_runs import program_facts
 from gpu_tasks.client.tasks.results import (
     NAMES_SHOWN,
@@ -64,7 +64,7 @@ def with_results(*blobs: bytes) -> Task:
     """A task whose slots have stated the one root, in blobs of their own."""
     stated = (TaskResult(run_root(MILESTONES), address_of(blob), 7) for blob in blobs)
     slots = tuple(Slot(MAKER, bytes((place,)) * 32, 5, 50, 100, result=each) for place, each in enumerate(stated))
-    return replace(a_task(state=TaskState.SUBMITTED, slots=slots), order=order())
+    return replace(a_task(state=TaskState.CLAIMED, slots=slots), order=order())
 
 
 def fetched(task: Task) -> FetchedRun:
@@ -294,7 +294,7 @@ def stated(digests: Sequence[bytes], **changed: Any) -> tuple[Task, Blobs]:
     slot = replace(
         Slot(b"p" * 32, b"d" * 32, 5, 50, 100), result=TaskResult(trace_root(digests), address_of(result), 1)
     )
-    task = a_task(state=TaskState.SUBMITTED, slots=(slot,))
+    task = a_task(state=TaskState.CLAIMED, slots=(slot,))
     order: Any = {
         "workload": FORM.workload_id, "input_root": commitment_of(content), "input_blob": address_of(asked),
         "segments": len(RIGHT) - 1, "milestones": 4,
@@ -306,8 +306,10 @@ def first_wrong(task: Task, blobs: Blobs, backend: str = "numpy", told: list[int
     seen: list[int] = [] if told is None else told
 
     async def look() -> int | None:
-        right = await dispute.right_digests(cast(BlobClient, blobs), KEY_OF_RECOMPUTING, task, {}, backend, seen.append)
-        return dispute.first_wrong_segment(
+        right = await task_dispute.right_digests(
+            cast(BlobClient, blobs), KEY_OF_RECOMPUTING, task, {}, backend, seen.append
+        )
+        return task_dispute.first_wrong_item(
             task, right, await stated_digests(cast(BlobClient, blobs), KEY_OF_RECOMPUTING, task, {})
         )
 
@@ -326,7 +328,7 @@ def test_the_segment_before_the_first_wrong_state_is_named(index: int, segment: 
 
 
 def test_what_goes_wrong_before_the_last_leg_is_nobodys_segment_there() -> None:
-    assert first_wrong(*stated(lying_from(5), behind=2)) == 4
+    assert first_wrong(*stated(lying_from(5), behind=2)) == 0, "the first item of that leg"
     with raises_code(RunBlobError, "differs_earlier"):
         first_wrong(*stated(lying_from(3), behind=2))
 

@@ -54,7 +54,7 @@ def calls(task: bytes) -> tuple[Call, ...]:
         TrainingMarket.report_milestone(task=task, place=1, milestone=MILESTONE),
         TrainingMarket.confirm_checkpoint(task=task, number=3, root=MILESTONE.root),
         TrainingMarket.finish(task=task, place=1, result=RESULT),
-        TrainingMarket.accept(task=task),
+        TrainingMarket.cancel(task=task),
     )
 
 

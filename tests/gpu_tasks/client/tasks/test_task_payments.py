@@ -8,19 +8,29 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.tasks.payments import JUDGES, TaskAccount, payments_of_task
-from gpu_tasks.client.tasks.shifts import TaskEvents, shift_rows, shifts_of, task_events
+from claimed_tasks import ALWAYS, FEE, PAID, K, claimed, end
+from claimed_tasks import gang as claimed_gang
+from gpu_tasks.client.tasks.payments import FOUND_FALSE, VOTERS, TaskAccount, payments_of_task
+from gpu_tasks.client.tasks.shifts import TaskEvents, check_rows, shift_rows, shifts_of, task_events
+from gpu_tasks.market.claims.disputes import Dispute
+from gpu_tasks.market.claims.findings import ItemVote, Verdict
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.events import FraudProven
+from gpu_tasks.market.training.items import ITEM_WEIGHT
 from gpu_tasks.market.training.life.submitting import looks
-from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.market.training.tasks import TaskState, slot_case
+from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords
-from looked_at import audited, disputed, judged, says
 from runtime.encoding.types import Finalization
+from runtime.frame.storage import StorageItem
 from runtime.pallets.system import EventRecord
 from runtime.state.overlay import Memory
-from simulation.chains.market_chain import CUSTOMER, OGPU, MarketChain, hash_of
-from task_chain import RIGHT, WRONG, Books, TaskChain, awarded, finish_and_accept, with_offers, work
+from simulation.chains.dispute_chain import VoteOf, voter_steps
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, MarketChain, hash_of, signed
+from task_chain import PRICE, RIGHT, WRONG, Books, TaskChain, awarded, finish_and_pass, with_offers, work
+from unit_cases import vote_for
+from wallet.answers import hex_of, stored_of
+from wallet.proved.keys import storage_key
 from wallet.rpc import RpcError
 
 Kept = dict[int, tuple[Memory, list[Any]]]
@@ -47,6 +57,11 @@ class Node:
 
     async def events(self, block: bytes) -> tuple[EventRecord, ...]:
         return tuple(EventRecord(Finalization(), event) for event in self._at(block)[1])
+
+    async def read(self, item: StorageItem, *keys: Any, at: bytes) -> Any:
+        compiled = self.runtime.item(item)
+        stored = self._at(at)[0].get(storage_key(compiled, keys))
+        return stored_of(compiled, None if stored is None else hex_of(stored))
 
     async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
         return {key: self._at(at)[0].get(key) for key in keys}
@@ -93,16 +108,7 @@ def account(chain: TaskChain, happened: TaskEvents, held: dict[int, int] | None 
 def on_time() -> tuple[TaskChain, Books]:
     chain, books = awarded()
     work(chain, chain.alice, milestones=3)
-    finish_and_accept(chain, chain.alice)
-    return chain, books
-
-
-def silent() -> tuple[TaskChain, Books]:
-    chain, books = awarded()
-    work(chain, chain.alice, milestones=3)
-    chain.blocks(2)
-    chain.finish(chain.alice)
-    chain.until(TaskState.ENDED)
+    finish_and_pass(chain, chain.alice)
     return chain, books
 
 
@@ -113,7 +119,7 @@ def late() -> tuple[TaskChain, Books]:
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU, blocks=8))
     work(chain, chain.alice, milestones=3)
     chain.blocks(4)
-    finish_and_accept(chain, chain.alice)
+    finish_and_pass(chain, chain.alice)
     return chain, books
 
 
@@ -121,7 +127,7 @@ def not_started() -> tuple[TaskChain, Books]:
     chain, books = awarded()
     chain.blocks(5)
     work(chain, chain.bob, milestones=3)
-    finish_and_accept(chain, chain.bob)
+    finish_and_pass(chain, chain.bob)
     return chain, books
 
 
@@ -130,7 +136,7 @@ def provider_died() -> tuple[TaskChain, Books]:
     work(chain, chain.alice, milestones=2)
     chain.until(TaskState.ASKING)
     work(chain, chain.bob, milestones=1, first=3)
-    finish_and_accept(chain, chain.bob)
+    finish_and_pass(chain, chain.bob)
     return chain, books
 
 
@@ -149,21 +155,108 @@ def nobody_left() -> tuple[TaskChain, Books]:
     return chain, books
 
 
-def found_right() -> tuple[TaskChain, Books]:
-    chain, books = audited()
-    judged(chain, says(RIGHT))
+def checked() -> tuple[TaskChain, Books]:
+    """Return a task with one or two checks."""
+    chain, books = claimed(size=24)
+    end(chain)
     return chain, books
 
 
-def found_lying() -> tuple[TaskChain, Books]:
-    chain, books = audited(root=WRONG)
-    judged(chain, says(RIGHT))
+def checked_gang() -> tuple[TaskChain, Books]:
+    chain, books, _ = claimed_gang(size=24)
+    end(chain)
     return chain, books
 
 
-def disputed_falsely() -> tuple[TaskChain, Books]:
-    chain, books = disputed()
-    judged(chain, says(RIGHT))
+def checked_by_voters() -> tuple[TaskChain, Books]:
+    """All checkers are silent, so voters compute the item."""
+    chain, books = claimed(size=24)
+    while chain.state() is not TaskState.ENDED:
+        chain.block(*voter_steps(chain.chain, vote_for(Verdict.RIGHT, weight=ITEM_WEIGHT)))
+    return chain, books
+
+
+def wrongly_refuted() -> tuple[TaskChain, Books]:
+    """A checker is convicted, and pays the provider."""
+    chain, books = claimed(size=24)
+    end(chain, Verdict.WRONG, vote_for(Verdict.RIGHT, weight=ITEM_WEIGHT))
+    return chain, books
+
+
+def not_served() -> tuple[TaskChain, Books]:
+    """A checker could not fetch an item that voters could. Both pay half of the voters' fees."""
+    chain, books = claimed(size=24)
+    end(chain, Verdict.UNAVAILABLE, vote_for(Verdict.RIGHT, weight=ITEM_WEIGHT))
+    return chain, books
+
+
+def lied() -> tuple[TaskChain, Books]:
+    chain, books = awarded(size=20, constants=ALWAYS, bids={"collateral": K + 30 * OGPU})
+    chain.start(chain.alice)
+    chain.finish(chain.alice, root=WRONG)
+    end(chain, Verdict.WRONG, vote_for(Verdict.WRONG))
+    return chain, books
+
+
+def disputed_by_its_customer() -> tuple[TaskChain, Books]:
+    chain, books = claimed(size=20, root=WRONG)
+    chain.block(signed(CUSTOMER.stash, ResultClaims.dispute(claim=slot_case(chain.task, 0), index=0)))
+    end(chain, vote=vote_for(Verdict.WRONG))
+    return chain, books
+
+
+def undecided() -> tuple[TaskChain, Books]:
+    chain, books = claimed(root=WRONG)
+    end(chain, Verdict.WRONG)
+    return chain, books
+
+
+def nobody(_: Dispute) -> ItemVote | None:
+    return None
+
+
+def ruled(chain: TaskChain, vote: VoteOf) -> None:
+    while chain.state() is TaskState.DISPUTED:
+        chain.block(*voter_steps(chain.chain, vote))
+
+
+def false_side() -> tuple[TaskChain, Books]:
+    chain, books, _ = claimed_gang(roots=(RIGHT, WRONG))
+    ruled(chain, vote_for(Verdict.RIGHT, RIGHT))
+    end(chain)
+    return chain, books
+
+
+def undecided_sides() -> tuple[TaskChain, Books]:
+    chain, books, _ = claimed_gang(roots=(RIGHT, WRONG))
+    ruled(chain, nobody)
+    return chain, books
+
+
+def sides_without_an_input() -> tuple[TaskChain, Books]:
+    chain, books, _ = claimed_gang(roots=(RIGHT, WRONG))
+    ruled(chain, vote_for(Verdict.UNAVAILABLE))
+    return chain, books
+
+
+def reported() -> tuple[TaskChain, Books]:
+    chain, books = awarded(size=20, constants=ALWAYS, bids={"collateral": K})
+    chain.do(chain.alice, TrainingMarket.report_input(task=chain.task, place=0))
+    return chain, books
+
+
+def input_missing() -> tuple[TaskChain, Books]:
+    chain, books = reported()
+    ruled(chain, vote_for(Verdict.UNAVAILABLE))
+    return chain, books
+
+
+def falsely_reported() -> tuple[TaskChain, Books]:
+    chain, books = reported()
+    ruled(chain, vote_for(Verdict.RIGHT))
+    chain.start(chain.bob)
+    chain.finish(chain.bob)
+    end(chain)
     return chain, books
 
 
@@ -207,16 +300,23 @@ def unopened() -> tuple[TaskChain, Books]:
     chain.submit()
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU), unopened=(chain.keys[2],))
     work(chain, chain.alice, milestones=3)
-    finish_and_accept(chain, chain.alice)
+    finish_and_pass(chain, chain.alice)
     return chain, books
 
 
-TOLD_BY_RECORD = (on_time, silent, late, cancelled, taken_back, stopped, gang, unopened)
-TOLD_BY_EVENTS = (
-    not_started, provider_died, nobody_left, found_right, found_lying, disputed_falsely,
-    died_where_that_costs_the_customer_little,
+TOLD_BY_RECORD = (
+    cancelled, taken_back, stopped, gang, undecided_sides, sides_without_an_input, input_missing,
 )  # fmt: skip
-WITHOUT_JUDGES = (*TOLD_BY_RECORD, not_started, provider_died, nobody_left, died_where_that_costs_the_customer_little)
+TOLD_BY_EVENTS = (
+    on_time, late, unopened, not_started, provider_died, nobody_left, died_where_that_costs_the_customer_little,
+    checked, checked_gang, checked_by_voters, wrongly_refuted, not_served, lied, disputed_by_its_customer, undecided,
+    false_side, falsely_reported,
+)  # fmt: skip
+UNNAMED = (
+    checked_by_voters, wrongly_refuted, not_served, lied, disputed_by_its_customer, undecided, false_side,
+    sides_without_an_input, input_missing, falsely_reported, undecided_sides,
+)  # fmt: skip
+"""Scenes with voters, whose payments are shown as one sum."""
 
 
 @pytest.mark.parametrize("scene", TOLD_BY_RECORD + TOLD_BY_EVENTS)
@@ -226,14 +326,26 @@ def test_what_is_shown_is_what_moved(scene: Callable[[], tuple[TaskChain, Books]
     chain.blocks(3)
     found = account(chain, told(chain, kept))
     assert found.unknown == []
-    for keys in (*chain.keys, CUSTOMER):
+    named = [keys for keys in chain.keys if any(each.account == keys.stash for each in found.parties)]
+    of_checkers = {each.account for each in found.parties if each.party == "checker"}
+    for keys in (*(named if scene in UNNAMED else chain.keys), CUSTOMER):
+        if scene in UNNAMED and keys.stash in of_checkers:
+            continue  # Its losses to voters are not named.
         mine = [each for each in found.parties if each.account == keys.stash]
         shown = sum((each.paid or 0) - (each.lost or 0) for each in mine)
         looks = 30_000 * chain_looks(chain) if keys is CUSTOMER else 0
-        assert shown == chain.wealth(keys.stash) - books.before[keys] + looks, (keys.name, mine)
+        more = gain_of(chain, scene).get(keys, 0)
+        assert shown + more == chain.wealth(keys.stash) - books.before[keys] + looks, (keys.name, mine)
 
 
-@pytest.mark.parametrize("scene", WITHOUT_JUDGES)
+def gain_of(chain: TaskChain, scene: object) -> dict[Keys, int]:
+    """Return the gains that are no payments of the task: a disputer's reward, and the fee of a convicted checker."""
+    if scene is disputed_by_its_customer:
+        return {CUSTOMER: K // 2}
+    return {chain.alice: FEE} if scene is wrongly_refuted else {}
+
+
+@pytest.mark.parametrize("scene", TOLD_BY_RECORD + TOLD_BY_EVENTS)
 def test_what_somebody_lost_somebody_was_paid_or_it_burned(
     scene: Callable[[], tuple[TaskChain, Books]], kept: Kept
 ) -> None:
@@ -242,18 +354,48 @@ def test_what_somebody_lost_somebody_was_paid_or_it_burned(
     assert sum(each.paid or 0 for each in parties) == sum(each.lost or 0 for each in parties) > 0
 
 
-def test_who_showed_a_lie_was_paid_by_the_liar(kept: Kept) -> None:
-    chain, _ = found_lying()
+def parties_of(chain: TaskChain, happened: TaskEvents) -> dict[str, list[int | None]]:
+    found: dict[str, list[int | None]] = {}
+    for each in account(chain, happened).parties:
+        found.setdefault(each.party, []).append(each.paid)
+    return found
+
+
+def test_each_checker_is_named_with_its_fee(kept: Kept) -> None:
+    chain, _ = checked()
     happened = told(chain, kept)
-    alone = account(chain, happened)
-    happened.told.insert(0, (chain.height, FraudProven(chain.task, 0, chain.keys[5].stash, 77)))
-    shown = account(chain, happened)
-    (before,), (after,) = ([each for each in one.parties if each.party == "provider"] for one in (alone, shown))
-    assert before.lost is not None
-    assert after.lost == before.lost + 77
-    assert [(each.account, each.paid) for each in shown.parties if each.party == "fraud prover"] == [
-        (chain.keys[5].stash, 77)
-    ]
+    rows = check_rows(happened)
+    assert {(row["place"], row["end"], row["fee"]) for row in rows} == {(0, "passed", FEE)}
+    assert parties_of(chain, happened)["checker"] == [FEE] * len(rows)
+    assert happened.claims[0].fees_paid == len(rows) * FEE
+
+
+def test_voters_in_place_of_checkers_are_paid_by_those_that_failed_and_by_the_customer(kept: Kept) -> None:
+    chain, books = checked_by_voters()
+    happened = told(chain, kept)
+    paid = happened.claims[0].fees_paid
+    assert books.change(CUSTOMER) == -PAID - PAID // 50 - paid
+    assert parties_of(chain, happened).get("voters", [0]) == [paid]
+
+
+def test_a_liars_collateral_goes_to_its_customer_and_to_those_who_found_it(kept: Kept) -> None:
+    chain, books = lied()
+    found = parties_of(chain, told(chain, kept))
+    assert found[FOUND_FALSE] == [K + 30 * OGPU - PRICE]
+    assert found["provider"] == [0]
+    assert books.change(CUSTOMER) == PRICE - PAID // 50
+    chain, _ = false_side()
+    assert parties_of(chain, told(chain, kept))[FOUND_FALSE] == [K]
+    chain, _ = input_missing()
+    assert parties_of(chain, told(chain, kept))[VOTERS] == [PRICE // 40]
+
+
+def test_checks_that_nobody_can_see_any_more_are_named_with_the_most_that_they_cost(kept: Kept) -> None:
+    chain, _ = checked_gang()
+    record = account(chain, told(chain, kept, chain.height + 1))
+    assert [text for text in record.unknown if "at most 16.8 oGPU" in text] == record.unknown
+    assert len(record.unknown) == 2
+    assert record.cost(1) is None
 
 
 def chain_looks(chain: TaskChain) -> int:
@@ -280,19 +422,9 @@ def test_who_died_behind_checkpoints_that_its_customer_held_is_reckoned_without_
     chain, _ = provider_died()
     full = account(chain, told(chain, kept))
     record = account(chain, TaskEvents(), {1: 2})
-    assert record.unknown == []
-    assert record.parties == full.parties
-
-
-def test_what_a_customer_has_back_of_an_audited_task_needs_no_events(kept: Kept) -> None:
-    """Without events, only the receivers of the audit pot's money are unknown."""
-    for scene, is_known in ((found_right, True), (found_lying, False)):
-        chain, _ = scene()
-        full = account(chain, told(chain, kept))
-        record = account(chain, TaskEvents())
-        (whole,), (mine,) = ([each for each in one.parties if each.party == "customer"] for one in (full, record))
-        assert JUDGES in record.unknown
-        assert (mine == whole) is is_known
+    assert [text for text in record.unknown if text.startswith("the checks of place 0, ")] == record.unknown
+    of_alice = [[each for each in one.parties if each.account == chain.alice.stash] for one in (full, record)]
+    assert of_alice[0] == of_alice[1]
 
 
 def test_who_began_who_took_over_from_which_checkpoint_and_why_is_said(kept: Kept) -> None:

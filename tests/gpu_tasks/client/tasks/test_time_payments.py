@@ -296,7 +296,7 @@ def test_what_is_shown_is_what_moved(end: Callable[[], tuple[TaskChain, Books]])
     assert spent(books) == customer.paid - customer.lost
     assert found.cost(chain.market.step_fee) == books.before[CUSTOMER] - chain.wealth(CUSTOMER.stash)
     rules = task.rules
-    locked = 3 * (money.escrow(rules, PRICE) + money.customer_bond(rules, PRICE))
+    locked = 3 * (money.escrow(rules, PRICE, items=1) + money.customer_bond(rules, PRICE))
     assert customer.returned == locked - customer.lost
 
 
@@ -369,10 +369,10 @@ def test_every_step_says_why_it_waits() -> None:
     chain, _, whose = replicated()
     compute(chain, whose, RIGHT, WRONG, RIGHT)
     assert chain.state() is TaskState.ENDED
-    assert "1 replica has another result than the majority" in why(chain.now())
+    assert "1 replica loses its collateral" in why(chain.now())
 
 
-# What is locked for a task: as much as its customer holds for it, a dispute's bonds too.
+# What is locked for a task: as much as its customer holds for it, each slot.
 
 
 def is_told(chain: TaskChain) -> bool:
@@ -392,5 +392,4 @@ def test_all_that_a_customer_holds_for_a_task_is_told() -> None:
     chain, _ = awarded()
     chain.start(chain.alice)
     chain.finish(chain.alice)
-    chain.dispute()
     assert is_told(chain)

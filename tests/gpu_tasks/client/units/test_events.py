@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Self, cast, get_args, get_origin, get_type_hints
 
 import pytest
@@ -32,17 +33,17 @@ from gpu_tasks.client.units.events import (
 )
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.claims.claim_events import ClaimEnded
+from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as units
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training import events as tasks
 from gpu_tasks.market.training.events import StandbyReleased, TaskRunning
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskState
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from planted_state import chain_with
 from planted_tasks import ALICE, PlantedTask
@@ -59,7 +60,7 @@ from wallet_runner import answer, chain
 
 
 PALLETS = (
-    InferenceMarket, TrainingMarket, Courts, ResultClaims, Disputes, LeafDisputes, Devices, Attestations,
+    InferenceMarket, TrainingMarket, ResultClaims, Disputes, Devices, Attestations,
 )  # fmt: skip
 EVENTS = [event for pallet in PALLETS for event in pallet.events]
 INTERVAL_AND_END = (TaskOutcome.INTERVAL_PAID, TaskOutcome.TIME_OVER)
@@ -209,6 +210,27 @@ def test_a_task_that_was_not_known_is_looked_up_again(known: dict[bytes, Task]) 
     known[TASK] = a_task(customer=OTHER)
     assert wants(mine, TaskRunning(TASK))
     assert not wants(EventFilter(STASH), TaskRunning(TASK))
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_claim_of_a_slot_belongs_to_the_customer_of_its_task(
+    known: dict[bytes, Task], monkeypatch: pytest.MonkeyPatch, *, is_open: bool
+) -> None:
+    known[TASK] = a_task(customer=OTHER)
+
+    async def read(_item: Any, claim: bytes, *, at: bytes) -> bytes | None:
+        return TASK if is_open and claim == slot_case(TASK, 1) else None
+
+    async def tasks_of(_client: Any, account: bytes, _at: bytes) -> list[tuple[bytes, Task]]:
+        return [(TASK, known[TASK])] if account == OTHER else []
+
+    monkeypatch.setattr(training_reads, "tasks_of", tasks_of)
+    client = cast("ChainClient", SimpleNamespace(read=read))
+    ended = ClaimEnded(slot_case(TASK, 1), ClaimOutcome.PASSED)
+    for account, is_wanted in ((OTHER, True), (STASH, False)):
+        assert asyncio.run(EventFilter(account).wants(client, ended, bytes(32))) is is_wanted
+    assert wants(EventFilter(about=[TASK]), ended)
+    assert not wants(EventFilter(about=[OTHER]), ended)
 
 
 # Events are told once each, in order, whatever becomes of the connection; and whose they are is known.

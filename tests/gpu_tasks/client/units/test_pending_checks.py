@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from asked_chain import AskedChain
 from error_codes import raises_code
-from gpu_tasks.client.units.pending_checks import PendingChecks, pending_checks, why_differing
+from gpu_tasks.client.units.pending_checks import PendingChecks, pending_checks
 from gpu_tasks.data.appeals import AppealError, appeal_against
 from gpu_tasks.market.claims.claims import ClaimStage
 from gpu_tasks.market.claims.disputes import Dispute, DisputeStage
@@ -20,8 +19,6 @@ from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import ItemVote, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.units import UnitState, is_open
-from gpu_tasks.market.leaf_disputes.disputes import LeafDispute, LeafDisputeStage, Side
-from simulation.chains.batch_chain import DisputeChain
 from simulation.chains.dispute_chain import voter_steps
 from simulation.chains.market_chain import CUSTOMER, MarketChain, Step, named_keys, signed
 from unit_cases import RIGHT, WRONG, checker_steps, declined_twice, raced, vote_for
@@ -131,7 +128,7 @@ def test_a_dispute_between_racers_names_its_step() -> None:
     assert all(each.claim_facts() is None for each in looks)
     assert all(each.says().startswith("its racers gave different answers; ") for each in looks)
     decided = next(each for each in facts if each and each["stage"] == "appealable")
-    assert (decided["decision"], decided["request"]) == ("right", 0)
+    assert (decided["decision"], decided["request"]) == ("right", None)
 
 
 def test_a_dispute_about_an_input_counts_those_that_declined() -> None:
@@ -143,47 +140,6 @@ def test_a_dispute_about_an_input_counts_those_that_declined() -> None:
     assert facts is not None
     assert (facts["question"], facts["request"]) == ("input", None)
     assert found.says().startswith("2 providers could not use its input; the beacon draws the voters by block ")
-
-
-def test_racers_of_a_batch_show_trees_and_then_voters_compute_one_request() -> None:
-    stage = DisputeChain()
-    unit_id = stage.disputed((), (7,))
-    asked: list[str | None] = []
-    while stage.is_disputed(unit_id):
-        found = look(stage.chain, unit_id)
-        assert found is not None
-        facts = found.dispute_facts()
-        asked.append(None if facts is None else facts["question"])
-        if facts is None or facts["question"] == "sides":
-            assert facts is None or facts["request"] == 7
-            assert found.says().startswith("its racers first differ in request 7, and validators vote")
-        else:
-            assert (facts["id"], facts["actor"], len(facts["parties"])) == (None, "racers", 2)
-        stage.play_block(unit_id)
-    assert set(asked) == {"trees", "sides", None}, "for one block after the vote, no question is open"
-
-
-ROOT, OTHER = b"r" * 32, b"o" * 32
-SIDES = (Side(ROOT, (b"a" * 32,)), Side(OTHER, (b"b" * 32,)))
-TREES = LeafDispute(3, 200, SIDES, 100, LeafDisputeStage.SUBTREES, deadline=140)
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({}, "its racers gave different answers; both must show their trees by block 140, none did so far"),
-        (
-            {"stage": LeafDisputeStage.LEAVES, "sides": (replace(SIDES[0], has_shown=True), SIDES[1])},
-            "its racers gave different answers; both must show their leaves by block 140, 1 did so far",
-        ),
-        (
-            {"sides": (*SIDES, Side(b"t" * 32, (b"c" * 32,)))},
-            "its racers gave different answers; all 3 sides must show their trees by block 140, none did so far",
-        ),
-    ],
-)
-def test_what_racers_of_a_batch_show_is_said(changed: dict[str, Any], said: str) -> None:
-    assert why_differing(replace(TREES, **changed)) == said
 
 
 def test_on_a_chain_without_checks_the_payment_waits_for_the_beacons_alone() -> None:

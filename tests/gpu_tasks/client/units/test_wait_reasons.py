@@ -1,4 +1,4 @@
-"""Reasons why a unit waits, and the steps of judges."""
+"""Reasons why a unit waits."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,11 +11,8 @@ from gpu_tasks.client.offers.listing import asks_of
 from gpu_tasks.client.units.wait_reasons import (
     AWAITS_DRAW,
     MarketView,
-    what_judges_do,
     why_queued,
 )
-from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, CourtCase
-from gpu_tasks.market.courts.courts_api import CaseStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
@@ -23,7 +20,6 @@ from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitTerms
-from gpu_tasks.market.rounds import Round
 
 # Why a unit is not taken: each test of the draw, in the order of what a customer can act on.
 
@@ -239,30 +235,3 @@ def test_an_owner_asks_what_its_cheapest_working_device_asks() -> None:
     ]
     assert asks_of(devices, 0) == {OWNERS[0]: 5, OWNERS[1]: 9}
     assert asks_of(devices, 1) == {}
-
-
-# What a customer is told of a case about a task: what its judges do now, and until when.
-
-
-TERMS = CaseTerms(b"c" * 32, 100, 5, 100, 0, 1_900, 0, 3, 30, (), ())
-CASE = CourtCase(
-    10, CaseKind.DISPUTE, TERMS, 50, 2_000, CaseRules(50_000, 33, 20, 12, 20), None, CaseStage.COMMITTEE, 9
-)
-
-
-@pytest.mark.parametrize(
-    ("changed", "clocks", "step"),
-    [
-        ({"stage": CaseStage.PAIR}, (0, 0, 0), "a pair of judges will be drawn"),
-        ({"stage": CaseStage.COURT, "round": Round(12)}, (0, 0, 0), "a court computes it again"),
-        ({"round": Round(12)}, (40, 0, 0), "a committee computes it again, by block 40"),
-        ({"round": Round(12)}, (40, 42, 54), "a committee reveals its verdict by block 54"),
-        (
-            {"stage": CaseStage.APPEALABLE, "appealable_until": 70},
-            (0, 0, 0),
-            "judges have decided, and their verdict is final without an appeal by block 70",
-        ),
-    ],
-)
-def test_what_judges_do_now_is_said(changed: dict[str, Any], clocks: tuple[int, int, int], step: str) -> None:
-    assert what_judges_do(CaseStatus(replace(CASE, **changed), *clocks)) == step

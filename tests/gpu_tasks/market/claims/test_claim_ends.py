@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from gpu_tasks.market.claims import checking
+from gpu_tasks.market.claims import claim_closing as closing
 from gpu_tasks.market.claims.claim_events import CheckEnded, CheckerDrawn, ItemDisputed
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome, ClaimStage
 from gpu_tasks.market.claims.collateral import ALWAYS_PPM, least_collateral
 from gpu_tasks.market.claims.convictions import compared_checks
 from gpu_tasks.market.claims.draws import DrawnPoints, beacon_heights
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemVote, Verdict
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemSample, ItemVote, Verdict
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from runtime.pallets.balances import Balances
@@ -23,7 +24,7 @@ from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, signed
 
 FEE = 6 * OGPU // 100
 """The fee of a check, and of a voter: 1.2 times a twentieth of the price."""
-COLLATERAL = least_collateral(PRICE, items=1, rate_ppm=ALWAYS_PPM, fee_max=0)
+COLLATERAL = least_collateral(PRICE, items=1, rate_ppm=ALWAYS_PPM, vote_fee=0)
 REWARD = COLLATERAL // 2
 COURT = 9 * FEE
 VOTERS = tuple(Keys(f"voter {number}").stash for number in range(9))
@@ -432,3 +433,10 @@ def test_a_claim_of_many_items_pays_by_the_distinct_weight_of_its_samples() -> N
     assert len(dict.fromkeys(point // WEIGHT for point in claim.points)) == 4
     play.stage.run(play.claim_id)
     assert play.flows["customer", "checker 0"] == 4 * FEE
+
+
+def test_two_that_agree_on_false_weights_charge_the_customer_for_the_heaviest_items_at_most() -> None:
+    terms = ClaimChain().terms(items=1_000, price=1_000 * PRICE, item_weight_max=WEIGHT)
+    samples = tuple(ItemSample(index, 900 * WEIGHT, b"f" * 16) for index in (0, 1))
+    assert closing.fee_of_samples(terms, samples) == 2 * FEE
+    assert closing.vote_fee(terms) == FEE

@@ -12,7 +12,7 @@ PRICE = 1_000_000
 
 @pytest.mark.parametrize(("rate", "listed"), [(100_000, 100_000), (199_999, 100_000), (333_333, 333_333), (PPM, PPM)])
 def test_a_rate_without_a_game_counts_as_the_next_lower_one(rate: int, listed: int) -> None:
-    held = collateral.least_collateral(PRICE, items=1, rate_ppm=rate, fee_max=0)
+    held = collateral.least_collateral(PRICE, items=1, rate_ppm=rate, vote_fee=0)
     assert held == RATIO_OF_RATE[listed]
 
 
@@ -25,14 +25,14 @@ def test_every_value_of_the_parameter_has_a_game() -> None:
 
 
 def test_a_claim_that_expects_four_points_needs_the_least_collateral() -> None:
-    assert collateral.least_collateral(PRICE, items=40, rate_ppm=100_000, fee_max=0) == RATIO_OF_RATE[PPM]
-    assert collateral.least_collateral(PRICE, items=39, rate_ppm=100_000, fee_max=0) == RATIO_OF_RATE[100_000]
+    assert collateral.least_collateral(PRICE, items=40, rate_ppm=100_000, vote_fee=0) == RATIO_OF_RATE[PPM]
+    assert collateral.least_collateral(PRICE, items=39, rate_ppm=100_000, vote_fee=0) == RATIO_OF_RATE[100_000]
 
 
 def test_collateral_covers_the_voters_twice() -> None:
     fee = RATIO_OF_RATE[PPM] // (2 * SEATS) + 1
-    assert collateral.least_collateral(PRICE, items=1, rate_ppm=PPM, fee_max=fee) == 2 * SEATS * fee
-    assert collateral.least_collateral(PRICE, items=1, rate_ppm=PPM, fee_max=fee - 1) == RATIO_OF_RATE[PPM]
+    assert collateral.least_collateral(PRICE, items=1, rate_ppm=PPM, vote_fee=fee) == 2 * SEATS * fee
+    assert collateral.least_collateral(PRICE, items=1, rate_ppm=PPM, vote_fee=fee - 1) == RATIO_OF_RATE[PPM]
 
 
 @pytest.mark.parametrize(("items", "rate"), [(1, 100_000), (40, 100_000), (41, 97_560), (4_096, 976)])

@@ -149,18 +149,6 @@ def test_anybody_drops_the_record_of_a_provider_that_has_left_and_nobody_any_oth
     nobody(ev.NotProvider)
 
 
-def test_a_registration_that_a_court_ends_gives_its_deposit_back_and_leaves_nothing() -> None:
-    chain = MarketChain(named_keys(4), [EVE])
-    joined(chain)
-    chain.block(signed(EVE.stash, register()))
-    chain.block(lambda bound: bound[Devices].expel(EVE.stash, bound[Devices].system.number.get()))
-    assert (deposited(chain), chain.now()[Devices].providers[EVE.stash]) == (0, None)
-    chain.block(signed(EVE.stash, Devices.unregister_device(device=EVE.device)))
-    assert EVE.stash not in chain.now()[Devices].device_count
-    chain.block(signed(EVE.stash, provider()))
-    assert deposited(chain) == DEPOSIT
-
-
 def test_more_bond_counts_in_no_draw_whose_beacon_may_be_known() -> None:
     chain = MarketChain(named_keys(2))
     alice = chain.validators[0]

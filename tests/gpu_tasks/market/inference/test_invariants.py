@@ -9,7 +9,6 @@ from broken_invariants import breaks_invariant
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.events import Expelled
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, Device
 from gpu_tasks.market.inference import catalogue, money, queue, race, race_results, schedules, settlement
 from gpu_tasks.market.inference.events import UnknownService
@@ -195,8 +194,6 @@ def test_a_claim_and_a_dispute_of_a_unit_in_another_state_are_noticed() -> None:
         lambda: market.charge_provider(unit.id, ()),
         lambda: market.charge_customer(unit.id, ()),
         lambda: market.conclude(unit.id, ClaimOutcome.PASSED),
-        lambda: market.let_fall(unit.id, ()),
-        lambda: market.agree(unit.id, None),
     )
     for act in acts:
         with pytest.raises(AssertionError, match="is RACING"):
@@ -362,36 +359,6 @@ def test_a_service_an_offer_and_a_device_leave_nothing_held() -> None:
     with breaks_invariant(Balances.check_ended):
         bound.dispatch(Devices.unregister_device(device=keys.device), Signed(keys.stash))
     assert devices.devices[keys.device] is None
-
-
-def test_who_is_expelled_works_no_more() -> None:
-    """After the third lie that a court of five upholds, the courts expel it, and its registration ends."""
-    bound, _, racer = racing()
-    devices = bound[Devices]
-    devices.expel(racer.stash, 9)
-    device = devices.devices[racer.device]
-    assert device is not None
-    assert devices.providers[racer.stash] is None
-    assert not devices.can_work(device)
-    devices.expel(racer.stash, 9)  # a second time there is nothing to end
-
-
-def test_who_is_expelled_registers_anew_only_once_its_lies_count_no_more() -> None:
-    """It could be a provider again in the next block, and the lost registration cost nothing."""
-    bound, _, racer = racing()
-    until = bound[System].number.get() + 300
-    bound[Devices].expel(racer.stash, until)
-    call = Devices.register_provider(seal_key=racer.public("seal"), endpoint=b"http://127.0.0.1:1")
-    for height in (until - 299, until):
-        bound[System].number.set(height)
-        with pytest.raises(Expelled):
-            bound.dispatch(call, Signed(racer.stash))
-    bound[System].number.set(until + 1)
-    bound.dispatch(call, Signed(racer.stash))
-    assert bound[Devices].providers[racer.stash] is not None
-    assert not list(bound[Devices].expelled_until.keys()), "nothing is kept of it"
-    bound[System].number.set(0)  # programs try their calls over the first state, before there is a block
-    bound.dispatch(call, Signed(racer.stash))
 
 
 # ---------------------------------------------------------------------------------------------------------------- cases

@@ -88,6 +88,7 @@ def test_the_claim_has_the_terms_of_the_unit() -> None:
         root=RIGHT,
         items=1,
         weight=weight,
+        item_weight_max=weight,
         price=unit.price,
         collateral=collateral_of(unit),
         rate_ppm=100_000,

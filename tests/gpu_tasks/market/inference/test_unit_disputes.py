@@ -76,13 +76,13 @@ def test_voters_are_asked_at_once_for_the_right_result_of_one_request() -> None:
         excluded=(third.stash,),
         fee=fee_of(unit.price),
         sealed_at=0,
-        run_blocks=30,
+        run_blocks=60,
     )
     api = GpuTasksApi(Apis(chain.runtime, (GpuTasksApi,)), chain.state, GENESIS_HASH, verify)
     status = api.unit(unit_id)
     assert status is not None
-    assert (status.dispute, status.claim) == (dispute_id_of(unit_id, 1, 0), None)
-    assert chain.now()[Disputes].open_dispute(dispute_id_of(unit_id, 1, 0)).terms == terms
+    assert (status.dispute, status.claim) == (dispute_id_of(unit_id, 1), None)
+    assert chain.now()[Disputes].open_dispute(dispute_id_of(unit_id, 1)).terms == terms
 
 
 def test_a_liar_pays_the_voters_and_the_right_racer_claims_its_pay() -> None:
@@ -236,7 +236,7 @@ def test_a_customer_appeals_for_itself_whoever_calls_its_account_a_provider_key(
     chain = MarketChain(named_keys(20))
     unit_id, _ = declined_twice(chain)
     vote = vote_for(Verdict.WRONG)
-    dispute_id = dispute_id_of(unit_id, 1, 0)
+    dispute_id = dispute_id_of(unit_id, 1)
     while chain.now()[Disputes].open_dispute(dispute_id).stage is not DisputeStage.APPEALABLE:
         chain.block(*voter_steps(chain, vote))
     chain.block(signed(CUSTOMER.stash, Disputes.appeal(dispute=dispute_id)))

@@ -262,14 +262,14 @@ def test_an_order_of_time_has_intervals_of_a_block_to_five_minutes(blocks: int, 
     assert chain.now().terms.blocks_max == blocks
 
 
-def test_time_asks_for_a_quarter_of_the_price_as_collateral_and_pays_no_audit() -> None:
+def test_time_asks_for_three_tenths_of_the_price_as_collateral_and_has_no_checks() -> None:
     chain, _ = bought()
     task = chain.now()
-    assert task.rules.audit_rate_ppm == 0
-    assert task.terms.collateral_min == PRICE // 4 + 5 * PRICE // 100
+    assert (task.rules.check_rate_ppm, task.rules.check_ppm) == (0, 0)
+    assert task.terms.collateral_min == PRICE * 3 // 10
     exact = chain.market.rules(an_order())
-    assert replace(task.rules, judge_fee_ppm=0, audit_rate_ppm=0, found_ppm=0, collateral_ppm=0) == replace(
-        exact, judge_fee_ppm=0, audit_rate_ppm=0, found_ppm=0, collateral_ppm=0
+    assert replace(task.rules, check_rate_ppm=0, check_ppm=0, collateral_ppm=0) == replace(
+        exact, check_rate_ppm=0, check_ppm=0, collateral_ppm=0
     )
 
 
@@ -320,15 +320,12 @@ def test_another_end_may_pay_what_is_not_paid_yet() -> None:
     assert chain.now().outcome is TaskOutcome.CLOSED
 
 
-def test_nobody_holds_accepts_disputes_or_shows_what_is_paid_by_time() -> None:
+def test_no_checkpoint_of_bought_time_is_confirmed() -> None:
     chain, _, alice, bob = begun()
     pay_interval(chain, alice, 1)
     hold = TrainingMarket.confirm_checkpoint(task=chain.task, number=1, root=RIGHT)
     chain.ask(hold, ev.NothingToConfirm)
     chain.do(bob, hold, ev.NothingToConfirm)
-    for call in (TrainingMarket.accept(task=chain.task), TrainingMarket.dispute(task=chain.task, segment=None)):
-        chain.ask(call, ev.WrongTaskState)
-    chain.do(chain.keys[3], TrainingMarket.claim_fraud(task=chain.task, commitment=b"c" * 32), ev.WrongTaskState)
 
 
 def test_odd_prices_lose_no_grain_over_their_intervals() -> None:

@@ -1,6 +1,6 @@
 """Gangs: counting from the start of all, two places of one provider, and the pay of each place."""
 
-from gpu_tasks.market.courts.opinions import Unanswerable
+from gpu_tasks.market.claims.findings import Verdict
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id_of
 from gpu_tasks.market.training import events as ev
@@ -9,10 +9,11 @@ from gpu_tasks.market.training.life.leaving import MoreBlocks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
-from looked_at import judges_say, says
 from runtime.frame.holds import Hold
+from simulation.chains.dispute_chain import voter_steps
 from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, signed
-from task_chain import COLLATERAL, PRICE, Books, TaskChain, an_offer, forfeit, net, with_offers
+from task_chain import BOND, COLLATERAL, PRICE, RIGHT, Books, TaskChain, an_offer, forfeit, net, with_offers
+from unit_cases import vote_for
 
 SECOND = b"2" * 32
 
@@ -32,7 +33,7 @@ def gang_of_two(
 
 def two_places_of_alice() -> tuple[TaskChain, Books]:
     """Return a gang of two places, both Alice's with two devices. Bob stands by."""
-    chain = TaskChain()
+    chain = TaskChain(size=14)
     alice, bob = chain.keys[:2]
     register = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=SECOND, bond=100 * OGPU)
     chain.block(signed(alice.stash, register))
@@ -56,17 +57,15 @@ def test_who_starts_before_its_partner_is_neither_late_nor_paid_for_it() -> None
     chain.start(gang[1], 1)
     chain.blocks(2)
     chain.finish(gang[0])
-    finish_and_accept_second(chain, gang[1])
+    finish_and_pass_second(chain, gang[1])
     task = chain.now()
     assert task.slots[0].finished_at - task.slots[0].started_at > 4 >= task.slots[0].finished_at - task.started_at
     assert [slot.outcome for slot in task.slots] == [TaskOutcome.ON_TIME] * 2
 
 
-def finish_and_accept_second(chain: TaskChain, keys: Keys) -> None:
-    """State the other result, and pay both."""
+def finish_and_pass_second(chain: TaskChain, keys: Keys) -> None:
+    """State the other result, and let both claims pass."""
     chain.finish(keys, 1)
-    chain.until_checked()
-    chain.accept()
     chain.until(TaskState.ENDED)
 
 
@@ -79,7 +78,7 @@ def test_who_waits_for_a_partner_is_not_late() -> None:
             chain.block()
         chain.report(bob, number, 1)
     chain.finish(alice)
-    finish_and_accept_second(chain, bob)
+    finish_and_pass_second(chain, bob)
     task = chain.now()
     assert task.slots[0].finished_at - task.started_at > 8
     assert [slot.outcome for slot in task.slots] == [TaskOutcome.ON_TIME, TaskOutcome.LATE]
@@ -88,14 +87,14 @@ def test_who_waits_for_a_partner_is_not_late() -> None:
 
 
 def test_a_stop_charges_nobody_for_a_partner_that_is_late() -> None:
-    chain, books, (alice, bob) = gang_of_two(blocks=4, collateral=4 * PRICE, order={"time_value": PRICE})
+    chain, books, (alice, bob) = gang_of_two(blocks=4, order={"time_value": PRICE})
     chain.start_all()
     chain.report(alice, 1)
     chain.blocks(3)
     chain.stop()
     prices = [slot.price for slot in chain.now().slots]
     assert books.change(alice) == net(prices[0]) + forfeit(prices[0]) // 2
-    assert books.change(bob) == net(prices[1]) + forfeit(prices[1]) // 2 - 4 * PRICE
+    assert books.change(bob) == net(prices[1]) + forfeit(prices[1]) // 2 - 5 * PRICE
 
 
 def test_more_blocks_bind_no_partner_beyond_what_the_task_allowed_to_promise() -> None:
@@ -151,7 +150,7 @@ def test_the_rest_of_a_gang_costs_no_more_than_the_emptiest_escrow_has() -> None
     holds = [Hold(TASK_ESCROW, slot_case(chain.task, place)) for place in range(2)]
     left = [chain.market.lock.locked(CUSTOMER.stash, hold) for hold in holds]
     assert left[0] < left[1]
-    assert money.escrow(task.rules, task.terms.price_max) <= left[0]
+    assert money.escrow(task.rules, task.terms.price_max, items=1) <= left[0]
 
 
 # ------------------------------------------------------------------------------------------------------- another end
@@ -193,21 +192,55 @@ def test_who_loses_one_of_its_two_places_is_told_of_the_other() -> None:
     assert books.change(alice) == -PRICE // 10
 
 
-def test_an_input_that_is_missing_is_missing_for_every_place() -> None:
-    chain, books, gang = gang_of_two(TaskChain(size=12))
+def reported(chain: TaskChain, verdict: Verdict) -> tuple[Books, list[Keys]]:
+    """Let the second provider of a gang report the input, and voters decide with this verdict."""
+    _, books, gang = gang_of_two(chain)
     chain.do(gang[1], TrainingMarket.report_input(task=chain.task, place=1))
-    while chain.state() is TaskState.JUDGED:
-        chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
+    while chain.state() is TaskState.DISPUTED:
+        chain.block(*voter_steps(chain.chain, vote_for(verdict)))
+    return books, gang
+
+
+def test_an_input_that_is_missing_is_missing_for_every_place() -> None:
+    chain = TaskChain(size=14)
+    books, gang = reported(chain, Verdict.UNAVAILABLE)
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
     assert books.changes(*gang) == [forfeit(8 * OGPU) // 2] * 2
-    assert books.change(CUSTOMER) < -2 * forfeit(8 * OGPU)
+    stood_by = 8 * OGPU // 50
+    assert books.change(CUSTOMER) + 2 * 2 * 30_000 == -BOND - forfeit(8 * OGPU) - stood_by
 
 
 def test_who_reported_a_good_input_loses_its_place_whichever_that_is() -> None:
-    chain, books, gang = gang_of_two(TaskChain(size=12))
-    chain.do(gang[1], TrainingMarket.report_input(task=chain.task, place=1))
-    while chain.state() is TaskState.JUDGED:
-        chain.block(*judges_say(chain, says(b"i" * 32)))
+    chain = TaskChain(size=14)
+    books, gang = reported(chain, Verdict.RIGHT)
     assert [slot.provider for slot in chain.now().slots] == [gang[0].stash, chain.keys[2].stash]
-    assert books.change(gang[0]) == 0
-    assert books.change(gang[1]) < 0
+    assert books.changes(*gang) == [0, -PRICE // 10]
+
+
+def test_whoever_lies_in_both_of_its_places_loses_both_collaterals() -> None:
+    chain, books = two_places_of_alice()
+    alice = chain.alice
+    chain.start_all()
+    for place, root in enumerate((b"w" * 32, b"o" * 32)):
+        chain.finish(alice, place, root)
+    while chain.state() is TaskState.DISPUTED:
+        chain.block(*voter_steps(chain.chain, vote_for(Verdict.RIGHT, RIGHT)))
+    assert chain.now().outcome is TaskOutcome.LIED
+    assert books.change(alice) == -2 * COLLATERAL
+    assert [event.lost for event in chain.happened(ev.SlotSettled)] == [COLLATERAL] * 2
+    assert not list(chain.market.duties.items())
+
+
+def test_whoever_lies_in_one_of_its_places_works_on_in_the_other() -> None:
+    chain, books = two_places_of_alice()
+    alice = chain.alice
+    chain.start_all()
+    for place, root in enumerate((b"w" * 32, RIGHT)):
+        chain.finish(alice, place, root)
+    while chain.state() is TaskState.DISPUTED:
+        chain.block(*voter_steps(chain.chain, vote_for(Verdict.RIGHT, RIGHT)))
+    assert [slot.outcome for slot in chain.now().slots] == [TaskOutcome.LIED, None]
+    assert chain.market.duties[alice.stash, chain.task]
+    chain.until(TaskState.ENDED)
+    assert books.change(alice) == net(chain.now().slots[1].price) - COLLATERAL
+    assert not list(chain.market.duties.items())

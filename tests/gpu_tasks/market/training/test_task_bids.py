@@ -18,7 +18,6 @@ from gpu_tasks.market.training.events import WrongTaskState
 from gpu_tasks.market.training.life.ending import CLEARED_MAX
 from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.showing import drawn_parts
 from gpu_tasks.market.training.tasks import TaskState, task_id_of
 from gpu_tasks.market.training.training_market import PREPAID_BY_A_BID, READ_BID_WEIGHT, TrainingMarket
 from gpu_tasks.market.weights import WEIGHTS
@@ -347,11 +346,6 @@ A, B = b"a" * 32, b"b" * 32
 
 def test_the_ties_of_two_auctions_are_broken_apart() -> None:
     assert len({tie_seed(A, A), tie_seed(A, B), tie_seed(B, A)}) == 3
-
-
-def test_partners_do_not_know_what_to_show_by_each_other() -> None:
-    assert drawn_parts(A, A, range(500)) != drawn_parts(A, B, range(500))
-    assert drawn_parts(A, A, range(500)) != drawn_parts(B, A, range(500))
 
 
 # ----------------------------------------------------------------------------------------- devices between both markets

@@ -13,7 +13,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.errors import FundsUnavailable
 from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, refused, signed
-from task_chain import PRICE, TaskChain, a_milestone, an_offer, an_order, awarded, hold, with_offers
+from task_chain import PRICE, TaskChain, a_milestone, an_offer, an_order, hold, with_offers
 
 STRANGER = Keys("stranger")
 RESULT = TaskResult(b"r" * 32, b"o" * 32, 7)
@@ -30,9 +30,9 @@ def at(state: TaskState) -> TaskChain:
         chain.until(TaskState.REVEALING)
         return chain
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
-    if state in (TaskState.RUNNING, TaskState.SUBMITTED):
+    if state in (TaskState.RUNNING, TaskState.CLAIMED):
         chain.start(chain.alice)
-    if state is TaskState.SUBMITTED:
+    if state is TaskState.CLAIMED:
         chain.finish(chain.alice)
     assert chain.state() is state
     return chain
@@ -48,9 +48,7 @@ def calls(chain: TaskChain) -> dict[str, Any]:
         "checkpoint": TrainingMarket.report_milestone(task=task, place=0, milestone=a_milestone(1)),
         "confirm_checkpoint": hold(chain, 1),
         "finish": TrainingMarket.finish(task=task, place=0, result=RESULT),
-        "accept": TrainingMarket.accept(task=task),
-        "dispute": TrainingMarket.dispute(task=task, segment=None),
-        "show": TrainingMarket.show(task=task, place=0, stretches=()),
+        "report_input": TrainingMarket.report_input(task=task, place=0),
         "amend": TrainingMarket.amend(task=task, change=MoreBlocks(3)),
         "cancel": TrainingMarket.cancel(task=task),
         "close": TrainingMarket.close(task=task, pay=0, back=0),
@@ -64,15 +62,13 @@ STATES = {
     "checkpoint": (TaskState.RUNNING,),
     "confirm_checkpoint": (TaskState.RUNNING,),
     "finish": (TaskState.RUNNING,),
-    "accept": (TaskState.SUBMITTED,),
-    "dispute": (TaskState.SUBMITTED,),
-    "show": (),
+    "report_input": (TaskState.STARTING,),
     "amend": (TaskState.RUNNING,),
     "cancel": (TaskState.COMMITTING, TaskState.REVEALING, TaskState.STARTING),
-    "close": (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED),
+    "close": (TaskState.STARTING, TaskState.RUNNING),
 }
-TRIED = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
-CUSTOMERS = ("accept", "dispute", "amend", "cancel", "close")
+TRIED = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.STARTING, TaskState.RUNNING, TaskState.CLAIMED)
+CUSTOMERS = ("amend", "cancel", "close")
 
 
 @pytest.mark.parametrize("state", TRIED)
@@ -97,8 +93,7 @@ WRONG_SIGNERS = {
     "checkpoint": (TaskState.RUNNING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
     "confirm_checkpoint": (TaskState.RUNNING, ev.MayNotConfirm, ("alice", "charlie", "stranger")),
     "finish": (TaskState.RUNNING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
-    "accept": (TaskState.SUBMITTED, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
-    "dispute": (TaskState.SUBMITTED, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
+    "report_input": (TaskState.STARTING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
     "amend": (TaskState.RUNNING, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
     "cancel": (TaskState.STARTING, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
     "close": (TaskState.RUNNING, ev.NotSlotOwner, ("bob", "stranger")),
@@ -116,7 +111,7 @@ def test_a_wrong_signer_is_refused(name: str, role: str) -> None:
         refused(Keys(signer).public(role), call, error)(bound)
 
 
-@pytest.mark.parametrize("name", ["start", "checkpoint", "finish", "commit_bid", "reveal_bid"])
+@pytest.mark.parametrize("name", ["start", "checkpoint", "finish", "commit_bid", "reveal_bid", "report_input"])
 @pytest.mark.parametrize("role", ["stash", "provider"])
 def test_stash_and_provider_key_may_both_act(name: str, role: str) -> None:
     chain = at(WRONG_SIGNERS[name][0])
@@ -166,6 +161,8 @@ def test_a_task_that_is_unknown_or_ended_is_refused(name: str) -> None:
         ("auctions", 5),
         ("classes", 0),
         ("classes", 8),
+        ("check_ppm", 0),
+        ("check_ppm", 1_000_001),
     ],
 )
 def test_an_order_that_does_not_hold_together_is_refused(field: str, value: int) -> None:
@@ -220,7 +217,7 @@ def test_milestones_come_one_after_another_and_the_last_is_the_result() -> None:
     chain.report(alice, 3)
     wrong(4)
     chain.finish(alice)
-    assert chain.state() is TaskState.SUBMITTED
+    assert chain.state() is TaskState.CLAIMED
 
 
 def test_a_milestone_counts_once_and_only_as_it_was_stated() -> None:
@@ -261,19 +258,6 @@ def test_partners_keep_step_and_count_together() -> None:
 
 
 # ----------------------------------------------------------------------------------------------- the customer's word
-
-
-def test_a_result_is_accepted_once_and_disputed_in_time() -> None:
-    chain = at(TaskState.SUBMITTED)
-    chain.accept()
-    chain.block(refused(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None), ev.WrongTaskState))
-    chain.accept(ev.DoneAlready)
-    chain = at(TaskState.SUBMITTED)
-    chain.blocks(6)
-    assert chain.height == chain.now().finished_at + 6
-    dispute = TrainingMarket.dispute(task=chain.task, segment=None)
-    signed(CUSTOMER.stash, dispute)(chain.chain.now())  # in the last block of its window
-    chain.block(refused(CUSTOMER.stash, dispute, ev.WrongTaskState))
 
 
 @pytest.mark.parametrize(
@@ -320,29 +304,8 @@ def test_an_end_is_signed_as_it_was_offered() -> None:
     assert chain.state() is TaskState.ENDED
 
 
-def test_what_is_accepted_is_paid_and_has_no_other_end() -> None:
-    chain = at(TaskState.SUBMITTED)
-    close = TrainingMarket.close(task=chain.task, pay=0, back=0)
-    chain.ask(close)
-    chain.block(
-        signed(CUSTOMER.stash, TrainingMarket.accept(task=chain.task)),
-        refused(CUSTOMER.stash, close, ev.WrongTaskState),
-        refused(chain.alice.stash, close, ev.WrongTaskState),
-    )
-
-
-def test_judges_of_a_long_run_have_half_of_what_a_bid_may_promise() -> None:
+def test_checkers_of_a_long_run_have_half_of_what_a_bid_may_promise() -> None:
     chain = TaskChain()
     order = an_order(blocks_max=20_000, run_blocks=10_001)
     chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
     chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=replace(order, run_blocks=10_000))))
-
-
-@pytest.mark.parametrize(("segments", "state"), [(8, TaskState.SHOWING), (0, TaskState.JUDGED)])
-def test_what_is_looked_at_has_no_other_end(segments: int, state: TaskState) -> None:
-    chain, _ = awarded(segments=segments)
-    chain.start(chain.alice)
-    chain.finish(chain.alice)
-    chain.dispute()
-    assert chain.state() is state
-    chain.offer_end(0, 0, ev.WrongTaskState)

@@ -18,7 +18,7 @@ from task_chain import (
     TaskChain,
     an_offer,
     awarded,
-    finish_and_accept,
+    finish_and_pass,
     hold,
     net,
     with_offers,
@@ -42,7 +42,7 @@ def test_who_does_not_start_loses_a_tenth_and_the_standby_has_the_slot() -> None
     work(chain, bob, milestones=0)
     share = 8 * OGPU // 50
     assert books.change(bob) == net(share)  # it stood by, and took over
-    finish_and_accept(chain, bob)
+    finish_and_pass(chain, bob)
     assert books.change(bob) == net(share) + net(8 * OGPU)
 
 
@@ -189,10 +189,9 @@ def test_a_bound_standby_takes_the_whole_over_and_is_paid_its_own_price() -> Non
     task = chain.now()
     assert (task.slots[0].provider, task.slots[0].price, task.milestones) == (bob.stash, 8 * OGPU, 4)
     work(chain, bob, milestones=3)
-    finish_and_accept(chain, bob)
+    finish_and_pass(chain, bob)
     assert books.change(bob) == net(8 * OGPU // 50) + net(8 * OGPU)
-    premium = money.premium(task.rules, 8 * OGPU)
-    assert books.change(CUSTOMER) == -8 * OGPU - 8 * OGPU // 50 - premium + min(7 * OGPU // 4, task.terms.loss)
+    assert books.change(CUSTOMER) == -8 * OGPU - 8 * OGPU // 50 + min(7 * OGPU // 4, task.terms.loss)
 
 
 def test_a_standby_takes_nothing_over_with_a_device_that_might_not_bid_for_it() -> None:
@@ -226,7 +225,7 @@ def test_a_standby_that_is_bound_no_more_is_asked_first_and_paid_for_what_is_lef
     assert (task.checkpoint.milestone.number, task.checkpoint.holder) == (2, CUSTOMER.stash)
     chain.report(bob, 3)
     chain.count(3)
-    finish_and_accept(chain, bob)
+    finish_and_pass(chain, bob)
     stood_by = net(7 * OGPU // 50)
     assert books.change(bob) == stood_by + net(4 * OGPU)
 
@@ -271,20 +270,20 @@ def test_what_nobody_takes_over_is_auctioned_with_its_checkpoint_at_what_the_esc
     task = chain.now()
     reopened = chain.happened(TaskReopened)[-1]
     earned, stood_by = 7 * OGPU * 3 // 4, 7 * OGPU // 50
-    left = money.escrow(task.rules, PRICE) - earned - stood_by
+    left = money.escrow(task.rules, PRICE, items=1) - earned - stood_by
     assert (task.auction, task.behind, task.milestones) == (2, 3, 1)
     assert (task.bids, task.revealed, task.started_at, task.reported_at) == (0, 0, 0, 0), "nobody has bid for the rest"
     assert (reopened.auction, reopened.milestones) == (2, 1)
-    assert task.terms.collateral_min == money.collateral_min(task.rules, task.terms.price_max, 0)
-    assert reopened.price_max == task.terms.price_max == money.affordable(task.rules, left)
-    assert money.escrow(task.rules, task.terms.price_max) <= left
+    assert task.terms.collateral_min == money.collateral_min(task.rules, task.terms.price_max, items=1)
+    assert reopened.price_max == task.terms.price_max == money.affordable(task.rules, left, items=1)
+    assert money.escrow(task.rules, task.terms.price_max, items=1) <= left
     assert task.terms.blocks_max == 25
     assert task.checkpoint is not None
     assert task.checkpoint.milestone.number == 3
     chain.auction(with_offers(chain.keys[2:], 2 * OGPU, 3 * OGPU, blocks=20))
     assert chain.now().slots[0].price == 3 * OGPU
     chain.start(third)
-    finish_and_accept(chain, third)
+    finish_and_pass(chain, third)
     assert chain.happened(ev.TaskEnded)[-1].auctions == 2
     assert books.change(third) == net(3 * OGPU)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.events import (
     BidEnded,
@@ -34,15 +33,14 @@ def awarded(chain: TaskChain | None = None, **order: object) -> TaskChain:
 
 
 def done(chain: TaskChain) -> TaskChain:
-    """Return the task of `awarded`, with a result that the beacon does not audit."""
+    """Return the task of `awarded`, with a claimed result."""
     alice = chain.alice
     chain.start(alice)
     for number in (1, 2, 3):
         chain.report(alice, number)
         chain.count(number)
     chain.finish(alice)
-    chain.until_checked()
-    assert chain.state() is TaskState.SUBMITTED
+    assert chain.state() is TaskState.CLAIMED
     return chain
 
 
@@ -54,26 +52,23 @@ def test_the_lowest_score_wins_at_the_second_and_the_second_stands_by_at_the_thi
     assert (task.standby.provider, task.standby.price) == (chain.bob.stash, 8 * OGPU)
 
 
-def test_an_accepted_result_is_paid_to_the_grain() -> None:
+def test_a_result_that_passes_is_paid_to_the_grain() -> None:
     chain = TaskChain()
     before = {keys: chain.wealth(keys.stash) for keys in (*chain.keys, CUSTOMER)}
-    treasury, pot = chain.free(TREASURY), chain.pot
+    treasury = chain.free(TREASURY)
     done(awarded(chain))
-    chain.accept()
-    chain.block()
+    chain.until(TaskState.ENDED)
     task = chain.now()
     assert (task.state, task.outcome) == (TaskState.ENDED, TaskOutcome.ON_TIME)
     price, share = 7 * OGPU, 7 * OGPU // 50
-    premium = money.premium(task.rules, price)
     alice, bob, third = chain.keys[:3]
     fee, small_fee = price // 50, share // 50
     assert chain.wealth(alice.stash) == before[alice] + price - fee
     assert chain.wealth(bob.stash) == before[bob] + share - small_fee
     assert chain.wealth(third.stash) == before[third]
     looks = 30_000 * (2 * (12 + 2) + 20)
-    assert chain.wealth(CUSTOMER.stash) == before[CUSTOMER] - price - share - premium - looks
+    assert chain.wealth(CUSTOMER.stash) == before[CUSTOMER] - price - share - looks
     assert chain.free(TREASURY) - treasury == fee // 2 + small_fee // 2
-    assert chain.pot - pot == premium
     assert all(chain.is_idle(keys) for keys in chain.keys)
     assert chain.market.provider_records[alice.stash].settled > 0
 
@@ -84,20 +79,10 @@ def test_the_odd_grain_of_a_fee_burns() -> None:
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU + 50))
     treasury = chain.free(TREASURY)
     done(chain)
-    chain.accept()
-    chain.block()
+    chain.until(TaskState.ENDED)
     fee, small_fee = (7 * OGPU + 50) // 50, (7 * OGPU + 50) // 50 // 50
     assert fee % 2 == 1
     assert chain.free(TREASURY) - treasury == fee // 2 + small_fee // 2
-
-
-def test_silence_is_paid_after_the_time_to_accept() -> None:
-    chain = done(awarded())
-    end = chain.now().finished_at + 10
-    chain.blocks_to(end)
-    assert chain.state() is TaskState.SUBMITTED
-    chain.block()
-    assert chain.now().outcome is TaskOutcome.ACCEPTED_BY_SILENCE
 
 
 def test_a_late_result_pays_the_customer_out_of_the_collateral() -> None:
@@ -109,8 +94,7 @@ def test_a_late_result_pays_the_customer_out_of_the_collateral() -> None:
     task = chain.now()
     late = task.finished_at - task.started_at - 4
     assert late > 0
-    chain.accept()
-    chain.block()
+    chain.until(TaskState.ENDED)
     price = task.slots[0].price
     lost = 5 * task.terms.time_value * late
     assert chain.now().outcome is TaskOutcome.LATE
@@ -209,7 +193,6 @@ def test_a_gang_is_awarded_runs_and_is_paid_slot_by_slot() -> None:
     for place, keys in enumerate(gang):
         assert chain.state() is TaskState.RUNNING
         chain.finish(keys, place)
-    chain.accept()
     chain.until(TaskState.ENDED)
     assert [event.earned for event in chain.happened(SlotSettled)] == [8 * OGPU] * 3
 
@@ -237,7 +220,7 @@ def test_without_a_bid_it_ends_with_the_time_to_bid() -> None:
 
 def test_a_record_goes_and_its_deposit_comes_back() -> None:
     chain = done(awarded())
-    chain.accept()
+    chain.until(TaskState.ENDED)
     chain.blocks(40)
     assert chain.market.tasks[chain.task] is None
     assert not list(chain.market.bids.under(auction_id(chain.task, 1)))
@@ -269,15 +252,6 @@ def test_what_a_task_goes_by_does_not_change_with_the_parameters() -> None:
     before = chain.now()
     assert before.rules == chain.market.rules(before.order)
     assert before.windows == chain.market.windows()
-
-
-def test_judges_of_a_trace_compute_less_and_are_paid_less() -> None:
-    chain = TaskChain(constants={"TrainingMarket.trace_fee_ppm": 20_000})
-    fees = {}
-    for segments in (0, 20):
-        chain.submit(segments=segments)
-        fees[segments] = chain.now().rules.judge_fee_ppm
-    assert fees == {0: 50_000, 20: 20_000}
 
 
 def test_a_deadline_passes_and_the_call_comes_too_late() -> None:

@@ -8,15 +8,11 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training import training_api
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.selection import select
-from gpu_tasks.market.training.showing import judged_stretches
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, TaskRole, bid_duty
-from gpu_tasks.market.training.tasks import TaskState, slot_case
+from gpu_tasks.market.training.tasks import TaskState, dispute_id_of, slot_case
 from gpu_tasks.market.training.training_api import TaskAuction, TaskStatus, TrainingApi
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import proof_of_fraud
-from looked_at import DIGESTS, SEGMENTS, TRACE
 from node.rpc.methods.state import MAX_CALL_KEYS
 from replica_chain import bind, open_call, replicated
 from runtime.encoding.codec import codec
@@ -71,7 +67,7 @@ def test_a_task_is_shown_with_what_it_waits_for() -> None:
     assert asked(chain, "task", b"?" * 32) is None
     chain.submit()
     shown = status(chain)
-    assert shown == TaskStatus(chain.task, chain.now(), chain.height + 4, 0, 0, ())
+    assert shown == TaskStatus(chain.task, chain.now(), chain.height + 4, 0, 0, (), None)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU))
     chain.start(chain.alice)
     assert status(chain).until == chain.now().deadline > chain.height
@@ -82,25 +78,22 @@ def test_a_task_is_shown_with_what_it_waits_for() -> None:
     chain.count(1)
     assert status(chain).countable == 0, "its customer has signed for it"
     chain.finish(chain.alice)
-    assert status(chain).awaits == chain.height + 5, "the chance of an audit"
-    chain.dispute()
-    assert chain.state() is TaskState.JUDGED
-    assert status(chain).cases == ((0, slot_case(chain.task, 0)),)
+    assert (chain.state(), status(chain).until) == (TaskState.CLAIMED, chain.height), "the next block opens the claim"
+    chain.block()
     assert (status(chain).until, status(chain).awaits) == (0, 0)
+    assert (status(chain).claims, status(chain).dispute) == (((0, slot_case(chain.task, 0)),), None)
+    chain.until(TaskState.ENDED)
+    assert (status(chain).claims, status(chain).dispute) == ((), None)
 
 
-def test_of_a_gang_only_the_slot_that_is_judged_is_shown_as_a_case() -> None:
-    proof, salt = proof_of_fraud(DIGESTS, 7, b"n" * 32), b"s" * 32
-    chain = TaskChain(size=14)
-    chain.submit(segments=SEGMENTS, slots=2)
-    chain.auction(with_offers(chain.keys, 6 * OGPU, 6 * OGPU, 8 * OGPU))
-    chain.start_all()
-    chain.finish_all(TRACE)
-    eve = chain.keys[4]
-    sealed = claim_commitment(GENESIS_HASH, chain.task, eve.stash, 1, proof, salt)
-    chain.do(eve, TrainingMarket.claim_fraud(task=chain.task, commitment=sealed))
-    chain.do(eve, TrainingMarket.show_fraud(task=chain.task, place=1, proof=proof, salt=salt))
-    assert status(chain).cases == ((1, slot_case(chain.task, 1)),)
+def test_a_reported_input_is_shown_as_a_dispute() -> None:
+    chain, _ = awarded(size=12)
+    chain.do(chain.alice, TrainingMarket.report_input(task=chain.task, place=0))
+    assert status(chain).dispute == dispute_id_of(chain.task, 0)
+    assert said(chain, chain.alice) == (TaskRole.SLOT, TaskDeed.WAIT, 0)
+    while chain.state() is TaskState.DISPUTED:
+        chain.block()
+    assert status(chain).dispute is None
 
 
 def test_a_beacon_that_is_awaited_is_said() -> None:
@@ -286,21 +279,6 @@ def test_a_runner_up_that_is_asked_is_told_that_it_may_take_over() -> None:
     assert asked(chain, "task_duties", winner.stash) == ()
     chain.start(standby)
     assert said(chain, standby) == (TaskRole.SLOT, TaskDeed.CHECKPOINT, 2), "counted over all legs"
-
-
-def test_who_has_to_show_is_told_which_stretches() -> None:
-    chain, _ = awarded(segments=8)
-    winner = chain.alice
-    chain.start(winner)
-    chain.finish(winner)
-    chain.dispute(7)
-    assert said(chain, winner) == (TaskRole.SLOT, TaskDeed.WAIT, 0), "the beacon is awaited"
-    while chain.now().drawn is None:
-        chain.block()
-    found = duty(chain, winner)
-    assert (found.deed, found.until) == (TaskDeed.SHOW, chain.now().deadline)
-    assert found.stretches == judged_stretches(chain.task, chain.now(), 0)
-    assert len(found.stretches) == 5, "four parts, and the one that its customer names"
 
 
 def test_partners_keep_step_and_who_is_ahead_waits() -> None:

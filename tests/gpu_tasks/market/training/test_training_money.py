@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genesis.parameters import CONSENSUS, numbers
 from gpu_tasks.data.run_states import STATE_BYTES_MAX
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
-from gpu_tasks.market.courts.money import CaseMoney, CaseOutcome, Payee, Purse, chance_found, judge_fee
-from gpu_tasks.market.courts.money import settle as settle_case
+from gpu_tasks.market.claims.collateral import CLAIM_POINTS_MAX, PPM, RATES_PPM, item_rate
+from gpu_tasks.market.claims.disputes import SEATS
+from gpu_tasks.market.claims.draws import most_points
 from gpu_tasks.market.training import money
+from gpu_tasks.market.training.items import ITEM_WEIGHT, auction_items, items_of
 from gpu_tasks.market.training.money import (
     OWNERS,
     TABLE,
@@ -27,20 +29,23 @@ from gpu_tasks.market.training.money import (
     shares,
 )
 from gpu_tasks.market.training.numbers import task_rules
+from gpu_tasks.market.training.orders import MILESTONES_MAX, CheckedBy
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
 from gpu_tasks.market.training.table_page import task_outcomes_page, task_words_page
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.tasks.bid_terms import COMMIT_BLOCKS_LEAST, WINDOW_BLOCKS_LEAST
+from gpu_tasks.traces.trace import SEGMENTS_MAX
+from task_chain import an_order
 
 OGPU = 10**8
 PAGE = Path(__file__).parents[4] / "docs" / "training.md"
+DEFAULTS = {name: parameter.default for name, parameter in TrainingMarket.parameters.items()}
 CUSTOMER, PROVIDER, STANDBY = TaskPayee.CUSTOMER, TaskPayee.PROVIDER, TaskPayee.STANDBY
-FEE, POT, BURNED = TaskPayee.FEE, TaskPayee.POT, TaskPayee.BURNED
+FEE, BURNED = TaskPayee.FEE, TaskPayee.BURNED
 # A greatest price of 100, awarded at 80: round numbers, in hundredths of an oGPU.
 UNIT = OGPU // 100
-MAX, PRICE, ESCROW, BOND, COLLATERAL = 100 * UNIT, 80 * UNIT, 107 * UNIT, 5 * UNIT, 1_900 * UNIT
-DISPUTE_BOND = 8 * UNIT
+MAX, PRICE, ESCROW, BOND, COLLATERAL = 100 * UNIT, 80 * UNIT, 342 * UNIT, 5 * UNIT, 1_900 * UNIT
 TERMS = TaskTerms(
     price_max=MAX, time_value=UNIT // 2, loss=25 * UNIT, blocks_max=50, collateral_min=COLLATERAL, slots=1
 )
@@ -76,18 +81,13 @@ def in_units(found: dict[TaskPayee, int]) -> dict[TaskPayee, float]:
     return {payee: amount / UNIT for payee, amount in found.items()}
 
 
-PAID = {PROVIDER: 78.4, FEE: 1.6, POT: 4.0, CUSTOMER: -84.0}
-OVER = {TaskPurse.DISPUTE_BOND: DISPUTE_BOND}
+PAID = {PROVIDER: 78.4, FEE: 1.6, CUSTOMER: -80.0}
 CASES: list[tuple[TaskOutcome, dict[str, Any], dict[TaskPayee, float]]] = [
     (TaskOutcome.ON_TIME, {}, PAID),
     (TaskOutcome.ON_TIME, {"elapsed": 3, "taken": 3}, PAID),
-    (TaskOutcome.LATE, {"elapsed": 24, "taken": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -74.0}),
-    (TaskOutcome.LATE, {"elapsed": 10_000, "taken": 10_000}, {**PAID, PROVIDER: 78.4 - 1_900, CUSTOMER: 1_900 - 84.0}),
-    (TaskOutcome.ACCEPTED_BY_SILENCE, {}, PAID),
-    (TaskOutcome.ACCEPTED_BY_SILENCE, {"elapsed": 24, "taken": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -74.0}),
-    (TaskOutcome.DISPUTED_FALSELY, {"held": {**HELD, **OVER}},
-     {**PAID, PROVIDER: 82.4, CUSTOMER: -92.0, BURNED: 4.0}),
-    (TaskOutcome.UNDECIDED, {"held": {**HELD, **OVER}}, {}),
+    (TaskOutcome.LATE, {"elapsed": 24, "taken": 24}, {**PAID, PROVIDER: 68.4, CUSTOMER: -70.0}),
+    (TaskOutcome.LATE, {"elapsed": 10_000, "taken": 10_000}, {**PAID, PROVIDER: 78.4 - 1_900, CUSTOMER: 1_900 - 80.0}),
+    (TaskOutcome.UNDECIDED, {}, {}),
     (TaskOutcome.LIED, {}, {PROVIDER: -1_900, CUSTOMER: 100.0, BURNED: 1_800}),
     (TaskOutcome.LIED, {"held": {**HELD, TaskPurse.COLLATERAL: 60 * UNIT}}, {PROVIDER: -60.0, CUSTOMER: 60.0}),
     (TaskOutcome.LIED, {"collateral": 150 * UNIT, "held": {TaskPurse.COLLATERAL: 150 * UNIT}},
@@ -134,27 +134,18 @@ def test_every_outcome_has_a_case() -> None:
     assert {outcome for outcome, _, _ in CASES} == set(TABLE) == set(TaskOutcome)
 
 
-@pytest.mark.parametrize("price", [1, PRICE, MAX])
-def test_the_pot_gets_what_an_audit_costs_whatever_the_work_went_for(price: int) -> None:
-    """Judges are paid by the same price. Otherwise a bid of a grain, to an own customer, let the pot pay them."""
-    fee = money.fee_of_judge(DEFAULT_RULES, price)
-    found, of = chance_found(DEFAULT_RULES.audit_rate_ppm)
-    for outcome in (TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE):
-        assert gains(outcome, replace(RUN, price=price))[POT] * of >= 2 * fee * found
-
-
 @pytest.mark.parametrize("guess", [1, 2, 126])
 def test_a_greatest_price_that_is_too_high_costs_its_customer_nothing(guess: int) -> None:
-    """More is locked for it. A result, a stop and a missing input cost by the paid price, except for judges."""
+    """More is locked for it. A result, a stop and a missing input cost by the paid price, except for voters."""
     terms = replace(TERMS, price_max=guess * MAX)
     held = {
         **HELD,
-        TaskPurse.ESCROW: money.escrow(DEFAULT_RULES, guess * MAX),
+        TaskPurse.ESCROW: money.escrow(DEFAULT_RULES, guess * MAX, items=1),
         TaskPurse.CUSTOMER_BOND: money.customer_bond(DEFAULT_RULES, guess * MAX),
     }
     guessed = replace(RUN, terms=terms, held=held)
     for outcome in (
-        TaskOutcome.ON_TIME, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.INPUT_MISSING, TaskOutcome.STOOD_BY,
+        TaskOutcome.ON_TIME, TaskOutcome.INPUT_MISSING, TaskOutcome.STOOD_BY,
         TaskOutcome.CANCELLED_BEFORE_START, TaskOutcome.CANCELLED_RUNNING, TaskOutcome.TIME_STOPPED,
     ):  # fmt: skip
         assert gains(outcome, guessed) == gains(outcome, RUN)
@@ -172,7 +163,6 @@ def test_odd_grains_go_where_the_module_says() -> None:
     assert gains(TaskOutcome.CANCELLED_BEFORE_AWARD, bonded) == {CUSTOMER: -5, BURNED: 5}
     assert money.customer_bond(DEFAULT_RULES, 1_001) == 51
     assert money.bid_bond(DEFAULT_RULES, 1_001) == 101
-    assert money.dispute_bond(DEFAULT_RULES, 1_001, 997) == 100 + 3 * 100_000
     assert money.remaining(997, 1, 3) == 664
     assert [money.remaining_blocks(20, done, 3) for done in range(3)] == [20, 14, 7]
     assert money.remaining_blocks(1, 49, 50) == 1
@@ -180,37 +170,72 @@ def test_odd_grains_go_where_the_module_says() -> None:
 
 
 def test_what_is_locked() -> None:
-    assert money.escrow(DEFAULT_RULES, MAX) == ESCROW
+    assert money.escrow(DEFAULT_RULES, MAX, items=1) == ESCROW
+    assert money.escrow(DEFAULT_RULES, MAX, items=50) == 126 * UNIT
     assert money.customer_bond(DEFAULT_RULES, MAX) == BOND
     assert money.bid_bond(DEFAULT_RULES, MAX) == 10 * UNIT
-    assert money.dispute_bond(DEFAULT_RULES, MAX, PRICE) == DISPUTE_BOND + 3 * 50 * UNIT
-    assert money.premium(DEFAULT_RULES, MAX) == 5 * UNIT
+    fees = [money.check_fees_max(DEFAULT_RULES, MAX, items) for items in (1, 5, 10, 50)]
+    assert fees == [240 * UNIT, 240 * UNIT, 120 * UNIT, 24 * UNIT], "of five items at most"
+    assert money.check_fees_max(replace(DEFAULT_RULES, check_rate_ppm=0), MAX, items=1) == 0
+    assert money.check_fees_max(DEFAULT_RULES, 1, items=1) == 2 * OGPU // 1_000
+    assert [money.vote_fee(DEFAULT_RULES, MAX, items) for items in (1, 7, 120)] == [120 * UNIT, 17_142_858, UNIT]
 
 
 @pytest.mark.parametrize(
-    ("price_max", "found", "asked", "least"),
+    ("rate", "check_ppm", "items", "asked", "least"),
     [
-        (MAX, 50_000, 0, 1_900 * UNIT),
-        (MAX, 1_000_000, 0, 4 * 5 * MAX // 2),
-        (MAX, 50_000, 1_900 * UNIT + 1, 1_900 * UNIT + 1),
-        (MAX, 50_000, 1_900 * UNIT - 1, 1_900 * UNIT),
-        (1, 50_000, 0, 4 * 5 * 100_000),
-        (MAX + 1, 70_000, 0, (MAX + 1) * 93 // 7 + 1),
+        (333_333, 1_200_000, 1, 0, 18 * 120 * UNIT),
+        (333_333, 1_200_000, 2, 0, 9 * 120 * UNIT),
+        (333_333, 1_200_000, 3, 0, 904 * UNIT),
+        (333_333, 1_200_000, 12, 0, 904 * UNIT),
+        (333_333, 1_200_000, 13, 0, 259 * UNIT),
+        (1_000_000, 1_200_000, 8, 0, 270 * UNIT),
+        (1_000_000, 1_200_000, 9, 0, 259 * UNIT),
+        (333_333, 60_000, 1, 0, 904 * UNIT),
+        (333_333, 60_000, 12, 0, 904 * UNIT),
+        (333_333, 60_000, 13, 0, 259 * UNIT),
+        (100_000, 60_000, 1, 0, 3_720 * UNIT),
+        (0, 60_000, 1, 0, 259 * UNIT),
+        (333_333, 60_000, 1, 904 * UNIT + 1, 904 * UNIT + 1),
+        (333_333, 60_000, 1, 904 * UNIT - 1, 904 * UNIT),
     ],
 )
-def test_the_least_collateral(price_max: int, found: int, asked: int, least: int) -> None:
-    """The greatest price x (1 - q) / q, at least four times the cost of five judges, or the customer's own number."""
-    assert money.collateral_min(replace(DEFAULT_RULES, found_ppm=found), price_max, asked) == least
+def test_the_least_collateral_is_that_of_the_claim(
+    rate: int, check_ppm: int, items: int, asked: int, least: int
+) -> None:
+    """Or that of eighteen voters, or the customer's own number."""
+    rules = replace(DEFAULT_RULES, check_rate_ppm=rate, check_ppm=check_ppm)
+    assert money.collateral_min(rules, MAX, items=items, customer_minimum=asked) == least
 
 
-def test_a_lie_costs_the_same_by_the_table_of_the_courts() -> None:
-    """If a case's price is the sum that the collateral covers. Judges are paid first."""
-    cover = 100 * UNIT
-    parties: dict[Purse, tuple[tuple[bytes, int], ...]] = {Purse.LIED: ((b"liar", COLLATERAL),)}
-    payees: dict[Payee, tuple[bytes, ...]] = {Payee.CUSTOMER: (b"customer",)}
-    flows = settle_case(CaseOutcome.DECIDED, CaseMoney(cover, 50 * UNIT, True, parties, payees))
-    assert {flow.payee: flow.amount for flow in flows} == {b"customer": cover, None: COLLATERAL - cover}
-    assert gains(TaskOutcome.LIED, RUN)[CUSTOMER] == cover
+@pytest.mark.parametrize(
+    ("checked_by", "least"),
+    [(CheckedBy.METERED, 30 * UNIT), (CheckedBy.LEASED, 30 * UNIT), (CheckedBy.REPLICATED, MAX)],
+)
+def test_what_nobody_checks_has_a_collateral_of_its_own(checked_by: CheckedBy, least: int) -> None:
+    rules = task_rules(DEFAULTS.__getitem__, check_fee_min=OGPU // 1_000, checked_by=checked_by)
+    assert (rules.check_rate_ppm, rules.check_ppm) == (0, 0)
+    assert money.collateral_min(rules, MAX, items=1) == least
+    assert money.collateral_min(rules, 1, items=1) == 9 * OGPU // 1_000, "the fees of nine voters"
+
+
+def test_voters_about_an_input_share_half_of_the_bond() -> None:
+    assert money.input_charge(DEFAULT_RULES, MAX) == 250 * UNIT // 100
+    assert money.input_fee(DEFAULT_RULES, MAX) == 250 * UNIT // 100 // 9
+    assert money.input_fee(DEFAULT_RULES, 1) == OGPU // 1_000
+    assert money.false_report_cost(DEFAULT_RULES, MAX) == 10 * UNIT
+    assert money.false_report_cost(DEFAULT_RULES, 1) == 9 * OGPU // 1_000
+
+
+@pytest.mark.parametrize("rate", RATES_PPM)
+def test_the_rules_of_a_task_follow_the_parameters(rate: int) -> None:
+    numbers = {**DEFAULTS, "check_rate": rate}
+    rules = task_rules(numbers.__getitem__, check_fee_min=7, check_ppm=50_000)
+    assert (rules.check_rate_ppm, rules.check_ppm, rules.check_fee_min, rules.collateral_ppm) == (rate, 60_000, 7, 0)
+    numbers["check_rate"] = rate + 1
+    assert task_rules(numbers.__getitem__, check_fee_min=7).check_rate_ppm == rate, "a rate without a game"
+    small = task_rules(numbers.__getitem__, check_fee_min=7, is_checked=False)
+    assert (small.check_rate_ppm, small.check_ppm) == (0, 1_200_000)
 
 
 def test_to_end_late_is_dearer_than_on_time_and_to_lie_is_dearest() -> None:
@@ -234,22 +259,23 @@ def any_rules(draw: st.DrawFn) -> TaskRules:
         no_start_penalty=draw(shares_of_all),
         failure_penalty=draw(shares_of_all),
         late_penalty_factor=draw(st.integers(0, 10)),
-        audit_rate_ppm=draw(st.integers(1_000, 1_000_000)),
+        check_rate_ppm=draw(st.sampled_from((0, *RATES_PPM))),
+        check_ppm=draw(st.integers(2, 1_200_000)),
+        check_fee_min=draw(st.integers(1, 10**8)),
     )
 
 
 @st.composite
 def slots(draw: st.DrawFn) -> TaskMoney:
-    """Draw any locked and agreed amounts of a slot. Judges may have taken any part of bond and collateral."""
+    """Draw any locked and agreed amounts of a slot. Voters may have taken any part of bond and collateral."""
     rules = draw(st.just(DEFAULT_RULES) | any_rules())
     price_max = draw(st.integers(1, 100) | st.integers(1, 21 * 10**14))
     collateral = draw(st.integers(0, 20 * price_max))
     milestones = draw(st.integers(1, 50))
     amounts = st.integers(0, 2 * price_max)
     held = {
-        TaskPurse.ESCROW: money.escrow(rules, price_max),
+        TaskPurse.ESCROW: money.escrow(rules, price_max, draw(st.integers(1, 1_024))),
         TaskPurse.CUSTOMER_BOND: draw(amounts),
-        TaskPurse.DISPUTE_BOND: draw(amounts),
         TaskPurse.COLLATERAL: draw(st.integers(0, collateral)),
         TaskPurse.STANDBY_COLLATERAL: draw(amounts),
         TaskPurse.BID_BOND: draw(amounts),
@@ -269,13 +295,6 @@ def slots(draw: st.DrawFn) -> TaskMoney:
         agreed_pay=draw(st.integers(0, price_max)),
         agreed_back=draw(st.integers(0, collateral)),
     )
-
-
-@given(slots())
-def test_the_pot_has_its_rate_of_two_fees_of_the_price_that_is_paid(slot: TaskMoney) -> None:
-    fee = judge_fee(slot.price, slot.rules.judge_fee_ppm, slot.rules.judge_fee_min)
-    in_pot = sum(flow.amount for flow in settle(TaskOutcome.ON_TIME, slot) if flow.payee is POT)
-    assert in_pot == -(-2 * fee * slot.rules.audit_rate_ppm // 1_000_000)
 
 
 @given(st.sampled_from(TaskOutcome), slots())
@@ -318,10 +337,41 @@ def test_nobody_gains_by_an_outvoted_replica(slot: TaskMoney) -> None:
     assert gains(TaskOutcome.OUTVOTED, slot) == ({PROVIDER: -held, BURNED: held} if held else {})
 
 
-@given(any_rules(), st.integers(0, 100_000) | st.integers(0, 21 * 10**14))
-def test_what_is_left_pays_for_a_second_auction(rules: TaskRules, left: int) -> None:
-    price_max = money.affordable(rules, left)
-    assert price_max == 0 or money.escrow(rules, price_max) <= left
+@given(any_rules(), st.integers(0, 100_000) | st.integers(0, 21 * 10**14), st.integers(1, 1_024))
+def test_what_is_left_pays_for_a_second_auction(rules: TaskRules, left: int, items: int) -> None:
+    price_max = money.affordable(rules, left, items)
+    assert price_max == 0 or money.escrow(rules, price_max, items) <= left
+    assert money.escrow(rules, price_max + 4, items) > left
+
+
+@given(
+    st.just(DEFAULT_RULES) | any_rules(),
+    st.integers(1, MILESTONES_MAX).flatmap(lambda all_: st.tuples(st.just(all_), *[st.integers(0, all_ - 1)] * 2)),
+    st.integers(0, SEGMENTS_MAX),
+    st.integers(1, 1_000) | st.integers(1, 21 * 10**14),
+    st.integers(0, 1_000_000),
+)
+@example(DEFAULT_RULES, (8, 1, 2), 100, 10**12, 0)
+def test_a_leg_costs_at_most_the_checks_and_voters_that_its_auction_has_secured(
+    rules: TaskRules, milestones: tuple[int, int, int], segments: int, price_max: int, discount_ppm: int
+) -> None:
+    """Behind some milestones a task is sold, and behind more of them a standby may take it over."""
+    in_all, sold, taken = milestones[0], *sorted(milestones[1:])
+    order = an_order(milestones=in_all, segments=segments)
+    price = money.remaining(price_max - price_max * discount_ppm // PPM, taken - sold, in_all - sold)
+    in_auction, in_leg = auction_items(order, sold), items_of(order, taken)
+    secured = money.collateral_min(rules, price_max, items=in_auction)
+    assert money.check_fees_max(rules, price, in_leg) <= money.check_fees_max(rules, price_max, in_auction)
+    assert 2 * SEATS * money.vote_fee(rules, price, in_leg) <= secured
+    # A winner of the auction has a claim of its rate. Voters about different results are paid by the greatest price.
+    in_first_leg = items_of(order, sold)
+    assert money.claim_collateral(rules, price_max, in_first_leg, rules.check_rate_ppm) <= secured
+    assert 2 * SEATS * money.vote_fee(rules, price_max, in_first_leg) <= secured
+
+
+@given(st.integers(1, SEGMENTS_MAX), st.sampled_from(RATES_PPM))
+def test_a_check_has_no_more_points_than_its_escrow_pays_for(items: int, rate: int) -> None:
+    assert most_points(items, items * ITEM_WEIGHT, item_rate(items, rate)) <= CLAIM_POINTS_MAX
 
 
 @pytest.mark.parametrize(
@@ -344,37 +394,14 @@ def test_the_page_shows_the_table() -> None:
     assert all(part in page for part in (task_outcomes_page(), task_words_page()))
 
 
-# ---------------------------------------------------------------------------------------------------------------- rules
-
-
-@pytest.mark.parametrize(("rate", "trace_rate"), [(50_000, 250_000), (1_000_000, 5_000), (1_000, 1_000_000)])
-def test_what_a_lie_in_one_segment_costs_is_reckoned_by_the_chance_to_find_it(rate: int, trace_rate: int) -> None:
-    """An audit of a trace computes four parts of twenty, and all without a trace."""
-    numbers = {name: parameter.default for name, parameter in TrainingMarket.parameters.items()}
-    numbers |= {
-        "audit_rate_ppm": rate,
-        "trace_audit_ppm": trace_rate,
-        "judge_fee_ppm": 400_000,
-        "trace_fee_ppm": 80_000,
-    }
-    whole, traced = (task_rules(numbers.__getitem__, has_trace=has_trace) for has_trace in (False, True))
-    assert (whole.audit_rate_ppm, whole.judge_fee_ppm) == (rate, 400_000)
-    assert (traced.audit_rate_ppm, traced.judge_fee_ppm) == (trace_rate, 80_000)
-    for rules, share in ((whole, 1.0), (traced, 0.2)):
-        assert rules.found_ppm == pytest.approx(
-            1_000_000 * share * (1 - (1 - rules.audit_rate_ppm / 4_000_000) ** 4), abs=1
-        )
-
-
 # --------------------------------------------------------------------------------------------------- windows in seconds
 
 
 PAGE_TEXT = (Path(__file__).parents[4] / "docs" / "training.md").read_text(encoding="utf-8")
 WINDOWS = (
-    "commit_blocks", "reveal_blocks", "start_blocks", "grace_blocks", "ask_blocks", "dispute_blocks", "accept_blocks",
-    "show_blocks", "task_keep",
+    "commit_blocks", "reveal_blocks", "start_blocks", "grace_blocks", "ask_blocks", "task_keep",
 )  # fmt: skip
-FETCHING = ("start_blocks", "grace_blocks", "ask_blocks", "show_blocks")
+FETCHING = ("start_blocks", "grace_blocks", "ask_blocks")
 LINE_BYTES_PER_SECOND = 1_000_000 // 8
 """Of a line with 1 Mbit/s."""
 
@@ -414,7 +441,6 @@ def test_mainnet_leaves_a_slow_line_time_for_a_blob_to_come_and_to_go() -> None:
     for window in FETCHING:
         assert seconds("mainnet", window) > 60 > 2 * BLOB_BYTES_MAX / LINE_BYTES_PER_SECOND
     assert seconds("mainnet", "commit_blocks") > 2 * BLOB_BYTES_MAX / LINE_BYTES_PER_SECOND
-    assert seconds("mainnet", "dispute_blocks") >= 3_600
 
 
 @pytest.mark.parametrize("preset", CONSENSUS)

@@ -27,7 +27,9 @@ async def delivered_to(batch: ClaimedBatch, reader: Miner, dispute: bytes | None
     identity = reader.daemon.parts.identity
 
     async def part(number: int) -> bytes:
-        return identity.seal_key.open(await ask(batch, deliveries.part_question(identity, batch.id, dispute, number)))
+        return identity.seal_key.open(
+            await ask(batch, deliveries.part_question(identity, batch.id, dispute, 0, number))
+        )
 
     return await gathered_delivery(part, delivery_max(len(ASKED)))
 
@@ -48,7 +50,7 @@ async def test_checkers_and_voters_get_the_whole_claim_sealed_to_them(village: V
         assert (first, second) == (Completed(ASKED[0][::-1], 0, len(ASKED[0])), RefusedRequest())
         assert isinstance(third, Completed)
         assert delivered.leaves == batch.leaves
-    blob = await ask(batch, deliveries.part_question(checker.daemon.parts.identity, batch.id, None, 0))
+    blob = await ask(batch, deliveries.part_question(checker.daemon.parts.identity, batch.id, None, 0, 0))
     with pytest.raises(SealError):
         later.daemon.parts.identity.seal_key.open(blob)
 
@@ -61,23 +63,24 @@ async def test_everybody_else_gets_nothing(village: Village) -> None:
     batch.dispute(DISPUTE, [voter])
     batch.dispute(b"o" * 32, [voter], work=b"?" * 32)
     own, other, third = (miner.daemon.parts.identity for miner in (checker, voter, stranger))
-    good = deliveries.part_question(own, batch.id, None, 0)
+    good = deliveries.part_question(own, batch.id, None, 0, 0)
     foreign = Identity(own.stash, own.key, own.seal_key, b"g" * 32)
     for question in (
         b"",
         bytes(len(good)),
         good + b"\0",
         good[:-1] + bytes((good[-1] ^ 1,)),
-        deliveries.part_question(foreign, batch.id, None, 0),
-        deliveries.part_question(other, batch.id, None, 0),
-        deliveries.part_question(third, batch.id, DISPUTE, 0),
-        deliveries.part_question(third, batch.id, None, 0),
-        deliveries.part_question(replace(third, stash=own.stash), batch.id, None, 0),
-        deliveries.part_question(other, batch.id, b"o" * 32, 0),
-        deliveries.part_question(other, batch.id, b"?" * 32, 0),
-        deliveries.part_question(own, b"?" * 32, None, 0),
-        deliveries.part_question(own, batch.id, None, 1),
-        deliveries.part_question(own, batch.id, None, 255),
+        deliveries.part_question(foreign, batch.id, None, 0, 0),
+        deliveries.part_question(other, batch.id, None, 0, 0),
+        deliveries.part_question(third, batch.id, DISPUTE, 0, 0),
+        deliveries.part_question(third, batch.id, None, 0, 0),
+        deliveries.part_question(replace(third, stash=own.stash), batch.id, None, 0, 0),
+        deliveries.part_question(other, batch.id, b"o" * 32, 0, 0),
+        deliveries.part_question(other, batch.id, b"?" * 32, 0, 0),
+        deliveries.part_question(own, b"?" * 32, None, 0, 0),
+        deliveries.part_question(own, batch.id, None, 0, 1),
+        deliveries.part_question(own, batch.id, None, 0, 255),
+        deliveries.part_question(own, batch.id, None, 1, 0),
     ):
         with pytest.raises(BlobError, match="answered 403"):
             await ask(batch, question)

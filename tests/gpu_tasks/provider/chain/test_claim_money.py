@@ -33,7 +33,9 @@ EVENTS: dict[int, list[object]] = {
 
 
 class Blocks:
-    """Final blocks with their heights as ids."""
+    """Final blocks of a chain without tasks, with their heights as ids."""
+
+    runtime = SimpleNamespace(pallets=())
 
     async def finalized(self) -> bytes:
         return bytes([LAST])

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -81,13 +80,9 @@ def test_of_many_that_sleep_the_oldest_few_are_looked_at() -> None:
     assert demands.demand_of(scene.chain.now(), scene.chain.validators[0].stash, (0,)).services[0] == found
 
 
-@pytest.mark.parametrize("way", ["chilled", "expelled"])
-def test_who_is_no_candidate_or_no_provider_is_drawn_for_nothing(way: str) -> None:
+def test_who_is_no_candidate_is_drawn_for_nothing() -> None:
     scene = Scene()
     stash = scene.chain.validators[0].stash
     assert scene.demand().may_work
-    if way == "chilled":
-        scene.chain.block(signed(stash, TrustStake.chill()))
-    else:
-        scene.chain.block(lambda bound: bound[Devices].expel(stash, 1_000))
+    scene.chain.block(signed(stash, TrustStake.chill()))
     assert not scene.demand().may_work

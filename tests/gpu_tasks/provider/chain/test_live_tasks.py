@@ -35,8 +35,7 @@ def test_what_a_daemon_asks_about_tasks_is_read_by_name(tmp_path: Path) -> None:
             assert await chain.tasks([]) == {}
             assert await chain.bids([]) == {}
             assert await chain.auctions() == {}
-            assert await chain.task_of_case(UNKNOWN) is None
-            assert await chain.case(UNKNOWN) is None
+            assert await chain.task_of_claim(UNKNOWN) is None
             assert await chain.spendable() > 0
             assert await chain.slot_ms() > 0
         finally:

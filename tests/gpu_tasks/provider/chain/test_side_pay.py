@@ -76,16 +76,14 @@ def test_an_end_is_the_last_one_and_none_where_it_was_never_there_or_still_is(te
 
 
 class Blocks:
-    """Final blocks up to a height, with their heights as ids, and with a seat and a place until some block."""
+    """Final blocks up to a height, with their heights as ids, and with a runner-up's place until some block."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, last: int, gone_in: int) -> None:
         self.last = last
         self.gone_in = gone_in
         self.asked: list[tuple[int, int]] = []
-        for name in ("_has_seat", "_stands_by"):
-            monkeypatch.setattr(side_pay, name, self._is_there)
-        for name in ("_fee", "_share"):
-            monkeypatch.setattr(side_pay, name, self._paid)
+        monkeypatch.setattr(side_pay, "_stands_by", self._is_there)
+        monkeypatch.setattr(side_pay, "_share", self._paid)
 
     async def finalized(self) -> bytes:
         return b"final"
@@ -104,19 +102,19 @@ class Blocks:
         return 1_000 * before[0] + block[0]
 
     def told(self, since: int) -> dict[bytes, SidePayment]:
-        return asyncio.run(side_payments(cast(ChainClient, self), ME, [b"c" * 32], [TASK], since))
+        return asyncio.run(side_payments(cast(ChainClient, self), ME, [TASK], since))
 
 
-def test_a_payment_is_of_the_block_behind_which_the_seat_or_place_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payment_is_of_the_block_behind_which_the_place_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = Blocks(monkeypatch, 100, gone_in=95)
     paid = SidePayment(95, 94_095)  # by the state before that block, and by its events
-    assert blocks.told(94) == {b"c" * 32: paid, TASK: paid}
-    assert Blocks(monkeypatch, 100, gone_in=101).told(94) == {}, "both are there"
+    assert blocks.told(94) == {TASK: paid}
+    assert Blocks(monkeypatch, 100, gone_in=101).told(94) == {}, "it is there"
 
 
 def test_it_is_looked_for_a_little_before_what_was_seen_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = Blocks(monkeypatch, 100, gone_in=93)
-    assert blocks.told(94)[TASK] == SidePayment(93, 92_093), "the view was a block ahead of its seats"
+    assert blocks.told(94)[TASK] == SidePayment(93, 92_093), "the view was a block ahead of its places"
     assert blocks.told(1)[TASK] == SidePayment(93, 92_093)
     assert blocks.asked == [(94 - OVERLAP_BLOCKS, 100), (100 - LOOKED_BACK_MAX, 100)]
     assert Blocks(monkeypatch, 5, gone_in=3).told(1)[TASK].block == 3

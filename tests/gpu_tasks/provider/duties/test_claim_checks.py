@@ -3,12 +3,12 @@
 import asyncio
 from dataclasses import replace
 
-from claim_book import NEW_SEED, SEED, ClaimedBatch, claimed_batch, parts_of, stepped
+from claim_book import NEW_SEED, SEED, ClaimedBatch, claimed_batch, parts_of, sources_of, stepped
 from gpu_tasks.batches.leaf_draws import leaf_weight
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimStage
 from gpu_tasks.market.claims.findings import Finding, ItemSample, Verdict
 from gpu_tasks.provider.duties.checking import CheckingDuty
-from gpu_tasks.provider.duties.claim_items import NO_FINGERPRINT
+from gpu_tasks.provider.duties.item_sources import NO_FINGERPRINT
 from gpu_tasks.provider.execution.executor import BadRequestError, CheckedOutput, ExecutionError
 from provider_chain import Miner, Village, in_village
 from runtime.cryptography.hashing import blake2_256
@@ -17,7 +17,7 @@ ASKED = [b"complete this", b"no request", b"complete that one too", b"complete i
 
 
 def duty_of(batch: ClaimedBatch, miner: Miner) -> CheckingDuty:
-    return CheckingDuty(parts_of(batch.book, miner))
+    return CheckingDuty(parts_of(batch.book, miner), sources_of(batch.book, miner))
 
 
 def right_sample(batch: ClaimedBatch, index: int, seed: bytes = SEED) -> ItemSample:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from claim_book import NEW_SEED, SEED, ClaimedBatch, claimed_batch, parts_of, stepped
+from claim_book import NEW_SEED, SEED, ClaimedBatch, claimed_batch, parts_of, sources_of, stepped
 from gpu_tasks.batches.leaf_draws import leaf_weight
 from gpu_tasks.batches.leaves import Leaf, leaf_of
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
@@ -14,7 +14,7 @@ from gpu_tasks.market.claims.disputes import DisputeQuestion, DisputeStage, Voti
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemSample, ItemVote, Verdict, vote_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.claims.voting import is_well_formed
-from gpu_tasks.provider.duties.claim_items import NO_FINGERPRINT
+from gpu_tasks.provider.duties.item_sources import NO_FINGERPRINT
 from gpu_tasks.provider.duties.voting import VotingDuty
 from gpu_tasks.provider.execution.executor import BadRequestError
 from provider_chain import INPUT_SALT, Miner, Village, in_village
@@ -27,7 +27,7 @@ FROM_CLAIM = {"handler": ResultClaims.index}
 
 
 def duty_of(batch: ClaimedBatch, miner: Miner) -> VotingDuty:
-    return VotingDuty(parts_of(batch.book, miner))
+    return VotingDuty(parts_of(batch.book, miner), sources_of(batch.book, miner))
 
 
 def outcome_of(request: bytes) -> BatchOutcome:
@@ -100,16 +100,6 @@ async def test_the_answer_about_a_result_of_one_item_is_its_root(village: Villag
     batch.dispute(DISPUTE, [voter], point=0, **FROM_CLAIM)
     await stepped(duty_of(batch, voter), 1)
     assert (vote_of(voter).verdict, vote_of(voter).answer) == (Verdict.RIGHT, batch.claim.terms.root)
-
-
-@in_village(4)
-async def test_where_results_differ_voters_compute_from_the_sealed_input(village: Village) -> None:
-    batch = await claimed_batch(village, ASKED, spoil=True)
-    batch.provider.daemon.server._deliverer = None
-    batch.dispute(DISPUTE, batch.others(), question=DisputeQuestion.SIDES, index=2, seeds=())
-    for voter in batch.others():
-        await stepped(duty_of(batch, voter), 1)
-        assert vote_of(voter) == right_vote(batch, 2, Verdict.RIGHT, (NEW_SEED,))
 
 
 @pytest.mark.parametrize("is_usable", [True, False])

@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 
-from claim_book import ClaimedBatch, claimed_batch, parts_of, stepped
+from claim_book import ClaimedBatch, claimed_batch, parts_of, sources_of, stepped
 from claiming_village import in_claiming_village, outcomes, spoiling_racers, until, until_ended
 from gpu_tasks.market.claims.claim_closing import dispute_id_of
 from gpu_tasks.market.claims.claim_events import CheckerDrawn
-from gpu_tasks.market.claims.claims import ClaimOutcome, ClaimStage
+from gpu_tasks.market.claims.claims import ClaimOutcome, ClaimStage, ResultClaim
 from gpu_tasks.market.claims.dispute_events import DisputeAppealed, DisputeDecided, DisputeEnded, VoterCharged
-from gpu_tasks.market.claims.disputes import DRAWN, DisputeStage
+from gpu_tasks.market.claims.disputes import DRAWN, Dispute, DisputeStage
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, Finding, ItemSample, ItemVote, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Refund, UnitState
+from gpu_tasks.provider.blobs.deliveries import RefusedDeliveryError
 from gpu_tasks.provider.duties import dispute_appeals
 from gpu_tasks.provider.duties.dispute_appeals import DisputeAppealDuty
 from gpu_tasks.provider.duties.voting import VoteTurn, VotingDuty
@@ -67,7 +68,7 @@ async def test_an_honest_provider_that_a_disputer_convicts_appeals(village: Vill
     assert decided_by_nine(village) == [Verdict.WRONG]
     assert appellants(village) == [provider.keys.stash]
     (warned,) = [fields for name, fields in provider.heard.events if name == "found_wrong"]
-    assert (warned["unit"], warned["grains"]) == (unit, village.happened(CheckerDrawn)[0].held)
+    assert (warned["claim"], warned["grains"]) == (unit, village.happened(CheckerDrawn)[0].held)
     assert outcomes(village) == [ClaimOutcome.PASSED]
     assert len(village.happened(VoterCharged)) == 9
     assert not village.happened(ProviderSlashed)
@@ -166,13 +167,15 @@ async def test_a_checker_that_is_still_not_served_appeals(village: Village, *, i
     provider = village.racers(unit)[0]
     deliverer = provider.daemon.server._deliverer
     assert deliverer is not None
-    may_read = deliverer._may_read  # type: ignore[attr-defined]
+    deliver = deliverer._delivery  # type: ignore[attr-defined]
 
-    async def voters_alone(stash: bytes, question: Any) -> bool:
-        is_served = question.dispute is not None or (is_served_later and bool(village.happened(DisputeDecided)))
-        return is_served and await may_read(stash, question)
+    async def voters_alone(question: Any, claim: ResultClaim | None, dispute: Dispute | None) -> bytes:
+        if question.dispute is None and not (is_served_later and village.happened(DisputeDecided)):
+            raise RefusedDeliveryError("not for a checker")
+        delivery: bytes = await deliver(question, claim, dispute)
+        return delivery
 
-    deliverer._may_read = voters_alone  # type: ignore[attr-defined]
+    deliverer._delivery = voters_alone  # type: ignore[attr-defined]
     await until_ended(village, unit)
     checker = village.happened(CheckerDrawn)[0].checker
     assert decided_by_nine(village)[0] is Verdict.RIGHT
@@ -184,7 +187,7 @@ ASKED = [b"complete this", b"no request"]
 
 
 def appeals_of(batch: ClaimedBatch, miner: Miner) -> DisputeAppealDuty:
-    return DisputeAppealDuty(parts_of(batch.book, miner))
+    return DisputeAppealDuty(parts_of(batch.book, miner), sources_of(batch.book, miner))
 
 
 def a_sample() -> ItemSample:

@@ -1,4 +1,4 @@
-"""The daemon of a provider that left ends and reports the rest. That of an expelled one gives the remedy."""
+"""The daemon of a provider that left ends and reports the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.port import View
-from gpu_tasks.provider.duties.devices import StandingError
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
 from provider_chain import Miner, Village, in_village, keypair
 from runtime.pallets.balances import Balances
@@ -56,22 +55,13 @@ async def test_a_daemon_whose_provider_has_left_ends_and_says_what_stays(village
     assert miner.heard.events[-1][0] == "left"
 
 
-@pytest.mark.parametrize("field", ["duties", "seats", "disputes", "claims", "ballots"])
+@pytest.mark.parametrize("field", ["duties", "claims", "ballots"])
 @in_village(1)
 async def test_what_is_under_way_is_ended_first(village: Village, field: str) -> None:
     miner = village.miners[0]
     height = village.node.chain.height + -village.node.chain.height % ENDINGS_EVERY_BLOCKS
-    miner.chain.provider = miner.chain.own_devices = AsyncMock(return_value=None)  # type: ignore[method-assign]
+    miner.chain.provider = AsyncMock(return_value=None)  # type: ignore[method-assign]
     under_way: dict[str, Any] = {field: (object(),)}
     assert not await miner.daemon._has_left(replace(View(height, ()), **under_way))
     assert not await miner.daemon._has_left(View(height + 1, ()))
     assert await miner.daemon._has_left(View(height, ()))
-
-
-@in_village(1)
-async def test_a_daemon_whose_registration_a_court_ended_stops(village: Village) -> None:
-    miner = village.miners[0]
-    height = village.node.chain.height + -village.node.chain.height % ENDINGS_EVERY_BLOCKS
-    miner.chain.provider = AsyncMock(return_value=None)  # type: ignore[method-assign]
-    with pytest.raises(StandingError):
-        await miner.daemon._has_left(View(height, ()))

@@ -1,4 +1,4 @@
-"""A restart never undoes a pause by the operator or a court: real daemons, and their notes on disk."""
+"""A restart never undoes a pause by the operator or for a refuted result: real daemons, and their notes on disk."""
 
 from __future__ import annotations
 

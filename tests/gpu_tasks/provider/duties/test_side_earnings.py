@@ -1,4 +1,4 @@
-"""Earnings and losses of checks, votes, judging and standby are recorded once, for any behaviour of the node."""
+"""Earnings and losses of checks, votes and standby are recorded once, for any behaviour of the node."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from gpu_tasks.provider.duties.side_earnings import WATCHED_BLOCKS, SideEarnings
 from gpu_tasks.provider.earnings import EarningsBook, LossBook, losses, payments
 from heard import Heard
 
-CASE, TASK, DEVICE, UNIT, ME, OTHER = (bytes([letter]) * 32 for letter in b"ctdumo")
+CASE, TASK, SECOND, DEVICE, UNIT, ME, OTHER = (bytes([letter]) * 32 for letter in b"ctsdumo")
 
 
 def read_until(height: int, *moved: ClaimMoney, ended: Sequence[bytes] = ()) -> ClaimMoneyRead:
@@ -28,7 +28,7 @@ class Scene:
 
     def __init__(self, base: Path, open_checks: Sequence[bytes] = ()) -> None:
         self.base = base
-        self.asked: list[tuple[Sequence[bytes], Sequence[bytes], int]] = []
+        self.asked: list[tuple[Sequence[bytes], int]] = []
         self.answer: dict[bytes, SidePayment] | None = {}
         self.money: ClaimMoneyRead | None = read_until(5)
         self.money_asked: list[tuple[list[bytes], dict[bytes, bytes], int]] = []
@@ -46,8 +46,8 @@ class Scene:
         )  # fmt: skip
         self.duty = SideEarnings(cast(Parts[Any], parts), lambda: self.standing)
 
-    async def _side_payments(self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int) -> Any:
-        self.asked.append((cases, tasks, since))
+    async def _side_payments(self, tasks: Sequence[bytes], since: int) -> Any:
+        self.asked.append((tasks, since))
         if self.answer is None:
             raise ChainError("away")
         return self.answer
@@ -66,13 +66,12 @@ class Scene:
     def step(
         self,
         height: int,
-        *seats: bytes,
+        *,
         standing: Mapping[bytes, bytes] | None = None,
         checks: Mapping[bytes, bytes] | None = None,
         ballots: Mapping[bytes, bytes] | None = None,
     ) -> None:
-        """A view with these seats, claims by checker, ballots by dispute, and a standby device."""
-        told: Any = tuple(SimpleNamespace(id=seat) for seat in seats)
+        """A view with these claims by checker, ballots by dispute, and standby devices."""
         claims: Any = tuple(
             SimpleNamespace(id=unit, claim=SimpleNamespace(checks=[SimpleNamespace(checker=who)]))
             for unit, who in (checks or {}).items()
@@ -82,7 +81,7 @@ class Scene:
             for name, unit in (ballots or {}).items()
         )
         self.standing = standing or {}
-        asyncio.run(self.duty.step(View(height, (), seats=told, claims=claims, ballots=votes)))
+        asyncio.run(self.duty.step(View(height, (), claims=claims, ballots=votes)))
 
     def noted(self) -> list[tuple[str, str, str, int]]:
         """Return the recorded earnings."""
@@ -97,38 +96,35 @@ class Scene:
 
 def test_each_end_is_noted_once_by_its_block_and_device(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    scene.step(5, CASE, standing={TASK: DEVICE})
-    scene.answer = {CASE: SidePayment(6, 7), TASK: SidePayment(6, 9)}
+    scene.step(5, standing={TASK: DEVICE})
+    scene.answer = {TASK: SidePayment(6, 9)}
     scene.step(6)
     scene.step(7)
-    assert scene.asked == [([CASE], [TASK], 5)]
-    assert scene.noted() == [
-        (f"judging 0x{CASE.hex()} 6", "none", "judging", 7),
-        (f"standing by 0x{TASK.hex()} 6", f"0x{DEVICE.hex()}", "standing by", 9),
-    ]
-    scene.step(8, CASE)  # of another attempt at the same unit
-    scene.answer = {CASE: SidePayment(9, 7)}
+    assert scene.asked == [([TASK], 5)]
+    assert scene.noted() == [(f"standing by 0x{TASK.hex()} 6", f"0x{DEVICE.hex()}", "standing by", 9)]
+    scene.step(8, standing={TASK: DEVICE})  # in another auction
+    scene.answer = {TASK: SidePayment(9, 7)}
     scene.step(9)
-    assert len(scene.noted()) == 3
+    assert len(scene.noted()) == 2
 
 
 def test_what_the_node_does_not_tell_is_asked_for_again_from_where_it_was_seen(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    scene.step(5, CASE, standing={TASK: DEVICE})
+    scene.step(5, standing={SECOND: DEVICE, TASK: DEVICE})
     scene.answer = None
     scene.step(6)
-    scene.answer = {CASE: SidePayment(6, 7)}
+    scene.answer = {SECOND: SidePayment(6, 7)}
     scene.step(7)
     scene.answer = {TASK: SidePayment(6, 9)}
     scene.step(8)
     scene.step(9)
-    assert scene.asked == [([CASE], [TASK], 5), ([CASE], [TASK], 5), ([], [TASK], 5)]
+    assert scene.asked == [([SECOND, TASK], 5), ([SECOND, TASK], 5), ([TASK], 5)]
     assert [(name.rpartition(" ")[2], grains) for name, *_, grains in scene.noted()] == [("6", 7), ("6", 9)]
 
 
 def test_what_is_not_to_be_found_is_let_go_in_the_end(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    scene.step(5, CASE)
+    scene.step(5, standing={TASK: DEVICE})
     for height in range(6, 6 + 2 * WATCHED_BLOCKS):
         scene.step(height)
     assert len(scene.asked) == WATCHED_BLOCKS + 1
@@ -162,7 +158,7 @@ def test_a_vote_is_followed_with_the_unit_of_its_dispute(tmp_path: Path) -> None
     assert scene.noted() == [(f"voting 0x{UNIT.hex()} 9", "none", "voting", 4)]
     assert scene.lost() == [("none", "vote", 5, 8, f"0x{CASE.hex()}")]
     (told,) = [fields for name, fields in scene.heard.events if name == "lost"]
-    assert (told["unit"], told["grains"]) == (UNIT, 5)
+    assert (told["work"], told["grains"]) == (UNIT, 5)
 
 
 def test_a_new_process_follows_the_checks_of_its_journal_once_the_node_answers(tmp_path: Path) -> None:

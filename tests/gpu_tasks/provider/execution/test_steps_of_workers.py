@@ -1,9 +1,13 @@
 """Stepwise runs in a real worker process: the states of an uninterrupted run, from any of them, and invalid states."""
 
+from typing import Any
+
 import pytest
 
+from gpu_tasks.provider.execution import worker_wire as wire
 from gpu_tasks.provider.execution.executor import BadRequestError, BadStateError, ExecutionError
-from gpu_tasks.workloads.stepwise import states
+from gpu_tasks.workloads.fingerprints import TRAIL_BYTES, first_trail
+from gpu_tasks.workloads.stepwise import states, trailed_segments
 from gpu_tasks.workloads.train_int8.backends import arithmetic
 from gpu_tasks.workloads.train_int8.request import REQUEST
 from gpu_tasks.workloads.train_int8.service import IntegerTraining
@@ -26,6 +30,32 @@ async def test_a_worker_goes_from_state_to_state_as_an_undisturbed_run_does() ->
         assert (await executor.advance(ASKED, middle.state, 1)).state == right[2]
         assert (await executor.advance(ASKED, right[2], 0)).done == 8
         assert await executor.metric(ASKED, right[3]) == run.metric(right[3])
+
+
+async def test_a_worker_continues_a_trail_and_makes_none_unasked() -> None:
+    run = IntegerTraining(arithmetic("numpy")).begin(ASKED)
+    state, trail = next(trailed_segments(run))
+    start = run.initial_state()
+    async with started(worker_of("train-int8")) as executor:
+        middle = await executor.advance(ASKED, start, 3, first_trail(start))
+        end = await executor.advance(ASKED, middle.state, 1, middle.trail)
+        assert (end.state, end.trail) == (state, trail)
+        assert (await executor.advance(ASKED, state, 0, trail)).trail == trail
+        assert (await executor.advance(ASKED, start, 4)).trail is None
+
+
+@pytest.mark.parametrize("trail", [None, bytes(TRAIL_BYTES)])
+async def test_a_worker_that_drops_or_invents_a_trail_fails(
+    trail: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(*_: Any) -> wire.Advanced:
+        return wire.Advanced(b"", 0, bytes(TRAIL_BYTES) if trail is None else None, 0, 0)
+
+    executor = worker_of("train-int8")
+    monkeypatch.setattr(executor, "_expected_answer", answer)
+    with pytest.raises(ExecutionError) as refused:
+        await executor.advance(ASKED, b"", 0, trail)
+    assert refused.value.code == "wrong_worker_answer"
 
 
 async def test_what_is_no_state_or_no_request_costs_one_question() -> None:

@@ -16,7 +16,6 @@ from error_codes import raises_code
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, Finding, ItemSample, Verdict
-from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.task_statement import RESULT_STEP
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
@@ -24,7 +23,6 @@ from gpu_tasks.provider.journal import journal as journal_module
 from gpu_tasks.provider.journal.journal import HEADER_BYTES, Journal, JournalError, framed
 from gpu_tasks.provider.journal.records import (
     Basis,
-    CaseEntry,
     End,
     FindingEntry,
     RaceEntry,
@@ -43,9 +41,6 @@ BID = TaskEntry(DEVICE, BidBasis(b"h" * 32, b"i" * 32, b"b" * 32), BidOffer(5, 5
 FOUND = [
     FoundMilestone(Milestone(number, b"r" * 32, 7, b"c" * 32), usage) for number, usage in ((1, USAGE), (3, LATER))
 ]
-OPINION = CaseEntry(Statement(Answered(b"r" * 32), b"p" * 32, 3), b"s" * 32)
-UNUSABLE = CaseEntry(Statement(Unanswerable(), bytes(32)), b"t" * 32)
-
 FINDING = FindingEntry(Finding(Verdict.RIGHT, 0, (ItemSample(1, 2, b"f" * 16),)), b"s" * 32)
 VOTE = VoteEntry(CANNOT_FETCH, b"v" * 32)
 
@@ -68,11 +63,6 @@ TASK_LIFE: list[Change] = [
     ),
     lambda journal: journal.tasks.change(TASK, end="the task has ended", paid=98),
 ]
-CASE_LIFE: list[Change] = [
-    lambda journal: journal.cases.put((UNIT, 0), OPINION),
-    lambda journal: journal.cases.put((UNIT, 1), UNUSABLE),
-    lambda journal: journal.cases.change((UNIT, 0), is_over=True),
-]
 CLAIM_LIFE: list[Change] = [
     lambda journal: journal.findings.put((UNIT, 0), FINDING),
     lambda journal: journal.findings.put((UNIT, 3), FINDING),
@@ -81,7 +71,7 @@ CLAIM_LIFE: list[Change] = [
     lambda journal: journal.findings.change((UNIT, 0), is_over=True),
     lambda journal: journal.votes.change((UNIT, 1), is_over=True),
 ]
-LIFE = [*RACE_LIFE, *TASK_LIFE, *CASE_LIFE, *CLAIM_LIFE]
+LIFE = [*RACE_LIFE, *TASK_LIFE, *CLAIM_LIFE]
 Known = tuple[dict[tuple[bytes, int], object], ...]
 
 
@@ -101,12 +91,11 @@ def written(path: Path, *changes: Change) -> Known:
 def test_each_change_is_there_after_a_restart(tmp_path: Path) -> None:
     for change in LIFE:
         assert written(tmp_path / "j", change) == written(tmp_path / "j")
-    races, cases, tasks, findings, votes = written(tmp_path / "j")
+    races, tasks, findings, votes = written(tmp_path / "j")
     assert findings == {(UNIT, 0): replace(FINDING, is_over=True), (UNIT, 3): FINDING}
     assert votes == {(UNIT, 0): VOTE, (UNIT, 1): replace(VOTE, is_over=True)}
     both, end = (Sent.COMMIT, Sent.ATTESTATION), "the task has ended"
     assert races == {RACE: RaceEntry(DEVICE, RESULT, both, End.WON, 5, BASIS, b"i" * 32)}
-    assert list(cases) == [(UNIT, 0), (UNIT, 1)]
     task = tasks[TASK]
     assert isinstance(task, TaskEntry)
     assert (task.sent, task.is_begun, task.result_salt) == ((TaskStep.COMMIT,), True, b"z" * 32)
@@ -117,13 +106,13 @@ def test_each_change_is_there_after_a_restart(tmp_path: Path) -> None:
 
 def test_what_is_over_is_open_no_more(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
-    for change in (*RACE_LIFE[:-1], *TASK_LIFE[:-1], *CASE_LIFE[:-1]):
+    for change in (*RACE_LIFE[:-1], *TASK_LIFE[:-1], *CLAIM_LIFE[:-2]):
         change(journal)
-    assert [len(list(each())) for each in (journal.open_races, journal.open_cases, journal.open_tasks)] == [1, 2, 1]
-    for change in (RACE_LIFE[-1], TASK_LIFE[-1], CASE_LIFE[-1]):
+    tables = (journal.open_races, journal.open_tasks, journal.open_findings, journal.open_votes)
+    assert [len(list(each())) for each in tables] == [1, 1, 2, 2]
+    for change in (RACE_LIFE[-1], TASK_LIFE[-1], *CLAIM_LIFE[-2:]):
         change(journal)
-    assert [key for each in (journal.open_races, journal.open_tasks) for key, _ in each()] == []
-    assert [key for key, _ in journal.open_cases()] == [(UNIT, 1)]
+    assert [[key for key, _ in each()] for each in tables] == [[], [], [(UNIT, 3)], [(UNIT, 0)]]
     journal.close()
 
 
@@ -255,7 +244,7 @@ def test_a_disk_that_is_full_when_it_is_rewritten_leaves_the_old_one(
 
 def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "j"
-    written(path, *RACE_LIFE[:-1], *TASK_LIFE[:-1], *CASE_LIFE, *CLAIM_LIFE)
+    written(path, *RACE_LIFE[:-1], *TASK_LIFE[:-1], *CLAIM_LIFE)
     journal = Journal(path)
     for number in range(20):
         key = bytes([number]) * 32, 1
@@ -264,7 +253,7 @@ def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkey
         journal.tasks.put(key, BID)
         journal.tasks.change(key, end="over", paid=number)
     journal.close()
-    size, (open_races, _, open_tasks, *_) = path.stat().st_size, written(path, lambda _: None)
+    size, (open_races, open_tasks, *_) = path.stat().st_size, written(path, lambda _: None)
     monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 100)
     monkeypatch.setattr(journal_module, "ENDED_KEPT", 5)
     Journal(path).close()
@@ -274,7 +263,6 @@ def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkey
         assert [entry.paid for entry in table.values() if entry.end is not None] == [15, 16, 17, 18, 19]
         assert not any(entry.result for entry in table.values() if entry.end is not None)
     assert (journal.races[RACE], journal.tasks[TASK]) == (open_races[RACE], open_tasks[TASK])
-    assert list(journal.cases) == [(UNIT, 1)]
     assert (list(journal.findings), list(journal.votes)) == ([(UNIT, 3)], [(UNIT, 0)])
     with raises_code(JournalError, "journal_in_use"):
         Journal(path)

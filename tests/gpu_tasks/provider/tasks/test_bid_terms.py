@@ -13,12 +13,11 @@ from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.training.life.running import silent_until
 from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.showing import looked_at_most
 from gpu_tasks.market.training.tasks import Slot, Task
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.tasks import bid_terms
 from gpu_tasks.provider.tasks.bid_terms import (
-    JUDGES_SLOWER,
+    CHECKERS_SLOWER,
     MILESTONE_BLOCKS,
     SLACK_PERCENT,
     Means,
@@ -74,7 +73,6 @@ def test_who_is_silent_for_a_long_milestone_promises_no_more_for_it_than_it_must
         (a_task(segments=3), "too_many_milestones"),
         (a_task(windows=replace(WINDOWS, reveal=3)), "window_too_short"),
         (a_task(windows=replace(WINDOWS, start=3)), "window_too_short"),
-        (a_task(windows=replace(WINDOWS, show=3)), "window_too_short"),
         (a_task(time_value_of_terms=PRICE // 19), "late_penalty_too_high"),
         (a_task(terms=TaskTerms(PRICE, 1, 0, 100, 19 * PRICE, slots=2)), "gang_refused"),
         (a_task(terms=TaskTerms(PRICE, 0, 0, 100, MEANS.spendable + 1)), "too_little_money"),
@@ -112,8 +110,8 @@ def test_an_operator_may_allow_gangs() -> None:
         (replace(RUN, state_bytes=STATE_BYTES_MAX + 1), {}, "state_too_large"),
         (RUN, {"means": replace(MEANS, disk_bytes=18_000)}, "disk_too_small"),
         (replace(RUN, step_us=1_000_000), {}, "too_slow"),
-        (RUN, {"task": a_task(run_blocks=2)}, "judges_too_short"),
-        (RUN, {"task": a_task(run_blocks=RUN_BLOCKS_MAX + 1)}, "judges_too_long"),
+        (RUN, {"task": a_task(run_blocks=2)}, "run_blocks_too_few"),
+        (RUN, {"task": a_task(run_blocks=RUN_BLOCKS_MAX + 1)}, "run_blocks_too_many"),
         (RUN, {"policy": replace(POLICY, least_price=price_of("1 oGPU/block"))}, "price_too_low"),
     ],
 )
@@ -132,11 +130,11 @@ def fits(task: Task, run: MeasuredRun = RUN) -> bool:
     return True
 
 
-def test_judges_have_the_time_that_the_longest_segments_take() -> None:
-    # five of eight segments, of half a second each and half of that as slack
-    assert [fits(a_task(run_blocks=blocks)) for blocks in (3, 4)] == [False, True]
+def test_checkers_have_the_time_that_the_longest_segments_take() -> None:
+    # eight segments, of half a second each and half of that as slack
+    assert [fits(a_task(run_blocks=blocks)) for blocks in (5, 6)] == [False, True]
     uneven = MeasuredRun((*range(8), 80), 50_000, 1_000)  # its last segment is 73 steps
-    assert [fits(a_task(run_blocks=blocks), uneven) for blocks in (27, 28)] == [False, True]
+    assert [fits(a_task(run_blocks=blocks), uneven) for blocks in (43, 44)] == [False, True]
 
 
 def test_what_is_asked_may_be_all_that_there_is() -> None:
@@ -155,19 +153,17 @@ def test_what_is_asked_may_be_all_that_there_is() -> None:
     assert not fits(roomy, replace(steps, step_us=bid_terms.STEP_US_MAX + 1))
 
 
-def test_judges_of_a_long_run_have_long() -> None:
+def test_checkers_of_a_long_run_have_long() -> None:
     slow = replace(RUN, step_us=bid_terms.STEP_US_MAX)
-    judged = (
-        JUDGES_SLOWER * looked_at_most(len(RUN.boundaries) - 1) * RUN.boundaries[1] * slow.step_us // (SLOT_MS * 1_000)
-    )
+    computed = CHECKERS_SLOWER * RUN.boundaries[-1] * slow.step_us // (SLOT_MS * 1_000)
     terms = TaskTerms(10 * MEANS.spendable, 0, 0, 10**6, 1)
-    assert judged > RUN_BLOCKS_MAX
-    for run_blocks, fits in ((judged, True), (3 * judged, False)):
+    assert computed > RUN_BLOCKS_MAX
+    for run_blocks, fits in ((computed, True), (3 * computed, False)):
         task = a_task(run_blocks=run_blocks, terms=terms)
         if fits:
             offer_for(task, slow, POLICY, SLOT_MS, MEANS)
         else:
-            with raises_code(UnfitError, "judges_too_long"):
+            with raises_code(UnfitError, "run_blocks_too_many"):
                 offer_for(task, slow, POLICY, SLOT_MS, MEANS)
 
 

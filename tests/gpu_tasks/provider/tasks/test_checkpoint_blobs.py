@@ -151,7 +151,8 @@ def test_a_run_is_asked_of_its_maker_first(maker: Keys) -> None:
     milestone = Milestone(1, root_of(DIGESTS[: state_index(task().order, 1) + 1]), 7, address_of(blob))
     asyncio.run(fetch_run(there, task(), milestone, [b"gone" * 8, maker.stash]))
     slot = replace(Slot(maker.stash, b"d" * 32, 5, 50, 100), result=TaskResult(milestone.root, milestone.blob, 7))
-    asyncio.run(is_sound(there, task(), slot, public(CUSTOMER)))
+    with pytest.raises(SealError):
+        asyncio.run(is_sound(there, task(), slot, bytes(32), public(CUSTOMER)))
     for order in asked:
         assert order[0] == known[maker.stash].endpoint.decode()
         assert sorted(order) == sorted(each.endpoint.decode() for each in known.values()), "each once"

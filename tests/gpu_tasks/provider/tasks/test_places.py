@@ -170,13 +170,6 @@ def test_who_is_asked_takes_over_if_it_can_go_on() -> None:
     assert asked(TaskState.ASKING, standby=replace(STANDBY, device=OTHER)) is None, "with another device"
 
 
-def test_what_was_drawn_is_shown_once() -> None:
-    stated = replace(MINE, result=RESULT)
-    assert asked(TaskState.SHOWING, slots=(stated,)) is None
-    assert asked(TaskState.SHOWING, slots=(stated,), drawn=b"s" * 32) is TaskStep.SHOW
-    assert asked(TaskState.SHOWING, slots=(replace(stated, is_shown=True),), drawn=b"s" * 32) is None
-
-
 def test_nothing_is_sent_that_no_window_takes() -> None:
     own = OwnTask(KEY, a_task(state=TaskState.STARTING, deadline=20, slots=(MINE,)), OPENED)
     assert next_step(own, entry(), ME, READY, 19) is TaskStep.START
@@ -198,7 +191,9 @@ def test_nothing_is_sent_that_no_window_takes() -> None:
         (OPENED, {"state": TaskState.STARTING, "slots": (THEIRS,)}, True),
         (OPENED, {"state": TaskState.STARTING, "slots": (MINE,)}, False),
         (OPENED, {"state": TaskState.RUNNING, "slots": (THEIRS,), "standby": STANDBY}, False),
-        (OPENED, {"state": TaskState.JUDGED, "slots": (MINE,)}, False),
+        (OPENED, {"state": TaskState.CLAIMED, "deadline": 0, "slots": (MINE,)}, False),
+        (OPENED, {"state": TaskState.CLAIMED, "slots": (replace(MINE, outcome=TaskOutcome.ON_TIME),)}, False),
+        (OPENED, {"state": TaskState.DISPUTED, "deadline": 0, "slots": (MINE,)}, False),
         (OPENED, {"state": TaskState.ENDED, "slots": (MINE,)}, True),
         (OPENED, {"state": TaskState.COMMITTING, "auction": 2}, True),
     ],
@@ -214,15 +209,15 @@ def test_every_state_that_waits_says_why() -> None:
         slots = () if state <= TaskState.AWARDING or state is TaskState.ASKING else (MINE,)
         own = OwnTask(KEY, a_task(state=state, deadline=20, slots=slots, standby=STANDBY), OPENED)
         said.add(why_waiting(own, entry(), ME))
-    assert len(said) == len(TaskState) - 1, "judged and ended alone are alike, and what has ended is over"
+    assert len(said) == len(TaskState) - 1, "disputed and ended alone are alike, and what has ended is over"
 
 
-@pytest.mark.parametrize("state", [TaskState.SUBMITTED, TaskState.SHOWING])
-def test_where_the_beacon_is_awaited_no_block_is_named(state: TaskState) -> None:
-    own = OwnTask(KEY, a_task(state=state, deadline=0, slots=(MINE,)), OPENED)
-    said = why_waiting(own, entry(), ME)
-    assert "beacon" in said
-    assert "block 0" not in said
+@pytest.mark.parametrize("state", [TaskState.CLAIMED, TaskState.DISPUTED])
+def test_a_claimed_or_disputed_task_has_no_step_and_names_no_block(state: TaskState) -> None:
+    stated = replace(MINE, result=RESULT)
+    assert asked(state, entry(result=RESULT), slots=(stated,)) is None
+    own = OwnTask(KEY, a_task(state=state, deadline=0, slots=(stated,)), OPENED)
+    assert "block" not in why_waiting(own, entry(), ME)
 
 
 def test_another_task_than_was_bid_for_is_none_of_it() -> None:

@@ -12,12 +12,14 @@ TASK, OTHER = b"t" * 32, b"o" * 32
 def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "tasks", TASK, 2)
     assert folder.free_bytes() > 0
-    assert (folder.input(), folder.earlier(), folder.state(3)) == (None, (), None)
+    assert (folder.input(), folder.earlier(), folder.state(3), folder.trail(2)) == (None, (), None, None)
     folder.keep_input(b"sealed")
     folder.keep_earlier([b"a" * 32, b"b" * 32])
     folder.keep_state(3, b"state")
+    folder.keep_trail(2, b"trail")
     again = RunFolder(tmp_path / "tasks", TASK, 2)
     assert (again.input(), again.earlier(), again.state(3)) == (b"sealed", (b"a" * 32, b"b" * 32), b"state")
+    assert (again.trail(2), again.trail(3)) == (b"trail", None)
     assert RunFolder(tmp_path / "tasks", TASK, 0).state(3) is None
     assert (folder.path / "state-3").stat().st_mode & 0o077 == 0
 

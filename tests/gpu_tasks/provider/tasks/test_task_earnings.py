@@ -5,20 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.market.courts.opinions import Unanswerable
+from gpu_tasks.market.claims.findings import CANNOT_FETCH
 from gpu_tasks.market.training.life.leaving import MoreBlocks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.tasks.working import earned
-from looked_at import judges_say
+from simulation.chains.dispute_chain import voter_steps
 from simulation.chains.market_chain import OGPU
-from task_chain import Books, TaskChain, an_offer, awarded, finish_and_accept, time_order, work
+from task_chain import Books, TaskChain, an_offer, awarded, finish_and_pass, time_order, work
 
 
 def _paid(chain: TaskChain) -> None:
     work(chain, chain.alice, milestones=3)
-    finish_and_accept(chain, chain.alice)
+    finish_and_pass(chain, chain.alice)
 
 
 def _stopped(chain: TaskChain) -> None:
@@ -50,8 +50,8 @@ def _cancelled(chain: TaskChain) -> None:
 
 def _without_input(chain: TaskChain) -> None:
     chain.do(chain.alice, TrainingMarket.report_input(task=chain.task, place=0))
-    while chain.state() is TaskState.JUDGED:
-        chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
+    while chain.state() is TaskState.DISPUTED:
+        chain.block(*voter_steps(chain.chain, lambda _: CANNOT_FETCH))
 
 
 ENDS: dict[TaskOutcome, list[Callable[[TaskChain], None]]] = {
@@ -86,8 +86,6 @@ def test_of_a_gang_each_has_what_its_own_slot_ended_as() -> None:
     chain.start_all()
     chain.blocks(4)
     chain.finish_all()
-    chain.until_checked()
-    chain.accept()
     chain.until(TaskState.ENDED)
     task = chain.now()
     assert [slot.outcome for slot in task.slots] == [TaskOutcome.LATE, TaskOutcome.ON_TIME]

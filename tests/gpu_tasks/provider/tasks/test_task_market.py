@@ -1,54 +1,48 @@
-"""Tasks beside other work: units, gangs, skipped tasks with reasons, draining, and strangers' requests for states."""
+"""Tasks beside other work: units, gangs, skipped tasks with reasons, and draining."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.inference.events import UnitSettled
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.events import BidCommitted, MilestoneCounted
 from gpu_tasks.market.training.life.leaving import RaisePrice
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.showing import TraceStretch, judged_stretches
-from gpu_tasks.market.training.tasks import Task, TaskState, slot_case
+from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import BidName
 from gpu_tasks.provider.duties.devices import DeviceDuty
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.tasks.places import LAST_BLOCKS
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, set_draining
-from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, question
-from provider_chain import Miner
 from task_village import ASKED, PRICE, TaskVillage, in_task_village, undisturbed_root
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
-NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 
-@in_task_village(6, numbers=NO_AUDIT)
+@in_task_village(6)
 async def test_units_are_raced_for_by_those_who_bid_for_nothing(village: TaskVillage) -> None:
     task = await village.bought(PRICES[0])
     while not village.task(task).bids:
         await village.block()
     unit = await village.post(racers=2)
-    await village.until(task, TaskState.SUBMITTED)
+    await village.until(task, TaskState.CLAIMED)
     (settled,) = [each for each in village.happened(UnitSettled) if each.unit == unit]
     bidder = village.slot_miner(task)
     assert bidder.keys.stash not in (settled.winner, settled.witness)
     assert not bidder.daemon.parts.journal.races
-    village.ask(TrainingMarket.accept(task=task))
-    await village.until(task, TaskState.ENDED)
+    await village.until(task, TaskState.ENDED, blocks=400)
     while not bidder.daemon.parts.journal.races:
         await village.run(await village.post(racers=2))
 
 
-@in_task_village(5, numbers=NO_AUDIT)
+@in_task_village(5)
 async def test_a_gang_of_two_is_run_by_two(village: TaskVillage) -> None:
     task = await village.bought(*PRICES, slots=2, time_value=0)
-    ended = await village.until(task, TaskState.SUBMITTED)
+    ended = await village.until(task, TaskState.CLAIMED)
     roots = {slot.result.root for slot in ended.slots if slot.result is not None}
     assert roots == {undisturbed_root()}
     assert len({slot.provider for slot in ended.slots}) == 2
@@ -145,7 +139,7 @@ async def test_a_file_that_is_no_policy_is_told_once_and_bids_for_nothing(villag
     assert not village.happened(BidCommitted)
 
 
-@in_task_village(5, numbers=NO_AUDIT)
+@in_task_village(5)
 async def test_who_drains_ends_what_it_has_and_takes_nothing_new(village: TaskVillage) -> None:
     task = await village.bought(PRICES[0], until=TaskState.STARTING)
     (draining,) = [miner for miner in village.miners if miner is village.slot_miner(task)]
@@ -153,13 +147,13 @@ async def test_who_drains_ends_what_it_has_and_takes_nothing_new(village: TaskVi
     set_draining(base, drains=True)
     await village.block()
     second = await village.submit()
-    await village.until(task, TaskState.SUBMITTED)
+    await village.until(task, TaskState.CLAIMED)
+    assert village.task(second).state is TaskState.ENDED
+    assert village.task(second).bids == 0
     assert "drained" not in draining.heard.names()
-    village.ask(TrainingMarket.accept(task=task))
-    await village.until(task, TaskState.ENDED)
+    await village.until(task, TaskState.ENDED, blocks=400)
     await village.blocks(4)
     assert village.task(task).outcome is TaskOutcome.ON_TIME
-    assert village.task(second).bids == 0
     assert draining.heard.names().count("drained") == 1
     (device,) = await draining.chain.own_devices()
     assert device.device.is_paused
@@ -173,81 +167,12 @@ async def test_who_drains_ends_what_it_has_and_takes_nothing_new(village: TaskVi
     assert not (await draining.chain.own_devices())[0].device.is_paused
 
 
-@in_task_village(3, numbers=NO_AUDIT)
-async def test_states_are_for_judges_alone(village: TaskVillage) -> None:
-    task = await village.bought(PRICES[0], until=TaskState.SUBMITTED)
-    winner, other = village.slot_miner(task), village.miners[-1]
-    store = f"http://127.0.0.1:{winner.daemon.server.port}"
-    case = slot_case(task, 0)
-    for asked in (question(other.daemon.parts.identity, case, TraceStretch(0, 1)), b"", b"x" * 130, b"x" * 300):
-        with pytest.raises(BlobError, match=r"403|413"):
-            await village.blobs.ask(store, PATH, asked)
-
-
-@in_task_village(7)
-async def test_only_a_judge_of_the_case_is_shown_states_and_only_for_a_question_of_its_own(
-    village: TaskVillage,
-) -> None:
-    task = await village.bought(PRICES[0], until=TaskState.SUBMITTED)
-    village.ask(TrainingMarket.dispute(task=task, segment=None))
-    await village.until(task, TaskState.JUDGED)
-    winner, case_id = village.slot_miner(task), slot_case(task, 0)
-    while not village.judges(case_id):
-        await village.block()
-    judges = village.judges(case_id)
-    judge = village.miner(judges[0]).daemon.parts.identity
-    other = next(miner for miner in village.miners if miner.keys.stash not in {*judges, winner.keys.stash})
-    first = judged_stretches(task, village.task(task), 0)[0]
-    right = question(judge, case_id, first)
-    store = f"http://127.0.0.1:{winner.daemon.server.port}"
-    sealed = await village.blobs.ask(store, PATH, right)
-    SHOWN_STATE.decode(judge.seal_key.open(sealed))
-    for wrong in (
-        question(other.daemon.parts.identity, case_id, first),
-        question(replace(judge, genesis=b"x" * 32), case_id, first),
-        question(judge, slot_case(task, 1), first),
-        right[:34] + b"\7\0" + right[36:],  # another stretch under the same signature
-    ):
-        with pytest.raises(BlobError, match="403"):
-            await village.blobs.ask(store, PATH, wrong)
-
-
-@pytest.mark.parametrize("is_order", [True, False], ids=["another order", "another slot"])
-@in_task_village(6)
-async def test_nobody_judges_another_task_than_the_final_chain_holds(village: TaskVillage, is_order: bool) -> None:
-    def other(task: Task) -> Task:
-        slots = tuple(replace(slot, finished_at=slot.finished_at + 1) for slot in task.slots)
-        return replace(task, order=replace(task.order, loss=7)) if is_order else replace(task, slots=slots)
-
-    task = await village.bought(PRICES[0], until=TaskState.SUBMITTED)
-    village.ask(TrainingMarket.dispute(task=task, segment=None))
-    judges = [miner for miner in village.miners if miner is not village.slot_miner(task)]
-    for miner in judges:
-        lie_to(miner, other)
-    while not any(miner.heard.problems("no_verdict") for miner in judges):
-        assert village.task(task).state is not TaskState.ENDED
-        await village.block()
-    assert not any("judged" in miner.heard.names() for miner in judges)
-    assert any("judgement is void" in str(told) for miner in judges for told in miner.heard.problems("no_verdict"))
-
-
-def lie_to(miner: Miner, other: Callable[[Task], Task]) -> None:
-    """Make a node report other tasks to a provider than the final chain has."""
-    known = miner.chain.tasks
-
-    async def told(ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
-        found = await known(ids, final=final)
-        return found if final else {name: other(task) for name, task in found.items()}
-
-    miner.chain.tasks = told  # type: ignore[method-assign]
-
-
-@in_task_village(3, numbers=NO_AUDIT)
+@in_task_village(3)
 async def test_a_larger_run_is_of_chunks(village: TaskVillage) -> None:
     village.bid_for(PRICES[0])
     asked = replace(ASKED, steps=24, segment=8)
     task = await village.submit(asked=asked)
-    await village.until(task, TaskState.SUBMITTED)
+    await village.until(task, TaskState.CLAIMED)
     result = village.task(task).slots[0].result
     assert result is not None
     assert result.root == undisturbed_root(asked)
@@ -299,7 +224,7 @@ async def test_a_checkpoint_that_nobody_can_go_on_from_is_not_held(village: Task
     winner = village.hands[village.miners[0].keys.stash].training
     winner.is_breaking = True
     task = await village.submit()
-    await village.until(task, TaskState.SUBMITTED)
+    await village.until(task, TaskState.CLAIMED)
     assert not village.happened(MilestoneCounted)
     standby = next(miner for miner in village.miners if "not_held" in miner.heard.names())
     assert "not a state of" in str(standby.heard.problems("not_held")[0])

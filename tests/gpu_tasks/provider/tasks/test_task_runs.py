@@ -18,6 +18,7 @@ from gpu_tasks.provider.tasks import task_runs
 from gpu_tasks.provider.tasks.run_folder import RunFolder
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.traces.trace import state_hash
+from gpu_tasks.workloads.fingerprints import first_trail
 from priced_tasks import a_task
 
 TASK, FIRST, SECOND = b"t" * 32, b"1" * 32, b"2" * 32
@@ -35,6 +36,7 @@ class Disk:
         self.base = base
         self.begun: list[bytes] = []
         self.fetched = 0
+        self.boundaries = tuple(range(9))
         self.keepers: list[bytes] = []
         self.checked: list[tuple[bytes, int]] = []
         self.stored = {LATER_LEG.order.input_blob: b"blob"}
@@ -61,7 +63,7 @@ class Disk:
 
     async def _begin(self, _form: Any, _request: bytes, device: bytes) -> BegunRun:
         self.begun.append(device)
-        return BegunRun(STATES[0], tuple(range(9)))
+        return BegunRun(STATES[0], self.boundaries)
 
     async def _opened(self, *_: Any) -> Any:
         return SimpleNamespace(request=b"request")
@@ -121,16 +123,80 @@ def test_a_checkpoint_that_was_signed_for_with_a_provider_key_is_asked_of_its_st
 def test_a_measurement_doubles_its_steps_until_it_takes_long_enough(disk: Disk) -> None:
     run, asked, now = prepared(disk), list[int](), [0]
 
-    async def advance(_form: Any, _request: bytes, state: bytes, steps: int, _device: bytes) -> Any:
+    async def advance(_form: Any, _request: bytes, state: bytes, steps: int, _device: bytes, trail: None) -> Any:
         asked.append(steps)
         now[0] += steps * 50_000 * 1_000  # a twentieth of a second each
-        return LaterState(state, 0), Reading(is_gpu=False, energy_mj=0, memory_peak_bytes=0)
+        return LaterState(state, 0, trail), Reading(is_gpu=False, energy_mj=0, memory_peak_bytes=0)
 
     run.parts.workers.advance = advance  # type: ignore[method-assign, assignment]
     run.clock = lambda: now[0]
     measured = asyncio.run(run.measure())
     assert asked == [1, 1, 2, 4], "one warms up, and eight would be too long"
     assert measured.step_us == 50_000
+
+
+class Steps:
+    """Workers whose runs have the states 0, 1, 2, .., and trails that name their steps."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    async def advance(
+        self, _form: Any, _request: bytes, state: bytes, steps: int, _device: bytes | None = None,
+        trail: bytes | None = None,
+    ) -> Any:  # fmt: skip
+        index = STATES.index(state)
+        self.asked += range(index, index + steps)
+        later = None if trail is None else trail + bytes(range(index, index + steps))
+        return LaterState(STATES[index + steps], index + steps, later), Reading(False, 0, 0)
+
+
+def trails(*segments: tuple[int, ...]) -> list[bytes]:
+    return [first_trail(STATES[steps[0]]) + bytes(steps) for steps in segments]
+
+
+def computed(disk: Disk, steps: Steps, states: int) -> task_runs.TaskRun:
+    """Compute these states of a run in segments of two steps, in chunks of one."""
+    disk.parts.workers.advance = steps.advance  # type: ignore[method-assign, assignment]
+    run = prepared(disk)
+    run.step_us = task_runs.CHUNK_US
+    while run.index < states:
+        asyncio.run(run.compute_next())
+        run.step_us = task_runs.CHUNK_US
+    return run
+
+
+def test_each_segment_of_a_leg_has_a_trail_of_all_its_steps_and_keeps_it(disk: Disk) -> None:
+    disk.boundaries = (0, 1, 2, 4, 6, 8)
+    ran = Steps()
+    run = computed(disk, ran, 4)
+    assert ran.asked == [2, 3, 4, 5]
+    assert run.trails == trails((2, 3), (4, 5))
+    again = computed(disk, Steps(), 4)
+    assert (again.trails, again.digests, again.newest) == (run.trails, run.digests, run.newest)
+
+
+def test_a_lost_trail_is_computed_again_and_nothing_else_is(disk: Disk) -> None:
+    disk.boundaries = (0, 1, 2, 4, 6, 8)
+    run = computed(disk, Steps(), 5)
+    for file in ("trail-3", "trail-2"):
+        (run.folder.path / file).unlink()
+        ran = Steps()
+        again = computed(disk, ran, 5)
+        assert ran.asked == ([4, 5] if file == "trail-3" else [2, 3])
+        assert (again.trails, again.digests, again.newest) == (run.trails, run.digests, run.newest)
+        assert run.folder.trail(2) == trails((2, 3))[0]
+
+
+async def test_steps_in_chunks_give_one_state_and_one_trail(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = Steps()
+    disk.parts.workers.advance = ran.advance  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(task_runs, "CHUNK_US", 1)
+    found = await task_runs.stepped(disk.parts, cast(Any, None), b"request", STATES[1], 4)
+    assert found == (STATES[5], trails((1, 2, 3, 4))[0])
+    assert await task_runs.stepped(disk.parts, cast(Any, None), b"", STATES[1], 0) == (
+        STATES[1], first_trail(STATES[1]),
+    )  # fmt: skip
 
 
 def test_an_input_that_the_store_has_lost_is_on_the_disk(disk: Disk) -> None:

@@ -2,25 +2,30 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import AsyncMock
 
 import pytest
 
+from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.run_states import VERSION, RunState, state_index
+from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemVote, Verdict
 from gpu_tasks.market.training.bids import BidOffer
-from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, Task, TaskResult, TaskState
+from gpu_tasks.market.training.money import false_report_cost
+from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, Task, TaskResult, TaskState, dispute_id_of
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.sent_steps import StepMessage
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.journal.table import JournalTable
 from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
-from gpu_tasks.provider.tasks import working
+from gpu_tasks.provider.tasks import task_disputes, working
 from gpu_tasks.provider.tasks.places import OwnTask
 from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.provider.tasks.task_disputes import own_dispute
 from gpu_tasks.provider.tasks.working import WorkDuty
 from heard import Heard
 from priced_tasks import a_task
@@ -52,11 +57,10 @@ class Scene:
         self.noted: list[bytes] = []
         self.tasks: JournalTable[Any, TaskEntry] = JournalTable(2, tuple[Hash, U8], TaskEntry, self.noted.append)
         self.tasks.put(KEY, entry())
-        self.sent: list[StepMessage] = []
         self.started: list[Any] = []
         self.heard = Heard()
         self.watched: list[Any] = []
-        chain = SimpleNamespace(tasks=self._tasks, bids=self._no_bids, case=self._case)
+        chain = SimpleNamespace(tasks=self._tasks, bids=self._no_bids)
         parts = SimpleNamespace(
             chain=chain, identity=SimpleNamespace(stash=ME), telemetry=self.heard,
             workers=SimpleNamespace(advance=self._advance), journal=SimpleNamespace(tasks=self.tasks),
@@ -80,9 +84,6 @@ class Scene:
 
     async def _no_bids(self, _bids: object, *, final: bool = False) -> dict[Any, Any]:
         return {}
-
-    async def _case(self, _case: bytes) -> object:
-        return object()
 
     async def _prepare(self, *_: object) -> Any:
         return SimpleNamespace(boundaries=tuple(range(0, 18, 2)), form=None, asked=SimpleNamespace(request=b""))
@@ -157,19 +158,96 @@ def test_who_drains_prepares_no_rest(drains: bool) -> None:
     assert scene.started == ([] if drains else [KEY])
 
 
-@pytest.mark.parametrize("result", [TaskResult(b"r" * 32, b"b" * 32, 7), None])
-def test_who_has_computed_nothing_appeals_nothing(monkeypatch: pytest.MonkeyPatch, result: TaskResult | None) -> None:
-    """An appeal costs its bond if the court confirms the verdict."""
+VOTE = ItemVote(Verdict.RIGHT, b"r" * 32, ())
+RESULT = TaskResult(b"r" * 32, b"b" * 32, 7)
+
+
+@pytest.mark.parametrize(
+    ("result", "vote", "is_wronged"),
+    [
+        (RESULT, VOTE, False),
+        (RESULT, replace(VOTE, answer=b"x" * 32), True),
+        (RESULT, CANNOT_FETCH, True),
+        (RESULT, None, False),
+        (None, replace(VOTE, answer=b"x" * 32), False),
+    ],
+)
+def test_a_decision_against_a_computed_result_is_appealed(
+    result: TaskResult | None, vote: ItemVote | None, is_wronged: bool
+) -> None:
+    task = a_task(state=TaskState.DISPUTED, deadline=0, slots=(MINE,), disputes=2)
+    own = own_dispute(cast(Any, Scene().duty.parts), OwnTask(KEY, task, None), entry(result))
+    assert own is not None
+    assert (own.id, own.subject, own.held) == (dispute_id_of(TASK, 1), {"task": TASK}, MINE.collateral)
+    assert asyncio.run(own.is_wronged(cast(Any, SimpleNamespace(vote=vote)))) is is_wronged
+
+
+@pytest.mark.parametrize(
+    ("has_key", "opened", "verdict", "is_wronged"),
+    [
+        (True, UnusableInputError("bad", code="invalid_input"), Verdict.RIGHT, True),
+        (True, UnusableInputError("bad", code="invalid_input"), Verdict.WRONG, False),
+        (False, UnusableInputError("bad", code="invalid_input"), Verdict.RIGHT, False),
+        (True, BlobError("away", code="away"), Verdict.RIGHT, False),
+        (True, None, Verdict.RIGHT, False),
+    ],
+)
+def test_a_reporter_appeals_if_its_own_copy_shows_the_input_to_be_unusable(
+    monkeypatch: pytest.MonkeyPatch, has_key: bool, opened: Exception | None, verdict: Verdict, is_wronged: bool
+) -> None:
+    monkeypatch.setattr(task_disputes, "open_task", AsyncMock(side_effect=opened))
+    monkeypatch.setattr(task_disputes, "form_of", lambda *_: None)
+    inputs = SimpleNamespace(has_chain_key=AsyncMock(return_value=has_key))
+    parts: Any = SimpleNamespace(identity=SimpleNamespace(stash=ME), inputs=inputs)
+    task = a_task(state=TaskState.DISPUTED, deadline=0, slots=(MINE,), disputes=1, reported=0)
+    own = own_dispute(parts, OwnTask(KEY, task, None), entry())
+    assert own is not None
+    assert own.held == min(MINE.collateral, false_report_cost(task.rules, task.terms.price_max))
+    dispute: Any = SimpleNamespace(vote=replace(VOTE, verdict=verdict))
+    assert asyncio.run(own.is_wronged(dispute)) is is_wronged
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        a_task(state=TaskState.CLAIMED, slots=(MINE,)),
+        a_task(state=TaskState.DISPUTED, slots=(THEIRS,), disputes=1),
+        a_task(state=TaskState.DISPUTED, slots=(MINE, THEIRS), disputes=1, reported=1),
+        None,
+    ],
+    ids=["no dispute", "of others", "reported by a partner", "unknown"],
+)
+def test_nothing_is_appealed_that_costs_this_provider_nothing(task: Task | None) -> None:
+    parts: Any = SimpleNamespace(identity=SimpleNamespace(stash=ME))
+    assert own_dispute(parts, OwnTask(KEY, task, None), entry(RESULT)) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "has_run", "reported", "is_started"),
+    [
+        (TaskState.CLAIMED, None, None, True),
+        (TaskState.CLAIMED, "part", None, True),
+        (TaskState.CLAIMED, "whole", None, False),
+        (TaskState.DISPUTED, None, None, True),
+        (TaskState.DISPUTED, "whole", None, False),
+        (TaskState.DISPUTED, None, 0, False),
+    ],
+)
+def test_a_claimed_task_has_its_whole_run(
+    state: TaskState, has_run: str | None, reported: int | None, is_started: bool
+) -> None:
     scene = Scene()
+    run = None if has_run is None else SimpleNamespace(is_whole=has_run == "whole")
+    scene.duty.book = cast(TaskBook, SimpleNamespace(run=lambda *_: run))
+    task = a_task(state=state, deadline=0, slots=(MINE,), reported=reported)
 
-    async def send(message: StepMessage) -> None:
-        scene.sent.append(message)
+    async def beside() -> None:
+        scene.duty._work_beside(OwnTask(KEY, task, None), task, entry(RESULT))
+        scene.started += scene.duty.steps.tasks._tasks
+        await scene.duty.steps.tasks.close()
 
-    monkeypatch.setattr(scene.duty.steps, "send", send)
-    monkeypatch.setattr(working, "is_found_lying", lambda *_: True)
-    task = a_task(state=TaskState.JUDGED, slots=(MINE,))
-    asyncio.run(scene.duty._appeal_if_wronged(OwnTask(KEY, task, None), task, entry(result)))
-    assert [message.event for message in scene.sent] == (["appealed"] if result else [])
+    asyncio.run(beside())
+    assert scene.started == ([KEY] if is_started else [])
 
 
 @pytest.mark.parametrize("is_opened", [True, False])
