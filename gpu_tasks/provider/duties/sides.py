@@ -6,7 +6,7 @@ A side is a result with its owners. One delivery of a side is enough, because it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -61,23 +61,14 @@ class DeliveredSides(Generic[T]):
         self, dispute_id: bytes, sides: Sides, fetch: FetchSide[T], patience: Patience, *, item: int
     ) -> T | None:
         """Return the first delivery of several sides. Without one, raise as `all_of`, or return None."""
-        attempts = [
-            asyncio.create_task(self._attempt(dispute_id, root, owners, fetch, patience, item))
-            for root, owners in sides.items()
-        ]
-        missing: BlobError | DeliveryError | None = None
         try:
-            for attempt in asyncio.as_completed(attempts):
-                try:
-                    return await attempt
-                except (BlobError, DeliveryError) as error:
-                    missing = error
-        finally:
-            for task in attempts:
-                task.cancel()
-        if missing is not None and not patience.is_late():
-            raise missing
-        return None
+            return await _first(
+                self._attempt(dispute_id, root, owners, fetch, patience, item) for root, owners in sides.items()
+            )
+        except (BlobError, DeliveryError):
+            if patience.is_late():
+                return None
+            raise
 
     def forget(self, dispute_id: bytes) -> None:
         """Forget the deliveries for a dispute."""
@@ -103,17 +94,34 @@ class DeliveredSides(Generic[T]):
         self, dispute_id: bytes, root: bytes, owners: Sequence[bytes], fetch: FetchSide[T], item: int
     ) -> T:
         key = dispute_id, root, item
-        for owner in owners if key not in self._kept else ():
-            try:
-                self._kept[key] = await fetch(owner, root)
-                break
-            except (BlobError, DeliveryError):
-                if owner == owners[-1]:
-                    raise
-        found = self._kept[key]
+        found = self._kept.get(key)
+        if found is None:
+            # At once: a slow owner must not use up the time of an honest one with the same result.
+            found = await _first(fetch(owner, root) for owner in owners)
+            self._kept[key] = found
         while len(self._kept) > self._kept_max:
             del self._kept[next(iter(self._kept))]
         return found
+
+
+async def _first(attempts: Iterable[Awaitable[T]]) -> T:
+    """Return the first delivery, and cancel the other attempts. Without one, raise the last BlobError or DeliveryError.
+
+    Other errors pass through.
+    """
+    tasks = [asyncio.ensure_future(attempt) for attempt in attempts]
+    missing: BlobError | DeliveryError | None = None
+    try:
+        for finished in asyncio.as_completed(tasks):
+            try:
+                return await finished
+            except (BlobError, DeliveryError) as error:
+                missing = error
+    finally:
+        for task in tasks:
+            task.cancel()
+    assert missing is not None, "a side has owners"
+    raise missing
 
 
 def sides_of(results: Sequence[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:

@@ -47,6 +47,10 @@ def test_one_owner_of_each_side_is_enough() -> None:
     assert sorted(stores.asked) == [b"a", b"b", b"c"]
 
 
+def test_an_owner_that_drips_does_not_hide_an_honest_one_with_the_same_result() -> None:
+    assert gathered(Stores(dripping="a"), is_late=True) == {root: b"items of " + root for root in SIDES}
+
+
 @pytest.mark.parametrize(
     ("stores", "error"), [(Stores(refusing="c"), BlobError), (Stores(dripping="c"), DeliveryError)]
 )
