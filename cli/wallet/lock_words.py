@@ -78,7 +78,7 @@ WORDS = {
     ),
     PROVIDER_DEPOSIT: LockWords(
         what="a deposit for your record as a provider",
-        until="until the record is dropped: you unregister, or are expelled",
+        until="until the record is dropped: you unregister, or anybody removes it after you have left",
     ),
     ROLL_CALL_BOND: LockWords(
         what="the bond of a device that answers roll calls; the device is the case",

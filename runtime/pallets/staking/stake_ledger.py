@@ -65,7 +65,7 @@ class StakeLedger(SeatLedger):
         unit="grains",
         least=GRAINS_PER_OGPU,
         greatest=10_000 * GRAINS_PER_OGPU,
-        doc="Least own bond of a candidate. Validators and judges must have something to lose.",
+        doc="Least own bond of a candidate. Validators, checkers and voters must have something to lose.",
     )
     delegation_min: Parameter[Grains] = Parameter(
         GRAINS_PER_OGPU,
