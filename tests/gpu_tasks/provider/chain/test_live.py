@@ -188,8 +188,6 @@ def test_views_go_on_after_odd_heights_odd_nodes_and_another_chain(monkeypatch: 
     monkeypatch.setattr(VerifiedClient, "connect_by", connect)
     monkeypatch.setattr(live, "RECONNECT_SECONDS", (0.0,))
     monkeypatch.setattr(market_reads, "duties", none)
-    monkeypatch.setattr(market_reads, "seats", none)
-    monkeypatch.setattr(market_reads, "disputes", none)
     monkeypatch.setattr(claim_reads, "claim_duties", none)
     monkeypatch.setattr(claim_reads, "ballots", none)
     told: list[str] = []
@@ -235,8 +233,6 @@ def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs
     monkeypatch.setattr(VerifiedClient, "connect_by", connect)
     monkeypatch.setattr(asyncio, "sleep", wait)
     monkeypatch.setattr(market_reads, "duties", none)
-    monkeypatch.setattr(market_reads, "seats", none)
-    monkeypatch.setattr(market_reads, "disputes", none)
     monkeypatch.setattr(claim_reads, "claim_duties", none)
     monkeypatch.setattr(claim_reads, "ballots", none)
 
