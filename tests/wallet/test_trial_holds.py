@@ -72,7 +72,7 @@ def test_what_a_dispute_locks_is_told_before_it_is_made() -> None:
     chain, _ = claimed(segments=SEGMENTS)
     call = ResultClaims.dispute(claim=slot_case(chain.task, 0), index=3)
     said = made(chain, CUSTOMER.stash, call)
-    assert said == {(CUSTOMER.stash, "ResultClaims.DisputeBond"): 9 * FEE + K // 2}
+    assert said == {(CUSTOMER.stash, "ResultClaims.DisputeBond"): (9 * FEE + K // 2) // SEGMENTS}
 
 
 def test_a_call_that_is_refused_and_one_that_moves_nothing_lock_nothing() -> None:
