@@ -16,9 +16,14 @@ from runtime.frame.call import Call
 from runtime.pallets.utility import Utility
 from wallet import trial
 from wallet.amounts import Grains
-from wallet.client import ChainClient
+from wallet.client import ChainClient, NotIncludedError
 from wallet.keypair import Keypair
 
+SENDS_MAX = 3
+"""The attempts to send calls. A daemon signs with the same key, and its message may take the same nonce.
+
+`send_once` first settles the fate of an earlier attempt, so nothing is executed twice.
+"""
 PlanCalls = Callable[[ChainClient, Keypair], Awaitable[Sequence[Planned]]]
 """Plan the calls of a key. An empty plan prints its own explanation."""
 
@@ -46,7 +51,7 @@ def make(
 
     async def send(client: ChainClient) -> None:
         note("waiting until a final block holds the calls")
-        await session.make(client, _one_call(planned_calls), signing_keys[0])
+        await _send_until_included(session, client, _one_call(planned_calls), signing_keys[0])
 
     def is_asked() -> bool:
         return any(planned_call.grains or planned_call.alters for planned_call in planned_calls) and not (
@@ -68,6 +73,17 @@ def make(
     before()
     # A second connection: the first would be closed as dead while a person takes time to answer.
     session.run(lambda client: told(lambda: send(client)))
+
+
+async def _send_until_included(session: WalletSession, client: ChainClient, call: Call, key: Keypair) -> None:
+    for _ in range(SENDS_MAX - 1):
+        try:
+            await session.make(client, call, key)
+        except NotIncludedError as error:
+            note(f"{error}; the call is sent again")
+        else:
+            return
+    await session.make(client, call, key)
 
 
 def _question(call_facts: Mapping[str, Any]) -> str:
