@@ -1,4 +1,4 @@
-"""The rungs of a task with a trace: a run in segments, of which checkers compute some.
+"""The rungs of a task with a trace: checkers compute some segments of its run.
 
 Checkers compute the same here as in `gpu_tasks/provider/tasks/task_items.py`, without fetching and unsealing.
 """

@@ -216,7 +216,7 @@ class Tasks:
         return task_id
 
     def claim(self, task_id: bytes, *, but: int = -1) -> None:
-        """Make the block that opens a task's claims, of which only that of place `but` may be checked."""
+        """Make the block that opens a task's claims. No beacon draws an item, except of the claim of place `but`."""
         places = [place for place in range(len(self.now(task_id).slots)) if place != but]
         self.world.block(partial(without_points, [slot_case(task_id, place) for place in places]))
 

@@ -2,8 +2,7 @@
 
     length = total weight / (items * rate)
 
-Weights are those of `leaf_draws`, as are the total weight and the proof that an item contains a point (`covers`).
-The items lie one after another on a line from 0 to the total weight, which the totals give. The line is divided into
+Weights are those of `leaf_draws`, as is the total weight. The items lie one after another on a line from 0 to the total weight, which the totals give. The line is divided into
 parts of `length`, and each part has one point. The last part may reach beyond the line, and a point there names no
 item. So an item expects rate * weight / mean weight points: a single request of rate 1/20 is drawn once in 20 claims,
 and a batch of 4,096 items of rate 1/512 has eight points.
@@ -12,8 +11,7 @@ Each of 16 beacons is equally likely to draw the point of a part. An author that
 parts that its beacon would have drawn (docs/adr/0027-claims-and-checks.md).
 
 Invariants: weights and points are integers, in millionths of an output token, so shares need no rounding. An item
-expects points by its own weight, for any other items. Each point names one item, and the sums left of its path prove
-which one.
+expects points by its own weight, for any other items. Each point names one item.
 """
 
 from collections.abc import Sequence
