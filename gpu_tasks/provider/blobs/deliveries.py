@@ -101,9 +101,13 @@ class Deliverer:
 
     async def _sealed(self, question: _PartQuestion) -> bytes:
         port = self._claim_port
-        stash, claim = await port.stash_of(question.provider_key), await port.claim(question.work)
+        stash = await port.stash_of(question.provider_key)
+        # First of all reads, because anybody can sign with a key of its own.
+        if stash is None:
+            raise NoReaderError("the key belongs to no provider")
+        claim = await port.claim(question.work)
         dispute = None if question.dispute is None else await port.item_dispute(question.dispute)
-        if stash is None or not _may_read(stash, claim, question, dispute):
+        if not _may_read(stash, claim, question, dispute):
             raise NoReaderError("the key belongs to no checker of the claim and no voter about the work")
         reader = await port.provider(stash)
         delivery = await self._delivery(question, claim, dispute)

@@ -10,9 +10,12 @@ from gpu_tasks.data.blob_client import DELIVERY_PATH, BlobError
 from gpu_tasks.data.claim_delivery import ClaimedUnit, delivery_max, gathered_delivery, read_delivery
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.provider.blobs import deliveries
+from gpu_tasks.provider.blobs.deliveries import Deliverer, NoReaderError
 from gpu_tasks.provider.chain.port import Identity
 from provider_chain import INPUT_SALT, Miner, Village, in_village
+from runtime.cryptography.signatures import Scheme
 from simulation.chains.market_chain import GENESIS_HASH
+from wallet.keypair import Keypair
 
 ASKED = [b"complete this", b"no request", b"complete that one too"]
 DISPUTE = b"d" * 32
@@ -106,3 +109,25 @@ async def test_nothing_is_delivered_without_a_result_a_node_or_a_claim(village: 
         await delivered_to(batch, checker)
     batch.provider = provider
     assert await delivered_to(batch, checker)
+
+
+@in_village(5)
+async def test_a_key_of_no_provider_costs_one_read_of_the_chain(
+    village: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody can sign with a key of its own."""
+    batch = await claimed_batch(village, ASKED)
+    identity = batch.others()[0].daemon.parts.identity
+    own = replace(identity, key=Keypair.from_seed(Scheme.ED25519, b"s" * 32))
+    port, read = deliverer_of(batch)._claim_port, list[str]()
+    for name in ("claim", "item_dispute", "provider", "unit"):
+        monkeypatch.setattr(port, name, lambda *_, name=name, **__: read.append(name))
+    with pytest.raises(NoReaderError):
+        await deliverer_of(batch).answer(deliveries.part_question(own, batch.id, DISPUTE, 0, 0))
+    assert not read
+
+
+def deliverer_of(batch: ClaimedBatch) -> Deliverer:
+    deliverer = batch.provider.daemon.server._deliverer
+    assert isinstance(deliverer, Deliverer)
+    return deliverer
