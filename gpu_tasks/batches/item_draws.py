@@ -2,10 +2,10 @@
 
     length = total weight / (items * rate)
 
-Weights are those of `leaf_draws`, as is the total weight. The items lie one after another on a line from 0 to the total weight, which the totals give. The line is divided into
-parts of `length`, and each part has one point. The last part may reach beyond the line, and a point there names no
-item. So an item expects rate * weight / mean weight points: a single request of rate 1/20 is drawn once in 20 claims,
-and a batch of 4,096 items of rate 1/512 has eight points.
+Weights are those of `leaf_draws`, as is the total weight. The items lie one after another on a line from 0 to the total
+weight, which the totals give. The line is divided into parts of `length`, and each part has one point. The last part
+may reach beyond the line, and a point there names no item. So an item expects rate * weight / mean weight points: a
+single request of rate 1/20 is drawn once in 20 claims, and a batch of 4,096 items of rate 1/512 has eight points.
 
 Each of 16 beacons is equally likely to draw the point of a part. An author that withholds its block redraws only the
 parts that its beacon would have drawn (docs/adr/0027-claims-and-checks.md).
