@@ -5,16 +5,19 @@ from typing import Any
 
 import pytest
 
-from claim_book import NEW_SEED, SEED, ClaimedBatch, claimed_batch, parts_of, sources_of, stepped
+from claim_book import NEW_SEED, SEED, WINDOW, ClaimedBatch, claimed_batch, parts_of, sources_of, stepped
 from gpu_tasks.batches.leaf_draws import leaf_weight
 from gpu_tasks.batches.leaves import Leaf, leaf_of
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
 from gpu_tasks.batches.sum_tree import leaf_claim
+from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.claims.disputes import DisputeQuestion, DisputeStage, VotingSeat
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemSample, ItemVote, Verdict, vote_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.claims.voting import is_well_formed
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.duties.item_sources import NO_FINGERPRINT
+from gpu_tasks.provider.duties.sides import Patience
 from gpu_tasks.provider.duties.voting import VotingDuty
 from gpu_tasks.provider.execution.executor import BadRequestError
 from provider_chain import INPUT_SALT, Miner, Village, in_village
@@ -100,6 +103,28 @@ async def test_the_answer_about_a_result_of_one_item_is_its_root(village: Villag
     batch.dispute(DISPUTE, [voter], point=0, **FROM_CLAIM)
     await stepped(duty_of(batch, voter), 1)
     assert (vote_of(voter).verdict, vote_of(voter).answer) == (Verdict.RIGHT, batch.claim.terms.root)
+
+
+@in_village(4)
+async def test_a_voter_waits_a_sixth_of_the_window_for_sides_and_half_of_it_in_all(village: Village) -> None:
+    batch = await claimed_batch(village, ASKED)
+    voter = batch.others()[0]
+    batch.dispute(DISPUTE, [voter], question=DisputeQuestion.SIDES, seeds=())
+    batch.book.commits_until, patiences = 40, list[Patience]()
+
+    async def right_side(disputed: Any, fetching: Any, patience: Patience) -> ItemVote:
+        patiences.append(patience)
+        raise BlobError("not yet", code="not_found")
+
+    voting, sources = duty_of(batch, voter), sources_of(batch.book, voter)
+    sources[InferenceMarket.index].right_side = right_side  # type: ignore[method-assign]
+    voting.sources = sources
+    late = list[bool]()
+    for height in (24, 25):
+        await stepped(voting, height)
+        late.append(patiences[-1].is_late())
+    assert late == [False, True]
+    assert {patience.seconds for patience in patiences} == {WINDOW * await voter.chain.slot_ms() / 1_000 / 6}
 
 
 @pytest.mark.parametrize("is_usable", [True, False])
