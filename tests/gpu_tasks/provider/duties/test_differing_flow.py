@@ -184,3 +184,33 @@ async def test_of_three_answers_the_right_one_is_found_request_by_request(villag
     assert slashed(village) == [liar.keys.stash, errs.keys.stash]
     assert not village.happened(VoterCharged)
     assert not village.node.failed
+
+
+@in_village()
+async def test_the_last_result_loses_too_if_its_drawn_request_is_wrong(village: Village) -> None:
+    """One is wrong about the first request alone, the other about all others. The seed draws one of those."""
+    unit, both = await drawn(village, 2)
+    first, others = both
+    real = {miner.keys.name: miner.executor.run for miner in both}
+
+    def wrong_at(miner: Miner, false: list[bytes]) -> None:
+        async def run(request: bytes) -> Execution:
+            done = await real[miner.keys.name](request)
+            return replace(done, output=done.output + b"!") if request in false else done
+
+        miner.executor.run = run  # type: ignore[method-assign]
+
+    wrong_at(first, ASKED[:1])
+    wrong_at(others, ASKED[1:])
+    await until_disputed(village, unit)
+    for miner in both:
+        miner.executor.run = real[miner.keys.name]  # type: ignore[method-assign]
+    for _ in range(BLOCKS_MAX):
+        await village.block()
+        if village.happened(UnitRequeued):
+            break
+    assert sorted(slashed(village)) == sorted(miner.keys.stash for miner in both)
+    (ended,) = village.happened(DisputeEnded)
+    assert ended.vote is not None
+    assert (ended.vote.verdict, ended.vote.answer) == (Verdict.RIGHT, unit)
+    assert not village.happened(VoterCharged)
