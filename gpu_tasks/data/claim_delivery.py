@@ -41,7 +41,6 @@ _FRAME_BYTES = 16
 """More than the encoding adds to input and outcomes, or to a part."""
 PART_BYTES = CONTENT_BYTES_MAX - _FRAME_BYTES
 DELIVERY_BYTES_MAX = LARGE_CONTENT_BYTES_MAX + ANSWERS_BYTES_MAX + _FRAME_BYTES
-PARTS_MAX = -(-DELIVERY_BYTES_MAX // PART_BYTES)
 TASK_DELIVERY_MAX = STATE_BYTES_MAX + 32 * (SEGMENTS_MAX + 1) + KEY_BYTES + _FRAME_BYTES
 """The most bytes of the delivery of a task's item. It fits one part."""
 

@@ -248,7 +248,7 @@ def inventory() -> None:
 @stash_option
 @runs("gpu_tasks.provider.commands.status:status")
 def status() -> None:
-    """Show devices, their work, duties, disputes and earnings.
+    """Show devices, their work, duties, votes and earnings.
 
     For a provider that has left, --stash shows the rest of its bond and when it is free.
     """
@@ -469,12 +469,12 @@ def drain() -> None:
 
 
 @main.command()
-@click.argument("unit")
+@click.argument("work", metavar="UNIT|TASK")
 @dry_run_option
 @yes_option
 @runs("gpu_tasks.provider.commands.appeal:appeal")
 def appeal() -> None:
-    """Appeal against a decision of voters about a unit.
+    """Appeal against a decision of voters about a unit or a task.
 
     The provider key signs. An appeal needs no bond. The daemon itself appeals against decisions that contradict its own
     computation.

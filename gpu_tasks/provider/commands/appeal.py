@@ -1,4 +1,4 @@
-"""`appeal`: appeal against a decision of voters about a unit."""
+"""`appeal`: appeal against a decision of voters about a unit or a task."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from wallet.keypair import Keypair
 from wallet.trust import hash_typed
 
 
-def appeal(options: ProviderOptions, unit: str, dry_run: bool, yes: bool) -> None:
-    """Appeal against a decision of voters about a unit."""
-    unit_id = hash_typed(unit)
+def appeal(options: ProviderOptions, work: str, dry_run: bool, yes: bool) -> None:
+    """Appeal against a decision of voters about a unit or a task."""
+    work_id = hash_typed(work)
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
-        if unit_id is None:
-            raise ProviderError(f"{unit!r} is not a unit. Write 0x and 64 hex digits", code="not_a_unit")
+        if work_id is None:
+            raise ProviderError(f"{work!r} is no unit and no task. Write 0x and 64 hex digits", code="not_a_work")
         stash = await market_reads.stash_of(client, key.public_key)
-        found = await appeal_against(client, unit_id, stash or key.public_key)
+        found = await appeal_against(client, work_id, stash or key.public_key)
         return [Planned(found.call, facts=found.facts)]
 
     make(options.session, lambda: options.key, plan, dry_run=dry_run, is_agreed=yes)

@@ -15,7 +15,6 @@ from gpu_tasks.data import claim_delivery
 from gpu_tasks.data.claim_delivery import (
     DELIVERY_BYTES_MAX,
     PART_BYTES,
-    PARTS_MAX,
     TASK_DELIVERY_MAX,
     ClaimedUnit,
     Delivered,
@@ -43,6 +42,7 @@ LEAVES = leaves_of(GENESIS, UNIT, SALT, OUTCOMES)
 INPUT = encode_input(SALT, REPLY_KEY, encode_requests(REQUESTS))
 CLAIMED = ClaimedUnit(GENESIS, UNIT, commitment_of(INPUT), len(REQUESTS), batch_root(totals_of(LEAVES)))
 DELIVERY = encode_delivery(INPUT, encode_outcomes(OUTCOMES))
+PARTS_MAX = -(-DELIVERY_BYTES_MAX // PART_BYTES)
 
 
 def parts_of(delivery: bytes) -> list[bytes]:

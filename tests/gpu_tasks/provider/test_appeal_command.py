@@ -16,7 +16,9 @@ from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, UnitTerms
 from gpu_tasks.market.inference.units import dispute_id_of as unit_dispute_id_of
+from gpu_tasks.market.training.tasks import TaskState
 from planted_state import chain_with
+from planted_tasks import MILESTONES, PlantedTask, run_blob
 from provider_runner import Operator
 from runtime.frame.runtime import Bound
 
@@ -69,9 +71,24 @@ def test_a_provider_key_appeals_a_decision_about_a_unit_or_its_claim(tmp_path: P
         assert alice.refused_code("appeal", "0x" + unit.hex()) == "no_decision"
 
 
+def test_a_provider_key_appeals_a_decision_about_the_claim_of_a_task(tmp_path: Path) -> None:
+    planted = PlantedTask(TaskState.CLAIMED, result=run_blob(MILESTONES))
+
+    def disputed(bound: Bound) -> None:
+        planted(bound)
+        ((claim_id, claim),) = bound[ResultClaims].claims.items()
+        assert claim is not None
+        bound[ResultClaims].claims[claim_id] = replace(claim, stage=ClaimStage.DISPUTED, disputes=1)
+        bound[Disputes].disputes[dispute_id_of(claim_id, 0)] = DECIDED
+
+    with chain_with(tmp_path, disputed) as url:
+        shown = Operator(tmp_path, url, "Alice").answer("appeal", planted.name, "--dry-run")
+    assert (shown["calls"], shown["task"], shown["final_after_block"]) == ("Disputes.appeal", planted.name, 500)
+
+
 @pytest.mark.parametrize(
     ("unit", "code"),
-    [("0x12", "not_a_unit"), ("0x" + "ee" * 32, "no_dispute"), ("0x" + SETTLED.hex(), "no_dispute"),
+    [("0x12", "not_a_work"), ("0x" + "ee" * 32, "no_dispute"), ("0x" + SETTLED.hex(), "no_dispute"),
      ("0x" + VOTING.hex(), "no_decision")],
 )  # fmt: skip
 def test_there_is_an_appeal_against_a_decision_only(tmp_path: Path, url: str, unit: str, code: str) -> None:
