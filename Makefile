@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: game alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation claims flood prose escape liars auction ladder conformance house lock package clean weights
+.PHONY: game alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation claims honest flood prose escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,7 +80,7 @@ bench: ## CPU per transfer by stage, import rate, finality, polls, tokens per se
 weights: ## real over declared weight of every call, hook and full block, 100,000 accounts; WRITE=1 writes the tables (MISSING=1: new rows alone); out/weights.json
 	@$(PY) -m benchmarks.weights $(if $(WRITE),--write) $(if $(MISSING),--missing)
 
-ladder: ## what each verifier computes over what the provider does, for each workload and rung of verification; out/ladder.json, out/ladder.md
+ladder: ## what each verifier computes over what the provider does, for each workload and rung of verification; fees, K and times of claims; out/ladder.json, out/ladder.md
 	@$(PY) -m benchmarks.ladder
 
 peers: .peers/stamp .venv-peers/stamp ## beside anvil, LiteSVM, py-evm: transfers until final, ROUNDS=3 in turns; out/peers.json
@@ -104,7 +104,7 @@ replay: ## the same 5,000 random extrinsics under two Python versions and three 
 conformance: ## exact workloads: the same hashes over plain integers, reference, NumPy, PyTorch, CUDA, two Pythons, instruction sets; NEED=torch-cuda:0; MODEL=name adds a model file; out/conformance.json
 	@$(PY) -m scripts.conformance $(foreach backend,$(subst $(comma), ,$(NEED)),--need $(backend)) $(if $(MODEL),--model $(MODEL))
 
-capacity: ## what DEVICES="1 10 100 1000 10000" fake devices on one machine may claim together; some minutes; out/capacity.json
+capacity: ## what DEVICES="1 10 100 1000" fake devices on one machine may claim together; some minutes; out/capacity.json
 	@$(PY) -m scripts.capacity $(if $(DEVICES),--devices $(DEVICES))
 
 economy: ## STEPS=1000000 random steps over all calls, every grain in its place after each; SEED=1, SEASON=N repeats one chain, JOBS=1 at a time
@@ -140,7 +140,7 @@ auction: ## training tasks sold to sealed bids on a devnet of five; winner and s
 containers: ## jobs and leases in Docker on a devnet: run, left by customer and provider, killed; root, an engine and a registry of its own
 	@$(PY) -m devnet.proofs.containers $(if $(ONLY),--only $(ONLY))
 
-rollcall: ## a roll call over real nodes: devices enrol and answer, a daemon is killed with -9, one lies, one has too little; four minutes
+rollcall: ## a roll call over real nodes: devices prove and answer checks, a daemon is killed with -9, one lies and loses its collateral, one has too little; seven minutes
 	@$(PY) -m devnet.proofs.roll_call
 
 telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged into, replayed, flooded, mute; out/telemetry.json
@@ -151,6 +151,9 @@ claims: ## PLAYS=16 of every dishonest behaviour in claims and disputes on their
 
 game: ## claims and checks as a game: gains of every known deviation, collateral for the check rates, simulator against formulas; a minute
 	@$(PY) -m simulation.claims_game
+
+honest: ## UNITS=50000 random units and TASKS=50000 tasks of honest parties over all backends here, with kills: none slashed; FLIPS=1000 flipped bits apart; CASE=task/1/7 repeats one; an hour with JOBS=1; out/honest.json
+	@$(PY) -m simulation.honest $(if $(filter-out file,$(origin UNITS)),--units $(UNITS)) $(if $(TASKS),--tasks $(TASKS)) $(if $(FLIPS),--flips $(FLIPS)) $(if $(CASE),--case $(CASE)) --seed $(SEED) --jobs $(JOBS)
 
 cheats: ## every known way to cheat the market: about units on a devnet of eight whose claims are all checked, about tasks, TASKS=5 honest ones, on another; ONLY=name,name chooses; MODEL=smollm2-135m-instruct computes this model of your store wrongly instead, UNITS=24
 	@$(PY) -m devnet.proofs.cheats$(if $(MODEL),.models --model $(MODEL) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS)), $(if $(TASKS),--tasks $(TASKS)) $(if $(ONLY),--only $(ONLY)))

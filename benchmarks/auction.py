@@ -26,15 +26,14 @@ SEED = blake2_256(b"beacon")
 def measure() -> Figures:
     """Return the microseconds of a selection, the lowest of several rounds."""
     return {
-        "one_slot_64_us": _microseconds(64, 1, is_homogeneous=False),
-        "one_slot_128_us": _microseconds(BIDS_MAX, 1, is_homogeneous=False),
-        "gang_of_8_128_us": _microseconds(BIDS_MAX, 8, is_homogeneous=False),
-        "gang_of_8_of_one_class_128_us": _microseconds(BIDS_MAX, 8, is_homogeneous=True),
+        "one_slot_64_us": _microseconds(64, 1),
+        "one_slot_128_us": _microseconds(BIDS_MAX, 1),
+        "gang_of_8_128_us": _microseconds(BIDS_MAX, 8),
     }
 
 
-def _microseconds(count: int, slots: int, *, is_homogeneous: bool) -> float:
-    terms = TaskTerms(MAX, OGPU // 100, 60 * OGPU, 1_000, MAX, slots, is_homogeneous)
+def _microseconds(count: int, slots: int) -> float:
+    terms = TaskTerms(MAX, OGPU // 100, 60 * OGPU, 1_000, MAX, slots)
     bids = [_bid(number) for number in range(count)]
     assert len(select(terms, bids, SEED).winners) == slots, "the task is awarded"
     taken = []

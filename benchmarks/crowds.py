@@ -28,7 +28,7 @@ CHEAP = OGPU // 100
 ORDER = TaskOrder(
     task_hash=b"t" * 32, workload=b"w" * 32, input_root=b"i" * 32, input_blob=b"b" * 32, sealed_at=0, classes=0b111,
     milestones=4, segments=0, run_blocks=4, price_max=OGPU, time_value=None, loss=None, blocks_max=100,
-    collateral_min=0, slots=1, is_homogeneous=False, auctions=2,
+    collateral_min=0, slots=1, auctions=2,
 )  # fmt: skip
 
 

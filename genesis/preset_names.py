@@ -2,6 +2,6 @@
 
 DEV_NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie")
 CUSTOMER_NAMES = ("Grace", "Heidi")
-"""Accounts with money on chains where all others validate: a buyer that neither races nor judges is needed."""
+"""Accounts with money on chains where all others validate: a buyer that neither races nor checks is needed."""
 PRESETS = ("dev", "local")
 VALIDATORS_MAX = 16

@@ -11,6 +11,6 @@ In reading order:
 * `tunnel`: the encrypted connection from a customer to its container
 * `telemetry`: progress reports of running work, over an untrusted broker
 * `tasks`: task files: strict parsing, and the orders that they become
-* `provider`: the provider's programs: watch the market, execute units, attest, judge, keep blobs
+* `provider`: the provider's programs: watch the market, execute units, attest, check, keep blobs
 * `client`: the customer's program `ogpu`: post units and tasks, watch them, fetch results
 """

@@ -41,7 +41,7 @@ NEEDS: Mapping[str, Callable[[], str]] = {
 }
 """The reason, by part, why this machine cannot run it. It is empty if the machine can."""
 PARTS = (
-    "alltests properties soak simulate twins replay economy stakes claims game conformance capacity demo "
+    "alltests properties soak simulate twins replay economy stakes claims game honest conformance capacity demo "
     "units equivocation batchkills rollcall seats files elections auction telemetry containers escape clients liars "
     "cheats flood crash market mutants package gpu"
 ).split()

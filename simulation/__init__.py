@@ -11,6 +11,7 @@
 * `economy`: after each random step every grain is accounted for
 * `stakes`: stakes on shares beside the naive rule, which visits every delegator
 * `claims_game`: claims and checks as a game, solved and simulated without pallets
+* `honest`: honest parties in random units and tasks over several backends lose nothing
 
 Pallets may import neither chance nor tools, so their modules are here and not beside them. The books find a schedule by
 its declaration, and a hold reason by its pallet. A missing entry breaks a book at once.

@@ -72,8 +72,8 @@ ACTORS: Sequence[Actor] = (
 BY_STASH = {actor.stash.account: actor for actor in ACTORS}
 
 
-OF_TASKS = 0.25
-"""The share of looks at claims of tasks, if there are any."""
+BESIDE_UNITS = 0.25
+"""The share of looks at claims of tasks and of proofs, if there are any."""
 INPUT_BAD = 0.05
 """The share of units and tasks with a bad input."""
 
@@ -156,9 +156,9 @@ class World:
         return self.chance.choice(units[-40:]) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
 
     def claim(self) -> bytes:
-        """Return an open claim of a task, or a unit, which may have one, or an unknown id."""
-        of_tasks = sorted(self.bound[TrainingMarket].task_of_claim.keys())
-        return self.chance.choice(of_tasks) if of_tasks and self.chance.random() < OF_TASKS else self.unit()
+        """Return an open claim of a task or a proof, or a unit, which may have one, or an unknown id."""
+        others = sorted((*self.bound[TrainingMarket].task_of_claim.keys(), *self.bound[Capacity].open_proofs.keys()))
+        return self.chance.choice(others) if others and self.chance.random() < BESIDE_UNITS else self.unit()
 
     def open_tasks(self) -> list[tuple[bytes, Task]]:
         """Return the open tasks."""

@@ -3,6 +3,8 @@
 Both are CPU times of one process and one run, each the lowest of several turns. Fetching, unsealing and the worker's
 pipe are not included. Writes out/ladder.json and, as tables for docs/verification.md, out/ladder.md. The exit status is
 1 if a bar is missed. `rungs.py` has the bars with their reasons. It takes about 90 seconds on two cores.
+
+A last table has the costs of a claim: fees, collateral, and the time to its end (`claim_costs.py`).
 """
 
 import argparse
@@ -14,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.built_in import PROMPT, WORKLOAD
 from benchmarks.figures import machine
-from benchmarks.ladder import page
+from benchmarks.ladder import claim_costs, page
 from benchmarks.ladder.rungs import Found, failures
 from benchmarks.ladder.tasks import TaskSize, measured_task
 from benchmarks.ladder.units import UnitSize, measured_unit
@@ -80,9 +82,15 @@ def main() -> int:
     rows = list(measured(turns))
     failed, seconds = failures(rows), round(time.monotonic() - started)
     figures = [asdict(row) | {"share": row.share, "holds": row.holds} for row in rows]
-    content = {"machine": machine(), "seconds": seconds, "turns": turns, "failures": failed, "rungs": figures}
+    claims = list(claim_costs.costs_of(rows, {form.name: form.check_ppm for form in PACKAGE_FORMS}))
+    content = {
+        "machine": machine(), "seconds": seconds, "turns": turns, "failures": failed, "rungs": figures,
+        "claims": [asdict(row) for row in claims],
+    }  # fmt: skip
     status = ended(OUT, content, failed, page.line(rows, len(failed), seconds))
-    OUT.with_suffix(".md").write_text(page.page(rows) + "\n", encoding="utf-8")
+    shown = f"{page.page(rows)}\n\n{claim_costs.table(claims)}\n"
+    OUT.with_suffix(".md").write_text(shown, encoding="utf-8")
+    print(claim_costs.table(claims))
     return status
 
 

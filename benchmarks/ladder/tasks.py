@@ -127,7 +127,6 @@ def order_of(form: WorkloadForm, segments: int) -> TaskOrder:
         blocks_max=1,
         collateral_min=1,
         slots=1,
-        is_homogeneous=True,
         auctions=1,
     )
 

@@ -1,4 +1,4 @@
-"""The calls and the hook of Capacity at their worst: the longest paths, 128 in office, two earlier objections.
+"""The call and the hook of Capacity at their worst: 128 proofs of devices that proved too little before.
 
 Roll calls are enabled only during these cases, because the other cases draw devices without a proof of capacity.
 """
@@ -8,56 +8,46 @@ from benchmarks.weights.races import DRAW_BLOCKS, MarketCases
 from benchmarks.weights.world import Step
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import (
-    ROUNDS_MAX,
-    ROW_DOMAIN,
-    ROWS_MAX,
-    ROWS_MIN,
-    SIZE_MIN,
-    ShownRow,
-    WorkShape,
-    drawn_rows,
-)
+from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MAX, ROWS_MIN, SIZE_MIN, WorkShape
 from gpu_tasks.market.capacity.roll_call import RollCall
-from runtime.cryptography.merkle import merkle_paths, merkle_root
+from gpu_tasks.market.claims import claim_closing as closing
+from gpu_tasks.market.claims.claims import ClaimOutcome
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from runtime.encoding.types import Root
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
+from runtime.frame.runtime import Bound
 from runtime.pallets.chain_parameters import ChainParameters
 from simulation.chains.market_chain import signed
-from simulation.pallets.devices import ROOT, shown_rows
+from simulation.pallets.devices import ROOT
 
 HOOK = "Capacity.on_initialize"
 PERIOD = times.CALL_BLOCKS + 20
-SMALL = WorkShape(SIZE_MIN, ROWS_MIN, ROUNDS_MAX)
-LARGE = WorkShape(SIZE_MIN, ROWS_MAX, ROUNDS_MAX)
+WEAK, ENOUGH = WorkShape(SIZE_MIN, ROWS_MIN, 1), WorkShape(SIZE_MIN, ROWS_MAX, ROUNDS_MAX)
+"""The works of the first and the second roll call. Only the second one proves enough."""
 UNITS, ROUNDS = 12, 5
 
 
 class CapacityCalls(MarketCases):
-    """Two roll calls of all validators: none answers the first, and all answer the second."""
-
-    def __post_init__(self) -> None:
-        self.first, *self.others = self.world.validators
+    """Two roll calls of all validators: none proves enough at the first, and all do at the second."""
 
     def measure(self) -> None:
-        """Measure all calls and the hook. The first device has the largest tree."""
-        world, found, first = self.world, self.found, self.first
+        """Measure the call and the hook."""
+        world, found, first = self.world, self.found, self.world.validators[0]
         self._held(1)
-        found.call(first.stash, _enrol(first, LARGE))
-        world.block(signed(first.stash, _enrol(first, LARGE)), *(signed(one.stash, _enrol(one)) for one in self.others))
         called = self._called()
+        self._until(called.at + times.PROOFS_FROM - 1)
+        world.block(*(_proof(one, WEAK) for one in world.validators), _end_claims)
         self._until(times.over_at(called))
         called = self._called()
-        self._commits(called)
-        self._shows(called)
-        self._objections(called)
+        self._until(called.at + times.PROOFS_FROM - 1)
+        found.call(first.provider, _prove(first, ENOUGH))
+        world.block(*(_proof(one, ENOUGH) for one in world.validators), _end_claims)
         self._until(times.over_at(called) - 1)
         real, _ = found.hooks("devices that may work again", rounds=ROUNDS)["Capacity"]
-        found.rows[f"{HOOK} return"] = max(100.0, (real - found.rows[HOOK]) / len(self.others))
+        found.rows[f"{HOOK} return"] = max(100.0, (real - found.rows[HOOK]) / len(world.validators))
         world.blocks(2)
         self._draws()
-        found.call(first.stash, Capacity.withdraw(device=first.device()))
         self._held(0)
 
     def _held(self, value: int) -> None:
@@ -79,39 +69,6 @@ class CapacityCalls(MarketCases):
     def _until(self, height: int) -> None:
         self.world.blocks(max(0, height - self.world.height))
 
-    def _commits(self, called: RollCall) -> None:
-        """Measure a commitment. The previous roll call took the bond, so this call burns it and holds another one."""
-        root = merkle_root(ROW_DOMAIN, self._digests())
-        self._until(called.at + times.COMMITS_FROM - 1)
-        self.found.call(self.first.provider, Capacity.commit(device=self.first.device(), root=root))
-        self.world.block(
-            signed(self.first.provider, Capacity.commit(device=self.first.device(), root=root)),
-            *(signed(one.provider, Capacity.commit(device=one.device(), root=ROOT)) for one in self.others),
-        )
-
-    def _shows(self, called: RollCall) -> None:
-        self._until(times.rows_at(called))
-        newest, device = self._newest(), self.first.device()
-        assert newest is not None, "it goes on"
-        places, digests = drawn_rows(newest.rows_seed, device, ROWS_MAX), self._digests()
-        paths = merkle_paths(ROW_DOMAIN, digests, places)
-        rows = tuple(ShownRow(digests[place], path) for place, path in zip(places, paths, strict=True))
-        show = Capacity.show_rows(device=device, rows=rows)
-        self.found.call(self.first.provider, show)
-        self.world.block(signed(self.first.provider, show), *(self._show(one, newest.rows_seed) for one in self.others))
-
-    def _show(self, one: Actor, seed: bytes) -> Step:
-        return signed(one.provider, Capacity.show_rows(device=one.device(), rows=shown_rows(seed, one.device())))
-
-    def _objections(self, called: RollCall) -> None:
-        self._until(times.inspectors_at(called))
-        newest, device = self._newest(), self.first.device()
-        assert newest is not None, "it goes on"
-        drawn = self.world.now()[Capacity].inspectors(newest, device, self.first.stash)
-        *before, last = (self.world.by_stash[stash].provider for stash in drawn)
-        self.world.block(*(signed(one, Capacity.object(device=device)) for one in before))
-        self.found.call(last, Capacity.object(device=device))
-
     def _draws(self) -> None:
         """Measure the draws of slots while roll calls are in force."""
         units = self.races.post(RACED, UNITS, 1)
@@ -120,10 +77,17 @@ class CapacityCalls(MarketCases):
         self.world.block()
         self.races.abandon(units)
 
-    @staticmethod
-    def _digests() -> list[bytes]:
-        return [number.to_bytes(32, "little") for number in range(ROWS_MAX)]
+
+def _prove(one: Actor, shape: WorkShape) -> Call:
+    return Capacity.prove(device=one.device(), shape=shape, root=ROOT)
 
 
-def _enrol(one: Actor, shape: WorkShape = SMALL) -> Call:
-    return Capacity.enrol(device=one.device(), shape=shape)
+def _proof(one: Actor, shape: WorkShape) -> Step:
+    return signed(one.provider, _prove(one, shape))
+
+
+def _end_claims(bound: Bound) -> None:
+    """End the claims of all proofs as if they had passed, so that the later cases meet none of them."""
+    claims = bound[ResultClaims]
+    for claim_id in list(bound[Capacity].open_proofs.keys()):
+        closing.conclude(claims, claim_id, claims.open_claim(claim_id), ClaimOutcome.PASSED)

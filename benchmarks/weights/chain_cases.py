@@ -4,6 +4,7 @@ from benchmarks.weights.actors import CUSTOMER, ROOT
 from benchmarks.weights.findings import Findings
 from benchmarks.weights.world import World
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import Root, Unsigned
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
@@ -19,6 +20,8 @@ from simulation.chains.market_chain import OGPU, signed
 from simulation.chains.presence import attached, heartbeat
 
 LONG, MANY = 64 * 1024, 200
+KEPT = (InferenceMarket.unit_keep, TrainingMarket.task_keep, TrustStake.validator_count)
+"""Parameters that keep their values of block 0. The default of `validator_count` would unseat most validators."""
 
 
 def measure(world: World, found: Findings) -> None:
@@ -59,13 +62,17 @@ def _heartbeats(world: World, found: Findings) -> None:
 
 def _parameters(world: World, found: Findings) -> None:
     """Measure the change of a parameter that has relations to others, after every other parameter was changed."""
-    # the greatest first: this world's windows are shorter than the defaults, and a bound must grow before its window
-    greatest_first = sorted(world.runtime.parameters.parameters.values(), key=lambda each: -each.default)
-    changes = [
-        ChainParameters.set_parameter(change=ParameterChange(parameter, parameter.default))
-        for parameter in greatest_first
-        if not parameter.is_frozen and parameter is not InferenceMarket.unit_keep
-    ]
-    world.block(*(signed(Root(), call) for call in changes))
+    world.block(*(signed(Root(), call) for call in to_defaults(world)))
     worst = ParameterChange(InferenceMarket.race_reveal, InferenceMarket.race_reveal.default + 1)
     found.call(Root(), ChainParameters.set_parameter(change=worst))
+
+
+def to_defaults(world: World) -> list[Call]:
+    """Return the calls that set every parameter to its default, except for those in `KEPT`."""
+    # the greatest first: this world's windows are shorter than the defaults, and a bound must grow before its window
+    greatest_first = sorted(world.runtime.parameters.parameters.values(), key=lambda each: -each.default)
+    return [
+        ChainParameters.set_parameter(change=ParameterChange(parameter, parameter.default))
+        for parameter in greatest_first
+        if not parameter.is_frozen and parameter not in KEPT
+    ]

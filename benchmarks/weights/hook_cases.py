@@ -5,8 +5,8 @@ from benchmarks.weights.market_cases import service_terms
 from benchmarks.weights.races import DRAW_BLOCKS, MarketCases, attach
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Wanted
+from gpu_tasks.market.inference.checkers_left import LOOK_WEIGHT
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT
 from gpu_tasks.market.inference.sleeping.sleepers import of_turn
 from gpu_tasks.market.inference.storage import Stirred
 from gpu_tasks.market.inference.units import RACERS_MAX
@@ -77,7 +77,7 @@ class MarketHook(MarketCases):
         self._row("scan", scan)
         self._row("racer", racer)
         offers = len(self.world.validators) * (scan + rows[f"{HOOK} order"])
-        self._row("draw", (single - offers - self._judges()) / UNITS - racer)
+        self._row("draw", (single - offers - self._checkers()) / UNITS - racer)
 
     def _refills(self) -> None:
         """Measure refills of declined places in races of eight: draws of one racer, each of which releases another."""
@@ -92,11 +92,11 @@ class MarketHook(MarketCases):
             raise RuntimeError("not every place was filled")
         races.abandon(units)
         offers = len(world.validators) * (rows[f"{HOOK} scan"] + rows[f"{HOOK} order"])
-        each = (real - offers - self._judges()) / UNITS - rows[f"{HOOK} racer"]
+        each = (real - offers - self._checkers()) / UNITS - rows[f"{HOOK} racer"]
         # Both kinds of draws share this row, which must cover the more expensive kind.
         self._row("draw", max(each, rows[f"{HOOK} draw"]))
 
-    def _judges(self) -> float:
+    def _checkers(self) -> float:
         """Return the cost of reading the validators in office, which all draws of a block share."""
         return len(self.world.validators) * LOOK_WEIGHT.ref_time / 1_000
 

@@ -11,14 +11,13 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import QUEUE_MAX, DeviceClass
+from gpu_tasks.market.inference.checkers_left import LOOK_WEIGHT, find_checkers
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
-from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, find_judges
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, ServiceTerms
 from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.encoding.types import Unsigned
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
-from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import MODEL, OGPU, WORKLOAD, signed
 
 ATTACHED_UNITS = 8
@@ -48,7 +47,6 @@ class MarketCalls(MarketCases):
         found.call(who.stash, register)
         world.block(signed(who.stash, register))
         found.call(who.stash, Devices.unregister_provider())
-        self._gone()
         bring = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=who.uuid_hash(), bond=NEW_BOND)
         found.call(who.stash, bring)
         world.block(signed(who.stash, bring))
@@ -59,14 +57,6 @@ class MarketCalls(MarketCases):
         world.block(signed(fleet.provider, Devices.pause(device=fleet.device(1))))
         found.call(fleet.provider, Devices.resume(device=fleet.device(1)))
         world.block(signed(fleet.provider, Devices.resume(device=fleet.device(1))))
-
-    def _gone(self) -> None:
-        """Measure the removal of a provider whose owner has left, while its bond is still unlocking."""
-        world, gone = self.world, self.world.senders[51]
-        register = Devices.register_provider(seal_key=gone.public("seal"), endpoint=b"http://127.0.0.1:9998")
-        world.block(*candidacy(world.genesis, gone), signed(gone.stash, register))
-        world.block(signed(gone.stash, TrustStake.chill()), signed(gone.stash, TrustStake.unbond(value=20 * OGPU)))
-        self.found.call(self.stranger.stash, Devices.drop_provider(stash=gone.stash))
 
     def _catalogue(self) -> None:
         """Measure a device with all but one of the services that it may offer."""
@@ -90,7 +80,7 @@ class MarketCalls(MarketCases):
             count: InferenceMarket.post(service=RACED, units=(races.terms(),) * count)
             for count in (1, UNITS_PER_POST_MAX)
         }
-        looks = find_judges(self.world.now()[Devices], CUSTOMER.stash, races.terms().sealed_at).looks
+        looks = find_checkers(self.world.now()[Devices], CUSTOMER.stash, races.terms().sealed_at).looks
         found.growing(CUSTOMER.stash, "unit", post, beside=looks * LOOK_WEIGHT.ref_time / 1_000)
         (sleeper,) = races.post(PRICEY, 1, price=2 * OGPU)
         self.world.blocks(4)

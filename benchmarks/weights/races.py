@@ -1,4 +1,4 @@
-"""Units on the world's chain: posted, drawn, raced by eight and judged, with the steps of real providers."""
+"""Units on the world's chain: posted, drawn, raced by eight and checked, with the steps of real providers."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -5,9 +5,8 @@ A cost that grows with a gang is measured on a task of one slot and on one of 32
 
 from benchmarks.weights.actors import CUSTOMER, Actor
 from benchmarks.weights.findings import Findings
-from benchmarks.weights.task_road import OTHER_ROOT, PRICE, ROOT, Tasks
+from benchmarks.weights.task_road import OTHER_ROOT, ROOT, Tasks
 from benchmarks.weights.world import World
-from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.orders import MILESTONES_MAX, REPLICAS, interval_of
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import TaskState
@@ -67,9 +66,8 @@ class TaskCalls:
         """Measure the calls during the work."""
         world, tasks, found = self.world, self.tasks, self.found
         running = {slots: tasks.running(slots, milestones=MILESTONES_MAX) for slots in SIZES}
-        stops = {slots: TrainingMarket.amend(task=task_id, change=Stop()) for slots, task_id in running.items()}
+        stops = {slots: TrainingMarket.stop(task=task_id) for slots, task_id in running.items()}
         self._growing(CUSTOMER, stops)
-        self._close(running)
         gang = running[SLOTS_MAX]
         place = SLOTS_MAX - 1
         tasks.each(gang, lambda place: tasks.checkpoint(gang, place), but=place)
@@ -79,18 +77,6 @@ class TaskCalls:
         found.call(CUSTOMER.stash, TrainingMarket.confirm_checkpoint(task=gang, number=1, root=ROOT))
         world.block(*(signed(CUSTOMER.stash, stop) for stop in stops.values()))
         tasks.clear(*running.values())
-
-    def _close(self, running: dict[int, bytes]) -> None:
-        """Measure the last signature below an early end, from the provider with the last slots."""
-        world, tasks = self.world, self.tasks
-        last = tasks.last
-        calls = {
-            slots: TrainingMarket.close(task=task_id, pay=PRICE // 4, back=0) for slots, task_id in running.items()
-        }
-        world.block(*(signed(CUSTOMER.stash, call) for call in calls.values()))
-        owners = {slot.provider for slot in tasks.now(running[SLOTS_MAX]).slots} - {last.stash}
-        world.block(*(signed(who, calls[SLOTS_MAX]) for who in sorted(owners)))
-        self._growing(last, calls, role="stash")
 
     def _ends(self) -> None:
         """Measure a differing last result, after which voters decide."""

@@ -10,6 +10,7 @@ from functools import partial
 
 from benchmarks.weights.actors import CUSTOMER, FLEETS, Actor
 from benchmarks.weights.claim_cases import without_points
+from benchmarks.weights.staking_cases import ELECTED
 from benchmarks.weights.world import World
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.orders import (
@@ -34,6 +35,8 @@ PRICE, COLLATERAL = OGPU // 100, 12 * OGPU
 DEVICES_EACH = 8
 LAST, STANDBY = 3, 4
 """The fleet with the last slots of a gang, or with a task's only slot, and the fleet that is the runner-up."""
+FIRST_OWNER = FLEETS + ELECTED
+"""The first owner of a single device in a gang. Two of the validators before it have offended (`staking_cases`)."""
 FIRST_DEVICE = 16
 """The first device for tasks. Earlier devices have offers that other cases end."""
 BLOCKS_MAX = 200
@@ -88,7 +91,7 @@ class Tasks:
             task_hash=b"t" * 32, workload=b"w" * 32, input_root=b"i" * 32, input_blob=b"b" * 32,
             sealed_at=self.world.now()[Beacon].final_height(), classes=0b111, milestones=milestones, segments=segments,
             run_blocks=4, price_max=PRICE, time_value=None, loss=None, blocks_max=1_000, collateral_min=0,
-            slots=slots, is_homogeneous=True, auctions=AUCTIONS_MAX,
+            slots=slots, auctions=AUCTIONS_MAX,
         )  # fmt: skip
 
     def submit(self, order: TaskOrder) -> bytes:
@@ -113,7 +116,7 @@ class Tasks:
         """Return the bidders of a gang whose slots have different owners, and its runner-up. A fleet has the last."""
         first = self._free_devices()
         ends = (self._bidder(FLEETS - 1, first, slots - 1), self._bidder(FLEETS - 2, first, slots))
-        return [*(self._bidder(FLEETS + place, 0, place) for place in range(slots - 1)), *ends]
+        return [*(self._bidder(FIRST_OWNER + place, 0, place) for place in range(slots - 1)), *ends]
 
     def _free_devices(self) -> int:
         """Return the number of the first of each fleet's eight devices that the newest tasks leave free."""
@@ -167,7 +170,7 @@ class Tasks:
         """Return a just awarded task that buys time, with the most intervals."""
         order = replace(
             self.order(1), checked_by=CheckedBy.METERED, milestones=INTERVALS_MAX, blocks_max=2 * INTERVALS_MAX,
-            run_blocks=0, time_value=0, is_homogeneous=False,
+            run_blocks=0, time_value=0,
         )  # fmt: skip
         task_id = self.submit(order)
         first, second = self.bidders(1)
@@ -179,7 +182,7 @@ class Tasks:
         """Return a task with the most replicas that waits for volunteered devices."""
         order = replace(
             self.order(1), checked_by=CheckedBy.REPLICATED, milestones=1, run_blocks=0, slots=REPLICAS[-1],
-            is_homogeneous=False, auctions=1,
+            auctions=1,
         )  # fmt: skip
         task_id = self.submit(order)
         self.to_award(task_id, self.bidders(1))

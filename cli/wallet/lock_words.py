@@ -81,9 +81,9 @@ WORDS = {
         until="until the record is dropped: you unregister, or anybody removes it after you have left",
     ),
     ROLL_CALL_BOND: LockWords(
-        what="the bond of a device that answers roll calls; the device is the case",
-        until="until you withdraw the device from roll calls, between two of them",
-        taken_by="a roll call that the device does not answer, or answers wrongly: all of it",
+        what="the collateral of a device's proof at a roll call, and the fees of its checks; the claim is the case",
+        until="until the claim ends",
+        taken_by="checks: a fee each; a false row, or one that you do not deliver: all of it but two fees",
     ),
     CHECKER_BOND: LockWords(
         what="your collateral as a checker; the claim is the case",

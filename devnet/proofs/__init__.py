@@ -9,7 +9,7 @@ In reading order:
 * `auction`: tasks from file to paid result, with providers killed on the way
 * `containers`: jobs and leases in containers, left by either side
 * `telemetry`: the progress of tasks, watched through failing brokers
-* `roll_call`: devices prove their throughput: one daemon dies, one lies, one machine is too weak
+* `roll_call`: devices prove their throughput: one daemon dies, one lies and is refuted, one machine is too weak
 * `cheats`: every known way to cheat the market, with units, batches and tasks
 * `elections`: changing sets on real nodes, each computed again
 * `seats`: an operator takes a seat, changes keys, moves, and leaves, by the documents' commands

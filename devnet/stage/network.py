@@ -50,6 +50,8 @@ class Stage:
     devnet: Devnet
     narrator: Narrator
     options: argparse.Namespace = field(default_factory=argparse.Namespace)
+    run_options: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Further options of `ogpu-provider run`, by provider."""
 
     @property
     def url(self) -> str:
@@ -131,7 +133,8 @@ class Stage:
 
     def process(self, name: str) -> Process:
         """Return the process of a provider."""
-        return provider_process(self.devnet, self.member(name))
+        process = provider_process(self.devnet, self.member(name))
+        return replace(process, arguments=(*process.arguments, *self.run_options.get(name, ())))
 
     def kill(self, name: str) -> int:
         """Kill a provider and its child processes with SIGKILL. Return its pid."""

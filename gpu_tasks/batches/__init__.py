@@ -1,4 +1,4 @@
-"""Many requests in one unit: the forms of a batch that chain, providers, judges and customers read.
+"""Many requests in one unit: the forms of a batch that chain, providers, checkers and customers read.
 
 In reading order:
 

@@ -39,7 +39,7 @@ def leaf_of(genesis: bytes, unit: bytes, salt: bytes, index: int, outcome: Batch
     leaf_digest = blake2_256(domain(b"leaf", genesis, _BODY.encode(_LeafBody(unit, salt, index, outcome))))
     if isinstance(outcome, Completed):
         return Leaf(outcome.tokens_in, outcome.tokens_out, leaf_digest)
-    # A refusal earns nothing, and its digest still lets it be drawn and judged.
+    # A refusal earns nothing, and its digest still lets it be drawn and checked.
     return Leaf(0, 0, leaf_digest)
 
 

@@ -1,7 +1,7 @@
 """The outcome of each request of a batch.
 
 The provider refuses a request that the workload cannot read. A refused request costs nothing, and the rest of the batch
-must still be computed. A refusal can be wrong like any output, so its leaf is drawn and judged like the others.
+must still be computed. A refusal can be wrong like any output, so its leaf is drawn and checked like the others.
 
 Invariant: the decoder refuses too large a batch before it reads any outcome.
 """

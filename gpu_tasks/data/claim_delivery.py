@@ -2,6 +2,7 @@
 
     of a unit            SCALE(version, input, outcomes)           in parts of PART_BYTES, each sealed to its reader
     of a task's item     SCALE(version, digests, state, key)
+    of a row             SCALE(version, digest, path)
 
 Of a unit, a reader needs nothing else to check or compute any item. The input must be the one that the chain has a
 commitment to, and the leaves of the outcomes must have the claim's root. Leaves, tokens and the item at a point follow
@@ -11,17 +12,21 @@ Of a task, a reader opens the sealed input as a bidder does. The delivery has th
 the claim's, the state before the item, and the content key of the result's blob. With the key, every reader can look
 whether the result is the stated run and opens for the customer, also if the blob is not sealed to this reader.
 
+Of a row of a roll call, a reader has the work from the chain. The delivery has the hash of the row, and its path to the
+claim's root.
+
 Invariants:
 
 * A claim has one content that `read_delivery` accepts, so a provider cannot show two readers different results. The
-  same holds for an item and `read_task_delivery`, except for the key, and a blob has one key that opens it.
-* A reader's cost is known before it asks: `delivery_max`, from the number of requests on the chain, and
-  `TASK_DELIVERY_MAX`.
+  same holds for an item and `read_task_delivery`, except for the key, and a blob has one key that opens it. It holds
+  for a row and `read_row_delivery`.
+* A reader's cost is known before it asks: `delivery_max`, from the number of requests on the chain,
+  `TASK_DELIVERY_MAX` and `ROW_DELIVERY_MAX`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -32,8 +37,11 @@ from gpu_tasks.data.run_states import STATE_BYTES_MAX, Digests
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, KEY_BYTES, LARGE_CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import commitment_of, content_max, decode_input
 from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, requests_of
+from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, ROWS_MAX
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
+from runtime.cryptography.merkle import is_member
 from runtime.encoding.codec import U8, U32, Bounded, DecodeError, Fixed, codec, struct
+from runtime.encoding.types import Hash
 from wallet.errors import CodedError
 
 VERSION = 1
@@ -43,6 +51,9 @@ PART_BYTES = CONTENT_BYTES_MAX - _FRAME_BYTES
 DELIVERY_BYTES_MAX = LARGE_CONTENT_BYTES_MAX + ANSWERS_BYTES_MAX + _FRAME_BYTES
 TASK_DELIVERY_MAX = STATE_BYTES_MAX + 32 * (SEGMENTS_MAX + 1) + KEY_BYTES + _FRAME_BYTES
 """The most bytes of the delivery of a task's item. It fits one part."""
+ROW_PATH_MAX = (ROWS_MAX - 1).bit_length()
+ROW_DELIVERY_MAX = 32 * (1 + ROW_PATH_MAX) + _FRAME_BYTES
+"""The most bytes of the delivery of a row."""
 
 
 class DeliveryError(CodedError):
@@ -70,13 +81,21 @@ class _TaskDelivery:
 
 
 @struct
+class _RowDelivery:
+    version: U8
+    digest: Hash
+    path: Annotated[tuple[Hash, ...], Bounded(ROW_PATH_MAX)]
+
+
+@struct
 class _Part:
     length: U32
     """The bytes of the whole delivery."""
     content: Annotated[bytes, Bounded(PART_BYTES)]
 
 
-_DELIVERY, _TASK_DELIVERY, _PART = codec(_Delivery), codec(_TaskDelivery), codec(_Part)
+_DELIVERY, _TASK_DELIVERY, _ROW_DELIVERY = codec(_Delivery), codec(_TaskDelivery), codec(_RowDelivery)
+_PART = codec(_Part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +207,24 @@ def read_task_delivery(delivery: bytes, root: bytes, segments: int, segment: int
     if state_hash(packed.state) != packed.digests[segment]:
         raise DeliveryError("the state is not the one before the item", code="other_state")
     return DeliveredState(packed.digests, packed.state, packed.key)
+
+
+def encode_row_delivery(digest: bytes, path: Sequence[bytes]) -> bytes:
+    """Return the delivery of a row: its hash, and its path to the root."""
+    return _ROW_DELIVERY.encode(_RowDelivery(VERSION, digest, tuple(path)))
+
+
+def read_row_delivery(delivery: bytes, root: bytes, rows: int, row: int) -> bytes:
+    """Return the delivered hash of a row, of `rows` rows with this root. Raise DeliveryError for other bytes."""
+    try:
+        packed: _RowDelivery = _ROW_DELIVERY.decode(delivery)
+    except DecodeError as error:
+        raise DeliveryError(str(error), code="malformed_delivery") from error
+    if packed.version != VERSION:
+        raise DeliveryError(f"a delivery of version {packed.version}", code="malformed_delivery")
+    if not is_member(ROW_DOMAIN, root, rows, row, packed.digest, packed.path):
+        raise DeliveryError("the path leads to another root than the claim's", code="other_root")
+    return packed.digest
 
 
 def item_claim(items: int, index: int, leaf: Leaf) -> bytes:

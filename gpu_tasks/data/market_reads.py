@@ -15,9 +15,9 @@ from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.data.sealing import is_usable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, Provider
+from gpu_tasks.market.inference.checkers_left import CheckersLeft, checkers_needed
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.judges_left import JudgesLeft, judges_needed
 from gpu_tasks.market.inference.services import Offer, Service
 from gpu_tasks.market.inference.units import Unit
 from runtime.frame.storage import StorageItem
@@ -97,18 +97,18 @@ def keys_at(readers: Iterable[InputReader], height: int) -> list[bytes]:
     return [reader.seal_key for reader in readers if reader.key_since <= height and is_usable(reader.seal_key)]
 
 
-async def judging_readers(chain: ChainClient, at: bytes | None = None) -> tuple[InputReader, ...]:
+async def checking_readers(chain: ChainClient, at: bytes | None = None) -> tuple[InputReader, ...]:
     """Return the possible checkers of the current and next active set, each with the block from which it must read."""
-    readers: tuple[InputReader, ...] = await chain.query("GpuTasksApi_judging_readers", at=at)
+    readers: tuple[InputReader, ...] = await chain.query("GpuTasksApi_checking_readers", at=at)
     return readers
 
 
-async def judges_left(chain: ChainClient, readers: Iterable[InputReader], at: bytes | None = None) -> JudgesLeft:
+async def checkers_left(chain: ChainClient, readers: Iterable[InputReader], at: bytes | None = None) -> CheckersLeft:
     """Return a service's readers in the active set, who may vote, and the number of them that a race must leave."""
     weights = {seat.stash: seat.weight for seat in await chain.read(TrustStake.active_set, at=at)}
-    least_judges = judges_needed(len(weights))
+    least_checkers = checkers_needed(len(weights))
     key_since_by_stash = {reader.stash: reader.key_since for reader in readers if reader.stash in weights}
-    return JudgesLeft(least_judges, key_since_by_stash, weights if least_judges else {})
+    return CheckersLeft(least_checkers, key_since_by_stash, weights if least_checkers else {})
 
 
 async def duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DutyStatus, ...]:
@@ -192,11 +192,10 @@ async def entries(
 def _device_table(
     devices: dict[bytes, Device], offers: Sequence[tuple[tuple[Any, ...], Offer]]
 ) -> tuple[DeviceStatus, ...]:
-    """Return devices with their offers, as `GpuTasksApi_devices` shows them."""
+    """Return devices with their offers, by ascending owner and device."""
     offers_by_id: dict[bytes, list[tuple[int, Offer]]] = {device_id: [] for device_id in devices}
     for (service_number, device_id), offer in offers:
         if device_id in offers_by_id:
             offers_by_id[device_id].append((service_number, offer))
-    # As the runtime API orders them, so that both ways of reading show one table.
     ordered = sorted(devices.items(), key=lambda entry: (entry[1].owner, entry[0]))
     return tuple(DeviceStatus(device_id, device, tuple(offers_by_id[device_id])) for device_id, device in ordered)

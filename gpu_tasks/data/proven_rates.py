@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import ROWS_MIN
 from gpu_tasks.market.capacity.roll_call import RollCall
-from gpu_tasks.market.capacity.standing import ProvenRates, standing_at, standing_number
+from gpu_tasks.market.capacity.standing import ProvenRates, standing_rate
+from gpu_tasks.market.claims.collateral import ALWAYS_PPM, fees_max, least_collateral
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from wallet.client import ChainClient
@@ -22,13 +25,11 @@ async def proven_rates(chain: ChainClient, device_ids: Sequence[bytes], block_ha
     if last_call is None or not await chain.read(Capacity.is_enforced, at=block_hash):
         return ProvenRates(False, rates_min, {})
     height = await chain.height(block_hash)
-    keys = [(device_id, standing_number(last_call, height)) for device_id in device_ids]
-    proof_by_number = dict(zip(keys, await chain.read_many(Capacity.proofs, keys, at=block_hash), strict=True))
-    return ProvenRates(
-        True,
-        rates_min,
-        {device_id: standing_at(last_call, height, proof_by_number, device_id) for device_id in device_ids},
-    )
+    proofs = await chain.read_many(Capacity.proofs, device_ids, at=block_hash)
+    proven = {
+        device_id: standing_rate(last_call, height, proof) for device_id, proof in zip(device_ids, proofs, strict=True)
+    }
+    return ProvenRates(True, rates_min, proven)
 
 
 def why_no_work(rates: ProvenRates, device_id: bytes, device_class: DeviceClass) -> str:
@@ -56,6 +57,20 @@ async def unproven(chain: ChainClient, device_ids: Sequence[bytes], block_hash: 
         device_id: why_no_work(rates, device_id, device.kind) for device_id, device in devices if device is not None
     }
     return {device_id: reason for device_id, reason in reasons.items() if reason}
+
+
+async def proof_hold(chain: ChainClient, at: bytes | None = None) -> int:
+    """Return the grains that a proof holds: the collateral, and the fees of two checks."""
+    stake, fee_min = [
+        await chain.read(parameter.item, at=at) for parameter in (Capacity.proof_stake, ResultClaims.check_fee_min)
+    ]
+    return hold_of(stake, fee_min)
+
+
+def hold_of(proof_stake: int, check_fee_min: int) -> int:
+    """Return the grains that a proof holds, from the chain's parameters, as `Capacity.prove` does."""
+    collateral = least_collateral(proof_stake, items=ROWS_MIN, rate_ppm=ALWAYS_PPM, vote_fee=check_fee_min)
+    return collateral + fees_max(0, 0, check_fee_min)
 
 
 async def least_rates(chain: ChainClient, at: bytes | None = None) -> tuple[int, ...]:

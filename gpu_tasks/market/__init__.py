@@ -9,8 +9,8 @@ In reading order:
 * `rounds`: the windows in which a drawn group may commit and reveal
 * `devices`: GPUs with their owners, bonds and work
 * `draws`: the draw of racers: owners drawn by the bond of their free slots
-* `capacity`: roll calls, in which all devices prove their throughput in the same blocks
 * `claims`: claims of results, their checks by validators, and votes about single items
+* `capacity`: roll calls, in which all devices prove their throughput in the same blocks
 * `attestations`: execution attestations, and the pallet that puts them into blocks
 * `inference`: units, mined in matched races: services, races, claims, disputes, money
 * `training`: tasks that are sold by auction: bids, prices, awards, money

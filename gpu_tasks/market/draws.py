@@ -35,7 +35,7 @@ BEACON_DELAY = 2
 
 RACING_PART = 3
 """The active set's stake divided by this is the most that racers, decliners and the customer of a unit hold together.
-At least two thirds stay to judge, so a coalition below one third of the stake is less than half of the judges."""
+At least two thirds stay to check, so a coalition below one third of the stake is less than half of the voters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class FreeSlot:
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """The validators of the active set that may race. The others must stay to judge."""
+    """The validators of the active set that may race. The others must stay to check."""
 
     count: int
-    """The number of validators that may race. A negative number means that there are too few judges already."""
+    """The number of validators that may race. A negative number means that there are too few checkers already."""
     heaviest: int
     """The greatest stake of a validator that may race."""
 
@@ -83,10 +83,10 @@ class Wanted:
     recorded_at: int
     excluded: tuple[bytes, ...]
     """Owners that may not race: the customer, and providers that declined the unit."""
-    judges: Mapping[bytes, int] = field(default_factory=dict)
+    checkers: Mapping[bytes, int] = field(default_factory=dict)
     """The validators of the active set, each with its stake."""
     spare: Spare = Spare(0, 0)
-    """The part of `judges` that may race."""
+    """The part of `checkers` that may race."""
     classes: tuple[DeviceClass, ...] = tuple(DeviceClass)
     """The classes of devices that may race."""
 
@@ -186,7 +186,7 @@ class DrawOrder:
         """Return the first `racer_count` eligible slots of distinct owners, or an empty list if there are too few.
 
         The first slot of an owner comes as early as one slot with the sum of its bonds would, so this draws owners by
-        their bonds. It skips validators that must stay to judge. Later owners outside the active set race instead.
+        their bonds. It skips validators that must stay to check. Later owners outside the active set race instead.
         """
         spare_count = wanted.spare.count
         if spare_count < 0:
@@ -196,7 +196,7 @@ class DrawOrder:
         for candidate in self._in_order():
             if candidate.owner in drawn or not is_eligible(candidate, wanted, secured_grains.get(candidate.device, 0)):
                 continue
-            owner_stake = wanted.judges.get(candidate.owner)
+            owner_stake = wanted.checkers.get(candidate.owner)
             if owner_stake is not None:
                 if not spare_count or owner_stake > wanted.spare.heaviest:
                     continue

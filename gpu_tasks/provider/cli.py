@@ -144,6 +144,15 @@ def backend_option(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
+def _roll_call_work(_context: click.Context, _option: click.Parameter, wish: str | None) -> Any:
+    """Return the work that a text names, or None."""
+    if wish is None:
+        return None
+    from gpu_tasks.provider.commands.bench import shape_of  # noqa: PLC0415
+
+    return shape_of(wish)
+
+
 sandbox_option = click.option(
     "--sandbox", "wish", type=click.Choice(["auto", "bubblewrap", "none"]), default="auto", show_default=True,
     help="Isolation of workers; `bubblewrap` refuses to run without.",
@@ -193,6 +202,11 @@ def broker_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @engine_option
 @broker_options
 @click.option("--keep-paused", is_flag=True, help="Do not resume paused devices.")
+@click.option(
+    "--roll-call-work", metavar="SIZExROWSxROUNDS", callback=_roll_call_work,
+    help="Work of each device at roll calls.  [default: measured]",
+)  # fmt: skip
+@click.option("--no-roll-calls", is_flag=True, help="Prove nothing at roll calls.")
 @runs("gpu_tasks.provider.commands.run:run")
 def run() -> None:
     """Run the daemon until it is stopped.
@@ -228,10 +242,10 @@ def devices() -> None:
 )  # fmt: skip
 @runs("gpu_tasks.provider.commands.bench:bench")
 def bench() -> None:
-    """Measure this machine's devices for roll calls.
+    """Measure this machine's devices as for roll calls.
 
-    All devices compute at once. A rate is in thousand millions of operations a slot. Classes follow the chain's
-    defaults: the command asks no node.
+    The daemon measures them itself before a roll call. All devices compute at once. A rate is in thousand millions of
+    operations a slot. Classes follow the chain's defaults: the command asks no node.
     """
 
 
@@ -305,33 +319,6 @@ def register() -> None:
 
     Run `register` again to update. It shows the current registration, changes only the options you pass, tops the bond
     up to --bond, and asks for confirmation. Use another --device to add a device.
-    """
-
-
-@main.command()
-@click.argument("device")
-@click.option("--work", metavar="SIZExROWSxROUNDS", required=True, help="The work that `bench` names.")
-@stash_key_option
-@dry_run_option
-@yes_option
-@runs("gpu_tasks.provider.commands.bench:enrol")
-def enrol() -> None:
-    """Enrol a device for roll calls, for a bond.
-
-    A device that misses a roll call, or shows wrong rows, loses this bond. It gets no work until it has proven enough
-    again.
-    """
-
-
-@main.command()
-@click.argument("device")
-@stash_key_option
-@dry_run_option
-@runs("gpu_tasks.provider.commands.bench:withdraw")
-def withdraw() -> None:
-    """Withdraw a device from roll calls, and free its bond.
-
-    The rate that it had proven ends.
     """
 
 

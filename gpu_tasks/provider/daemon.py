@@ -6,7 +6,7 @@
          -> decisions against it: appeal                              (duties.dispute_appeals)
          -> auctions -> bid: prepare, measure, promise                (tasks.bids)
          -> own bids -> open, run step by step, state, stand by       (tasks.working)
-         -> roll calls: compute, commit, show, inspect others' rows   (duties.roll_calls)
+         -> roll calls: compute, prove                                (duties.roll_calls)
          -> final state: note the endings                             (duties.endings)
          -> offences seen by the node: report double proposals        (duties.offences)
 
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.deliveries import Deliverer
@@ -37,13 +38,15 @@ from gpu_tasks.provider.duties.dispute_appeals import DisputeAppealDuty
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty
 from gpu_tasks.provider.duties.endings import EndingDuty, KeptInputDuty
 from gpu_tasks.provider.duties.item_sources import ItemSources
+from gpu_tasks.provider.duties.kept_rows import KeptRows
 from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.other_daemons import OtherDaemons
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.race import RaceDuty
 from gpu_tasks.provider.duties.resumer import Resumer
-from gpu_tasks.provider.duties.roll_calls import RollCallDuty
+from gpu_tasks.provider.duties.roll_calls import RollCallDuty, RollCallPolicy
+from gpu_tasks.provider.duties.row_items import RowItemSource
 from gpu_tasks.provider.duties.side_earnings import SideEarnings
 from gpu_tasks.provider.duties.unit_items import UnitItemSource
 from gpu_tasks.provider.duties.voting import VotingDuty
@@ -102,6 +105,7 @@ class Settings:
     why_no_engine: str = ""
     make_chains: MakeChains = field(default_factory=lambda: chains_with(NUMPY))
     """The factory of the processes that compute for roll calls."""
+    roll_calls: RollCallPolicy = field(default_factory=RollCallPolicy)
 
 
 class Daemon:
@@ -143,12 +147,16 @@ class Daemon:
             spool_folder=base_path / IMAGES_FOLDER,
         )
         task_book = TaskBook(self.parts, base_path / TASKS_FOLDER)
+        kept_rows = KeptRows(base_path / ROLL_CALLS_FOLDER)
+        row_items = RowItemSource(self.parts, kept_rows, settings.make_chains)
+        roll_calls = RollCallDuty(self.parts, kept_rows, settings.make_chains, row_items.computer, settings.roll_calls)
         self.items: ItemSources = {
+            Capacity.index: row_items,
             InferenceMarket.index: UnitItemSource(self.parts),
             TrainingMarket.index: TaskItemSource(self.parts, task_book),
         }
         """The items of claims, by the index of their market's pallet."""
-        self.duties = _duties(self.parts, settings, policy_source, task_book, programs, self.items)
+        self.duties = _duties(self.parts, settings, policy_source, task_book, programs, self.items, roll_calls)
         containers = RunningPrograms(programs, None if settings.engine is None else settings.engine.inside)
         self.tunnels = TunnelServer(
             containers, identity.seal_key, identity.genesis, identity.stash, base_path / TUNNEL_FOLDER
@@ -278,6 +286,7 @@ def _duties(
     task_book: TaskBook,
     programs: ContainerSupervisor,
     items: ItemSources,
+    roll_calls: RollCallDuty,
 ) -> list[Duty]:
     """Return a daemon's duties in order.
 
@@ -286,10 +295,7 @@ def _duties(
     base_path = settings.base_path
     loss_notes, resumer = LossNotes(daemon_parts), Resumer(daemon_parts, keep_paused=settings.keep_paused)
     device_duty = DeviceDuty(daemon_parts, resumer, lambda: is_draining(base_path), keep_paused=settings.keep_paused)
-    race_duty, roll_calls = (
-        RaceDuty(daemon_parts),
-        RollCallDuty(daemon_parts, base_path / ROLL_CALLS_FOLDER, settings.make_chains),
-    )
+    race_duty = RaceDuty(daemon_parts)
     watched_from = WatchedFrom(
         race_duty.hindered, task_book.devices_in_use, roll_calls.why_not, lambda: device_duty.drains
     )

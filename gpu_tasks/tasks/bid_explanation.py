@@ -4,7 +4,6 @@ Invariant: all of it follows from the selection, which anyone can recompute from
 N" is the price at which the bid would have tied with the last winner, with all else equal.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,11 +44,11 @@ class ExplainedBid:
 def explain(terms: TaskTerms, selection: Selection, sealed: Sequence[SealedBid] = ()) -> list[ExplainedBid]:
     """Return every bid, in the order of places."""
     last_winning_score = selection.winners[-1].score if selection.winners else None
-    too_few_by_class = Counter(placed.bid.device_class for placed in selection.places if placed.fate is BidFate.TOO_FEW)
+    too_few = sum(placed.fate is BidFate.TOO_FEW for placed in selection.places)
     explained = []
     for bid_place, placed in enumerate(selection.places, 1):
         bid = placed.bid
-        explanation = _fate_text(terms, selection, placed, last_winning_score, too_few_by_class)
+        explanation = _fate_text(terms, selection, placed, last_winning_score, too_few)
         opened_terms = (placed.score, bid.blocks, bid.collateral, placed.fate, placed.pay)
         explained.append(
             ExplainedBid(bid_place, bid.provider, bid.device, bid.device_class, *opened_terms, explanation)
@@ -81,7 +80,7 @@ def _fate_text(
     selection: Selection,
     placed: Placed,
     last_winning_score: Score | None,
-    too_few_by_class: Counter[DeviceClass],
+    too_few: int,
 ) -> str:
     bid = placed.bid
     match placed.fate:
@@ -91,15 +90,8 @@ def _fate_text(
             return f"standby: {_distance_text(placed, last_winning_score)}"
         case BidFate.OUTBID:
             return f"{_distance_text(placed, last_winning_score)}; {_advice_text(placed)}"
-        case BidFate.OTHER_CLASS:
-            distance = _distance_text(placed, last_winning_score)
-            return f"another class fills the {terms.slots} slots at a lower score: {distance}"
         case BidFate.TOO_FEW:
-            # A single slot is of one class anyway.
-            is_of_class = terms.is_homogeneous and terms.slots > 1
-            bid_count = too_few_by_class[bid.device_class] if is_of_class else too_few_by_class.total()
-            bids_text = counted(bid_count, "bid") + " of its class" * is_of_class
-            return f"{bids_text} for {terms.slots} slots, which only fill together"
+            return f"{counted(too_few, 'bid')} for {terms.slots} slots, which only fill together"
         case BidFate.PRICE:
             highest_price = _amount_text(terms.price_max)
             return f"its price of {_amount_text(bid.price)} is outside 1 grain to {highest_price}"

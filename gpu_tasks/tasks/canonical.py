@@ -1,8 +1,8 @@
 """A prepared task: its request, its canonical form with the hash on the chain, and its terms.
 
-Invariant: the canonical task has the computation and the number and classes of devices, and nothing that the customer
-may amend. Price, time and collateral are on the chain in the clear. Names and labels are in neither. The same task,
-input and seed give the same bytes on every machine.
+Invariant: the canonical task has the computation and the number and classes of devices. Price, time and collateral
+are on the chain in the clear. Names and labels are in neither. The same task, input and seed give the same bytes on
+every machine.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,6 @@ class CanonicalTask:
     """In the workload's unit."""
     milestones: U8
     slots: U8
-    is_homogeneous: bool
     classes: Annotated[tuple[DeviceClass, ...], Bounded(len(DeviceClass))]
     """The suitable classes, ascending."""
 
@@ -110,7 +109,6 @@ def prepare(file: TaskFile, content: bytes, seed: bytes) -> PreparedTask:
         cost=form.cost_asked(request),
         milestones=min(task.milestones, segments),
         slots=task.devices,
-        is_homogeneous=task.is_homogeneous,
         classes=task.classes,
     )
     return PreparedTask(request, segments, form.check_ppm, canonical)
@@ -132,7 +130,6 @@ def terms_of(file: TaskFile, segments: int, rules: TaskRules, slot_ms: int) -> T
         blocks_max=blocks_max,
         collateral_min=collateral_min(rules, task.price_max, items=max(1, segments), customer_minimum=task.collateral),
         slots=task.devices,
-        is_homogeneous=task.is_homogeneous,
     )
 
 

@@ -71,7 +71,6 @@ class PreparedContainer:
             blocks_max=blocks,
             collateral_min=collateral_min(task_rules, task.price_max, items=1, customer_minimum=task.collateral),
             slots=task.copies,
-            is_homogeneous=False,
         )
 
     def order(self, stored: StoredInput, task_rules: TaskRules, slot_length_ms: int) -> TaskOrder:
@@ -94,7 +93,6 @@ class PreparedContainer:
             blocks_max=terms.blocks_max,
             collateral_min=task.collateral,
             slots=task.copies,
-            is_homogeneous=False,
             auctions=AUCTIONS,
             checked_by=self.checked_by,
         )
@@ -111,7 +109,6 @@ def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, .
             cost=0,
             milestones=intervals,
             slots=copy_count,
-            is_homogeneous=False,
             classes=classes,
         )
     )

@@ -49,7 +49,6 @@ def order_of(file: TaskFile, prepared: PreparedTask, stored: StoredInput, rules:
         blocks_max=terms.blocks_max,
         collateral_min=task.collateral,
         slots=terms.slots,
-        is_homogeneous=terms.is_homogeneous,
         auctions=AUCTIONS,
         check_ppm=prepared.check_ppm,
     )

@@ -86,7 +86,7 @@ class TaskPlan:
     terms: TaskTerms
     devices: tuple[PlannedDevice, ...]
     able: int
-    """Devices that could bid. For a task of one class, those of the class with the most."""
+    """Devices that could bid."""
     is_served: bool
     has_rival: bool
     """True if a loser would be left to set the price. Otherwise the winners are paid the greatest price."""
@@ -110,8 +110,7 @@ class TaskPlan:
     def why_not(self) -> str:
         """A sentence for people: the missing devices, and the obstacles of the others."""
         slot_count = self.terms.slots
-        of_a_class = " of one class" if self.terms.is_homogeneous and slot_count > 1 else ""
-        needed_text = f"{counted(slot_count, 'device')}{of_a_class}"
+        needed_text = counted(slot_count, "device")
         count_by_hindrance = Counter(planned.hindrance for planned in self.devices)
         texts = [
             f"{count_by_hindrance[hindrance]} {hindrance.value}"
@@ -141,9 +140,8 @@ def plan_of(
         terms, [PlannedDevice(device, _hindrance(device, classes, own)) for device in devices]
     )
     free = [planned.device for planned in planned_devices if planned.hindrance is None]
-    fields = _competing_fields(terms, free)
-    able = max((len(field) for field in fields), default=0)
-    serving = [field for field in fields if len(field) >= terms.slots]
+    # By owner: a failed owner cannot stand by for itself, and replicas of one owner prove nothing.
+    owner_count = len({device.owner for device in free})
     award_blocks = numbers.commit + numbers.reveal + BEACON_DELAY
     escrow_grains = escrow(numbers.rules, terms.price_max, items) * terms.slots
     price_grains, slots = terms.price_max, terms.slots
@@ -156,21 +154,18 @@ def plan_of(
     )
     is_of_replicas = checked_by is CheckedBy.REPLICATED
     if is_of_replicas:
-        # The results of replicas are compared, so each replica needs another owner.
-        serving = [field for field in serving if _owner_count(field) >= terms.slots]
         award_blocks += numbers.start + numbers.commit + BEACON_DELAY
     sold = 1 if is_of_replicas else terms.slots
+    # The results of replicas are compared, so each replica needs another owner.
+    is_served = (owner_count if is_of_replicas else len(free)) >= terms.slots
     prepaid_grains = numbers.step_fee * looks(AUCTIONS, terms.slots, intervals)
     return TaskPlan(
         terms=terms,
         devices=planned_devices,
-        able=able,
-        is_served=bool(serving),
-        # Each field could win alone, so a second one is a rival too.
-        has_rival=len(serving) > 1 or any(len(field) > sold for field in serving),
-        has_standby=bool(serving)
-        and not is_of_replicas
-        and all(_owner_count(field) > terms.slots for field in serving),
+        able=len(free),
+        is_served=is_served,
+        has_rival=is_served and len(free) > sold,
+        has_standby=is_served and not is_of_replicas and owner_count > terms.slots,
         is_of_replicas=is_of_replicas,
         locked=sum(part_grains for _, part_grains in locks),
         locks=locks,
@@ -210,17 +205,3 @@ def _with_funds(terms: TaskTerms, planned: Sequence[PlannedDevice]) -> tuple[Pla
         else:
             funded.append(planned_device)
     return tuple(funded)
-
-
-def _competing_fields(terms: TaskTerms, devices: Sequence[BiddingDevice]) -> list[list[BiddingDevice]]:
-    """Return the groups of devices that compete with each other: all, or those of each class."""
-    # A single slot takes any suitable class.
-    if not terms.is_homogeneous or terms.slots == 1:
-        return [list(devices)]
-    classes = sorted({device.kind for device in devices})
-    return [[device for device in devices if device.kind == kind] for kind in classes]
-
-
-def _owner_count(field: Sequence[BiddingDevice]) -> int:
-    # By owner: a failed owner cannot stand by for itself, and replicas of one owner prove nothing.
-    return len({device.owner for device in field})

@@ -169,7 +169,6 @@ def _check_terms(task: Task, auction_number: int, terms: TaskTerms, bids: Mappin
     compared_terms = (
         # Only one place of a replicated task is sold.
         ("slots", terms.slots, 1 if is_replicated(order) else order.slots),
-        ("one class", terms.is_homogeneous, order.is_homogeneous),
         ("loss", terms.loss, default_loss(order.price_max) if order.loss is None else order.loss),
         (
             "value of a block",

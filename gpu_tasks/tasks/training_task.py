@@ -45,12 +45,6 @@ def stepwise_forms() -> dict[str, WorkloadForm]:
     return {form.name: form for form in registry.FORMS if form.is_stepwise}
 
 
-def _read_truth(truth_text: str) -> bool:
-    if truth_text not in {"true", "false"}:
-        raise QuantityError("is not a truth value; write true or false", code="not_truth")
-    return truth_text == "true"
-
-
 def _read_seed(seed_text: str) -> bytes:
     if re.fullmatch("0x[0-9a-f]{64}", seed_text) is None:
         raise QuantityError(
@@ -96,9 +90,6 @@ class TrainingResources(Section):
         default=1, description="number of devices; each computes the whole run, and the task starts with all or none"
     )
     classes: Classes = Field(default=(), description="suitable classes of devices")
-    is_homogeneous: Annotated[bool, Word(_read_truth, {"type": "boolean"}, needs_no_quotes=True)] = Field(
-        default=False, alias="sameClass", description="true if all devices must be of one class"
-    )
 
 
 class RunMarket(TaskMarket):

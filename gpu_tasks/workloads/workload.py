@@ -1,7 +1,7 @@
 """A workload as the market's daemons use it: bytes in, bytes out, and a check of the output.
 
 Invariant: `run` is a function of the request's bytes, the same on every conforming machine, and `verify` accepts
-exactly its result. All methods raise `DecodeError` for an invalid request; judges then answer that no right result
+exactly its result. All methods raise `DecodeError` for an invalid request; checkers then answer that no right result
 exists.
 """
 

@@ -10,7 +10,7 @@ from runtime.encoding.types import GRAINS_PER_OGPU
 from scripts.capacity.crowd import RATE_MIN, Outcome, outcome, shape_of
 
 MACHINE = 100 * RATE_MIN
-COUNTS = (1, 10, 100, 1_000, 10_000)
+COUNTS = (1, 10, 100, 1_000)
 OUT = Path("out/capacity.json")
 
 
@@ -19,17 +19,13 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--devices", type=int, nargs="*", default=COUNTS)
     found: list[Outcome] = []
-    print("devices owners  may work  claim together  proven together  machine  bonds lost (oGPU)")
+    print("devices  owners  machine  work at first  may work  claim together  proven together  blocks  lost (oGPU)")
     for count in arguments.parse_args().devices:
         for rate in sorted({RATE_MIN, max(1, MACHINE * 11 // (10 * count))}):
             one = outcome(count, MACHINE, shape_of(rate))
             found.append(one)
-            figures = (one.devices, one.owners, one.working, one.claimed, one.proven, one.machine)
-            print(
-                "  ".join(f"{figure:>7}" for figure in figures),
-                f"{one.bonds_lost / GRAINS_PER_OGPU:>10.1f}",
-                flush=True,
-            )
+            *figures, lost = asdict(one).values()
+            print("  ".join(f"{figure:>7}" for figure in figures), f"{lost / GRAINS_PER_OGPU:>10.1f}", flush=True)
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
     if any(5 * max(one.claimed, one.proven) > 6 * one.machine for one in found):

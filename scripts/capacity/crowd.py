@@ -1,34 +1,37 @@
 """One machine that owners of many fake devices share, in one roll call of the real pallets.
 
 The machine computes a number of operations per slot, from the first slot in which it may know the seed's block. It
-computes whole chains for as many devices as possible until the first block that accepts commits. For the other devices
-it commits to invented rows, and shows them. Inspectors are honest: they object to uncomputed rows.
+computes whole chains for as many devices as possible until the first block that accepts proofs. For the other devices
+it states invented rows, and shows no samples of them. Checkers are honest.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.events import RollCallBondLost, RollCalled
-from gpu_tasks.market.capacity.proofs import (
-    OBJECTIONS_TO_END,
-    ROUNDS_MAX,
-    ROWS_MIN,
-    SIZE_MIN,
-    WorkShape,
-    operations,
-)
-from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.market.capacity.events import CapacityRefuted
+from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MIN, SIZE_MIN, WorkShape, claim_of, operations
+from gpu_tasks.market.claims.claim_events import CheckerDrawn, ClaimEnded, FindingCommitted, SamplesShown
+from gpu_tasks.market.claims.findings import Verdict
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, DeviceClass, device_id_of
 from runtime.cryptography.hashing import blake2_256
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.trust_lock import Paid
 from runtime.pallets.staking.trust_stake import TrustStake
+from simulation.chains.claim_chain import Checks, commit_call, open_call, show_call
 from simulation.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed, validates
-from simulation.pallets.devices import ROOT, shown_rows
 
-PERIOD = 100
 RATE_MIN = 10
 """The least rate of a CPU, in billions of operations per slot."""
+CALL_NUMBER = 1
+ROOT = b"r" * 32
+FAR_BLOCKS = 100_000
+"""No second roll call and no new epoch while the claims are open."""
+CLAIM_BLOCKS_MAX = 20_000
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,20 @@ class Outcome:
 
     devices: int
     owners: int
-    proven: int
-    """The total proven rate, in billions of operations per slot."""
+    machine: int
+    """The machine's rate, in billions of operations per slot."""
+    working_at_first: int
+    """Devices that may work when the proofs begin to count."""
     working: int
-    """Devices that may work."""
+    """Devices that may work when all proofs are checked."""
     claimed: int
     """The total rate that these devices claim: each the least of its class."""
-    machine: int
-    """The machine's rate."""
-    bonds_lost: int
-    """The lost roll-call bonds in grains."""
+    proven: int
+    """The total rate that is proven then."""
+    checked_after: int
+    """Blocks from the seed's block until all proofs are checked."""
+    lost: int
+    """The collateral of refuted proofs in grains."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,55 @@ class Fake:
         """Its id."""
         return device_id_of(self.owner.stash, self.uuid_hash)
 
+    @property
+    def claim(self) -> bytes:
+        """The id of its proof's claim."""
+        return claim_of(self.device, CALL_NUMBER)
+
+
+@dataclass
+class CheckedCrowd:
+    """A crowd of fake devices, and the honest checks of their proofs."""
+
+    chain: MarketChain
+    fakes: list[Fake]
+    computed_count: int
+    """The number of devices, from the first on, whose whole chains the machine computed."""
+    owner_of_claim: dict[bytes, Keys] = field(init=False)
+    lies: set[bytes] = field(init=False)
+    ended_count: int = 0
+    """The number of claims that are over."""
+
+    def __post_init__(self) -> None:
+        """Note the owner of each claim, and the false claims."""
+        self.owner_of_claim = {fake.claim: fake.owner for fake in self.fakes}
+        self.lies = {fake.claim for fake in self.fakes[self.computed_count :]}
+
+    def check(self) -> None:
+        """Let checkers and owners answer each event of the newest block in the next one."""
+        self.chain.block(*[step for event in self.chain.events for step in self._answers(event)])
+        self.ended_count += sum(isinstance(event, ClaimEnded) for event in self.chain.events)
+
+    def _answers(self, event: Any) -> Iterator[Any]:
+        if not isinstance(event, CheckerDrawn | FindingCommitted | SamplesShown):
+            return
+        claim_id = event.claim
+        claim = self.chain.now()[ResultClaims].claims[claim_id]
+        assert claim is not None, "a claim with an open check is open"
+        checker = self.chain.keys_of(claim.checks[-1].checker)
+        match event:
+            case CheckerDrawn():
+                yield signed(checker.provider, commit_call(claim_id, claim, checker, self._finding(claim_id)))
+            case FindingCommitted() if claim_id not in self.lies:
+                yield signed(self.owner_of_claim[claim_id].stash, show_call(claim_id, claim))
+            case SamplesShown():
+                yield signed(checker.provider, open_call(claim_id, claim, checker, self._finding(claim_id)))
+            case _:
+                pass
+
+    def _finding(self, claim_id: bytes) -> Checks:
+        return Checks(Verdict.WRONG if claim_id in self.lies else Verdict.RIGHT)
+
 
 def outcome(devices: int, machine: int, shape: WorkShape) -> Outcome:
     """Return the outcome of one roll call, for `devices` on a machine of `machine` billion operations per slot."""
@@ -70,25 +126,46 @@ def outcome(devices: int, machine: int, shape: WorkShape) -> Outcome:
         for number in range(devices)
     ]
     chain = MarketChain(
-        named_keys(4), owners, {"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD}, check=lambda *_: None
+        named_keys(4),
+        owners,
+        {"Capacity.roll_calls_enabled": 1, "Capacity.period": FAR_BLOCKS},
+        epoch_blocks=FAR_BLOCKS,
+        check=lambda *_: None,
     )
-    _settled(chain, owners, fakes, shape)
-    now = _answered(chain, fakes)
-    _inspected(chain, now, fakes[_computed(machine, shape) :])
-    last = chain.now()[Capacity]
-    working = sum(last.has_proven(one.device, DeviceClass.CPU) for one in fakes)
-    proven = sum(last.proven(one.device) for one in fakes)
-    lost = _withdrawn(chain, fakes)
-    return Outcome(devices, len(owners), proven, working, working * RATE_MIN, machine, lost)
+    _register(chain, owners, fakes)
+    called_at = start_roll_call(chain)
+    chain.blocks_to(called_at + times.PROOFS_TO - 1)
+    chain.block(*(signed(one.owner.stash, Capacity.prove(device=one.device, shape=shape, root=ROOT)) for one in fakes))
+    crowd = CheckedCrowd(chain, fakes, _computed(machine, shape))
+    while chain.height < called_at + times.CALL_BLOCKS:
+        crowd.check()
+    working_at_first = _working(chain.now(), fakes)
+    while crowd.ended_count < devices:
+        crowd.check()
+        assert chain.height < CLAIM_BLOCKS_MAX, "each claim ends"
+    last = chain.now()
+    working = _working(last, fakes)
+    refuted = {claim_of(event.device, event.number) for event in chain.happened(CapacityRefuted)}
+    return Outcome(
+        devices=devices,
+        owners=len(owners),
+        machine=machine,
+        working_at_first=working_at_first,
+        working=working,
+        claimed=working * RATE_MIN,
+        proven=sum(last[Capacity].proven(one.device) for one in fakes),
+        checked_after=chain.height - called_at,
+        lost=sum(paid.amount for paid in chain.happened(Paid) if paid.case in refuted),
+    )
 
 
 def _computed(machine: int, shape: WorkShape) -> int:
-    """Return the number of whole chains that the machine computes until the first block that accepts commits."""
-    return machine * times.UNIT * (times.COMMITS_FROM + 1) // operations(shape)
+    """Return the number of whole chains that the machine computes until the last block that accepts proofs."""
+    return machine * times.UNIT * (times.PROOFS_TO + 1) // operations(shape)
 
 
-def _settled(chain: MarketChain, owners: list[Keys], fakes: list[Fake], shape: WorkShape) -> None:
-    """Bond and register the owners, register and enrol the devices, and start the next roll call."""
+def _register(chain: MarketChain, owners: list[Keys], fakes: list[Fake]) -> None:
+    """Bond and register the owners, and register the devices."""
     for one in owners:
         chain.block(
             signed(one.stash, TrustStake.bond(value=BOND)),
@@ -97,52 +174,23 @@ def _settled(chain: MarketChain, owners: list[Keys], fakes: list[Fake], shape: W
         )
     registered = (Devices.register_device(kind=DeviceClass.CPU, uuid_hash=one.uuid_hash, bond=OGPU) for one in fakes)
     chain.block(*(signed(one.owner.stash, call) for one, call in zip(fakes, registered, strict=True)))
-    chain.block(*(signed(one.owner.stash, Capacity.enrol(device=one.device, shape=shape)) for one in fakes))
-    begun = len(chain.happened(RollCalled))
-    while len(chain.happened(RollCalled)) == begun:
-        chain.block()
 
 
-def _newest(chain: MarketChain) -> RollCall:
-    called = chain.now()[Capacity].current.get()
-    assert called is not None
-    return called
+def start_roll_call(chain: MarketChain) -> int:
+    """Start a roll call, and return its block."""
+    called_at = chain.height + 3
+    chain.block(lambda bound: bound[Capacity].next_roll_call.set(called_at))
+    chain.blocks_to(called_at)
+    return called_at
 
 
-def _answered(chain: MarketChain, fakes: list[Fake]) -> RollCall:
-    """Let all devices commit in the first block that accepts it, and show rows. Then draw the inspectors."""
-    now = _newest(chain)
-    chain.blocks_to(now.at + times.COMMITS_FROM - 1)
-    chain.block(*(signed(one.owner.stash, Capacity.commit(device=one.device, root=ROOT)) for one in fakes))
-    chain.blocks_to(times.rows_at(now))
-    now = _newest(chain)
-    shows = (Capacity.show_rows(device=one.device, rows=shown_rows(now.rows_seed, one.device)) for one in fakes)
-    chain.block(*(signed(one.owner.stash, show) for one, show in zip(fakes, shows, strict=True)))
-    chain.blocks_to(times.inspectors_at(now))
-    return _newest(chain)
-
-
-def _inspected(chain: MarketChain, now: RollCall, liars: list[Fake]) -> None:
-    """Let honest inspectors object to uncomputed rows, and end the inspection."""
-    pallet = chain.now()[Capacity]
-    steps = [
-        signed(inspector, Capacity.object(device=one.device))
-        for one in liars
-        for inspector in pallet.inspectors(now, one.device, one.owner.stash)[:OBJECTIONS_TO_END]
-    ]
-    chain.block(*steps)
-    chain.blocks_to(times.inspectors_at(now) + times.INSPECT_BLOCKS + 1)
-
-
-def _withdrawn(chain: MarketChain, fakes: list[Fake]) -> int:
-    """Withdraw all devices, and return the lost bonds in grains."""
-    chain.block(*(signed(one.owner.stash, Capacity.withdraw(device=one.device)) for one in fakes))
-    return sum(lost.amount for lost in chain.happened(RollCallBondLost))
+def _working(bound: Bound, fakes: list[Fake]) -> int:
+    return sum(bound[Capacity].has_proven(one.device, DeviceClass.CPU) for one in fakes)
 
 
 def shape_of(rate: int) -> WorkShape:
-    """Return the smallest work that proves a rate with a commit in the first possible block."""
-    wanted, size = rate * times.UNIT * times.COMMITS_FROM, SIZE_MIN
+    """Return the smallest work that proves a rate."""
+    wanted, size = rate * times.UNIT * times.PROOFS_TO, SIZE_MIN
     while wanted > operations(WorkShape(size, ROWS_MIN, ROUNDS_MAX)):
         size *= 2
     return WorkShape(size, ROWS_MIN, -(-wanted // operations(WorkShape(size, ROWS_MIN, 1))))

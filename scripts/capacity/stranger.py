@@ -1,8 +1,9 @@
-"""The cost of one stranger's roll-call calls before any proof: time and bytes, and the fee for them.
+"""The cost of one stranger's roll-call calls, and of the checks of its proofs.
 
-    python -m scripts.capacity.stranger
+    OPENBLAS_NUM_THREADS=1 python -m scripts.capacity.stranger
 
-Times are CPU time on this machine, the least of several medians. Fees are those of a chain without congestion.
+Times are CPU time on this machine, the least of several turns or of their medians. Fees are those of a chain without
+congestion.
 """
 
 from __future__ import annotations
@@ -10,51 +11,39 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpu_tasks.market.capacity import roll_call as times
-from gpu_tasks.market.capacity.capacity import SHOW_WEIGHT, Capacity
-from gpu_tasks.market.capacity.proofs import (
-    PATH_MAX,
-    ROUNDS_MAX,
-    ROWS_DRAWN,
-    ROWS_MAX,
-    ROWS_MIN,
-    SIZE_MAX,
-    SIZE_MIN,
-    ShownRow,
-    WorkShape,
-)
-from gpu_tasks.market.weights import WEIGHTS
+from gpu_tasks.market.capacity.capacity import PROVE_WEIGHT, Capacity
+from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MAX, ROWS_MIN, SIZE_MAX, SIZE_MIN, WorkShape
+from gpu_tasks.market.claims.collateral import CLAIM_POINTS_MAX
 from gpu_tasks.workloads.matmul_chain.arithmetic import NumpyChain
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
 from gpu_tasks.workloads.matmul_chain.prover import hashes_of
-from runtime.encoding.types import GRAINS_PER_OGPU, Signed, Weight
-from runtime.frame.call import Call
+from runtime.encoding.types import GRAINS_PER_OGPU, Signed
 from runtime.frame.errors import DispatchError
 from runtime.frame.fees import MULTIPLIER_ONE, FeePrices, total_fee
 from runtime.frame.runtime import Bound
-from scripts.capacity.crowd import PERIOD
+from scripts.capacity.crowd import FAR_BLOCKS, ROOT, start_roll_call
 from simulation.chains.market_chain import MarketChain, named_keys, signed
-from simulation.pallets.devices import ROOT, shown_rows
 
 VALIDATORS = 128
-"""The largest active set, from which inspectors are drawn."""
+"""The largest active set."""
 SIGNED_BYTES = 110
 """The bytes of an extrinsic beside its call: length, signer, signature, era, nonce, tip."""
-ROUNDS_TIMED = 64
-"""The timed rounds of an inspected chain. Further rounds take equally long."""
+ROUNDS_TIMED = 512
+"""The timed rounds of a checked chain. Further rounds take equally long."""
 REPEATS, MEDIANS = 40, 5
 
 
 @dataclass(frozen=True)
-class StrangersCall:
-    """One way to make a call."""
+class StrangersProof:
+    """One way to call `prove`."""
 
     says: str
     account: bytes
-    call: Call
-    weight: Weight
+    device: bytes
+    shape: WorkShape = field(default_factory=lambda: WorkShape(SIZE_MIN, ROWS_MIN, 1))
 
 
 class UndoneError(Exception):
@@ -62,60 +51,29 @@ class UndoneError(Exception):
 
 
 def main() -> None:
-    """Print a line for each call, and one for an inspection."""
+    """Print a line for each way to call `prove`, and one for the check of each number of rows."""
     chain = MarketChain(
         named_keys(VALIDATORS),
-        constants={"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD},
+        constants={"Capacity.roll_calls_enabled": 1, "Capacity.period": FAR_BLOCKS},
         check=lambda *_: None,
     )
     owner, stranger = chain.validators[0], chain.validators[1]
-    shape = WorkShape(SIZE_MIN, ROWS_MIN, 1)
-    enrol, weight = Capacity.enrol(device=owner.device, shape=shape), WEIGHTS["Capacity.enrol"]
-    _tell(chain, StrangersCall("enrol, another's device", stranger.stash, enrol, weight))
-    _tell(chain, StrangersCall("enrol, held with its bond", owner.stash, enrol, weight))
-    _to_rows(chain, enrol, owner.stash, owner.device)
-    newest = chain.now()[Capacity].current.get()
-    assert newest is not None, "it was called"
-    right = shown_rows(newest.rows_seed, owner.device)
-    wrong = (*right[:-1], ShownRow(bytes(32), right[-1].path))
-    long = tuple(ShownRow(bytes(32), (bytes(32),) * PATH_MAX) for _ in range(ROWS_DRAWN))
-    for says, account, rows in (
-        ("show_rows, another's device", stranger.stash, long),
-        ("show_rows, the last one wrong", owner.stash, wrong),
-        ("show_rows, as large as can be", owner.stash, long),
-        ("show_rows, of nothing computed", owner.stash, right),
-    ):
-        call = Capacity.show_rows(device=owner.device, rows=rows)
-        _tell(chain, StrangersCall(says, account, call, SHOW_WEIGHT))
-    chain.block(signed(owner.stash, Capacity.show_rows(device=owner.device, rows=right)))
-    chain.blocks_to(times.inspectors_at(newest))
-    newest = chain.now()[Capacity].current.get()
-    assert newest is not None, "it goes on"
-    drawn = chain.now()[Capacity].inspectors(newest, owner.device, owner.stash)
-    nobody = next(keys.stash for keys in chain.validators[1:] if keys.stash not in drawn)
-    objection = Capacity.object(device=owner.device)
-    _tell(
-        chain, StrangersCall("object, by an account that was not drawn", nobody, objection, WEIGHTS["Capacity.object"])
-    )
-    _tell(chain, StrangersCall("object, by an inspector: free", drawn[0], objection, WEIGHTS["Capacity.object"]))
-    _tell_inspection()
+    proof = StrangersProof("in time", owner.stash, owner.device)
+    _tell(chain, StrangersProof("no roll call", owner.stash, owner.device))
+    called_at = start_roll_call(chain)
+    chain.blocks_to(called_at + times.PROOFS_FROM - 1)
+    _tell(chain, StrangersProof("another's device", stranger.stash, owner.device))
+    _tell(chain, StrangersProof("work out of bounds", owner.stash, owner.device, WorkShape(1, 1, 1)))
+    _tell(chain, proof)
+    chain.block(signed(owner.stash, Capacity.prove(device=owner.device, shape=proof.shape, root=ROOT)))
+    _tell(chain, StrangersProof("a second time", owner.stash, owner.device))
+    _tell_checks()
 
 
-def _to_rows(chain: MarketChain, enrol: Call, owner: bytes, device: bytes) -> None:
-    """Enrol the device, start a roll call, commit to uncomputed rows, and draw the rows."""
-    chain.block(signed(owner, enrol))
-    while chain.now()[Capacity].current.get() is None:
-        chain.block()
-    called = chain.now()[Capacity].current.get()
-    assert called is not None, "just looked"
-    chain.blocks_to(called.at + times.COMMITS_FROM - 1)
-    chain.block(signed(owner, Capacity.commit(device=device, root=ROOT)))
-    chain.blocks_to(times.rows_at(called))
-
-
-def _tell(chain: MarketChain, tried: StrangersCall) -> None:
+def _tell(chain: MarketChain, tried: StrangersProof) -> None:
     """Decode and dispatch the call repeatedly, undo each, and print the cost."""
-    raw, answers = chain.runtime.call_codec.encode(tried.call), set[str]()
+    call = Capacity.prove(device=tried.device, shape=tried.shape, root=ROOT)
+    raw, answers = chain.runtime.call_codec.encode(call), set[str]()
 
     def once(bound: Bound) -> None:
         try:
@@ -130,11 +88,10 @@ def _tell(chain: MarketChain, tried: StrangersCall) -> None:
     seconds: list[float] = []
     chain.block(lambda bound: seconds.append(_least_median(lambda: once(bound))))
     length = len(raw) + SIGNED_BYTES
-    fee = total_fee(FeePrices(), length, tried.weight, MULTIPLIER_ONE)
-    said = ", ".join(sorted(answers))
+    fee = total_fee(FeePrices(), length, PROVE_WEIGHT, MULTIPLIER_ONE)
     print(
-        f"{tried.says:<32} {said:<16} {seconds[0] * 1e6:>7.0f} us  {length:>6} bytes  fee {fee / GRAINS_PER_OGPU:.6f}"
-        f" oGPU for {tried.weight.ref_time / 1e6:.0f} us"
+        f"{tried.says:<20} {', '.join(sorted(answers)):<16} {seconds[0] * 1e6:>7.0f} us  {length:>6} bytes  fee "
+        f"{fee / GRAINS_PER_OGPU:.6f} oGPU for {PROVE_WEIGHT.ref_time / 1e6:.0f} us"
     )
 
 
@@ -154,8 +111,8 @@ def _least_median(work: Callable[[], None]) -> float:
     return min(median() for _ in range(MEDIANS))
 
 
-def _tell_inspection() -> None:
-    """Print the time of an inspector for one device with the largest work: the matrix once, then each round."""
+def _tell_checks() -> None:
+    """Print the time of a check of the largest work."""
 
     def taken(rounds: int, rows: int) -> float:
         challenge = ChainChallenge(bytes(32), ChainShape(SIZE_MAX, ROWS_MAX, rounds))
@@ -163,11 +120,9 @@ def _tell_inspection() -> None:
         hashes_of(NumpyChain(), challenge, tuple(range(rows)))
         return time.process_time() - begun
 
-    for rows in (1, ROWS_DRAWN):
-        first = min(taken(ROUNDS_TIMED, rows) for _ in range(3))
-        each = (min(taken(2 * ROUNDS_TIMED, rows) for _ in range(3)) - first) / ROUNDS_TIMED
-        seconds = first + each * (ROUNDS_MAX - ROUNDS_TIMED)
-        print(f"inspection of the largest work, {rows} rows: {seconds:.1f} s of a core, for each of three inspectors")
+    for rows in (1, CLAIM_POINTS_MAX):
+        seconds = min(taken(ROUNDS_TIMED, rows) for _ in range(3)) * ROUNDS_MAX / ROUNDS_TIMED
+        print(f"the largest work, {rows} rows: {seconds:.1f} s of a core")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ OGPU = GRAINS_PER_OGPU
 TOKENS = 64
 """The tokens that a unit of `terms` allows."""
 PALLETS = (
-    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Disputes, ResultClaims,
+    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Disputes, ResultClaims, Capacity,
     TrainingMarket, InferenceMarket, Attestations, ImOnline,
 )  # fmt: skip
 QUIET_BLOCKS = 8
@@ -185,6 +185,8 @@ class MarketChain:
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     books: ChainBooks = field(default_factory=lambda: ChainBooks(WORLDS))
     height: int = 0
+    empty_slots: int = 0
+    """The slots without a block so far."""
     events: list[Any] = field(default_factory=list)
     all_events: list[Any] = field(default_factory=list)
 
@@ -254,7 +256,8 @@ class MarketChain:
     def _digest(self, bound: Bound, author: Keys) -> Digest:
         output, reached = blake2_256(self.chance.randbytes(32)), self.height - self.final_lag
         final = (reached, hash_of(reached)) if reached > bound[Beacon].final_height() else None
-        return digest_of(bound, self.height, author.stash, self.height, output, final, self.absent)
+        slot = self.height + self.empty_slots
+        return digest_of(bound, self.height, author.stash, slot, output, final, self.absent)
 
     # --------------------------------------------------------------------------------------------------------- steps
 

@@ -107,7 +107,7 @@ def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", default="", help="habits, with commas between")
     arguments = parser.parse_args(words)
     if arguments.plays < PLAYS_MIN:
-        parser.error(f"a statistical error needs {PLAYS_MIN} plays")
+        parser.error(f"--plays must be {PLAYS_MIN} or more: fewer give no statistical error")
     names = [habit.name for habit in HABITS]
     unknown = [name for name in arguments.only.split(",") if name and name not in names]
     if unknown:

@@ -5,10 +5,11 @@ ends on no beacon, so it does not distort the comparison.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.claims.claim_events import ClaimEnded, ClaimOpened, PointsDrawn
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.result_claims import ResultClaims
@@ -17,7 +18,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from simulation.actors import World
 from simulation.replay.claim_deeds import false_items, index_at, is_liar
 
-MARKETS = {InferenceMarket.index: "unit", TrainingMarket.index: "task"}
+MARKETS = {InferenceMarket.index: "unit", TrainingMarket.index: "task", Capacity.index: "proof"}
 """The subject of a claim, by its market."""
 HONEST, TRUE, UNDRAWN, DRAWN = "honest", "liar's truth", "undrawn lie", "drawn lie"
 FOUND, EXPECTED = "found", "expected, in millionths"
@@ -39,7 +40,7 @@ class Watched:
     is_liars: bool
     """True if the provider lies, withholds or frames in some claims."""
     rate_ppm: int
-    false: frozenset[int]
+    false: Collection[int]
     """The false items."""
     found: int | None = None
     """The drawn points in false items, or None before the draw."""
@@ -57,7 +58,7 @@ class ClaimWatch:
         for event in events:
             if isinstance(event, ClaimOpened):
                 claim = world.bound[ResultClaims].open_claim(event.claim)
-                false = frozenset(false_items(world, event.claim, claim))
+                false = false_items(world, event.claim, claim)
                 is_liars, rate_ppm = is_liar(world, claim.terms.provider), claim.terms.rate_ppm
                 self._claims[event.claim] = Watched(MARKETS[event.handler], is_liars, rate_ppm, false)
             elif isinstance(event, PointsDrawn):

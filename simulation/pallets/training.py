@@ -13,7 +13,6 @@ from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.training import training_market as of_tasks
 from gpu_tasks.market.training.bids import DRAWS_FROM, BidOffer, auction_id, bid_case
 from gpu_tasks.market.training.life.ending import CLEARED_MAX
-from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import (
@@ -282,25 +281,16 @@ def _order_of_a_result(world: World) -> TaskOrder:
         blocks_max=chance.choice((4, 8, 16)),
         collateral_min=chance.choice((0, 0, 2 * OGPU)),
         slots=chance.choice((1, 1, 1, 2, 3)),
-        is_homogeneous=chance.random() < 0.3,
         auctions=chance.choice((1, 2, 2, 3)) if chance.random() < 0.95 else 0,
         check_ppm=chance.choice(CHECK_COSTS_PPM),
     )
-
-
-def an_amendment(world: World, task: Task) -> Amendment:
-    """Return an amendment that a customer may ask for."""
-    change: Amendment = world.chance.choice(
-        (RaisePrice(task.terms.price_max * 6 // 5), MoreBlocks(world.chance.choice((1, 8, 0))), Stop())
-    )
-    return change
 
 
 def _order_of_replicas(world: World, order: TaskOrder) -> TaskOrder:
     """Return an order for replicas, sometimes with a forbidden number."""
     slots = world.chance.choice((3, 3, 3, 5, 2))
     changed = replace(order, checked_by=CheckedBy.REPLICATED, slots=slots, milestones=1, segments=0, run_blocks=0)
-    return replace(changed, is_homogeneous=False, collateral_min=0)
+    return replace(changed, collateral_min=0)
 
 
 def _submitted(world: World, _: Actor) -> TaskOrder:
@@ -310,12 +300,6 @@ def _submitted(world: World, _: Actor) -> TaskOrder:
 
 def _own(world: World, who: Actor) -> bytes:
     return world.task(who.stash.account)
-
-
-def _amendment(world: World, who: Actor) -> Amendment:
-    tasks = world.bound[TrainingMarket].tasks
-    task = tasks[_own(world, who)]
-    return Stop() if task is None else an_amendment(world, task)
 
 
 HOOKS = (
@@ -333,6 +317,4 @@ ARGUMENTS = {
     "number": one_of(0, 1, 2, 255),
     "result": always(TaskResult(bytes(32), bytes(32), 0)),
     "back": one_of(0, OGPU),
-    "TrainingMarket.amend.task": _own,
-    "TrainingMarket.amend.change": _amendment,
 }

@@ -41,7 +41,7 @@ SHARES = {
 }  # fmt: skip
 """Relative frequencies of calls. An unlisted call has 1."""
 ARGUMENTS: dict[str, Value] = {
-    **dict.fromkeys(("commitment", "root", "salt"), always(bytes(32))),
+    **dict.fromkeys(("commitment", "salt"), always(bytes(32))),
     "new": lambda _, who: who.stash.account,
     **arguments(),
 }

@@ -3,8 +3,9 @@
 Invariant: in a claim, only liars err, withhold or stay silent. All liars' statements are functions of the claim.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.claims.claims import Check, ClaimStage, ResultClaim
 from gpu_tasks.market.claims.convictions import open_check
 from gpu_tasks.market.claims.findings import (
@@ -21,6 +22,7 @@ from runtime.cryptography.hashing import blake2_256
 from simulation.actors import BY_STASH, Actor, Deed, World, portion, salt_of
 from simulation.replay import task_deeds
 from simulation.replay.answers import has_bad_input, is_false, unit_of
+from simulation.replay.roll_deeds import false_rows
 
 FORGETS = 0.06
 WITHHOLDS, MUTE, FRAMES = 0.1, 0.05, 0.1
@@ -61,6 +63,8 @@ def is_liar(world: World, stash: bytes) -> bool:
 
 def is_item_false(world: World, claim_id: bytes, claim: ResultClaim, index: int) -> bool:
     """Return whether an item of a claim is false."""
+    if claim.terms.handler == Capacity.index:
+        return index in false_rows(claim_id, claim.terms.root, claim.terms.items)
     market = world.bound[TrainingMarket]
     task_id = market.task_of_claim[claim_id]
     if task_id is None:
@@ -68,8 +72,10 @@ def is_item_false(world: World, claim_id: bytes, claim: ResultClaim, index: int)
     return task_deeds.is_item_false(task_id, market.claimed_slot(claim_id)[1], claim.terms.root, index)
 
 
-def false_items(world: World, claim_id: bytes, claim: ResultClaim) -> list[int]:
+def false_items(world: World, claim_id: bytes, claim: ResultClaim) -> Sequence[int]:
     """Return the false items of a claim, in order."""
+    if claim.terms.handler == Capacity.index:
+        return false_rows(claim_id, claim.terms.root, claim.terms.items)
     return [index for index in range(claim.terms.items) if is_item_false(world, claim_id, claim, index)]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.market import rounds
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.disputes import APPEAL, DRAWN, Dispute, DisputeQuestion, DisputeStage, seeds_of
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.disputes_storage import windows_of
@@ -90,8 +92,7 @@ def _vote_about(world: World, dispute: Dispute, *, is_true: bool) -> ItemVote:
     verdict = Verdict.WRONG if is_wrong is is_true else Verdict.RIGHT
     weight, label = mean_weight(claim), b"" if is_true else b"false"
     samples = tuple(sample(claim_id, index, weight, seed, label) for seed in seeds)
-    work = world.bound[TrainingMarket].task_of_claim[claim_id] or claim_id
-    return ItemVote(verdict, _answer(world, work, index, is_right=is_true), samples)
+    return ItemVote(verdict, _answer(world, claim_id, claim, index, is_right=is_true), samples)
 
 
 def _is_input_bad(world: World, work: bytes) -> bool:
@@ -99,11 +100,14 @@ def _is_input_bad(world: World, work: bytes) -> bool:
     return task_deeds.has_bad_input(work) if is_task else has_bad_input(work)
 
 
-def _answer(world: World, work: bytes, index: int, *, is_right: bool) -> bytes:
-    """Return the right claim of an item of a unit or a task, or the liars'."""
-    if world.bound[TrainingMarket].tasks[work] is None:
-        return answer_of(work, unit_of(world, work), index, is_right=is_right)
-    return _result(world, work, is_right=is_right)
+def _answer(world: World, claim_id: bytes, claim: ResultClaim, index: int, *, is_right: bool) -> bytes:
+    """Return the right claim of an item of a proof, a task or a unit, or the liars'."""
+    if claim.terms.handler == Capacity.index:
+        return blake2_256((b"row" if is_right else b"no row") + claim_id + index.to_bytes(4, "little"))
+    task_id = world.bound[TrainingMarket].task_of_claim[claim_id]
+    if task_id is None:
+        return answer_of(claim_id, unit_of(world, claim_id), index, is_right=is_right)
+    return _result(world, task_id, is_right=is_right)
 
 
 def _result(world: World, work: bytes, *, is_right: bool) -> bytes:

@@ -1,7 +1,6 @@
-"""Devices of a recorded chain at roll calls: most enrol, most of those answer, and inspectors object to some.
+"""Devices of a recorded chain at roll calls: most state a proof, and liars invent a part of their rows.
 
-Invariant: all rows are invented (`simulation.pallets.devices`), so every objection is right. Most inspectors do not
-check the rows, so that enough devices may work.
+Invariant: the false rows of a proof are a function of its claim. All right rows are those under one root.
 """
 
 from collections.abc import Iterator
@@ -11,17 +10,16 @@ from genesis.spec import ChainSpec
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MIN, SIZE_MIN, WorkShape
-from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
-from simulation.actors import BY_STASH, Actor, Deed, World, portion
-from simulation.pallets.devices import ROOT, shown_rows
+from simulation.actors import BY_STASH, Deed, World, portion
+from simulation.pallets.devices import ROOT
 
 SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, ROUNDS_MAX)
-"""The work of each device. It proves enough for a CPU in any block that accepts commits."""
-ENROLS, WITHDRAWS = 0.3, 0.003
+"""The work of each device. It proves enough for a CPU in any block that accepts proofs."""
 PERIOD = 110
-SILENT, FOUND_OUT = 0.1, 0.35
-"""The shares of devices at each roll call that do not answer, and whose inspectors look at the rows."""
+SILENT, LIES = 0.1, 0.4
+"""The shares of devices that state no proof at a roll call, and of false ones among the proofs of a liar."""
+FALSE_ROOT = b"the root of invented rows".ljust(32)
 
 
 def with_roll_calls(spec: ChainSpec) -> ChainSpec:
@@ -36,34 +34,21 @@ def with_numbers(spec: ChainSpec, numbers: dict[str, int]) -> ChainSpec:
 
 
 def roll_deeds(world: World) -> Iterator[Deed]:
-    """Yield the steps of devices and inspectors at an open roll call, except for forgotten ones."""
+    """Yield the proofs of devices at a roll call that accepts them."""
     capacity, devices = world.bound[Capacity], world.bound[Devices]
     called = capacity.current.get()
-    for device, record in list(devices.devices.items()):
-        actor = None if record is None else BY_STASH.get(record.owner)
-        if actor is None:
-            continue
-        if device not in capacity.enrolments:
-            if world.chance.random() < ENROLS:
-                yield Deed(actor.stash, Capacity.enrol(device=device, shape=SHAPE))
-        elif world.chance.random() < WITHDRAWS:
-            yield Deed(actor.stash, Capacity.withdraw(device=device))
-        elif called is not None:
-            yield from _answers(world, actor, device, called)
-
-
-def _answers(world: World, actor: Actor, device: bytes, called: RollCall) -> Iterator[Deed]:
-    capacity, name = world.bound[Capacity], device + called.seed
-    enrolled, proof = capacity.enrolments[device], capacity.proofs[device, called.number]
-    if enrolled is None or enrolled.since >= called.at or portion(name, b"silent") < SILENT:
+    if called is None or not times.can_prove(called, world.height):
         return
-    if proof is None:
-        if times.can_commit(called, world.height):
-            yield Deed(actor.provider, Capacity.commit(device=device, root=ROOT))
-    elif not proof.is_open:
-        if times.can_open(called, world.height):
-            yield Deed(actor.provider, Capacity.show_rows(device=device, rows=shown_rows(called.rows_seed, device)))
-    elif times.can_object(called, world.height) and portion(name, b"found out") < FOUND_OUT:
-        for inspector in capacity.inspectors(called, device, enrolled.owner):
-            if inspector in BY_STASH and inspector not in proof.objections:
-                yield Deed(BY_STASH[inspector].provider, Capacity.object(device=device))
+    for device, record in list(devices.devices.items()):
+        actor, proof = None if record is None else BY_STASH.get(record.owner), capacity.proofs[device]
+        is_silent = portion(device + called.seed, b"silent") < SILENT
+        if actor is None or is_silent or (proof is not None and proof.number == called.number):
+            continue
+        is_lie = actor.name in world.liars and portion(device + called.seed, b"invents") < LIES
+        call = Capacity.prove(device=device, shape=SHAPE, root=FALSE_ROOT if is_lie else ROOT)
+        yield Deed(actor.provider, call)
+
+
+def false_rows(claim_id: bytes, root: bytes, rows: int) -> range:
+    """Return the false rows of a proof: the last ones."""
+    return range(0) if root == ROOT else range(int(rows * portion(claim_id, b"computed")), rows)

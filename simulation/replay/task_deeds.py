@@ -32,7 +32,7 @@ from gpu_tasks.traces.trace import trace_root
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
 from simulation.actors import BY_STASH, INPUT_BAD, Actor, Deed, World, portion, salt_of
-from simulation.pallets.training import an_amendment, an_order, has_room
+from simulation.pallets.training import an_order, has_room
 
 LIES = 0.7
 """The share of tasks about which a liar lies."""
@@ -136,7 +136,7 @@ UNOPENED, NO_START, DIES = 0.08, 0.1, 0.2
 """Shares of a provider's bids or results never opened, and of slots never started or abandoned."""
 SILENT, FALSE_REPORTS = 0.25, 0.03
 """Shares of tasks with a silent customer, and with a false report about the input."""
-SECOND_THOUGHTS, SIGNS = 0.025, 0.15
+SECOND_THOUGHTS = 0.025
 """Chances per block that a customer changes its mind, and that a provider signs an early end."""
 LEAVES, ENDS = 0.03, 0.05
 """Chances per block that a provider of time leaves, and that a metered program ends."""
@@ -208,18 +208,14 @@ def _of_customer(world: World, customer: Actor, task_id: bytes, task: Task) -> I
     if agreed is not None and agreed.number > task.behind + task.owed and not is_silent:
         call = TrainingMarket.confirm_checkpoint(task=task_id, number=agreed.number, root=agreed.root)
     elif chance.random() < SECOND_THOUGHTS:
-        call = _second_thought(world, task_id, task)
+        call = _second_thought(task_id, task)
     if call is not None and chance.random() < WORKS:
         yield Deed(customer.stash, call)
 
 
-def _second_thought(world: World, task_id: bytes, task: Task) -> Call:
-    if task.state in (TaskState.RUNNING, TaskState.COMMITTING) and world.chance.random() < 0.5:
-        return TrainingMarket.amend(task=task_id, change=an_amendment(world, task))
-    if task.state is TaskState.RUNNING:
-        price = min(slot.price for slot in task.slots)
-        return TrainingMarket.close(task=task_id, pay=price // 2, back=world.chance.choice((0, 1_000)))
-    return TrainingMarket.cancel(task=task_id)
+def _second_thought(task_id: bytes, task: Task) -> Call:
+    is_running = task.state is TaskState.RUNNING
+    return TrainingMarket.stop(task=task_id) if is_running else TrainingMarket.cancel(task=task_id)
 
 
 def _of_bidders(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
@@ -261,14 +257,11 @@ def offer_of(task: Task, auction: bytes, device: bytes) -> BidOffer:
 
 
 def _of_workers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
-    """Yield the next deeds of slots and standbys. Some do not start, some die, and some sign an early end."""
+    """Yield the next deeds of slots and standbys. Some do not start, and some die."""
     for place, slot in enumerate(task.slots):
         actor = actor_of(slot.provider)
         if actor is None:
             continue
-        if task.close is not None and not task.close.signed >> place & 1 and world.chance.random() < SIGNS:
-            offer = task.close
-            yield Deed(actor.stash, TrainingMarket.close(task=task_id, pay=offer.pay, back=offer.back))
         call = _next_of_slot(world, actor, task_id, task, slot_duty(task_id, task, place, world.height))
         if call is not None and world.chance.random() < WORKS:
             yield stated_deed(world, actor, task_id, task, call)

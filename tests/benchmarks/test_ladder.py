@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.built_in import WORKLOAD
 from benchmarks.ladder import __main__ as ladder
-from benchmarks.ladder import page, tasks, timer, units
+from benchmarks.ladder import claim_costs, page, tasks, timer, units
 from benchmarks.ladder.rungs import (
     CHECKS_EXPECTED,
     TASK_RUNGS,
@@ -182,3 +182,48 @@ def test_a_missed_bar_fails_the_tool(
     assert len(written["failures"]) == status * len(rows)
     assert written["rungs"][0]["share"] == pytest.approx(share)
     assert (tmp_path / "ladder.md").read_text().count("missed") == status * len(rows)
+    assert len(written["claims"]) == 2
+
+
+def priced(rows: list[Found]) -> list[claim_costs.ClaimCosts]:
+    return list(claim_costs.costs_of(rows, {"matmul-hash": 1_000_000, "train-int8": 1_000_000}))
+
+
+def test_a_claim_costs_what_the_documents_say() -> None:
+    """See the tables of docs/claims.md: collateral by rate and items, and expected fees."""
+    small, large = (row(share, 3.0, "s", rung) for share, rung in ((2.0, "check"), (1.0, "sample"))), [
+        row(2.0, 3.0, "large", "check"), row(1.0, 3.0, "large", "sample"),
+    ]  # fmt: skip
+    single, batch = priced([*small, *large])
+    assert (single.size, batch.size) == ("large", "40 requests, large each")
+    assert (single.k_prices, batch.k_prices) == pytest.approx((37.2, 21.6))
+    assert (single.fees, batch.fees) == pytest.approx((0.15, 0.15))
+    assert (single.check, single.answer) == (2.0, 1.0)
+    assert single.k_days == pytest.approx(37.2 * 2.0 / 86_400)
+    assert single.all_k_days == pytest.approx(37.2 * (0.9 * single.close.undrawn + 0.1 * single.close.checked) / 86_400)
+
+
+def test_a_task_of_many_segments_is_checked_cheaply() -> None:
+    def of(segments: int) -> claim_costs.ClaimCosts:
+        size = f"{segments} segments"
+        rows = [Found("train-int8", "task", size, rung, 10.0, 10.0 / segments, 1.0) for rung in ("item", "sample")]
+        return priced(rows)[0]
+
+    assert [of(segments).k_prices for segments in (1, 2, 5, 13, 50)] == pytest.approx([21.6, 10.8, 9.04, 2.59, 2.59])
+    assert [of(segments).fees for segments in (5, 12, 50)] == pytest.approx([0.5, 0.5, 0.12], abs=1e-3)
+    assert of(50).check == pytest.approx(1.0)
+
+
+def test_a_claim_closes_in_about_a_minute_if_no_item_is_drawn() -> None:
+    quick, slow = claim_costs.close_times(0.1, 1.0), claim_costs.close_times(100.0, 1_000.0)
+    assert 2 * 17 <= quick.undrawn <= 2 * (32 + claim_costs.FINAL_BLOCKS)
+    assert quick.undrawn == slow.undrawn
+    assert quick.undrawn < quick.checked < quick.latest < slow.latest
+    assert slow.latest > 6 * 3 * 1_000
+
+
+def test_the_table_has_a_row_for_each_claim() -> None:
+    lines = claim_costs.table(priced([row(2.0, 3.0, rung="check"), row(1.0, 3.0, rung="sample")])).splitlines()
+    assert len(lines) == 4
+    assert lines[2].startswith("| matmul-hash, a unit: small | 2.00 | 1 | 15.0% | 37.2 |")
+    assert {line.count("|") for line in lines} == {11}

@@ -18,7 +18,7 @@ from simulation.replay.record import Recording, record
 
 FEW = 120
 KEPT = Path(__file__).parents[1] / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "46bf5314a2da27ddd3d836118ed5ad71b0e633a174d24d375445e7912d9bbf3c"
+KEPT_DIGEST = "3163f578d1ef1f4876a328cf98b2e2b11877222ccb413961334f5690b504f944"
 
 
 @pytest.fixture(scope="module")

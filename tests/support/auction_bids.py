@@ -32,12 +32,9 @@ BIDS = 9
 
 
 @st.composite
-def tasks(draw: st.DrawFn, *, has_classes: bool = True) -> TaskTerms:
-    """Draw tasks with few different numbers, so that bids often tie.
-
-    With `has_classes`, half of them are for one class.
-    """
-    chance = draw(st.binary(min_size=7, max_size=7))
+def tasks(draw: st.DrawFn) -> TaskTerms:
+    """Draw tasks with few different numbers, so that bids often tie."""
+    chance = draw(st.binary(min_size=6, max_size=6))
     return TaskTerms(
         price_max=(12, MAX)[chance[0] % 2],
         time_value=chance[1] % 4,
@@ -45,7 +42,6 @@ def tasks(draw: st.DrawFn, *, has_classes: bool = True) -> TaskTerms:
         blocks_max=3 + chance[3] % 4,
         collateral_min=(12, MAX, MAX, 2 * MAX)[chance[4] % 4],
         slots=1 + chance[5] % 3,
-        is_homogeneous=has_classes and bool(chance[6] % 2),
     )
 
 

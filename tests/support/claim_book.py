@@ -53,6 +53,9 @@ class ClaimBook:
     """By stash and dispute."""
     is_final: bool = True
     """False if the final chain has none of it."""
+    final_claims: dict[bytes, ResultClaim | None] = field(default_factory=dict)
+    final_disputes: dict[bytes, Dispute] = field(default_factory=dict)
+    """The records of another branch, which the final chain has instead."""
     commits_until: int = 0
     opens_from: int = 0
     sent: list[tuple[bytes, Call]] = field(default_factory=list)
@@ -76,10 +79,14 @@ class ClaimChain:
 
     async def claim(self, claim: bytes, *, final: bool = False) -> ResultClaim | None:
         self._reach()
+        if final and claim in self.book.final_claims:
+            return self.book.final_claims[claim]
         return self.book.claims.get(claim) if self.book.is_final or not final else None
 
     async def item_dispute(self, dispute: bytes, *, final: bool = False) -> Dispute | None:
         self._reach()
+        if final and dispute in self.book.final_disputes:
+            return self.book.final_disputes[dispute]
         return self.book.disputes.get(dispute) if self.book.is_final or not final else None
 
     def view(self, height: int) -> View:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN
-from gpu_tasks.provider.duties.roll_calls import KeptRows
+from gpu_tasks.provider.duties.kept_rows import ComputedChain, KeptRows
 from gpu_tasks.provider.execution.chain_worker import ChainRows
 from gpu_tasks.provider.execution.containers.images import BroughtImage, ImageBook
 from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause
@@ -30,19 +30,19 @@ FILE_EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.link")
 BYTES_AT = (0, 1, 33, 1_000)
 """The bytes of a file at which the kernel kills a child."""
 CHALLENGE = ChainChallenge(b"s" * 32, ChainShape(SIZE_MIN, ROWS_MIN, 1))
-ROWS = ChainRows(b"r" * 32, bytes(range(256)) * (ROWS_MIN // 8))
+CHAIN = ComputedChain(CHALLENGE, ChainRows(b"r" * 32, bytes(range(256)) * (ROWS_MIN // 8)))
+CLAIM = b"c" * 32
 ONE, OTHER = BroughtImage("sha256:1", 5, 1.0), BroughtImage("sha256:2", 0, 2.0)
 LATER = BroughtImage("sha256:2", 9, 3.0)
 BOOK = "images.json"
 
 
 def rows(folder: Path) -> Iterable[Callable[[], None]]:
-    """Keep a roll call as the daemon does: rows, sent messages, and nothing after its end."""
+    """Keep a proof as the daemon does: its rows, its sending, and nothing after its claim."""
     kept = KeptRows(folder / "roll-calls")
-    yield lambda: kept.keep(CHALLENGE, ROWS)
-    yield lambda: kept.note_sent(CHALLENGE, "commit")
-    yield lambda: kept.note_sent(CHALLENGE, "show")
-    yield kept.forget_all
+    yield lambda: kept.keep(CLAIM, CHAIN)
+    yield lambda: kept.note_sent(CLAIM)
+    yield lambda: kept.forget(CLAIM)
 
 
 def book(folder: Path) -> Iterable[Callable[[], None]]:

@@ -16,11 +16,14 @@ from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.pieces import in_pieces
+from gpu_tasks.data.proven_rates import hold_of
 from gpu_tasks.data.sealing import LARGE_CONTENT_BYTES_MAX, SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey, order_key
 from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, OpenProof, WorkShape, claim_of
+from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
 from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.claims_api import ClaimsApi
@@ -41,10 +44,10 @@ from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
 from gpu_tasks.provider.chain.claim_money import ClaimMoneyRead, claim_money
 from gpu_tasks.provider.chain.demand import Demand, demand_of
-from gpu_tasks.provider.chain.port import BidName, ChainError, Identity, Inspection, RollCallView, SeenOffence, View
-from gpu_tasks.provider.chain.roll_calls import inspection_of, is_drawn
+from gpu_tasks.provider.chain.port import BidName, ChainError, Identity, RollCallView, SeenOffence, View
 from gpu_tasks.provider.chain.side_pay import SidePayment, side_payments
 from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.duties.roll_calls import RollCallPolicy
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
@@ -61,7 +64,6 @@ from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
-from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
 from staged import Scene, staged
 from state_node import KeptBlocks
@@ -148,34 +150,22 @@ def roll_call_of(chain: MarketChain, devices: Sequence[bytes]) -> RollCallView:
     if Capacity not in chain.pallets:
         return RollCallView(None, 0, {}, {}, NOT_ASKED)
     capacity = chain.now()[Capacity]
-    called, found = capacity.current.get(), {device: capacity.enrolments[device] for device in devices}
-    enrolled = {device: entry for device, entry in found.items() if entry is not None}
-    shown = {} if called is None else {device: capacity.proofs[device, called.number] for device in enrolled}
-    proofs = {device: proof for device, proof in shown.items() if proof is not None}
+    called, found = capacity.current.get(), {device: capacity.proofs[device] for device in devices}
+    claims = {} if called is None else {device: claim_of(device, called.number) for device in devices}
+    opened = {device: capacity.open_proofs[claim] for device, claim in claims.items()}
     rates = tuple(capacity.rate_min(kind) for kind in DeviceClass)
     proven = {device: capacity.proven(device) for device in devices}
-    standings = ProvenRates(capacity.is_enforced.get(), rates, proven)
-    return RollCallView(called, capacity.next_roll_call.get(), enrolled, proofs, standings)
-
-
-def inspections_of(chain: MarketChain, stash: bytes) -> tuple[Inspection, ...]:
-    capacity = chain.now()[Capacity]
-    called, seats = (
-        capacity.current.get(),
-        {seat.stash: seat.weight for seat in chain.now()[TrustStake].active_set.get()},
+    return RollCallView(
+        called,
+        capacity.next_roll_call.get(),
+        {device: proof for device, proof in found.items() if proof is not None and called is not None},
+        {device: proof for device, proof in opened.items() if proof is not None},
+        ProvenRates(capacity.is_enforced.get(), rates, proven),
     )
-    if called is None or called.inspectors_seed == bytes(32):
-        return ()
-    found = []
-    for device, entry in capacity.enrolments.items():
-        proof = capacity.proofs[device, called.number]
-        if entry is None or proof is None or not is_drawn(called, device, entry, seats, stash):
-            continue
-        if proof.is_open and stash not in proof.objections:
-            found.append(inspection_of(called, device, proof, capacity.opened_rows[device]))
-    return tuple(found)
 
 
+ROLL_CALL_WORK = WorkShape(SIZE_MIN, ROWS_MIN, 30)
+"""The work of each device at roll calls: it takes a fraction of a second."""
 REQUEST = b"complete this"
 CUSTOMER_SEAL = SealKey.from_seed(b"c" * 32)
 INPUT_SALT = b"s" * 32
@@ -244,7 +234,8 @@ class FakeChain:
         return services[number]
 
     async def services(self) -> dict[int, Service]:
-        return dict(self._reach().services())
+        services = self._reach().bound[InferenceMarket].services
+        return {number: service for number, service in services.items() if service is not None}
 
     async def providers(self) -> dict[bytes, Provider]:
         self._reach()
@@ -253,8 +244,8 @@ class FakeChain:
     async def provider(self, stash: bytes) -> Provider | None:
         return (await self.providers()).get(stash)
 
-    async def judging_readers(self) -> tuple[InputReader, ...]:
-        return self._reach().judging_readers()
+    async def checking_readers(self) -> tuple[InputReader, ...]:
+        return self._reach().checking_readers()
 
     async def own_devices(self) -> list[DeviceStatus]:
         return list(self._reach().devices_of(self.keys.stash))
@@ -263,9 +254,18 @@ class FakeChain:
         self._reach()
         return roll_call_of(self.node.chain, devices)
 
-    async def inspections(self) -> tuple[Inspection, ...]:
+    async def final_roll_call(self) -> RollCall | None:
         self._reach()
-        return inspections_of(self.node.chain, self.keys.stash)
+        return self.node.chain.now()[Capacity].current.get()
+
+    async def proof_hold(self) -> int:
+        self._reach()
+        bound = self.node.chain.now()
+        return hold_of(bound[Capacity].proof_stake, bound[ResultClaims].check_fee_min)
+
+    async def open_proof(self, claim: bytes, *, final: bool = False) -> OpenProof | None:
+        self._reach()
+        return self.node.chain.now()[Capacity].open_proofs[claim]
 
     async def slot_ms(self) -> int:
         return SLOT_MS
@@ -383,6 +383,7 @@ class Village:
         self.cheats: dict[str, Callable[[Daemon], None]] = {}  # by name, for dishonest ones
         self.engines: dict[str, ProgramEngine] = {}  # by name, for those that run containers
         self.chains: dict[str, HereComputer] = {}  # by name, for special answers to roll calls
+        self.roll_calls = RollCallPolicy(work=ROLL_CALL_WORK)
         self.quota = Quota()
         self.keep_paused = False  # whether `run` was given --keep-paused
         self.blobs = BlobClient(private=True)
@@ -391,11 +392,7 @@ class Village:
         await self.blobs.__aenter__()
         for keys in self.node.chain.validators[: self.running]:
             await self.open(keys)
-        register = [
-            signed(keys.stash, Devices.register_provider(seal_key=seal_key(keys).public, endpoint=self._endpoint(keys)))
-            for keys in self.node.chain.validators
-        ]
-        self.node.chain.block(*register)
+        self.node.chain.block(*self.registrations())
         self.node.chain.blocks(3)
         return self
 
@@ -403,6 +400,13 @@ class Village:
         for miner in self.miners:
             await miner.daemon.__aexit__()
         await self.blobs.__aexit__(None, None, None)
+
+    def registrations(self) -> list[Callable[[Bound], None]]:
+        """Return the calls that register all providers with their stores."""
+        return [
+            signed(keys.stash, Devices.register_provider(seal_key=seal_key(keys).public, endpoint=self._endpoint(keys)))
+            for keys in self.node.chain.validators
+        ]
 
     async def open(self, keys: Keys, port: int = 0) -> Miner:
         """Start a provider."""
@@ -414,7 +418,7 @@ class Village:
         chains, base = self.chains.get(keys.name, HereComputer()).make, self.base / keys.name
         settings = Settings(
             base, blob_port=port, quota=self.quota, machine=self.machine, engine=engine, make_chains=chains,
-            keep_paused=self.keep_paused,
+            keep_paused=self.keep_paused, roll_calls=self.roll_calls,
         )  # fmt: skip
         daemon = Daemon(identity, chain, workers, heard, settings)
         if keys.name in self.cheats:

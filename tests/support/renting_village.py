@@ -72,7 +72,7 @@ class Renting(TaskVillage):
             task_hash=container_hash(request, INTERVALS, classes), workload=CONTAINER_WORKLOAD,
             input_root=commitment_of(content), input_blob=address_of(blob), sealed_at=self.node.chain.height - 1,
             classes=0b111, milestones=INTERVALS, segments=0, run_blocks=0, price_max=OGPU, time_value=0, loss=None,
-            blocks_max=INTERVAL * INTERVALS, collateral_min=0, slots=1, is_homogeneous=False, auctions=2,
+            blocks_max=INTERVAL * INTERVALS, collateral_min=0, slots=1, auctions=2,
             checked_by=CheckedBy.LEASED if program.is_lease else CheckedBy.METERED,
         )  # fmt: skip
         number = self.market.submission_counts[CUSTOMER.stash]

@@ -9,7 +9,6 @@ from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
-from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -37,7 +36,7 @@ from simulation.chains.market_chain import (
 from unit_cases import checker_steps
 
 PALLETS = (
-    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Disputes, ResultClaims,
+    System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Disputes, ResultClaims, Capacity,
     TrainingMarket,
 )  # fmt: skip
 SMALL = {
@@ -83,7 +82,6 @@ def an_order(**changed: Any) -> TaskOrder:
         "blocks_max": 100,
         "collateral_min": 0,
         "slots": 1,
-        "is_homogeneous": False,
         "auctions": 2,
         **changed,
     }
@@ -252,21 +250,9 @@ class TaskChain:
         """A block in which the customer cancels the task."""
         self.ask(TrainingMarket.cancel(task=self.task), error)
 
-    def amend(self, change: RaisePrice | MoreBlocks | Stop, error: Any = None) -> None:
-        """A block in which the customer changes the task."""
-        self.ask(TrainingMarket.amend(task=self.task, change=change), error)
-
     def stop(self, error: Any = None) -> None:
         """A block in which the customer stops the task."""
-        self.amend(Stop(), error)
-
-    def offer_end(self, pay: int, back: int = 0, error: Any = None) -> None:
-        """A block in which the customer offers each provider `pay` for an end, and asks for `back`."""
-        self.ask(TrainingMarket.close(task=self.task, pay=pay, back=back), error)
-
-    def sign_end(self, keys: Keys, pay: int, back: int = 0, error: Any = None) -> None:
-        """A block in which a provider signs that end."""
-        self.do(keys, TrainingMarket.close(task=self.task, pay=pay, back=back), error, role="stash")
+        self.ask(TrainingMarket.stop(task=self.task), error)
 
     def start(self, keys: Keys, place: int = 0) -> None:
         """A block in which a provider starts."""

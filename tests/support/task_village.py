@@ -219,7 +219,6 @@ def an_order(request: bytes, sealed_at: int, slots: int = 1, milestones: int = M
         cost=form.cost_asked(request),
         milestones=milestones,
         slots=slots,
-        is_homogeneous=False,
         classes=classes,
     )
     return TaskOrder(
@@ -238,7 +237,6 @@ def an_order(request: bytes, sealed_at: int, slots: int = 1, milestones: int = M
         blocks_max=200,
         collateral_min=0,
         slots=slots,
-        is_homogeneous=False,
         auctions=2,
     )
 

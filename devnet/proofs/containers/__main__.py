@@ -262,7 +262,7 @@ def _act_on_container(stage: ContainerStage, scene: ContainerScene, sale: TaskSa
     """Act as the scene says, and return failures."""
     misses = visit_container(stage, sale.name) if scene.ports else []
     if scene.is_stopped:
-        task_sale.ask_about_task(stage, sale, "task amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True)
+        task_sale.ask_about_task(stage, sale, "task stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True)
     else:
         stage.kill_and_restart(
             name_of_account(task_sale.record(stage, sale.task_id).slots[0].provider), "amid its lease"

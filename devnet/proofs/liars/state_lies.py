@@ -54,7 +54,7 @@ RUNTIME: Runtime = runtime_for("devnet", is_development=True)
 SCALE_NONE = "0x00"
 CLOSED_PORT_ENDPOINT = b"http://127.0.0.1:9"
 POSTED_TOO_MANY = 1_000_000
-DUTIES, WHO_MUST_READ = "GpuTasksApi_duties", "GpuTasksApi_judging_readers"
+DUTIES, WHO_MUST_READ = "GpuTasksApi_duties", "GpuTasksApi_checking_readers"
 JUDGE: Final = dev_accounts.stash("Alice")
 STRANGER: Final = b"s" * 32
 # A key that no input was ever sealed to.

@@ -48,7 +48,7 @@ unopened-checker      commits, and does not open
 
 Modes about roll calls:
 
-made-up-rows          commits to rows that were never computed
+made-up-rows          states rows that were never computed
 """
 
 from __future__ import annotations

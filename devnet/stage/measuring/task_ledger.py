@@ -182,7 +182,6 @@ def settled_money(record: Task, slot_index: int, height: int) -> TaskMoney:
         price=task_slot.price,
         collateral=task_slot.collateral,
         promised=task_slot.promised,
-        added=task_slot.added,
         elapsed=end_height - record.started_at if record.started_at else 0,
         stated=kept_step(record),
         taken=taken_by(record, task_slot, height),

@@ -6,7 +6,7 @@ In reading order:
 * `id_prefixes`: ids as users type them: whole, first digits, or `last`
 * `task_runs`: follow a task to its end, hand its secrets over, fetch and export its result
 * `sample`: a trained model continues a text
-* `task_decisions`: a customer's decisions about tasks: amend, close, confirm a checkpoint
+* `task_decisions`: a customer's decisions about tasks: stop, confirm a checkpoint
 * `units`: list, follow and show units, read results, appeal
 * `purchase`: price, confirm and post units once; follow a file until each request has an answer
 * `post`: post units, with cost and eligible providers shown before

@@ -25,7 +25,7 @@ from gpu_tasks.client.offers.listing import (
     ServiceError,
     form_of,
     open_service,
-    require_judges,
+    require_checkers,
     require_owners,
     usual_price,
 )
@@ -92,7 +92,7 @@ class PricedUnits:
 async def require_takers(client: ChainClient, account: bytes, wish: Wish, manner: Manner) -> None:
     """Raise ServiceError if too few validators or racers are eligible. `anyway` skips the check of racers."""
     # Not even --anyway posts such units: the chain would refuse them, and the fee would be lost.
-    await require_judges(client, wish.service, account)
+    await require_checkers(client, wish.service, account)
     if not manner.anyway:
         await require_owners(
             client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, device_class=wish.named_class

@@ -1,4 +1,4 @@
-"""Decisions of a customer about a task, and agreements of both sides on another end."""
+"""Decisions of a customer about a task."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
-
-from cli.calls import NothingToSend, PlannedCall, Planning, SendingOptions, make, sends
+from cli.calls import NothingToSend, PlannedCall, Planning, sends
 from cli.session import WalletSession
 from gpu_tasks.client.commands.calls import planned
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
-from gpu_tasks.client.offers.outlook import slot_ms
 from gpu_tasks.client.tasks import records
 from gpu_tasks.client.tasks.results import CheckpointKeeper
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
-from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
     TASK_DEPOSIT,
@@ -32,11 +27,10 @@ from gpu_tasks.market.training.tasks import (
     slot_case,
 )
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.tasks.quantities import TimeSpan
 from runtime.frame.call import Call
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
-from wallet.amounts import Grains, format_amount
+from wallet.amounts import Grains
 from wallet.client import ChainClient, Payer
 from wallet.trial import Trial, TrialError, attempt
 
@@ -61,56 +55,12 @@ def facts(task_id: bytes, task: Task) -> dict[str, Any]:
     return {"task": task_id, "state": records.progress(task)}
 
 
-CLOSABLE = (TaskState.STARTING, TaskState.RUNNING)
-
-
-def amend(
-    session: WalletSession, task: str, key_text: str, price_max: int | None, more: TimeSpan | None, is_stop: bool,
-    sending: SendingOptions,
-) -> None:  # fmt: skip
-    """Carry out `ogpu task amend`."""
-    if (price_max is not None) + (more is not None) + is_stop != 1:
-        raise click.UsageError("give one of --raise, --extend and --stop")
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        task_id = await named_task(session, client, task, key_text)
-        chain_task = await known_task(client, task_id, await client.finalized())
-        require_customer(chain_task, payer.account)
-        if price_max is not None:
-            _require_raisable(chain_task, price_max)
-            return await _amendment(session, client, payer, task_id, chain_task, RaisePrice(price_max))
-        _require_running(chain_task)
-        change = Stop() if more is None else MoreBlocks(_more_blocks(client, more))
-        return await _amendment(session, client, payer, task_id, chain_task, change)
-
-    make(session, key_text, sending, plan)
-
-
-def _more_blocks(client: ChainClient, more: TimeSpan) -> int:
-    """Return the blocks of an extension; TaskError for more than the chain takes."""
-    blocks = more.blocks_for(slot_ms(client))
-    if not 1 <= blocks <= BLOCKS_MAX:
-        raise TaskError(
-            f"--extend is {blocks} blocks. Give 1 to {BLOCKS_MAX:,} blocks, or a time such as 20m", code="out_of_range"
-        )
-    return blocks
-
-
 @decides
 async def stop(planning: Planning, task_id: bytes, chain_task: Task) -> PlannedCall:
     """Carry out `ogpu task stop`."""
     require_customer(chain_task, planning.payer.account)
     _require_running(chain_task)
-    return await _amendment(planning.session, planning.client, planning.payer, task_id, chain_task, Stop())
-
-
-@decides
-async def close(planning: Planning, task_id: bytes, chain_task: Task, pay: int | None, back: int | None) -> PlannedCall:
-    """Carry out `ogpu task close`."""
-    pays, comes_back = _close_terms(chain_task, planning.payer.account, pay, back)
-    call = TrainingMarket.close(task=task_id, pay=pays, back=comes_back)
-    terms = {**facts(task_id, chain_task), "pay": Grains(pays), "back": Grains(comes_back)}
-    return planned(planning.session.output, call, terms)
+    return await _stopped(planning.session, planning.client, planning.payer, task_id, chain_task)
 
 
 @decides
@@ -162,90 +112,31 @@ async def ended_early(
     if _is_cancellable(chain_task):
         planned_call = await cancelled(session, client, payer, task_id, chain_task)
     elif chain_task.state is TaskState.RUNNING:
-        planned_call = await _amendment(session, client, payer, task_id, chain_task, Stop())
+        planned_call = await _stopped(session, client, payer, task_id, chain_task)
     else:
         return NothingToSend({**facts(task_id, chain_task), "why": records.why(chain_task)})
     return replace(planned_call, question="End the task now?")
 
 
-async def _amendment(
-    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, chain_task: Task, change: Any
+async def _stopped(
+    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, chain_task: Task
 ) -> PlannedCall:
-    call = TrainingMarket.amend(task=task_id, change=change)
-    terms, locks = facts(task_id, chain_task), 0
-    match change:
-        case RaisePrice():
-            locks = max(0, (await tried(client, call, payer.account)).amount)
-            terms |= {"price_max_before": Grains(chain_task.terms.price_max), "price_max": Grains(change.price_max)}
-            terms |= {"locked_more": Grains(locks)}
-        case MoreBlocks():
-            terms |= {
-                "more_blocks": change.blocks,
-                "promised": [slot.promised + change.blocks for slot in chain_task.slots],
-            }
-        case _:
-            terms |= await end_facts(client, task_id, chain_task, call, payer.account)
-    return planned(session.output, call, terms, locks=locks)
+    call = TrainingMarket.stop(task=task_id)
+    ends = await end_facts(client, task_id, chain_task, call, payer.account)
+    return planned(session.output, call, {**facts(task_id, chain_task), **ends})
 
 
 def _require_running(task: Task) -> None:
     if task.state is not TaskState.RUNNING:
         helps = "`ogpu task cancel` cancels it" if _is_cancellable(task) else "See `ogpu task show`"
         raise TaskError(
-            f"the task is {records.progress(task)}. Only a running task is extended or stopped. {helps}",
+            f"the task is {records.progress(task)}. Only a running task is stopped. {helps}",
             code="not_running",
         )
 
 
-def _require_raisable(task: Task, price_max: int) -> None:
-    if task.state is not TaskState.COMMITTING or task.bids:
-        raise TaskError(
-            f"the task is {records.progress(task)}. A price can be raised only before the first bid",
-            code="not_raisable",
-        )
-    if price_max <= task.terms.price_max:
-        now = format_amount(task.terms.price_max)
-        raise TaskError(f"the task already pays up to {now} oGPU. Give --raise more than that", code="price_too_low")
-
-
 def _is_cancellable(task: Task) -> bool:
     return has_bidding(task) or task.state in (TaskState.ASKING, TaskState.STARTING, TaskState.VOLUNTEERING)
-
-
-def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) -> tuple[int, int]:
-    """Return the terms to offer or to sign. Raise TaskError if the account can do neither."""
-    if task.state not in CLOSABLE:
-        stands = records.progress(task)
-        raise TaskError(
-            f"the task is {stands}. Another end can be agreed from the award to the result only", code="not_closable"
-        )
-    if task.customer == account:
-        if pay is None or back is None:
-            raise TaskError(
-                "give --pay for each provider and --back out of each collateral. Each may be 0",
-                code="close_terms_missing",
-            )
-        price, collateral = min(slot.price for slot in task.slots), min(slot.collateral for slot in task.slots)
-        if pay > price or back > collateral:
-            raise TaskError(
-                f"--pay is at most the price, {format_amount(price)} oGPU. --back is at most the collateral, "
-                f"{format_amount(collateral)} oGPU",
-                code="close_terms_too_high",
-            )
-        return pay, back
-    if all(slot.provider != account for slot in task.slots):
-        raise TaskError(
-            "only the customer and the stashes of its slots can agree on an end. See `ogpu task show`", code="not_party"
-        )
-    offer = task.close
-    if offer is None:
-        raise TaskError("the customer offers no other end, so there is nothing to sign", code="no_offer")
-    if (pay, back) not in ((None, None), (offer.pay, offer.back)):
-        raise TaskError(
-            f"the customer offers --pay {format_amount(offer.pay)} --back {format_amount(offer.back)}, nothing else",
-            code="other_offer",
-        )
-    return offer.pay, offer.back
 
 
 # Amounts come from the chain's own rules over its own state, as if the call were in the next block. Without a trial the

@@ -147,7 +147,7 @@ async def follow_task(
         raise TaskError(
             "the chain no longer knows the task. It ended long ago, or is of another chain", code="task_unknown"
         )
-    if last_state.outcome not in (*DONE, TaskOutcome.CLOSED):
+    if last_state.outcome not in DONE:
         last_statement = last_stated(last_state)
         helps = (
             f". `ogpu task result` has its checkpoint of milestone {last_statement.number}"

@@ -110,7 +110,7 @@ def _of_training(file: TaskFile, prepared: PreparedTask) -> dict[str, Any]:
         "segments": prepared.segments,
         "milestones": prepared.canonical.milestones,
         "devices": task.devices,
-        "classes": ", ".join(kind.name.lower() for kind in task.classes) + (", all the same" * task.is_homogeneous),
+        "classes": ", ".join(kind.name.lower() for kind in task.classes),
         "price_max": Grains(task.price_max),
         "value_of_time": _DEFAULT_VALUE
         if value is None

@@ -204,6 +204,9 @@ async def known_unit(client: ChainClient, unit_id: bytes, block_hash: bytes) -> 
     return status.unit
 
 
+OPEN_CLAIM = (
+    "stage", "actor", "account", "until_block", "collateral", "check_fees_max", "is_second_check", "disputes",
+)  # fmt: skip
 RACERS = ("racer", "device", "answer", "collateral", "lost")
 CHECKS = ("checker", "is_second", "end", "fee")
 PAYMENTS = ("to", "account", "amount", "out_of")
@@ -236,6 +239,9 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
     output.facts({name: value for name, value in (facts | timed).items() if value is not None})
     if racers:
         output.rows("Racers", RACERS, racers)
+    claim = None if pending is None else pending.claim_facts()
+    if claim is not None:
+        output.rows("Open claim of its result", OPEN_CLAIM, [claim])
     if checks:
         output.rows("Checks", CHECKS, checks)
     if rows:
@@ -243,7 +249,7 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
 
 
 def _pending_facts(output: Output, pending: PendingChecks | None) -> dict[str, Any]:
-    """Return the open claim and the open dispute for programs. People read them in a sentence."""
+    """Return the open claim and the open dispute for programs."""
     if not output.as_json:
         return {}
     return {

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cli.deferred import runs
-from cli.options import AMOUNT, OneOf, add_options, key_option, reading_key_option, sending_options
+from cli.options import OneOf, add_options, key_option, reading_key_option, sending_options
 from cli.program import CommandGroup
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
@@ -32,7 +32,7 @@ SECTIONS = {
     "Submit": ("run", "submit", "check", "plan", "convert", "schema"),
     "Follow": ("list", "history", "show", "watch", "result", "sample", "logs", "top", "bids", "verify"),
     "Enter the container": ("exec", "cp", "port-forward", "secrets"),
-    "Decide": ("dispute", "appeal", "amend", "stop", "cancel", "close", "confirm"),
+    "Decide": ("dispute", "appeal", "stop", "cancel", "confirm"),
 }
 file_argument = click.argument("file", type=FILE_PATH)
 
@@ -298,21 +298,6 @@ def appeal() -> None:
 @task.command()
 @click.argument("task")
 @key_option
-@click.option("--raise", "price_max", type=AMOUNT, help="Raise the maximum price to this, before the first bid.")
-@click.option("--extend", "more", type=BLOCKS_OR_TIME, help="Add this to its time, such as 20m.")
-@click.option("--stop", "is_stop", is_flag=True, help="Stop the running task, as `ogpu task stop` does.")
-@sending_options
-@runs("gpu_tasks.client.commands.task_decisions:amend")
-def amend() -> None:
-    """Raise a task's price, extend its time, or stop it.
-
-    Give one of --raise, --extend and --stop.
-    """
-
-
-@task.command()
-@click.argument("task")
-@key_option
 @sending_options
 @runs("gpu_tasks.client.commands.task_decisions:stop")
 def stop() -> None:
@@ -333,21 +318,6 @@ def cancel() -> None:
 
     The command shows the cost and asks. A tenth of the bond burns before the award, all of it after. One call cancels
     several tasks: all of them, or none if one can no longer be cancelled.
-    """
-
-
-@task.command()
-@click.argument("task")
-@key_option
-@click.option("--pay", type=AMOUNT, help="Pay each provider this, out of the escrow.")
-@click.option("--back", type=AMOUNT, help="Return this to the customer, out of each collateral.")
-@sending_options
-@runs("gpu_tasks.client.commands.task_decisions:close")
-def close() -> None:
-    """Offer another end of a task, or sign an offered one.
-
-    The customer offers with --pay and --back. The stash of each slot signs without them. The last signature ends the
-    task.
     """
 
 

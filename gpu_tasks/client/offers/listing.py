@@ -29,9 +29,9 @@ from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from gpu_tasks.market.draws import Spare
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.checkers_left import SMALL_SET, CheckersLeft, is_checked_set
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.judges_left import SMALL_SET, JudgesLeft, is_checked_set
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.training.reputation import PPM, failure_ppm, record_at
@@ -136,7 +136,7 @@ async def read_devices(client: ChainClient) -> list[DeviceView]:
                 bond=Grains(device.bond),
                 state="paused" if device.is_paused else "working" if device.assignment else "free",
                 asks=", ".join(asks),
-                endpoint=None if provider is None else provider.endpoint.decode("ascii", errors="replace"),
+                endpoint=None if provider is None else market_reads.endpoint_of(provider),
             )
         )
     return views
@@ -217,28 +217,29 @@ async def own_accounts(client: ChainClient, customer: bytes, block_hash: bytes |
     return {customer} if stash is None else {customer, stash}
 
 
-def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -> str:
+def too_few_checkers(racers: int, racing: int, spare: Spare, checkers: CheckersLeft) -> str:
     """Return a sentence about the validators that must stay outside a race, and the owners that may race then."""
     if spare.count < 0:
         return (
-            f"too few validators would be left: {judges.needed} must stay out of the race to check its result, "
-            f"and {judges.needed + spare.count} could. The customer, decliners and later keys do not count"
+            f"too few validators would be left: {checkers.needed} must stay out of the race to check its result, "
+            f"and {checkers.needed + spare.count} could. The customer, decliners and later keys do not count"
         )
     owners = counted(racers, "owner")
     return (
         f"too few validators would be left: needs {owners}, and {racing} suitable may race, "
-        f"because {judges.needed} validators must stay out of the race to check its result"
-        + (", with two thirds of the stake" if len(judges.stakes) >= SMALL_SET else "")
+        f"because {checkers.needed} validators must stay out of the race to check its result"
+        + (", with two thirds of the stake" if len(checkers.stakes) >= SMALL_SET else "")
     )
 
 
-async def require_judges(client: ChainClient, service_number: int, customer: bytes) -> None:
+async def require_checkers(client: ChainClient, service_number: int, customer: bytes) -> None:
     """Raise ServiceError if the chain would refuse units because too few validators could check and vote."""
-    judges, spare = await judges_for(client, service_number, customer, 1, await client.finalized())
+    checkers, spare = await checkers_for(client, service_number, customer, 1, await client.finalized())
     if spare.count < 0:
         raise ServiceError(
-            f"{too_few_judges(0, 0, spare, judges)}. The chain refuses your units until more validators are providers",
-            code="too_few_judges",
+            f"{too_few_checkers(0, 0, spare, checkers)}. The chain refuses your units "
+            "until more validators are providers",
+            code="too_few_checkers",
         )
 
 
@@ -286,13 +287,13 @@ async def require_owners(
             f"{_unproven_note(lacking)}. Ask for fewer racers, raise --price{others}, or post with --anyway and wait",
             code="too_few_owners",
         )
-    judges, spare = await judges_for(client, service_number, customer, racers, block_hash)
-    racing = judges.racing({owner for owner, ask in asks.items() if owner not in excluded and ask <= rate_max}, spare)
+    checkers, spare = await checkers_for(client, service_number, customer, racers, block_hash)
+    racing = checkers.racing({owner for owner, ask in asks.items() if owner not in excluded and ask <= rate_max}, spare)
     if racing < racers:
         raise ServiceError(
-            f"{too_few_judges(racers, racing, spare, judges)}: ask for fewer racers, or post with --anyway and wait "
-            "for providers who are no validators",
-            code="too_few_judges",
+            f"{too_few_checkers(racers, racing, spare, checkers)}: ask for fewer racers, or post with --anyway and "
+            "wait for providers who are no validators",
+            code="too_few_checkers",
         )
 
 
@@ -301,12 +302,12 @@ class Suiting:
     """The devices that suit a unit, busy or not, and the limits for validators that must stay to check it."""
 
     devices: list[DeviceStatus]
-    judges: JudgesLeft
+    checkers: CheckersLeft
     spare: Spare
 
     def racing(self, owners: Collection[bytes]) -> int:
         """Return the number of these owners that may race for one unit."""
-        return self.judges.racing(owners, self.spare)
+        return self.checkers.racing(owners, self.spare)
 
 
 async def suiting(
@@ -323,7 +324,7 @@ async def suiting(
         and status.device.owner not in excluded
         and any(ask <= rate_max for ask in asks_of([status], service_number).values())
     ]
-    return Suiting(suitable_devices, *await judges_for(client, service_number, customer, racers, block_hash))
+    return Suiting(suitable_devices, *await checkers_for(client, service_number, customer, racers, block_hash))
 
 
 async def drawable(
@@ -364,14 +365,14 @@ def _unproven_note(devices: Collection[bytes]) -> str:
     return f" ({number} not proven enough capacity at a roll call)"
 
 
-async def judges_for(
+async def checkers_for(
     client: ChainClient, service_number: int, customer: bytes, racers: int, block_hash: bytes
-) -> tuple[JudgesLeft, Spare]:
+) -> tuple[CheckersLeft, Spare]:
     """Return the voters about this customer's units with that many racers, and the limits for racing validators."""
-    judges = await market_reads.judges_left(
+    checkers = await market_reads.checkers_left(
         client, await market_reads.readers(client, service_number, block_hash), block_hash
     )
-    return judges, judges.spare(
+    return checkers, checkers.spare(
         await client.height(block_hash), await own_accounts(client, customer, block_hash), racers
     )
 

@@ -16,7 +16,7 @@ from gpu_tasks.data.proven_rates import proven_rates
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.inference.judges_left import is_checked_set
+from gpu_tasks.market.inference.checkers_left import is_checked_set
 from gpu_tasks.market.training.numbers import task_rules
 from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy
 from gpu_tasks.market.training.terms import TaskTerms

@@ -300,7 +300,7 @@ class TaskSealer:
         final = await client.finalized()
         sealed_at = await client.height(final)
         providers = await market_reads.providers(client, final)
-        checkers = await market_reads.judging_readers(client, final)
+        checkers = await market_reads.checking_readers(client, final)
         bidders = bidders_of(await market_reads.devices(client, final), providers, self.draft.asked.classes)
         keys = list(dict.fromkeys(keys_at([*checkers, *bidders], sealed_at)))
         if not keys:

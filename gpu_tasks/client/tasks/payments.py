@@ -46,8 +46,6 @@ VOTERS, FOUND_FALSE = "voters, or burned", "finder, voters, or burned"
 
 Purses = Mapping[TaskPurse, int]
 LEAVERS = (TaskOutcome.LEFT, TaskOutcome.DIED)
-AGREED = (TaskOutcome.CLOSED,)
-"""Ends with sums that the record lacks."""
 
 
 def time_flows(
@@ -57,8 +55,7 @@ def time_flows(
     outcome = shift.outcome
     assert outcome is not None, "an ended task has an outcome"
     if shift.slot in task.slots:
-        end = _told_end(task, terms, shift) if outcome in AGREED else end_flows(task, shift.slot, outcome, purses)
-        return None if end is None else (*interval_flows(task, shift.slot), *end)
+        return (*interval_flows(task, shift.slot), *end_flows(task, shift.slot, outcome, purses))
     if outcome not in LEAVERS:
         return _told_end(task, terms, shift)
     intervals, end = _told_intervals(task, shift, known_events), _told_end(task, terms, shift)
@@ -293,7 +290,6 @@ def _money_at_end(accounting: TaskAccount, shift: WorkShift, terms: TaskTerms) -
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
-        added=slot.added,
         elapsed=until - task.started_at if task.started_at else 0,
         stated=kept_step(task),
         taken=taken_by(task, slot, height),

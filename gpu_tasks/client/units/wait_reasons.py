@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.batches.requests import price_of
-from gpu_tasks.client.offers.listing import own_accounts, too_few_judges
+from gpu_tasks.client.offers.listing import own_accounts, too_few_checkers
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.checkers_left import CheckersLeft
 from gpu_tasks.market.inference.classes import ALL_CLASSES, classes_at, classes_of, next_widening, ramp_of_classes
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, InputReader
-from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import Unit, UnitState
 from wallet.amounts import counted, format_amount
@@ -42,7 +42,7 @@ class MarketView:
     """By service: the owners that can open inputs, each with the block of its key. The chain draws no others."""
     own: Mapping[bytes, set[bytes]]
     """By customer: the owners that are never drawn for its units."""
-    judges: JudgesLeft
+    checkers: CheckersLeft
     """The eligible voters of the active set, and the number that a race must leave."""
 
 
@@ -69,7 +69,7 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final_hash: by
         devices=devices,
         readers=readers,
         own={customer: await own_accounts(client, customer, final_hash) for customer in customers},
-        judges=await market_reads.judges_left(client, input_readers, final_hash),
+        checkers=await market_reads.checkers_left(client, input_readers, final_hash),
     )
 
 
@@ -128,13 +128,13 @@ def reason_queued(unit: Unit, market_view: MarketView) -> str:
         count = _owner_count(reading)
         return f"needs {_needed_text(needed)} who can open its input, {count} can. Cancel the unit and post it again"
 
-    spare = market_view.judges.spare(unit.terms.sealed_at, _excluded_owners(unit, market_view), needed)
-    racing = market_view.judges.racing({device.owner for device in reading}, spare)
+    spare = market_view.checkers.spare(unit.terms.sealed_at, _excluded_owners(unit, market_view), needed)
+    racing = market_view.checkers.racing({device.owner for device in reading}, spare)
     if spare.count < 0 or racing < needed:
-        reason = too_few_judges(needed, racing, spare, market_view.judges)
+        reason = too_few_checkers(needed, racing, spare, market_view.checkers)
         return f"{reason}. Cancel the unit and post it again" if spare.count < 0 else reason
 
-    free = market_view.judges.racing({device.owner for device in reading if device.is_free}, spare)
+    free = market_view.checkers.racing({device.owner for device in reading if device.is_free}, spare)
     if free < needed:
         are = "is" if free == 1 else "are"
         return f"busy: needs {_needed_text(needed, 'free owner')}, {free} of {racing} suitable {are} free"

@@ -3,7 +3,7 @@
 An attestation of a unit opens its provider's commitment, so attaching it is the reveal. An attestation of a task states
 a milestone or a result.
 
-Invariants: an attestation that breaks a rule of form makes its block invalid; this pallet never judges the work itself.
+Invariants: an attestation that breaks a rule of form makes its block invalid; this pallet never checks the work itself.
 The attestation's market (`work_source`) decides for authors and importers alike. It also decides for the signed
 fallbacks: `reveal` here, and `report_milestone` and `finish` of TrainingMarket.
 """

@@ -2,7 +2,7 @@
 
 It opens the provider's commitment, so it is the reveal of a race of InferenceMarket. This module has the form: the
 encoding, the signing payload, and the bounds of stated usage. An error of form makes a block invalid. The result itself
-is never judged here.
+is never checked here.
 """
 
 from enum import IntEnum

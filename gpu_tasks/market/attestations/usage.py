@@ -45,6 +45,5 @@ def impossible_usage(usage: Usage, blocks: int) -> str:
         ("work", usage.work_units, metered_ms * WORK_PER_MS_MAX),
     )
     return next(
-        (f"impossible {name}" for name, stated_figure, greatest_figure in bounds if stated_figure > greatest_figure),
-        "",
+        (f"impossible {name}" for name, stated_figure, greatest_figure in bounds if stated_figure > greatest_figure), ""
     )

@@ -6,79 +6,60 @@ Invariants:
 * Roll calls are in force from the end of the first one on, so no device is refused before it could prove anything.
 * All devices together prove at most 1.2 times what their machines computed, for any owners (`roll_call.py`).
 * Only the last finished roll call counts. The next one replaces every proof.
-* A device loses at most its roll-call bond.
+* Each proof is a claim that is always checked. Its owner holds the collateral and the fees, and loses no more.
 
-The chain checks paths of hashes. Inspectors compute rows again. No hook walks over all devices: each reader derives a
-device's proof from its records. A scheduled step tells the market when a device may work again.
+No hook walks over all devices: each reader derives a device's proof from its record. A scheduled step tells the market
+when a device may work again.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
 
+from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.events import (
-    AlreadyEnrolled,
-    CapacityCommitted,
-    CommittedAlready,
-    DeviceEnrolled,
-    DeviceUnenrolled,
-    InspectorsDrawn,
-    NotEnrolled,
-    NothingCommitted,
-    NotInspector,
-    RollCallBondLost,
+    CapacityRefuted,
+    CapacityStated,
+    NotCalled,
+    ProvenAlready,
     RollCalled,
-    RollCallOpen,
-    RowsDrawn,
-    RowsObjected,
-    RowsOpened,
     UnsoundWork,
-    WrongRows,
-    WrongTime,
 )
 from gpu_tasks.market.capacity.proofs import (
-    INSPECTORS,
+    CHECK_RUN_BLOCKS,
     ROLL_CALL_BOND,
-    ROW_DOMAIN,
-    ROWS_DRAWN,
-    CapacityProof,
-    Enrolment,
-    ShownDigests,
-    ShownRow,
+    ROW_WEIGHT,
+    OpenProof,
+    ProvenRate,
     WorkShape,
-    drawn_inspectors,
-    drawn_rows,
+    claim_of,
+    device_seed,
     is_sound,
     operations,
-    roll_call_hold,
-    stands,
+    proof_hold,
 )
 from gpu_tasks.market.capacity.roll_call import RollCall
+from gpu_tasks.market.capacity.standing import standing_rate
+from gpu_tasks.market.claims.claims import ClaimOutcome, ClaimTerms
+from gpu_tasks.market.claims.collateral import ALWAYS_PPM, fees_max, item_rate, least_collateral
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.events import NotOwner
-from gpu_tasks.market.devices.judges import in_office_at
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.ids import DeviceId
 from gpu_tasks.market.weights import WEIGHTS
-from runtime.cryptography.merkle import is_member
-from runtime.encoding.codec import U32, U64, Bounded
+from runtime.encoding.codec import U32, U64
 from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber, Hash, Weight
-from runtime.frame.measured import times as times_weight
 from runtime.frame.pallet import (
-    FREE,
     Pallet,
     Parameter,
-    PostDispatch,
     ScheduleItem,
     Signed,
-    StorageDoubleMap,
     StorageMap,
     StorageValue,
     call,
     ensure,
     known,
 )
-from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.slashing import Share
@@ -90,7 +71,7 @@ RATE_GREATEST = 10**12
 RETURN_WEIGHT = WEIGHTS["Capacity.on_initialize return"]
 """The weight of a device that may work again, with the report to the market."""
 RETURN_BUDGET = work(microseconds=4_000)
-SHOW_WEIGHT = WEIGHTS["Capacity.show_rows"] + RETURN_WEIGHT + times_weight(INSPECTORS, WEIGHTS["Capacity.object"])
+PROVE_WEIGHT = WEIGHTS["Capacity.prove"] + RETURN_WEIGHT
 PROVEN_WEIGHT = work(reads=3)
 """The weight of one check that a device has proven enough, as markets charge it."""
 
@@ -102,6 +83,7 @@ class Capacity(Pallet, index=16):
     beacon: Beacon
     lock: TrustLock
     devices: Devices
+    result_claims: ResultClaims
 
     roll_calls_enabled: Parameter[U32] = Parameter(
         0, unit="1: on, 0: off", least=0, greatest=1,
@@ -112,9 +94,9 @@ class Capacity(Pallet, index=16):
         doc="Period with one roll call at an unpredictable block. A longer one costs less, but old proofs count "
             "for longer.",
     )  # fmt: skip
-    bond: Parameter[Balance] = Parameter(
-        GRAINS_PER_OGPU // 10, unit="grains", least=GRAINS_PER_OGPU // 1_000, greatest=100 * GRAINS_PER_OGPU,
-        doc="Bond of an enrolled device, lost for silence or wrong rows. It is the most that a roll call takes.",
+    proof_stake: Parameter[Balance] = Parameter(
+        GRAINS_PER_OGPU // 25, unit="grains", least=GRAINS_PER_OGPU // 1_000, greatest=100 * GRAINS_PER_OGPU,
+        doc="The most that a device earns with a false proof. The collateral of a proof is 2.59 times as much.",
     )  # fmt: skip
     cpu_rate_min: Parameter[U64] = Parameter(
         10, unit="1e9 operations a slot", least=1, greatest=RATE_GREATEST, doc=RATE_REASON
@@ -126,13 +108,8 @@ class Capacity(Pallet, index=16):
         20_000, unit="1e9 operations a slot", least=1, greatest=RATE_GREATEST, doc=RATE_REASON
     )
 
-    enrolments: StorageMap[DeviceId, Enrolment | None] = StorageMap(doc="Devices that answer roll calls.")
-    proofs: StorageDoubleMap[DeviceId, U32, CapacityProof | None] = StorageDoubleMap(
-        doc="Proofs of a device, by the number of the roll call. The newest two are kept."
-    )
-    opened_rows: StorageMap[DeviceId, ShownDigests] = StorageMap(
-        default=(), doc="Hashes of the rows that a device showed last, in the order drawn. Inspectors compare them."
-    )
+    proofs: StorageMap[DeviceId, ProvenRate | None] = StorageMap(doc="The newest proof of each device.")
+    open_proofs: StorageMap[Hash, OpenProof | None] = StorageMap(doc="Proofs whose claims are open, by claim.")
     current: StorageValue[RollCall | None] = StorageValue(doc="The newest roll call.")
     next_roll_call: StorageValue[BlockNumber] = StorageValue(
         default=0, doc="The block of the next roll call; 0 if none is known."
@@ -146,122 +123,43 @@ class Capacity(Pallet, index=16):
         doc="Devices that may work again, by the block that reports them to the market."
     )
 
-    events = (
-        RollCalled, RowsDrawn, InspectorsDrawn, DeviceEnrolled, DeviceUnenrolled, CapacityCommitted, RowsOpened,
-        RowsObjected, RollCallBondLost,
-    )  # fmt: skip
-    errors = (
-        UnsoundWork, NotEnrolled, AlreadyEnrolled, RollCallOpen, WrongTime, CommittedAlready, NothingCommitted,
-        WrongRows, NotInspector,
-    )  # fmt: skip
+    events = (RollCalled, CapacityStated, CapacityRefuted)
+    errors = (UnsoundWork, NotCalled, ProvenAlready)
     hold_reasons = (ROLL_CALL_BOND,)
 
-    @call(index=0, weight=WEIGHTS["Capacity.enrol"])
-    def enrol(self, origin: Signed, device: DeviceId, shape: WorkShape) -> None:
-        """Enrol your device: it answers roll calls from the next one on. The signer is its owner."""
-        self.devices.owned(device, origin.account)
-        ensure(device not in self.enrolments, AlreadyEnrolled)
+    @call(index=0, weight=PROVE_WEIGHT)
+    def prove(self, origin: Signed, device: DeviceId, shape: WorkShape, root: Hash) -> None:
+        """State the root over the rows of your device at this roll call. The signer is the owner or its provider key.
+
+        The owner holds collateral and two fees until validators have checked rows.
+        """
+        owner = self.devices.operator(origin.account)
+        record = self.devices.owned(device, owner)
         ensure(is_sound(shape), UnsoundWork)
-        self.lock.lock(origin.account, roll_call_hold(device), self.bond)
-        current_height, newest_call = self.system.number.get(), self.current.get()
-        # Earlier roll calls do not count against a new enrolment.
-        checked_number = 0 if newest_call is None else newest_call.number
-        self.enrolments[device] = Enrolment(origin.account, shape, current_height, self.bond, checked_number)
-        self.emit(DeviceEnrolled(device, shape))
-
-    @call(index=1, weight=WEIGHTS["Capacity.withdraw"])
-    def withdraw(self, origin: Signed, device: DeviceId) -> None:
-        """Withdraw your device from roll calls, between two of them. Its proof ends at once."""
-        enrolment = self._enrolled(device, origin.account)
-        newest_call = self.current.get()
-        is_called = newest_call is not None and enrolment.since < newest_call.at and not self._is_over(newest_call)
-        # A device that left during a roll call would escape the loss of its bond.
-        ensure(not is_called, RollCallOpen)
-        settled_enrolment = self._reckoned(device, enrolment)
-        if settled_enrolment.bond:
-            self.lock.unlock(settled_enrolment.owner, roll_call_hold(device), settled_enrolment.bond)
-        self.lock.end(roll_call_hold(device))
-        del self.enrolments[device]
-        if device in self.opened_rows:
-            del self.opened_rows[device]
-        # `proven` reads proofs without the enrolment, so none may remain.
-        self._forget(device, 0 if newest_call is None else newest_call.number + 1)
-        self.emit(DeviceUnenrolled(device))
-
-    @call(index=2, weight=WEIGHTS["Capacity.commit"])
-    def commit(self, origin: Signed, device: DeviceId, root: Hash) -> None:
-        """Commit to the rows of this roll call. The signer is the owner or its provider key.
-
-        If the bond was lost at an earlier roll call, the call holds a new one.
-        """
-        enrolment = self._enrolled(device, self.devices.operator(origin.account))
-        roll_call = self._called(enrolment)
-        ensure(times.can_commit(roll_call, self.system.number.get()), WrongTime)
-        ensure(self.proofs[device, roll_call.number] is None, CommittedAlready)
-        # Earlier roll calls are settled first: a lost bond burns before a new one is held.
-        self.enrolments[device] = self._bonded(device, self._reckoned(device, enrolment))
-        commit_slot = self.beacon.last_slot.get()
-        proven_rate = times.rate(operations(enrolment.shape), roll_call.from_slot, commit_slot)
-        self._forget(device, roll_call.number - 1)
-        self.proofs[device, roll_call.number] = CapacityProof(root, enrolment.shape, commit_slot, proven_rate)
-        self.emit(CapacityCommitted(device, roll_call.number, proven_rate))
-
-    @call(index=3, weight=SHOW_WEIGHT)
-    def show_rows(
-        self, origin: Signed, device: DeviceId, rows: Annotated[tuple[ShownRow, ...], Bounded(ROWS_DRAWN)]
-    ) -> None:
-        """Show the hashes of the drawn rows, in the order drawn. Inspectors check the rows themselves.
-
-        The weight prepays the objections of three inspectors, and the report to the market that the device may work
-        again.
-        """
-        enrolment = self._enrolled(device, self.devices.operator(origin.account))
-        roll_call = self._called(enrolment)
-        ensure(times.can_open(roll_call, self.system.number.get()), WrongTime)
-        proof = self.proofs[device, roll_call.number]
-        ensure(proof is not None and not proof.is_open, NothingCommitted)
-        assert proof is not None, "just looked"
-        places = drawn_rows(roll_call.rows_seed, device, proof.shape.rows)
-        ensure(len(rows) == len(places), WrongRows)
-        # Paths alone: to compute one row costs up to size^2 x rounds products, too much for a block (ADR 20).
-        for row, place in zip(rows, places, strict=True):
-            is_row_proven = is_member(ROW_DOMAIN, proof.root, proof.shape.rows, place, row.digest, row.path)
-            ensure(is_row_proven, WrongRows)
-        self.proofs[device, roll_call.number] = replace(proof, is_open=True)
-        self.opened_rows[device] = tuple(row.digest for row in rows)
-        record = self.devices.devices[device]
+        roll_call = known(self.current.get(), NotCalled)
+        ensure(times.can_prove(roll_call, self.system.number.get()), NotCalled)
+        earlier = self.proofs[device]
+        ensure(earlier is None or earlier.number < roll_call.number, ProvenAlready)
+        rate = times.rate(operations(shape), roll_call.from_slot, self.beacon.last_slot.get())
         # An earlier proof below the class's minimum gives no work either, so it must not silence this report.
-        if self.roll_calls_enabled and record is not None and not self.has_proven(device, record.kind):
+        if self.roll_calls_enabled and not self.has_proven(device, record.kind):
             self.returning.put(times.over_at(roll_call), device)
-        self.emit(RowsOpened(device, roll_call.number))
-
-    @call(index=4, weight=WEIGHTS["Capacity.object"])
-    def object(self, origin: Signed, device: DeviceId) -> PostDispatch:
-        """Object to a row of a device. The signer is an inspector drawn for the device, or its provider key.
-
-        Free if it succeeds: the call that showed the rows has paid for it.
-        """
-        inspector = self.devices.operator(origin.account)
-        enrolment = known(self.enrolments[device], NotEnrolled)
-        roll_call = self._called(enrolment)
-        ensure(times.can_object(roll_call, self.system.number.get()), WrongTime)
-        proof = self.proofs[device, roll_call.number]
-        ensure(proof is not None and proof.is_open, NothingCommitted)
-        assert proof is not None, "just looked"
-        ensure(inspector in self.inspectors(roll_call, device, enrolment.owner), NotInspector)
-        ensure(inspector not in proof.objections, NotInspector)
-        self.proofs[device, roll_call.number] = replace(proof, objections=(*proof.objections, inspector))
-        self.emit(RowsObjected(device, roll_call.number, inspector))
-        return FREE
+        is_in_row = earlier is not None and earlier.number == roll_call.number - 1
+        self.proofs[device] = ProvenRate(roll_call.number, rate, earlier.rate if earlier and is_in_row else 0)
+        claim_id = claim_of(device, roll_call.number)
+        self.emit(CapacityStated(device, roll_call.number, rate, claim_id))
+        seed = device_seed(roll_call.seed, device)
+        held = self._open_claim(claim_id, owner, shape.rows, root, sealed_at=roll_call.at)
+        self.open_proofs[claim_id] = OpenProof(device, owner, roll_call.number, seed, shape, held)
 
     def on_initialize(self) -> Weight:
-        """Plan the roll call of a period at its first block, and take the beacon's draws for the current one.
+        """Plan the roll call of a period at its first block, and begin it at its block.
 
         Then tell the market which devices may work again, within the budget.
         """
         current_height, newest_call = self.system.number.get(), self.current.get()
         if self.roll_calls_enabled:
-            self._plan(current_height)
+            self._plan(newest_call, current_height)
             # In force only from here on: before the first roll call ends, no device could have proven anything.
             if newest_call is not None and current_height == times.over_at(newest_call):
                 self.is_enforced.set(True)
@@ -269,8 +167,30 @@ class Capacity(Pallet, index=16):
         elif self.is_enforced.get() or self.next_roll_call.get():
             self.is_enforced.set(False)
             self.next_roll_call.set(0)
-        self._go_on(current_height, newest_call)
+        if self.next_roll_call.get() == current_height:
+            self._begin(newest_call, current_height, self.beacon.current.get())
         return self._return_devices(current_height)
+
+    # ------------------------------------------------------------------------------------------ a handler: ResultClaims
+
+    def charge_provider(self, claim: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of the owner's hold for a proof."""
+        proof = self._open_proof(claim)
+        self.lock.pay_out(proof.owner, proof_hold(claim), shares)
+        self.open_proofs[claim] = replace(proof, held=proof.held - sum(share.amount for share in shares))
+
+    def charge_customer(self, claim: bytes, shares: Sequence[Share]) -> None:
+        """Pay the shares out of the same hold: the owner pays the checks of its own proof."""
+        self.charge_provider(claim, shares)
+
+    def conclude(self, claim: bytes, outcome: ClaimOutcome) -> None:
+        """Release the hold. A proof counts only if its claim passed."""
+        proof = self._open_proof(claim)
+        self.lock.unlock(proof.owner, proof_hold(claim), proof.held)
+        self.lock.end(proof_hold(claim))
+        del self.open_proofs[claim]
+        if outcome is not ClaimOutcome.PASSED:
+            self._refute(proof)
 
     # ------------------------------------------------------------------------------------------------ for the markets
 
@@ -280,12 +200,8 @@ class Capacity(Pallet, index=16):
 
     def proven(self, device: DeviceId) -> int:
         """Return the proven throughput of a device, in 10^9 operations a slot, or 0 without a proof."""
-        newest_call = self.current.get()
-        if newest_call is None:
-            return 0
-        # A withdrawn device has no proofs, so this also tells whether the device is enrolled.
-        proof = self.proofs[device, newest_call.number if self._is_over(newest_call) else newest_call.number - 1]
-        return proof.rate if proof is not None and stands(proof) else 0
+        newest_call, proof = self.current.get(), self.proofs[device]
+        return 0 if newest_call is None else standing_rate(newest_call, self.system.number.get(), proof)
 
     def has_proven(self, device: DeviceId, kind: DeviceClass) -> bool:
         """Return True if a device has proven its class's minimum, or need not.
@@ -302,42 +218,62 @@ class Capacity(Pallet, index=16):
         """Return True if a device may get a task now: it has no work, is in service, and has proven enough."""
         return self.devices.is_free(record) and self.has_proven(device, record.kind)
 
-    def inspectors(self, roll_call: RollCall, device: DeviceId, owner: bytes) -> list[bytes]:
-        """Return the inspectors of a device's rows, drawn from the active set at the time of the draw."""
-        # The epoch of the draw, not the current one: a later active set must not change the drawn inspectors.
-        seats = in_office_at(self.devices, self.beacon.epoch_of(times.inspectors_at(roll_call)))
-        # An owner would never object to its own rows.
-        others = [seat for seat in seats if seat[0] != owner]
-        return drawn_inspectors(roll_call.inspectors_seed, device, others)
-
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
-    def _plan(self, current_height: int) -> None:
+    def _open_claim(self, claim_id: bytes, owner: bytes, rows: int, root: bytes, *, sealed_at: int) -> int:
+        """Hold the owner's collateral and fees, and open the claim of a proof. Return the held grains."""
+        fee_min = self.result_claims.check_fee_min
+        collateral = least_collateral(self.proof_stake, items=rows, rate_ppm=ALWAYS_PPM, vote_fee=fee_min)
+        fees_held = fees_max(0, 0, fee_min)
+        self.lock.lock(owner, proof_hold(claim_id), collateral + fees_held)
+        terms = ClaimTerms(
+            handler=self.index,
+            provider=owner,
+            customer=owner,
+            root=root,
+            items=rows,
+            weight=rows * ROW_WEIGHT,
+            item_weight_max=ROW_WEIGHT,
+            # Work without a price: each check earns the least fee, and no paid claim waits for this one.
+            price=0,
+            collateral=collateral,
+            rate_ppm=item_rate(rows, ALWAYS_PPM),
+            check_ppm=0,
+            fee_min=fee_min,
+            fees_held=fees_held,
+            sealed_at=sealed_at,
+            run_blocks=CHECK_RUN_BLOCKS,
+            excluded=(),
+        )
+        self.result_claims.open(claim_id, terms)
+        return collateral + fees_held
+
+    def _open_proof(self, claim_id: bytes) -> OpenProof:
+        proof = self.open_proofs[claim_id]
+        assert proof is not None, "an open claim of a device has a proof"
+        return proof
+
+    def _refute(self, proof: OpenProof) -> None:
+        """Let a proof count no longer, if it is among the newest two."""
+        newest_call, proven = self.current.get(), self.proofs[proof.device]
+        assert newest_call is not None and proven is not None, "a proof has a roll call and a record"  # noqa: PT018
+        if proven.number == proof.number:
+            self.proofs[proof.device] = replace(proven, rate=0)
+        elif proven.number == proof.number + 1:
+            self.proofs[proof.device] = replace(proven, rate_before=0)
+            # The refuted proof counted until here, so `prove` scheduled no report of the newest one.
+            if proven.number == newest_call.number and not times.is_over(newest_call, self.system.number.get()):
+                self.returning.put(times.over_at(newest_call), proof.device)
+        self.emit(CapacityRefuted(proof.device, proof.number))
+
+    def _plan(self, newest_call: RollCall | None, current_height: int) -> None:
         """Set the block of a period's roll call, and note the slot before that block."""
-        if current_height % self.period == 0:
+        # A period that governance shortens could begin during a roll call, whose proofs would then never count.
+        if current_height % self.period == 0 and (newest_call is None or times.is_over(newest_call, current_height)):
             self.next_roll_call.set(times.next_at(current_height, self.period, self.beacon.current.get()))
         # A proof's time counts from the slot after this block's: from there on an author may know the seed.
         if current_height == self.next_roll_call.get() - 1:
             self.previous_slot.set(self.beacon.last_slot.get())
-
-    def _go_on(self, current_height: int, newest_call: RollCall | None) -> None:
-        """Begin the planned roll call, or make the draw that is due in the current one."""
-        beacon = self.beacon.current.get()
-        if self.next_roll_call.get() == current_height:
-            self._begin(newest_call, current_height, beacon)
-        elif newest_call is not None and current_height == times.rows_at(newest_call):
-            self.current.set(replace(newest_call, rows_seed=beacon))
-            self.emit(RowsDrawn(newest_call.number, beacon))
-        elif newest_call is not None and current_height == times.inspectors_at(newest_call):
-            self.current.set(replace(newest_call, inspectors_seed=beacon))
-            self.emit(InspectorsDrawn(newest_call.number, beacon))
-
-    def _return_devices(self, current_height: int) -> Weight:
-        """Tell the market of devices that may work again, within the budget. The rest waits for the next block."""
-        meter = WeightMeter(RETURN_BUDGET)
-        for device_id in self.returning.take(current_height, meter, RETURN_WEIGHT):
-            self.devices.stir(device_id)
-        return meter.spent
 
     def _begin(self, newest_call: RollCall | None, current_height: int, call_seed: bytes) -> None:
         call_number = 1 if newest_call is None else newest_call.number + 1
@@ -345,54 +281,9 @@ class Capacity(Pallet, index=16):
         self.next_roll_call.set(0)
         self.emit(RollCalled(call_number, call_seed))
 
-    def _is_over(self, roll_call: RollCall) -> bool:
-        return times.is_over(roll_call, self.system.number.get())
-
-    def _enrolled(self, device_id: bytes, owner: bytes) -> Enrolment:
-        """Return the enrolment. It may outlive its device's registration, because its bond must always come back."""
-        enrolment = known(self.enrolments[device_id], NotEnrolled)
-        ensure(enrolment.owner == owner, NotOwner)
-        return enrolment
-
-    def _called(self, enrolment: Enrolment) -> RollCall:
-        """Return the newest roll call. Raise NotEnrolled if the device enrolled after it began."""
-        newest_call = known(self.current.get(), WrongTime)
-        ensure(enrolment.since < newest_call.at, NotEnrolled)
-        return newest_call
-
-    def _reckoned(self, device_id: bytes, enrolment: Enrolment) -> Enrolment:
-        """Return the enrolment after all finished roll calls. Burn the bond if the device was silent or wrong."""
-        newest_call = self.current.get()
-        finished_number = 0 if newest_call is None else newest_call.number - (not self._is_over(newest_call))
-        first = enrolment.checked + 1
-        if finished_number < first:
-            return enrolment
-        # Only the newest two proofs are kept. An answered roll call further back was settled by its own commit, so a
-        # larger gap means silence.
-        missed = [
-            call_number
-            for call_number in range(max(first, finished_number - 1), finished_number + 1)
-            if not self._answered(device_id, call_number)
-        ]
-        if (missed or finished_number - first > 1) and enrolment.bond:
-            self.lock.pay_out(enrolment.owner, roll_call_hold(device_id), (Share(None, enrolment.bond),))
-            self.emit(RollCallBondLost(device_id, finished_number, enrolment.bond))
-            return replace(enrolment, bond=0, checked=finished_number)
-        return replace(enrolment, checked=finished_number)
-
-    def _bonded(self, device_id: bytes, enrolment: Enrolment) -> Enrolment:
-        """Return the enrolment with a bond held."""
-        if enrolment.bond:
-            return enrolment
-        self.lock.lock(enrolment.owner, roll_call_hold(device_id), self.bond)
-        return replace(enrolment, bond=self.bond)
-
-    def _answered(self, device_id: bytes, call_number: int) -> bool:
-        proof = self.proofs[device_id, call_number]
-        return proof is not None and stands(proof)
-
-    def _forget(self, device_id: bytes, kept_from: int) -> None:
-        """Drop the device's proofs of roll calls before number `kept_from`."""
-        for call_number, _ in list(self.proofs.under(device_id)):
-            if call_number < kept_from:
-                del self.proofs[device_id, call_number]
+    def _return_devices(self, current_height: int) -> Weight:
+        """Tell the market of devices that may work again, within the budget. The rest waits for the next block."""
+        meter = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time).budget(RETURN_BUDGET)
+        for device_id in self.returning.take(current_height, meter, RETURN_WEIGHT):
+            self.devices.stir(device_id)
+        return meter.spent

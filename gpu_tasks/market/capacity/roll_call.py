@@ -1,31 +1,30 @@
-"""The windows of a roll call, and the throughput that a commit proves.
+"""The windows of a roll call, and the throughput that a proof states.
 
-    called (its beacon seeds) -> commits, from the fifth block on -> rows drawn -> shown -> inspectors drawn -> over
+    called (its beacon seeds) -> proofs, from the fifth block on -> checks of the proofs -> over
 
-Invariants: heights only grow from left to right and are the same for every device, so no machine can answer for one
-device after another. A proof is at most 1.2 times the computed work. The excess comes from the author of the seed's
-block, which knows the seed one block early, while commits count from the fifth block on. Time is counted in slots, not
-blocks, because an empty slot is time too.
+Invariants: heights only grow from left to right and are the same for every device. Each proof counts the time of the
+whole window, however early it comes, so a machine that computes for one device after another proves no more than for
+one. All proofs of a machine are at most 1.2 times its rate. A tenth comes from the author of the seed's block, which
+knows the seed one block early, another one from a single empty slot. Time is counted in slots, not blocks, because an
+empty slot is time too.
 """
 
 from runtime.encoding.codec import U32, U64, struct
 from runtime.encoding.types import BlockNumber, Hash
 
-COMMITS_FROM, COMMITS_TO = 5, 10
-"""The first and the last block of commits, counted from the seed's block."""
-ROWS_DELAY = 2
-"""Blocks between the last commit and the block whose beacon draws the rows. The beacon is unknown at the last commit.
-"""
-OPEN_BLOCKS, INSPECT_BLOCKS = 20, 40
-CALL_BLOCKS = COMMITS_TO + ROWS_DELAY + OPEN_BLOCKS + INSPECT_BLOCKS + 2
-"""Blocks from the seed's block to the one after the inspection."""
+PROOFS_FROM, PROOFS_TO = 5, 10
+"""The first and the last block of proofs, counted from the seed's block."""
+CHECK_BLOCKS = 60
+"""Blocks from the last proof until proofs count. Most checks are over by then. A later conviction ends a proof too."""
+CALL_BLOCKS = PROOFS_TO + CHECK_BLOCKS + 1
+"""Blocks from the seed's block to the one from which proofs count."""
 UNIT = 10**9
 """The unit of throughput: 10^9 operations a slot."""
 
 
 @struct
 class RollCall:
-    """One roll call, of all devices that were enrolled before its block."""
+    """One roll call, of all devices."""
 
     number: U32
     at: BlockNumber
@@ -33,8 +32,6 @@ class RollCall:
     from_slot: U64
     """The slot after the previous block's. From it on, a block author may know the seed."""
     seed: Hash
-    rows_seed: Hash = bytes(32)
-    inspectors_seed: Hash = bytes(32)
 
 
 def next_at(period_start: int, period_blocks: int, beacon: bytes) -> int:
@@ -48,34 +45,14 @@ def next_at(period_start: int, period_blocks: int, beacon: bytes) -> int:
     return period_start + 1 + int.from_bytes(beacon, "little") % room
 
 
-def can_commit(roll_call: RollCall, height: int) -> bool:
-    """Return True if block `height` may hold commits."""
-    return roll_call.at + COMMITS_FROM <= height <= roll_call.at + COMMITS_TO
-
-
-def rows_at(roll_call: RollCall) -> int:
-    """Return the block whose beacon draws the rows."""
-    return roll_call.at + COMMITS_TO + ROWS_DELAY
-
-
-def can_open(roll_call: RollCall, height: int) -> bool:
-    """Return True if block `height` may hold openings."""
-    return rows_at(roll_call) <= height <= rows_at(roll_call) + OPEN_BLOCKS
-
-
-def inspectors_at(roll_call: RollCall) -> int:
-    """Return the block whose beacon draws the inspectors, after the window of openings."""
-    return rows_at(roll_call) + OPEN_BLOCKS + 1
-
-
-def can_object(roll_call: RollCall, height: int) -> bool:
-    """Return True if block `height` may hold objections."""
-    return inspectors_at(roll_call) <= height <= inspectors_at(roll_call) + INSPECT_BLOCKS
+def can_prove(roll_call: RollCall, height: int) -> bool:
+    """Return True if block `height` may hold proofs."""
+    return roll_call.at + PROOFS_FROM <= height <= roll_call.at + PROOFS_TO
 
 
 def over_at(roll_call: RollCall) -> int:
     """Return the block from which the proofs of a roll call count."""
-    return inspectors_at(roll_call) + INSPECT_BLOCKS + 1
+    return roll_call.at + CALL_BLOCKS
 
 
 def is_over(roll_call: RollCall, height: int) -> bool:
@@ -83,10 +60,10 @@ def is_over(roll_call: RollCall, height: int) -> bool:
     return height >= over_at(roll_call)
 
 
-def rate(operations: int, from_slot: int, commit_slot: int) -> int:
-    """Return the throughput that a commit in `commit_slot` proves, in 10^9 operations a slot, rounded down.
+def rate(operations: int, from_slot: int, proof_slot: int) -> int:
+    """Return the throughput that a proof in `proof_slot` states, in 10^9 operations a slot, rounded down.
 
-    The owner may have known the seed since the beginning of `from_slot`. This slot is the reason for the bound of 1.2
-    instead of 1.
+    A proof before the last block of proofs counts as if it came in that one: divided by its own time, proofs in the
+    blocks 5, 6, ... 10 would add up to 1 + 1/6 + ... + 1/10 of a machine's rate.
     """
-    return operations // (max(COMMITS_FROM, commit_slot - from_slot) * UNIT)
+    return operations // (max(PROOFS_TO, proof_slot - from_slot) * UNIT)

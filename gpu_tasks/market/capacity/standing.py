@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpu_tasks.market.capacity.proofs import CapacityProof, stands
+from gpu_tasks.market.capacity.proofs import ProvenRate
 from gpu_tasks.market.capacity.roll_call import RollCall, is_over
 from gpu_tasks.market.devices.records import DeviceClass
 
@@ -26,14 +26,12 @@ NOT_ASKED = ProvenRates(in_force=False, rates_min=(0, 0, 0), proven={})
 """The rates of a chain without roll calls: every device may work."""
 
 
-def standing_number(newest_call: RollCall, height: int) -> int:
-    """Return the number of the roll call whose proofs count after block `height`, if `newest_call` is the newest."""
-    return newest_call.number if is_over(newest_call, height) else newest_call.number - 1
+def standing_rate(newest_call: RollCall, height: int, proof: ProvenRate | None) -> int:
+    """Return the throughput that a device has proven at block `height`, in 10^9 operations a slot.
 
-
-def standing_at(
-    newest_call: RollCall, height: int, proofs: Mapping[tuple[bytes, int], CapacityProof | None], device_id: bytes
-) -> int:
-    """Return the proven throughput of a device after block `height`, in 10^9 operations a slot."""
-    proof = proofs.get((device_id, standing_number(newest_call, height)))
-    return proof.rate if proof is not None and stands(proof) else 0
+    A proof of the roll call before counts until the newest one is over.
+    """
+    if proof is None:
+        return 0
+    number = newest_call.number if is_over(newest_call, height) else newest_call.number - 1
+    return {proof.number: proof.rate, proof.number - 1: proof.rate_before}.get(number, 0)

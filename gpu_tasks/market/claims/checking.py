@@ -58,7 +58,7 @@ from gpu_tasks.market.claims.findings import (
 )
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.claims.money import MoneyEvent, Payee, Purse
-from gpu_tasks.market.devices.judges import DEVELOPMENT_SET
+from gpu_tasks.market.devices.checkers import DEVELOPMENT_SET
 from gpu_tasks.market.draws import BEACON_DELAY
 from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure

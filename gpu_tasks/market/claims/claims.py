@@ -108,7 +108,7 @@ class ClaimTerms:
     """The most that the customer pays for checks. The market holds it until the claim is over."""
     sealed_at: BlockNumber
     run_blocks: BlockNumber
-    """The most blocks of a computation of the whole result by the slowest device."""
+    """The most blocks of a check by the slowest device."""
     excluded: Annotated[tuple[AccountId, ...], Bounded(EXCLUDED_MAX)]
     """Accounts that may neither check nor vote, beside provider and customer."""
 

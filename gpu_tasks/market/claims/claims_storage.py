@@ -14,8 +14,8 @@ from gpu_tasks.market.claims.convictions import open_check
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.handlers import ClaimHandler, claim_handler_at
 from gpu_tasks.market.claims.numbers import ClaimNumbers
+from gpu_tasks.market.devices.checkers import in_office, reads_since
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.judges import in_office, reads_since
 from gpu_tasks.market.due import DueCase, due_case
 from runtime.encoding.types import AccountId, Hash
 from runtime.frame.pallet import Hasher, ScheduleItem, StorageDoubleMap, StorageMap, known

@@ -11,8 +11,8 @@ from functools import cached_property
 from gpu_tasks.market.claims.dispute_events import UnknownDispute
 from gpu_tasks.market.claims.disputes import VOTER_FEES, Dispute, DisputeTerms, VotingSeat
 from gpu_tasks.market.claims.numbers import DisputeNumbers
+from gpu_tasks.market.devices.checkers import reads_since
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.judges import reads_since
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.types import AccountId, Hash
 from runtime.frame.pallet import ScheduleItem, StorageDoubleMap, StorageMap, known

@@ -54,7 +54,7 @@ from gpu_tasks.market.claims.voting import (
     is_well_formed,
     standard_of_first,
 )
-from gpu_tasks.market.devices.judges import in_office
+from gpu_tasks.market.devices.checkers import in_office
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.market.weights import WEIGHTS

@@ -80,7 +80,7 @@ def is_same_but_seed(vote: ItemVote, other: ItemVote) -> bool:
 def standard_of_first(first: ItemVote | None, final: ItemVote | None, vote: ItemVote) -> ItemVote | None:
     """Return the vote with which `vote` of the first round must agree, given the decisions of both rounds.
 
-    Without a decision of its round, nobody can judge its last sample: that is taken over.
+    Without a decision of its round, nobody can check its last sample: that is taken over.
     """
     if final is None or final == CANNOT_FETCH:
         return final
@@ -97,5 +97,5 @@ def charged(vote: ItemVote | None, standard: ItemVote | None) -> Purse | None:
     """
     if vote is None:
         return Purse.UNHEARD
-    is_judged = standard is not None and Verdict.UNAVAILABLE not in (vote.verdict, standard.verdict)
-    return Purse.OUTVOTED if is_judged and vote != standard else None
+    is_compared = standard is not None and Verdict.UNAVAILABLE not in (vote.verdict, standard.verdict)
+    return Purse.OUTVOTED if is_compared and vote != standard else None

@@ -7,5 +7,5 @@ In reading order:
 * `run_queue`: the units of one device in their order, as pure functions
 * `device_work`: the work and the collateral of devices: the part of the pallet that markets move
 * `devices`: the pallet Devices: owners, bonds and queues
-* `judges`: the validators that may judge, and since when each can read inputs
+* `checkers`: the validators that may check, and since when each can read inputs
 """

@@ -18,7 +18,6 @@ from typing import Annotated, Any
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.device_work import DeviceWork
 from gpu_tasks.market.devices.events import (
-    BadEndpoint,
     DeviceAssigned,
     DeviceBonded,
     DeviceBondTooSmall,
@@ -29,7 +28,6 @@ from gpu_tasks.market.devices.events import (
     DeviceRegistered,
     DeviceResumed,
     DeviceUnregistered,
-    NotGone,
     NotOwner,
     NotProvider,
     ProviderRegistered,
@@ -80,100 +78,6 @@ BOND_LEAST, BOND_GREATEST = GRAINS_PER_OGPU // 100, 100_000 * GRAINS_PER_OGPU
 Endpoint = Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
 
 
-# The address of a provider's blob store: scheme, host and port, and nothing else.
-#
-# Every provider and customer connects to this address, so it must not aim at a resource of that host: no user, path,
-# query or fragment. Client programs parse by the same rule (`gpu_tasks/data/endpoint.py`) and also check the resolved
-# address. The rule is written out byte by byte, because libraries change their parsing between versions.
-PORT_DIGITS_MAX, PORT_MAX = 5, 65_535
-# RFC 1035, section 2.3.4: labels of 63 octets, and names of 255 on the wire, which are 253 as text.
-NAME_BYTES_MAX, LABEL_BYTES_MAX = 253, 63
-# RFC 4291, section 2.2.
-GROUPS_OF_SIX = 8
-
-DIGITS = frozenset(b"0123456789")
-HEX = DIGITS | frozenset(b"abcdef")
-LETTERS = DIGITS | frozenset(b"abcdefghijklmnopqrstuvwxyz")
-
-
-def is_store_address(endpoint: bytes) -> bool:
-    """Return True for an ASCII `http://HOST` or `https://HOST`, with an optional `:PORT`."""
-    url_scheme, scheme_mark, written_address = endpoint.partition(b"://")
-    if url_scheme not in (b"http", b"https") or not scheme_mark:
-        return False
-    authority = written_address.lower()  # deterministic: of bytes, where only the letters of ASCII have cases
-    if authority.startswith(b"["):
-        ipv6_literal, closing_bracket, port_part = authority[1:].partition(b"]")
-        return bool(closing_bracket) and _is_six(ipv6_literal) and _is_port_part(port_part)
-    host, port_colon, port_digits = authority.partition(b":")
-    return _is_host(host) and _is_port_part(port_colon + port_digits)
-
-
-def _is_port_part(port: bytes) -> bool:
-    """Return True for an empty text, or a colon and a port."""
-    if not port:
-        return True
-    port_digits = port[1:]
-    is_port_like = port[:1] == b":" and 1 <= len(port_digits) <= PORT_DIGITS_MAX
-    return is_port_like and DIGITS.issuperset(port_digits) and 1 <= int(port_digits) <= PORT_MAX
-
-
-def _is_host(host: bytes) -> bool:
-    if len(host) > NAME_BYTES_MAX:
-        return False
-    labels = host.split(b".")
-    # Resolvers read 0x7f000001, 2130706433 and 127.1 as addresses, so only the dotted decimal form is accepted.
-    if _is_number(labels[-1]):
-        return _is_four(host)
-    return all(_is_label(label) for label in labels)
-
-
-def _is_label(label: bytes) -> bool:
-    has_valid_ends = 1 <= len(label) <= LABEL_BYTES_MAX and label[0] in LETTERS and label[-1] in LETTERS
-    return has_valid_ends and all(byte in LETTERS or byte == ord("-") for byte in label)
-
-
-def _is_number(label: bytes) -> bool:
-    return bool(label) and (DIGITS.issuperset(label) or (label.startswith(b"0x") and HEX.issuperset(label[2:])))
-
-
-def _is_four(host: bytes) -> bool:
-    """Return True for four decimal numbers without leading zeros."""
-    parts = host.split(b".")
-    # Without leading zeros, which some resolvers read as octal.
-    return len(parts) == 4 and all(
-        1 <= len(part) <= 3 and DIGITS.issuperset(part) and int(part) <= 255 and (part[:1] != b"0" or len(part) == 1)
-        for part in parts
-    )
-
-
-def _is_six(host: bytes) -> bool:
-    """Return True for an IPv6 address: eight groups of hexadecimal digits, with at most one gap (`::`).
-
-    The last two groups may be written as an IPv4 address.
-    """
-    before, gap, after = host.partition(b"::")
-    groups_before, groups_after = _groups(before, may_end=not gap), _groups(after, may_end=True)
-    if groups_before is None or groups_after is None:
-        return False
-    return groups_before + groups_after < GROUPS_OF_SIX if gap else groups_before == GROUPS_OF_SIX
-
-
-def _groups(text: bytes, *, may_end: bool) -> int | None:
-    """Return the number of groups in a part of an IPv6 address, or None if it is malformed.
-
-    `may_end` means that the part ends the address, so it may end in an IPv4 address.
-    """
-    if not text:
-        return 0
-    text_groups = text.split(b":")
-    is_wrapped = may_end and _is_four(text_groups[-1])
-    groups = text_groups[:-1] if is_wrapped else text_groups
-    if not all(1 <= len(group) <= 4 and HEX.issuperset(group) for group in groups):
-        return None
-    return len(groups) + 2 * is_wrapped
-
-
 class Devices(DeviceWork, index=9):
     """Providers and their devices."""
 
@@ -208,8 +112,8 @@ class Devices(DeviceWork, index=9):
         DeviceResumed, ProviderUnregistered, DeviceQueueSet,
     )  # fmt: skip
     errors = (
-        NotProvider, NotOwner, UnknownDevice, DeviceKnown, DeviceBusy, TooManyDevices, DeviceBondTooSmall, BadEndpoint,
-        UnsafeSealKey, NotGone, QueueTooLong,
+        NotProvider, NotOwner, UnknownDevice, DeviceKnown, DeviceBusy, TooManyDevices, DeviceBondTooSmall,
+        UnsafeSealKey, QueueTooLong,
     )  # fmt: skip
     hold_reasons = (FREE_BOND, COLLATERAL, PROVIDER_DEPOSIT)
 
@@ -221,8 +125,8 @@ class Devices(DeviceWork, index=9):
         candidate.
         """
         stash = origin.account
+        # The chain does not parse the address: each program does so before it connects (`data/endpoint.py`).
         ensure(self.stake.is_candidate(stash), NotProvider)
-        ensure(is_store_address(endpoint), BadEndpoint)
         # With a key of small order, any account could open the inputs sealed to it.
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
         standing = self.providers[stash]
@@ -286,19 +190,15 @@ class Devices(DeviceWork, index=9):
     @call(index=6, weight=WEIGHTS["Devices.unregister_provider"])
     def unregister_provider(self, origin: Signed) -> None:
         """End your registration as provider, once you have no device. The deposit comes back."""
-        self._drop_provider(origin.account)
+        stash = origin.account
+        ensure(self.device_count[stash] == 0, DeviceBusy)
+        record = known(self.providers[stash], NotProvider)
+        del self.providers[stash]
+        self.lock.unlock(stash, provider_hold(stash), record.deposit)
+        self.lock.end(provider_hold(stash))
+        self.emit(ProviderUnregistered(stash))
 
-    @call(index=7, weight=WEIGHTS["Devices.drop_provider"])
-    def drop_provider(self, origin: Signed, stash: AccountId) -> None:
-        """Drop the record of a provider that has left: no candidate, no stake of its own, no devices.
-
-        Any account may call. The deposit goes back to the stash.
-        """
-        # Every node keeps the record, so any account may drop one that its owner left behind.
-        ensure(stash not in self.stake.candidates and not self.stake.bonds[stash], NotGone)
-        self._drop_provider(stash)
-
-    @call(index=8, weight=WEIGHTS["Devices.set_queue"])
+    @call(index=7, weight=WEIGHTS["Devices.set_queue"])
     def set_queue(self, origin: Signed, device: DeviceId, queue: U8) -> None:
         """Set the number of units that a device takes while it works on one.
 
@@ -320,8 +220,8 @@ class Devices(DeviceWork, index=9):
         """
         for entry in config.get("providers", []):
             stash, endpoint = account_from_text(entry["stash"]), str(entry["endpoint"]).encode()
-            if not is_store_address(endpoint) or not self.stake.is_candidate(stash):
-                raise ValueError(f"genesis provider {entry['stash']}: not a candidate, or no web address")
+            if not self.stake.is_candidate(stash):
+                raise ValueError(f"genesis provider {entry['stash']}: not a candidate")
             with genesis_entry(f"genesis provider {entry['stash']}"):
                 self._set_provider(stash, account_from_text(entry["seal_key"]), endpoint, deposit_grains=0)
         for entry in config.get("devices", []):
@@ -391,15 +291,6 @@ class Devices(DeviceWork, index=9):
             self.stake.forget_newcomer(stash)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
-
-    def _drop_provider(self, stash: bytes) -> None:
-        """Drop the record of a provider without devices, and return its deposit."""
-        ensure(self.device_count[stash] == 0, DeviceBusy)
-        record = known(self.providers[stash], NotProvider)
-        del self.providers[stash]
-        self.lock.unlock(stash, provider_hold(stash), record.deposit)
-        self.lock.end(provider_hold(stash))
-        self.emit(ProviderUnregistered(stash))
 
     def _set_provider(self, stash: bytes, seal_key: bytes, endpoint: bytes, deposit_grains: int) -> None:
         previous = self.providers[stash]

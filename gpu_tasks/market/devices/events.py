@@ -112,16 +112,8 @@ class DeviceBondTooSmall(DispatchError):
     """The bond is below the minimum of the device's class."""
 
 
-class NotGone(DispatchError):
-    """The provider is a candidate or has stake of its own, so no other account can end its registration."""
-
-
 class UnsafeSealKey(DispatchError):
     """The seal key is unsafe: any account could open a blob that is sealed to it."""
-
-
-class BadEndpoint(DispatchError):
-    """The endpoint is no http or https address in printable ASCII."""
 
 
 class QueueTooLong(DispatchError):

@@ -39,7 +39,7 @@ class Provider:
     seal_key: PublicKey
     """The X25519 key to which inputs are sealed."""
     endpoint: Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
-    """The address of the provider's blob store: http or https, in ASCII."""
+    """The address of the provider's blob store, as its owner wrote it. Programs parse it before they connect."""
     key_since: BlockNumber
     """The block in which this key was registered."""
     deposit: Balance = 0

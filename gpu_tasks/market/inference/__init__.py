@@ -13,7 +13,7 @@ In reading order:
 * `schedules`: the schedules of units: by height, by finality, for draws, for dropping records
 * `catalogue`: the services on sale, and the devices that offer them with their asks
 * `sleeping`: units that no slot can serve now, and the events that wake them
-* `judges_left`: the validators that stay outside a race, to check its result and to vote about it
+* `checkers_left`: the validators that stay outside a race, to check its result and to vote about it
 * `slots`: the slots that a block can draw, read once for a service
 * `race_clocks`: the commit clock of each racer
 * `race_results`: the winner of a race, and the races without one: rules without money

@@ -1,6 +1,6 @@
 """Attestations of units: their conditions, and their effect, which is the reveal of the race.
 
-Invariants: `problem` decides for authors, importers and the signed fallback alike. It never judges the result itself.
+Invariants: `problem` decides for authors, importers and the signed fallback alike. It never checks the result itself.
 Cheap checks come before the signature.
 """
 

@@ -250,7 +250,7 @@ class StaleSealing(DispatchError):
     """`sealed_at` is no recent final height."""
 
 
-class TooFewJudges(DispatchError):
+class TooFewCheckers(DispatchError):
     """Too few validators of the active set could check the unit's result. The customer itself does not count."""
 
 

@@ -1,26 +1,22 @@
-"""`GpuTasksApi`: queries of providers, customers and explorers about devices, services, units and duties."""
+"""`GpuTasksApi`: queries of providers, customers and explorers about devices, units and duties."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import accumulate
 from typing import Annotated
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import INSPECTORS, ROWS_DRAWN, CapacityProof, Enrolment, drawn_rows
-from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices import run_queue
+from gpu_tasks.market.devices.checkers import checker_of, in_office, to_seal_to
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.judges import in_office, judge_of, to_seal_to
-from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, Provider
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import intake, money, race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Offer, Service
+from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, Offer
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Unit, UnitState, dispute_id_of, racer_of
-from runtime.encoding.codec import U8, U32, U64, Bounded, struct
+from runtime.encoding.codec import U8, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.api import RuntimeApi, query
 from runtime.pallets.beacon import Beacon
@@ -29,11 +25,6 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
 READERS_MAX = 128
-SERVICES_LISTED_MAX = SERVICES_MAX + UNITS_OPEN_MAX
-"""Open services, and closed ones that wait for the end of their last units."""
-DEVICES_MAX = 1_024
-OFFERS_SHOWN_MAX = 1_024
-"""The most offers of all devices in one answer: 16,000 took 138 ms of the process that serves all queries."""
 
 
 @struct
@@ -92,28 +83,8 @@ class Quote:
     cost_max: Balance
 
 
-@struct
-class CapacityStatus:
-    """A device's proof at roll calls. Rates are 10^9 operations a slot."""
-
-    enrolled: Enrolment | None
-    proven: U64
-    rate_min: U64
-    """The least rate of its class."""
-    has_proven: bool
-    """True if it may get work as far as roll calls decide."""
-    called: RollCall | None
-    """The newest roll call."""
-    proof: CapacityProof | None
-    """The device's proof at that roll call."""
-    rows: Annotated[tuple[U32, ...], Bounded(ROWS_DRAWN)]
-    """The drawn rows of its proof, once they are drawn."""
-    inspectors: Annotated[tuple[AccountId, ...], Bounded(INSPECTORS)]
-    """The inspectors of these rows, once they are drawn."""
-
-
 class GpuTasksApi(RuntimeApi, version=1):
-    """Devices, services, units and duties."""
+    """Devices, units and duties."""
 
     @query
     def unit(self, unit: UnitId) -> UnitStatus | None:
@@ -136,49 +107,15 @@ class GpuTasksApi(RuntimeApi, version=1):
         return tuple(statuses[:UNITS_OPEN_MAX])
 
     @query
-    def services(self) -> Annotated[tuple[tuple[ServiceId, Service], ...], Bounded(SERVICES_LISTED_MAX)]:
-        """Return every service, by number."""
-        numbered_services = sorted(self.bound[InferenceMarket].services.items())
-        return tuple((service_number, service) for service_number, service in numbered_services if service is not None)
-
-    @query
-    def devices(self) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_MAX)]:
-        """Return the devices by ascending owner and device, cut off at the limits of devices and offers."""
-        first_devices = self._table()[:DEVICES_MAX]
-        offer_totals = accumulate(record.offers for _, record in first_devices)
-        devices_and_totals = zip(first_devices, offer_totals, strict=True)
-        return self._shown(
-            [device_row for device_row, offer_total in devices_and_totals if offer_total <= OFFERS_SHOWN_MAX]
-        )
-
-    @query
     def devices_of(self, owner: AccountId) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_PER_PROVIDER_MAX)]:
-        """Return the devices of one provider, including those that the `devices` answer cuts off."""
-        return self._shown([(device_id, record) for device_id, record in self._table() if record.owner == owner])
-
-    @query
-    def capacity(self, device: DeviceId) -> CapacityStatus | None:
-        """Return a device's proof at roll calls, or None for an unknown device."""
-        record, capacity_pallet = self.bound[Devices].devices[device], self.bound[Capacity]
-        if record is None:
-            return None
-        roll_call, enrolment = capacity_pallet.current.get(), capacity_pallet.enrolments[device]
-        proof = None if roll_call is None else capacity_pallet.proofs[device, roll_call.number]
-        drawn_places: tuple[int, ...] = ()
-        inspectors: tuple[bytes, ...] = ()
-        # A seed of zeros is one that the beacon has not set yet.
-        if roll_call is not None and proof is not None and roll_call.rows_seed != bytes(32):
-            drawn_places = tuple(drawn_rows(roll_call.rows_seed, device, proof.shape.rows))
-        if roll_call is not None and enrolment is not None and roll_call.inspectors_seed != bytes(32):
-            inspectors = tuple(capacity_pallet.inspectors(roll_call, device, enrolment.owner))
-        proven_rate, has_proven = capacity_pallet.proven(device), capacity_pallet.has_proven(device, record.kind)
-        rate_min = capacity_pallet.rate_min(record.kind)
-        return CapacityStatus(enrolment, proven_rate, rate_min, has_proven, roll_call, proof, drawn_places, inspectors)
-
-    @query
-    def provider(self, stash: AccountId) -> Provider | None:
-        """Return the public data of a provider, or None."""
-        return self.bound[Devices].providers[stash]
+        """Return the devices of one provider with their offers, by ascending device."""
+        device_ids = sorted(device_id for device_id, _ in self.bound[Devices].devices_of.under(owner))
+        records = ((device_id, self.bound[Devices].devices[device_id]) for device_id in device_ids)
+        return tuple(
+            DeviceStatus(device_id, record, self._offers(device_id))
+            for device_id, record in records
+            if record is not None
+        )
 
     @query
     def provider_stash(self, provider_key: AccountId) -> AccountId | None:
@@ -192,11 +129,11 @@ class GpuTasksApi(RuntimeApi, version=1):
         Possible checkers are eligible members of the current and of the next active set. The answer has at most 128.
         """
         market, devices = self.bound[InferenceMarket], self.bound[Devices]
-        judge_stashes = to_seal_to(devices)
+        checker_stashes = to_seal_to(devices)
         offering = (devices.devices[device_id] for device_id, _ in market.offers.under(service))
         racer_stashes = sorted(record.owner for record in offering if record is not None)
         input_readers: list[InputReader] = []
-        for stash in dict.fromkeys((*judge_stashes, *racer_stashes)):
+        for stash in dict.fromkeys((*checker_stashes, *racer_stashes)):
             # Reads end at the limit, because a proof of the answer covers every value that was read.
             if len(input_readers) == READERS_MAX:
                 break
@@ -204,20 +141,22 @@ class GpuTasksApi(RuntimeApi, version=1):
         return tuple(input_readers)
 
     @query
-    def judging_readers(self) -> Annotated[tuple[InputReader, ...], Bounded(VALIDATORS_MAX)]:
+    def checking_readers(self) -> Annotated[tuple[InputReader, ...], Bounded(VALIDATORS_MAX)]:
         """Return the possible checkers. An input needs a box for each one with a `key_since` not after its sealing.
 
         An input needs no box for a checker that joined after its sealing. So no later arrival turns an honest input
         into a bad one. If `readers` has no room for both active sets, the next one is left out.
         """
         stake, devices = self.bound[TrustStake], self.bound[Devices]
-        judge_stashes = to_seal_to(devices)
-        if len(judge_stashes) > READERS_MAX:
-            judge_stashes = [stash for stash, _ in in_office(devices)]
-        judge_readers = (input_reader for stash in judge_stashes for input_reader in self._reader(stash))
+        checker_stashes = to_seal_to(devices)
+        if len(checker_stashes) > READERS_MAX:
+            checker_stashes = [stash for stash, _ in in_office(devices)]
+        checker_readers = (input_reader for stash in checker_stashes for input_reader in self._reader(stash))
         return tuple(
-            replace(judge_reader, key_since=max(judge_reader.key_since, _judges_since(stake, judge_reader.stash)))
-            for judge_reader in judge_readers
+            replace(
+                checker_reader, key_since=max(checker_reader.key_since, _checkers_since(stake, checker_reader.stash))
+            )
+            for checker_reader in checker_readers
         )
 
     @query
@@ -236,18 +175,9 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     def _reader(self, stash: bytes) -> Iterator[InputReader]:
         """Yield the reader, or nothing if the stash has no provider record or is no candidate."""
-        judge = judge_of(self.bound[Devices], stash)
-        if judge is not None:
-            yield InputReader(stash, judge.seal_key, judge.key_since)
-
-    def _table(self) -> list[tuple[bytes, Device]]:
-        """Return every device, by ascending owner and device."""
-        device_rows = [(device_id, record) for device_id, record in self.bound[Devices].devices.items() if record]
-        return sorted(device_rows, key=lambda device_row: (device_row[1].owner, device_row[0]))
-
-    def _shown(self, device_rows: list[tuple[bytes, Device]]) -> tuple[DeviceStatus, ...]:
-        # Only the offers of these devices are read: reading all of a market with 16,000 took 170 ms for any query.
-        return tuple(DeviceStatus(device_id, record, self._offers(device_id)) for device_id, record in device_rows)
+        checker = checker_of(self.bound[Devices], stash)
+        if checker is not None:
+            yield InputReader(stash, checker.seal_key, checker.key_since)
 
     def _offers(self, device_id: bytes) -> tuple[tuple[int, Offer], ...]:
         """Return a device's offers, by service."""
@@ -299,5 +229,5 @@ class GpuTasksApi(RuntimeApi, version=1):
         return dispute_id if dispute_id in self.bound[InferenceMarket].unit_of_dispute else None
 
 
-def _judges_since(stake: TrustStake, stash: bytes) -> int:
+def _checkers_since(stake: TrustStake, stash: bytes) -> int:
     return max(stake.candidate_since[stash], stake.known_since(stash))

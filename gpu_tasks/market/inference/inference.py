@@ -38,43 +38,22 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.intake import post_weight
 from gpu_tasks.market.inference.schedules import (
     EXPIRY_BUDGET,
+    EXPIRY_WEIGHT,
     FINAL_BUDGET,
     HEIGHT_BUDGET,
     RACE_END_WEIGHT,
 )
-from gpu_tasks.market.inference.services import (
-    OFFER_DEPOSIT,
-    SERVICE_DEPOSIT,
-    ServiceTerms,
-    terms_from_json,
-)
-from gpu_tasks.market.inference.sleeping import sleepers
+from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT, ServiceTerms, terms_from_json
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT
 from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.inference.turns import BEGIN_WEIGHT
-from gpu_tasks.market.inference.units import (
-    UNIT_DEPOSIT,
-    UNIT_MONEY,
-    OpenUnit,
-    Refund,
-    UnitState,
-    UnitTerms,
-)
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Refund, UnitState, UnitTerms
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import CompactBalance, Hash, Weight
 from runtime.frame.measured import times
-from runtime.frame.pallet import (
-    FREE,
-    Hold,
-    HoldEnd,
-    PostDispatch,
-    Signed,
-    call,
-    ensure,
-    genesis_entry,
-)
+from runtime.frame.pallet import FREE, Hold, HoldEnd, PostDispatch, Signed, call, ensure, genesis_entry
 from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
@@ -87,17 +66,7 @@ WAKE_BUDGET = work(microseconds=40_000)
 """The most weight of the draws of all units that one block wakes: a quarter of `DRAW_BUDGET`."""
 TENDING_BUDGET = work(microseconds=8_000)
 """The weight for each of: changed slots, slots of returning owners, offers of dropped services, recalls."""
-RESERVED_BUDGETS = (
-    HEIGHT_BUDGET,
-    FINAL_BUDGET,
-    WAKE_BUDGET,
-    TENDING_BUDGET,
-    TENDING_BUDGET,
-    TENDING_BUDGET,
-    TENDING_BUDGET,
-    EXPIRY_BUDGET,
-    ATTESTATIONS_MAX,
-)
+RESERVED_BUDGETS = (HEIGHT_BUDGET, FINAL_BUDGET, WAKE_BUDGET, *(TENDING_BUDGET,) * 4, EXPIRY_BUDGET, ATTESTATIONS_MAX)
 """The most weight of a block besides draws. Deadlines come first, and attestations open commitments."""
 
 NewUnits = Annotated[tuple[UnitTerms, ...], Bounded(UNITS_PER_POST_MAX)]
@@ -123,7 +92,7 @@ class InferenceMarket(InferenceStorage, index=10):
     errors = (
         ev.UnknownService, ev.UnsoundTerms, ev.NotServiceOwner, ev.TooManyOpen, ev.UnknownUnit, ev.NotCustomer,
         ev.NotQueued, ev.NotAssigned, ev.WindowClosed, ev.AlreadyDone, ev.WrongOpening, ev.StaleSealing, ev.MarketBusy,
-        ev.TooFewJudges,
+        ev.TooFewCheckers,
     )  # fmt: skip
     hold_reasons = (UNIT_MONEY, UNIT_DEPOSIT, SERVICE_DEPOSIT, OFFER_DEPOSIT)
 
@@ -243,17 +212,10 @@ class InferenceMarket(InferenceStorage, index=10):
 
     def on_initialize(self) -> Weight:
         """Step every due unit: closes, reveals, refunds. Then draw, wake and drop, each within its budget."""
-        height_meter, final_meter, draw_meter = (
-            WeightMeter(HEIGHT_BUDGET),
-            WeightMeter(FINAL_BUDGET),
-            WeightMeter(self._for_draws()),
-        )
-        stir_meter, newcomer_meter, offer_end_meter = (
-            WeightMeter(TENDING_BUDGET),
-            WeightMeter(TENDING_BUDGET),
-            WeightMeter(TENDING_BUDGET),
-        )
-        expiry_meter, recall_meter = WeightMeter(EXPIRY_BUDGET), WeightMeter(TENDING_BUDGET)
+        budgets = (HEIGHT_BUDGET, FINAL_BUDGET, self._for_draws(), EXPIRY_BUDGET, *(TENDING_BUDGET,) * 4)
+        meters = tuple(WeightMeter(budget) for budget in budgets)
+        height_meter, final_meter, draw_meter, expiry_meter, *tending_meters = meters
+        recall_meter, stir_meter, newcomer_meter, offer_end_meter = tending_meters
         # The hook charges only for units that it lets begin: calls pay BEGIN_WEIGHT themselves.
         begun_before = self.begun.count
         # Recalls of earlier blocks: a unit recalled here takes its step in the next block.
@@ -263,25 +225,15 @@ class InferenceMarket(InferenceStorage, index=10):
         # The races above have freed their slots by now.
         queue.draw(self, draw_meter)
         queue.stir(self, stir_meter)
-        queue.welcome(self, newcomer_meter)
-        sleepers.step(self, newcomer_meter)
+        self.devices.welcome(newcomer_meter, queue.WELCOME_WEIGHT)
         woken_units = queue.wake(self, WeightMeter(WAKE_BUDGET))
-        for unit_id in schedules.expired(self, expiry_meter):
+        for unit_id in self.expiring.take(self.height, expiry_meter, EXPIRY_WEIGHT):
             settlement.forget(self, unit_id)
         catalogue.end_offers(self, offer_end_meter)
         spent_weight = Weight(woken_units * DRAW_WEIGHT.ref_time, 0) + times(
             self.begun.count - begun_before, BEGIN_WEIGHT
         )
-        for meter in (
-            recall_meter,
-            height_meter,
-            final_meter,
-            draw_meter,
-            stir_meter,
-            newcomer_meter,
-            offer_end_meter,
-            expiry_meter,
-        ):
+        for meter in meters:
             spent_weight += meter.spent
         return spent_weight
 

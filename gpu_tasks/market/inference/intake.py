@@ -7,17 +7,17 @@ all units that a block admits fit into half of one block's draw budget, so admit
 from dataclasses import dataclass
 
 from gpu_tasks.batches.requests import REQUESTS_MAX, price_of, work_of
-from gpu_tasks.market.devices.judges import in_office
+from gpu_tasks.market.devices.checkers import in_office
 from gpu_tasks.market.inference import catalogue, money, queue
+from gpu_tasks.market.inference.checkers_left import LOOK_WEIGHT, find_checkers, is_checked_set
 from gpu_tasks.market.inference.events import (
     MarketBusy,
     StaleSealing,
-    TooFewJudges,
+    TooFewCheckers,
     TooManyOpen,
     UnitPosted,
     UnsoundTerms,
 )
-from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, find_judges, is_checked_set
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import PRICE_MAX, UNIT_COMMIT_WINDOW_MAX, ServiceTerms, commit_window_of
 from gpu_tasks.market.inference.slots import draw_weight, reading_weight
@@ -75,13 +75,13 @@ def post(market: InferenceStorage, customer: bytes, service: int, units: tuple[U
         _check(market, service_terms, terms)
     # A validator that can read the earliest sealed input can read all of them: its key is old enough for each.
     sealed_at = min(terms.sealed_at for terms in units)
-    judges_found = find_judges(market.devices, customer, sealed_at)
-    ensure(judges_found.is_enough, TooFewJudges)
+    checkers_found = find_checkers(market.devices, customer, sealed_at)
+    ensure(checkers_found.is_enough, TooFewCheckers)
     _admit(market, service, units)
     for terms in units:
         _post(market, customer, service, terms)
     catalogue.count_units(market, service, len(units))
-    return judges_found.looks
+    return checkers_found.looks
 
 
 def costs(market: InferenceStorage, service_terms: ServiceTerms, price_max: int, racer_count: int) -> UnitCosts:

@@ -81,7 +81,7 @@ def collateral(rules: UnitRules, price_grains: int, racer_count: int, requests: 
     return least_collateral(
         price_grains + _witness_pay_of(rules, price_grains, racer_count),
         items=requests,
-        # Voters alone judge claims of sets that are too small for checks.
+        # Voters alone decide claims of sets that are too small for checks.
         rate_ppm=rules.check_rate_ppm or ALWAYS_PPM,
         vote_fee=check_fee_max(rules, price_grains),
     )
@@ -139,11 +139,7 @@ def _earned(rules: UnitRules, gross: int, payee: bytes, treasury: bytes) -> list
     """Return the shares of a payment of `gross`: half of the settlement fee burns, half goes to the treasury."""
     fee_grains = fee(rules, gross)
     to_treasury = fee_grains // 2
-    return [
-        Share(payee, gross - fee_grains),
-        Share(treasury, to_treasury),
-        Share(None, fee_grains - to_treasury),
-    ]
+    return [Share(payee, gross - fee_grains), Share(treasury, to_treasury), Share(None, fee_grains - to_treasury)]
 
 
 def _with_change(record: Unit, held_grains: int, shares: list[Share]) -> tuple[Share, ...]:

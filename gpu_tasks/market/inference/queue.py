@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from gpu_tasks.batches.requests import price_of
 from gpu_tasks.market.draws import BEACON_DELAY, Wanted
+from gpu_tasks.market.ids import unit_of
 from gpu_tasks.market.inference import money, redraws, schedules, settlement
 from gpu_tasks.market.inference.classes import next_widening
 from gpu_tasks.market.inference.events import UnitMatched, UnitRequeued
@@ -20,15 +21,7 @@ from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.sleeping import sleepers
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, ServiceSlots, Slots, draw_weight, reading_weight
 from gpu_tasks.market.inference.storage import InferenceStorage
-from gpu_tasks.market.inference.units import (
-    DECLINES_MAX,
-    RACE_DECLINES_MAX,
-    OpenUnit,
-    Racer,
-    Refund,
-    Unit,
-    UnitState,
-)
+from gpu_tasks.market.inference.units import DECLINES_MAX, RACE_DECLINES_MAX, OpenUnit, Racer, Refund, Unit, UnitState
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.frame.schedule import WeightMeter
@@ -56,8 +49,8 @@ def draw(market: InferenceStorage, meter: WeightMeter) -> None:
     """Draw races and free places whose beacon is final, while the budget lasts."""
     slots, current_height = Slots(market, meter), market.height
     steered_services: dict[int, int] = {}
-    for unit_id in schedules.drawable(market, meter):
-        unit = _drawable(market, unit_id)
+    for aged_unit in market.draws.take(market.beacon.final_height(), meter):
+        unit = _drawable(market, unit_of(aged_unit))
         meter.spend(DRAW_WEIGHT)
         if unit.record.is_refilling:
             redraws.fill(market, unit, slots)
@@ -93,11 +86,6 @@ def stir(market: InferenceStorage, meter: WeightMeter) -> None:
             for service_number in market.device_offers[device_id]:
                 changed_slots[service_number] = changed_slots.get(service_number, 0) + 1
     sleepers.stir(market, changed_slots, before=market.height)
-
-
-def welcome(market: InferenceStorage, meter: WeightMeter) -> None:
-    """Report the slots of owners that are candidates again."""
-    market.devices.welcome(meter, WELCOME_WEIGHT)
 
 
 def requeue(market: InferenceStorage, unit: OpenUnit) -> None:
@@ -251,12 +239,7 @@ def _age_of_ask(record: Unit, terms: ServiceTerms, ask: int | None) -> int | Non
     work = money.work_allowed(record)
     if ask is None or price_of(ask, work) > record.terms.price_max:
         return None
-    return money.age_of_price(
-        price_of(terms.price_min, work),
-        record.terms.price_max,
-        price_of(ask, work),
-        terms.ramp,
-    )
+    return money.age_of_price(price_of(terms.price_min, work), record.terms.price_max, price_of(ask, work), terms.ramp)
 
 
 def _age_of_more_classes(record: Unit, terms: ServiceTerms) -> int | None:

@@ -72,7 +72,7 @@ def commit(market: InferenceStorage, unit: OpenUnit, owner: bytes, commitment: b
     racer = _acting_racer(market, record, owner)
     is_last = race_results.is_last_to_commit(record.racers, owner)
     current = rounds.committed(round_of(record), current_height, is_last=is_last)
-    racers = race_results.with_racer(record.racers, race_results.with_commitment(racer, commitment, current_height))
+    racers = race_results.with_racer(record.racers, replace(racer, commitment=commitment, committed_at=current_height))
     # The device is free at the commit, not at the payment: finality and reveals would idle it for a dozen blocks.
     turns.free(market, racer.device, unit.id)
     market.emit(ResultCommitted(unit.id, record.attempt, owner))
@@ -130,7 +130,7 @@ def reveal(market: InferenceStorage, unit: OpenUnit, racer: Racer, opened: Revea
     record, genesis_hash = unit.record, market.system.block_hash[0]
     expected = result_commitment(genesis_hash, unit.id, record.attempt, racer.owner, opened.output_root, salt)
     ensure(expected == racer.commitment, WrongOpening)
-    racers = race_results.with_racer(record.racers, race_results.with_reveal(racer, opened))
+    racers = race_results.with_racer(record.racers, replace(racer, reveal=opened))
     unit = OpenUnit(unit.id, replace(record, racers=racers))
     market.emit(ResultRevealed(unit.id, record.attempt, racer.owner, opened.output_root, opened.output_blob))
     if race_results.is_last_to_reveal(racers):
@@ -173,10 +173,7 @@ def _end_time(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> Ope
     racers = unit.record.racers
     if racers and not any(race_clocks.is_open(racer) for racer in racers):
         last_block = max(expired_racers.values(), default=current_height)
-        unit = OpenUnit(
-            unit.id,
-            replace(unit.record, round=race_clocks.closed_by(current_round, racers, last_block)),
-        )
+        unit = OpenUnit(unit.id, replace(unit.record, round=race_clocks.closed_by(current_round, racers, last_block)))
         return redraws.call_off(market, unit)
     # A recall leaves a free place without any call that would ask for a draw.
     needs_draw = racers and redraws.is_short(unit.record) and not unit.record.is_refilling

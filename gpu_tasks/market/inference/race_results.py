@@ -4,11 +4,11 @@ Invariant: the outcome depends only on heights and draw order, never on the orde
 gains nothing by holding a rival back for one block.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 from gpu_tasks.market.inference import race_clocks
-from gpu_tasks.market.inference.units import Racer, Reveal, revealed_root
+from gpu_tasks.market.inference.units import Racer, revealed_root
 
 SIMULTANEOUS_BLOCKS = 1
 """Commits within this many blocks of the earliest one count as simultaneous with it."""
@@ -45,16 +45,6 @@ def is_last_to_commit(racers: tuple[Racer, ...], owner: bytes) -> bool:
 def is_last_to_reveal(racers: tuple[Racer, ...]) -> bool:
     """Return True if every commitment is opened."""
     return all(racer.reveal for racer in racers if racer.commitment)
-
-
-def with_commitment(racer: Racer, commitment: bytes, height: int) -> Racer:
-    """Return the racer after its commit in block `height`."""
-    return replace(racer, commitment=commitment, committed_at=height)
-
-
-def with_reveal(racer: Racer, reveal: Reveal) -> Racer:
-    """Return the racer after its reveal."""
-    return replace(racer, reveal=reveal)
 
 
 def read_reveals(racers: tuple[Racer, ...]) -> RevealsRead:

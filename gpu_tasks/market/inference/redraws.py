@@ -52,11 +52,7 @@ def fill(market: InferenceStorage, unit: OpenUnit, slots: Slots) -> None:
     drawn = _draw(market, record, wanted, slots, current_height)
     if drawn:
         record = _with_substitute(
-            market,
-            unit.id,
-            record,
-            slots.engage(drawn[0], unit.id, wanted.collateral),
-            current_height,
+            market, unit.id, record, slots.engage(drawn[0], unit.id, wanted.collateral), current_height
         )
         # The commit window restarts once this draw is final.
         market.final_agenda.put(current_height, unit.id)

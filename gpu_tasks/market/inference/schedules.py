@@ -7,7 +7,7 @@ transaction. An ended unit is on no schedule. Schedules hold only the ids of uni
 
 from collections.abc import Iterator
 
-from gpu_tasks.market.ids import aged, unit_of
+from gpu_tasks.market.ids import aged
 from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.frame.schedule import WeightMeter
@@ -69,13 +69,3 @@ def due(
             if unit_id not in yielded:
                 yielded[unit_id] = None
                 yield unit_id, budget
-
-
-def drawable(market: InferenceStorage, meter: WeightMeter) -> Iterator[bytes]:
-    """Yield the units whose beacon is final, while the budget lasts."""
-    return (unit_of(aged_unit) for aged_unit in market.draws.take(market.beacon.final_height(), meter))
-
-
-def expired(market: InferenceStorage, meter: WeightMeter) -> Iterator[bytes]:
-    """Yield the ended units whose records are dropped in this block, while the budget lasts."""
-    return market.expiring.take(market.height, meter, EXPIRY_WEIGHT)

@@ -12,16 +12,7 @@ from gpu_tasks.market.inference.events import ProviderRebated, RaceMissed, UnitR
 from gpu_tasks.market.inference.race_results import RaceResult
 from gpu_tasks.market.inference.sleeping import sleepers
 from gpu_tasks.market.inference.storage import InferenceStorage
-from gpu_tasks.market.inference.units import (
-    UNIT_DEPOSIT,
-    UNIT_MONEY,
-    OpenUnit,
-    Racer,
-    Refund,
-    Unit,
-    UnitState,
-    is_open,
-)
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Racer, Refund, Unit, UnitState, is_open
 from runtime.frame.holds import Hold
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 from runtime.pallets.staking.slashing import Share, part
@@ -31,20 +22,11 @@ def settle(market: InferenceStorage, unit: OpenUnit, result: RaceResult) -> None
     """Pay for a result whose claim has passed: the winner, and the agreeing runner-up as witness."""
     due_grains = money.due(unit.record, result.winner)
     shares = money.settlement(
-        unit.record,
-        held_money(market, unit),
-        winner=result.winner,
-        witness=result.witness,
-        treasury=TREASURY,
+        unit.record, held_money(market, unit), winner=result.winner, witness=result.witness, treasury=TREASURY
     )
     returned_grains = sum(share.amount for share in shares if share.payee == unit.record.customer)
     paid_grains = unit.record.escrow + unit.record.bond - returned_grains
-    ended = replace(
-        unit.record,
-        state=UnitState.SETTLED,
-        output_root=result.output_root,
-        paid=paid_grains,
-    )
+    ended = replace(unit.record, state=UnitState.SETTLED, output_root=result.output_root, paid=paid_grains)
     _end(market, unit, shares, ended)
     _rebate(market, result.winner.owner, unit.record, due_grains)
     market.emit(_settled(unit, result, due_grains, paid_grains))
@@ -55,12 +37,7 @@ def refund(market: InferenceStorage, unit: OpenUnit, reason: Refund) -> None:
     shares = money.refund(unit.record, held_money(market, unit), reason)
     returned_grains = sum(share.amount for share in shares if share.payee == unit.record.customer)
     lost_grains = unit.record.escrow + unit.record.bond - returned_grains
-    _end(
-        market,
-        unit,
-        shares,
-        replace(unit.record, state=UnitState.REFUNDED, refund=reason, paid=lost_grains),
-    )
+    _end(market, unit, shares, replace(unit.record, state=UnitState.REFUNDED, refund=reason, paid=lost_grains))
     market.emit(UnitRefunded(unit.id, reason, lost_grains))
 
 
@@ -129,10 +106,7 @@ def withheld(market: InferenceStorage, unit: OpenUnit, racer: Racer) -> OpenUnit
 
 def held_money(market: InferenceStorage, unit: OpenUnit) -> int:
     """Return the money that the customer has locked for the unit's outcome, less the pay of checkers and voters."""
-    record, held_grains = (
-        unit.record,
-        market.lock.locked(unit.record.customer, Hold(UNIT_MONEY, unit.id)),
-    )
+    record, held_grains = unit.record, market.lock.locked(unit.record.customer, Hold(UNIT_MONEY, unit.id))
     assert is_open(record), "a unit ends once"
     is_whole = held_grains == record.escrow + record.bond
     is_looked_at = record.state in (UnitState.CLAIMED, UnitState.DISPUTED)

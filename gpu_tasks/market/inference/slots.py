@@ -12,7 +12,7 @@ from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference import money
-from gpu_tasks.market.inference.judges_left import JudgesLeft, read_judges
+from gpu_tasks.market.inference.checkers_left import CheckersLeft, read_checkers
 from gpu_tasks.market.inference.services import Offer
 from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.inference.units import Racer, Unit
@@ -86,7 +86,7 @@ class Slots:
         self._budget = meter
         self._of_service: dict[int, ServiceSlots] = {}
         self._given = Given()
-        self._judges: JudgesLeft | None = None
+        self._checkers: CheckersLeft | None = None
 
     def of_service(self, service_number: int) -> ServiceSlots:
         """Return the slots with a free place that offer a service."""
@@ -101,12 +101,8 @@ class Slots:
         """
         # A customer that is a stash's provider key is the same party as the stash.
         customer_stashes = (self._market.devices.operator(record.customer), record.customer)
-        excluded = (
-            *customer_stashes,
-            *record.declined_by,
-            *(racer.owner for racer in record.racers),
-        )
-        judges_left, sealed_at = self._in_office(), record.terms.sealed_at
+        excluded = (*customer_stashes, *record.declined_by, *(racer.owner for racer in record.racers))
+        checkers_left, sealed_at = self._in_office(), record.terms.sealed_at
         # A unit with racers is drawn for one free place of its race.
         place_count = 1 if record.racers else record.terms.racers
         return Wanted(
@@ -115,9 +111,9 @@ class Slots:
             sealed_at=sealed_at,
             recorded_at=record.recorded_at,
             excluded=excluded,
-            judges=judges_left.stakes,
+            checkers=checkers_left.stakes,
             # A negative number of spare voters makes the draw return no racers, so the unit sleeps.
-            spare=judges_left.spare(sealed_at, excluded, place_count),
+            spare=checkers_left.spare(sealed_at, excluded, place_count),
             classes=self._market.classes_of(record),
         )
 
@@ -153,12 +149,12 @@ class Slots:
             self._given.give(slot.device, wanted.collateral)
         return drawn
 
-    def _in_office(self) -> JudgesLeft:
+    def _in_office(self) -> CheckersLeft:
         """Return the eligible voters, read once a block. The draw budget has room for them: they are at most 128."""
-        if self._judges is None:
-            self._judges, read_weight = read_judges(self._market.devices)
+        if self._checkers is None:
+            self._checkers, read_weight = read_checkers(self._market.devices)
             self._budget.spend(read_weight)
-        return self._judges
+        return self._checkers
 
     def _with_places(self, service_number: int) -> list[FreeSlot]:
         slots_found = []

@@ -20,7 +20,7 @@ from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, Offer, Se
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, OpenUnit, Unit, UnitState, is_open
 from gpu_tasks.market.rounds import Windows
 from runtime.encoding.codec import U16, U32, Bounded, struct
-from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash, Weight
+from runtime.encoding.types import AccountId, BlockNumber, Hash, Weight
 from runtime.frame.pallet import (
     Constant,
     Hasher,
@@ -53,20 +53,6 @@ class Stirred:
 
 StirredServices = Annotated[tuple[Stirred, ...], Bounded(UNITS_OPEN_MAX)]
 """The services to wake. Each has an open unit."""
-
-
-@struct
-class Eased:
-    """The last seen value of the parameter, and the progress of waking units since it was lowered."""
-
-    bond_min: Balance
-    before: BlockNumber
-    """Units that have slept since before this block are to be woken. 0 means none."""
-    next_service: ServiceId
-    """The next service to wake. Those with lower numbers are done."""
-
-
-NEVER_SEEN = Eased(0, 0, 0)
 
 
 @struct
@@ -145,10 +131,6 @@ class InferenceStorage(MarketNumbers):
     )
     services_to_retry: StorageValue[StirredServices] = StorageValue(
         default=(), doc="Services with sleeping units to wake, in turn."
-    )
-    lowered_bond_min: StorageValue[Eased] = StorageValue(
-        default=NEVER_SEEN,
-        doc="The least bond of a candidate at the last look, and the progress of waking units since it fell.",
     )
     admitted_draws: StorageValue[AdmittedDraws] = StorageValue(
         default=AdmittedDraws(0, Weight(0, 0)), doc="Upper bound of the draws of this block's posts."

@@ -16,15 +16,7 @@ from gpu_tasks.market.inference import money, race_results, schedules, settlemen
 from gpu_tasks.market.inference.events import ProviderSlashed, ResultClaimed
 from gpu_tasks.market.inference.race_results import RaceResult
 from gpu_tasks.market.inference.storage import InferenceStorage
-from gpu_tasks.market.inference.units import (
-    UNIT_MONEY,
-    OpenUnit,
-    Racer,
-    Refund,
-    Reveal,
-    Unit,
-    UnitState,
-)
+from gpu_tasks.market.inference.units import UNIT_MONEY, OpenUnit, Racer, Refund, Reveal, Unit, UnitState
 from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 

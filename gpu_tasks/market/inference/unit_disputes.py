@@ -82,7 +82,9 @@ def _ask_voters(market: InferenceStorage, unit: OpenUnit) -> None:
         fee=_fee(record),
         sealed_at=record.terms.sealed_at,
         # Each side can differ in another item, and voters sample one more.
-        run_blocks=0 if is_input else market.run_blocks_of_request(record) * len(_roots(record)),
+        run_blocks=0
+        if is_input
+        else market.run_blocks_of_request(record) * len({revealed_root(racer) for racer in liable}),
     )
     market.disputes.open(dispute_id, terms)
 
@@ -153,8 +155,3 @@ def _decliners(record: Unit) -> tuple[Racer, ...]:
 def _revealed(record: Unit) -> tuple[Racer, ...]:
     """Return the racers with a result."""
     return tuple(racer for racer in record.racers if racer.reveal is not None)
-
-
-def _roots(record: Unit) -> frozenset[bytes]:
-    """Return the different results."""
-    return frozenset(racer.reveal.output_root for racer in _revealed(record) if racer.reveal is not None)

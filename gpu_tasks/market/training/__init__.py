@@ -18,7 +18,6 @@ then the pallet:
 * `replicas`: the draw of replicas, their commitments, and the agreement of a majority
 * `items`: the items of a task's claim
 * `events`: the events and errors of TrainingMarket
-* `replica_events`: the events and errors of replicas
 * `numbers`: the parameters of the market
 * `storage`: the storage, and the schedules of tasks
 * `purses`: the holds of a slot, and payments by the rows of the money table

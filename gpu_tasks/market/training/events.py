@@ -170,24 +170,6 @@ class TaskDisputed:
 
 
 @event
-class TaskAmended:
-    """The customer gave more blocks, or raised the price."""
-
-    task: TaskId
-    price_max: Balance
-    more_blocks: BlockNumber
-
-
-@event
-class CloseOffered:
-    """The customer offered a different end: for each slot this pay, and this part of the collateral back."""
-
-    task: TaskId
-    pay: Balance
-    back: Balance
-
-
-@event
 class SlotSettled:
     """A slot ended with this outcome: `earned` of the escrow, before the fee, and `lost` of the collateral."""
 
@@ -206,6 +188,44 @@ class TaskEnded:
     task: TaskId
     outcome: TaskOutcome
     auctions: U8
+
+
+@event
+class ReplicasSought:
+    """Replicas are sought: devices may be offered until block `until`, at the price of the award."""
+
+    task: TaskId
+    price: Balance
+    wanted: U8
+    until: BlockNumber
+
+
+@event
+class Volunteered:
+    """A provider offered a device as a replica. It is drawn for nothing else meanwhile."""
+
+    task: TaskId
+    provider: AccountId
+    device: DeviceId
+
+
+@event
+class ResultBound:
+    """A replica committed to a result."""
+
+    task: TaskId
+    place: U8
+    commitment: Hash
+
+
+@event
+class ReplicasCompared:
+    """The replicas were compared: `votes` of all places agree on a root, which is None without a majority."""
+
+    task: TaskId
+    places: U8
+    votes: U8
+    root: Hash | None
 
 
 class UnknownTask(DispatchError):
@@ -276,13 +296,9 @@ class MayNotConfirm(DispatchError):
     """Only the customer or the runner-up may confirm that it holds a checkpoint."""
 
 
-class NoCloseOffer(DispatchError):
-    """The customer offers no such end."""
-
-
 class NotDueYet(DispatchError):
     """The time is not over yet: an interval is paid after it has passed, and a lease ends when its time is up."""
 
 
-class UnsoundAmendment(DispatchError):
-    """The price is no higher, the blocks are none or too many, or there are bids already."""
+class WrongResultOpening(DispatchError):
+    """The result and the salt do not open the replica's commitment."""

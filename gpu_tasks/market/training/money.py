@@ -81,8 +81,6 @@ class TaskSum(Enum):
     FORFEIT = "half of `customer_bond` (5 %) of the price"
     FORFEIT_REST = "the other half of these 5 %"
     CANCEL = "`cancel_burn` (10 %) of it"
-    AGREED_PAY = "the pay in the signed agreement"
-    AGREED_BACK = "the return in the signed agreement"
     ALL = "the rest of it"
 
 
@@ -102,15 +100,14 @@ class TaskOutcome(IntEnum):
     CANCELLED_BEFORE_AWARD = 9
     CANCELLED_BEFORE_START = 10
     CANCELLED_RUNNING = 11
-    CLOSED = 12
-    STOOD_BY = 13
-    STANDBY_NOT_STARTED = 14
-    NOT_REVEALED = 15
-    INTERVAL_PAID = 16
-    TIME_OVER = 17
-    LEFT = 18
-    TIME_STOPPED = 19
-    OUTVOTED = 20
+    STOOD_BY = 12
+    STANDBY_NOT_STARTED = 13
+    NOT_REVEALED = 14
+    INTERVAL_PAID = 15
+    TIME_OVER = 16
+    LEFT = 17
+    TIME_STOPPED = 18
+    OUTVOTED = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +177,6 @@ TABLE: dict[TaskOutcome, TaskRow] = {
     TaskOutcome.CANCELLED_RUNNING: TaskRow(
         "The customer stopped the task", (_earned(TaskSum.ELAPSED), _LATE, *_FORFEIT)
     ),
-    TaskOutcome.CLOSED: TaskRow(
-        "Both parties signed a different end",
-        (_earned(TaskSum.AGREED_PAY), TaskLine(TaskPurse.COLLATERAL, TaskPayee.CUSTOMER, TaskSum.AGREED_BACK)),
-    ),
     TaskOutcome.STOOD_BY: TaskRow(
         "The standby was ready until the first milestone or an earlier end, or took over",
         (_earned(TaskSum.STANDBY, TaskPayee.STANDBY),),
@@ -236,12 +229,6 @@ class TaskMoney:
     milestones: int = 1
     done: int = 0
     """The number of checked milestones."""
-    agreed_pay: int = 0
-    """In an end that both signed: the part of the escrow for the provider."""
-    agreed_back: int = 0
-    """In an end that both signed: the part of the collateral for the customer."""
-    added: int = 0
-    """The part of `promised` that the customer added. It does not lower the worth of elapsed blocks."""
     stated: int = 0
     """The number of milestones that all have stated, with or without a signature that their checkpoints are held."""
     taken: int = 0
@@ -277,19 +264,6 @@ def settle(outcome: TaskOutcome, money: TaskMoney) -> tuple[TaskFlow, ...]:
             TaskFlow(line.purse, TaskPayee.FEE, settlement_fee),
         ]
     return tuple(payment for payment in payments if payment.amount)
-
-
-def shares(outcome: TaskOutcome, money: TaskMoney) -> dict[TaskPayee, int]:
-    """Return each payee's share of all locked money in this outcome. Money left in a purse is its owner's."""
-    grains_by_payee = dict.fromkeys(TaskPayee, 0)
-    for purse, held_grains in money.held.items():
-        grains_by_payee[OWNERS[purse]] += held_grains
-    for payment in settle(outcome, money):
-        grains_by_payee[OWNERS[payment.purse]] -= payment.amount
-        grains_by_payee[payment.payee] += payment.amount
-    assert sum(grains_by_payee.values()) == sum(money.held.values()), "every grain is paid or burned"
-    assert min(grains_by_payee.values()) >= 0, "a payer pays no more than its lock"
-    return grains_by_payee
 
 
 def escrow(rules: TaskRules, price_max: int, items: int) -> int:
@@ -401,14 +375,13 @@ def _grains_of_sum(wanted_sum: TaskSum, money: TaskMoney, purse_grains: int) -> 
     # Of the greatest price: a bidder accepts this penalty before any price is known.
     no_start_penalty = _rounded_up(terms.price_max, rules.no_start_penalty)
     failure_penalty = _rounded_up(price - earned_grains, rules.failure_penalty)
-    promised_at_first = money.promised - money.added
     customer_forfeit = customer_bond(rules, price)
     grains_by_sum = {
         TaskSum.PRICE: price,
         TaskSum.MILESTONES: earned_grains,
         # The customer keeps all stated checkpoints, so a stopped task pays at least for them.
         TaskSum.ELAPSED: max(
-            price * min(money.elapsed, promised_at_first) // promised_at_first,
+            price * min(money.elapsed, money.promised) // money.promised,
             price * money.stated // money.milestones,
         ),
         TaskSum.TIME: max(0, price * min(money.due, money.promised) // money.promised - earned_grains),
@@ -423,8 +396,6 @@ def _grains_of_sum(wanted_sum: TaskSum, money: TaskMoney, purse_grains: int) -> 
         TaskSum.FORFEIT: customer_forfeit // 2,
         TaskSum.FORFEIT_REST: customer_forfeit - customer_forfeit // 2,
         TaskSum.CANCEL: part(purse_grains, rules.cancel_burn),
-        TaskSum.AGREED_PAY: money.agreed_pay,
-        TaskSum.AGREED_BACK: money.agreed_back,
         TaskSum.ALL: purse_grains,
     }
     return grains_by_sum[wanted_sum]

@@ -51,7 +51,7 @@ class TaskOrder:
     segments: U16
     """The segments of the trace under the result's root, or 0 without a trace: checkers then execute the whole."""
     run_blocks: BlockNumber
-    """The most blocks of a computation of the whole. Checkers and voters get three times as many."""
+    """The most blocks of a computation of the whole. Checkers get three times the share of their segments."""
     price_max: Balance
     time_value: Balance | None
     """None: `default_time_value`."""
@@ -61,7 +61,6 @@ class TaskOrder:
     collateral_min: Balance
     """The customer's minimum. The minimum of the rules applies if it is more."""
     slots: U8
-    is_homogeneous: bool
     auctions: U8
     """The number of auctions that the task may have, 1 to `AUCTIONS_MAX`."""
     checked_by: CheckedBy = CheckedBy.EXECUTED

@@ -5,6 +5,7 @@ or one bid, so no slot is paid from another's money. Payments to a provider coun
 count against it.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpu_tasks.market.training import money
@@ -36,8 +37,6 @@ FAILURES = (
     TaskOutcome.LIED, TaskOutcome.OUTVOTED, TaskOutcome.DIED, TaskOutcome.NOT_STARTED,
     TaskOutcome.STANDBY_NOT_STARTED, TaskOutcome.LEFT,
 )  # fmt: skip
-UNMARKED = (TaskOutcome.CLOSED, TaskOutcome.STOOD_BY)
-"""Outcomes whose payments say nothing about work: the parties could agree on any pay, and a standby does no work."""
 
 
 def collateral_hold(task_id: bytes, task: Task, device_id: bytes, draw_number: int = 0) -> Hold:
@@ -63,38 +62,27 @@ def settle(
     place: int,
     outcome: TaskOutcome,
     *,
-    agreed_pay: int = 0,
-    agreed_back: int = 0,
     due: int = 0,
 ) -> None:
     """Make the payments of a row between the customer and the slot's provider. The rest stays held.
 
-    `agreed_pay` and `agreed_back` are the amounts that both have signed. `due` is the number of blocks to be paid by
-    now, for bought time.
+    `due` is the number of blocks to be paid by now, for bought time.
     """
     slot = task.slots[place]
     provider_purse = (
         TaskPurse.STANDBY_COLLATERAL if outcome is TaskOutcome.STANDBY_NOT_STARTED else TaskPurse.COLLATERAL
     )
-    holds = customer_holds(task_id, place)
-    holds[provider_purse] = slot_hold(task_id, task, slot)
-    owner_by_purse = {purse: slot.provider if purse is provider_purse else task.customer for purse in holds}
-    held = {purse: market.lock.locked(owner_by_purse[purse], hold) for purse, hold in holds.items()}
-    slot_money = replace(_money(market, task, slot, held), agreed_pay=agreed_pay, agreed_back=agreed_back, due=due)
-    payments = money.settle(outcome, slot_money)
-    _pay_out(
-        market,
-        task,
-        slot.provider,
-        {purse: (owner_by_purse[purse], hold) for purse, hold in holds.items()},
-        payments,
-    )
+    holds = {purse: (task.customer, hold) for purse, hold in customer_holds(task_id, place).items()}
+    provider_hold = slot_hold(task_id, task, slot)
+    holds[provider_purse] = (slot.provider, provider_hold)
+    payments = money.settle(outcome, replace(_money(market, task, slot, _held(market, holds)), due=due))
+    _pay_out(market, task, slot.provider, holds, payments)
     earned_grains = sum(payment.amount for payment in payments if payment.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
     _record_outcome(
         market, task, slot, outcome, _grains_paid_to(payments, TaskPurse.ESCROW, TaskPayee.PROVIDER, TaskPayee.FEE)
     )
     # Claims and rulings may have taken their part before.
-    lost_grains = slot.collateral - market.lock.locked(slot.provider, holds[provider_purse])
+    lost_grains = slot.collateral - market.lock.locked(slot.provider, provider_hold)
     market.emit(SlotSettled(task_id, place, slot.provider, outcome, earned_grains, lost_grains))
 
 
@@ -106,18 +94,21 @@ def unpaid(task: Task, slot: Slot) -> int:
 
 def pay_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int, provider: bytes, price: int) -> None:
     """Pay a standby, bound or taking over, its share of the price of the slot at `place`."""
-    hold = Hold(TASK_ESCROW, slot_case(task_id, place))
-    held = {TaskPurse.ESCROW: market.lock.locked(task.customer, hold)}
-    payments = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held, price))
-    _pay_out(market, task, provider, {TaskPurse.ESCROW: (task.customer, hold)}, payments)
+    holds = {TaskPurse.ESCROW: (task.customer, Hold(TASK_ESCROW, slot_case(task_id, place)))}
+    slot_money = TaskMoney(task.rules, task.terms, _held(market, holds), price)
+    _pay_out(market, task, provider, holds, money.settle(TaskOutcome.STOOD_BY, slot_money))
 
 
 def burn_for_cancelling(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
     """Burn a part of the customer's bond for an unawarded slot, because the customer cancelled the task."""
     holds = {purse: (task.customer, hold) for purse, hold in customer_holds(task_id, place).items()}
-    held = {purse: market.lock.locked(owner, hold) for purse, (owner, hold) in holds.items()}
-    payments = money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(task.rules, task.terms, held))
-    _pay_out(market, task, task.customer, holds, payments)
+    slot_money = TaskMoney(task.rules, task.terms, _held(market, holds))
+    _pay_out(market, task, task.customer, holds, money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, slot_money))
+
+
+def _held(market: TrainingStorage, holds: Mapping[TaskPurse, tuple[bytes, Hold]]) -> dict[TaskPurse, int]:
+    """Return the grains in each purse."""
+    return {purse: market.lock.locked(owner, hold) for purse, (owner, hold) in holds.items()}
 
 
 def _money(market: TrainingStorage, task: Task, slot: Slot, held: dict[TaskPurse, int]) -> TaskMoney:
@@ -130,7 +121,6 @@ def _money(market: TrainingStorage, task: Task, slot: Slot, held: dict[TaskPurse
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
-        added=slot.added,
         elapsed=end_height - task.started_at if task.started_at else 0,
         stated=kept_step(task),
         taken=taken_by(task, slot, market.height),
@@ -173,13 +163,9 @@ def _grains_paid_to(payments: tuple[TaskFlow, ...], purse: TaskPurse, *payees: T
 def _record_outcome(market: TrainingStorage, task: Task, slot: Slot, outcome: TaskOutcome, paid_grains: int) -> None:
     """Record a provider's payment and its failure in its track record."""
     current_era, provider = market.stake.current_era.get(), slot.provider
-    if paid_grains and outcome not in UNMARKED:
-        market.provider_records[provider], market.value_by_customer[provider] = record_after_settling(
-            market.provider_records[provider],
-            market.value_by_customer[provider],
-            customer=task.customer,
-            paid_grains=paid_grains,
-            current_era=current_era,
+    if paid_grains:
+        market.provider_records[provider] = record_after_settling(
+            market.provider_records[provider], paid_grains, current_era
         )
     if outcome in FAILURES:
         # Only the unearned part of the price counts as failed.

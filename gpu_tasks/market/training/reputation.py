@@ -1,24 +1,15 @@
 """A provider's settled and failed value in grains, and the probability of failure that a task derives from it.
 
-Invariants: trust is value, so small jobs buy no trust for large ones. A failure counts five times. Old value fades. No
-customer counts for more than a tenth of all that a provider has settled, exact to one grain for each era and each kept
-name.
+Invariants: trust is value, so small jobs buy no trust for large ones. A failure counts five times. Old value fades.
 
-The tenth needs no list of all customers. Twenty names are kept, each with its settled value. When a further customer
-settles, the least of the 21 amounts is subtracted from each of them and added to `rest`. This is the algorithm of Misra
-and Gries ("Finding repeated elements", 1982). So at most one part in 21 of `rest` belongs to any one customer. That
-part is subtracted from the limit of each name. This costs a provider with only small customers at most an eighth of
-their payments.
-
-It prevents trust that depends on one customer, or a few. It does not prevent a provider with ten names of its own,
-which pays the settlement fee on its payments to itself. The tests state the cost of trust gained that way.
+No rule prevents a provider that pays itself under names of its own. It pays the settlement fee on each payment. The
+tests state the cost of trust gained that way.
 """
 
 from dataclasses import replace
-from typing import Annotated
 
-from runtime.encoding.codec import U32, Bounded, struct
-from runtime.encoding.types import AccountId, Balance
+from runtime.encoding.codec import U32, struct
+from runtime.encoding.types import Balance
 
 PPM = 1_000_000
 DECAY_SHIFT = 4
@@ -27,10 +18,6 @@ PRIOR_TIMES = 5
 """The weight of the prior, in losses of the task: a provider without a record counts as failing one task in this many.
 """
 FAILURE_TIMES = 5
-CUSTOMER_SHARE = 10
-"""One customer counts for at most the settled total divided by this."""
-PATRONS_MAX = 20
-"""The number of customer names kept for a provider. Ten would suffice, but cost honest providers a fourth."""
 
 
 @struct
@@ -40,24 +27,6 @@ class TrackRecord:
     settled: Balance = 0
     failed: Balance = 0
     """Five times the value of its failures."""
-    era: U32 = 0
-
-
-@struct
-class Patron:
-    """A customer with its settled value, less the subtracted amounts."""
-
-    customer: AccountId
-    settled: Balance
-
-
-@struct
-class Patrons:
-    """The customers behind a provider's settled value, as of an era."""
-
-    known: Annotated[tuple[Patron, ...], Bounded(PATRONS_MAX)] = ()
-    rest: Balance = 0
-    """The value of all other customers. Each of them has at most one part in `PATRONS_MAX + 1`."""
     era: U32 = 0
 
 
@@ -83,12 +52,10 @@ def record_at(record: TrackRecord, current_era: int) -> TrackRecord:
     return TrackRecord(decayed(record.settled, eras_passed), decayed(record.failed, eras_passed), current_era)
 
 
-def record_after_settling(
-    record: TrackRecord, patrons: Patrons, *, customer: bytes, paid_grains: int, current_era: int
-) -> tuple[TrackRecord, Patrons]:
-    """Return record and patrons after a customer has paid for a result."""
-    patrons = patrons_after(patrons_at(patrons, current_era), customer, paid_grains)
-    return replace(record_at(record, current_era), settled=trusted(patrons)), patrons
+def record_after_settling(record: TrackRecord, paid_grains: int, current_era: int) -> TrackRecord:
+    """Return a record after a customer has paid for a result."""
+    record = record_at(record, current_era)
+    return replace(record, settled=record.settled + paid_grains)
 
 
 def record_after_failing(record: TrackRecord, unpaid_grains: int, current_era: int) -> TrackRecord:
@@ -96,42 +63,6 @@ def record_after_failing(record: TrackRecord, unpaid_grains: int, current_era: i
     # The decay comes first: a failure of today counts in full.
     record = record_at(record, current_era)
     return replace(record, failed=record.failed + FAILURE_TIMES * unpaid_grains)
-
-
-def trusted(patrons: Patrons) -> int:
-    """Return the counted part of the settled value: at most a tenth for each customer.
-
-    A named customer may also own a part of `rest`, up to the largest one that any customer can have. That part is
-    subtracted from the name's limit.
-    """
-    total_settled = patrons.rest + sum(patron.settled for patron in patrons.known)
-    customer_limit = total_settled // CUSTOMER_SHARE - -(-patrons.rest // (PATRONS_MAX + 1))
-    # Roundings can make the limit negative where all is a few grains.
-    return patrons.rest + sum(min(patron.settled, max(customer_limit, 0)) for patron in patrons.known)
-
-
-def patrons_at(patrons: Patrons, current_era: int) -> Patrons:
-    """Return patrons, decayed to a later era."""
-    eras_passed = current_era - patrons.era
-    decayed_patrons = tuple(replace(patron, settled=decayed(patron.settled, eras_passed)) for patron in patrons.known)
-    return Patrons(decayed_patrons, decayed(patrons.rest, eras_passed), current_era)
-
-
-def patrons_after(patrons: Patrons, customer: bytes, paid_grains: int) -> Patrons:
-    """Return patrons after a customer has paid in their era."""
-    settled_by_customer = {patron.customer: patron.settled for patron in patrons.known}
-    unnamed_value = patrons.rest
-    if customer not in settled_by_customer and len(settled_by_customer) == PATRONS_MAX:
-        # Misra and Gries: the newcomer and all twenty names give the same amount, so no customer has more of `rest`.
-        subtracted = min(paid_grains, *settled_by_customer.values())
-        unnamed_value += subtracted * (PATRONS_MAX + 1)
-        paid_grains -= subtracted
-        settled_by_customer = {
-            name: value - subtracted for name, value in settled_by_customer.items() if value > subtracted
-        }
-    if paid_grains:
-        settled_by_customer[customer] = settled_by_customer.get(customer, 0) + paid_grains
-    return replace(patrons, known=tuple(Patron(*entry) for entry in settled_by_customer.items()), rest=unnamed_value)
 
 
 def decayed(grains: int, eras_passed: int) -> int:

@@ -6,8 +6,6 @@ winner is paid the clearing score less the parts of its own score for time and r
 
 * One slot: the clearing score is that of the runner-up.
 * A gang of k: the k lowest scores win together, or there is no award. The clearing score is the (k+1)-th.
-* A gang of one class: each class fills its slots at the score of its k-th bid. The class with the lowest such score
-  wins. The clearing score is the (k+1)-th of that class or the k-th of the next class: the lower one.
 * If no bid is left to set it, winners are paid the greatest price.
 
 Invariants: the order of bids changes nothing. A lower bid never turns a winner into a loser and never raises its pay.
@@ -41,15 +39,13 @@ class BidFate(IntEnum):
     STANDBY = 1
     OUTBID = 2
     """The winners have lower scores."""
-    OTHER_CLASS = 3
-    """In a gang of one class: another class fills its slots at a lower score."""
-    TOO_FEW = 4
-    """There are fewer bids than slots, counted within the class in a gang of one class."""
-    PRICE = 5
+    TOO_FEW = 3
+    """There are fewer bids than slots."""
+    PRICE = 4
     """The price is not between one grain and the greatest price."""
-    TIME = 6
+    TIME = 5
     """The time is not between one block and the most that the task allows."""
-    COLLATERAL = 7
+    COLLATERAL = 6
     """The collateral is less than the task requires."""
 
 
@@ -115,17 +111,12 @@ def select(terms: TaskTerms, bids: Sequence[Bid], tie_seed: bytes) -> Selection:
     assert len(bids) <= BIDS_MAX, "the number of bids is bounded"
     assert len({(bid.provider, bid.device) for bid in bids}) == len(bids), "each device has one bid"
     ordered, refused = _in_order(terms, bids, tie_seed)
-    fields = _competing_fields(terms, ordered)
-    able = [field for field in fields if len(field) >= terms.slots]
-    if not able:
+    if len(ordered) < terms.slots:
         unplaced = (Placed(entry.bid, entry.score, BidFate.TOO_FEW) for entry in ordered)
         return Selection((*unplaced, *refused), None)
-    # A class is worth the score of its last winner: at that score it fills all slots.
-    chosen = min(able, key=lambda field: field[terms.slots - 1].key)
-    clearing = _clearing(terms, chosen, [field for field in able if field is not chosen])
-    placed_bids = [*_places(terms, chosen, clearing), *_in_other_classes(terms, chosen, fields)]
-    placed_bids.sort(key=lambda placed: (placed.fate is not BidFate.WON, placed.score.total))
-    return Selection((*placed_bids, *refused), clearing)
+    # The first loser and not the last winner: paid by their own bids, bidders would shade their prices.
+    clearing = min((entry.score.total for entry in ordered[terms.slots : terms.slots + 1]), default=None)
+    return Selection((*_places(terms, ordered, clearing), *refused), clearing)
 
 
 def score(terms: TaskTerms, bid: Bid) -> Score:
@@ -167,25 +158,6 @@ def _in_order(terms: TaskTerms, bids: Iterable[Bid], tie_seed: bytes) -> tuple[l
     return entries, refused
 
 
-def _competing_fields(terms: TaskTerms, ordered: list[_Entry]) -> list[list[_Entry]]:
-    """Return the groups of bids that compete for the slots: all bids together, or those of each class."""
-    # A single slot is of one class anyway.
-    if not terms.is_homogeneous or terms.slots == 1:
-        return [ordered]
-    entries_by_class: dict[int, list[_Entry]] = {}
-    for entry in ordered:
-        entries_by_class.setdefault(entry.bid.device_class, []).append(entry)
-    return list(entries_by_class.values())
-
-
-def _clearing(terms: TaskTerms, chosen: list[_Entry], rivals: list[list[_Entry]]) -> int | None:
-    """Return the score at which the last rival drops out: in the chosen field, or in another able field."""
-    # The first loser and not the last winner: paid by their own bids, bidders would shade their prices.
-    last_scores = [entry.score.total for entry in chosen[terms.slots : terms.slots + 1]]
-    last_scores += [field[terms.slots - 1].score.total for field in rivals]
-    return min(last_scores, default=None)
-
-
 def _pay(terms: TaskTerms, entry: _Entry, clearing: int | None) -> int:
     """Return the rest of the clearing score after a bid's time and risk, at most the greatest price."""
     # Without a rival, no score sets the price.
@@ -196,9 +168,9 @@ def _pay(terms: TaskTerms, entry: _Entry, clearing: int | None) -> int:
     return slot_pay
 
 
-def _places(terms: TaskTerms, chosen: list[_Entry], clearing: int | None) -> list[Placed]:
-    """Return the fates of the field that fills the slots."""
-    winning, losing = chosen[: terms.slots], chosen[terms.slots :]
+def _places(terms: TaskTerms, ordered: list[_Entry], clearing: int | None) -> list[Placed]:
+    """Return the fates of all bids that can win."""
+    winning, losing = ordered[: terms.slots], ordered[terms.slots :]
     last_winning_score = winning[-1].score.total
     placed = [Placed(entry.bid, entry.score, BidFate.WON, _pay(terms, entry, clearing)) for entry in winning]
     standby = _standby_index(winning, losing)
@@ -221,17 +193,3 @@ def _standby_index(winning: list[_Entry], losing: list[_Entry]) -> int | None:
         (index for index, entry in enumerate(losing) if entry.bid.provider not in winning_owners),
         None,
     )
-
-
-def _in_other_classes(terms: TaskTerms, chosen: list[_Entry], fields: list[list[_Entry]]) -> list[Placed]:
-    """Return the fates of the bids in classes that were not chosen."""
-    last_winning_score = chosen[terms.slots - 1].score.total
-    placed = []
-    for bid_field in fields:
-        if bid_field is not chosen:
-            class_fate = BidFate.OTHER_CLASS if len(bid_field) >= terms.slots else BidFate.TOO_FEW
-            placed += [
-                Placed(entry.bid, entry.score, class_fate, behind=max(0, entry.score.total - last_winning_score))
-                for entry in bid_field
-            ]
-    return placed

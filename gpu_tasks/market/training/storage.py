@@ -12,10 +12,10 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.bids import AuctionId, Award, TaskBid
-from gpu_tasks.market.training.events import NotSlotOwner, NotTaskCustomer, UnknownTask, WrongTaskState
+from gpu_tasks.market.training.events import NotSlotOwner, NotTaskCustomer, TaskRunning, UnknownTask, WrongTaskState
 from gpu_tasks.market.training.numbers import TrainingNumbers
-from gpu_tasks.market.training.reputation import Patrons, TrackRecord
-from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open, slot_case
+from gpu_tasks.market.training.reputation import TrackRecord
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open, silent_until, slot_case
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId, Hash
 from runtime.frame.pallet import ScheduleItem, StorageDoubleMap, StorageMap, StorageValue, ensure, known
@@ -65,9 +65,6 @@ class TrainingStorage(TrainingNumbers):
     task_of_dispute: StorageMap[Hash, TaskId | None] = StorageMap(doc="The task of an open dispute.")
     provider_records: StorageMap[AccountId, TrackRecord] = StorageMap(
         default=TrackRecord(), doc="The settled and failed work of a provider."
-    )
-    value_by_customer: StorageMap[AccountId, Patrons] = StorageMap(
-        default=Patrons(), doc="The customers behind a provider's settled value."
     )
 
     agenda: ScheduleItem[TaskId] = ScheduleItem("height", doc="Tasks with a deadline at a block, or a record to drop.")
@@ -134,6 +131,12 @@ class TrainingStorage(TrainingNumbers):
         else:
             # Finality, claims or voters continue this task, and no block may step it before.
             self.agenda.drop(task_id)
+
+    def begin_work(self, task_id: bytes, task: Task) -> None:
+        """Start the promised blocks: all that take part have started."""
+        task = replace(task, state=TaskState.RUNNING, started_at=self.height, reported_at=self.height)
+        self.put(task_id, replace(task, deadline=silent_until(task)))
+        self.emit(TaskRunning(task_id))
 
     def await_beacon(self, task_id: bytes, task: Task) -> None:
         """Schedule the task's step for when the beacon of two blocks from here is final."""

@@ -4,6 +4,7 @@ Invariants: each slot, bid and standby has exactly one duty. It holds unless a t
 changes the task first.
 """
 
+from dataclasses import replace
 from enum import IntEnum
 
 from gpu_tasks.market.ids import DeviceId, TaskId
@@ -69,54 +70,33 @@ class TaskDuty:
 def slot_duty(task_id: bytes, task: Task, place: int, next_height: int) -> TaskDuty:
     """Return the next call of a slot's provider. `next_height` is the next block's."""
     slot = task.slots[place]
-    deed, milestone_number = _slot_deed(task, slot)
+    deed, number = _slot_deed(task, slot)
     opens_at = max(next_height, _opens_at(task, deed))
-    return _duty_in_window(
-        task_id,
-        task,
-        TaskRole.SLOT,
-        slot.device,
-        deed,
-        opens_at,
-        place=place,
-        milestone_number=milestone_number,
-    )
+    duty = _waiting(task_id, task, TaskRole.SLOT, slot.device, place=place)
+    return _in_window(duty, deed, opens_at, task.deadline, number)
 
 
 def standby_duty(task_id: bytes, task: Task, next_height: int) -> TaskDuty:
     """Return the next call of the standby."""
     standby = task.standby
     assert standby is not None, "a standby's duty has a standby"
-    deed, milestone_number = _standby_deed(task)
-    return _duty_in_window(
-        task_id, task, TaskRole.STANDBY, standby.device, deed, next_height, milestone_number=milestone_number
-    )
+    deed, number = _standby_deed(task)
+    duty = _waiting(task_id, task, TaskRole.STANDBY, standby.device)
+    return _in_window(duty, deed, next_height, task.deadline, number)
 
 
 def bid_duty(
     task_id: bytes, task: Task, auction_number: int, device_id: bytes, next_height: int, *, is_opened: bool
 ) -> TaskDuty:
     """Return the next call for a bid that still holds money or device and has no slot."""
+    duty = replace(_waiting(task_id, task, TaskRole.BID, device_id), auction=auction_number)
     if auction_number != task.auction or is_opened or task.state not in (TaskState.COMMITTING, TaskState.REVEALING):
-        return _duty_in_window(
-            task_id, task, TaskRole.BID, device_id, TaskDeed.WAIT, next_height, auction_number=auction_number
-        )
+        return duty
     if task.state is TaskState.REVEALING:
-        return _duty_in_window(task_id, task, TaskRole.BID, device_id, TaskDeed.REVEAL, next_height)
+        return _in_window(duty, TaskDeed.REVEAL, next_height, task.deadline)
     # The windows are frozen in the task, so the reveal window is known before it begins.
     opens_at = max(next_height, task.deadline + 1)
-    last_block = opens_at + task.windows.reveal - 1
-    return TaskDuty(
-        task_id,
-        task.state,
-        TaskRole.BID,
-        0,
-        auction_number,
-        device_id,
-        TaskDeed.REVEAL,
-        opens_at=opens_at,
-        until=last_block,
-    )
+    return _in_window(duty, TaskDeed.REVEAL, opens_at, opens_at + task.windows.reveal - 1)
 
 
 def _slot_deed(task: Task, slot: Slot) -> tuple[TaskDeed, int]:
@@ -152,32 +132,14 @@ def _standby_deed(task: Task) -> tuple[TaskDeed, int]:
     return TaskDeed.WAIT, 0
 
 
-def _duty_in_window(
-    task_id: bytes,
-    task: Task,
-    role: TaskRole,
-    device_id: bytes,
-    deed: TaskDeed,
-    opening_height: int,
-    *,
-    place: int = 0,
-    auction_number: int = 0,
-    milestone_number: int = 0,
-) -> TaskDuty:
-    """Return a duty in the window of the task's state. After the window the only duty is to wait."""
-    auction_number = auction_number or task.auction
+def _waiting(task_id: bytes, task: Task, role: TaskRole, device_id: bytes, *, place: int = 0) -> TaskDuty:
+    """Return the duty to wait, in the task's newest auction."""
+    return TaskDuty(task_id, task.state, role, place, task.auction, device_id, TaskDeed.WAIT, 0, 0)
+
+
+def _in_window(duty: TaskDuty, deed: TaskDeed, opens_at: int, until: int, number: int = 0) -> TaskDuty:
+    """Return a duty in a window. After the window the only duty is to wait."""
     # A step can wait for room in a later block, and the task then shows a state without an open window.
-    if deed is TaskDeed.WAIT or task.deadline < opening_height:
-        return TaskDuty(task_id, task.state, role, place, auction_number, device_id, TaskDeed.WAIT, 0, 0)
-    return TaskDuty(
-        task_id,
-        task.state,
-        role,
-        place,
-        auction_number,
-        device_id,
-        deed,
-        opening_height,
-        task.deadline,
-        milestone_number,
-    )
+    if deed is TaskDeed.WAIT or until < opens_at:
+        return duty
+    return replace(duty, deed=deed, opens_at=opens_at, until=until, number=number)

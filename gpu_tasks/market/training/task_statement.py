@@ -3,7 +3,7 @@
 This module has its form: encoding, signing payload, order in a block. A statement names one slot in one auction, which
 identifies a leg for good. A runner-up that takes over within an auction is another provider with another device. A
 provider that wins the rest of its own task does so in a later auction. So a signature for one leg proves nothing in
-another. An error of form makes a block invalid. The work itself is never judged here.
+another. An error of form makes a block invalid. The work itself is never checked here.
 """
 
 from typing import Annotated

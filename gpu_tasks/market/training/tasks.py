@@ -13,7 +13,7 @@ from typing import Annotated
 
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import TaskOrder, interval_of, is_replicated
+from gpu_tasks.market.training.orders import TaskOrder, interval_of, is_by_time, is_replicated
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import SLOTS_MAX, TaskTerms
 from runtime.cryptography.hashing import blake2_256
@@ -23,6 +23,9 @@ from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
 TASKS_OPEN_MAX = 4_000
+SILENT_TIMES = 2
+"""A provider has died if it states no milestone for this many times its share of the promised blocks, plus the grace.
+"""
 
 TASK_ESCROW = HoldReason("TaskEscrow", "The most that a slot of a task may cost its customer. One for each slot.")
 TASK_BOND = HoldReason("TaskBond", "The customer's bond for a slot of a task. One for each slot.")
@@ -123,8 +126,6 @@ class Slot:
     promised: BlockNumber
     collateral: Balance
     """K, as it was locked."""
-    added: BlockNumber = 0
-    """The part of `promised` that the customer added."""
     started_at: BlockNumber = 0
     reported: U8 = 0
     """The number of milestones of this leg that it has stated."""
@@ -157,18 +158,6 @@ class Standby:
     collateral: Balance
     is_bound: bool = True
     """True while its device and its collateral are bound: until the leg's first milestone."""
-
-
-@struct
-class CloseOffer:
-    """A different end that a customer offers, the same for each slot, with the providers that have signed it."""
-
-    pay: Balance
-    """The part of the escrow for the provider."""
-    back: Balance
-    """The part of the collateral for the customer."""
-    signed: U32 = 0
-    """A bit for each slot."""
 
 
 @struct
@@ -217,7 +206,6 @@ class Task:
     """The number of its disputes so far."""
     reported: U8 | None = None
     """The place whose provider reports a missing input, until that is decided."""
-    close: CloseOffer | None = None
     deposit: Balance = 0
     outcome: TaskOutcome | None = None
     """The outcome of its first slot, or of the whole, once it has ended."""
@@ -324,3 +312,11 @@ def paid_blocks(task: Task, intervals: int) -> int:
 def interval_end(task: Task) -> int:
     """Return the first block after the current interval of bought time."""
     return task.started_at + paid_blocks(task, task.owed + 1)
+
+
+def silent_until(task: Task) -> int:
+    """Return the last block in which the next milestone, interval, or commitment of a replica may be stated."""
+    if is_by_time(task.order):
+        return interval_end(task) + task.windows.grace
+    longest_share = max(-(-slot.promised // task.milestones) for slot in task.slots)
+    return task.reported_at + SILENT_TIMES * longest_share + task.windows.grace

@@ -31,8 +31,6 @@ class TaskTerms:
     """The least collateral of a bid: that of the rules, or the customer's own if that is more."""
     slots: U8 = 1
     """k: the number of devices, each of which computes the whole run."""
-    is_homogeneous: bool = False
-    """True if the devices of a gang must be of one class."""
 
 
 @struct

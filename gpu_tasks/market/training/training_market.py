@@ -13,7 +13,6 @@ from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training import events as ev
-from gpu_tasks.market.training import replica_events as replica_ev
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.life import (
     attested_steps,
@@ -30,7 +29,6 @@ from gpu_tasks.market.training.life import (
     slot_claims,
     submitting,
 )
-from gpu_tasks.market.training.life.leaving import Amendment
 from gpu_tasks.market.training.orders import TaskOrder, is_by_time, is_replicated
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.storage import TrainingStorage
@@ -49,7 +47,7 @@ from gpu_tasks.market.training.tasks import (
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.codec import U8
-from runtime.encoding.types import Balance, BlockNumber, Hash, Weight
+from runtime.encoding.types import BlockNumber, Hash, Weight
 from runtime.frame.measured import times
 from runtime.frame.pallet import Constant, Hold, HoldEnd, PostDispatch, Signed, call
 from runtime.frame.weights import work
@@ -94,15 +92,14 @@ class TrainingMarket(TrainingStorage, index=15):
     events = (
         ev.TaskSubmitted, ev.BidCommitted, ev.BidsClosed, ev.BidRevealed, ev.TaskAwarded, ev.StandbyNamed,
         ev.StandbyReleased, ev.BidEnded, ev.SlotStarted, ev.TaskRunning, ev.MilestoneReported, ev.MilestoneCounted,
-        ev.ResultStated, ev.ResultsClaimed, ev.StandbyAsked, ev.TaskReopened, ev.TaskDisputed, ev.TaskAmended,
-        ev.CloseOffered, ev.SlotSettled, ev.TaskEnded, replica_ev.ReplicasSought, replica_ev.Volunteered,
-        replica_ev.ResultBound, replica_ev.ReplicasCompared,
+        ev.ResultStated, ev.ResultsClaimed, ev.StandbyAsked, ev.TaskReopened, ev.TaskDisputed, ev.SlotSettled,
+        ev.TaskEnded, ev.ReplicasSought, ev.Volunteered, ev.ResultBound, ev.ReplicasCompared,
     )  # fmt: skip
     errors = (
         ev.UnknownTask, ev.UnsoundOrder, ev.StaleOrder, ev.TooManyTasks, ev.NotTaskCustomer, ev.WrongTaskState,
         ev.NotEligible, ev.TooManyBids, ev.DeviceHasBid, ev.NoSuchBid, ev.WrongBidOpening, ev.CollateralTooLow,
-        ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToConfirm, ev.MayNotConfirm, ev.NoCloseOffer,
-        ev.UnsoundAmendment, ev.NotDueYet, replica_ev.WrongResultOpening,
+        ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToConfirm, ev.MayNotConfirm, ev.NotDueYet,
+        ev.WrongResultOpening,
     )  # fmt: skip
     hold_reasons = (TASK_ESCROW, TASK_BOND, TASK_DEPOSIT, BID_BOND, TASK_COLLATERAL)
 
@@ -189,11 +186,12 @@ class TrainingMarket(TrainingStorage, index=15):
 
     # ------------------------------------------------------------------------------------------- changes of mind
 
-    @call(index=10, weight=_weight_of_slots("amend", SLOTS_MAX))
-    def amend(self, origin: Signed, task: TaskId, change: Amendment) -> PostDispatch:
-        """Raise the price before the first bid, give a running task more blocks, or stop it."""
-        weight = self._weight("amend", task)
-        leaving.amend(self, task, origin.account, change)
+    @call(index=10, weight=_weight_of_slots("stop", SLOTS_MAX))
+    def stop(self, origin: Signed, task: TaskId) -> PostDispatch:
+        """Stop a running task."""
+        # Weighed before the call, which ends the task.
+        weight = self._weight("stop", task)
+        leaving.stop(self, task, origin.account)
         return weight
 
     @call(index=11, weight=_weight_of_slots("cancel", SLOTS_MAX))
@@ -202,13 +200,6 @@ class TrainingMarket(TrainingStorage, index=15):
         # Weighed before the call, which ends the task.
         weight = self._weight("cancel", task)
         leaving.cancel(self, task, origin.account)
-        return weight
-
-    @call(index=12, weight=_weight_of_slots("close", SLOTS_MAX))
-    def close(self, origin: Signed, task: TaskId, pay: Balance, back: Balance) -> PostDispatch:
-        """Offer a different end as the customer, or sign the offered one as the stash of a slot."""
-        weight = self._weight("close", task)
-        leaving.close(self, task, origin.account, pay, back)
         return weight
 
     # --------------------------------------------------------- a handler: the interface to ResultClaims and to Disputes

@@ -130,7 +130,7 @@ class Inputs:
 
         A customer that left some out could have a right result found wrong through their missing answers.
         """
-        checker_keys = keys_at(await self._network_port.judging_readers(), sealed_input.sealed_at)
+        checker_keys = keys_at(await self._network_port.checking_readers(), sealed_input.sealed_at)
         left_out = opened.left_out(checker_keys)
         if left_out:
             raise UnusableInputError(

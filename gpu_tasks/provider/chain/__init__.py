@@ -8,7 +8,7 @@ In reading order:
 * `demand`: demand in services, and a provider's eligibility
 * `port`: the daemon's interface to a chain
 * `offences`: offences that the node saw, proven by the client
-* `roll_calls`: the newest roll call, and the rows to inspect
+* `roll_calls`: the newest roll call, and the proofs of devices
 * `task_records`: tasks and bids by name
 * `live`: the interface over a node's JSON-RPC
 """

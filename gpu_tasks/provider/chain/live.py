@@ -19,8 +19,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from gpu_tasks.data import claim_reads, market_reads
+from gpu_tasks.data import claim_reads, market_reads, proven_rates
 from gpu_tasks.market.attestations.kinds import AnyAttestation, encode_attestation
+from gpu_tasks.market.capacity.proofs import OpenProof
+from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.disputes_api import BallotStatus
@@ -36,7 +38,7 @@ from gpu_tasks.provider.chain.bond_losses import bond_losses
 from gpu_tasks.provider.chain.claim_money import claim_money
 from gpu_tasks.provider.chain.demand import demand
 from gpu_tasks.provider.chain.offences import offences
-from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, NobodyError, RollCallView, SeenOffence, View
+from gpu_tasks.provider.chain.port import BidName, ChainError, NobodyError, RollCallView, SeenOffence, View
 from runtime.frame.call import Call
 from runtime.frame.storage import StateCorrupted
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -432,10 +434,11 @@ class LiveChain:
     # Each is described in `ChainPort`.
     services = _asks_chain(market_reads.services)
     provider = _asks_chain(market_reads.provider)
-    judging_readers = _asks_chain(market_reads.judging_readers)
+    checking_readers = _asks_chain(market_reads.checking_readers)
     stash_of = _asks_chain(market_reads.stash_of)
     auctions = _asks_chain(task_records.auctions)
     task_of_claim = _asks_chain(task_records.task_of_claim)
+    proof_hold = _asks_chain(proven_rates.proof_hold)
     side_payments = _asks_own(side_pay.side_payments)
     claim_money = _asks_own(claim_money)
     bond_losses = _asks_own(bond_losses)
@@ -465,10 +468,13 @@ class LiveChain:
         """See `ChainPort`."""
         return await self.asked(roll_calls.roll_call(self.client.unverified(), devices))
 
-    async def inspections(self) -> tuple[Inspection, ...]:
+    async def final_roll_call(self) -> RollCall | None:
         """See `ChainPort`."""
-        block_hash = await self.asked(self.client.finalized())
-        return await self.asked(roll_calls.inspections(self.client, self.stash, block_hash))
+        return await self.asked(roll_calls.newest_roll_call(self.client, await self._hash_at(final=True)))
+
+    async def open_proof(self, claim: bytes, *, final: bool = False) -> OpenProof | None:
+        """See `ChainPort`."""
+        return await self.asked(roll_calls.open_proof(self.client, claim, await self._hash_at(final=final)))
 
     async def slot_ms(self) -> int:
         """See `ChainPort`."""

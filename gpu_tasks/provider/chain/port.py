@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.attestations.kinds import AnyAttestation
-from gpu_tasks.market.capacity.proofs import CapacityProof, Enrolment
+from gpu_tasks.market.capacity.proofs import OpenProof, ProvenRate
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.claims.claims import ResultClaim
@@ -24,7 +24,6 @@ from gpu_tasks.provider.chain.bond_losses import BondLoss
 from gpu_tasks.provider.chain.claim_money import ClaimMoneyRead
 from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.side_pay import SidePayment
-from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
 from runtime.blocks.evidence import DoubleBallot, DoubleHeader, DoubleProposal
 from runtime.frame.call import Call
 from wallet.errors import CodedError
@@ -74,22 +73,11 @@ class RollCallView:
 
     called: RollCall | None
     planned: int
-    enrolled: Mapping[bytes, Enrolment]
-    """The enrolments among the devices."""
-    proofs: Mapping[bytes, CapacityProof]
-    """The proofs of those devices at the newest roll call."""
+    proofs: Mapping[bytes, ProvenRate]
+    """The newest proof of each device that has one, of this roll call or of an earlier one."""
+    open_proofs: Mapping[bytes, OpenProof]
+    """The proofs of the newest roll call whose claims are open, by device."""
     rates: ProvenRates
-
-
-@dataclass(frozen=True, slots=True)
-class Inspection:
-    """The rows that a device has shown and this provider must check."""
-
-    device: bytes
-    number: int
-    challenge: ChainChallenge
-    places: tuple[int, ...]
-    digests: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +130,7 @@ class NetworkPort(Protocol):
     async def stash_of(self, provider_key: bytes) -> bytes | None:
         """Return the stash of a provider key."""
 
-    async def judging_readers(self) -> tuple[InputReader, ...]:
+    async def checking_readers(self) -> tuple[InputReader, ...]:
         """Return the possible checkers, active or elected next.
 
         Each comes with the block from which inputs must be sealed to it.
@@ -217,17 +205,23 @@ class BidPort(TaskPort, DevicePort, Protocol):
         """Return the tasks that accept bids, by id."""
 
 
-class RollCallPort(SendPort, Protocol):
-    """Roll calls."""
+class RollCallPort(ClaimPort, DevicePort, Protocol):
+    """Roll calls, and the claims of their proofs."""
 
     async def roll_call(self, devices: Sequence[bytes]) -> RollCallView:
-        """Return the newest roll call and some devices at it, at the best block: commits count from its fifth block on.
+        """Return the newest roll call and some devices at it, at the best block: proofs count from its fifth block on.
 
-        A dishonest node can only waste work, or suppress a commit, which it could do anyway.
+        A dishonest node can only waste work, or suppress a proof, which it could do anyway.
         """
 
-    async def inspections(self) -> tuple[Inspection, ...]:
-        """Return the rows that this provider was drawn to check and has not objected to, in the final state."""
+    async def final_roll_call(self) -> RollCall | None:
+        """Return the newest roll call of the final chain."""
+
+    async def proof_hold(self) -> int:
+        """Return the grains of the stash that a proof holds."""
+
+    async def open_proof(self, claim: bytes, *, final: bool = False) -> OpenProof | None:
+        """Return the proof of an open claim, or None for a claim of another market."""
 
 
 class SidePayPort(Protocol):

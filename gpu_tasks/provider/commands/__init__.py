@@ -11,7 +11,7 @@ In reading order:
 * `inventory`: `inventory`
 * `register`: `register`
 * `offers`: `offer`, `withdraw-offer`, `queue`, `pause`, `resume`
-* `bench`: `bench`, `enrol`, `withdraw`
+* `bench`: `bench`, and the work of roll calls as text
 * `auctions`: `auctions`, `policy`, `drain`
 * `earnings`: `earnings`
 * `utilisation`: `utilisation`, and the present work of devices

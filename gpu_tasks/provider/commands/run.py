@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.endpoint import EndpointError, parse_endpoint
+from gpu_tasks.market.capacity.proofs import WorkShape
 from gpu_tasks.provider.blobs.server import DEFAULT_PORT
 from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
@@ -35,10 +36,10 @@ from gpu_tasks.provider.commands.options import (
 )
 from gpu_tasks.provider.commands.walls import ALWAYS, NEVER, Walls, walls_for
 from gpu_tasks.provider.daemon import Daemon, Settings
-from gpu_tasks.provider.duties.devices import on_this_machine
+from gpu_tasks.provider.duties.roll_calls import RollCallPolicy
 from gpu_tasks.provider.execution.chain_process import chains_with
 from gpu_tasks.provider.execution.containers.spec import MIB
-from gpu_tasks.provider.execution.gpu import Hardware, all_hardware, lost_gpus, why_no_gpu
+from gpu_tasks.provider.execution.gpu import Hardware, all_hardware, lost_gpus, on_this_machine, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus, is_possible
@@ -104,7 +105,7 @@ class BrokerOptions:
 def run(
     options: ProviderOptions, stash: StashOptions, backend: str | None, numbers: tuple[int, ...],
     workloads: tuple[str, ...], blob_host: str, blob_port: int | None, input_mib: int, wish: str, engine_address: str,
-    keep_paused: bool, broker: BrokerOptions,
+    keep_paused: bool, roll_call_work: WorkShape | None, no_roll_calls: bool, broker: BrokerOptions,
 ) -> None:  # fmt: skip
     """Run the daemon until it is stopped."""
     logging.basicConfig(level=logging.INFO)
@@ -142,6 +143,7 @@ def run(
                 settings = Settings(
                     options.base_path, blob_host, port, disk_quota, keep_paused=keep_paused,
                     engine=containers.engine, why_no_engine=containers.why_not, make_chains=chains_with(backend_name),
+                    roll_calls=RollCallPolicy(not no_roll_calls, roll_call_work),
                 )  # fmt: skip
                 broadcast = broker.broadcast(
                     identity, workers, partial(_tell_broker, log), is_private=chain.is_development

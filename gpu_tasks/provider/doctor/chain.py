@@ -14,7 +14,7 @@ from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import RollCallView
 from gpu_tasks.provider.execution.diagnoses import Diagnosis, bad, good, weak
-from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.gpu import Hardware, on_this_machine
 from gpu_tasks.provider.keys import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from runtime.cryptography import ss58
 from wallet.amounts import counted, format_amount
@@ -34,15 +34,18 @@ async def chain_diagnoses(
 ) -> list[Diagnosis]:
     """Return the diagnoses of a chain that answers and knows the key. Raise ChainError if it stops answering."""
     own_statuses = await live_chain.own_devices()
+    roll_call_view = await live_chain.roll_call([device_status.id for device_status in own_statuses])
+    # A chain without roll calls holds nothing for proofs.
+    has_roll_calls = bool(roll_call_view.planned) or roll_call_view.called is not None
+    unproven = len(own_statuses) - len(roll_call_view.open_proofs)
+    proofs_hold = unproven * await live_chain.proof_hold() if has_roll_calls else 0
     return [
         good("key", f"works for {ss58.encode(live_chain.stash)}"),
         await _finality_diagnosis(live_chain),
         *_devices(own_statuses, hardware, why_paused),
-        *_roll_call_diagnoses(
-            own_statuses, await live_chain.roll_call([device_status.id for device_status in own_statuses])
-        ),
+        *_roll_call_diagnoses(own_statuses, roll_call_view),
         await _key_funds_diagnosis(live_chain),
-        await _funds_diagnosis(live_chain),
+        await _funds_diagnosis(live_chain, proofs_hold),
         await _store(live_chain),
     ]
 
@@ -63,58 +66,44 @@ async def _finality_diagnosis(live_chain: LiveChain) -> Diagnosis:
 def _devices(
     device_statuses: Sequence[DeviceStatus], hardware: Sequence[Hardware], why_paused: WhyPaused
 ) -> list[Diagnosis]:
-    names_by_uuid = {here_piece.uuid_hash: here_piece.name for here_piece in hardware}
+    hardware_by_device = on_this_machine(device_statuses, hardware)
     if not device_statuses:
         return [bad("devices", "none is registered, so none gets work", "ogpu-provider register")]
     return [
-        _device(device_status, names_by_uuid.get(device_status.device.uuid_hash), why_paused)
+        _device(device_status, hardware_by_device.get(device_status.id), why_paused)
         for device_status in device_statuses
     ]
 
 
-def _device(device_status: DeviceStatus, hardware_name: str | None, why_paused: WhyPaused) -> Diagnosis:
+def _device(device_status: DeviceStatus, hardware: Hardware | None, why_paused: WhyPaused) -> Diagnosis:
     check_name = f"0x{device_status.id.hex()[:8]}.."
-    if hardware_name is None:
+    if hardware is None:
         return bad(
             check_name, "is not on this machine, so `run` pauses it", "run the daemon on its machine, or unregister it"
         )
     if device_status.device.is_paused:
-        finding_text = f"{hardware_name} is paused, so it gets no work: {why_paused(device_status)}"
+        finding_text = f"{hardware.name} is paused, so it gets no work: {why_paused(device_status)}"
         return weak(check_name, finding_text, "run `ogpu-provider resume` if `run` does not resume it")
     if not device_status.offers:
-        return weak(check_name, f"{hardware_name} offers no service; it can still bid for tasks", "ogpu-provider offer")
+        return weak(check_name, f"{hardware.name} offers no service; it can still bid for tasks", "ogpu-provider offer")
     bond = format_amount(device_status.device.bond)
-    return good(check_name, f"{hardware_name}, {counted(len(device_status.offers), 'offer')}, bonded with {bond} oGPU")
+    return good(check_name, f"{hardware.name}, {counted(len(device_status.offers), 'offer')}, bonded with {bond} oGPU")
 
 
-NOT_ENROLLED, PROVED_TOO_LITTLE = "not_enrolled", "proved_too_little"
+PROVED_TOO_LITTLE, TOO_POOR_TO_PROVE = "proved_too_little", "too_poor_to_prove"
 
 
 def _roll_call_diagnoses(device_statuses: Sequence[DeviceStatus], roll_call_view: RollCallView) -> list[Diagnosis]:
-    """Return a diagnosis for each device that gets no work, or soon none, because it proved too little."""
-    diagnoses = []
-    for device_status in device_statuses:
-        check_name, no_work_reason = (
-            f"0x{device_status.id.hex()[:8]}.. at roll calls",
-            why_no_work(roll_call_view.rates, device_status.id, device_status.device.kind),
-        )
-        # A chain without roll calls needs no enrolment.
-        if device_status.id not in roll_call_view.enrolled and (
-            roll_call_view.planned or roll_call_view.called is not None
-        ):
-            finding_text = no_work_reason or "not enrolled: it gets no work after the roll call"
-            remedy = "run `ogpu-provider bench`, then `ogpu-provider enrol`"
-            diagnoses.append(bad(check_name, finding_text, remedy, NOT_ENROLLED))
-        elif no_work_reason:
-            diagnoses.append(
-                bad(
-                    check_name,
-                    no_work_reason,
-                    "keep `run` running through the next roll call; lower --work if its proof was late",
-                    PROVED_TOO_LITTLE,
-                )
-            )
-    return diagnoses
+    """Return a diagnosis for each device that gets no work because it proved too little."""
+    reasons = [
+        (status.id, why_no_work(roll_call_view.rates, status.id, status.device.kind)) for status in device_statuses
+    ]
+    remedy = "keep `run` running through the next roll call; lower --roll-call-work if its proof was late"
+    return [
+        bad(f"0x{device_id.hex()[:8]}.. at roll calls", reason, remedy, PROVED_TOO_LITTLE)
+        for device_id, reason in reasons
+        if reason
+    ]
 
 
 async def _key_funds_diagnosis(live_chain: LiveChain) -> Diagnosis:
@@ -124,10 +113,13 @@ async def _key_funds_diagnosis(live_chain: LiveChain) -> Diagnosis:
     return good("key's funds", f"the provider key has {format_amount(key_grains)} oGPU")
 
 
-async def _funds_diagnosis(live_chain: LiveChain) -> Diagnosis:
+async def _funds_diagnosis(live_chain: LiveChain, proofs_hold: int) -> Diagnosis:
     # A check, a vote and a bid lock money of the stash, beside the devices' bonds.
     free_grains = await live_chain.spendable()
     finding_text = f"the stash has {format_amount(free_grains)} oGPU free"
+    if free_grains < proofs_hold:
+        too_little = f"{finding_text}, and a roll call holds {format_amount(proofs_hold)} oGPU for all devices"
+        return bad("funds", too_little, "send money to it", TOO_POOR_TO_PROVE)
     if free_grains:
         return good("funds", f"{finding_text}, enough for checks, votes and bids")
     return weak("funds", f"{finding_text}, too little to check, vote or bid", "send money to it, or unbond a part")

@@ -16,6 +16,8 @@ In reading order:
 * `checking`: checks of claims, by the checker and by the provider
 * `voting`: votes about disputed items, different results and inputs
 * `dispute_appeals`: appeals of votes that contradict this provider's computation
+* `kept_rows`: the rows of open proofs on the disk
+* `row_items`: items of roll calls: rows, delivered, fetched and computed again
 * `roll_calls`: the steps of roll calls
 * `losses`: devices' bond losses, reported and noted
 * `endings`: the outcomes of races

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import racer_of
@@ -22,7 +21,7 @@ from gpu_tasks.provider.chain.port import ChainError, DevicePort, View
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.resumer import Resumer
-from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.gpu import Hardware, on_this_machine
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
 from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, PauseCause
 from gpu_tasks.provider.telemetry import failure
@@ -200,26 +199,6 @@ def standing_of(
         standing.served[device_status.id] = hardware_by_device[device_status.id]
         standing.promised[device_status.id] = promised
     return standing
-
-
-def on_this_machine(device_statuses: Sequence[DeviceStatus], hardware: Iterable[Hardware]) -> dict[bytes, Hardware]:
-    """Return the registered devices on this machine, by their hardware's identifier.
-
-    A CPU has only a random identifier in the base path. So a provider's only CPU device, for example from a development
-    chain's genesis, counts as this machine's CPU even if the identifiers differ.
-    """
-    hardware_by_hash = {piece.uuid_hash: piece for piece in hardware}
-    hardware_by_device = {
-        device_status.id: hardware_by_hash[device_status.device.uuid_hash]
-        for device_status in device_statuses
-        if device_status.device.uuid_hash in hardware_by_hash
-    }
-    processors = [device_status for device_status in device_statuses if device_status.device.kind is DeviceClass.CPU]
-    processor = next((piece for piece in hardware_by_hash.values() if piece.kind is DeviceClass.CPU), None)
-    # With several CPU devices nothing tells them apart, so none of them is matched.
-    if len(processors) == 1 and processor is not None:
-        hardware_by_device.setdefault(processors[0].id, processor)
-    return hardware_by_device
 
 
 def _promised_form(number: int, service_terms: ServiceTerms, workloads: Workloads) -> WorkloadForm:

@@ -1,209 +1,167 @@
-"""Roll calls: each enrolled device computes its matrix chain, commits to it and shows rows, and inspects others.
+"""Roll calls: each device computes its matrix chain and states the root of its rows.
 
 Invariants:
 
 * All devices compute at once, each in a process beside its workers, even while they work.
-* Rows are on the disk before their root is committed.
-* An objection follows only from rows that were computed here.
+* Rows are on the disk before their root is sent. They stay until the claim is over (`row_items` delivers them).
+* A root is sent only for a seed that the final chain has: a root of another seed would cost the collateral.
 * A message of an earlier process is not repeated while it may be in transit.
-* Between roll calls nothing is on the disk.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from pathlib import Path
 
 from gpu_tasks.data.proven_rates import why_no_work
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, CapacityProof, Enrolment, ShownRow, drawn_rows
+from gpu_tasks.market.capacity.proofs import OpenProof, ProvenRate, WorkShape, claim_of, device_seed
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.provider.chain.port import ChainError, Inspection, RollCallPort, RollCallView, View
-from gpu_tasks.provider.chain.roll_calls import challenge_of
-from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.chain.port import ChainError, RollCallPort, RollCallView, View
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, telling_refusals
+from gpu_tasks.provider.duties.kept_rows import ComputedChain, KeptRows
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.row_items import RowComputer, challenge_of
 from gpu_tasks.provider.duties.sent_steps import StepBook, StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
-from gpu_tasks.provider.execution.chain_worker import ROWS, ChainRows, ChainWork
+from gpu_tasks.provider.execution.chain_rates import WORK_SLOTS, MeasuredRate, chain_shape, measured_rate
+from gpu_tasks.provider.execution.chain_worker import ChainWork
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
-from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.execution.worker_pool import JUDGES_BENCH
 from gpu_tasks.provider.telemetry import Detail, failure
-from gpu_tasks.workloads.matmul_chain.challenge import CHALLENGE, ChainChallenge
-from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.merkle import merkle_paths
-from runtime.encoding.codec import DecodeError
-from wallet.private_file import replace
+from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
+from wallet.amounts import format_amount
 
 IDLE_LOOK_BLOCKS = 12
-"""The interval of looking while no device is enrolled and no roll call runs."""
+"""The interval of looking at a chain without roll calls."""
 WARM_BLOCKS = 30
-"""Blocks before a roll call at which its processes start. PyTorch takes seconds to load, and these would count."""
-INSPECT_EVERY_BLOCKS = 5
+"""Blocks before a roll call at which its processes start and measure. PyTorch takes seconds to load, and these would
+count."""
 EARLIER_BLOCKS = 2
 """Blocks during which an earlier process's message may be in transit. A second copy would only cost its fee."""
-
-
-# The row hashes of a matrix chain on disk, and the sent steps, kept until others can no longer request them.
-# Invariant: a file is complete or invalid, and is on the disk before the commit is sent. Its content follows from its
-# challenge, so a lost or damaged file only costs computing it again. A step is noted before it is sent, so after a
-# `kill -9` the next process knows that it may be in transit.
-DIGEST_BYTES = 32
-
-
-class RollStep(Enum):
-    """The next step of a roll call."""
-
-    NOTHING = auto()
-    COMPUTE = auto()
-    COMMIT = auto()
-    SHOW = auto()
-    OBJECT = auto()
-    """Object as an inspector of another device."""
-
-
-def is_called(roll_call: RollCall | None, enrolled: Enrolment | None) -> bool:
-    """Return True if a device must answer the newest roll call."""
-    return roll_call is not None and enrolled is not None and enrolled.since < roll_call.at
-
-
-def next_step(
-    roll_call: RollCall, proof: CapacityProof | None, kept_root: bytes | None, newest_height: int
-) -> RollStep:
-    """Return a called device's next step. A message sent now is included after block `newest_height`.
-
-    Lost rows are computed again, and shown if they have the committed root.
-    """
-    if proof is None:
-        if newest_height >= roll_call.at + times.COMMITS_TO:
-            return RollStep.NOTHING
-        if kept_root is None:
-            return RollStep.COMPUTE
-        return RollStep.COMMIT if times.can_commit(roll_call, newest_height + 1) else RollStep.NOTHING
-    is_rows_due = (
-        not proof.is_open and newest_height >= times.rows_at(roll_call) and times.can_open(roll_call, newest_height + 1)
-    )
-    if not is_rows_due:
-        return RollStep.NOTHING
-    if kept_root is None:
-        return RollStep.COMPUTE
-    return RollStep.SHOW if kept_root == proof.root else RollStep.NOTHING
-
-
-def can_wait(roll_call: RollCall, roll_step: RollStep, newest_height: int) -> bool:
-    """Return True if the chain would still accept a step that is sent a block later."""
-    if roll_step is RollStep.COMMIT:
-        return times.can_commit(roll_call, newest_height + 2)
-    if roll_step is RollStep.SHOW:
-        return times.can_open(roll_call, newest_height + 2)
-    return times.can_object(roll_call, newest_height + 2)
-
-
-def can_inspect(roll_call: RollCall | None, newest_height: int) -> bool:
-    """Return True if inspectors of the newest roll call are drawn and may still object."""
-    return (
-        roll_call is not None
-        and newest_height >= times.inspectors_at(roll_call)
-        and times.can_object(roll_call, newest_height + 1)
-    )  # an objection sent now comes after the newest block
+MESSAGE_SLOTS = 2
+"""Slots from the end of a computation to the block with its proof."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRows:
-    """A folder with one file for each challenge."""
+class RollCallPolicy:
+    """The operator's choice about roll calls."""
 
-    folder: Path
+    are_answered: bool = True
+    work: WorkShape | None = None
+    """The work of every device; None to measure each one."""
 
-    def load(self, challenge: ChainChallenge) -> ChainRows | None:
-        """Return the stored rows of a challenge; None if they are missing or damaged."""
-        try:
-            content = self._file_path(challenge).read_bytes()
-        except OSError:
-            return None
-        rows_bytes = content[DIGEST_BYTES:]
-        if blake2_256(rows_bytes) != content[:DIGEST_BYTES]:
-            return None
-        try:
-            rows: ChainRows = ROWS.decode(rows_bytes)
-        except DecodeError:
-            return None
-        return rows if len(rows.digests) == DIGEST_BYTES * challenge.shape.rows else None
 
-    def keep(self, challenge: ChainChallenge, rows: ChainRows) -> None:
-        """Write the rows to the disk. Raise OSError on failure."""
-        rows_bytes = ROWS.encode(rows)
-        replace(self._file_path(challenge), blake2_256(rows_bytes) + rows_bytes)
+class RollStep(Enum):
+    """The next step of a device at a roll call."""
 
-    def note_sent(self, challenge: ChainChallenge, step: str) -> None:
-        """Note that a step about a challenge is sent next. Raise OSError on failure."""
-        replace(self._file_path(challenge, step), b"")
+    NOTHING = auto()
+    COMPUTE = auto()
+    PROVE = auto()
 
-    def was_sent(self, challenge: ChainChallenge, step: str) -> bool:
-        """Return True if this process or an earlier one sent a step about a challenge."""
-        return self._file_path(challenge, step).exists()
 
-    def forget_all(self) -> None:
-        """Remove everything, as no roll call runs. Raise OSError on failure."""
-        if self.folder.is_dir():
-            for path in self.folder.iterdir():
-                path.unlink(missing_ok=True)
+def next_step(
+    roll_call: RollCall, proof: ProvenRate | None, open_proof: OpenProof | None, *, has_rows: bool, newest_height: int
+) -> RollStep:
+    """Return a device's next step. A message sent now is included after block `newest_height`.
 
-    def _file_path(self, challenge: ChainChallenge, name: str = "rows") -> Path:
-        return self.folder / f"{blake2_256(CHALLENGE.encode(challenge)).hex()}.{name}"
+    Lost rows of an open claim are computed again.
+    """
+    if proof is not None and proof.number == roll_call.number:
+        return RollStep.NOTHING if has_rows or open_proof is None else RollStep.COMPUTE
+    if newest_height >= roll_call.at + times.PROOFS_TO:
+        return RollStep.NOTHING
+    if not has_rows:
+        return RollStep.COMPUTE
+    return RollStep.PROVE if times.can_prove(roll_call, newest_height + 1) else RollStep.NOTHING
+
+
+def slots_for_work(roll_call: RollCall, newest_height: int) -> int:
+    """Return the slots that a computation may take from now on; 0 if it is too late."""
+    return max(0, min(WORK_SLOTS, roll_call.at + times.PROOFS_TO - newest_height - MESSAGE_SLOTS))
+
+
+@dataclass(frozen=True, slots=True)
+class ChainOnDisk:
+    """A chain whose rows are on the disk."""
+
+    challenge: ChainChallenge
+    root: bytes
 
 
 class RollCallDuty(Duty):
-    """The steps of all devices at roll calls, and of an inspector."""
+    """The proofs of all devices at roll calls."""
 
-    def __init__(self, parts: Parts[RollCallPort], folder: Path, make_chains: MakeChains) -> None:
-        """Rows are stored in `folder`. `make_chains` creates the process that computes on some hardware."""
+    def __init__(
+        self,
+        parts: Parts[RollCallPort],
+        kept: KeptRows,
+        make_chains: MakeChains,
+        single_rows: RowComputer,
+        policy: RollCallPolicy,
+    ) -> None:
+        """Rows are stored in `kept`. `make_chains` creates the process that computes on some hardware.
+
+        The duty ends the process of `single_rows` when that is idle.
+        """
         self.parts = parts
         self.book: StepBook[RollStep] = StepBook(parts)
         self.running = (self.book.tasks,)
         self.view: RollCallView | None = None
         """The last view of roll calls, which decides the devices that may work."""
-        self._kept = KeptRows(folder)
         self.make = make_chains
+        self._kept = kept
+        self._single_rows = single_rows
+        self._policy = policy
         self._computers: dict[str, ChainComputer] = {}
-        self._rows: dict[ChainChallenge, ChainRows] = {}
-        self._judged: dict[tuple[bytes, int], bool] = {}
-        self._earlier: dict[tuple[ChainChallenge, RollStep], int] = {}
-        """The block up to which an earlier process's message is awaited."""
-        self._sent: set[tuple[ChainChallenge, RollStep]] = set()
-        """Steps sent by this process."""
-        self._is_tidy = False
+        self._turns: dict[bytes, asyncio.Lock] = {}
+        self._rates: dict[bytes, MeasuredRate] = {}
+        self._measured_for: dict[bytes, int] = {}
+        """The planned roll call for which a device measured itself last."""
+        self._on_disk: dict[bytes, ChainOnDisk] = {}
+        """The chains on the disk, by claim."""
+        self._final: RollCall | None = None
+        """The newest roll call that the final chain had."""
+        self._earlier: dict[bytes, int] = {}
+        """The block up to which an earlier process's message is awaited, by claim."""
+        self._sent: set[bytes] = set()
+        """The claims of proofs that this process sent."""
         self._looks_at = 0
+        self._tidies_at = 0
 
     async def step(self, view: View) -> None:
-        """Take the due steps of the newest roll call. Raise ChainError if the node refuses one."""
+        """Take the due steps of the newest roll call. Raise ChainError if the node does not answer."""
         self.book.look(view)
-        # Roll calls are rare, and each look costs several reads.
+        await self._single_rows.end_idle(view.height)
         if view.newest < self._looks_at:
             return
-        hardware_by_device = self._devices()
-        roll_view = self.view = await self.parts.chain.roll_call(tuple(hardware_by_device))
+        devices = tuple(self.parts.workers.devices)
+        roll_view = self.view = await self.parts.chain.roll_call(devices)
         roll_call = roll_view.called
-        is_needed = roll_call is not None and not times.is_over(roll_call, view.newest)
-        self._looks_at = view.newest + (1 if is_needed or roll_view.enrolled else IDLE_LOOK_BLOCKS)
-        if roll_call is not None and is_needed:
-            self._is_tidy = False
-            for device_id, enrolled in roll_view.enrolled.items():
-                if is_called(roll_call, enrolled):
-                    await self._take_step(roll_call, device_id, enrolled, roll_view, view.newest)
-            if can_inspect(roll_call, view.newest) and view.newest % INSPECT_EVERY_BLOCKS == 0:
-                self.book.tasks.start(("inspect", roll_call.number), self._inspect_others())
-        elif not 0 < roll_view.planned - view.newest <= WARM_BLOCKS:
-            await self._forget_calls()
-        if 0 < roll_view.planned - view.newest <= WARM_BLOCKS:
-            for device_id in roll_view.enrolled:
-                self.book.tasks.start(("warm", device_id), self._warm_up(hardware_by_device[device_id]))
+        # A chain without roll calls is rarely asked: each look costs several reads.
+        self._looks_at = view.newest + (1 if roll_call is not None or roll_view.planned else IDLE_LOOK_BLOCKS)
+        if not self._policy.are_answered:
+            devices = ()
+        # Also at its block itself, while the node still shows the state before.
+        is_near = 0 < roll_view.planned <= view.newest + WARM_BLOCKS
+        for device_id in devices if is_near else ():
+            if self._measured_for.get(device_id) != roll_view.planned:
+                self.book.tasks.start(("warm", device_id), self._warm_up(device_id, roll_view.planned))
+        is_running = roll_call is not None and not times.is_over(roll_call, view.newest)
+        for device_id in devices:
+            # After the roll call, a reader may still ask for rows that this machine has lost.
+            if roll_call is not None and (is_running or device_id in roll_view.open_proofs):
+                await self._take_step(roll_call, device_id, roll_view, view.newest)
+        if not is_running and view.height >= self._tidies_at:
+            self._tidies_at = view.height + ENDINGS_EVERY_BLOCKS
+            await self._forget_ended(_open_claims(roll_view))
+        may_prove = roll_call is not None and view.newest <= roll_call.at + times.PROOFS_TO
+        if not may_prove and not is_near and not any(turn.locked() for turn in self._turns.values()):
+            await self._end_computers()
 
     def why_not(self, device_id: bytes, kind: DeviceClass) -> str:
         """Return the reason that the chain gives a device no work, by the last view; empty if it does."""
@@ -213,138 +171,138 @@ class RollCallDuty(Duty):
         """End all processes."""
         await super().close()
         await self._end_computers()
+        await self._single_rows.close()
 
-    # ----------------------------------------------------------------------------------------------------- own devices
-
-    def _devices(self) -> Mapping[bytes, Hardware]:
-        return {
-            device_id: piece for device_id, piece in self.parts.workers.devices.items() if device_id != JUDGES_BENCH
-        }
+    # ---------------------------------------------------------------------------------------------------- the roll call
 
     async def _take_step(
-        self, roll_call: RollCall, device_id: bytes, enrolled: Enrolment, roll_view: RollCallView, newest_height: int
+        self, roll_call: RollCall, device_id: bytes, roll_view: RollCallView, newest_height: int
     ) -> None:
+        claim_id, open_proof = claim_of(device_id, roll_call.number), roll_view.open_proofs.get(device_id)
+        seed = device_seed(roll_call.seed, device_id)
+        kept = await self._kept_chain(claim_id, seed)
+        has_rows = kept is not None and (open_proof is None or kept.challenge == challenge_of(open_proof))
         proof = roll_view.proofs.get(device_id)
-        # The owner may enrol another shape for the next roll call. The committed shape is the one to show.
-        challenge = challenge_of(roll_call, device_id, enrolled if proof is None else proof)
-        rows = self._known_rows(challenge)
-        roll_step = next_step(roll_call, proof, None if rows is None else rows.root, newest_height)
-        step_key = (device_id, roll_call.number)
+        roll_step = next_step(roll_call, proof, open_proof, has_rows=has_rows, newest_height=newest_height)
         if roll_step is RollStep.COMPUTE:
-            self.book.tasks.start(
-                (step_key, challenge.seed), self._compute_rows(device_id, roll_call.number, challenge)
-            )
-        elif (
-            rows is None
-            or roll_step is RollStep.NOTHING
-            or self._is_under_way(challenge, roll_step, roll_call, newest_height)
-        ):
+            work = self._policy.work if open_proof is None else open_proof.shape
+            if work is not None or slots_for_work(roll_call, newest_height):
+                self.book.tasks.start((claim_id, seed), self._compute(roll_call, device_id, work))
+        elif roll_step is RollStep.NOTHING or kept is None or self._is_under_way(claim_id, roll_call, newest_height):
             return
-        elif roll_step is RollStep.COMMIT and self.book.is_due(step_key, roll_step):
-            self._note_sent(challenge, roll_step)
-            call = Capacity.commit(device=device_id, root=rows.root)
-            await self.book.send(
-                StepMessage(call, "roll_call_commit", {"device": device_id, "number": roll_call.number})
-            )
-        elif roll_step is RollStep.SHOW and self.book.is_due(step_key, roll_step):
-            self._note_sent(challenge, roll_step)
-            shown = await asyncio.to_thread(_rows_to_show, roll_call, device_id, challenge.shape.rows, rows)
-            call = Capacity.show_rows(device=device_id, rows=shown)
-            await self.book.send(StepMessage(call, "roll_call_rows", {"device": device_id, "number": roll_call.number}))
+        else:
+            with telling_refusals(self.parts.telemetry, claim_id):
+                await self._prove(roll_call, device_id, claim_id, kept)
 
-    def _known_rows(self, challenge: ChainChallenge) -> ChainRows | None:
-        """Return the rows of a challenge, if this process or an earlier one computed them."""
-        if challenge not in self._rows:
-            rows = self._kept.load(challenge)
-            if rows is None:
+    async def _kept_chain(self, claim_id: bytes, seed: bytes) -> ChainOnDisk | None:
+        """Return the chain of a claim, if this process or an earlier one computed it for this seed."""
+        kept = self._on_disk.get(claim_id)
+        if kept is None or kept.challenge.seed != seed:
+            chain = await asyncio.to_thread(self._kept.load, claim_id, seed)
+            if chain is None:
                 return None
-            self._rows[challenge] = rows
-        return self._rows[challenge]
+            kept = self._on_disk[claim_id] = ChainOnDisk(chain.challenge, chain.rows.root)
+        return kept
 
-    def _is_under_way(
-        self, challenge: ChainChallenge, roll_step: RollStep, roll_call: RollCall, newest_height: int
-    ) -> bool:
-        """Return True if an earlier process has just sent a step, and the chain would also accept it a block later."""
-        key = (challenge, roll_step)
-        if key in self._sent or not self._kept.was_sent(challenge, roll_step.name.lower()):
+    def _is_under_way(self, claim_id: bytes, roll_call: RollCall, newest_height: int) -> bool:
+        """Return True if an earlier process has just sent the proof, and the chain would also accept it later."""
+        if claim_id in self._sent or not self._kept.was_sent(claim_id):
             return False
-        return newest_height < self._earlier.setdefault(key, newest_height + EARLIER_BLOCKS) and can_wait(
-            roll_call, roll_step, newest_height
-        )
+        until = self._earlier.setdefault(claim_id, newest_height + EARLIER_BLOCKS)
+        return newest_height < until and times.can_prove(roll_call, newest_height + 2)
 
-    def _note_sent(self, challenge: ChainChallenge, roll_step: RollStep) -> None:
-        self._sent.add((challenge, roll_step))
-        with contextlib.suppress(OSError):  # a second copy costs a fee, but silence costs a bond
-            self._kept.note_sent(challenge, roll_step.name.lower())
+    async def _prove(self, roll_call: RollCall, device_id: bytes, claim_id: bytes, kept: ChainOnDisk) -> None:
+        """Send the root of a device's rows, once the final chain has the seed. Raise ChainError if the node refuses."""
+        if self._final != roll_call:
+            self._final = await self.parts.chain.final_roll_call()
+        if self._final != roll_call or not self.book.is_due((device_id, 0), RollStep.PROVE):
+            return
+        held, free = await self.parts.chain.proof_hold(), await self.parts.chain.spendable()
+        if free < held:
+            # The call would only cost its fee.
+            raise ChainError(
+                f"the stash has {format_amount(free)} oGPU free, and a proof holds {format_amount(held)} oGPU. Send "
+                "money to it",
+                code="stash_too_poor",
+            )
+        self._sent.add(claim_id)
+        with contextlib.suppress(OSError):  # a second copy costs a fee, but silence costs the rate
+            self._kept.note_sent(claim_id)
+        shape = kept.challenge.shape
+        call = Capacity.prove(device=device_id, shape=WorkShape(shape.size, shape.rows, shape.rounds), root=kept.root)
+        details: dict[str, Detail] = {"device": device_id, "number": roll_call.number, "claim": claim_id}
+        await self.book.send(StepMessage(call, "roll_call_proof", details))
 
-    async def _compute_rows(self, device_id: bytes, number: int, challenge: ChainChallenge) -> None:
-        tell = self.parts.telemetry.tell
-        tell("roll_call", device=device_id, number=number)
+    async def _compute(self, roll_call: RollCall, device_id: bytes, work: WorkShape | None) -> None:
+        """Compute a device's chain and store its rows. Without a given `work`, take as much as the time allows."""
+        tell, claim_id = self.parts.telemetry.tell, claim_of(device_id, roll_call.number)
         try:
-            with self.parts.workers.times.at(device_id, Activity.ROLL_CALLS):
-                rows = await self._computer(self._devices()[device_id]).rows(ChainWork(challenge))
-            # On the disk before the commitment: a daemon that restarts could not show rows that it lost.
-            await asyncio.to_thread(self._kept.keep, challenge, rows)
-            self._rows[challenge] = rows
-        except (ExecutionError, KeyError, OSError) as error:
-            tell("roll_call_failed", device=device_id, number=number, **failure(error))
+            async with self._turn(device_id):
+                computer = self._computer(device_id)
+                shape = work or await self._work_in_time(roll_call, device_id, computer)
+                challenge = ChainChallenge(device_seed(roll_call.seed, device_id), chain_shape(shape))
+                tell("roll_call", device=device_id, number=roll_call.number)
+                with self.parts.workers.times.at(device_id, Activity.ROLL_CALLS):
+                    rows = await computer.rows(ChainWork(challenge))
+            # On the disk before the proof: a daemon that restarts could not deliver rows that it lost.
+            await asyncio.to_thread(self._kept.keep, claim_id, ComputedChain(challenge, rows))
+            self._on_disk[claim_id] = ChainOnDisk(challenge, rows.root)
+        except (ExecutionError, ChainError, KeyError, OSError) as error:
+            tell("roll_call_failed", device=device_id, number=roll_call.number, **failure(error))
 
-    async def _warm_up(self, hardware: Hardware) -> None:
+    async def _work_in_time(self, roll_call: RollCall, device_id: bytes, computer: ChainComputer) -> WorkShape:
+        """Return the work that a device finishes in time. Raise ExecutionError if it is too late."""
+        if device_id not in self._rates:
+            self._rates[device_id] = await self._measured(device_id, computer)
+        slots = slots_for_work(roll_call, self.book.newest)
+        if not slots:
+            raise ExecutionError("too little time is left at this roll call", code="roll_call_late")
+        return self._rates[device_id].work(slots)
+
+    # -------------------------------------------------------------------------------------- before and after roll calls
+
+    async def _warm_up(self, device_id: bytes, planned_height: int) -> None:
+        """Start a device's process before a planned roll call, and measure the device for it."""
         try:
-            await self._computer(hardware).start()
-        except ExecutionError as error:
-            self.parts.telemetry.tell("roll_call_failed", **failure(error))
+            async with self._turn(device_id):
+                computer = self._computer(device_id)
+                if self._policy.work is None:
+                    self._rates[device_id] = await self._measured(device_id, computer)
+                else:
+                    await computer.start()
+            self._measured_for[device_id] = planned_height
+        except (ExecutionError, ChainError, KeyError) as error:
+            self.parts.telemetry.tell("roll_call_failed", device=device_id, **failure(error))
 
-    # ------------------------------------------------------------------------------------------------- others' devices
+    async def _measured(self, device_id: bytes, computer: ChainComputer) -> MeasuredRate:
+        with self.parts.workers.times.at(device_id, Activity.ROLL_CALLS):
+            measured = await measured_rate(computer, await self.parts.chain.slot_ms())
+        self.parts.telemetry.tell("roll_call_rate", device=device_id, rate=measured.rate)
+        return measured
 
-    async def _inspect_others(self) -> None:
-        """Compute the rows that this provider was drawn to inspect, and object to wrong ones."""
-        try:
-            roll_call = None if self.view is None else self.view.called
-            for inspection in await self.parts.chain.inspections():
-                key = (inspection.device, inspection.number)
-                if key not in self._judged:
-                    self._judged[key] = await self._is_right(inspection)
-                if self._judged[key] or roll_call is None:
-                    continue
-                if self._is_under_way(inspection.challenge, RollStep.OBJECT, roll_call, self.book.newest):
-                    continue
-                if self.book.is_due(key, RollStep.OBJECT):
-                    self._note_sent(inspection.challenge, RollStep.OBJECT)
-                    call = Capacity.object(device=inspection.device)
-                    details: dict[str, Detail] = {"device": inspection.device, "number": inspection.number}
-                    await self.book.send(StepMessage(call, "roll_call_objection", details))
-        except (ChainError, ExecutionError) as error:
-            self.parts.telemetry.tell("no_inspection", **failure(error))
-
-    async def _is_right(self, inspection: Inspection) -> bool:
-        """Check one row first, so that a device that computed nothing costs its inspectors little."""
-        computer = self._computer(self.parts.workers.hardware[0])
-        rows = list(zip(inspection.places, inspection.digests, strict=True))
-        for group in (rows[:1], rows[1:]):
-            computed = await computer.rows(ChainWork(inspection.challenge, tuple(place for place, _ in group)))
-            if computed.digests != b"".join(digest for _, digest in group):
-                return False
-        return True
+    async def _forget_ended(self, open_claims: set[bytes]) -> None:
+        """Delete the rows of all claims that are over. No roll call runs, so no proof is under way."""
+        self._earlier.clear()
+        self._sent.clear()
+        with contextlib.suppress(OSError):  # tried again later
+            # If finality stops for a minute, the final chain does not have an open claim yet.
+            for claim_id in set(self._kept.claims()) - open_claims:
+                if await self.parts.chain.claim(claim_id, final=True) is None:
+                    self._kept.forget(claim_id)
+                    self._on_disk.pop(claim_id, None)
 
     # ------------------------------------------------------------------------------------------------------- processes
 
-    def _computer(self, hardware: Hardware) -> ChainComputer:
+    def _turn(self, device_id: bytes) -> asyncio.Lock:
+        """Return the lock of a device: it measures and computes one after the other."""
+        return self._turns.setdefault(device_id, asyncio.Lock())
+
+    def _computer(self, device_id: bytes) -> ChainComputer:
+        """Return a device's process. Raise KeyError if the machine no longer serves the device."""
+        hardware = self.parts.workers.devices[device_id]
         if hardware.uuid not in self._computers:
             self._computers[hardware.uuid] = self.make(hardware)
         return self._computers[hardware.uuid]
-
-    async def _forget_calls(self) -> None:
-        """Stop all processes and delete all records between roll calls."""
-        if self._computers:
-            await self._end_computers()
-        if self._is_tidy:
-            return
-        for memory in (self._rows, self._judged, self._earlier, self._sent):
-            memory.clear()
-        with contextlib.suppress(OSError):  # tried again after the next roll call or start
-            await asyncio.to_thread(self._kept.forget_all)
-        self._is_tidy = True
 
     async def _end_computers(self) -> None:
         computers, self._computers = list(self._computers.values()), {}
@@ -352,14 +310,6 @@ class RollCallDuty(Duty):
             await computer.close()
 
 
-def _rows_to_show(roll_call: RollCall, device_id: bytes, row_count: int, rows: ChainRows) -> tuple[ShownRow, ...]:
-    """Return the drawn rows with their paths."""
-    row_places = drawn_rows(roll_call.rows_seed, device_id, row_count)
-    row_digests = [
-        rows.digests[digest_start : digest_start + DIGEST_BYTES]
-        for digest_start in range(0, len(rows.digests), DIGEST_BYTES)
-    ]
-    row_paths = merkle_paths(ROW_DOMAIN, row_digests, row_places)
-    return tuple(
-        ShownRow(row_digests[place], merkle_path) for place, merkle_path in zip(row_places, row_paths, strict=True)
-    )
+def _open_claims(roll_view: RollCallView) -> set[bytes]:
+    """Return the claims of the newest roll call's open proofs."""
+    return {claim_of(device_id, proof.number) for device_id, proof in roll_view.open_proofs.items()}

@@ -18,8 +18,9 @@ In reading order:
 * `worker_start`: the backend for each hardware
 * `chain_worker`: the process that computes for roll calls
 * `chain_process`: requests to that process, at the daemon
+* `chain_rates`: the rate of a device, and its work for a roll call
 * `device_times`: working and idle times of each device, with reasons
-* `line`: the queue for devices: races before judgements
+* `line`: the queue for devices: races before checks
 * `worker_pool`: all devices side by side
 * `containers`: programs of strangers, in containers that they cannot leave
 """

@@ -35,7 +35,7 @@ class ChainComputer(Protocol):
         ...
 
     async def rows(self, work: ChainWork) -> ChainRows:
-        """Return the requested hashes. Raise ExecutionError on failure."""
+        """Return the hashes or the rows that the work requests. Raise ExecutionError on failure."""
         ...
 
     async def close(self) -> None:

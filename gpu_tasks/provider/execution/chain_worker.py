@@ -17,7 +17,7 @@ from typing import Annotated
 from gpu_tasks.provider.execution import limits
 from gpu_tasks.provider.execution.worker import pipes
 from gpu_tasks.provider.execution.worker_wire import read_message, write_message
-from gpu_tasks.workloads.matmul_chain.challenge import ROWS_MAX, ChainChallenge
+from gpu_tasks.workloads.matmul_chain.challenge import ROWS_MAX, SIZE_MAX, ChainChallenge
 from runtime.encoding.codec import U32, Bounded, codec, struct
 from runtime.encoding.types import Hash
 
@@ -27,7 +27,7 @@ ROWS_AT_ONCE_MAX = 64
 
 @struct
 class ChainWork:
-    """A matrix chain, and the rows whose hashes are requested; all rows if none is named."""
+    """A matrix chain, and the rows whose last values are requested, or none to request the hashes of all."""
 
     challenge: ChainChallenge
     rows: Annotated[tuple[U32, ...], Bounded(ROWS_AT_ONCE_MAX)] = ()
@@ -35,10 +35,14 @@ class ChainWork:
 
 @struct
 class ChainRows:
-    """The requested row hashes, concatenated. `root` covers all rows, and is set only if all were requested."""
+    """The hashes of all rows and the root over them, or the last values of the named rows."""
 
     root: Hash
+    """Zeros if rows were named."""
     digests: Annotated[bytes, Bounded(32 * ROWS_MAX)]
+    """The hashes of all rows, concatenated. Empty if rows were named."""
+    ends: Annotated[bytes, Bounded(SIZE_MAX * ROWS_AT_ONCE_MAX)] = b""
+    """The last values of the named rows, concatenated in the order asked."""
 
 
 WORK = codec(ChainWork)
@@ -54,7 +58,6 @@ def main() -> None:
     work_source, sink = pipes()
     from gpu_tasks.workloads.matmul_chain.prover import (  # noqa: PLC0415 # NumPy loads under the limits
         chain_arithmetic,
-        hashes_of,
         row_hashes,
         rows_root,
     )
@@ -65,7 +68,7 @@ def main() -> None:
     while work_body := read_message(work_source, WORK_BYTES_MAX):
         chain_work = WORK.decode(work_body)
         if chain_work.rows:
-            chain_rows = ChainRows(bytes(32), b"".join(hashes_of(arithmetic, chain_work.challenge, chain_work.rows)))
+            chain_rows = ChainRows(bytes(32), b"", arithmetic.ends(chain_work.challenge, chain_work.rows))
         else:
             row_digests = row_hashes(arithmetic, chain_work.challenge)
             chain_rows = ChainRows(rows_root(row_digests), b"".join(row_digests))

@@ -9,16 +9,19 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pynvml
 
 from gpu_tasks.market.devices.records import DeviceClass
 from runtime.cryptography.hashing import blake2_256
 from wallet.private_file import make_folder, own_opener
+
+if TYPE_CHECKING:  # The worker's side of this room needs no rules of the market.
+    from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 
 CPU_NAME = "CPU (no GPU found)"
 CPU_BESIDE_GPUS_NAME = "CPU"
@@ -327,3 +330,23 @@ def _cpu_uuid(base_path: Path) -> str:
         with open(path, "w", opener=own_opener) as identity_file:
             identity_file.write(f"CPU-{secrets.token_hex(16)}\n")
     return path.read_text().strip()
+
+
+def on_this_machine(device_statuses: Sequence[DeviceStatus], hardware: Iterable[Hardware]) -> dict[bytes, Hardware]:
+    """Return the registered devices on this machine, by their hardware's identifier.
+
+    A CPU has only a random identifier in the base path. So a provider's only CPU device, for example from a development
+    chain's genesis, counts as this machine's CPU even if the identifiers differ.
+    """
+    hardware_by_hash = {piece.uuid_hash: piece for piece in hardware}
+    hardware_by_device = {
+        device_status.id: hardware_by_hash[device_status.device.uuid_hash]
+        for device_status in device_statuses
+        if device_status.device.uuid_hash in hardware_by_hash
+    }
+    processors = [device_status for device_status in device_statuses if device_status.device.kind is DeviceClass.CPU]
+    processor = next((piece for piece in hardware_by_hash.values() if piece.kind is DeviceClass.CPU), None)
+    # With several CPU devices nothing tells them apart, so none of them is matched.
+    if len(processors) == 1 and processor is not None:
+        hardware_by_device.setdefault(processors[0].id, processor)
+    return hardware_by_device

@@ -1,12 +1,12 @@
 """The queue for devices: one user a device, and due races before everything else.
 
-A race uses the device that was drawn for it. A judgement takes any free device. The order among waiting users:
+A race uses the device that was drawn for it. A check takes any free device. The order among waiting users:
 
 1. races whose turn has come on their device
-2. judgements
+2. checks
 3. races whose turn on their device comes later, in the order of their draws
 
-Judgements precede later races, because a device with a constant supply of races would otherwise never judge. So a due
+Checks precede later races, because a device with a constant supply of races would otherwise never check. So a due
 race waits at most for its device's present computation.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 Rank = tuple[int, ...]
 """Lower ranks go first. Equal ranks keep their order of arrival."""
 FIRST: Rank = (0,)
-JUDGEMENT: Rank = (1,)
+CHECK: Rank = (1,)
 
 
 def rank_of_race(drawn_at: int, earlier_racers: int) -> Rank:
@@ -29,7 +29,7 @@ def rank_of_race(drawn_at: int, earlier_racers: int) -> Rank:
 
 @dataclass(slots=True)
 class _WaitingRequest:
-    """A waiting user. `place` is None for a judgement, which takes any device."""
+    """A waiting user. `place` is None for a check, which takes any device."""
 
     place: bytes | None
     rank: Rank
@@ -60,14 +60,14 @@ class Line:
     ) -> bytes:
         """Wait for this place, or without a `place` for any, preferably a free one of `preferred_places`.
 
-        Every user gives its place back with `give`. A user that waits for any place is a judge.
+        Every user gives its place back with `give`. A user that waits for any place is a checker.
         """
         suitable = [free_place for free_place in self._free if place in (None, free_place)]
         if suitable:
             taken_place = next((free_place for free_place in suitable if free_place in preferred_places), suitable[0])
             self._free.remove(taken_place)
             return taken_place
-        waiting_request = _WaitingRequest(place, JUDGEMENT if place is None else request_rank)
+        waiting_request = _WaitingRequest(place, CHECK if place is None else request_rank)
         self._waiting.append(waiting_request)
         try:
             return await waiting_request.turn

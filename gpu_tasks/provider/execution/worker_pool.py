@@ -1,6 +1,6 @@
 """The machine's computing: the workers (a `Bench`) of each registered device on this machine, side by side.
 
-A provider without a device on this machine still judges, with the machine's first piece of hardware.
+A provider without a device on this machine still checks, with the machine's first piece of hardware.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpu_tasks.provider.execution.line import FIRST, Line, Rank
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.workloads.form import WorkloadForm
 
-JUDGES_BENCH = b""
+CHECKS_BENCH = b""
 """The key of the bench without a device on the chain."""
 
 
@@ -46,7 +46,7 @@ class WorkerPool:
     def devices(self) -> dict[bytes, Hardware]:
         """The chain's devices that this machine serves."""
         return {
-            device: device_bench.hardware for device, device_bench in self._benches.items() if device != JUDGES_BENCH
+            device: device_bench.hardware for device, device_bench in self._benches.items() if device != CHECKS_BENCH
         }
 
     def is_working(self, device: bytes) -> bool:
@@ -57,12 +57,12 @@ class WorkerPool:
         """Add these devices of the chain."""
         hardware_by_bench = dict(hardware_by_device)
         if not hardware_by_bench and not self._benches:
-            hardware_by_bench = {JUDGES_BENCH: self.hardware[0]}
+            hardware_by_bench = {CHECKS_BENCH: self.hardware[0]}
         for device, hardware in hardware_by_bench.items():
             if device not in self._benches:
                 self._benches[device] = Bench(hardware, self._make_executor)
                 self._line.add(device)
-                if device != JUDGES_BENCH:
+                if device != CHECKS_BENCH:
                     self.times.add(device)
 
     async def start(self, device: bytes, form: WorkloadForm) -> None:
@@ -106,7 +106,7 @@ class WorkerPool:
     async def recompute_many(
         self, form: WorkloadForm, requests: Sequence[bytes], activity: Activity = Activity.VOTES
     ) -> list[bytes | None]:
-        """Execute a batch on any device, as a judge or an auditor. Return None for each invalid request.
+        """Execute a batch on any device, as a checker or a voter. Return None for each invalid request.
 
         Raise ExecutionError on failure.
         """
@@ -187,5 +187,5 @@ class WorkerPool:
 
 
 def _of_task(device: bytes | None) -> Activity:
-    """Return the activity of a run: a task on the device of a bid, otherwise a judgement or a look before a bid."""
+    """Return the activity of a run: a task on the device of a bid, otherwise a check or a look before a bid."""
     return Activity.VOTES if device is None else Activity.TASKS

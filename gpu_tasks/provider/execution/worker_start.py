@@ -55,7 +55,7 @@ def worker_command(workload: str, backend_name: str, limits: Limits) -> list[str
 
 def backend_for(backend_name: str, hardware: Hardware, form: WorkloadForm) -> str:
     """Return the backend for a workload on this hardware, given the operator's choice."""
-    # A judge may be drawn for any workload, so NumPy computes a workload that lacks this kind of backend.
+    # A checker may be drawn for any workload, so NumPy computes a workload that lacks this kind of backend.
     if not is_known(backend_name, [form]):
         return NUMPY
     if not backend_name.startswith(CUDA):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from runtime.encoding.codec import Codec, DecodeError, codec
@@ -26,10 +27,9 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
         self.number = number
         self._key_codec: Codec[K] = codec(key)
         self._entry_class = kind
-        hints = get_type_hints(kind, include_extras=True)
-        field_names = [entry_field.name for entry_field in fields(kind)]  # type: ignore[arg-type]  # a `@struct`
-        self._fields = [(name, codec(hints[name])) for name in field_names]
-        self._numbers = {name: index for index, name in enumerate(field_names)}
+        entry_class: Any = kind
+        self._fields = _field_codecs(entry_class)
+        self._numbers = {name: index for index, (name, _) in enumerate(self._fields)}
         self.write = write
         self._entries: dict[K, E] = {}
 
@@ -103,3 +103,10 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
         numbered = ((self._numbers[name], name) for name in changed_fields)
         encoded = (bytes((index,)) + self._fields[index][1].encode(getattr(entry, name)) for index, name in numbered)
         return bytes((self.number,)) + self._key_codec.encode(key) + b"".join(encoded)
+
+
+@cache
+def _field_codecs(kind: type[Any]) -> list[tuple[str, Codec[Any]]]:
+    """Return the fields of a `@struct` in their order, each with its codec. To make them takes milliseconds."""
+    hints = get_type_hints(kind, include_extras=True)
+    return [(entry_field.name, codec(hints[entry_field.name])) for entry_field in fields(kind)]

@@ -17,11 +17,10 @@ from itertools import pairwise
 from gpu_tasks.data.run_states import STATE_BYTES_MAX, state_index
 from gpu_tasks.market.devices.records import Device
 from gpu_tasks.market.training.bids import BidOffer
-from gpu_tasks.market.training.life.running import SILENT_TIMES
 from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.orders import interval_of, is_by_time
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.tasks import SILENT_TIMES, Task, TaskState
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from wallet.amounts import SYMBOL, format_amount
 from wallet.errors import CodedError

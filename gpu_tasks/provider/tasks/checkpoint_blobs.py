@@ -119,7 +119,7 @@ async def _reader_keys(parts: Parts[NetworkPort], task: Task, reply_key: bytes) 
     providers_by_stash, sealed_since = await parts.chain.providers(), task.order.sealed_at
     standby_stashes = [task.standby.provider] if task.standby is not None else []
     standby_keys = [providers_by_stash[stash].seal_key for stash in standby_stashes if stash in providers_by_stash]
-    checker_keys = keys_at(await parts.chain.judging_readers(), sealed_since)
+    checker_keys = keys_at(await parts.chain.checking_readers(), sealed_since)
     other_keys = [provider.seal_key for provider in providers_by_stash.values() if provider.key_since <= sealed_since]
     wanted_keys = (reply_key, parts.identity.seal_key.public, *standby_keys, *checker_keys, *other_keys)
     # Ordered by need, because a blob has room for a limited number of readers.

@@ -67,7 +67,6 @@ def check_request(form: WorkloadForm, order: TaskOrder, encoded_request: bytes) 
         cost=cost_asked,
         milestones=order.milestones,
         slots=order.slots,
-        is_homogeneous=order.is_homogeneous,
         classes=tuple(device_class for device_class in DeviceClass if order.classes >> device_class & 1),
     )
     # The hash on the chain binds the sealed request to the task that providers bid for.

@@ -2,8 +2,8 @@
 
 In reading order:
 
-* `challenge`: the seed and the shape of the work, and its number of operations
+* `challenge`: the seed and the shape of the work, its number of operations, and the hashes of a row
 * `arithmetic`: the interface of a backend, its random numbers, the reference in plain integers, the backend in NumPy
 * `torch_chain`: the backend in PyTorch, which is optional
-* `prover`: the root over all rows, the hashes of drawn rows, and the backends by name with their vectors
+* `prover`: the root over the hashes of all rows, and the backends by name with their vectors
 """

@@ -1,4 +1,4 @@
-"""The root over all rows of a chain, the hashes of drawn rows, and the backends by name with their vectors.
+"""The root over the hashes of all rows of a chain, and the backends by name with their vectors.
 
 Invariant: the root is over the hashes of the rows in their order. A few rows, their Merkle paths and the challenge
 therefore suffice to check the root at those rows.
@@ -9,9 +9,8 @@ from hashlib import blake2b
 
 from gpu_tasks.workloads.backend_choice import ByDevice, chosen
 from gpu_tasks.workloads.matmul_chain.arithmetic import ChainArithmetic, NumpyChain, ReferenceChain
-from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
+from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape, row_hash
 from gpu_tasks.workloads.workload import NonConformingBackendError
-from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.merkle import merkle_root
 
 ROW_DOMAIN = b"chainrow"
@@ -29,7 +28,7 @@ CONFORMANCE = "218cd2258a907fad43fa2f4cab34bff908472ee5844dd8cbf69c59aeba32750b"
 
 
 def row_hashes(arithmetic: ChainArithmetic, challenge: ChainChallenge) -> list[bytes]:
-    """Return the hash of each row of the end. A device keeps them, 32 bytes a row, until rows are drawn."""
+    """Return the hash of each row of the end. A device keeps them, 32 bytes a row, until its claim is over."""
     # In parts, so that memory bounds no roll call: a row depends on no other row.
     at_once = max(1, BYTES_AT_ONCE // challenge.shape.size)
     return [
@@ -40,7 +39,7 @@ def row_hashes(arithmetic: ChainArithmetic, challenge: ChainChallenge) -> list[b
 
 
 def rows_root(digests: Sequence[bytes]) -> bytes:
-    """Return the root over the hashes of all rows, 32 bytes, to which the device commits."""
+    """Return the root over the hashes of all rows, 32 bytes, which the device states."""
     return merkle_root(ROW_DOMAIN, digests)
 
 
@@ -56,7 +55,7 @@ def chain_arithmetic(backend_name: str) -> ChainArithmetic:
     if this machine's results differ.
     """
     arithmetic = chosen(backend_name, _numpy, _reference, _torch)
-    # A device with other bits would commit to rows that every inspector refutes.
+    # A device with other bits would state rows that every checker refutes.
     if conformance(arithmetic) != CONFORMANCE:
         raise NonConformingBackendError("matmul-chain: roots differ from the vectors")
     return arithmetic
@@ -70,7 +69,7 @@ def conformance(arithmetic: ChainArithmetic) -> str:
 
 def _hashes_of_rows(arithmetic: ChainArithmetic, challenge: ChainChallenge, rows: Sequence[int]) -> Iterator[bytes]:
     row_ends, row_size = arithmetic.ends(challenge, rows), challenge.shape.size
-    return (blake2_256(row_ends[row_start : row_start + row_size]) for row_start in range(0, len(row_ends), row_size))
+    return (row_hash(row_ends[row_start : row_start + row_size]) for row_start in range(0, len(row_ends), row_size))
 
 
 def _numpy() -> ChainArithmetic:

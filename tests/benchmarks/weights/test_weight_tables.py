@@ -8,10 +8,10 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import ATTESTATIONS_MAX
 from gpu_tasks.market.block_room import KEPT_FOR_UNITS
 from gpu_tasks.market.capacity.capacity import RETURN_BUDGET, Capacity
+from gpu_tasks.market.capacity.proofs import WorkShape
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, RESERVED_BUDGETS, InferenceMarket
 from gpu_tasks.market.inference.intake import ADMITTED_MAX
 from gpu_tasks.market.inference.units import UnitTerms
-from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import Weight
@@ -52,7 +52,7 @@ GROWING: tuple[Call, ...] = (
     Utility.batch_all(calls=(REMARK,)),
     Utility.force_batch(calls=(REMARK,)),
     TrustStake.withdraw_unbonded(),
-    Capacity.show_rows(device=bytes(32), rows=()),
+    Capacity.prove(device=bytes(32), shape=WorkShape(1, 1, 1), root=bytes(32)),
     InferenceMarket.post(service=0, units=(UNIT,)),
     InferenceMarket.commit_result(unit=bytes(32), attempt=1, commitment=bytes(32)),
     InferenceMarket.decline(unit=bytes(32), attempt=1),
@@ -65,9 +65,8 @@ GROWING: tuple[Call, ...] = (
     TrainingMarket.volunteer(task=bytes(32), device=bytes(32)),
     TrainingMarket.report_milestone(task=bytes(32), place=0, milestone=Milestone(1, bytes(32), 0, bytes(32))),
     TrainingMarket.finish(task=bytes(32), place=0, result=TaskResult(bytes(32), bytes(32), 0)),
-    TrainingMarket.amend(task=bytes(32), change=Stop()),
+    TrainingMarket.stop(task=bytes(32)),
     TrainingMarket.cancel(task=bytes(32)),
-    TrainingMarket.close(task=bytes(32), pay=0, back=0),
     Sudo.sudo(call=REMARK),
     Sudo.sudo_as(who=bytes(32), call=REMARK),
 )

@@ -41,7 +41,7 @@ class Following:
         chain = self.chain
         questions: list[Callable[[], Awaitable[object]]] = [
             lambda: chain.final_unit(bytes(32)), lambda: chain.service(0), chain.own_devices,
-            lambda: chain.provider(ALICE), chain.judging_readers,
+            lambda: chain.provider(ALICE), chain.checking_readers,
         ]  # fmt: skip
         async for view in chain.views():
             self.heights.append(view.height)

@@ -116,6 +116,7 @@ FIRST, SECOND = parts_of(bytes(PART_BYTES + 9))
     "parts",
     [
         [FIRST, parts_of(bytes(PART_BYTES + 8))[1]],
+        [FIRST, (PART_BYTES + 8).to_bytes(4, "little") + SECOND[4:]],
         [FIRST, FIRST],
         [SECOND, SECOND],
         [FIRST, SECOND[:-1]],

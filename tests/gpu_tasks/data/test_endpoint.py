@@ -53,6 +53,11 @@ def test_an_address_is_written_in_one_way(text: str, url: str, port: int) -> Non
         "http://",
         "gpu.example.org",
         "http://gpu.exämple.org",
+        "http://g_u.org",
+        "http://127.0.0.01",
+        "http://[1::2::3]",
+        "http://[1.2.3.4]",
+        "http://" + "a" * 64,
         "",
     ],
 )

@@ -69,10 +69,6 @@ def test_where_every_request_is_checked_no_wrong_result_is_paid(seed: int) -> No
     assert all(settled.output_root == right_root(settled.unit) for settled in chain.happened(ev.UnitSettled))
 
 
-def test_one_seed_gives_one_state() -> None:
-    assert simulate(3, HABITS, blocks=40)[0].state.values == simulate(3, HABITS, blocks=40)[0].state.values
-
-
 def test_more_units_than_a_block_may_look_at() -> None:
     chain = MarketChain(named_keys(2), constants={"InferenceMarket.queue_blocks": 20, "InferenceMarket.unit_keep": 60})
     chain.blocks(3)

@@ -12,6 +12,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 from click.testing import CliRunner
 
+from gpu_tasks.market.capacity.proofs import WorkShape
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.cli import main
@@ -19,6 +20,7 @@ from gpu_tasks.provider.commands import run
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.commands.run import workshop_of
 from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.duties.roll_calls import RollCallPolicy
 from gpu_tasks.provider.execution import gpu, worker_start
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.containers.spec import MIB
@@ -122,6 +124,7 @@ def test_roll_calls_are_computed_by_the_backend_of_run(
         assert isinstance(settings, Settings)
         assert [settings.make_chains] == [make for make, _ in made]
         assert (settings.keep_paused, settings.quota) == (True, Quota(input_bytes_max=7 * MIB))
+        assert settings.roll_calls == RollCallPolicy(False, WorkShape(512, 4_096, 9))
         assert (settings.blob_host, settings.blob_port) == ("127.0.0.7", 17)
         assert settings.base_path == eve.folder / "Eve"
         raise StopsAtOnce
@@ -130,7 +133,10 @@ def test_roll_calls_are_computed_by_the_backend_of_run(
     monkeypatch.setattr(Daemon, "__init__", stop)
     eve.answer(*JOIN)
     monkeypatch.setattr(worker_start, "find_spec", lambda _: object())
-    words = ["--blob-host", "127.0.0.7", "--blob-port", "17", "--keep-paused", "--input-mib", "7"]
+    words = ["--blob-host", "127.0.0.7", "--blob-port", "17", "--keep-paused", "--input-mib", "7", "--no-roll-calls"]
+    assert eve.refused_code("run", "--roll-call-work", "512x4096") == "invalid_work"
+    assert eve.refused_code("run", "--roll-call-work", "512x4096x9999") == "work_out_of_range"
+    words += ["--roll-call-work", "512x4096x9"]
     assert isinstance(eve.run("run", *words, *options).exception, StopsAtOnce)
     assert [named for _, named in made] == [backend]
 
@@ -151,7 +157,7 @@ def test_a_gpu_that_is_not_registered_keeps_no_processor_from_its_work(
     monkeypatch.setattr(run, "workshop_of", noted)
     monkeypatch.setattr(run, "lost_gpus", lambda: ["GPU 1: lost"])
     ran = eve.run("run", "--blob-port", "0")
-    assert working == [gpu.CPU_BESIDE_GPUS_NAME], "no judge's work goes to the card either"
+    assert working == [gpu.CPU_BESIDE_GPUS_NAME], "no checker's work goes to the card either"
     assert ran.exit_code == 0, ran.output
     lines = (eve.folder / "Eve" / "telemetry.jsonl").read_text().splitlines()
     served = [event["hardware"] for event in map(json.loads, lines) if event["event"] == "serving"]

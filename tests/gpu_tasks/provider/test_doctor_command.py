@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from click.testing import CliRunner
@@ -11,16 +14,22 @@ from click.testing import CliRunner
 from blob_servers import serving
 from cli.wallet.program import main as wallet
 from genesis import dev_accounts
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
+from gpu_tasks.market.inference.services import Offer
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import doctor
+from gpu_tasks.provider.doctor.chain import _devices, _funds_diagnosis
 from gpu_tasks.provider.duties.resumer import BY_OPERATOR
 from gpu_tasks.provider.execution import worker_start
 from gpu_tasks.provider.execution.containers.ability import ContainerAbility
 from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade
 from gpu_tasks.workloads.model_forms import PACKAGE_FORMS
 from gpu_tasks.workloads.train_int8.form import TrainingForm
+from provider_chain import fake_processor
 from provider_runner import Operator
 from runtime.cryptography import ss58
+from simulation.chains.market_chain import OGPU
 from wallet import verified
 from wallet_runner import chain
 
@@ -51,6 +60,23 @@ def examined(operator: Operator, *options: str, code: int) -> dict[str, Any]:
 def device_row(rows: dict[str, Any]) -> Any:
     (row,) = [row for check, row in rows.items() if check.startswith("0x")]
     return row
+
+
+@pytest.mark.parametrize(("free", "grade"), [(5, Grade.GOOD), (4, Grade.BAD), (0, Grade.BAD)])
+async def test_the_stash_needs_the_collateral_of_all_proofs(free: int, grade: Grade) -> None:
+    live_chain: Any = SimpleNamespace(spendable=AsyncMock(return_value=free))
+    assert (await _funds_diagnosis(live_chain, 5)).grade is grade
+
+
+def test_an_only_processor_is_here_whatever_its_identifier() -> None:
+    """As in `run`: a processor of a development chain's genesis has not the identifier of the base path."""
+    device = Device(b"o" * 32, DeviceClass.CPU, fake_processor("genesis").uuid_hash, OGPU, 1, 1)
+    status = DeviceStatus(b"a" * 32, device, ((0, Offer(1, 0)),))
+    (found,) = _devices([status], [fake_processor("here")], str)
+    assert found.grade is Grade.GOOD
+    assert [each.grade for each in _devices([status], [], str)] == [Grade.BAD]
+    two = [status, replace(status, id=b"b" * 32)]
+    assert [each.grade for each in _devices(two, [fake_processor("here")], str)] == [Grade.BAD] * 2
 
 
 def test_a_machine_alone_is_examined_without_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,11 +147,10 @@ def test_a_chain_that_stands_is_found(tmp_path: Path, url: str) -> None:
 
 
 @pytest.mark.usefixtures("_in_time")
-def test_what_is_registered_elsewhere_and_served_by_nobody_is_found(tmp_path: Path, url: str) -> None:
+def test_a_device_that_nobody_serves_is_found(tmp_path: Path, url: str) -> None:
     rows = examined(Operator(tmp_path, url, "Alice"), code=1)
     assert (rows["key"]["grade"], rows["node"]["grade"], rows["funds"]["grade"]) == ("ok", "ok", "ok")
-    assert device_row(rows)["grade"] == "problem"
-    assert "on this machine" in device_row(rows)["says"]
+    assert device_row(rows)["grade"] == "ok"
     assert rows["blob store"]["grade"] == "problem"
     assert "cannot be reached" in rows["blob store"]["says"]
 

@@ -106,7 +106,7 @@ def test_what_status_says_was_earned_is_what_earnings_adds_up(tmp_path: Path) ->
     path = tmp_path / EARNINGS_FILE
     assert earned_facts(path) == {"tasks_paid": 0, "earned": Grains(0)}
     book = EarningsBook(path)
-    for kind, grains in (("unit", 5), ("task", 70), ("judging", 900), ("standing by", 1_000)):
+    for kind, grains in (("unit", 5), ("task", 70), ("checking", 900), ("standing by", 1_000)):
         book.note(kind, b"n" * 32, 1, device=b"", service="", grains=grains)
     assert earned_facts(path) == {"tasks_paid": 1, "earned": Grains(1_975)}
 

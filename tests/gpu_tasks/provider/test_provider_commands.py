@@ -341,23 +341,6 @@ def test_more_bond_is_bonded_and_another_provider_key_is_refused(eve: Operator) 
     assert "the stash has the provider key " in dave.refusal(*JOIN)
 
 
-def test_a_device_enrols_for_roll_calls_and_withdraws(eve: Operator) -> None:
-    eve.answer(*JOIN)
-    device, stash = own_device(eve)[:10], ("--key", "//Eve")
-    enrol = ("enrol", device, "--work", "512x4096x9", *stash)
-    assert eve.refused_code(*enrol) == "no_terminal", "it binds money"
-    assert eve.refused_code("enrol", device, "--work", "512x4096", *stash, "--yes") == "invalid_work"
-    assert eve.refused_code("enrol", device, "--work", "512x4096x9999", *stash, "--yes") == "work_out_of_range"
-    assert "NotEnrolled" in eve.refusal("withdraw", device, *stash, code=1)
-    planned = eve.answer(*enrol, "--dry-run")
-    assert (planned["calls"], planned["roll_call_bond"]["ogpu"]) == ("Capacity.enrol", "0.1")
-    assert eve.answer(*enrol, "--yes")["success"]
-    assert eve.refused_code(*enrol, "--yes") == "enrolled"
-    assert eve.answer("withdraw", device, *stash, "--dry-run")["comes_back"]["ogpu"] == "0.1"
-    assert eve.answer("withdraw", device, *stash)["success"]
-    assert eve.answer(*enrol, "--dry-run")["refused"] is None
-
-
 @pytest.mark.parametrize("tie", [{"assignment": b"u" * 32}, {"secured": 1}])
 def test_a_device_that_is_not_done_is_not_unregistered(
     alice: Operator, monkeypatch: pytest.MonkeyPatch, tie: dict[str, Any]

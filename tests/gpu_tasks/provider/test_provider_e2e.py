@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from devnet.launcher.free_ports import one_free_port
 from genesis.presets import load_spec
 from genesis.spec import to_json
 from node_process import NodeProcess, wait_for
-from provider_process import ProviderProcess, customer, operator
+from provider_process import ProviderProcess, customer
 
 pytestmark = pytest.mark.e2e
 
@@ -71,23 +70,3 @@ def test_units_are_mined_paid_and_read(network: tuple[str, ProviderProcess], tmp
         assert len(row["completion"].encode()) <= 64
         assert customer(url, "unit", "result", unit, "--key", "//Bob")["completion"] == row["completion"]
     assert provider.count("executed") == 2
-
-
-@pytest.mark.nightly
-def test_a_device_is_enrolled_and_withdrawn_over_a_real_node(
-    network: tuple[str, ProviderProcess], tmp_path: Path
-) -> None:
-    url, _ = network
-
-    def alice(*words: str) -> Any:
-        return operator(url, tmp_path, "Alice", *words)
-
-    (row,) = alice("status")["devices"]
-    device, words = row["device"][:12], ("--key", "//Alice")
-    work = ("--work", "512x4096x9", *words)
-    planned = alice("enrol", device, *work, "--dry-run")
-    assert (planned["calls"], planned["amount"]["ogpu"], planned["sent"]) == ("Capacity.enrol", "0.1", False)
-    assert alice("enrol", device, *work, "--yes")["success"]
-    assert alice("withdraw", device, *words, "--dry-run")["comes_back"]["ogpu"] == "0.1", "the bond is held"
-    assert alice("withdraw", device, *words)["success"]
-    assert alice("enrol", device, *work, "--dry-run")["amount"]["ogpu"] == "0.1", "it is enrolled no more"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cut_writes import BOOK, CHALLENGE, ONE, ROWS
+from cut_writes import BOOK, CHAIN, CLAIM, ONE
 from gpu_tasks.provider.blobs.store import BlobStore
-from gpu_tasks.provider.duties.roll_calls import KeptRows
+from gpu_tasks.provider.duties.kept_rows import KeptRows
 from gpu_tasks.provider.execution.containers.images import ImageBook
 from gpu_tasks.provider.journal import journal as journal_module
 from gpu_tasks.provider.journal.journal import Journal
@@ -28,7 +28,7 @@ def blob(folder: Path) -> None:
 
 
 def rows(folder: Path) -> None:
-    KeptRows(folder / "rows").keep(CHALLENGE, ROWS)
+    KeptRows(folder / "rows").keep(CLAIM, CHAIN)
 
 
 def pauses(folder: Path) -> None:

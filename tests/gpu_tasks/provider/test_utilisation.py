@@ -113,7 +113,7 @@ def test_what_was_earned_stands_beside_the_time_of_the_same_days(tmp_path: Path)
     clock = iter((0, 0, 0, DAY_NS))
     book = EarningsBook(tmp_path / "e", lambda: next(clock))
     book.note("unit", b"1" * 32, 1, device=DEVICE, service="service 0", grains=8, tokens=50)
-    book.note("judging", b"2" * 32, 1, device=b"", service="judging", grains=5)
+    book.note("checking", b"2" * 32, 1, device=b"", service="checking", grains=5)
     book.note("unit", b"3" * 32, 1, device=b"x" * 32, service="service 0", grains=9)  # of another machine
     book.note("unit", b"4" * 32, 1, device=DEVICE, service="service 0", grains=100)  # on a day that is not measured
     days, paid = list(device_days(tmp_path / "u")), list(payments(tmp_path / "e"))

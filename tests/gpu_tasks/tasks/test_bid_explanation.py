@@ -85,26 +85,9 @@ def test_who_could_not_win(refused: Bid, fate: BidFate, values: list[str]) -> No
 
 
 def test_gangs() -> None:
-    gang = terms(slots=2, is_homogeneous=True)
-    assert told(terms(slots=2), bid(1, 100)) == {1: (BidFate.TOO_FEW, ["1", "2"])}
-    assert "class" not in whys(terms(slots=2), bid(1, 100))[1]
     apart = bid(1, 100), bid(2, 100, device_class=GPU)
-    assert list(told(gang, *apart).values()) == [(BidFate.TOO_FEW, ["1", "2"])] * 2
-    assert all("of its class" in why for why in whys(gang, *apart).values())
-    both = [bid(1, 100), bid(2, 300), bid(3, 50, device_class=GPU), bid(4, 500, device_class=GPU)]
-    found = told(gang, *both)
-    assert found[4] == (BidFate.OTHER_CLASS, ["2", "0.000002", "+0.000002"])
-    assert found[3] == (BidFate.OTHER_CLASS, ["2", "0.0000025", "-0.0000025"])
-    assert "behind the last winner" in whys(gang, *both)[4]
-    assert "before the last winner" in whys(gang, *both)[3]
-
-
-def test_a_dearer_bid_of_another_class_that_takes_less_time_is_before_the_last_winner() -> None:
-    gang = terms(slots=2, is_homogeneous=True)
-    gpus = [bid(3, 310, device_class=GPU), bid(4, 500, device_class=GPU)]
-    bids = bid(1, 100), bid(2, 300, blocks=3), *gpus
-    assert told(gang, *bids)[3] == (BidFate.OTHER_CLASS, ["2", "0.0000001", "+0.0000001", "-0.0000002"])
-    assert "before the last winner" in whys(gang, *bids)[3]
+    assert list(told(terms(slots=3), *apart).values()) == [(BidFate.TOO_FEW, ["2", "3"])] * 2
+    assert told(terms(slots=2), bid(1, 100)) == {1: (BidFate.TOO_FEW, ["1", "2"])}
 
 
 def test_bids_that_were_not_opened_come_last() -> None:
@@ -127,7 +110,7 @@ def test_scores_are_split_whole_and_places_are_those_of_the_selection(task: Task
         assert (row.pay > 0) == (row.fate in (BidFate.WON, BidFate.STANDBY))
 
 
-@given(tasks(has_classes=False), rounds(), st.data())
+@given(tasks(), rounds(), st.data())
 def test_what_is_said_to_help_would_have(task: TaskTerms, bids: list[Bid], data: st.DataObject) -> None:
     lost = [row for row in explain(task, select(task, bids, SEED)) if row.fate is BidFate.OUTBID]
     if not lost:

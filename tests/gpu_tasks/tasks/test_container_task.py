@@ -267,7 +267,7 @@ def test_no_less_time_is_bought_than_was_asked_for_and_less_than_an_interval_mor
     assert count <= INTERVALS_MAX
 
 
-def test_an_order_buys_time_and_asks_for_nothing_to_judge() -> None:
+def test_an_order_buys_time_and_asks_for_nothing_to_check() -> None:
     chain = TaskChain()
     ready = prepared(LEAST + "  limits: {time: 12 blocks, interval: 3 blocks}\n")
     order = ready.order(STORED, chain.market.rules(an_order(**time_order())), SLOT_MS)

@@ -77,7 +77,7 @@ def test_a_task_starts_when_it_was_planned_to() -> None:
 def test_an_order_says_what_the_file_says() -> None:
     file, ready = prepared(next(path for path in EXAMPLES if path.stem == "gang"))
     order = order_of(file, ready, STORED, TaskChain().market.rules(an_order(segments=8)), SLOT_MS)
-    assert (order.classes, order.slots, order.is_homogeneous) == (0b110, 2, True)
+    assert (order.classes, order.slots) == (0b110, 2)
     assert (order.milestones, order.segments, order.check_ppm) == (4, 10, 1_000_000)
     assert (order.price_max, order.time_value, order.loss) == (OGPU, None, OGPU // 5)
     assert (order.collateral_min, order.blocks_max) == (25 * OGPU, 5_400)

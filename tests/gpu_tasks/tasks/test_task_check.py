@@ -8,7 +8,6 @@ import pytest
 
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.life.leaving import MoreBlocks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Task, TaskState
@@ -117,13 +116,6 @@ def taken_back_at_its_second_auction() -> TaskChain:
     return chain
 
 
-def given_more_blocks() -> TaskChain:
-    chain, _ = awarded()
-    work(chain, chain.alice, milestones=1)
-    chain.amend(MoreBlocks(7))
-    return chain
-
-
 def without_a_bid() -> TaskChain:
     chain = TaskChain()
     chain.submit()
@@ -190,7 +182,7 @@ def stopped() -> TaskChain:
 
 STORIES: tuple[Callable[[], TaskChain], ...] = (
     undisturbed, taken_over_while_bound, died_before_it_counted, asked_for_the_rest, auctioned_again,
-    a_gang_with_a_replaced_place, given_more_blocks, without_a_bid, with_too_few, with_nothing_opened,
+    a_gang_with_a_replaced_place, without_a_bid, with_too_few, with_nothing_opened,
     taken_back_while_bids_were_taken, taken_back_while_bids_were_opened, taken_back_before_the_beacon,
     taken_back_after_the_award, stopped, held_by_its_standby_too, stated_again_after_a_takeover,
     taken_back_at_its_second_auction,

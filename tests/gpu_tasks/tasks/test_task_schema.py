@@ -137,7 +137,6 @@ def test_what_the_reader_takes_the_schema_takes(data: st.DataObject) -> None:
         ("[consumer, datacenter]", "[cpu, cpu]"),
         ("devices: 2", "devices: 33"),
         ("devices: 2", "devices: '2'"),
-        ("sameClass: true", "sameClass: sure"),
         ("{name: gang}", "{}"),
         ("{name: gang}", "{name: Gang}"),
         ("5400 blocks", "5400"),

@@ -30,7 +30,7 @@ spec:
     options: {width: 8, hidden: "16"}
     seed: 0x000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f
     milestones: 4
-  resources: {devices: 2, classes: [datacenter, consumer], sameClass: true}
+  resources: {devices: 2, classes: [datacenter, consumer]}
   market:
     maxPrice: 25 oGPU
     valueOfTime: 0.5 oGPU/h
@@ -63,7 +63,7 @@ def test_six_lines_suffice() -> None:
     assert SIX_LINES.count("\n") == 6
     assert (task.name, task.input, task.price_max) == ("haiku", "corpus.txt", 250_000_000)
     assert (task.workload, task.length, task.milestones, task.devices) == ("train-int8", 1000, 10, 1)
-    assert (task.classes, task.is_homogeneous, task.deadline) == (tuple(DeviceClass), False, TimeSpan(6 * 3_600_000))
+    assert (task.classes, task.deadline) == (tuple(DeviceClass), TimeSpan(6 * 3_600_000))
     assert (task.time_value, task.loss, task.collateral, task.seed, task.options) == (None, None, 0, None, {})
 
 
@@ -78,7 +78,7 @@ def test_every_key_has_its_effect() -> None:
     assert task.options == {"width": "8", "hidden": "16"}
     assert task.seed == SEED
     assert task.classes == (DeviceClass.CONSUMER, DeviceClass.DATACENTER)
-    assert (task.milestones, task.devices, task.is_homogeneous) == (4, 2, True)
+    assert (task.milestones, task.devices) == (4, 2)
     assert (task.loss, task.collateral, task.deadline) == (500_000_000, 100_000_000_000, TimeSpan(5_400_000))
 
 
@@ -115,7 +115,6 @@ def test_every_key_has_its_effect() -> None:
         ("spec:\n", "spec:\n  resources: {classes: cpu}\n", 5, "spec.resources.classes", "list_expected", "1 to 3"),
         ("input: corpus.txt", "input: /etc/passwd", 5, "spec.run.input", "path_outside", ""),
         ("input: corpus.txt", "input: a/../../b", 5, "spec.run.input", "path_outside", ""),
-        ("spec:\n", "spec:\n  resources: {sameClass: yes}\n", 5, "spec.resources.sameClass", "not_truth", ""),
         ("spec:\n", "spec:\n  resources: {devices: 33}\n", 5, "spec.resources.devices", "out_of_range", "1 to 32"),
         ("spec:\n", "spec:\n  limits: {deadline: 11d}\n", 5, "spec.limits.deadline", "time_too_long", "10 days"),
         ("spec:\n", "spec:\n  limits: {deadline: 864001 blocks}\n", 5, "spec.limits.deadline", "time_too_long", "864"),
@@ -188,11 +187,11 @@ def test_what_is_computed_changes_the_hash_and_what_it_is_called_or_costs_does_n
     hashes = {whole}
     for was, becomes in (
         ("length: 200", "length: 201"), ("width: 8", "width: 9"), ("milestones: 4", "milestones: 5"),
-        ("devices: 2", "devices: 3"), ("sameClass: true", "sameClass: false"), ("[datacenter, consumer]", "[cpu]"),
+        ("devices: 2", "devices: 3"), ("[datacenter, consumer]", "[cpu]"),
         ("0x00", "0x01"),
     ):  # fmt: skip
         hashes.add(hash_of(ALL_KEYS.replace(was, becomes)))
-    assert len(hashes) == 8
+    assert len(hashes) == 7
     assert hash_of(ALL_KEYS.replace("[datacenter, consumer]", "[consumer, datacenter]")) == whole
 
 
@@ -224,7 +223,6 @@ def test_terms_are_integers_for_the_chain_s_slots() -> None:
         blocks_max=2_700,
         collateral_min=100_000_000_000,
         slots=2,
-        is_homogeneous=True,
     )
     plain = terms_of(read(SIX_LINES), 40, rules, SLOT_MS)
     assert (plain.blocks_max, plain.loss) == (10_800, 250_000_000 // 4)
@@ -263,14 +261,14 @@ def test_a_deadline_shorter_than_a_block_is_none() -> None:
 
 
 def test_a_canonical_task_is_canonical() -> None:
-    task = CanonicalTask(bytes(32), bytes(32), bytes(32), 1, 1, 1, 1, False, (DeviceClass.CPU,))
+    task = CanonicalTask(bytes(32), bytes(32), bytes(32), 1, 1, 1, 1, (DeviceClass.CPU,))
     assert CANONICAL.decode(CANONICAL.encode(task)) == task
 
 
 GOLDEN_BYTES = (
     "a53fbf92703db12f974a258baf3d26d8d62bcee4f12b26d360eb6196eaa498dd00000000000000000000000000000000"
     "000000000000000000000000000000001e48afdb582b708462882e08fadee62a0eb7fea657f04de59fbd4a1d0cb5df3f"
-    "b5050000c8000000040201080102"
+    "b5050000c80000000402080102"
 )
-GOLDEN_HASH = "d027fc325cb1770109a85b0c20805cb64b378b7296eb88d271558e672d9935fd"
-GOLDEN_HASH_OF_SIX_LINES = "31d06f0f562379f7276242dde4fe9b2f5b945972d6dd1a2b962ea31daf0a2484"
+GOLDEN_HASH = "128319d2a12da3be9f7e4714bd931b96a38fcad41277048cc3be10c0d35f320a"
+GOLDEN_HASH_OF_SIX_LINES = "55f496891912ed0b3b88914ae2a3f4f9f86d05fe7d18d1c4d2706a45104f11b0"

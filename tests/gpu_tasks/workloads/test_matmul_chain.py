@@ -1,17 +1,22 @@
 """The chain with independent rows: every backend gives the same bits, and a wrong row is found."""
 
+from hashlib import blake2b
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.workloads.fingerprints import FINGERPRINT_BYTES
 from gpu_tasks.workloads.matmul_chain import prover
 from gpu_tasks.workloads.matmul_chain.arithmetic import NumpyChain, ReferenceChain
 from gpu_tasks.workloads.matmul_chain.challenge import (
     SIZE_MAX,
     ChainChallenge,
     ChainShape,
+    row_fingerprint,
+    row_hash,
 )
-from gpu_tasks.workloads.matmul_chain.prover import chain_arithmetic, hashes_of, row_hashes, rows_root
+from gpu_tasks.workloads.matmul_chain.prover import chain_arithmetic, row_hashes, rows_root
 from gpu_tasks.workloads.workload import NonConformingBackendError
 from runtime.cryptography.merkle import is_member, merkle_path
 
@@ -56,7 +61,7 @@ def test_rows_alone_are_those_of_the_whole(asked: ChainChallenge, data: st.DataO
     row = data.draw(st.integers(0, asked.shape.rows - 1))
     path = merkle_path(prover.ROW_DOMAIN, digests, row)
     assert is_member(prover.ROW_DOMAIN, rows_root(digests), asked.shape.rows, row, digests[row], path)
-    assert hashes_of(NumpyChain(), asked, [row]) == [digests[row]]
+    assert row_hash(NumpyChain().ends(asked, [row])) == digests[row]
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,3 +75,11 @@ def test_seeds_and_rows_differ() -> None:
     shape = ChainShape(16, 64, 2)
     first, second = (row_hashes(NumpyChain(), ChainChallenge(seed * 32, shape)) for seed in (b"a", b"b"))
     assert len({*first, *second}) == 128
+
+
+def test_a_fingerprint_is_of_the_row_and_of_the_seed() -> None:
+    prints = {row_fingerprint(seed, end) for seed in (b"a" * 32, b"b" * 32) for end in (b"1" * 8, b"2" * 8)}
+    assert len(prints) == 4
+    assert {len(each) for each in prints} == {FINGERPRINT_BYTES}
+    whole = blake2b(b"ogpu/row-fingerprint" + b"a" * 32 + b"1" * 8, digest_size=FINGERPRINT_BYTES).digest()
+    assert row_fingerprint(b"a" * 32, b"1" * 8) == whole, "of the values: a delivery has their hash"

@@ -16,7 +16,7 @@ FILE = re.compile(r"`([\w/]+\.py)`:\n\n```python\n(.*?)```", re.DOTALL)
 
 @pytest.mark.nightly
 def test_the_example_of_the_guide_is_a_workload(tmp_path: Path) -> None:
-    """Its own test, and those that every workload has to pass: form, conformance, worker processes, judging."""
+    """Its own test, and those that every workload has to pass: form, conformance, worker processes, checking."""
     house = LinkedHouse(tmp_path)
     text = GUIDE.read_text()
     files = dict(FILE.findall(text))

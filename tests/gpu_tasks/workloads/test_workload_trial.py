@@ -1,4 +1,4 @@
-"""Every workload as the market uses it: on a chain, by the providers' real worker processes, judged after a lie."""
+"""Every workload as the market uses it: on a chain, by the providers' real worker processes, checked after a lie."""
 
 from dataclasses import replace
 from pathlib import Path

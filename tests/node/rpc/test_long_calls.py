@@ -55,7 +55,7 @@ def test_a_short_one_is_worked_out_at_once_and_a_long_one_elsewhere() -> None:
     async def scenario() -> None:
         calls, slow = LongCalls(), Slow()
         assert await calls.run(FUNCTION, LONG_BYTES - 1, slow.call) == "done"
-        assert await calls.run("GpuTasksApi_devices", LONG_BYTES, slow.call) == "done", "it walks over the state"
+        assert await calls.run("GpuTasksApi_devices_of", LONG_BYTES, slow.call) == "done", "it walks over the state"
         task = run(calls, slow, RpcCaller())
         while len(slow.threads) < 3:
             await asyncio.sleep(0.001)  # the loop continues meanwhile

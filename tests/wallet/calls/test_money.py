@@ -38,10 +38,7 @@ def test_every_call_with_an_amount_says_what_becomes_of_it() -> None:
         for method in pallet.methods
         if any(isinstance(each.form, AmountForm) for each in arguments_of(method))
     }
-    moving_nothing = {
-        "TrustStake.unbond", "TrustStake.undelegate", "TrustStake.redelegate", "InferenceMarket.offer",
-        "TrainingMarket.close",
-    }  # fmt: skip
+    moving_nothing = {"TrustStake.unbond", "TrustStake.undelegate", "TrustStake.redelegate", "InferenceMarket.offer"}
     assert taking - moving_nothing == {*SENT, *LOCKED, *BURNED}
 
 

@@ -75,10 +75,9 @@ async def everything(view: ProvedView | ChainClient) -> list[Any]:
     ]
     for name, arguments in (
         ("OgpuApi_stakes", (STASHES[0],)),
-        ("GpuTasksApi_services", ()),
-        ("GpuTasksApi_devices", ()),
+        ("GpuTasksApi_devices_of", (STASHES[0],)),
         ("GpuTasksApi_readers", (0,)),
-        ("GpuTasksApi_judging_readers", ()),
+        ("GpuTasksApi_checking_readers", ()),
         ("GpuTasksApi_duties", (STASHES[0],)),
         ("GpuTasksApi_unit", (bytes(32),)),
         ("GpuTasksApi_quote", (0, 10**8, 2)),
@@ -427,5 +426,5 @@ async def test_a_call_that_reads_too_much_is_refused_by_the_node(
         node.author()
         await until_final(liar, node)
         view = await (await liar.open(node.chain.genesis_hash)).newest()
-        with pytest.raises(RpcError, match="GpuTasksApi_devices reads more than 3 keys"):
-            await view.query("GpuTasksApi_devices")
+        with pytest.raises(RpcError, match="GpuTasksApi_checking_readers reads more than 3 keys"):
+            await view.query("GpuTasksApi_checking_readers")

@@ -10,48 +10,12 @@ from dataclasses import replace
 from itertools import islice, takewhile
 
 from gpu_tasks.market.ids import aged, since_of, unit_of
-from gpu_tasks.market.inference.storage import Eased, InferenceStorage, Stirred, StirredServices
+from gpu_tasks.market.inference.storage import InferenceStorage, Stirred, StirredServices
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX
-from runtime.encoding.types import Weight
-from runtime.frame.schedule import WeightMeter
-from runtime.frame.weights import work
 
 WAKES_PER_SLOT = 4
 SLOTS_STIRRED_MAX = 64
 """The most slots of one service that wake units in one block. More slots share those wake-ups."""
-
-
-# The right to race or to judge depends on a parameter too: a lower value wakes sleeping units.
-#
-# Invariant: the next block notices a lower `validator_bond_min`. Then every service is stirred once, some in each block
-# while the budget lasts, and earlier sleepers are woken in their turn.
-EASE_WEIGHT: Weight = work(reads=2, writes=1)
-"""The weight of one service: a look, and a stir if units sleep there."""
-
-
-def step(market: InferenceStorage, meter: WeightMeter) -> None:
-    """Notice a lowered parameter, and stir more services while the budget lasts."""
-    state_before, bond_min = market.lowered_bond_min.get(), market.stake.validator_bond_min
-    new_state = replace(state_before, bond_min=bond_min)
-    if bond_min < state_before.bond_min:
-        new_state = Eased(bond_min, market.height, 0)
-    if new_state.before:
-        new_state = _stirred(market, new_state, meter)
-    if new_state != state_before:
-        market.lowered_bond_min.set(new_state)
-
-
-def _stirred(market: InferenceStorage, waking_state: Eased, meter: WeightMeter) -> Eased:
-    service_number, service_end, changed_slots = waking_state.next_service, market.next_service.get(), dict[int, int]()
-    while service_number < service_end and not meter.is_spent:
-        meter.spend(EASE_WEIGHT)
-        changed_slots[service_number] = 1
-        service_number += 1
-    stir(market, changed_slots, waking_state.before)
-    is_done = service_number >= service_end
-    return replace(
-        waking_state, before=0 if is_done else waking_state.before, next_service=0 if is_done else service_number
-    )
 
 
 def lay_down(market: InferenceStorage, service_number: int, asleep_since: int, unit_id: bytes) -> None:

@@ -15,5 +15,5 @@ In reading order:
 * `metering`: work that is paid by time
 * `running`: starts, milestones, results
 * `attested_steps`: attestations of milestones and results: their conditions and their effect
-* `leaving`: cancelled, amended and closed tasks
+* `leaving`: cancelled and stopped tasks
 """

@@ -90,7 +90,7 @@ def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcom
     if has_bidding(task) or has_volunteers(task):
         market.clear(task_id)
     ended_task = replace(task, state=TaskState.ENDED, deadline=market.height + task.windows.keep, outcome=outcome)
-    market.put(task_id, replace(ended_task, standby=None, close=None))
+    market.put(task_id, replace(ended_task, standby=None))
     market.emit(TaskEnded(task_id, outcome, task.auction))
 
 
@@ -145,7 +145,6 @@ def next_leg(task: Task) -> Task:
         started_at=0,
         reported_at=0,
         finished_at=0,
-        close=None,
     )
 
 

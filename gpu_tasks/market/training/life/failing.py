@@ -74,9 +74,7 @@ def replace_slot(market: TrainingStorage, task_id: bytes, task: Task, place: int
         del market.duties[failed_slot.provider, task_id]
     last_block = market.height + task.windows.start
     task = with_slot(task, place, slot_of(standby, was_standby=True))
-    # The failed provider may have signed a different end. Its successor has not.
-    task = replace(task, standby=None, close=None)
-    market.put(task_id, replace(task, state=TaskState.STARTING, deadline=last_block))
+    market.put(task_id, replace(task, state=TaskState.STARTING, deadline=last_block, standby=None))
     market.emit(TaskAwarded(task_id, place, standby.provider, standby.device, standby.price, last_block))
 
 

@@ -33,8 +33,6 @@ def pay_interval(market: TrainingStorage, task_id: bytes, task: Task, milestone:
     slot = replace(task.slots[PLACE], reported=intervals_done, milestone=milestone)
     # Both counts move, so no interval is paid a second time with the next one.
     task = replace(with_slot(task, PLACE, slot), done=intervals_done, owed=intervals_done, reported_at=market.height)
-    # A different end that was offered before could pay this interval a second time.
-    task = replace(task, close=None)
     task = ending.release_standby(market, task_id, task)
     market.put(task_id, replace(task, deadline=interval_end(task) + task.windows.grace))
 

@@ -15,22 +15,19 @@ from gpu_tasks.market.training.bids import DRAWS_FROM, Award, TaskBid, auction_i
 from gpu_tasks.market.training.events import (
     DeviceHasBid,
     NotEligible,
+    ReplicasCompared,
+    ReplicasSought,
+    ResultBound,
     ResultStated,
     TaskAwarded,
-    TaskRunning,
     TooManyBids,
+    Volunteered,
+    WrongResultOpening,
     WrongTaskState,
 )
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.life.bidding import is_eligible
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.replica_events import (
-    ReplicasCompared,
-    ReplicasSought,
-    ResultBound,
-    Volunteered,
-    WrongResultOpening,
-)
 from gpu_tasks.market.training.reputation import record_at
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.storage import TrainingStorage
@@ -110,7 +107,7 @@ def open_result(
 
 def seek(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Let devices be offered as replicas, for as long as the window for bids."""
-    task = replace(task, state=TaskState.VOLUNTEERING, draws=task.draws + 1, volunteers=0, beacon_at=0, close=None)
+    task = replace(task, state=TaskState.VOLUNTEERING, draws=task.draws + 1, volunteers=0, beacon_at=0)
     task = replace(task, deadline=market.height + task.windows.commit)
     market.open_auctions[task_id] = True
     market.put(task_id, task)
@@ -171,19 +168,7 @@ def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     if _is_lost(task):
         _end_undermanned(market, task_id, task)
     else:
-        run(market, task_id, task)
-
-
-def run(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Start the promised blocks: all taking part have started."""
-    task = replace(task, state=TaskState.RUNNING, started_at=market.height, reported_at=market.height)
-    market.put(task_id, replace(task, deadline=silent_until(task)))
-    market.emit(TaskRunning(task_id))
-
-
-def silent_until(task: Task) -> int:
-    """Return the last block in which a replica may commit: twice the promised blocks, and the grace."""
-    return task.started_at + 2 * task.slots[0].promised + task.windows.grace
+        market.begin_work(task_id, task)
 
 
 def end_of_running(market: TrainingStorage, task_id: bytes, task: Task) -> None:
@@ -261,7 +246,7 @@ def _with_room(market: TrainingStorage, task_id: bytes, task: Task, draw: bytes,
 
 
 def _to_opening(market: TrainingStorage, task: Task) -> Task:
-    return replace(task, state=TaskState.OPENING, deadline=market.height + task.windows.reveal, close=None)
+    return replace(task, state=TaskState.OPENING, deadline=market.height + task.windows.reveal)
 
 
 def _working_slots(task: Task) -> list[Slot]:

@@ -18,7 +18,6 @@ from gpu_tasks.market.training.events import (
     NotSlotOwner,
     ResultStated,
     SlotStarted,
-    TaskRunning,
     WrongMilestone,
 )
 from gpu_tasks.market.training.life import bidding, ending, metering, replicating, sides
@@ -32,17 +31,13 @@ from gpu_tasks.market.training.tasks import (
     TaskResult,
     TaskState,
     agreed_milestone,
-    interval_end,
     kept_step,
+    silent_until,
     slot_of,
     taken_by,
     with_slot,
 )
 from runtime.frame.pallet import ensure, known
-
-SILENT_TIMES = 2
-"""A provider has died if it states no milestone for this many times its share of the promised blocks, plus the grace.
-"""
 
 
 def start(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -> None:
@@ -57,17 +52,10 @@ def start(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -
         purses.pay_standby(market, task_id, task, place, slot.provider, slot.price)
     task = with_slot(task, place, replace(slot, started_at=market.height, was_standby=False))
     market.emit(SlotStarted(task_id, place, slot.provider))
-    if is_replicated(task.order):
-        if all(other.started_at for other in task.slots):
-            replicating.run(market, task_id, task)
-        else:
-            market.put(task_id, task)
-        return
     if all(other.started_at for other in task.slots):
-        task = replace(task, state=TaskState.RUNNING, started_at=market.height, reported_at=market.height)
-        task = replace(task, deadline=silent_until(task))
-        market.emit(TaskRunning(task_id))
-    market.put(task_id, task)
+        market.begin_work(task_id, task)
+    else:
+        market.put(task_id, task)
 
 
 def report_milestone(market: TrainingStorage, task_id: bytes, place: int, account: bytes, milestone: Milestone) -> None:
@@ -154,14 +142,6 @@ def take_result(market: TrainingStorage, task_id: bytes, task: Task, place: int,
         market.put(task_id, _is_in_step(market, task, task_after))
     else:
         sides.take_results(market, task_id, ending.release_standby(market, task_id, task_after))
-
-
-def silent_until(task: Task) -> int:
-    """Return the last block in which the next milestone, or interval, may be stated."""
-    if is_by_time(task.order):
-        return interval_end(task) + task.windows.grace
-    longest_share = max(-(-slot.promised // task.milestones) for slot in task.slots)
-    return task.reported_at + SILENT_TIMES * longest_share + task.windows.grace
 
 
 def _running_slot(market: TrainingStorage, task: Task, place: int, account: bytes) -> tuple[Task, Slot]:

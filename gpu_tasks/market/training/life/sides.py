@@ -21,7 +21,7 @@ from gpu_tasks.market.training.tasks import Slot, Task, slot_case
 
 def take_results(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Take all stated results: different ones go to voters, equal ones become claims."""
-    task = replace(task, finished_at=market.height, close=None)
+    task = replace(task, finished_at=market.height)
     if len({_root_of(slot) for slot in task.slots}) == 1:
         slot_claims.await_claims(market, task_id, task)
         return

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpu_tasks.market.claims.claims import ClaimOutcome, ClaimTerms
-from gpu_tasks.market.claims.collateral import ALWAYS_PPM, item_rate
+from gpu_tasks.market.claims.collateral import ALWAYS_PPM, CLAIM_POINTS_MAX, item_rate
 from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.events import ResultsClaimed
 from gpu_tasks.market.training.items import ITEM_WEIGHT, items_of
@@ -101,7 +101,8 @@ def _terms(market: TrainingStorage, task: Task, slot: Slot) -> ClaimTerms:
         fee_min=rules.check_fee_min,
         fees_held=money.check_fees_max(rules, slot.price, items),
         sealed_at=task.order.sealed_at,
-        run_blocks=task.order.run_blocks,
+        # A checker computes five segments at most, so the window follows their share of the whole.
+        run_blocks=-(-task.order.run_blocks * min(items, CLAIM_POINTS_MAX) // max(1, task.order.segments)),
         excluded=outside(task, slot.provider),
     )
 

@@ -4,9 +4,7 @@ Invariants: every grain that an outcome can pay out of the customer's purses is 
 block may have to make for the task is prepaid here. The number of open tasks is bounded so that their steps fit.
 """
 
-from dataclasses import replace
-
-from gpu_tasks.market.devices.judges import DEVELOPMENT_SET, in_office
+from gpu_tasks.market.devices.checkers import DEVELOPMENT_SET, in_office
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.events import StaleOrder, TaskSubmitted, TooManyTasks, UnsoundOrder
 from gpu_tasks.market.training.items import auction_items
@@ -104,21 +102,6 @@ def run_blocks_max(blocks_max: int) -> int:
     return max(RUN_BLOCKS_MAX, blocks_max // 2)
 
 
-def raise_price(market: TrainingStorage, task_id: bytes, task: Task, price_max: int) -> Task:
-    """Offer a higher price for each slot, and lock the difference."""
-    items = auction_items(task.order, task.behind)
-    for place in range(task.terms.slots):
-        case_id = slot_case(task_id, place)
-        escrow_hold, bond_hold = Hold(TASK_ESCROW, case_id), Hold(TASK_BOND, case_id)
-        for hold, wanted_grains in (
-            (escrow_hold, money.escrow(task.rules, price_max, items)),
-            (bond_hold, money.customer_bond(task.rules, price_max)),
-        ):
-            market.lock.lock(task.customer, hold, max(0, wanted_grains - market.lock.locked(task.customer, hold)))
-    collateral = money.collateral_min(task.rules, price_max, items=items, customer_minimum=task.order.collateral_min)
-    return replace(task, terms=replace(task.terms, price_max=price_max, collateral_min=collateral))
-
-
 def _is_sound(order: TaskOrder, interval_max: int) -> bool:
     """Return True if every number is within its range."""
     if is_by_time(order) and not _is_of_time(order, interval_max):
@@ -178,7 +161,6 @@ def _terms(rules: TaskRules, order: TaskOrder) -> TaskTerms:
             rules, price_max, items=auction_items(order, 0), customer_minimum=order.collateral_min
         ),
         slots=order.slots,
-        is_homogeneous=order.is_homogeneous,
     )
 
 

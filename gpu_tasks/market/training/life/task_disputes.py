@@ -29,7 +29,7 @@ def ask(
 ) -> None:
     """Ask voters a question about a task. Everybody else waits for the ruling."""
     dispute_id = dispute_id_of(task_id, task.disputes)
-    task = replace(task, state=TaskState.DISPUTED, deadline=0, disputes=task.disputes + 1, close=None)
+    task = replace(task, state=TaskState.DISPUTED, deadline=0, disputes=task.disputes + 1)
     market.put(task_id, task)
     market.task_of_dispute[dispute_id] = task_id
     market.emit(TaskDisputed(task_id, dispute_id, question))

@@ -41,11 +41,11 @@ def test_every_command_takes_the_id_as_tables_show_it(tmp_path: Path) -> None:
         assert answer(ogpu(tmp_path, url, "task", "show", task[:SHOWN], "--key", "//Charlie"))["task"] == task
         assert answer(ogpu(tmp_path, url, "task", "bids", task[:SHOWN])) == []
         assert answer(ogpu(tmp_path, url, "task", "verify", task[:SHOWN]))
-        dry = answer(ogpu(tmp_path, url, "task", "amend", task[:SHOWN], *OF_BOB, "--raise", "3", "--dry-run"))
+        dry = answer(ogpu(tmp_path, url, "task", "cancel", task[:SHOWN], *OF_BOB, "--dry-run"))
         assert dry["task"] == task
         told = ogpu(tmp_path, url, "events", "--unit", unit[:SHOWN], "--from", "0")
         assert unit in told.stdout
-        for command in ("exec", "appeal", "close", "confirm", "dispute"):
+        for command in ("exec", "appeal", "stop", "confirm", "dispute"):
             done = ogpu(tmp_path, url, "task", command, task[:SHOWN], *OF_BOB)
             assert ended_code(done) not in {"task_unknown", "invalid_id"}, "it was found, and cannot be done now"
         waiting = ["task", "submit", MINIMAL, *OF_BOB, "--again", "--yes", "--after-ok", unit[:SHOWN]]
@@ -107,9 +107,7 @@ def test_a_beginning_is_looked_up_for_the_key_and_for_the_keys_of_this_machine(
         assert answer(ogpu(tmp_path, url, "unit", "result", short, *OF_BOB))["unit"] == unit
         assert answer(ogpu(tmp_path, url, "unit", "cancel", short, *OF_BOB, "--dry-run"))["unit"] == unit
         assert answer(ogpu(tmp_path, url, "task", "show", of_task, *OF_BOB))["task"] == task
-        assert (
-            answer(ogpu(tmp_path, url, "task", "amend", of_task, *OF_BOB, "--raise", "3", "--dry-run"))["task"] == task
-        )
+        assert answer(ogpu(tmp_path, url, "task", "cancel", of_task, *OF_BOB, "--dry-run"))["task"] == task
         assert unit in ogpu(tmp_path, url, "events", "--unit", short, *OF_BOB, "--from", "0").stdout
         assert ogpu(tmp_path, url, "task", "watch", of_task, *OF_BOB).exit_code == 0
         assert watched == [task]

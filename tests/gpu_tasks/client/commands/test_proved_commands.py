@@ -97,8 +97,8 @@ def test_a_node_that_lies_ends_every_command_with_a_sentence(tmp_path: Path) -> 
             ["task", "submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes"],
             ["ps", "--key", "//Bob"],
             *(["task", name, unit] for name in ("show", "bids", "verify")),
-            *(["task", name, unit, "--key", "//Bob", "--yes"] for name in ("dispute", "close", "confirm")),
-            ["task", "amend", unit, "--key", "//Bob", "--stop", "--yes"],
+            *(["task", name, unit, "--key", "//Bob", "--yes"] for name in ("dispute", "confirm")),
+            ["task", "stop", unit, "--key", "//Bob", "--yes"],
         )
         with lied_to_by(without_a_node_of_the_proof):
             for words in commands:

@@ -8,17 +8,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from between import lose_after_submit, lose_before_submit, spoiled
-from error_codes import ended_code, raises_code
+from error_codes import ended_code
 from genesis import dev_accounts
-from gpu_tasks.client.commands import task_decisions
-from gpu_tasks.client.commands.id_prefixes import TaskError
 from gpu_tasks.data import training_reads
 from gpu_tasks.data.sealing import SealKey, address_of
 from gpu_tasks.data.unit_input import commitment_of, decode_input
@@ -31,6 +28,7 @@ from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
+from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
 from task_customer import OF_BOB, UNKNOWN, ogpu, refusal
 from wallet.client import ChainClient
@@ -58,17 +56,15 @@ async def count(url: str) -> int:
 
 REFUSED_AFTER_THE_END = (
     (["task", "cancel"], "not_cancellable"),
-    (["task", "amend", "--raise", "4"], "not_raisable"),
-    (["task", "amend", "--stop"], "not_running"),
+    (["task", "stop"], "not_running"),
     (["task", "dispute"], "claim_over"),
     (["task", "appeal"], "no_dispute"),
-    (["task", "close"], "not_closable"),
     (["task", "confirm"], "no_checkpoint"),
     (["task", "result"], "no_result"),
 )
 
 
-def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
+def test_a_task_is_submitted_listed_described_reckoned_and_taken_back(
     tmp_path: Path, blobs: dict[bytes, bytes]
 ) -> None:
     with chain(tmp_path) as url:
@@ -101,16 +97,9 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         }  # fmt: skip
         check_sealed(url, task, blobs)
 
-        same = refusal(ogpu(tmp_path, url, "task", "amend", task, *OF_BOB, "--raise", "2.5", "--yes"))
-        assert "2.5 oGPU" in same
-        raised = answer(ogpu(tmp_path, url, "task", "amend", task, *OF_BOB, "--raise", "3", "--yes"))
-        assert (raised["price_max_before"]["ogpu"], raised["price_max"]["ogpu"]) == ("2.5", "3")
-        assert float(raised["locked_more"]["ogpu"]) > 0.5
-        assert answer(ogpu(tmp_path, url, "task", "show", task))["price_max"]["ogpu"] == "3"
-
         dry = answer(ogpu(tmp_path, url, "task", "cancel", task, *OF_BOB, "--dry-run"))
-        assert dry["gone"]["ogpu"] == "0.015"  # a tenth of the bond, which is 5 % of 3 oGPU
-        assert float(dry["locked"]["ogpu"]) == pytest.approx(float(dry["comes_back"]["ogpu"]) + 0.015)
+        assert dry["gone"]["ogpu"] == "0.0125"  # a tenth of the bond, which is 5 % of 2.5 oGPU
+        assert float(dry["locked"]["ogpu"]) == pytest.approx(float(dry["comes_back"]["ogpu"]) + 0.0125)
         assert dry["comes_back_later"]["ogpu"] == "1"
         back = answer(ogpu(tmp_path, url, "task", "cancel", task, *OF_BOB, "--yes"))
         assert (back["task"], back["gone"], back["sent"]) == (task, dry["gone"], True)
@@ -255,7 +244,7 @@ def test_a_retry_after_a_lost_answer_submits_once(tmp_path: Path, spoil: Any) ->
         assert [row["task"] for row in answer(ogpu(tmp_path, url, "ps", *OF_BOB))] == [task]
 
 
-# Tasks that run, or have a result: described, held, amended, closed, fetched; every refusal.
+# Tasks that run, or have a result: described, held, stopped, fetched; every refusal.
 
 
 @pytest.fixture
@@ -363,52 +352,14 @@ def test_a_checkpoint_that_is_not_what_was_stated_is_not_signed_for(
         assert not (tmp_path / "checkpoints").exists()
 
 
-def test_a_running_task_is_extended_and_stopped(tmp_path: Path, running: tuple[PlantedTask, str]) -> None:
+def test_a_running_task_is_stopped(tmp_path: Path, running: tuple[PlantedTask, str]) -> None:
     planted, url = running
-    amend = ["task", "amend", planted.name, *OF_BOB, "--yes"]
-    assert ended_code(ogpu(tmp_path, url, *amend)) == "usage"
-    assert ended_code(ogpu(tmp_path, url, *amend, "--stop", "--extend", "3")) == "usage"
     assert "`ogpu task stop`" in refusal(ogpu(tmp_path, url, "task", "cancel", planted.name, *OF_BOB, "--yes"))
-    for far in ("999999999", "1000001", "400d", "0"):
-        assert ogpu(tmp_path, url, *amend, "--extend", far).exit_code == 2
-    assert answer(ogpu(tmp_path, url, *amend, "--extend", "5s", "--dry-run"))["more_blocks"] == 5, "a slot is a second"
-    more = answer(ogpu(tmp_path, url, *amend, "--extend", "5"))
-    assert more["promised"] == [45]
-    assert answer(ogpu(tmp_path, url, "task", "show", planted.name))["slots"][0]["promised"] == 45
-    stop = answer(ogpu(tmp_path, url, *amend, "--stop"))
+    stop = answer(ogpu(tmp_path, url, "task", "stop", planted.name, *OF_BOB, "--yes"))
     assert float(stop["gone"]["ogpu"]) > 0
     watched = ogpu(tmp_path, url, "task", "watch", planted.name, *OF_BOB)
     assert (watched.exit_code, ended_code(watched)) == (1, "no_result")
     assert f": {TABLE[TaskOutcome.CANCELLED_RUNNING].says}." in watched.stderr, "which end it was"
-
-
-def test_both_agree_on_another_end(tmp_path: Path, running: tuple[PlantedTask, str]) -> None:
-    planted, url = running
-    close = ["task", "close", planted.name, "--yes"]
-    for words, code in (
-        (["--key", "//Alice"], "no_offer"),
-        (["--key", "//Charlie"], "not_party"),
-        (OF_BOB, "close_terms_missing"),
-        ([*OF_BOB, "--pay", "2", "--back", "0"], "close_terms_too_high"),
-    ):
-        assert ended_code(ogpu(tmp_path, url, *close, *words)) == code
-    assert answer(ogpu(tmp_path, url, *close, *OF_BOB, "--pay", "0.25", "--back", "3"))["success"]
-    other = ogpu(tmp_path, url, *close, "--key", "//Alice", "--pay", "0.5", "--back", "3")
-    assert (ended_code(other), "--pay 0.25 --back 3" in other.stderr) == ("other_offer", True)
-    assert answer(ogpu(tmp_path, url, *close, "--key", "//Alice"))["success"]
-    assert answer(ogpu(tmp_path, url, "task", "show", planted.name))["outcome"] == "closed"
-    assert ogpu(tmp_path, url, "task", "watch", planted.name, *OF_BOB).exit_code == 0
-
-
-@pytest.mark.parametrize("provider", [ALICE, b"e" * 32], ids=["first", "second"])
-def test_each_provider_of_a_gang_may_sign_another_end(provider: bytes) -> None:
-    slots = (SimpleNamespace(provider=ALICE), SimpleNamespace(provider=b"e" * 32))
-    task: Any = SimpleNamespace(
-        state=TaskState.RUNNING, accepted=None, customer=BOB, slots=slots, close=SimpleNamespace(pay=1, back=2)
-    )
-    assert task_decisions._close_terms(task, provider, None, None) == (1, 2)
-    with raises_code(TaskError, "not_party"):
-        task_decisions._close_terms(task, b"x" * 32, None, None)
 
 
 def test_a_result_is_fetched_checked_and_written_once(
@@ -436,7 +387,7 @@ def test_of_a_task_that_was_stopped_the_newest_checkpoint_is_the_customer_s(
     result = ["task", "result", planted.name, *OF_BOB]
     answer(ogpu(tmp_path, url, "task", "confirm", planted.name, *OF_BOB, "--yes"))
     assert "there is no result yet" in refusal(ogpu(tmp_path, url, *result))
-    answer(ogpu(tmp_path, url, "task", "amend", planted.name, *OF_BOB, "--stop", "--yes"))
+    answer(ogpu(tmp_path, url, "task", "stop", planted.name, *OF_BOB, "--yes"))
     watched = refusal(ogpu(tmp_path, url, "task", "watch", planted.name, *OF_BOB), 1)
     assert "`ogpu task result`" in watched
     assert "milestone 1" in watched
@@ -482,13 +433,6 @@ def test_what_has_ended_is_counted_where_it_is_not_listed(tmp_path: Path, monkey
     assert "have ended" not in every.stderr + nobody.stderr
 
 
-def test_a_price_is_not_raised_once_somebody_has_bid(tmp_path: Path) -> None:
-    planted = PlantedTask(TaskState.COMMITTING, change=lambda task: replace(task, bids=1))
-    with chain_with(tmp_path, planted) as url:
-        raised = ogpu(tmp_path, url, "task", "amend", planted.name, *OF_BOB, "--raise", "9", "--yes")
-    assert ended_code(raised) == "not_raisable"
-
-
 def test_a_claimed_task_is_followed_to_its_payment(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
     planted = PlantedTask(TaskState.CLAIMED, result=run_blob(MILESTONES))
     store(blobs, planted.result)
@@ -520,7 +464,7 @@ def test_what_was_stated_and_held_is_found_in_the_blocks(tmp_path: Path, blobs: 
     done = TaskResult(run_root(MILESTONES), address_of(result), 7)
     with chain_with(tmp_path, planted) as url:
         # of block 1, in which it was planted, nothing is read
-        answer(ogpu(tmp_path, url, "task", "amend", planted.name, *OF_BOB, "--extend", "1", "--yes"))
+        asyncio.run(alice_does(url, System.remark(remark=b"")))
         step = TrainingMarket.report_milestone(task=planted.id, place=0, milestone=stated)
         asyncio.run(alice_does(url, Utility.batch(calls=(step,))))
         answer(ogpu(tmp_path, url, "task", "confirm", planted.name, *OF_BOB, "--yes"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import planted_tasks
 from error_codes import ended_code
 from gpu_tasks.client.commands import dispute, task_dispute
 from gpu_tasks.client.commands.id_prefixes import known_task
@@ -36,6 +37,17 @@ def claimed(tmp_path: Path, blobs: dict[bytes, bytes]) -> Iterator[tuple[Planted
     planted = PlantedTask(TaskState.CLAIMED, result=run_blob(MILESTONES))
     with chain_with(tmp_path, planted) as url:
         yield planted, url
+
+
+def test_no_more_compensation_is_shown_than_the_claim_leaves_of_the_collateral(
+    tmp_path: Path, blobs: dict[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planted_tasks, "OFFER", replace(planted_tasks.OFFER, collateral=3 * OGPU))
+    planted = PlantedTask(TaskState.CLAIMED, result=run_blob(MILESTONES))
+    with chain_with(tmp_path, planted) as url:
+        dry = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, *ITEM, "--dry-run"))
+    # 2.59 oGPU secure the claim.
+    assert dry["compensation_if_wrong"]["ogpu"] == "0.41"
 
 
 def test_an_item_of_a_result_is_disputed_with_a_bond(tmp_path: Path, claimed: tuple[PlantedTask, str]) -> None:

@@ -259,6 +259,8 @@ def test_show_has_the_open_claim_with_its_actor_and_its_last_block(tmp_path: Pat
         assert (shown["paid"]["grains"], shown["still_locked"]["grains"]) == ("0", "14500003")
         table = show(url, tmp_path, "unit", "show", "0x" + CLAIMED_UNIT.hex())
         assert "by block 40 (in" in " ".join(table.output.split())
+        assert ss58.encode(EVE) in table.output
+        assert "check fees max" in table.output
 
 
 # `ogpu unit result UNIT --out`: the bytes that were paid for, in a file that nothing else was in.

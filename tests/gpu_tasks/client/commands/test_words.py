@@ -146,8 +146,8 @@ def test_without_a_node_the_error_says_what_and_what_next(prompts: str) -> None:
         ["task", "submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes"],
         ["ps", "--key", "//Bob"],
         *(["task", name, "0x" + "00" * 32] for name in ("show", "bids", "verify")),
-        *(["task", name, "0x" + "00" * 32, "--key", "//Bob"] for name in ("dispute", "close", "confirm")),
-        ["task", "amend", "0x" + "00" * 32, "--key", "//Bob", "--stop"],
+        *(["task", name, "0x" + "00" * 32, "--key", "//Bob"] for name in ("dispute", "confirm")),
+        ["task", "stop", "0x" + "00" * 32, "--key", "//Bob"],
     )
     for command in commands:
         answer = CliRunner().invoke(main, [*NOWHERE, *command])

@@ -27,7 +27,7 @@ from gpu_tasks.client.offers.listing import (
     classes_for,
     fitting_classes,
     form_of,
-    require_judges,
+    require_checkers,
     require_owners,
     unit_rules,
     usual_price,
@@ -39,7 +39,7 @@ from gpu_tasks.client.units.posting import AskedUnit, Sealer, Wish
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import CapacityProof, WorkShape
+from gpu_tasks.market.capacity.proofs import ProvenRate
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
 from gpu_tasks.market.claims.result_claims import ResultClaims
@@ -47,9 +47,9 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass, Provider
 from gpu_tasks.market.draws import Spare
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.checkers_left import CheckersLeft
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, InputReader
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
 from gpu_tasks.market.training.rules import DEFAULT_RULES as DEFAULT_TASK_RULES
@@ -157,7 +157,7 @@ def buying(monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, own: 
         (2, 4, 3, "a unit with --racers 3 needs as many owners"),
     ],
 )
-def test_more_racers_than_leave_judges_are_not_asked_for(
+def test_more_racers_than_leave_checkers_are_not_asked_for(
     monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, racers: int, why: str
 ) -> None:
     client = buying(monkeypatch, offering, in_office)
@@ -177,8 +177,8 @@ def test_a_class_that_too_few_have_is_not_asked_for(monkeypatch: pytest.MonkeyPa
         asyncio.run(require_owners(client, 0, b"c" * 32, racers=2, rate_max=1, device_class=DeviceClass.CONSUMER))
 
 
-def test_what_the_chain_would_refuse_for_want_of_judges_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    asyncio.run(require_judges(buying(monkeypatch, 4, 4, own=OWNERS[0]), 0, b"c" * 32))
+def test_what_the_chain_would_refuse_for_want_of_checkers_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(require_checkers(buying(monkeypatch, 4, 4, own=OWNERS[0]), 0, b"c" * 32))
     client = buying(monkeypatch, 4, 4, own=OWNERS[0])
     two = [InputReader(owner, bytes(32), 5) for owner in OWNERS[:2]]
 
@@ -187,7 +187,7 @@ def test_what_the_chain_would_refuse_for_want_of_judges_is_not_sent(monkeypatch:
 
     monkeypatch.setattr(market_reads, "readers", readers)
     with pytest.raises(ServiceError, match=r": 2 must stay .* and 1 could.*refuses your units"):
-        asyncio.run(require_judges(client, 0, b"c" * 32))
+        asyncio.run(require_checkers(client, 0, b"c" * 32))
 
 
 def test_the_usual_price_is_what_half_of_the_others_can_answer_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def device(owner: int, kind: DeviceClass, bond: int = 10) -> DeviceStatus:
 def found(*devices: DeviceStatus, in_office: int = 0, spare: Spare = NOBODY) -> Suiting:
     """The first owners are in office, and weigh as much as their number."""
     stakes = {bytes([owner]) * 32: owner for owner in range(1, in_office + 1)}
-    return Suiting(list(devices), JudgesLeft(2, {}, stakes), spare)
+    return Suiting(list(devices), CheckersLeft(2, {}, stakes), spare)
 
 
 DEVICES = (
@@ -270,7 +270,7 @@ def test_a_class_fits_that_has_twice_as_many_owners_as_race(racers: int, classes
     ],
     ids=["enough may race", "too few", "too heavy", "nobody", "none is in office"],
 )
-def test_a_class_does_not_fit_whose_owners_must_stay_to_judge(
+def test_a_class_does_not_fit_whose_owners_must_stay_to_check(
     in_office: int, spare: Spare, classes: dict[DeviceClass, int]
 ) -> None:
     assert fitting_classes(found(*DEVICES, in_office=in_office, spare=spare), 2) == classes
@@ -386,8 +386,7 @@ class PlantedRates:
         capacity.is_enforced.set(True)
         capacity.current.set(CALLED)
         (device,) = (name for name, record in bound[Devices].devices.items() if record is not None)
-        proof = CapacityProof(bytes(32), WorkShape(256, 4096, 1), 1, self.rate, is_open=True)
-        capacity.proofs[device, CALLED.number - 1] = proof
+        capacity.proofs[device] = ProvenRate(CALLED.number - 1, self.rate)
 
 
 @pytest.mark.parametrize(("rate", "state"), [(LEAST - 1, "unproven"), (LEAST, "free")])
@@ -481,7 +480,7 @@ def test_of_a_chain_that_sells_none_they_are_the_defaults() -> None:
     assert found.rules.check_fee_min == ResultClaims.check_fee_min.default
 
 
-def test_devices_are_as_the_chain_judges_them() -> None:
+def test_devices_are_as_the_chain_counts_them() -> None:
     """One state gives the devices' validity, the bond that each class needs, and the spendable money of each owner."""
     least = {"Devices.consumer_bond_min": 2 * OGPU, "Devices.datacenter_bond_min": 3 * OGPU}
     chain = MarketChain(named_keys(4), constants=least)

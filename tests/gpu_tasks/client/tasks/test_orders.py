@@ -50,13 +50,13 @@ from wallet.keypair import Keypair
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 HASHES = {
-    "gang": "43668c1e32ece2f8f30d259a813a564bc2a0e15f9d8839ad689a60844aba0569",
-    "minimal": "dd1e59b5f23d086f9ee36be10dd3d6ac3e17be2b2f3242e90ef925be60aa7d7b",
-    "picture": "3be08b069f32e3f29079e753b16aa259da870d2b7232292c0cc05d6e489ae531",
-    "pair": "1046227514d0859e10072154b8f98c41d13596b7c52300ecfc4fb4c43976d183",
-    "relay": "f25af68e10ba856c57a9929c71b3b3762743bdbe9fd3d05e7757d8b5044ee440",
-    "sizes": "7a897eaeeeff216d1aa096c9781744cb9cff9d05b6353e2aef6d8062e9a6e7be",
-    "urgent": "ced891ca029999d584c053ef17cce3c6e9c626fbac5f61cb72361644ed9c6109",
+    "gang": "b3c8e1b304524af05515318e61ef383ddd9a1eda13f494a07061d8f98c3c12e1",
+    "minimal": "ce8e45370d643b0b05f3af5fe58768a621e41d74ee016153a938d197b0f69d35",
+    "picture": "ce8b3d3ebbbab032ee6cac9ad6865b7452b897621110444337c7cce755c13e2a",
+    "pair": "de375bd48f6af12b09325467092b696d54d581a966f79e4a91baa5a7d6ad9eff",
+    "relay": "fa85bf61a3ba3610dddb69a56066af5ede09aed9d77f41b89ccc8a7f2b9aacf2",
+    "sizes": "318dc17d9f30cc286c841a606c4b7836b6373007b6233285c98b53ca8bad1b87",
+    "urgent": "9c3ccc9434e60f2b80a3f30246170fbb1239b5b18741d9238056eaeaa8547b21",
 }
 
 
@@ -134,7 +134,7 @@ def test_check_says_times_as_files_do() -> None:
         facts("task", "check", str(EXAMPLES / "gang.yaml")),
     )
     assert (urgent["deadline"], urgent["value_of_time"]) == ("1h 30m", "0.5 oGPU for 1h")
-    assert (gang["deadline"], gang["classes"]) == ("5400 blocks", "consumer, datacenter, all the same")
+    assert (gang["deadline"], gang["classes"]) == ("5400 blocks", "consumer, datacenter")
 
 
 def test_check_says_all_that_is_wrong(task: Path) -> None:
@@ -269,10 +269,10 @@ def test_a_task_file_names_an_archive_beside_it(tmp_path: Path) -> None:
         load_any(task)
 
 
-# Who can open the input of a task: judges before all others, then who has a device that suits.
+# Who can open the input of a task: checkers before all others, then who has a device that suits.
 
 
-JUDGES, OWNERS = 3, READERS_MAX
+CHECKERS, OWNERS = 3, READERS_MAX
 
 
 def seal_key(number: int) -> bytes:
@@ -297,7 +297,7 @@ def test_bidders_are_the_owners_of_devices_that_suit_by_ascending_account() -> N
     assert [reader.seal_key for reader in bidders_of(devices, providers, [DeviceClass.CPU])] == [seal_key(3)]
 
 
-def test_however_many_may_bid_every_judge_can_open_it_and_the_customer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_however_many_may_bid_every_checker_can_open_it_and_the_customer(monkeypatch: pytest.MonkeyPatch) -> None:
     readers: list[bytes] = []
     key = Keypair.from_seed(Scheme.ED25519, b"k" * 32)
 
@@ -316,9 +316,9 @@ def test_however_many_may_bid_every_judge_can_open_it_and_the_customer(monkeypat
         asked = type("Asked", (), {"classes": (DeviceClass.CPU,)})
         order = staticmethod(lambda stored: stored)
 
-    async def judges(*_: Any) -> list[InputReader]:
+    async def checkers(*_: Any) -> list[InputReader]:
         late = InputReader(b"l" * 32, seal_key(9_999), 8)  # came after the block that the input is sealed at
-        return [late, *(InputReader(bytes(32), seal_key(1_000 + number), 0) for number in range(JUDGES))]
+        return [late, *(InputReader(bytes(32), seal_key(1_000 + number), 0) for number in range(CHECKERS))]
 
     async def providers(*_: Any) -> dict[bytes, Provider]:
         return {number.to_bytes(32, "big"): provider(number) for number in range(1, OWNERS + 1)}
@@ -330,14 +330,14 @@ def test_however_many_may_bid_every_judge_can_open_it_and_the_customer(monkeypat
         readers.extend(keys)
         return content
 
-    monkeypatch.setattr(market_reads, "judging_readers", judges)
+    monkeypatch.setattr(market_reads, "checking_readers", checkers)
     monkeypatch.setattr(market_reads, "providers", providers)
     monkeypatch.setattr(market_reads, "devices", devices)
     monkeypatch.setattr(orders, "seal", sealed)
     who: Any = (Chain(), Stores(), key, Draft())
     asyncio.run(TaskSealer(*who).terms([b"request"], lambda: None))
-    wanted = [SealKey.of(key).public, *(seal_key(1_000 + number) for number in range(JUDGES))]
-    assert readers[: JUDGES + 1] == wanted
+    wanted = [SealKey.of(key).public, *(seal_key(1_000 + number) for number in range(CHECKERS))]
+    assert readers[: CHECKERS + 1] == wanted
     assert len(readers) == READERS_MAX
     assert seal_key(9_999) not in readers
 

@@ -28,7 +28,6 @@ from gpu_tasks.client.tasks.records import (
 )
 from gpu_tasks.client.tasks.task_checks import CAN_READ
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TABLE, TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import TaskResult, TaskState
@@ -329,7 +328,7 @@ def test_what_its_customer_ended_is_cancelled() -> None:
     chain.cancel()
     assert row(chain)["state"] == "cancelled"
     stopped = begun()
-    stopped.ask(TrainingMarket.amend(task=stopped.task, change=Stop()))
+    stopped.ask(TrainingMarket.stop(task=stopped.task))
     assert (row(stopped)["state"], row(stopped)["outcome"]) == ("cancelled", "time_stopped")
     assert not ended_well(stopped.now())
 

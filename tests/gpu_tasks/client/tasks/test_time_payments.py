@@ -128,15 +128,6 @@ def left_where_that_costs_the_customer_little() -> Scene:
     return chain, books
 
 
-def closed() -> Scene:
-    chain, books = sold(*TWO)
-    give(chain, chain.alice, 1)
-    close = TrainingMarket.close(task=chain.task, pay=OGPU, back=3)
-    chain.ask(close)
-    chain.do(chain.alice, close, role="stash")
-    return chain, books
-
-
 def taken_over() -> Scene:
     chain, books = sold(*TWO, auctions=1)
     give(chain, chain.alice, 1, 2)
@@ -194,7 +185,7 @@ def wrong(chain: TaskChain, books: Books, found: TaskAccount) -> list[str]:
 
 
 KNOWN = (
-    left_alone, silent_and_not_taken_over, left_in_both_auctions, stopped_in_the_second_auction, closed, taken_over,
+    left_alone, silent_and_not_taken_over, left_in_both_auctions, stopped_in_the_second_auction, taken_over,
     ended_by_itself, time_was_up, stopped_in_the_third_auction, left_where_that_costs_the_customer_little,
 )  # fmt: skip
 BY_THE_RECORD = (taken_over, ended_by_itself, time_was_up)

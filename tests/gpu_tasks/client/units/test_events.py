@@ -493,7 +493,7 @@ def test_the_market_s_events_are_told_of_who_asks(tmp_path: Path) -> None:
 def test_a_task_s_events_are_its_customer_s_and_its_provider_s(tmp_path: Path) -> None:
     planted = PlantedTask(state=TaskState.RUNNING, milestone=2)
     with chain_with(tmp_path, planted) as url:
-        answer(ogpu(tmp_path, url, "task", "amend", planted.name, "--key", "//Bob", "--stop", "--yes"))
+        answer(ogpu(tmp_path, url, "task", "stop", planted.name, "--key", "//Bob", "--yes"))
         told = lines(ogpu(tmp_path, url, "events", "--task", planted.name))
         assert "TaskEnded" in [row["event"] for row in told]
         assert {row["fields"]["task"] for row in told if "task" in row["fields"]} == {planted.name}

@@ -15,8 +15,8 @@ from gpu_tasks.client.units.wait_reasons import (
 )
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.checkers_left import CheckersLeft
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
-from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitTerms
@@ -49,14 +49,14 @@ def view(*devices: DeviceStatus, **changed: Any) -> MarketView:
         devices=devices,
         readers={0: dict.fromkeys(OWNERS, 5)},
         own={CUSTOMER: {CUSTOMER}},
-        judges=JudgesLeft(0, {}, {}),
+        checkers=CheckersLeft(0, {}, {}),
     )
     return replace(known, **changed)
 
 
-def judging(count: int, since: int = 5) -> JudgesLeft:
+def checking(count: int, since: int = 5) -> CheckersLeft:
     """The first owners are in office, and two must stay; the last of them can read since a block."""
-    return JudgesLeft(
+    return CheckersLeft(
         2, dict.fromkeys(OWNERS[:count], 5) | {OWNERS[count - 1]: since}, dict.fromkeys(OWNERS[:count], 1)
     )
 
@@ -137,10 +137,10 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
             view(TWO[0], offered(OWNERS[1], assignment=b"u" * 32), offered(OWNERS[2], assignment=b"u" * 32)),
             "busy: needs 2 free owners, 1 of 3 suitable ",
         ),
-        (UNIT, view(*TWO, offered(OWNERS[2]), judges=judging(4)), AWAITS_DRAW),
+        (UNIT, view(*TWO, offered(OWNERS[2]), checkers=checking(4)), AWAITS_DRAW),
         (
             replace(UNIT, terms=replace(UNIT.terms, racers=3)),
-            view(*TWO, offered(OWNERS[2]), judges=judging(4)),
+            view(*TWO, offered(OWNERS[2]), checkers=checking(4)),
             (
                 "too few validators would be left: needs 3 owners, and 2 suitable may race, because 2 validators must "
                 "stay out of the race to check its result. Refunded at block 700"
@@ -148,12 +148,12 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         ),
         (
             replace(UNIT, terms=replace(UNIT.terms, racers=1)),
-            view(TWO[0], judges=judging(2)),
+            view(TWO[0], checkers=checking(2)),
             "too few validators would be left: needs 1 owner, and 0 suitable may race",
         ),
         (
             replace(UNIT, terms=replace(UNIT.terms, racers=1)),
-            view(TWO[0], judges=judging(2, 91)),
+            view(TWO[0], checkers=checking(2, 91)),
             (
                 "too few validators would be left: 2 must stay out of the race to check its result, and 1 could. The "
                 "customer, decliners and later keys do not count. Cancel the unit"
@@ -161,23 +161,23 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         ),
         (
             replace(UNIT, declined_by=(OWNERS[3],)),
-            view(*TWO, judges=judging(4)),
+            view(*TWO, checkers=checking(4)),
             "too few validators would be left: needs 2 owners, and 1 suitable",
         ),
         (
             UNIT,
-            view(*TWO, own={CUSTOMER: {CUSTOMER, OWNERS[3]}}, judges=judging(4)),
+            view(*TWO, own={CUSTOMER: {CUSTOMER, OWNERS[3]}}, checkers=checking(4)),
             "too few validators would be left: needs 2 owners, and 1 suitable",
         ),
-        (UNIT, view(TWO[0], offered(b"outside" * 4, 1), judges=judging(3), readers=OUTSIDER), AWAITS_DRAW),
+        (UNIT, view(TWO[0], offered(b"outside" * 4, 1), checkers=checking(3), readers=OUTSIDER), AWAITS_DRAW),
         (
             UNIT,
-            view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
+            view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), checkers=checking(3), readers=OUTSIDER),
             "too few validators would be left: needs 2 owners, and 1 suitable",
         ),
         (
             UNIT,
-            view(*TWO, offered(b"outside" * 4, assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
+            view(*TWO, offered(b"outside" * 4, assignment=b"u" * 32), checkers=checking(3), readers=OUTSIDER),
             "busy: needs 2 free owners, 1 of 2 suitable ",
         ),
         (

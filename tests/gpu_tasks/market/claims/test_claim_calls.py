@@ -23,7 +23,7 @@ from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from runtime.encoding.types import Root, Signed, Unsigned, Weight
 from runtime.frame.call import FREE, Call
-from runtime.frame.errors import BadOrigin, DispatchError, FundsUnavailable
+from runtime.frame.errors import BadOrigin, FundsUnavailable
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from simulation.chains.claim_chain import (
@@ -303,7 +303,3 @@ def test_a_disputer_needs_its_bond() -> None:
     chain.chain.block(lambda bound: bound[Balances].transfer(poor, CUSTOMER.stash, chain.free(poor) - 1_000_000))
     chain.chain.block(refused(poor, ResultClaims.dispute(claim=claim_id, index=0), FundsUnavailable))
     assert chain.run(claim_id, until=ClaimStage.COMMITTING) is None
-
-
-def test_errors_are_dispatch_errors() -> None:
-    assert all(issubclass(error, DispatchError) for error in ResultClaims.errors)

@@ -1,7 +1,7 @@
 """Every end of a check and of a claim: its payments to the grain, and no hold or duty left."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from gpu_tasks.market.claims.draws import DrawnPoints, beacon_heights
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemSample, ItemVote, Verdict
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.devices.devices import Devices
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import WINDOW_BLOCKS, Beacon
 from runtime.pallets.staking.trust_lock import Paid
@@ -244,6 +245,13 @@ def test_a_second_check_convicts_a_pair_that_shared_a_false_sample_of_a_right_it
     ends(play, play.rules(Verdict.RIGHT), flows)
 
 
+def test_a_second_check_is_compared_with_the_first_one_that_passed() -> None:
+    play = Play((SILENT, RIGHT, RIGHT, WRONG))
+    play.disputed()
+    claim = play.stage.claim(play.claim_id)
+    assert compared_checks(claim) == (claim.checks[1], claim.checks[3])
+
+
 def test_a_false_second_finding_harms_nobody_else() -> None:
     play = Play((RIGHT, WRONG))
     play.disputed()
@@ -393,6 +401,17 @@ def test_a_checker_that_can_no_longer_pay_makes_room_for_the_next() -> None:
     second = play.stage.claim(play.claim_id).checks[0].checker
     assert second != first
     assert play.stage.run(play.claim_id) is ClaimOutcome.PASSED
+
+
+def test_the_customers_validator_does_not_check_and_no_validator_with_a_newer_key() -> None:
+    chain = ClaimChain()
+    claim, bound = chain.claim(chain.open()), chain.chain.now()
+    own, newer, other = chain.chain.validators[:3]
+    claim, provider = replace(claim, terms=chain.terms(customer=own.provider)), bound[Devices].providers[newer.stash]
+    assert provider is not None
+    bound[Devices].providers[newer.stash] = replace(provider, key_since=claim.terms.sealed_at + 1)
+    may_check = bound[ResultClaims].may_check(claim)
+    assert [may_check(keys.stash) for keys in (own, newer, other)] == [False, False, True]
 
 
 def test_voters_compute_if_no_validator_can_pay() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_tasks.market.claims.claim_events import CheckerDrawn, PointsDrawn
-from gpu_tasks.market.claims.claims import ClaimOutcome, ClaimStage
+from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from simulation.chains.claim_chain import PRICE, ClaimChain, ToyMarket
@@ -21,17 +21,6 @@ def test_a_claim_without_a_point_passes_once_its_beacons_are_final() -> None:
     assert not stage.chain.now()[ResultClaims].is_open(claim_id)
     assert (stage.free(stage.owner.stash) - earned, spent - stage.free(CUSTOMER.stash)) == (PRICE, PRICE)
     assert not stage.chain.happened(PointsDrawn)
-
-
-def test_a_drawn_claim_is_checked_and_passes() -> None:
-    stage = ClaimChain()
-    claim_id = stage.open()
-    assert stage.run(claim_id, until=ClaimStage.COMMITTING) is None
-    assert stage.claim(claim_id).checks[0].checker in [keys.stash for keys in stage.chain.validators]
-    assert stage.run(claim_id, until=ClaimStage.DRAWING) is None
-    assert stage.claim(claim_id).is_second
-    assert stage.run(claim_id) is ClaimOutcome.PASSED
-    assert len(stage.chain.happened(PointsDrawn)) == 1
 
 
 @pytest.mark.parametrize("size", [1, 3])

@@ -1,7 +1,7 @@
 """The money table of claims: every row to the grain, and the invariants of all payments."""
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,13 @@ VOTERS = tuple(account("voter", number) for number in range(SEATS))
 APPEAL = tuple(account("appeal voter", number) for number in range(3))
 
 
-def event_money(*, voters: int = SEATS, appeal: int = 0, **holds: int | tuple[int, ...]) -> EventMoney:
+def event_money(
+    *,
+    voters: int = SEATS,
+    appeal: int = 0,
+    payees: Mapping[Payee, tuple[bytes, ...]] | None = None,
+    **holds: int | tuple[int, ...],
+) -> EventMoney:
     """Return the money of an event: `provider=K` puts one hold into this purse, a tuple several."""
     payers = {
         Purse[name.upper()]: tuple(
@@ -36,15 +42,16 @@ def event_money(*, voters: int = SEATS, appeal: int = 0, **holds: int | tuple[in
         )
         for name, amounts in holds.items()
     }
-    payees = {
+    all_payees = {
         Payee.CHECKER: (CHECKER,),
         Payee.REPLACEMENTS: (POT,),
         Payee.PROVIDER: (PROVIDER,),
         Payee.FINDER: (FINDER,),
         Payee.VOTERS: VOTERS[:voters],
         Payee.APPEAL_VOTERS: APPEAL[:appeal],
+        **(payees or {}),
     }
-    return EventMoney(FEE, VOTE_FEE, K, payers, payees)
+    return EventMoney(FEE, VOTE_FEE, K, payers, all_payees)
 
 
 def received(event: MoneyEvent, money: EventMoney) -> dict[bytes | None, int]:
@@ -70,68 +77,48 @@ def test_a_passed_check_is_paid_from_forfeited_fees_first() -> None:
         Flow(Purse.FORFEITED, b"forfeited 0", CHECKER, FEE - 1),
         Flow(Purse.CUSTOMER, b"customer 0", CHECKER, 1),
     )
-    assert received(MoneyEvent.PASSED, event_money(voters=0, customer=FEE)) == {CHECKER: FEE}
 
 
-def test_voters_in_place_of_a_checker_share_the_forfeited_fees() -> None:
-    money = event_money(customer=9 * FEE, forfeited=SEATS * 7 + 3)
-    money = replace(money, payees={Payee.VOTERS: VOTERS})
-    assert received(MoneyEvent.PASSED, money) == each(VOTERS, 7)
+NO_FINDER = {Payee.FINDER: ()}
+ROWS: list[tuple[MoneyEvent, EventMoney, dict[bytes | None, int]]] = [
+    (MoneyEvent.PASSED, event_money(voters=0, customer=FEE), {CHECKER: FEE}),
+    # Voters in place of a checker share the forfeited fees.
+    (MoneyEvent.PASSED, event_money(customer=9 * FEE, forfeited=SEATS * 7 + 3, payees={Payee.CHECKER: ()}),
+     each(VOTERS, 7)),
+    (MoneyEvent.PROVIDER_FALSE, event_money(provider=K), {FINDER: K // 2, **each(VOTERS), None: K - K // 2 - C}),
+    (MoneyEvent.PROVIDER_FALSE, event_money(provider=K, payees=NO_FINDER), {**each(VOTERS), None: K - C}),
+    (MoneyEvent.PROVIDER_FALSE, event_money(provider=K, voters=0, payees=NO_FINDER), {None: K}),
+    # False sides pay the voters together.
+    (MoneyEvent.PROVIDER_FALSE, event_money(provider=(C - 1, K, K), payees=NO_FINDER),
+     {**each(VOTERS), None: 2 * K - 1}),
+    # Voters of an appeal are paid from the rest, nobody twice, and equally if it is too small.
+    (MoneyEvent.PROVIDER_FALSE, event_money(provider=K, payees={Payee.APPEAL_VOTERS: APPEAL + VOTERS[:2]}),
+     {FINDER: K // 2, **each(VOTERS + APPEAL), None: K - K // 2 - C - 3 * VOTE_FEE}),
+    (MoneyEvent.PROVIDER_FALSE, event_money(provider=K // 2 + C + 10, appeal=3),
+     {FINDER: K // 2, **each(VOTERS), **each(APPEAL, 3), None: 1}),
+    (MoneyEvent.CHECKER_FALSE, event_money(checker=K), {PROVIDER: FEE, **each(VOTERS), None: K - FEE - C}),
+    (MoneyEvent.CHECKER_FALSE, event_money(checker=(K, K)), {PROVIDER: FEE, **each(VOTERS), None: 2 * K - FEE - C}),
+    (MoneyEvent.BOTH_FALSE, event_money(provider=K, checker=K),
+     {FINDER: K // 2, **each(VOTERS), None: 2 * K - K // 2 - C}),
+    (MoneyEvent.CONCEDED, event_money(checker=K), {PROVIDER: FEE, POT: FEE}),
+    (MoneyEvent.SILENT, event_money(checker=K), {POT: FEE}),
+    (MoneyEvent.UNOPENED, event_money(checker=K), {PROVIDER: FEE, None: K - FEE}),
+    (MoneyEvent.FALSE_DISPUTE, event_money(disputer=C + K // 2), {**each(VOTERS), None: K // 2}),
+    (MoneyEvent.INPUT_BAD, event_money(input=C + 1), {**each(VOTERS), None: 1}),
+    (MoneyEvent.VOTES_COUNTED, event_money(outvoted=(2 * VOTE_FEE,) * 3, unheard=(2 * VOTE_FEE,) * 2),
+     {None: 3 * 2 * VOTE_FEE + 2 * VOTE_FEE}),
+    (MoneyEvent.ENDED, event_money(forfeited=FEE, provider=K, checker=K), {None: FEE}),
+]  # fmt: skip
 
 
-def test_a_false_provider_pays_finder_and_voters_and_the_rest_burns() -> None:
-    assert received(MoneyEvent.PROVIDER_FALSE, event_money(provider=K)) == {
-        FINDER: K // 2,
-        **each(VOTERS),
-        None: K - K // 2 - C,
-    }
+@pytest.mark.parametrize(("event", "money", "paid"), ROWS)
+def test_who_is_paid(event: MoneyEvent, money: EventMoney, paid: dict[bytes | None, int]) -> None:
+    assert received(event, money) == paid
 
 
-def test_voters_of_an_appeal_are_paid_from_the_rest_and_nobody_twice() -> None:
-    money = event_money(provider=K, appeal=3)
-    money.payees[Payee.APPEAL_VOTERS] += VOTERS[:2]
-    paid = received(MoneyEvent.PROVIDER_FALSE, money)
-    assert paid == {FINDER: K // 2, **each(VOTERS + APPEAL), None: K - K // 2 - C - 3 * VOTE_FEE}
-
-
-def test_a_rest_that_is_too_small_is_shared_equally() -> None:
-    money = event_money(provider=K // 2 + C + 10, appeal=3)
-    assert received(MoneyEvent.PROVIDER_FALSE, money) == {FINDER: K // 2, **each(VOTERS), **each(APPEAL, 3), None: 1}
-
-
-def test_a_provider_without_a_finder_pays_the_voters() -> None:
-    money = event_money(provider=K)
-    money.payees[Payee.FINDER] = ()
-    assert received(MoneyEvent.PROVIDER_FALSE, money) == {**each(VOTERS), None: K - C}
-    assert received(MoneyEvent.PROVIDER_FALSE, replace(money, payees={})) == {None: K}
-
-
-def test_false_sides_pay_the_voters_together() -> None:
-    money = event_money(provider=(C - 1, K, K))
-    money.payees[Payee.FINDER] = ()
-    assert received(MoneyEvent.PROVIDER_FALSE, money) == {**each(VOTERS), None: 2 * K - 1}
-
-
-def test_a_false_checker_pays_the_provider_one_fee_and_the_voters() -> None:
-    assert received(MoneyEvent.CHECKER_FALSE, event_money(checker=K)) == {
-        PROVIDER: FEE,
-        **each(VOTERS),
-        None: K - FEE - C,
-    }
-    assert received(MoneyEvent.CHECKER_FALSE, event_money(checker=(K, K)))[PROVIDER] == FEE
-
-
-def test_a_second_check_that_convicts_both_pays_its_checker_from_the_provider() -> None:
+def test_the_checker_of_a_second_check_is_paid_from_the_provider() -> None:
     flows = settle(MoneyEvent.BOTH_FALSE, event_money(provider=K, checker=K))
     assert [(flow.purse, flow.amount) for flow in flows if flow.payee == FINDER] == [(Purse.PROVIDER, K // 2)]
-    paid = received(MoneyEvent.BOTH_FALSE, event_money(provider=K, checker=K))
-    assert paid == {FINDER: K // 2, **each(VOTERS), None: 2 * K - K // 2 - C}
-
-
-def test_concession_silence_and_an_unopened_finding() -> None:
-    assert received(MoneyEvent.CONCEDED, event_money(checker=K)) == {PROVIDER: FEE, POT: FEE}
-    assert received(MoneyEvent.SILENT, event_money(checker=K)) == {POT: FEE}
-    assert received(MoneyEvent.UNOPENED, event_money(checker=K)) == {PROVIDER: FEE, None: K - FEE}
 
 
 @pytest.mark.parametrize(("voters", "appeal"), [(5, 0), (9, 0), (8, 3), (5, 1)])
@@ -143,23 +130,6 @@ def test_a_refuted_unavailable_costs_both_half_of_the_fees(voters: int, appeal: 
         sums[flow.purse] += flow.amount
     total = (voters + appeal) * VOTE_FEE
     assert sums == {Purse.PROVIDER: total - total // 2, Purse.CHECKER: total // 2}
-
-
-def test_a_false_dispute_pays_its_voters_and_burns_the_rest() -> None:
-    assert received(MoneyEvent.FALSE_DISPUTE, event_money(disputer=C + K // 2)) == {**each(VOTERS), None: K // 2}
-
-
-def test_a_bad_input_costs_the_customers_bond() -> None:
-    assert received(MoneyEvent.INPUT_BAD, event_money(input=C + 1)) == {**each(VOTERS), None: 1}
-
-
-def test_outvoted_and_silent_voters() -> None:
-    money = event_money(outvoted=(2 * VOTE_FEE,) * 3, unheard=(2 * VOTE_FEE,) * 2)
-    assert received(MoneyEvent.VOTES_COUNTED, money) == {None: 3 * 2 * VOTE_FEE + 2 * VOTE_FEE}
-
-
-def test_unused_fees_burn_at_the_end() -> None:
-    assert received(MoneyEvent.ENDED, event_money(forfeited=FEE, provider=K, checker=K)) == {None: FEE}
 
 
 @st.composite

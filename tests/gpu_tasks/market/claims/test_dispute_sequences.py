@@ -120,17 +120,6 @@ def test_disputes_reach_every_end() -> None:
     assert {is_appealed for is_appealed, _ in ends} == {True, False}
 
 
-def test_equal_seeds_give_equal_states() -> None:
-    states = []
-    for _ in range(2):
-        crowd = Crowd(9, 12)
-        crowd.open()
-        for _ in range(50):
-            crowd.act()
-        states.append(crowd.stage.chain.state.values)
-    assert states[0] == states[1]
-
-
 def test_a_backlog_costs_no_block_more_than_its_budget_and_is_worked_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pallet_module, "STEPS_BUDGET", Weight(10 * (STEP_WEIGHT + DRAW_WEIGHT).ref_time, 0))
     stage = DisputeChain(size=12)

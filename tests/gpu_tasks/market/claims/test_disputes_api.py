@@ -6,15 +6,9 @@ from gpu_tasks.market.claims.disputes import DRAWN, DisputeStage, seeds_of
 from gpu_tasks.market.claims.disputes_api import DisputesApi, DisputeStatus
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import Verdict
-from runtime.frame.api import Apis, with_apis
-from runtime.frame.runtime import Runtime
-from runtime.interface.metadata import metadata
-from runtime.interface.metadata_schema import METADATA_V15
-from runtime.interface.standard_apis import STANDARD_APIS
-from runtime.pallets.timestamp import Timestamp
-from runtime.pallets.transaction_payment import TransactionPayment
-from simulation.chains.dispute_chain import PALLETS, SILENT, DisputeChain, commits, opens, vote_of
-from simulation.chains.market_chain import GENESIS_HASH, VERSION
+from runtime.frame.api import Apis
+from simulation.chains.dispute_chain import SILENT, DisputeChain, commits, opens, vote_of
+from simulation.chains.market_chain import GENESIS_HASH
 
 
 def asked(stage: DisputeChain, name: str, data: bytes) -> Any:
@@ -61,14 +55,3 @@ def test_a_voter_is_shown_its_ballots_with_open_ones_first() -> None:
             assert each.ballot == room.ballots[keys.stash, each.id]
             assert each.status == asked(stage, "dispute", each.id)
     assert asked(stage, "ballots", stage.parties[0].stash) == ()
-
-
-def test_metadata_shows_every_call_event_and_parameter() -> None:
-    pallets = (PALLETS[0], Timestamp, PALLETS[1], TransactionPayment, *PALLETS[2:])
-    runtime = Runtime(pallets, with_apis(VERSION, STANDARD_APIS))
-    shown = METADATA_V15.decode(metadata(Apis(runtime, STANDARD_APIS), 15)[5:])
-    pallet = next(each.pallet for each in shown.pallets if each.pallet.name == "Disputes")
-    assert pallet.index == 21
-    assert pallet.storage is not None
-    entries = {entry.name for entry in pallet.storage.entries}
-    assert entries >= {"Disputes", "Ballots", "Agenda", "FinalAgenda", "VoteBlocks", "OpenBlocks", "AppealBlocks"}

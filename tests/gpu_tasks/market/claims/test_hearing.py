@@ -8,7 +8,7 @@ from gpu_tasks.market.claims import disputes_pallet as pallet_module
 from gpu_tasks.market.claims.dispute_events import OutsideWindow, VoterCharged, VotersDrawn
 from gpu_tasks.market.claims.disputes import APPEAL, DRAWN, VOTER_BOND, Dispute, DisputeQuestion, DisputeStage, seeds_of
 from gpu_tasks.market.claims.disputes_pallet import Disputes
-from gpu_tasks.market.claims.findings import CANNOT_FETCH, Verdict, seed_of
+from gpu_tasks.market.claims.findings import Verdict, seed_of
 from gpu_tasks.market.draws import BEACON_DELAY
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.holds import Hold
@@ -300,11 +300,3 @@ def test_calls_follow_the_clock_while_the_hook_is_late(monkeypatch: pytest.Monke
     assert losses(stage) == {}
     ended(stage, dispute_id)
     assert losses(stage) == {voters[-1].stash: 1}
-
-
-def test_an_input_that_most_cannot_open_is_bad() -> None:
-    stage = DisputeChain(policy=Script("uuuuuurrr"))
-    ruling = ended(stage, stage.open(question=DisputeQuestion.INPUT, seeds=()))
-    assert ruling.vote == CANNOT_FETCH
-    assert len(ruling.voters) == 6
-    assert not losses(stage)

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,21 +10,6 @@ from gpu_tasks.market.devices.records import QUEUE_MAX, Device, DeviceClass
 
 DEVICE = Device(b"o" * 32, DeviceClass.CPU, b"u" * 32, 10, 1, 1, queue=2)
 FIRST, SECOND, THIRD = (bytes([number]) * 32 for number in (1, 2, 3))
-
-
-def test_units_come_in_their_order_and_the_next_one_moves_up() -> None:
-    full = DEVICE
-    for unit in (FIRST, SECOND, THIRD):
-        assert run_queue.has_place(full)
-        full = run_queue.with_unit(full, unit)
-    assert (full.assignment, full.behind) == (FIRST, (SECOND, THIRD))
-    assert not run_queue.has_place(full)
-    with pytest.raises(AssertionError):
-        run_queue.with_unit(full, b"4" * 32)
-    assert run_queue.units_of(run_queue.without_unit(full, SECOND, 9)) == (FIRST, THIRD)
-    after = run_queue.without_unit(full, FIRST, 9)
-    assert (after.assignment, after.behind, after.freed_at) == (SECOND, (THIRD,), (9,))
-    assert run_queue.has_place(after)
 
 
 def test_a_device_that_works_on_a_task_takes_no_units() -> None:
@@ -42,14 +26,17 @@ def test_who_takes_fewer_keeps_what_it_has() -> None:
 
 
 @given(st.integers(0, QUEUE_MAX), st.lists(st.booleans(), max_size=60))
-def test_the_blocks_of_as_many_ends_are_kept_as_there_are_places(queue: int, moves: list[bool]) -> None:
-    device, ends, number = replace(DEVICE, queue=queue), list[int](), 0
+def test_units_keep_their_order_and_the_blocks_of_as_many_ends_are_kept_as_there_are_places(
+    queue: int, moves: list[bool]
+) -> None:
+    device, units, ends = replace(DEVICE, queue=queue), list[bytes](), list[int]()
     for height, is_end in enumerate(moves, 2):
-        units = run_queue.units_of(device)
+        assert run_queue.has_place(device) == (len(units) <= queue)
         if is_end and units:
-            device, ends = run_queue.without_unit(device, units[height % len(units)], height), [height, *ends]
+            ended = units.pop(height % len(units))
+            device, ends = run_queue.without_unit(device, ended, height), [height, *ends]
         elif run_queue.has_place(device):
-            number += 1
-            device = run_queue.with_unit(device, number.to_bytes(32, "big"))
+            units.append(height.to_bytes(32, "big"))
+            device = run_queue.with_unit(device, units[-1])
+        assert run_queue.units_of(device) == tuple(units)
         assert device.freed_at == tuple(ends[: queue + 1])
-        assert len(run_queue.units_of(device)) <= queue + 1

@@ -10,18 +10,14 @@ from hypothesis import strategies as st
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.inference import inference
 from gpu_tasks.market.inference.classes import ALL_CLASSES, age_of_widening, classes_at
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, ServiceTerms, commit_window_of, is_sound, pace_of
-from gpu_tasks.market.inference.slots import draw_weight
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from runtime.frame.runtime import Bound
-from runtime.frame.weights import work
 from simulation.chains.market_chain import (
     OGPU,
-    Keys,
     MarketChain,
     attach,
     attestation,
@@ -60,11 +56,6 @@ def test_neighbours_may_race_as_the_price_rises(
     named: DeviceClass | None, age: int, classes: tuple[DeviceClass, ...]
 ) -> None:
     assert classes_at(named, age, RAMP) == classes
-
-
-def test_where_no_price_rises_any_class_may_race() -> None:
-    assert classes_at(CPU, 0, 0) == ALL_CLASSES
-    assert age_of_widening(CPU, 0, 0) is None
 
 
 @given(st.sampled_from((None, *DeviceClass)), st.integers(0, 10_001), st.integers(0, 10_000))
@@ -141,22 +132,6 @@ def stashes(chain: MarketChain, *places: int) -> set[bytes]:
     return {chain.validators[place].stash for place in places}
 
 
-@pytest.mark.parametrize("blocks", range(1, 5))
-@pytest.mark.parametrize(
-    ("kind", "places"), [(CPU, (0, 5, 6, 7, 8)), (CONSUMER, (1, 2, 3)), (DATACENTER, (4,))], ids=["cpu", "con", "dc"]
-)
-def test_the_racers_of_a_unit_are_of_the_class_that_it_names(
-    kind: DeviceClass, places: tuple[int, ...], blocks: int
-) -> None:
-    """Under four beacons each. Without the class, one of nine racers would be right each time."""
-    chain = mixed(9, {1: CONSUMER, 2: CONSUMER, 3: CONSUMER, 4: DATACENTER})
-    chain.blocks(blocks)
-    (unit_id,) = chain.post(of_class(kind, 1))
-    chain.blocks(BEACON_AND_FINALITY)
-    assert len(racers_of(chain, unit_id)) == 1
-    assert racers_of(chain, unit_id) <= stashes(chain, *places)
-
-
 def test_a_unit_whose_class_has_too_few_owners_is_drawn_when_the_next_class_may_race() -> None:
     chain = mixed(9, {1: CONSUMER, 4: DATACENTER, 5: DATACENTER})
     (unit_id,) = chain.post(of_class(CONSUMER, 3))
@@ -167,18 +142,6 @@ def test_a_unit_whose_class_has_too_few_owners_is_drawn_when_the_next_class_may_
     assert unit.state is UnitState.RACING
     assert unit.recorded_at == posted_at + RAMP // 2, "in the first block in which it was open to all"
     assert chain.height == unit.recorded_at + BEACON_AND_FINALITY
-
-
-def test_nobody_joins_for_a_class_that_may_not_race_yet() -> None:
-    chain = mixed(9, {1: CONSUMER, 2: CONSUMER})
-    chain.block(signed(chain.validators[1].stash, Devices.pause(device=chain.validators[1].device)))
-    (unit_id,) = chain.post(of_class(CONSUMER, 2))
-    posted_at = chain.height
-    chain.blocks(RAMP // 2)
-    assert not chain.unit(unit_id).racers
-    chain.blocks(1 + BEACON_AND_FINALITY)
-    assert chain.unit(unit_id).state is UnitState.RACING
-    assert chain.unit(unit_id).recorded_at == posted_at + RAMP // 2
 
 
 def test_whoever_leaves_once_the_beacon_is_known_changes_nobody_elses_class() -> None:
@@ -220,20 +183,6 @@ def test_a_place_is_filled_from_the_classes_of_its_race_whatever_the_price_has_b
     unit = chain.unit(unit_id)
     assert racers_of(chain, unit_id) == stashes(chain, 1, 2, 3) - {keys.stash}
     assert chain.now()[InferenceMarket].commit_window_of(unit) == lease
-
-
-def test_a_unit_that_is_drawn_again_has_the_classes_of_its_age() -> None:
-    chain = mixed(9, {1: CONSUMER})
-    (unit_id,) = chain.post(of_class(CONSUMER, 1))
-    chain.blocks(BEACON_AND_FINALITY)
-    lone: Keys = chain.validators[1]
-    assert racers_of(chain, unit_id) == {lone.stash}
-    chain.blocks(RAMP)
-    chain.block(signed(lone.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
-    chain.blocks(BEACON_AND_FINALITY + 1)
-    unit = chain.unit(unit_id)
-    assert unit.state is UnitState.RACING
-    assert racers_of(chain, unit_id).isdisjoint({lone.stash}), "all classes may race by then"
 
 
 def test_voters_of_any_class_have_time_enough_for_what_fast_devices_raced_for() -> None:
@@ -304,25 +253,6 @@ def test_a_unit_wakes_for_what_comes_first_its_price_or_more_classes(
     assert chain.unit(unit_id).state is UnitState.RACING
     assert chain.unit(unit_id).recorded_at - posted_at == recorded
     assert racers_of(chain, unit_id) <= stashes(chain, *places)
-
-
-def test_a_crowd_that_names_a_class_wakes_twice_each_and_a_bounded_number_in_a_block(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """All units of one block open to more classes in one block, and its budget is enough for few."""
-    budget = work(microseconds=8_000)
-    monkeypatch.setattr(inference, "WAKE_BUDGET", budget)
-    chain = mixed(3, {})
-    chain.block(lambda bound: with_ramp(bound, 40))
-    crowd = [unit for _ in range(2) for unit in chain.post(*[of_class(DATACENTER, 4)] * 32)]
-    recorded, woken = dict.fromkeys(crowd, 0), list[int]()
-    while chain.height < 70:
-        chain.block()
-        now = {unit_id: chain.unit(unit_id).recorded_at for unit_id in crowd}
-        woken.append(sum(now[unit_id] != recorded[unit_id] > 0 for unit_id in crowd))
-        recorded = now
-    assert sum(woken) == 2 * len(crowd)
-    assert 0 < max(woken) <= budget.ref_time // draw_weight(3, 4).ref_time + 1 < 32
 
 
 def with_ramp(bound: Bound, ramp: int) -> None:

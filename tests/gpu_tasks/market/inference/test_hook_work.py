@@ -226,39 +226,6 @@ def test_p4_a_service_is_read_once_a_block_however_many_units_are_drawn(runs: li
     assert most_reads(runs) <= IDLE_READS + devices * (SCAN_READS + 1) + 32 * 20
 
 
-@pytest.mark.usefixtures("_unaudited")
-def test_p4_many_devices_that_are_too_dear_cost_a_block_nothing(runs: list[HookRun]) -> None:
-    chain = crowded(services=1, offers=1_000, ask=per_thousand(OGPU))
-    chain.blocks(2)
-    post = InferenceMarket.post(service=1, units=(terms(OGPU // 100, 1),) * 32)
-    chain.block(signed(CUSTOMER.stash, post))
-    chain.blocks(5)
-    runs.clear()
-    chain.blocks(20)
-    assert most_reads(runs) <= IDLE_READS
-
-
-def test_d2_units_that_were_cancelled_delay_nobody() -> None:
-    """Entries of cancelled units used the steps of every block: 29 oGPU jammed the market for ten minutes."""
-    chain = MarketChain(named_keys(2), [MALLORY])
-    chain.blocks(3)
-    post = signed(MALLORY.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32))
-    for start in range(0, 20 * 64, 64):  # as many as a block takes in, about
-        ids = [unit_id_of(GENESIS_HASH, MALLORY.stash, start + place) for place in range(64)]
-        chain.block(*[post] * 2, *(signed(MALLORY.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in ids))
-    (honest,) = chain.post(terms())
-    posted_at = chain.height
-    while chain.unit(honest).state is UnitState.QUEUED:
-        chain.block()
-    assert chain.height <= posted_at + 5
-    market = chain.now()[InferenceMarket]
-    left = [
-        list(schedule.waiting.items())
-        for schedule in (market.agenda, market.final_agenda, market.draws, market.price_rises)
-    ]
-    assert {unit for queue in left for (_, unit), _ in queue} == {honest}
-
-
 def test_d2_who_posts_and_cancels_has_a_deposit_locked_for_each_record() -> None:
     chain = MarketChain(named_keys(2), [MALLORY], constants={"InferenceMarket.unit_keep": 50})
     chain.blocks(3)

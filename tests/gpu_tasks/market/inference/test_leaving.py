@@ -47,37 +47,6 @@ def test_where_nobody_opens_what_it_committed_a_quarter_of_the_price_burns() -> 
     assert chain.unit(unit_id).state is UnitState.QUEUED
 
 
-def test_so_it_does_beside_two_that_agreed() -> None:
-    chain = MarketChain(named_keys(3))
-    unit_id, unit, racers = matched(chain, racers=3)
-    committed(chain, unit_id, racers)
-    chain.blocks(1)
-    revealed(chain, unit_id, racers[:2])
-    while chain.unit(unit_id).state is UnitState.RACING:
-        chain.block()
-    (missed,) = chain.happened(ev.RaceMissed)
-    assert (missed.provider, missed.amount) == (racers[2].stash, unit.price // 4)
-    assert chain.unit(unit_id).state is UnitState.CLAIMED
-    devices = chain.now()[Devices]
-    shown = [(racer.collateral, devices.collateral_of(racer.owner, unit_id)) for racer in chain.unit(unit_id).racers]
-    assert all(says == holds for says, holds in shown), "a claim would charge what is gone"
-
-
-def test_a_racer_that_missed_beside_one_that_worked_pays_the_customer_nothing() -> None:
-    chain = MarketChain(named_keys(2))
-    unit_id, unit, (worked, idle) = matched(chain)
-    before = chain.owned(CUSTOMER.stash)
-    assert unit.round is not None
-    while chain.height < unit.round.drawn_at + 28:  # so late that the lease ends before the close
-        chain.block()
-    committed(chain, unit_id, [worked])
-    while not chain.happened(ev.RaceMissed):
-        chain.block()
-    (missed,) = chain.happened(ev.RaceMissed)
-    assert (missed.provider, missed.amount) == (idle.stash, collateral_of(unit) // 100)
-    assert chain.owned(CUSTOMER.stash) == before
-
-
 # -------------------------------------------------------------------------------------------------------------- leaving
 
 

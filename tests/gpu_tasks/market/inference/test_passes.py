@@ -2,20 +2,17 @@
 
 import pytest
 
+from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral_of
 from gpu_tasks.market.inference.units import DECLINES_MAX, Refund, UnitState, declines_of
-from runtime.encoding.types import Signed
 from runtime.pallets.balances import Balances
-from runtime.pallets.system import System
 from simulation.chains.market_chain import DEVICE_BOND, OGPU, MarketChain, named_keys, refused, terms
 from unit_cases import (
-    RIGHT,
     TO_THE_DRAW,
     ahead,
     began,
-    closes_at,
     commits,
     declines,
     is_awaited,
@@ -24,7 +21,6 @@ from unit_cases import (
     racers_of,
     racing,
     revealed,
-    wait_for_race,
 )
 
 
@@ -57,16 +53,7 @@ def test_its_place_is_drawn_again_like_that_of_a_decline() -> None:
     revealed(chain, unit_id, (other, substitute))
     (claimed,) = chain.happened(ev.ResultClaimed)
     assert {claimed.winner, claimed.witness} == {other.stash, substitute.stash}
-
-
-def test_a_lone_racer_that_passes_is_replaced_by_a_race_anew() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, (passing,) = racing(chain, racers=1)
-    chain.block(passes(passing, unit_id))
-    chain.block()
-    assert chain.unit(unit_id).state is UnitState.QUEUED
-    again, (other,) = wait_for_race(chain, unit_id, 1)
-    assert (again.attempt, other != passing) == (2, True)
+    assert passing.stash in chain.now()[ResultClaims].open_claim(unit_id).terms.excluded
 
 
 def test_passes_lead_to_no_dispute() -> None:
@@ -77,16 +64,6 @@ def test_passes_lead_to_no_dispute() -> None:
     chain.block()
     assert not chain.happened(ev.UnitDisputed)
     assert chain.unit(unit_id).state is UnitState.QUEUED
-
-
-def test_a_decline_beside_a_pass_is_one_decline() -> None:
-    chain = MarketChain(named_keys(20))
-    unit_id, (passing, declining) = racing(chain)
-    chain.block(passes(passing, unit_id), declines(declining, unit_id))
-    chain.block()
-    unit = chain.unit(unit_id)
-    assert not chain.happened(ev.UnitDisputed)
-    assert (unit.state, declines_of(unit)) == (UnitState.QUEUED, 1)
 
 
 def test_after_a_commit_nobody_is_drawn_for_a_pass_and_the_race_closes() -> None:
@@ -101,16 +78,6 @@ def test_after_a_commit_nobody_is_drawn_for_a_pass_and_the_race_closes() -> None
     revealed(chain, unit_id, [committing])
     assert chain.unit(unit_id).state is UnitState.CLAIMED
     assert not chain.happened(ev.PlaceRefilled)
-
-
-def test_the_others_keep_their_time() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, (passing, other) = racing(chain)
-    chain.blocks(5)
-    before = closes_at(chain, unit_id)
-    chain.block(passes(passing, unit_id))
-    assert closes_at(chain, unit_id) == before > 0
-    chain.block(commits(chain, other, unit_id))
 
 
 def test_who_may_not_pass() -> None:
@@ -128,38 +95,12 @@ def test_who_may_not_pass() -> None:
     )
 
 
-def test_who_has_passed_is_out_of_the_race() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, (passing, _) = racing(chain)
-    late = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=RIGHT)
-    again = InferenceMarket.pass_unit(unit=unit_id, attempt=1)
-    chain.block(passes(passing, unit_id))
-    chain.block(refused(passing.provider, late, ev.NotAssigned), refused(passing.provider, again, ev.NotAssigned))
-
-
-def test_a_pass_is_free_where_it_succeeds() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, (passing, _) = racing(chain)
-    bound = chain.now()
-    bound[System].number.set(chain.height + 1)
-    call = InferenceMarket.pass_unit(unit=unit_id, attempt=1)
-    assert not bound.dispatch(call, Signed(passing.provider)).pays_fee
-
-
 def test_a_device_that_passes_begins_its_next_unit() -> None:
     chain, only = one_device()
     first, second, _ = ahead(chain)
     chain.block(passes(only, first))
     assert chain.device(only).assignment == second
     assert began(chain, second) == chain.height
-
-
-def test_a_unit_that_waits_behind_another_can_be_passed() -> None:
-    chain, only = one_device()
-    first, second, third = ahead(chain)
-    chain.block(passes(only, second))
-    held = chain.device(only)
-    assert (held.assignment, held.behind) == (first, (third,))
 
 
 @pytest.mark.parametrize("racers", [1, 3])

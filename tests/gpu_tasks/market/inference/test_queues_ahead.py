@@ -26,7 +26,6 @@ from simulation.chains.market_chain import (
     attestation,
     commit,
     named_keys,
-    per_thousand,
     refused,
     signed,
     terms,
@@ -44,29 +43,6 @@ def test_a_device_takes_as_many_units_as_its_owner_said_and_the_rest_sleeps() ->
     assert held.secured == sum(racer.collateral for unit_id in posted for racer in chain.unit(unit_id).racers), (
         "each holds its part of the bond from the draw on"
     )
-
-
-def test_its_bond_bounds_them_too() -> None:
-    chain, only = one_device(queue=QUEUE_MAX)
-    dear = [terms(10 * OGPU, 1) for _ in range(16)]
-    chain.blocks(3)
-    chain.block(signed(only.stash, InferenceMarket.offer(device=only.device, service=0, ask=per_thousand(10 * OGPU))))
-    posted = chain.post(*dear)
-    chain.blocks(DRAW_BLOCKS + 14)  # their price rises to the asks
-    held = chain.device(only)
-    racing = [unit_id for unit_id in posted if chain.unit(unit_id).state is UnitState.RACING]
-    each = max(racer.collateral for unit_id in racing for racer in chain.unit(unit_id).racers)
-    assert 0 < len(racing) < 16
-    assert held.bond - held.secured < 2 * each
-
-
-def test_units_go_to_who_has_the_fewest() -> None:
-    chain = MarketChain(named_keys(4), queue=3)
-    chain.blocks(3)
-    for _ in range(3):
-        chain.post(*(terms(OGPU, 1) for _ in range(4)))
-        chain.blocks(DRAW_BLOCKS)
-        assert len({len(chain.device(one).behind) for one in chain.validators}) == 1
 
 
 def test_a_lease_counts_from_the_commit_before() -> None:
@@ -88,12 +64,14 @@ def test_a_lease_counts_from_the_commit_before() -> None:
     assert not chain.happened(ev.RaceMissed)
 
 
-def test_what_is_behind_may_be_done_first() -> None:
+def test_what_is_behind_may_be_done_first_and_gives_nobody_more_time() -> None:
     chain, only = one_device()
     first, second, third = ahead(chain)
+    before = began(chain, first)
     chain.block(commit(only, second, chain.unit(second), RIGHT))
     held = chain.device(only)
     assert (held.assignment, held.behind) == (first, (third,))
+    assert (began(chain, first), began(chain, third)) == (before, 0)
     chain.block()
     chain.block(attach(attestation(only, second, chain.unit(second), RIGHT)))
     assert chain.unit(second).state is UnitState.CLAIMED
@@ -146,32 +124,6 @@ def test_who_has_units_to_be_recalled_is_not_resumed_before() -> None:
     with pytest.raises(dev.DeviceBusy):  # the next block's hook runs before any of its calls
         chain.now().dispatch(Devices.resume(device=only.device), Signed(only.stash))
     chain.block(signed(only.stash, Devices.resume(device=only.device)))
-
-
-def test_a_race_of_two_that_loses_one_is_filled_again() -> None:
-    chain = MarketChain(named_keys(6), queue=1)
-    idle = chain.validators[2:]
-    chain.block(*(signed(one.stash, Devices.pause(device=one.device)) for one in idle))
-    chain.blocks(3)
-    (first,) = chain.post(terms(OGPU, 1))
-    wait_for_race(chain, first)
-    (late,) = (chain.keys_of(racer.owner) for racer in chain.unit(first).racers)
-    (second,) = chain.post(terms(OGPU, 2))
-    wait_for_race(chain, second)
-    other = next(one for one in chain.validators[:2] if one != late)
-    chain.block(*(signed(one.stash, Devices.resume(device=one.device)) for one in idle))
-    while not chain.happened(ev.RacerRecalled):
-        chain.block()
-    assert [missed.provider for missed in chain.happened(ev.RaceMissed)][:1] == [late.stash]
-    # the other has had its lease as well, or has committed: here it is still at it, for it began with the draw
-    unit = chain.unit(second)
-    assert racer_of(unit, late.stash) is None
-    while chain.unit(second).attempt == 1 and len(chain.unit(second).racers) < 2:
-        chain.block()
-    filled = chain.happened(ev.PlaceRefilled)
-    if filled:
-        assert (filled[0].unit, filled[0].declined) == (second, None)
-        assert racer_of(chain.unit(second), other.stash) is not None
 
 
 def test_nobody_comes_into_a_draw_by_a_commit_once_its_beacon_is_known() -> None:
@@ -230,17 +182,6 @@ def test_a_provider_is_told_its_turn_and_its_own_time() -> None:
     assert [duties[unit_id].commits_until for unit_id in order[1:]] == [0, 0]
 
 
-def test_what_is_done_before_its_turn_gives_nobody_more_time() -> None:
-    chain, only = one_device()
-    first, second, third = ahead(chain)
-    before = began(chain, first)
-    chain.blocks(5)
-    chain.block(commit(only, second, chain.unit(second), RIGHT))
-    assert (began(chain, first), began(chain, third)) == (before, 0)
-    chain.block(commit(only, third, chain.unit(third), RIGHT))
-    assert began(chain, first) == before
-
-
 def test_more_places_wake_who_sleeps() -> None:
     chain, only = one_device(queue=0)
     first, second = chain.post(terms(OGPU, 1), terms(OGPU, 1))
@@ -250,15 +191,6 @@ def test_more_places_wake_who_sleeps() -> None:
     chain.block(signed(only.provider, Devices.set_queue(device=only.device, queue=1)))
     chain.blocks(DRAW_BLOCKS)
     assert [chain.unit(unit_id).state for unit_id in (first, second)] == [UnitState.RACING] * 2
-
-
-def test_a_unit_whose_racers_all_wait_is_looked_at_when_it_has_waited_enough() -> None:
-    chain, _ = one_device()
-    (*_, third) = ahead(chain)
-    chain.blocks(2)
-    current = chain.unit(third).round
-    assert current is not None
-    assert chain.now()[InferenceMarket].agenda.places[third] == current.commits_from + 2 * LEASE + 1
 
 
 def test_nobody_waits_longer_than_two_leases_and_who_let_him_takes_none_ahead_any_more() -> None:

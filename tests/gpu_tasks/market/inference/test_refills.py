@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from counted_reads import watched_hook
 from gpu_tasks.market.claims.disputes import BARRED_MAX, EXCLUDED_MAX, PARTIES_MAX, DisputeQuestion
 from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.findings import Verdict
@@ -12,10 +11,9 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id_of
 from gpu_tasks.market.draws import BEACON_DELAY, DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference import inference, queue
+from gpu_tasks.market.inference import inference
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral_of
-from gpu_tasks.market.inference.slots import DRAW_WEIGHT, RACER_WEIGHT
 from gpu_tasks.market.inference.units import (
     DECLINERS_MAX,
     DECLINES_MAX,
@@ -86,26 +84,6 @@ def test_one_decline_of_a_lone_racer_draws_again_without_it_and_it_stands_for_th
     assert device.secured == 0
 
 
-def test_d4_a_decline_takes_nobody_else_out_of_the_race() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, _, racers = matched(chain, racers=3)
-    chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
-    committed(chain, unit_id, racers[1:])
-    revealed(chain, unit_id, racers[1:])
-    concluded(chain, unit_id)
-    (settled,) = chain.happened(ev.UnitSettled)
-    assert (settled.winner, settled.witness) == (racers[1].stash, racers[2].stash)
-
-
-def test_who_has_declined_too_often_for_one_unit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "DECLINES_MAX", 9)
-    chain = MarketChain(named_keys(4))
-    unit_id, _, (racer,) = matched(chain, racers=1)
-    chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
-    chain.block()
-    assert chain.unit(unit_id).state is UnitState.REFUNDED
-
-
 def test_who_declined_and_raced_fit_into_a_claim_and_a_dispute() -> None:
     """A hook opens both: a list that did not fit would stop the chain."""
     assert DECLINES_MAX + RACERS_MAX <= EXCLUDED_MAX <= BARRED_MAX
@@ -123,6 +101,8 @@ def test_a_declined_place_is_filled_and_two_that_agree_are_paid(place: int) -> N
     unit, duties = chain.unit(unit_id), chain.now()[InferenceMarket].duties
     assert (unit.state, unit.attempt, unit.is_refilling) == (UnitState.RACING, 1, False)
     assert [decliner.owner for decliner in unit.decliners] == [declined.stash]
+    (drawn,) = [event for event in chain.all_events if isinstance(event, ev.UnitMatched)]
+    assert unit.price == drawn.price < unit.terms.price_max, "the price of the race, not that of the block"
     assert [(who.stash, unit_id) in duties for who in (declined, *racers)] == [False, True, True]
     assert chain.device(declined).secured == chain.device(substitute).secured == collateral_of(unit)
     device = chain.device(substitute)
@@ -159,6 +139,18 @@ def test_the_place_is_drawn_with_the_beacon_of_two_blocks_after_the_decline_and_
         assert chain.unit(unit_id).racers[0].owner == expected.owner
 
 
+def test_a_filled_place_has_a_whole_commit_window_from_the_finality_of_its_draw() -> None:
+    chain = MarketChain(named_keys(9), final_lag=2)
+    unit_id, (declined, _) = racing(chain)
+    chain.block(declines(declined, unit_id))
+    chain.blocks(BEACON_DELAY + 2)
+    drawn_at = chain.height
+    assert chain.happened(ev.PlaceRefilled)
+    assert closes_at(chain, unit_id) == 0, "the draw is not final, so no clock runs"
+    chain.blocks(2)
+    assert closes_at(chain, unit_id) == drawn_at + 2 + LEASE
+
+
 def test_neither_the_customer_nor_who_races_or_declined_fills_the_place() -> None:
     """Nor with another device of theirs."""
     chain = MarketChain(named_keys(3))
@@ -181,61 +173,6 @@ def test_neither_the_customer_nor_who_races_or_declined_fills_the_place() -> Non
     assert not is_awaited(chain, unit_id)
 
 
-def test_where_all_others_race_decline_or_ask_too_much_the_race_goes_on_as_it_is() -> None:
-    chain = MarketChain(named_keys(3))
-    unit_id, (declined, other) = racing(chain)
-    (last,) = [keys for keys in chain.validators if keys not in (declined, other)]
-    chain.block(
-        declines(declined, unit_id),
-        signed(last.provider, InferenceMarket.offer(device=last.device, service=0, ask=per_thousand(2 * OGPU))),
-    )
-    chain.blocks(TO_THE_DRAW)
-    unit = chain.unit(unit_id)
-    assert (racers_of(chain, unit_id), unit.decliners, unit.is_refilling) == ([declined, other], (), False)
-    assert unit.round is not None
-    assert unit.round.refilled_at == 0, "the lease is the one that it was"
-    # no unit sleeps, and no draw is repeated for a slot that could take it
-    chain.block(
-        signed(last.provider, InferenceMarket.offer(device=last.device, service=0, ask=per_thousand(OGPU // 100)))
-    )
-    chain.blocks(8)
-    assert not chain.happened(ev.PlaceRefilled)
-    chain.block(commits(chain, other, unit_id))
-    revealed(chain, unit_id, [other])
-    assert chain.unit(unit_id).state is UnitState.CLAIMED
-
-
-def test_a_slot_that_changed_after_the_decline_is_no_candidate() -> None:
-    """An owner that waits for a beacon with a paused slot could choose its units."""
-    for is_later in (False, True):
-        chain = MarketChain(named_keys(3))
-        unit_id, (declined, other) = racing(chain)
-        (last,) = [keys for keys in chain.validators if keys not in (declined, other)]
-        chain.block(signed(last.provider, Devices.pause(device=last.device)))
-        resume = signed(last.provider, Devices.resume(device=last.device))
-        if not is_later:
-            chain.block(declines(declined, unit_id), resume)
-            chain.block()
-        else:
-            chain.block(declines(declined, unit_id))
-            chain.block(resume)
-        chain.blocks(TO_THE_DRAW)
-        assert bool(chain.happened(ev.PlaceRefilled)) is not is_later
-
-
-def test_the_place_is_filled_at_the_price_of_the_race() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, (declined, _) = racing(chain)
-    before = chain.unit(unit_id)
-    assert before.price < before.terms.price_max, "it would be higher by now"
-    chain.block(declines(declined, unit_id))
-    chain.blocks(TO_THE_DRAW)
-    unit = chain.unit(unit_id)
-    assert chain.happened(ev.PlaceRefilled)
-    assert unit.price == before.price
-    assert {racer.collateral for racer in unit.racers} == {collateral_of(before)}
-
-
 def test_a_place_is_not_filled_with_a_beacon_that_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Finality stood still for longer than the beacon remembers."""
     chain = MarketChain(named_keys(9))
@@ -249,65 +186,7 @@ def test_a_place_is_not_filled_with_a_beacon_that_was_forgotten(monkeypatch: pyt
     assert not chain.happened(ev.PlaceRefilled)
 
 
-def test_the_draw_of_a_place_is_paid_for_by_the_budget_of_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    spent = watched_hook(monkeypatch, InferenceMarket)
-    chain = MarketChain(named_keys(9))
-    unit_id, (declined, _) = racing(chain)
-    chain.block(declines(declined, unit_id))
-    chain.blocks(TO_THE_DRAW - 1)
-    with monkeypatch.context() as busy:
-        busy.setattr(inference, "DRAW_BUDGET", Weight(0, 0))
-        chain.block()
-        assert chain.unit(unit_id).is_refilling, "it waits until there is room"
-        idle = spent[-1]
-    chain.block()
-    assert chain.happened(ev.PlaceRefilled)
-    assert spent[-1].ref_time - idle.ref_time >= DRAW_WEIGHT.ref_time + RACER_WEIGHT.ref_time
-
-
 # ----------------------------------------------------------------------------------------------- when nothing is drawn
-
-
-def test_once_somebody_has_committed_no_place_is_filled() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, (first, second, third) = racing(chain, racers=3)
-    chain.block(commits(chain, first, unit_id))
-    chain.block(declines(second, unit_id))
-    assert not is_awaited(chain, unit_id)
-    chain.blocks(TO_THE_DRAW)
-    assert racers_of(chain, unit_id) == [first, second, third]
-
-
-@pytest.mark.parametrize("blocks", range(TO_THE_DRAW))
-def test_a_commit_before_the_draw_calls_it_off(blocks: int) -> None:
-    """Also one in the block of the decline."""
-    chain = MarketChain(named_keys(9))
-    unit_id, (first, second, third) = racing(chain, racers=3)
-    if blocks:
-        chain.block(declines(second, unit_id))
-        assert is_awaited(chain, unit_id)
-        for _ in range(blocks - 1):
-            chain.block()
-        chain.block(commits(chain, first, unit_id))
-    else:
-        chain.block(declines(second, unit_id), commits(chain, first, unit_id))
-    assert not is_awaited(chain, unit_id)
-    assert not chain.unit(unit_id).is_refilling
-    chain.blocks(TO_THE_DRAW)
-    assert racers_of(chain, unit_id) == [first, second, third]
-
-
-def test_a_second_decline_calls_it_off_and_brings_a_committee() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, (first, second, third) = racing(chain, racers=3)
-    chain.block(declines(first, unit_id))
-    chain.block(declines(second, unit_id))
-    assert not is_awaited(chain, unit_id)
-    chain.blocks(TO_THE_DRAW)
-    assert racers_of(chain, unit_id) == [first, second, third]
-    chain.block(declines(third, unit_id))
-    chain.block()
-    assert chain.unit(unit_id).state is UnitState.DISPUTED
 
 
 def test_only_one_place_of_a_race_is_filled() -> None:
@@ -322,51 +201,6 @@ def test_only_one_place_of_a_race_is_filled() -> None:
     assert dispute is not None
     assert dispute.terms.question is DisputeQuestion.INPUT
     assert set(dispute.terms.parties) == {CUSTOMER.stash, *(who.stash for who in (first, substitute, other))}
-
-
-def test_where_an_earlier_race_was_declined_no_place_is_filled() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, first, substitute, _ = refilled(chain)
-    while chain.unit(unit_id).state is UnitState.RACING:
-        chain.block()
-    assert chain.unit(unit_id).state is UnitState.QUEUED, "nobody answered"
-    while chain.unit(unit_id).state is UnitState.QUEUED:
-        chain.block()
-    again = racers_of(chain, unit_id)
-    assert first not in again
-    chain.block(declines(again[0], unit_id, attempt=2))
-    assert not is_awaited(chain, unit_id)
-    chain.blocks(TO_THE_DRAW)
-    assert racers_of(chain, unit_id) == again
-    assert substitute not in again, "its device pauses: it missed"
-
-
-def test_a_lone_racer_that_declines_is_replaced_by_a_race_anew() -> None:
-    chain = MarketChain(named_keys(4))
-    unit_id, (racer,) = racing(chain, racers=1)
-    chain.block(declines(racer, unit_id))
-    assert not is_awaited(chain, unit_id)
-    chain.block()
-    unit = chain.unit(unit_id)
-    assert (unit.state, unit.recorded_at, is_awaited(chain, unit_id)) == (UnitState.QUEUED, chain.height, True)
-
-
-def test_a_lease_that_ends_before_the_draw_calls_it_off_and_the_unit_is_drawn_once() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, (first, second) = racing(chain)
-    chain.block()  # the draw is final: the lease runs
-    while closes_at(chain, unit_id) > chain.height + 2:
-        chain.block()
-    chain.block(declines(first, unit_id))
-    assert is_awaited(chain, unit_id)
-    chain.blocks(2)
-    unit = chain.unit(unit_id)
-    assert (unit.state, unit.recorded_at, unit.is_refilling) == (UnitState.QUEUED, chain.height, False)
-    assert [missed.provider for missed in chain.happened(ev.RaceMissed)] == [second.stash]
-    chain.blocks(BEACON_DELAY + 1)
-    unit = chain.unit(unit_id)
-    assert (unit.state, unit.attempt) == (UnitState.RACING, 2)
-    assert not chain.happened(ev.PlaceRefilled)
 
 
 def test_a_race_whose_lease_is_over_gets_nobody_however_late_the_block_that_ends_it(
@@ -393,78 +227,6 @@ def test_a_race_whose_lease_is_over_gets_nobody_however_late_the_block_that_ends
 
 
 # ----------------------------------------------------------------------------------------------------------- the lease
-
-
-def test_whoever_fills_a_place_has_a_whole_lease_from_the_finality_of_its_draw() -> None:
-    chain = MarketChain(named_keys(9), final_lag=2)
-    unit_id, (declined, other) = racing(chain)
-    chain.blocks(20)
-    old = closes_at(chain, unit_id)
-    chain.block(declines(declined, unit_id))
-    chain.blocks(BEACON_DELAY + 2)
-    drawn_at = chain.height
-    assert chain.happened(ev.PlaceRefilled)
-    assert closes_at(chain, unit_id) == 0, "the draw is not final: no clock runs"
-    chain.blocks(2)
-    assert closes_at(chain, unit_id) == drawn_at + 2 + LEASE > old
-    while chain.height < drawn_at + 2 + LEASE:
-        chain.block()
-        assert not chain.happened(ev.RaceMissed)
-    substitute = racers_of(chain, unit_id)[0]
-    chain.block()
-    assert [missed.provider for missed in chain.happened(ev.RaceMissed)] == [substitute.stash, other.stash]
-    assert chain.unit(unit_id).state is UnitState.QUEUED
-
-
-def test_no_clock_runs_while_the_draw_of_the_place_is_not_final() -> None:
-    chain = MarketChain(named_keys(9), epoch_blocks=1_000)
-    unit_id, _, substitute, racers = refilled(chain)
-    chain.final_lag = 10**6
-    chain.blocks(3 * LEASE)
-    committed(chain, unit_id, racers)
-    chain.final_lag = 1
-    chain.block()
-    chain.block(attach(*(attestation(who, unit_id, chain.unit(unit_id), RIGHT) for who in racers)))
-    concluded(chain, unit_id)
-    (settled,) = chain.happened(ev.UnitSettled)
-    assert substitute.stash in (settled.winner, settled.witness)
-
-
-@pytest.mark.parametrize("blocks", range(8))
-def test_who_was_drawn_before_may_commit_in_every_block_meanwhile(blocks: int) -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, (declined, other) = racing(chain)
-    chain.block(declines(declined, unit_id))
-    for _ in range(blocks):
-        chain.block()
-    chain.block(commits(chain, other, unit_id))
-    committed_at = chain.height
-    is_filled = blocks + 1 >= TO_THE_DRAW
-    assert bool(chain.happened(ev.PlaceRefilled)) is is_filled
-    unit = chain.unit(unit_id)
-    assert unit.round is not None
-    assert (unit.round.first_commit, bool(unit.round.closed_at)) == (committed_at, not is_filled)
-    assert not is_awaited(chain, unit_id)
-
-
-def test_commits_close_some_time_after_the_first_and_who_is_shut_out_has_not_missed() -> None:
-    chain = MarketChain(named_keys(9))
-    unit_id, declined, substitute, (_, other) = refilled(chain)
-    chain.block(commits(chain, other, unit_id))
-    began = {racer.owner: racer.started_at for racer in chain.unit(unit_id).racers}
-    current = chain.unit(unit_id).round
-    assert current is not None
-    took = chain.height - current.drawn_at
-    close = began[substitute.stash] + 2 * took + chain.unit(unit_id).rules.race_close
-    assert began[substitute.stash] > began[other.stash]
-    assert closes_at(chain, unit_id) == close, "who came later has twice as long as who was first, and the close"
-    chain.blocks(close - chain.height)
-    late = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=RIGHT)
-    chain.block(refused(substitute.provider, late, ev.WindowClosed))
-    assert not chain.happened(ev.RaceMissed)
-    device = chain.device(substitute)
-    assert (device.assignment, device.is_paused) == (None, False)
-    assert chain.device(declined).secured, "who declined stands for that"
 
 
 # ------------------------------------------------------------------------------------------------ what is at stake then

@@ -1,9 +1,6 @@
 """Waiting units: the events that wake them, their order, and the longest wait."""
 
 import random
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -12,23 +9,11 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import inference, money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.queue import WELCOME_WEIGHT
-from gpu_tasks.market.inference.sleeping import sleepers
-from gpu_tasks.market.inference.sleeping.sleepers import (
-    EASE_WEIGHT,
-    SLOTS_STIRRED_MAX,
-    WAKES_PER_SLOT,
-    lay_down,
-    of_turn,
-    step,
-    stir,
-)
-from gpu_tasks.market.inference.storage import NEVER_SEEN, Eased
+from gpu_tasks.market.inference.sleeping.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, lay_down, of_turn, stir
 from gpu_tasks.market.inference.units import UnitState
 from market_agents import Agent, Habit
-from runtime.encoding.types import Weight
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
-from runtime.frame.schedule import WeightMeter
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import (
@@ -148,38 +133,6 @@ def test_a_price_that_meets_no_ask_wakes_nobody() -> None:
     assert not list(chain.now()[InferenceMarket].price_rises.waiting.items())
 
 
-def test_units_that_nobody_can_serve_do_not_bar_those_behind_them() -> None:
-    """They need more racers than there are owners.
-
-    They sleep longest, wake first in vain, and the honest one is next.
-    """
-    chain = MarketChain(named_keys(2))
-    chain.blocks(3)
-    (running,) = chain.post(terms())
-    chain.blocks(3)
-    unit, keys = chain.unit(running), chain.validators
-    assert unit.state is UnitState.RACING
-    never = chain.post(*[terms(OGPU, 3, 3)] * (3 * WAKES_PER_SLOT))
-    (honest,) = chain.post(terms(OGPU, 1, 3))
-    chain.blocks(6)
-    assert all(asleep(chain, unit_id) for unit_id in (*never, honest))
-    chain.block(commit(keys[0], running, unit, b"R" * 32))  # one slot is free again
-    chain.blocks(4 + BEACON_AND_FINALITY)
-    assert chain.unit(honest).state is UnitState.RACING
-    chain.blocks(4)
-    assert all(asleep(chain, unit_id) for unit_id in never), "each was tried once"
-    assert not chain.now()[InferenceMarket].services_to_retry.get()
-
-
-def test_a_unit_that_ends_sleeps_no_more() -> None:
-    chain = MarketChain(named_keys(2))
-    unit_id = sleeping_for_want_of(chain, Devices.pause(device=device_of()))
-    chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)))
-    market = chain.now()[InferenceMarket]
-    assert not list(market.waiting_units.items())
-    assert not list(market.waiting_unit_count.items())
-
-
 def test_a_slot_that_changed_between_a_recording_and_its_draw_is_for_the_next() -> None:
     """The change came before the unit slept, so no other event would wake it."""
     chain = MarketChain(named_keys(2))
@@ -192,24 +145,15 @@ def test_a_slot_that_changed_between_a_recording_and_its_draw_is_for_the_next() 
     assert chain.unit(unit_id).state is UnitState.RACING
 
 
-def woken_in_order(step: Callable[[MarketChain, Keys], None]) -> list[bytes]:
+def test_who_slept_longest_is_woken_first_and_a_few_for_each_slot() -> None:
     chain = MarketChain(named_keys(1))
     keys = chain.validators[0]
     chain.block(signed(keys.stash, Devices.pause(device=keys.device)))
     units = [chain.post(terms(OGPU, 1))[0] for _ in range(6)]
     chain.blocks(6)
-    step(chain, keys)
+    chain.block(signed(keys.stash, Devices.resume(device=keys.device)))
     chain.block()
-    woken = [unit_id for unit_id in units if not asleep(chain, unit_id)]
-    assert woken == units[: len(woken)]
-    return woken
-
-
-def test_who_slept_longest_is_woken_first_and_a_few_for_each_slot() -> None:
-    def resume(chain: MarketChain, keys: Keys) -> None:
-        chain.block(signed(keys.stash, Devices.resume(device=keys.device)))
-
-    assert len(woken_in_order(resume)) == WAKES_PER_SLOT
+    assert [unit_id for unit_id in units if not asleep(chain, unit_id)] == units[:WAKES_PER_SLOT]
 
 
 def test_many_units_that_nobody_can_serve_do_not_outlast_those_behind_them() -> None:
@@ -227,28 +171,22 @@ def test_many_units_that_nobody_can_serve_do_not_outlast_those_behind_them() -> 
     chain.block(signed(first.stash, Devices.resume(device=first.device)))
     chain.blocks(8 + BEACON_AND_FINALITY)
     assert chain.unit(honest).state is UnitState.RACING
+    assert not chain.now()[InferenceMarket].services_to_retry.get(), "each was tried once"
 
 
 def unit_named(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
-def test_who_sleeps_since_the_block_of_the_change_was_tried_with_it() -> None:
-    market = MarketChain(named_keys(1)).now()[InferenceMarket]
-    for number, since in enumerate((4, 5, 6)):
-        lay_down(market, 7, since, unit_named(number))
-    stir(market, {7: 1}, before=5)
-    (turn,) = market.services_to_retry.get()
-    assert of_turn(market, turn) == ([unit_named(0)], False)
-
-
 def test_one_turn_is_for_a_bounded_number_of_slots() -> None:
     market, most = MarketChain(named_keys(1)).now()[InferenceMarket], WAKES_PER_SLOT * SLOTS_STIRRED_MAX
     for number in range(most + 10):
         lay_down(market, 7, 1, unit_named(number))
-    stir(market, {7: 10 * SLOTS_STIRRED_MAX}, before=2)
-    (turn,) = market.services_to_retry.get()
+    lay_down(market, 8, 2, unit_named(0))
+    stir(market, {7: 10 * SLOTS_STIRRED_MAX, 8: 1}, before=2)
+    turn, too_late = market.services_to_retry.get()
     assert of_turn(market, turn) == ([unit_named(number) for number in range(most)], True)
+    assert of_turn(market, too_late) == ([], False), "who sleeps since the block of the change was tried with it"
 
 
 def test_a_unit_whose_beacon_was_dropped_is_recorded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,12 +296,6 @@ def test_who_was_never_away_is_no_newcomer() -> None:
     assert not list(chain.now()[TrustStake].new_candidates.keys())
 
 
-def test_who_chills_leaves_no_entry() -> None:
-    chain = with_somebody_late()
-    chain.block(signed(LATE.stash, TrustStake.chill()))
-    assert not list(chain.now()[TrustStake].candidate_since.keys())
-
-
 def test_many_who_come_back_at_once_are_told_of_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """One in a block, as the budget allows, and none is forgotten."""
     monkeypatch.setattr(inference, "TENDING_BUDGET", WELCOME_WEIGHT)
@@ -379,92 +311,6 @@ def test_many_who_come_back_at_once_are_told_of_one_after_another(monkeypatch: p
     chain.block(all_at_once)
     left = [len(list(chain.block()[TrustStake].new_candidates.keys())) for _ in range(3)]
     assert left == [2, 1, 0]
-
-
-def test_who_registers_anew_has_a_key_too_young_for_all_who_sleep() -> None:
-    """A registration therefore need wake no unit."""
-    chain = with_somebody_late()
-    chain.block(signed(LATE.stash, Devices.pause(device=LATE.device)))
-    unit_id = asleep_for_want_of_late(chain)
-    other = Devices.register_provider(seal_key=LATE.public("other seal"), endpoint=b"http://127.0.0.1:1")
-    chain.block(signed(LATE.stash, other), signed(LATE.stash, Devices.resume(device=LATE.device)))
-    provider = chain.now()[Devices].providers[LATE.stash]
-    assert provider is not None
-    assert provider.key_since > chain.unit(unit_id).terms.sealed_at
-    chain.blocks(2 + BEACON_AND_FINALITY)
-    assert asleep(chain, unit_id)
-
-
-# ------------------------------------------------------------------------------------------ a parameter that is lowered
-
-
-PLENTY = Weight(EASE_WEIGHT.ref_time * 1_000, 0)
-
-
-class Value:
-    """A storage value in memory that counts its writes."""
-
-    def __init__(self, value: Any) -> None:
-        self.value, self.writes = value, 0
-
-    def get(self) -> Any:
-        return self.value
-
-    def set(self, value: Any) -> None:
-        self.value, self.writes = value, self.writes + 1
-
-
-class Market:
-    """Services with the last seen parameter. It records the services to wake, with the block of each change."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, services: int, seen: Eased) -> None:
-        self.next_service, self.lowered_bond_min = Value(services), Value(seen)
-        self.stirred: list[tuple[int, int]] = []
-        monkeypatch.setattr(sleepers, "stir", self._stir)
-
-    def step(self, height: int, bond_min: int, budget: WeightMeter) -> None:
-        self.height, self.stake = height, SimpleNamespace(validator_bond_min=bond_min)
-        market: Any = self
-        step(market, budget)
-
-    def _stir(self, market: Any, slots: dict[int, int], before: int) -> None:
-        assert market is self
-        self.stirred += [(service, before) for service in slots]
-
-
-@pytest.mark.parametrize("bond_min", [10, 11])
-def test_a_bond_that_does_not_fall_wakes_nobody(monkeypatch: pytest.MonkeyPatch, bond_min: int) -> None:
-    market = Market(monkeypatch, 3, Eased(10, 0, 0))
-    market.step(7, bond_min, WeightMeter(PLENTY))
-    assert (market.stirred, market.lowered_bond_min.get()) == ([], Eased(bond_min, 0, 0))
-    assert market.lowered_bond_min.writes == (bond_min != 10), "an idle market writes nothing"
-
-
-def test_a_chain_that_begins_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    market = Market(monkeypatch, 3, NEVER_SEEN)
-    market.step(1, 10, WeightMeter(PLENTY))
-    assert (market.stirred, market.lowered_bond_min.get()) == ([], Eased(10, 0, 0))
-
-
-def test_a_bond_that_falls_stirs_each_service_once_within_each_budget(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    market = Market(monkeypatch, 7, Eased(10, 0, 0))
-    taken = []
-    for height in range(20, 26):
-        budget = WeightMeter(Weight(EASE_WEIGHT.ref_time * 3, 0))
-        market.step(height, 9, budget)
-        taken.append(budget.spent.ref_time // EASE_WEIGHT.ref_time)
-    assert market.stirred == [(service, 20) for service in range(7)]
-    assert taken == [3, 3, 1, 0, 0, 0]
-    assert market.lowered_bond_min.get() == Eased(9, 0, 0)
-
-
-def test_one_that_falls_again_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    market = Market(monkeypatch, 2, Eased(10, 0, 0))
-    for height, bond_min in ((20, 9), (21, 8), (22, 8)):
-        market.step(height, bond_min, WeightMeter(Weight(EASE_WEIGHT.ref_time, 0)))
-    assert market.stirred == [(0, 20), (0, 21), (1, 21)]
 
 
 # ----------------------------------------------------------------------------------------------------------- first come
@@ -493,7 +339,7 @@ def most_overtaken(chain: MarketChain, *, units: int, blocks: int) -> tuple[int,
     return most, drawn
 
 
-@pytest.mark.parametrize(("validators", "units"), [(2, 1), (4, 1), (4, 2), (6, 3)])
+@pytest.mark.parametrize(("validators", "units"), [(2, 1), (4, 2)])
 def test_a_market_that_is_full_serves_who_came_first(validators: int, units: int) -> None:
     """In the order of hashes, one of four units waited for 241 blocks while new ones kept coming."""
     chain = MarketChain(named_keys(validators))

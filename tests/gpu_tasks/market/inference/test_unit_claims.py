@@ -12,11 +12,10 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral_of
-from gpu_tasks.market.inference.units import UNIT_DEPOSIT, Refund, UnitState
+from gpu_tasks.market.inference.units import Refund, UnitState
 from runtime.cryptography.signatures import verify
 from runtime.frame.api import Apis
 from runtime.pallets.balances import Balances
-from runtime.pallets.hold_book import HeldAmount
 from runtime.pallets.staking.slashing import Share
 from simulation.chains.dispute_chain import voter_steps
 from simulation.chains.market_chain import (
@@ -72,6 +71,8 @@ def test_the_customer_reads_the_result_at_once_and_the_racer_waits_for_its_pay()
     assert is_claim_open(chain, unit_id)
     assert [chain.device(who).secured for who in (first, second)] == [collateral_of(unit), 0], "the witness is free"
     assert [racer.collateral for racer in record.racers] == [collateral_of(unit), 0]
+    duties = chain.now()[InferenceMarket].duties
+    assert [(who.stash, unit_id) in duties for who in (first, second)] == [True, False]
     assert all(chain.owned(who.stash) == before[who.stash] for who in (first, second))
     assert chain.now()[Balances].reserved_balance(CUSTOMER.stash) == unit.escrow + unit.bond + unit.deposit
 
@@ -157,20 +158,6 @@ def test_a_decliner_beside_a_result_is_free_at_the_claim() -> None:
 # ------------------------------------------------------------------------------------------------------- the outcomes
 
 
-def test_a_result_that_no_beacon_draws_is_paid_without_a_check() -> None:
-    chain = MarketChain(named_keys(3))
-    before = all_owned(chain)
-    unit_id, unit, (first, second) = raced(chain, {0: RIGHT, 1: RIGHT})
-    assert claim_terms(chain, unit_id).rate_ppm == 0, "a chain for development"
-    settled = concluded(chain, unit_id)
-    witness = unit.price * 3 // 10
-    gained = {who: chain.owned(who) - had for who, had in before.items()}
-    assert gained[first.stash] == unit.price - fees_of(unit.price)
-    assert gained[second.stash] == witness - fees_of(witness)
-    assert settled.paid == unit.price + witness
-    assert chain.device(first).secured == 0
-
-
 def test_the_customer_pays_each_check_that_passed() -> None:
     chain = MarketChain(named_keys(9), constants=ALWAYS, epoch_blocks=1_000)
     before = all_owned(chain)
@@ -178,6 +165,7 @@ def test_the_customer_pays_each_check_that_passed() -> None:
     settled = concluded(chain, unit_id)
     gained = {who: chain.owned(who) - had for who, had in before.items()}
     fee, pay = -(-unit.price * 6 // 5), unit.price * 3 // 10
+    assert gained[witness.stash] == pay - fees_of(pay)
     checkers = [who for who, grains in gained.items() if grains == fee]
     assert len(checkers) in (1, 2), "the second check is drawn in one of four cases"
     assert not {winner.stash, witness.stash} & set(checkers)
@@ -260,16 +248,6 @@ def test_the_market_pays_for_a_claim_out_of_the_winners_part_alone() -> None:
     ended = market.units[unit_id]
     assert ended is not None
     assert (ended.state, ended.paid) == (UnitState.REFUNDED, 5)
-
-
-def test_the_deposit_comes_back_with_the_record() -> None:
-    chain = MarketChain(named_keys(6), constants={"InferenceMarket.unit_keep": 9})
-    unit_id, _, _ = raced(chain, {0: RIGHT, 1: RIGHT})
-    concluded(chain, unit_id)
-    assert chain.now()[Balances].holds[CUSTOMER.stash] == (HeldAmount(UNIT_DEPOSIT, OGPU // 10),)
-    chain.blocks(9)
-    assert chain.now()[InferenceMarket].units[unit_id] is None
-    assert not chain.now()[Balances].holds[CUSTOMER.stash]
 
 
 @pytest.mark.parametrize("racers", [1, 2, 8])

@@ -243,10 +243,3 @@ def test_a_customer_appeals_for_itself_whoever_calls_its_account_a_provider_key(
     assert chain.now()[Disputes].open_dispute(dispute_id).appellant == CUSTOMER.stash
     record = decided(chain, unit_id, vote_for(Verdict.RIGHT))
     assert record.state is UnitState.QUEUED
-
-
-def test_fast_garbage_of_a_lone_racer_is_a_claim_like_any_other() -> None:
-    chain = MarketChain(named_keys(8))
-    _, _, (liar, _) = raced(chain, {0: WRONG})
-    (claimed,) = chain.happened(ev.ResultClaimed)
-    assert (claimed.winner, claimed.output_root) == (liar.stash, WRONG)

@@ -79,13 +79,6 @@ def test_a_block_with_a_malformed_attestation_is_invalid(name: str, made: Callab
     assert chain.now() != before
 
 
-@pytest.mark.parametrize("number", [0, 2, 3, 4, 255])
-def test_a_number_that_is_not_the_next_is_refused(number: int) -> None:
-    chain = running()
-    assert problem(chain, at_milestone(chain, number)) == "not now: WrongMilestone"
-    assert problem(chain, at_milestone(chain, 1)) == ""
-
-
 def test_the_last_milestone_is_the_result() -> None:
     chain = running(milestones=2)
     chain.block(attach(at_milestone(chain, 1)))

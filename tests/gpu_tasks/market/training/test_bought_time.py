@@ -7,7 +7,6 @@ import pytest
 
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.events import MilestoneReported, SlotSettled
-from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy, interval_of
 from gpu_tasks.market.training.reputation import FAILURE_TIMES
@@ -116,18 +115,6 @@ def test_who_is_late_with_an_interval_wins_no_time_by_it() -> None:
     assert chain.height == chain.now().started_at + 6
 
 
-def test_the_last_interval_ends_with_the_result_alone() -> None:
-    chain, _, alice, _ = begun()
-    for number in (1, 2, 3):
-        pay_interval(chain, alice, number)
-    to_height(chain, 12)
-    chain.do(
-        alice,
-        TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(4)),
-        ev.WrongMilestone,
-    )
-
-
 @pytest.mark.parametrize(("passed", "due"), [(1, 1), (2, 2), (3, 3), (5, 3)])
 def test_a_program_that_ends_is_paid_by_the_block_to_the_end_of_its_interval(passed: int, due: int) -> None:
     chain, books, alice, bob = begun()
@@ -187,13 +174,6 @@ def test_a_provider_that_leaves_loses_its_interval_and_a_part_of_the_rest(interv
     assert (chain.state(), chain.now().slots[0].provider) == (TaskState.STARTING, bob.stash)
 
 
-def test_what_a_leaver_loses_beyond_the_customers_loss_burns() -> None:
-    chain, books, alice, _ = begun(loss=OGPU)
-    chain.do(alice, TrainingMarket.leave(task=chain.task))
-    assert books.change(alice) == -PAY // 4
-    assert books.change(CUSTOMER) == OGPU
-
-
 def test_a_runner_up_has_the_rest_of_the_time_at_its_price_of_it() -> None:
     chain, books, alice, bob = begun()
     pay_interval(chain, alice, 1)
@@ -249,7 +229,7 @@ def test_all_of_the_time_is_promised_whatever_a_bid_says() -> None:
         {"milestones": INTERVALS_MAX + 1 - 256},
     ],
 )
-def test_an_order_of_time_has_one_slot_whole_intervals_and_nothing_to_judge(changed: dict[str, Any]) -> None:
+def test_an_order_of_time_has_one_slot_whole_intervals_and_nothing_to_check(changed: dict[str, Any]) -> None:
     chain = TaskChain()
     order = an_order(**{**time_order(), **changed})
     chain.ask(TrainingMarket.submit(order=order), ev.UnsoundOrder)
@@ -273,15 +253,6 @@ def test_time_asks_for_three_tenths_of_the_price_as_collateral_and_has_no_checks
     )
 
 
-def test_less_collateral_than_that_does_not_win() -> None:
-    chain = TaskChain()
-    chain.submit(**time_order())
-    least = chain.now().terms.collateral_min
-    alice, bob = chain.keys[:2]
-    chain.auction({alice: an_offer(OGPU, 12, least - 1), bob: an_offer(6 * OGPU, 12, least)})
-    assert [slot.provider for slot in chain.now().slots] == [bob.stash]
-
-
 @pytest.mark.parametrize("who", ["bob", "customer", "stranger"])
 def test_nobody_leaves_for_another(who: str) -> None:
     chain, _, _, bob = begun()
@@ -299,25 +270,6 @@ def test_only_who_is_paid_by_time_leaves_and_only_while_it_runs() -> None:
     exact, _ = bought(**{**time_order(), "checked_by": CheckedBy.EXECUTED, "time_value": None})
     exact.start(exact.keys[0])
     exact.do(exact.keys[0], TrainingMarket.leave(task=exact.task), ev.WrongTaskState)
-
-
-@pytest.mark.parametrize("change", [MoreBlocks(3), RaisePrice(2 * PRICE)])
-def test_more_time_is_not_had_for_nothing(change: Any) -> None:
-    chain, _, _, _ = begun()
-    error = ev.UnsoundAmendment if isinstance(change, MoreBlocks) else ev.WrongTaskState
-    chain.amend(change, error)
-
-
-def test_another_end_may_pay_what_is_not_paid_yet() -> None:
-    chain, books, alice, _ = begun()
-    pay_interval(chain, alice, 1)
-    pay_interval(chain, alice, 2)
-    left = PAY - 2 * SHARE
-    chain.offer_end(left + 1, 0, ev.UnsoundAmendment)
-    chain.offer_end(left)
-    chain.sign_end(alice, left)
-    assert books.change(alice) == 2 * net(SHARE) + net(left)
-    assert chain.now().outcome is TaskOutcome.CLOSED
 
 
 def test_no_checkpoint_of_bought_time_is_confirmed() -> None:
@@ -348,17 +300,3 @@ def test_blocks_are_paid_for_intervals_when_the_task_is_submitted() -> None:
     assert books.change(CUSTOMER) == -255 * 30_000
     chain.cancel()
     assert books.change(CUSTOMER) == -255 * 30_000 - BOND // 10
-
-
-def test_another_end_that_was_offered_before_an_interval_was_paid_is_offered_no_more() -> None:
-    """It would pay again for paid time: more than is left in escrow if all bid the greatest price."""
-    chain, books, alice, _ = begun(PRICE)
-    pay_interval(chain, alice, 1)
-    close = TrainingMarket.close(task=chain.task, pay=3 * PRICE // 4, back=0)
-    chain.ask(close)
-    pay_interval(chain, alice, 2)
-    chain.do(alice, close, ev.NoCloseOffer, role="stash")
-    chain.ask(close, ev.UnsoundAmendment)
-    chain.offer_end(PRICE // 2)
-    chain.sign_end(alice, PRICE // 2)
-    assert books.change(alice) == 2 * net(PRICE // 4) + net(PRICE // 2)

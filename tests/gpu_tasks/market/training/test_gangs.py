@@ -5,7 +5,6 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id_of
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
-from gpu_tasks.market.training.life.leaving import MoreBlocks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -97,17 +96,6 @@ def test_a_stop_charges_nobody_for_a_partner_that_is_late() -> None:
     assert books.change(bob) == net(prices[1]) + forfeit(prices[1]) // 2 - 5 * PRICE
 
 
-def test_more_blocks_bind_no_partner_beyond_what_the_task_allowed_to_promise() -> None:
-    chain, _, (alice, _) = gang_of_two()
-    chain.start_all()
-    chain.report(alice, 1)
-    limit = chain.now().terms.blocks_max
-    more = TrainingMarket.amend(task=chain.task, change=MoreBlocks(limit - 40 + 1))
-    chain.ask(more, ev.UnsoundAmendment)
-    chain.amend(MoreBlocks(limit - 40))
-    assert chain.now().deadline <= chain.now().reported_at + 2 * limit
-
-
 def test_a_gang_that_is_stopped_is_paid_for_the_blocks_since_all_had_started() -> None:
     chain, books, gang = gang_of_two()
     chain.start(gang[0])
@@ -151,31 +139,6 @@ def test_the_rest_of_a_gang_costs_no_more_than_the_emptiest_escrow_has() -> None
     left = [chain.market.lock.locked(CUSTOMER.stash, hold) for hold in holds]
     assert left[0] < left[1]
     assert money.escrow(task.rules, task.terms.price_max, items=1) <= left[0]
-
-
-# ------------------------------------------------------------------------------------------------------- another end
-
-
-def test_what_an_end_pays_and_takes_every_place_has() -> None:
-    chain = TaskChain()
-    chain.submit(slots=2)
-    alice, bob, charlie = chain.keys[:3]
-    slow = an_offer(5 * OGPU, blocks=80, collateral=COLLATERAL + OGPU)
-    chain.auction({alice: an_offer(5 * OGPU), bob: slow, charlie: an_offer(8 * OGPU, blocks=80)})
-    prices = sorted(slot.price for slot in chain.now().slots)
-    assert prices[0] < prices[1]
-    for pay, back in ((prices[0] + 1, 0), (0, COLLATERAL + 1)):
-        chain.offer_end(pay, back, ev.UnsoundAmendment)
-    chain.offer_end(prices[0], COLLATERAL)
-
-
-def test_who_has_two_places_signs_an_end_for_both() -> None:
-    chain, books = two_places_of_alice()
-    close = TrainingMarket.close(task=chain.task, pay=OGPU, back=0)
-    chain.ask(close)
-    chain.do(chain.alice, close, role="stash")
-    assert chain.now().outcome is TaskOutcome.CLOSED
-    assert books.change(chain.alice) == 2 * (OGPU - OGPU // 50)
 
 
 # ------------------------------------------------------------------------------------------------ one place of several

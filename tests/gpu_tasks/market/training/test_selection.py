@@ -14,7 +14,6 @@ from gpu_tasks.market.training.selection import BIDS_MAX, BidFate, Placed, Score
 from gpu_tasks.market.training.terms import Bid, TaskTerms, covered, default_loss, default_time_value
 from runtime.encoding.codec import codec
 
-CPU, CONSUMER, DATACENTER = DeviceClass.CPU, DeviceClass.CONSUMER, DeviceClass.DATACENTER
 WON, STANDBY, OUTBID = BidFate.WON, BidFate.STANDBY, BidFate.OUTBID
 
 
@@ -61,27 +60,8 @@ def test_the_lowest_score_wins_and_is_paid_what_ties_with_the_next() -> None:
     assert selection.standby.bid.price == 250
 
 
-def test_time_and_risk_may_outweigh_a_price() -> None:
-    slow, risky, dear = bid(1, 100, blocks=20), bid(2, 100), bid(3, 260, collateral=4 * MAX)
-    assert fates(select(terms(loss=1_500), [slow, risky, dear], SEED)) == {1: OUTBID, 2: WON, 3: STANDBY}
-    reliable = replace(slow, blocks=1, record=TrackRecord(settled=10**6))
-    assert fates(select(terms(loss=1_500), [reliable, risky, dear], SEED)) == {1: WON, 2: STANDBY, 3: OUTBID}
-
-
-def test_who_has_no_rival_is_paid_the_greatest_price() -> None:
-    selection = select(terms(), [bid(1, 5)], SEED)
-    assert pays(selection) == {1: MAX}
-    assert (selection.clearing, selection.standby) == (None, None)
-
-
 def test_the_last_of_two_stands_by_for_the_greatest_price() -> None:
     assert pays(select(terms(), [bid(1, 5), bid(2, 900)], SEED)) == {1: 900, 2: MAX}
-
-
-def test_nobody_is_paid_more_than_the_greatest_price() -> None:
-    selection = select(terms(), [bid(1, 5), bid(2, 999, blocks=20), bid(3, 1_000, blocks=20)], SEED)
-    assert pays(selection) == {1: MAX, 2: MAX}
-    assert selection.clearing == 999 + 200
 
 
 def test_no_bid_no_award() -> None:
@@ -109,10 +89,6 @@ def test_who_may_win(changes: dict[str, Any], fate: BidFate | None) -> None:
     assert len(selection.winners) == (fate is None)
 
 
-def test_a_bid_that_cannot_win_sets_no_price() -> None:
-    assert pays(select(terms(), [bid(1, 5), bid(2, 6, blocks=21)], SEED)) == {1: MAX}
-
-
 def test_the_beacon_decides_among_equal_scores() -> None:
     bids = [bid(number, 100) for number in range(1, 9)]
     winners = set()
@@ -122,13 +98,6 @@ def test_the_beacon_decides_among_equal_scores() -> None:
         assert tie(seed, winner.provider) == min(tie(seed, each.provider) for each in bids)
         winners.add(winner.provider)
     assert len(winners) == 8
-
-
-def test_a_tie_leaves_the_winner_its_bid() -> None:
-    selection = select(terms(), [bid(1, 100), bid(2, 100)], SEED)
-    assert selection.winners[0].pay == 100
-    assert selection.standby is not None
-    assert (selection.standby.behind, selection.standby.pay) == (0, MAX)
 
 
 def test_a_gang_pays_every_slot_by_the_score_after_its_last() -> None:
@@ -146,51 +115,6 @@ def test_a_gang_is_filled_or_nobody_wins() -> None:
     assert fates(selection) == {1: BidFate.TOO_FEW, 2: BidFate.TOO_FEW, 3: BidFate.PRICE}
     assert (selection.winners, selection.clearing) == ((), None)
     assert len(select(terms(slots=2), bids, SEED).winners) == 2
-
-
-def classed(**prices: tuple[int, ...]) -> list[Bid]:
-    """Return bids by the name of their class."""
-    listed = [(DeviceClass[name.upper()], price) for name, each in prices.items() for price in each]
-    return [bid(number, price, device_class=kind) for number, (kind, price) in enumerate(listed, 1)]
-
-
-def test_a_gang_of_one_class_takes_the_class_that_fills_it_at_the_lowest_score() -> None:
-    bids = classed(cpu=(1, 500, 600), consumer=(300, 310, 900), datacenter=(2,))
-    selection = select(terms(slots=2, is_homogeneous=True), bids, SEED)
-    assert [placed.bid.device_class for placed in selection.winners] == [CONSUMER, CONSUMER]
-    assert selection.clearing == 510, "the other class drops out before the third bid of its own does"
-    assert pays(selection) == {4: 500, 5: 500, 6: MAX}
-    other = BidFate.OTHER_CLASS
-    assert fates(selection) == {4: WON, 5: WON, 1: other, 2: other, 3: other, 6: STANDBY, 7: BidFate.TOO_FEW}
-
-
-def test_a_class_that_just_fills_the_slots_is_told_that_another_is_cheaper() -> None:
-    selection = select(terms(slots=2, is_homogeneous=True), classed(cpu=(1, 2), consumer=(300, 310)), SEED)
-    assert fates(selection) == {1: WON, 2: WON, 3: BidFate.OTHER_CLASS, 4: BidFate.OTHER_CLASS}
-
-
-def test_the_next_of_its_own_class_may_set_the_price() -> None:
-    bids = classed(cpu=(1, 800, 900), consumer=(300, 310, 400))
-    selection = select(terms(slots=2, is_homogeneous=True), bids, SEED)
-    assert selection.clearing == 410
-    assert pays(selection) == {4: 400, 5: 400, 6: MAX}
-
-
-def test_a_class_without_rivals_is_paid_the_greatest_price() -> None:
-    selection = select(terms(slots=2, is_homogeneous=True), classed(cpu=(5, 6), consumer=(1,)), SEED)
-    assert pays(selection) == {1: MAX, 2: MAX}
-    assert selection.clearing is None
-
-
-def test_the_same_bids_as_a_mixed_gang() -> None:
-    selection = select(terms(slots=2), classed(cpu=(1, 500, 600), consumer=(300, 310, 900)), SEED)
-    assert {1: WON, 4: WON, 5: STANDBY}.items() <= fates(selection).items()
-    assert pays(selection) == {1: 310, 4: 310, 5: 500}
-
-
-def test_one_slot_is_of_one_class_anyhow() -> None:
-    bids = classed(cpu=(5, 6), consumer=(7,))
-    assert select(terms(is_homogeneous=True), bids, SEED) == select(terms(), bids, SEED)
 
 
 def test_nobody_stands_by_for_itself() -> None:
@@ -226,9 +150,9 @@ def test_what_a_customer_who_names_nothing_asks_for() -> None:
 
 
 def test_terms_and_bids_come_back_from_the_state_as_they_were() -> None:
-    offered = bid(1, 5, record=TrackRecord(1, 2, 3), device_class=DATACENTER)
+    offered = bid(1, 5, record=TrackRecord(1, 2, 3), device_class=DeviceClass.DATACENTER)
     assert codec(Bid).decode(codec(Bid).encode(offered)) == offered
-    asked = terms(slots=4, is_homogeneous=True)
+    asked = terms(slots=4)
     assert codec(TaskTerms).decode(codec(TaskTerms).encode(asked)) == asked
 
 
@@ -326,20 +250,11 @@ def test_every_slot_of_a_gang_costs_the_same(terms: TaskTerms, offered: list[Bid
 
 @given(tasks(), rounds(owners=4), SEEDS)
 def test_a_gang_is_of_whom_it_may_be(terms: TaskTerms, offered: list[Bid], seed: bytes) -> None:
-    """It is filled whenever possible, from all classes or from one, with the lowest scores of these."""
+    """It is filled whenever possible, with the lowest scores."""
     selection = select(terms, offered, seed)
-    able = [each for each in offered if refusal(terms, each) is None]
-    by_class = terms.is_homogeneous and terms.slots > 1
-    fields = [[each for each in able if each.device_class == kind or not by_class] for kind in range(3)]
-    scores = [sorted(score(terms, each).total for each in field) for field in fields]
-    reached = [totals[terms.slots - 1] for totals in scores if len(totals) >= terms.slots]
-    assert bool(selection.winners) == bool(reached)
-    if reached:
-        won = [placed.score.total for placed in selection.winners]
-        assert max(won) == min(reached)
-        kind = selection.winners[0].bid.device_class
-        assert won == scores[kind][: terms.slots]
-        assert not by_class or {placed.bid.device_class for placed in selection.winners} == {kind}
+    scores = sorted(score(terms, each).total for each in offered if refusal(terms, each) is None)
+    won = [placed.score.total for placed in selection.winners]
+    assert won == (scores[: terms.slots] if len(scores) >= terms.slots else [])
 
 
 @given(tasks(), rounds(owners=4), SEEDS)
@@ -356,7 +271,7 @@ def test_every_bid_is_told_its_fate_once(terms: TaskTerms, offered: list[Bid], s
         assert (refusal(terms, placed.bid) is not None) == (placed.fate >= BidFate.PRICE)
 
 
-@given(tasks(has_classes=False), rounds())
+@given(tasks(), rounds())
 def test_who_lost_is_told_by_how_much(terms: TaskTerms, offered: list[Bid]) -> None:
     places = select(terms, offered, SEED).places
     lost = [placed for placed in places if placed.fate in (BidFate.OUTBID, BidFate.STANDBY)]

@@ -16,13 +16,20 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.holds import Hold
-from simulation.chains.market_chain import CUSTOMER, OGPU, refused, signed, tolerant
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, refused, signed, tolerant
 from task_chain import COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, an_order, awarded, net, with_offers, work
 from unit_cases import checker_steps, vote_for
 
 
 def terms_of(chain: TaskChain, place: int = 0) -> ClaimTerms:
     return chain.chain.now()[ResultClaims].open_claim(slot_case(chain.task, place)).terms
+
+
+def state_result(chain: TaskChain, keys: Keys) -> None:
+    """Start, and state the right result. The next block opens its claim."""
+    chain.start(keys)
+    chain.finish(keys)
+    chain.block()
 
 
 def checkers(chain: TaskChain) -> list[bytes]:
@@ -51,36 +58,20 @@ def test_the_customer_reads_the_result_at_once_and_the_provider_waits_for_its_pa
 
 def test_the_claim_has_the_terms_of_the_task() -> None:
     chain, _ = awarded(size=12, segments=20, run_blocks=9, check_ppm=50_000, bids={"collateral": COLLATERAL})
-    chain.start(chain.alice)
-    chain.finish(chain.alice)
-    chain.block()
+    state_result(chain, chain.alice)
     fee = -(-PAID * 60_000 * 5 // (20 * 1_000_000))
     assert terms_of(chain) == ClaimTerms(
-        handler=TrainingMarket.index,
-        provider=chain.alice.stash,
-        customer=CUSTOMER.stash,
-        root=RIGHT,
-        items=20,
-        weight=20 * ITEM_WEIGHT,
-        item_weight_max=ITEM_WEIGHT,
-        price=PAID,
-        collateral=372 * OGPU,
-        rate_ppm=100_000,
-        check_ppm=60_000,
-        fee_min=OGPU // 1_000,
-        fees_held=2 * fee,
-        sealed_at=0,
-        run_blocks=9,
+        handler=TrainingMarket.index, provider=chain.alice.stash, customer=CUSTOMER.stash, root=RIGHT, items=20,
+        weight=20 * ITEM_WEIGHT, item_weight_max=ITEM_WEIGHT, price=PAID, collateral=372 * OGPU, rate_ppm=100_000,
+        check_ppm=60_000, fee_min=OGPU // 1_000, fees_held=2 * fee, sealed_at=0, run_blocks=3,
         excluded=(chain.bob.stash,),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("segments", "rate"), [(0, 333_333), (12, 333_333), (13, 307_692), (1_023, 3_910)])
 def test_a_long_trace_expects_at_most_four_points(segments: int, rate: int) -> None:
     chain, _ = awarded(segments=segments, constants={"TrainingMarket.check_rate": 333_333}, check_ppm=50_000)
-    chain.start(chain.alice)
-    chain.finish(chain.alice)
-    chain.block()
+    state_result(chain, chain.alice)
     terms = terms_of(chain)
     assert (terms.items, terms.rate_ppm) == (max(1, segments), rate)
     fee = -(-PRICE * 6 // (100 * terms.items))
@@ -90,9 +81,7 @@ def test_a_long_trace_expects_at_most_four_points(segments: int, rate: int) -> N
 def test_a_higher_collateral_makes_no_check_dearer() -> None:
     """A checker locks as much as secures the claim. Otherwise only friends of a liar could afford to check."""
     chain, _ = awarded(size=12, collateral_min=2 * COLLATERAL, bids={"collateral": 2 * COLLATERAL})
-    chain.start(chain.alice)
-    chain.finish(chain.alice)
-    chain.block()
+    state_result(chain, chain.alice)
     assert (chain.now().slots[0].collateral, terms_of(chain).collateral) == (2 * COLLATERAL, 372 * OGPU)
 
 
@@ -102,9 +91,7 @@ def test_the_rest_of_a_run_has_its_own_segments_and_whoever_takes_it_over_is_sur
     chain, _ = awarded(constants=numbers, segments=16, check_ppm=50_000, bids={"collateral": 26 * OGPU})
     work(chain, chain.alice, milestones=2)
     chain.until(TaskState.ASKING)
-    chain.start(chain.bob)
-    chain.finish(chain.bob)
-    chain.block()
+    state_result(chain, chain.bob)
     terms = terms_of(chain)
     assert (terms.provider, terms.items, terms.price) == (chain.bob.stash, 8, 4 * OGPU)
     assert (terms.rate_ppm, terms.collateral) == (500_000, 259 * OGPU // 10)
@@ -122,9 +109,7 @@ def test_the_short_rest_of_a_long_trace_has_the_collateral_of_the_whole() -> Non
     chain, books = awarded(size=14, segments=100, milestones=50, bids={"collateral": 26 * OGPU})
     work(chain, chain.alice, milestones=49)
     chain.until(TaskState.ASKING)
-    chain.start(chain.bob)
-    chain.finish(chain.bob)
-    chain.block()
+    state_result(chain, chain.bob)
     terms = terms_of(chain)
     assert (terms.provider, terms.items, terms.price) == (chain.bob.stash, 2, 8 * OGPU // 50)
     assert (terms.rate_ppm, terms.collateral) == (1_000_000, 26 * OGPU)
@@ -147,9 +132,7 @@ def test_a_set_that_is_too_small_for_checks_checks_nothing() -> None:
     assert (task.rules.check_rate_ppm, task.terms.collateral_min) == (0, K)
     held = chain.market.lock.locked(CUSTOMER.stash, Hold(TASK_ESCROW, slot_case(chain.task, 0)))
     assert held == PRICE + PRICE // 50
-    chain.start(chain.alice)
-    chain.finish(chain.alice)
-    chain.block()
+    state_result(chain, chain.alice)
     assert terms_of(chain).rate_ppm == 0
     end(chain)
     assert chain.now().outcome is TaskOutcome.ON_TIME

@@ -10,7 +10,6 @@ from counted_reads import HookRun, watched_hook
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy, NotOwner, UnknownDevice
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import training_market
 from gpu_tasks.market.training.bids import auction_id, bid_commitment, tie_seed
@@ -378,15 +377,6 @@ def test_who_has_bid_is_drawn_for_no_unit() -> None:
         drawn |= {racer.owner for racer in chain.unit(unit).racers}
     assert drawn
     assert not drawn & {keys.stash for keys in bidders}
-
-
-def test_who_works_on_a_unit_bids_for_no_task_with_that_device() -> None:
-    chain, task = both_markets()
-    unit = chain.post(terms(OGPU, 2, chain.height - 1))[0]
-    while chain.unit(unit).state is not UnitState.RACING:
-        chain.block()
-    racer = chain.keys_of(chain.unit(unit).racers[0].owner)
-    chain.block(refused(racer.provider, commit(task, racer), ev.NotEligible))
 
 
 def test_a_device_that_has_bid_does_not_leave_and_what_it_offers_may() -> None:

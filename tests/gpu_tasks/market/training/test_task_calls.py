@@ -7,7 +7,6 @@ import pytest
 
 from gpu_tasks.market.devices.events import NotOwner
 from gpu_tasks.market.training import events as ev
-from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice
 from gpu_tasks.market.training.tasks import TASKS_OPEN_MAX, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
@@ -49,9 +48,8 @@ def calls(chain: TaskChain) -> dict[str, Any]:
         "confirm_checkpoint": hold(chain, 1),
         "finish": TrainingMarket.finish(task=task, place=0, result=RESULT),
         "report_input": TrainingMarket.report_input(task=task, place=0),
-        "amend": TrainingMarket.amend(task=task, change=MoreBlocks(3)),
+        "stop": TrainingMarket.stop(task=task),
         "cancel": TrainingMarket.cancel(task=task),
-        "close": TrainingMarket.close(task=task, pay=0, back=0),
     }
 
 
@@ -63,12 +61,11 @@ STATES = {
     "confirm_checkpoint": (TaskState.RUNNING,),
     "finish": (TaskState.RUNNING,),
     "report_input": (TaskState.STARTING,),
-    "amend": (TaskState.RUNNING,),
+    "stop": (TaskState.RUNNING,),
     "cancel": (TaskState.COMMITTING, TaskState.REVEALING, TaskState.STARTING),
-    "close": (TaskState.STARTING, TaskState.RUNNING),
 }
 TRIED = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.STARTING, TaskState.RUNNING, TaskState.CLAIMED)
-CUSTOMERS = ("amend", "cancel", "close")
+CUSTOMERS = ("stop", "cancel")
 
 
 @pytest.mark.parametrize("state", TRIED)
@@ -94,9 +91,8 @@ WRONG_SIGNERS = {
     "confirm_checkpoint": (TaskState.RUNNING, ev.MayNotConfirm, ("alice", "charlie", "stranger")),
     "finish": (TaskState.RUNNING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
     "report_input": (TaskState.STARTING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
-    "amend": (TaskState.RUNNING, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
+    "stop": (TaskState.RUNNING, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
     "cancel": (TaskState.STARTING, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
-    "close": (TaskState.RUNNING, ev.NotSlotOwner, ("bob", "stranger")),
 }
 
 
@@ -118,15 +114,12 @@ def test_stash_and_provider_key_may_both_act(name: str, role: str) -> None:
     signed(chain.alice.public(role), calls(chain)[name])(chain.chain.now())
 
 
-def test_the_standby_may_hold_with_either_key_and_an_end_is_signed_by_the_stash_alone() -> None:
+def test_the_standby_may_hold_with_either_key() -> None:
     chain = at(TaskState.RUNNING)
     alice, bob = chain.keys[:2]
     chain.report(alice, 1)
     for account in (bob.stash, bob.provider, CUSTOMER.stash):
         signed(account, calls(chain)["confirm_checkpoint"])(chain.chain.now())
-    chain.ask(calls(chain)["close"])
-    refused(alice.provider, calls(chain)["close"], ev.NotSlotOwner)(chain.chain.now())
-    signed(alice.stash, calls(chain)["close"])(chain.chain.now())
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -255,53 +248,6 @@ def test_partners_keep_step_and_count_together() -> None:
     chain.report(second, 2, 1)
     chain.count(2)
     assert chain.now().done == 2
-
-
-# ----------------------------------------------------------------------------------------------- the customer's word
-
-
-@pytest.mark.parametrize(
-    "change", [RaisePrice(PRICE), RaisePrice(PRICE - 1), RaisePrice(CAP_GRAINS + 1)], ids=["equal", "lower", "cap"]
-)
-def test_a_price_is_only_raised(change: RaisePrice) -> None:
-    chain = at(TaskState.COMMITTING)
-    chain.amend(change, ev.UnsoundAmendment)
-
-
-def test_a_price_is_not_raised_once_somebody_has_bid() -> None:
-    chain = at(TaskState.COMMITTING)
-    chain.do(chain.alice, chain.commit_call(chain.alice, an_offer(6 * OGPU)))
-    chain.amend(RaisePrice(2 * PRICE), ev.UnsoundAmendment)
-
-
-def test_blocks_are_given_never_taken() -> None:
-    chain = at(TaskState.RUNNING)
-    for blocks in (0, 1_000_000):
-        chain.amend(MoreBlocks(blocks), ev.UnsoundAmendment)
-    before = chain.now()
-    chain.amend(MoreBlocks(8))
-    after = chain.now()
-    assert after.slots[0].promised == before.slots[0].promised + 8
-    assert after.deadline == before.deadline + 4
-
-
-def test_what_does_not_run_is_not_stopped() -> None:
-    chain = at(TaskState.STARTING)
-    chain.stop(ev.WrongTaskState)
-
-
-def test_an_end_is_signed_as_it_was_offered() -> None:
-    chain = at(TaskState.RUNNING)
-    alice, close = chain.alice, TrainingMarket.close
-    chain.do(alice, close(task=chain.task, pay=0, back=0), ev.NoCloseOffer, role="stash")
-    price = chain.now().slots[0].price
-    chain.ask(close(task=chain.task, pay=price + 1, back=0), ev.UnsoundAmendment)
-    chain.ask(close(task=chain.task, pay=0, back=chain.now().slots[0].collateral + 1), ev.UnsoundAmendment)
-    chain.ask(close(task=chain.task, pay=OGPU, back=0))
-    chain.do(alice, close(task=chain.task, pay=OGPU, back=1), ev.NoCloseOffer, role="stash")
-    chain.do(alice, close(task=chain.task, pay=OGPU + 1, back=0), ev.NoCloseOffer, role="stash")
-    chain.do(alice, close(task=chain.task, pay=OGPU, back=0), role="stash")
-    assert chain.state() is TaskState.ENDED
 
 
 def test_checkers_of_a_long_run_have_half_of_what_a_bid_may_promise() -> None:

@@ -198,6 +198,13 @@ def test_voters_look_for_a_reported_input() -> None:
     )
 
 
+def test_nobody_reports_an_input_after_its_start() -> None:
+    chain, _ = awarded(*[PAID] * 4, size=20, constants=ALWAYS, bids={"collateral": K}, slots=2, milestones=1)
+    first = chain.providers()[0]
+    chain.start(first)
+    chain.do(first, TrainingMarket.report_input(task=chain.task, place=0), ev.DoneAlready)
+
+
 @pytest.mark.parametrize("verdict", [Verdict.UNAVAILABLE, Verdict.WRONG])
 def test_a_missing_input_costs_its_customer_the_bond(verdict: Verdict) -> None:
     chain, books = reported()
@@ -256,15 +263,13 @@ def test_each_report_of_a_task_is_a_dispute_of_its_own() -> None:
     assert (chain.state(), chain.now().auction) == (TaskState.COMMITTING, 2)
 
 
-@pytest.mark.parametrize("call", ["cancel", "amend", "close", "start"])
+@pytest.mark.parametrize("call", ["cancel", "stop", "start"])
 def test_everybody_waits_for_the_voters(call: str) -> None:
     chain, _ = reported()
     if call == "cancel":
         chain.cancel(ev.WrongTaskState)
-    elif call == "amend":
+    elif call == "stop":
         chain.stop(ev.WrongTaskState)
-    elif call == "close":
-        chain.offer_end(0, 0, ev.WrongTaskState)
     else:
         chain.do(chain.alice, TrainingMarket.start(task=chain.task, place=0), ev.WrongTaskState)
 

@@ -18,7 +18,6 @@ from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemSample, ItemVote,
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.items import ITEM_WEIGHT
-from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState, agreed_milestone, is_open, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -86,12 +85,9 @@ class Random:
             call = TrainingMarket.confirm_checkpoint(task=task_id, number=agreed.number, root=agreed.root)
             yield signed(CUSTOMER.stash, call)
         elif chance < 0.01:
-            change = self.chance.choice((MoreBlocks(3), Stop()))
-            yield signed(CUSTOMER.stash, TrainingMarket.amend(task=task_id, change=change))
+            yield signed(CUSTOMER.stash, TrainingMarket.stop(task=task_id))
         elif chance < 0.02:
             yield signed(CUSTOMER.stash, TrainingMarket.cancel(task=task_id))
-        elif chance < 0.04:
-            yield signed(CUSTOMER.stash, TrainingMarket.close(task=task_id, pay=OGPU // 4, back=0))
 
     def _of_providers(self, task_id: bytes, task: Task) -> Iterator[Step]:
         chance, collateral = self.chance, task.terms.collateral_min

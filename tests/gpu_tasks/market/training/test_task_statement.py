@@ -12,7 +12,6 @@ from gpu_tasks.market.training.task_statement import (
     StatedMilestone,
     StatedResult,
     TaskAttestation,
-    heights_problem,
     step_of,
     task_signing_payload,
 )
@@ -91,14 +90,3 @@ def test_the_result_stands_behind_every_milestone_and_a_step_before_a_place() ->
 
     ordered = [at(step, place) for step in (0, 1, 2, 255, 256) for place in (0, 1, 31)]
     assert all(low.step < high.step for low, high in pairwise(ordered))
-
-
-@pytest.mark.parametrize(
-    ("started_at", "finished_at", "is_possible"),
-    [(10, 20, True), (10, 10, True), (20, 20, True), (9, 20, False), (12, 11, False), (10, 21, False)],
-)
-def test_work_begins_after_the_start_and_ends_before_the_block(
-    started_at: int, finished_at: int, is_possible: bool
-) -> None:
-    statement = replace(STATEMENT, started_at=started_at, finished_at=finished_at)
-    assert (heights_problem(statement, slot_started_at=10, height=20) == "") is is_possible

@@ -20,7 +20,7 @@ from runtime.encoding.types import Hash
 from runtime.frame.api import Apis
 from runtime.state.overlay import RecordedReads
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, signed
-from task_chain import TaskChain, an_offer, an_order, awarded, hold, time_order, with_offers, work
+from task_chain import TaskChain, an_offer, awarded, hold, time_order, with_offers, work
 
 AFTER = codec(Hash | None)
 
@@ -318,12 +318,6 @@ def test_a_crowd_of_tasks_does_not_hide_those_that_a_provider_s_devices_are_boun
         bound[TrainingMarket].duties[chain.alice.stash, bytes([number]) * 32] = True
     chain.chain.state = chain.chain.state.updated(bound.overlay.changes())
     assert duty(chain, chain.alice).deed is TaskDeed.START
-
-
-def test_an_order_is_shown_as_it_was_submitted() -> None:
-    chain = TaskChain()
-    chain.submit(segments=8, milestones=3)
-    assert status(chain).task.order == an_order(segments=8, milestones=3)
 
 
 def test_who_has_more_slots_than_are_shown_is_shown_the_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ SLOW_QUESTION = b"POST /deliveries HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\
 
 
 class RefusingDeliverer:
-    """Refuses every judge."""
+    """Refuses every checker."""
 
     async def answer(self, data: bytes) -> bytes:
         """Refuse."""
@@ -41,7 +41,7 @@ async def reached(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
+async def test_slow_uploads_hold_up_neither_reads_nor_checkers_nor_other_uploads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)  # no request times out here
@@ -64,11 +64,11 @@ async def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
 
 
 class KnowingDeliverer:
-    """Answers known judges."""
+    """Answers known checkers."""
 
     async def answer(self, data: bytes) -> bytes:
         """Return the requested blob, or refuse."""
-        if data != b"judge":
+        if data != b"checker":
             raise NoReaderError("a stranger")
         return b"sealed"
 
@@ -78,7 +78,7 @@ def from_its_header(request: web.Request) -> str | None:
     return request.headers.get("From")
 
 
-async def test_strangers_questions_hold_no_judge_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_strangers_questions_hold_no_checker_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
     monkeypatch.setattr(server, "address_of_peer", from_its_header)
     made = BlobServer(BlobStore(tmp_path), deliverer=KnowingDeliverer())
@@ -89,16 +89,16 @@ async def test_strangers_questions_hold_no_judge_up(tmp_path: Path, monkeypatch:
     await reached(lambda: len(made._arriving._taken) == 16)
     async with aiohttp.ClientSession() as session:
         for said, address, status in (
-            (b"judge", "judge", 200),
+            (b"checker", "checker", 200),
             (b"?", "stranger", 403),
-            (b"judge", "stranger", 429),
+            (b"checker", "stranger", 429),
             (b"?", "other", 403),
-            (b"judge", "judge", 200),
+            (b"checker", "checker", 200),
         ):
             answer = await session.post(url, data=said, headers={"From": address})
             assert (address, answer.status) == (address, status)
         made._waiting._until["stranger"] -= request_slots.WAIT_SECONDS
-        answer = await session.post(url, data=b"judge", headers={"From": "stranger"})
+        answer = await session.post(url, data=b"checker", headers={"From": "stranger"})
         assert answer.status == 200  # its time is over
     for _, writer in slow:
         writer.close()

@@ -134,7 +134,7 @@ async def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> 
     unit = b"u" * 32
     for question in (
         chain.standing(), chain.final_unit(unit), chain.unit(unit), chain.service(0), chain.services(),
-        chain.providers(), chain.provider(unit), chain.own_devices(), chain.judging_readers(),
+        chain.providers(), chain.provider(unit), chain.own_devices(), chain.checking_readers(),
         chain.task_of_claim(unit), chain.claim(unit), chain.item_dispute(unit, final=True), chain.final_ballots(),
         chain.stash_of(unit), chain.offences(), chain.is_tombstoned(unit),
         chain.submit(CALL),

@@ -89,7 +89,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[LiveChain], Awaitable[object]]]] = {
     "duties": ("ogpu_callProof", lambda chain: chain.standing()),
     "a unit": ("ogpu_callProof", lambda chain: chain.unit(bytes(32))),
     "a final unit": ("ogpu_callProof", lambda chain: chain.final_unit(bytes(32))),
-    "possible checkers": ("ogpu_callProof", lambda chain: chain.judging_readers()),
+    "possible checkers": ("ogpu_callProof", lambda chain: chain.checking_readers()),
     "a claim": ("ogpu_callProof", lambda chain: chain.claim(bytes(32))),
     "ballots": ("ogpu_callProof", lambda chain: chain.final_ballots()),
     "whose key": ("ogpu_callProof", lambda chain: chain.stash_of(KEY.public_key)),

@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from claim_book import NEW_SEED, SEED, ClaimedBatch, claimed_batch, parts_of, sources_of, stepped
 from gpu_tasks.batches.leaf_draws import leaf_weight
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimStage
@@ -159,6 +161,55 @@ async def test_nothing_is_found_committed_shown_or_opened_before_it_is_final(vil
         assert len(batch.book.calls(f"ResultClaims.{name}")) == 1
         batch.apply()
     assert batch.claim.checks[0].finding is not None
+
+
+@in_village(4)
+async def test_a_claim_with_another_weight_than_its_unit_gets_no_finding(village: Village) -> None:
+    batch = await claimed_batch(village, ASKED)
+    checker = batch.others()[0]
+    batch.call_checker(checker, 0)
+    batch.change(terms=replace(batch.claim.terms, weight=batch.claim.terms.weight + 1))
+    await stepped(duty_of(batch, checker), 1)
+    assert not batch.book.sent
+    assert checker.heard.codes("claim_not_computed") == ["other_weight"]
+
+
+@pytest.mark.parametrize("differs", ["points", "seed"])
+@in_village(4)
+async def test_nothing_is_found_or_shown_for_points_or_a_seed_of_another_branch(
+    village: Village, *, differs: str
+) -> None:
+    batch = await claimed_batch(village, ASKED)
+    checker = batch.others()[0]
+    batch.call_checker(checker, 0)
+    (check,) = batch.claim.checks
+    in_final = {"points": (batch.point_of(2),)} if differs == "points" else {"checks": (replace(check, seed=NEW_SEED),)}
+    batch.book.final_claims[batch.id] = replace(batch.claim, **in_final)
+    await stepped(duty_of(batch, checker), 1)
+    assert not batch.book.sent
+    assert checker.heard.codes("claim_not_computed") == ["claim_not_final"]
+    if differs == "seed":
+        batch.change_check(commitment=b"c" * 32)
+        batch.change(stage=ClaimStage.SHOWING)
+        committed = replace(check, seed=NEW_SEED, commitment=b"c" * 32)
+        batch.book.final_claims[batch.id] = replace(batch.claim, checks=(committed,))
+        await stepped(duty_of(batch, batch.provider), 2)
+        assert not batch.book.sent
+        assert batch.provider.heard.codes("samples_not_shown") == ["claim_not_final"]
+
+
+@in_village(4)
+async def test_samples_follow_the_seed_of_the_branch_that_becomes_final(village: Village) -> None:
+    batch = await claimed_batch(village, ASKED)
+    batch.call_checker(batch.others()[0], 0)
+    batch.change_check(commitment=b"c" * 32)
+    batch.change(stage=ClaimStage.SHOWING)
+    providing = duty_of(batch, batch.provider)
+    for height, seed in ((1, SEED), (20, NEW_SEED)):
+        batch.change_check(seed=seed)
+        await stepped(providing, height)
+    shown = [call["samples"] for call in batch.book.calls("ResultClaims.show_samples")]
+    assert shown == [(right_sample(batch, 0),), (right_sample(batch, 0, NEW_SEED),)]
 
 
 @in_village(4)

@@ -190,6 +190,21 @@ async def test_a_vote_is_committed_then_opened_and_each_only_once_it_is_final(vi
     assert opened == {"dispute": DISPUTE, "vote": entry.statement, "salt": entry.salt}
 
 
+@pytest.mark.parametrize("differs", ["seed", "claim"])
+@in_village(4)
+async def test_no_vote_is_found_about_a_seed_or_a_claim_of_another_branch(village: Village, *, differs: str) -> None:
+    batch = await claimed_batch(village, ASKED)
+    voter = batch.others()[0]
+    batch.dispute(DISPUTE, [voter], **FROM_CLAIM)
+    if differs == "seed":
+        batch.book.final_disputes[DISPUTE] = replace(batch.book.disputes[DISPUTE], seed=SECOND_SEED)
+    else:
+        batch.book.final_claims[batch.id] = None
+    await stepped(duty_of(batch, voter), 1)
+    assert not voter.daemon.parts.journal.votes
+    assert not batch.book.sent
+
+
 @in_village(4)
 async def test_a_restarted_voter_opens_the_vote_of_its_journal(village: Village) -> None:
     batch = await claimed_batch(village, ASKED)

@@ -10,8 +10,8 @@ from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Offer, ServiceTerms
-from gpu_tasks.provider.duties.devices import StandingError, on_this_machine, standing_of
-from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.duties.devices import StandingError, standing_of
+from gpu_tasks.provider.execution.gpu import Hardware, on_this_machine
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.journal.pause_book import PauseCause
 from provider_chain import Village, fake_processor, in_village, keypair

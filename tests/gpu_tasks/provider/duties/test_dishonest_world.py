@@ -52,7 +52,7 @@ async def test_the_daemons_need_no_restart_after_a_dripping_store(village: Villa
 async def test_when_a_race_without_its_input_is_given_back(
     village: Village, first_commit: int, from_height: int
 ) -> None:
-    """Never after a rival's commit: the judges would find the input good, and the decliner would pay them."""
+    """Never after a rival's commit: the checkers would find the input good, and the decliner would pay them."""
     await village.post(is_stored=False)
     while not (duties := village.miners[0].chain.view().duties):
         village.node.block()

@@ -12,7 +12,8 @@ from gpu_tasks.market.claims.claim_closing import dispute_id_of
 from gpu_tasks.market.claims.claim_events import CheckerDrawn
 from gpu_tasks.market.claims.claims import ClaimOutcome, ClaimStage, ResultClaim
 from gpu_tasks.market.claims.dispute_events import DisputeAppealed, DisputeDecided, DisputeEnded, VoterCharged
-from gpu_tasks.market.claims.disputes import DRAWN, Dispute, DisputeStage
+from gpu_tasks.market.claims.disputes import DRAWN, Dispute, DisputeStage, VotingSeat
+from gpu_tasks.market.claims.disputes_api import BallotStatus, DisputeStatus
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, Finding, ItemSample, ItemVote, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
@@ -20,7 +21,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitR
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.blobs.deliveries import RefusedDeliveryError
 from gpu_tasks.provider.duties import dispute_appeals
-from gpu_tasks.provider.duties.dispute_appeals import DisputeAppealDuty
+from gpu_tasks.provider.duties.dispute_appeals import LAST_CALL_BLOCKS, DisputeAppealDuty
 from gpu_tasks.provider.duties.voting import VoteTurn, VotingDuty
 from provider_chain import Miner, Village, in_village
 from simulation.chains.market_chain import CUSTOMER
@@ -184,6 +185,7 @@ async def test_a_checker_that_is_still_not_served_appeals(village: Village, *, i
 
 # Disputes of claims in a book, without their pallets.
 ASKED = [b"complete this", b"no request"]
+DISPUTE = b"d" * 32
 
 
 def appeals_of(batch: ClaimedBatch, miner: Miner) -> DisputeAppealDuty:
@@ -247,3 +249,18 @@ async def test_a_provider_appeals_against_a_disputer_that_was_found_right(villag
         batch.book.disputes[dispute_id] = replace(voted, stage=DisputeStage.APPEALABLE, vote=vote, appealable_until=20)
         await stepped(providing, 2)
         assert len(batch.book.calls("Disputes.appeal")) == appeals
+
+
+@in_village(4)
+async def test_an_outvoted_voter_waits_for_the_last_blocks_of_appeals(village: Village) -> None:
+    batch = await claimed_batch(village, ASKED)
+    voter = batch.others()[0]
+    batch.dispute(DISPUTE, [voter])
+    right = ItemVote(Verdict.RIGHT, b"a" * 32, (a_sample(), a_sample()))
+    seat = VotingSeat(round=DRAWN, weight=1, held=20, vote=replace(right, verdict=Verdict.WRONG))
+    dispute = replace(
+        batch.book.disputes[DISPUTE], stage=DisputeStage.APPEALABLE, vote=right, appealable_until=20, round=None
+    )
+    ballot = BallotStatus(DISPUTE, seat, DisputeStatus(dispute, 0, 0, 0))
+    found = [height for height in range(30) if dispute_appeals.is_outvoted(ballot, height)]
+    assert found == list(range(20 - LAST_CALL_BLOCKS, 21))

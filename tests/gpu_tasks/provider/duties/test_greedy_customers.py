@@ -70,7 +70,7 @@ async def sealed_to_some(village: Village) -> bytes:
 
 
 async def sealed_to_all_but_one(village: Village) -> bytes:
-    """The excluded reader would lose its fee if it judged, as a minority that cannot read."""
+    """The excluded reader would lose its fee if it voted, as a minority that cannot read."""
     return await village.post(readers=village.node.chain.validators[:-1])
 
 
@@ -100,7 +100,7 @@ async def a_request_for_more_than_is_paid(village: Village) -> bytes:
 
 
 async def an_input_that_goes_once_one_racer_has_it(village: Village) -> bytes:
-    """The racer with the input commits. For all others, judges too, only slow stores have it."""
+    """The racer with the input commits. For all others, checkers too, only slow stores have it."""
     unit = await village.post()
     for miner in village.miners[1:]:
 

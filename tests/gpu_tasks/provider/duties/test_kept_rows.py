@@ -1,33 +1,52 @@
-"""Rows on the disk: damaged rows and rows of another challenge are ignored."""
+"""Chains on the disk: damaged ones and those of another seed are ignored."""
 
-from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from cut_writes import CHALLENGE, ROWS
-from gpu_tasks.provider.duties.roll_calls import KeptRows
+from cut_writes import CHAIN, CHALLENGE, CLAIM
+from gpu_tasks.provider.duties.kept_rows import KeptRows
+from gpu_tasks.provider.duties.roll_calls import RollCallDuty, RollCallPolicy
+
+OTHER = b"o" * 32
 
 
-@pytest.mark.parametrize("place", [0, 31, 32, 64, 5_000, -1])
+@pytest.mark.parametrize("place", [0, 31, 32, 70, 5_000, -1])
 def test_one_bit_that_is_another_makes_them_none(tmp_path: Path, place: int) -> None:
     kept = KeptRows(tmp_path / "rows")
-    kept.keep(CHALLENGE, ROWS)
+    kept.keep(CLAIM, CHAIN)
     (path,) = (tmp_path / "rows").iterdir()
     data = bytearray(path.read_bytes())
     data[place] ^= 1
     path.write_bytes(data)
-    assert kept.load(CHALLENGE) is None
+    assert kept.load(CLAIM, CHALLENGE.seed) is None
     path.write_bytes(data[:-1])
-    assert kept.load(CHALLENGE) is None
+    assert kept.load(CLAIM, CHALLENGE.seed) is None
 
 
-def test_each_challenge_has_its_own(tmp_path: Path) -> None:
-    kept, other = KeptRows(tmp_path / "rows"), replace(CHALLENGE, seed=b"t" * 32)
-    kept.keep(CHALLENGE, ROWS)
-    kept.note_sent(CHALLENGE, "commit")
-    assert (kept.load(CHALLENGE), kept.load(other)) == (ROWS, None)
-    assert (kept.was_sent(CHALLENGE, "commit"), kept.was_sent(other, "commit")) == (True, False)
-    assert not kept.was_sent(CHALLENGE, "show")
-    kept.forget_all()
-    assert not list((tmp_path / "rows").iterdir())
+def test_each_claim_has_its_own(tmp_path: Path) -> None:
+    kept = KeptRows(tmp_path / "rows")
+    assert kept.claims() == []
+    kept.keep(CLAIM, CHAIN)
+    kept.note_sent(CLAIM)
+    assert (kept.load(CLAIM, CHALLENGE.seed), kept.load(OTHER, CHALLENGE.seed)) == (CHAIN, None)
+    assert kept.load(CLAIM, b"t" * 32) is None, "another branch has another seed"
+    assert (kept.was_sent(CLAIM), kept.was_sent(OTHER)) == (True, False)
+    kept.note_sent(OTHER)
+    (tmp_path / "rows" / "notes.txt").write_text("of an operator")
+    assert kept.claims() == sorted((CLAIM, OTHER))
+    for claim in (CLAIM, OTHER):
+        kept.forget(claim)
+    assert kept.claims() == []
+    assert [path.name for path in (tmp_path / "rows").iterdir()] == ["notes.txt"]
+
+
+async def test_rows_of_a_seed_in_another_branch_are_not_proven(tmp_path: Path) -> None:
+    kept, nothing = KeptRows(tmp_path / "rows"), Mock()
+    kept.keep(CLAIM, CHAIN)
+    calls = RollCallDuty(nothing, kept, nothing, nothing, RollCallPolicy())
+    found = await calls._kept_chain(CLAIM, CHALLENGE.seed)
+    assert found is not None
+    assert (found.challenge, found.root) == (CHALLENGE, CHAIN.rows.root)
+    assert await calls._kept_chain(CLAIM, OTHER) is None

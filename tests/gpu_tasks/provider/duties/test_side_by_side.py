@@ -34,15 +34,15 @@ def meeting(folder: Path, name: str) -> bytes:
     return f"meet {folder} {name}".encode()
 
 
-async def test_a_device_races_while_another_judges(tmp_path: Path) -> None:
+async def test_a_device_races_while_another_checks(tmp_path: Path) -> None:
     form = FakeForm()
     workers = WorkerPool(GPUS, Workloads([form]), worker)
     workers.serve({b"first": GPUS[0], b"second": GPUS[1]})
-    (execution, _), judged = await asyncio.gather(
+    (execution, _), checked = await asyncio.gather(
         workers.race(b"first", form, meeting(tmp_path / "m", "race")),
-        workers.recompute_many(form, [meeting(tmp_path / "m", "judgement")]),
+        workers.recompute_many(form, [meeting(tmp_path / "m", "check")]),
     )
-    assert (execution.output, judged) == (b"race", [b"judgement"])
+    assert (execution.output, checked) == (b"race", [b"check"])
     await workers.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import RaceDeclined, RaceMissed, RacePassed, UnitSettled
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.units import Unit, UnitState, UnitTerms
 from gpu_tasks.provider.chain.port import RacePort
@@ -17,7 +18,8 @@ from provider_chain import REQUEST, SLOT_MS, Village, in_village
 
 def window_seconds(village: Village) -> float:
     """Return the commit window of the test chain's service, whose units have no pace."""
-    service = village.node.api().services()[0][1]
+    service = village.node.chain.now()[InferenceMarket].services[0]
+    assert service is not None
     return service.terms.commit_window * SLOT_MS / 1_000
 
 

@@ -1,4 +1,4 @@
-"""Unusable inputs: missing, different from the commitment, or not sealed to all possible judges."""
+"""Unusable inputs: missing, different from the commitment, or not sealed to all possible checkers."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from simulation.chains.market_chain import signed
 
 
 @in_village(7)
-async def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(village: Village) -> None:
+async def test_who_may_check_only_since_the_input_was_sealed_need_not_read_it(village: Village) -> None:
     chain = village.node.chain
     *others, last = chain.validators
     known = chain.now()[Devices].providers[last.stash]
@@ -27,9 +27,9 @@ async def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(vi
     assert status.unit.state is UnitState.SETTLED
 
 
-def hide_judges_once(miner: Miner) -> list[str]:
-    """Hide the possible judges in a node's first answer. Return the number of hidden answers."""
-    honest, refused = miner.chain.judging_readers, list[str]()
+def hide_checkers_once(miner: Miner) -> list[str]:
+    """Hide the possible checkers in a node's first answer. Return the number of hidden answers."""
+    honest, refused = miner.chain.checking_readers, list[str]()
 
     async def hidden() -> tuple[InputReader, ...]:
         if refused:
@@ -37,13 +37,13 @@ def hide_judges_once(miner: Miner) -> list[str]:
         refused.append(miner.keys.name)
         raise ChainError("I do not believe the node")
 
-    miner.chain.judging_readers = hidden  # type: ignore[method-assign]  # the node lies
+    miner.chain.checking_readers = hidden  # type: ignore[method-assign]  # the node lies
     return refused
 
 
 @in_village(4)
-async def test_who_is_not_shown_who_may_judge_asks_again_and_declines_nothing(village: Village) -> None:
-    refused = [hide_judges_once(miner) for miner in village.miners]
+async def test_who_is_not_shown_who_may_check_asks_again_and_declines_nothing(village: Village) -> None:
+    refused = [hide_checkers_once(miner) for miner in village.miners]
     status = await village.run(await village.post())
     assert any(refused)
     assert status.unit.state is UnitState.SETTLED
@@ -52,7 +52,7 @@ async def test_who_is_not_shown_who_may_judge_asks_again_and_declines_nothing(vi
 
 
 @in_village(4)
-async def test_a_judge_whose_key_is_none_keeps_nobody_from_working(village: Village) -> None:
+async def test_a_checker_whose_key_is_none_keeps_nobody_from_working(village: Village) -> None:
     """The chain accepts no such key, but its first block may hold anything."""
     chain = village.node.chain
     *others, last = chain.validators

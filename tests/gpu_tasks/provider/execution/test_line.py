@@ -49,14 +49,14 @@ async def test_two_places_have_two_users_at_once_and_one_place_has_one() -> None
         assert await waiting == FIRST
 
 
-async def test_a_race_goes_before_judgements_that_came_first() -> None:
+async def test_a_race_goes_before_checks_that_came_first() -> None:
     async with line_of_two() as line:
-        users = [("judgement", None), ("another judgement", None), ("race", FIRST), ("second race", FIRST)]
+        users = [("check", None), ("another check", None), ("race", FIRST), ("second race", FIRST)]
         order = await order_of(line, *((*user, FIRST_RANK) for user in users))
-        assert order == ["race", "second race", "judgement", "another judgement"]
+        assert order == ["race", "second race", "check", "another check"]
 
 
-async def test_a_judgement_takes_any_place_and_rather_a_warm_one() -> None:
+async def test_a_check_takes_any_place_and_rather_a_warm_one() -> None:
     async with line_of_two() as line:
         assert await line.take(preferred_places=[SECOND]) == SECOND
         assert await line.take(preferred_places=[SECOND]) == FIRST
@@ -85,14 +85,14 @@ async def test_a_place_that_is_free_cannot_be_given_back() -> None:
             line.give(FIRST)
 
 
-async def test_a_race_whose_time_does_not_run_yet_goes_after_judgements_and_in_the_order_of_draws() -> None:
+async def test_a_race_whose_time_does_not_run_yet_goes_after_checks_and_in_the_order_of_draws() -> None:
     async with line_of_two() as line:
         order = await order_of(
             line,
             ("later draw", FIRST, rank_of_race(9, 1)),
             ("second behind", FIRST, rank_of_race(7, 2)),
             ("first behind", FIRST, rank_of_race(7, 1)),
-            ("judgement", None, FIRST_RANK),
+            ("check", None, FIRST_RANK),
             ("its turn", FIRST, rank_of_race(8, 0)),
         )
-        assert order == ["its turn", "judgement", "first behind", "second behind", "later draw"]
+        assert order == ["its turn", "check", "first behind", "second behind", "later draw"]

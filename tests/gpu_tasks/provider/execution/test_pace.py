@@ -144,10 +144,10 @@ async def test_requests_beyond_the_time_or_the_memory_are_refused_unread(form: W
         with pytest.raises(TooLargeError) as refused:
             await executor.admit([longest], 1e9)
         assert refused.value.code == "too_large_here"
-        judgements = (executor.fingerprint(longest, b"", bytes(32)), executor.check(longest, b"", bytes(32)))
-        for judged in (executor.run(longest), *judgements, executor.run_many([longest], print)):
+        checks = (executor.fingerprint(longest, b"", bytes(32)), executor.check(longest, b"", bytes(32)))
+        for checked in (executor.run(longest), *checks, executor.run_many([longest], print)):
             with pytest.raises(ExecutionError) as refused_again:
-                await judged
+                await checked
             assert refused_again.value.code == "too_large_here"
         with pytest.raises(TooLargeError) as refused:
             await executor.admit([asked(300, 20)] * 4_096, 60)

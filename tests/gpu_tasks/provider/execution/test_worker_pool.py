@@ -107,7 +107,7 @@ async def test_a_worker_that_is_something_else_computes_nothing() -> None:
         recorder.open -= 1
 
 
-async def test_a_provider_without_a_device_here_judges_and_races_nothing() -> None:
+async def test_a_provider_without_a_device_here_checks_and_races_nothing() -> None:
     recorder = Recorder()
     worker_pool = WorkerPool([fake_processor("here")], Workloads([FakeForm()]), recorder.make)
     worker_pool.serve({})
@@ -133,7 +133,7 @@ def test_a_backend_is_computed_with_where_the_hardware_for_it_is() -> None:
 
 
 def test_a_workload_without_the_operators_backend_is_computed_in_numpy() -> None:
-    """Otherwise a provider with a GPU could neither race for it nor judge it."""
+    """Otherwise a provider with a GPU could neither race for it nor check it."""
     assert backend_for("torch-cuda", GPU, FakeForm()) == "numpy"
     assert backend_for("torch-cpu", GPU, FakeForm()) == "numpy"
 

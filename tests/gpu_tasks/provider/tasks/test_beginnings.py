@@ -1,4 +1,4 @@
-"""The start of a provider's or a judge's run: the order's request, and a state at the right place."""
+"""The start of a provider's or a checker's run: the order's request, and a state at the right place."""
 
 import asyncio
 from dataclasses import replace
@@ -34,7 +34,6 @@ ORDER = an_order(DATA, 0)
         {"segments": ORDER.segments + 1},
         {"milestones": MILESTONES - 1},
         {"slots": 2},
-        {"is_homogeneous": True},
         {"classes": 0b001},
         {"task_hash": b"x" * 32},
     ],
@@ -62,7 +61,6 @@ def test_a_task_for_one_class_is_hashed_with_that_class(kind: DeviceClass) -> No
         FORM.cost_asked(DATA),
         MILESTONES,
         1,
-        False,
         (kind,),
     )
     check_request(FORM, replace(ORDER, classes=1 << kind, task_hash=task_hash_of(canonical)), DATA)

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from error_codes import raises_code
 from gpu_tasks.data.run_states import STATE_BYTES_MAX, state_index
 from gpu_tasks.market.devices.records import Device, DeviceClass
-from gpu_tasks.market.training.life.running import silent_until
 from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.tasks import Slot, Task
+from gpu_tasks.market.training.tasks import Slot, Task, silent_until
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.tasks import bid_terms
 from gpu_tasks.provider.tasks.bid_terms import (

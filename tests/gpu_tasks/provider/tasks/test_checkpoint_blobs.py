@@ -22,7 +22,7 @@ from priced_tasks import a_task
 from provider_chain import seal_key
 from simulation.chains.market_chain import Keys
 
-OWN, CUSTOMER, STANDBY, JUDGE, OTHER, NEWER = (Keys(name) for name in ("o", "c", "s", "j", "x", "n"))
+OWN, CUSTOMER, STANDBY, CHECKER, OTHER, NEWER = (Keys(name) for name in ("o", "c", "s", "j", "x", "n"))
 SEALED_AT = 5
 STATES = [f"state {number}".encode() for number in range(9)]
 DIGESTS = tuple(state_hash(state) for state in STATES)
@@ -43,12 +43,12 @@ def public(keys: Keys) -> bytes:
 
 
 def parts(store: Store, *, elsewhere: Store | None = None, of: Keys = OWN) -> Parts[Any]:
-    """Return a provider's parts on a chain with one judge, one more provider, and one that joined after the input."""
-    since = {OWN: 0, STANDBY: 0, JUDGE: 0, OTHER: SEALED_AT, NEWER: SEALED_AT + 1}
+    """Return a provider's parts on a chain with one checker, one more provider, and one that joined after the input."""
+    since = {OWN: 0, STANDBY: 0, CHECKER: 0, OTHER: SEALED_AT, NEWER: SEALED_AT + 1}
     known = {keys.stash: Provider(public(keys), b"http://127.0.0.1:1", height) for keys, height in since.items()}
 
-    async def judging_readers() -> list[InputReader]:
-        return [InputReader(JUDGE.stash, public(JUDGE), 0)]
+    async def checking_readers() -> list[InputReader]:
+        return [InputReader(CHECKER.stash, public(CHECKER), 0)]
 
     async def get(address: bytes, _endpoints: list[str]) -> bytes:
         if elsewhere is None or address not in elsewhere:
@@ -56,7 +56,7 @@ def parts(store: Store, *, elsewhere: Store | None = None, of: Keys = OWN) -> Pa
         return elsewhere[address]
 
     found = SimpleNamespace(
-        chain=SimpleNamespace(providers=AsyncMock(return_value=known), judging_readers=judging_readers),
+        chain=SimpleNamespace(providers=AsyncMock(return_value=known), checking_readers=checking_readers),
         identity=SimpleNamespace(stash=of.stash, seal_key=seal_key(of)),
         store=store,
         blobs=SimpleNamespace(get=get),
@@ -79,7 +79,7 @@ def sealed(store: Store) -> bytes:
 
 def readers(blob: bytes) -> set[Keys]:
     """Return the possible readers of a blob."""
-    return {keys for keys in (OWN, CUSTOMER, STANDBY, JUDGE, OTHER, NEWER) if _opens(seal_key(keys), blob)}
+    return {keys for keys in (OWN, CUSTOMER, STANDBY, CHECKER, OTHER, NEWER) if _opens(seal_key(keys), blob)}
 
 
 def _opens(key: SealKey, blob: bytes) -> bool:
@@ -91,15 +91,15 @@ def _opens(key: SealKey, blob: bytes) -> bool:
 
 
 def test_a_run_is_sealed_to_all_who_could_read_the_input_and_to_nobody_else() -> None:
-    assert readers(sealed(Store())) == {OWN, CUSTOMER, STANDBY, JUDGE, OTHER}
+    assert readers(sealed(Store())) == {OWN, CUSTOMER, STANDBY, CHECKER, OTHER}
 
 
 @pytest.mark.parametrize("room", [1, 2, 3, 4])
-def test_the_customer_comes_first_then_who_made_it_who_stands_by_and_judges(
+def test_the_customer_comes_first_then_who_made_it_who_stands_by_and_checkers(
     room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_blobs, "READERS_MAX", room)
-    assert readers(sealed(Store())) == {*[CUSTOMER, OWN, STANDBY, JUDGE][:room]}
+    assert readers(sealed(Store())) == {*[CUSTOMER, OWN, STANDBY, CHECKER][:room]}
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -130,17 +130,17 @@ def test_a_run_is_brought_to_others_alone(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(checkpoint_blobs, "endpoints_of", noted)
     monkeypatch.setattr(checkpoint_blobs, "stores_for", lambda *_: [])
     asyncio.run(spread(there, address_of(blob)))
-    assert asked == [{keys.stash for keys in (STANDBY, JUDGE, OTHER, NEWER)}]
+    assert asked == [{keys.stash for keys in (STANDBY, CHECKER, OTHER, NEWER)}]
 
 
-@pytest.mark.parametrize("maker", [OWN, STANDBY, JUDGE, OTHER])
+@pytest.mark.parametrize("maker", [OWN, STANDBY, CHECKER, OTHER])
 def test_a_run_is_asked_of_its_maker_first(maker: Keys) -> None:
     """The other stores of its address may be offline or slow."""
     made, asked = Store(), list[list[str]]()
     blob = sealed(made)
     there = parts(Store(), of=STANDBY)
     known = {keys.stash: Provider(public(keys), f"http://127.0.0.1:{port}".encode(), 0)
-             for port, keys in enumerate((OWN, STANDBY, JUDGE, OTHER), 1)}  # fmt: skip
+             for port, keys in enumerate((OWN, STANDBY, CHECKER, OTHER), 1)}  # fmt: skip
 
     async def get(_address: bytes, endpoints: list[str]) -> bytes:
         asked.append(endpoints)

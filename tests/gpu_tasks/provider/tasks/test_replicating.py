@@ -9,10 +9,9 @@ import pytest
 from fake_engine import FakeEngine
 from gpu_tasks.client.tasks.tunnel import runner_of
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.events import SlotSettled
+from gpu_tasks.market.training.events import SlotSettled, Volunteered
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
-from gpu_tasks.market.training.replica_events import Volunteered
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.watching.broadcast import TaskWatch

@@ -13,7 +13,6 @@ from fake_engine import FakeEngine
 from gpu_tasks.client.commands.task_runs import was_cut_off
 from gpu_tasks.data.program_left import decode_left
 from gpu_tasks.market.attestations.attestations import TaskAttested
-from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -108,7 +107,7 @@ async def test_a_job_that_never_ends_is_ended_when_its_time_is_up(village: Renti
 @in_renting_village()
 async def test_a_customer_that_leaves_has_its_container_taken_away(village: Renting) -> None:
     task, _, engine = await begun(village)
-    village.ask(TrainingMarket.amend(task=task, change=Stop()))
+    village.ask(TrainingMarket.stop(task=task))
     await village.blocks(3)
     assert village.task(task).outcome is TaskOutcome.TIME_STOPPED
     assert not was_cut_off(village.task(task))
@@ -200,7 +199,7 @@ async def test_a_container_that_stays_is_taken_away_later(village: Renting, monk
         await removes(container)
 
     monkeypatch.setattr(engine, "remove", fails_twice)
-    village.ask(TrainingMarket.amend(task=task, change=Stop()))
+    village.ask(TrainingMarket.stop(task=task))
     await village.blocks(6)
     assert not engine.running
 

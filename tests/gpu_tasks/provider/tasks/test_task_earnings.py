@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.market.claims.findings import CANNOT_FETCH
-from gpu_tasks.market.training.life.leaving import MoreBlocks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -37,13 +36,6 @@ def _stopped_with_a_milestone_that_nobody_holds(chain: TaskChain) -> None:
     chain.stop()
 
 
-def _stopped_with_more_blocks(chain: TaskChain) -> None:
-    chain.start(chain.alice)
-    chain.amend(MoreBlocks(20))
-    chain.blocks(9)
-    chain.stop()
-
-
 def _cancelled(chain: TaskChain) -> None:
     chain.cancel()
 
@@ -60,7 +52,6 @@ ENDS: dict[TaskOutcome, list[Callable[[TaskChain], None]]] = {
         _stopped,
         _stopped_behind_a_milestone,
         _stopped_with_a_milestone_that_nobody_holds,
-        _stopped_with_more_blocks,
     ],
     TaskOutcome.CANCELLED_BEFORE_START: [_cancelled],
     TaskOutcome.INPUT_MISSING: [_without_input],

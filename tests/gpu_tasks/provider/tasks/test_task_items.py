@@ -12,7 +12,7 @@ import pytest
 
 from error_codes import raises_code
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.data.claim_delivery import DeliveredState, DeliveryError, encode_task_delivery
+from gpu_tasks.data.claim_delivery import DeliveredState, DeliveryError, encode_task_delivery, read_task_delivery
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.claims.claims import ClaimStage, ClaimTerms, ResultClaim
@@ -255,6 +255,23 @@ def test_own_samples_are_shown_from_the_claimed_run_alone(monkeypatch: pytest.Mo
     run.digests = [*DIGESTS[:-1], OTHER]
     with raises_code(ExecutionError, "other_commitment"):
         asyncio.run(source.own(CLAIM, a_claim()))
+
+
+def test_checkers_get_items_of_the_own_slot_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of(monkeypatch)
+    folder = SimpleNamespace(state=dict(enumerate(STATES)).get)
+    run = SimpleNamespace(is_whole=True, digests=list(DIGESTS), folder=folder)
+    source._book = SimpleNamespace(run=lambda *_: run)  # type: ignore[assignment]
+    parts: Any = source._parts
+    parts.store = SimpleNamespace(get=lambda _: b"blob")
+    parts.identity.seal_key = SimpleNamespace(opened=lambda _: SimpleNamespace(key=b"k" * 32))
+    delivery = asyncio.run(source.delivery(CLAIM, a_claim(), 3))
+    assert read_task_delivery(delivery, ROOT, 4, 3) == DeliveredState(DIGESTS, STATES[3], b"k" * 32)
+    with pytest.raises(RefusedDeliveryError):
+        asyncio.run(source.delivery(CLAIM, a_claim(), 4))
+    parts.identity.stash = OTHER
+    with pytest.raises(RefusedDeliveryError):
+        asyncio.run(source.delivery(CLAIM, a_claim(), 3))
 
 
 # --------------------------------------------------------------------------------------------------- other questions

@@ -9,16 +9,13 @@ import pytest
 from gpu_tasks.market.inference.events import UnitSettled
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.events import BidCommitted, MilestoneCounted
-from gpu_tasks.market.training.life.leaving import RaisePrice
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState
-from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import BidName
 from gpu_tasks.provider.duties.devices import DeviceDuty
-from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.tasks.places import LAST_BLOCKS
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, set_draining
-from task_village import ASKED, PRICE, TaskVillage, in_task_village, undisturbed_root
+from task_village import ASKED, TaskVillage, in_task_village, undisturbed_root
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
 
@@ -78,21 +75,6 @@ async def test_an_input_that_no_store_has_is_not_bid_for(village: TaskVillage) -
     assert len(said) >= 2
     assert "tried again" in said[0]
     assert "tried 3 times" in said[-1]
-
-
-@in_task_village(3)
-async def test_what_was_let_pass_is_looked_at_again_at_a_higher_price(village: TaskVillage) -> None:
-    village.bid_for(PRICES[0])
-    hand = village.hands[village.miners[0].keys.stash].training
-    hand.trouble = ExecutionError("too hot")
-    task = await village.submit()
-    await village.blocks(4)
-    assert "tried 3 times" in village.miners[0].heard.reasons("not_bid")[-1]
-    hand.trouble = None
-    await village.block()
-    assert village.task(task).bids == 0
-    village.ask(TrainingMarket.amend(task=task, change=RaisePrice(2 * PRICE)))
-    assert (await village.until(task, TaskState.REVEALING)).bids == 1
 
 
 @in_task_village(3)

@@ -8,7 +8,6 @@ import pytest
 
 from entered_lease import SERVICE, Entered, entering
 from gpu_tasks.client.tasks.tunnel import copy_out
-from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -28,7 +27,7 @@ def kept_for(seconds: int, slot_ms: int = 1_000) -> int:
 
 async def leave(entered: Entered) -> ContainerSupervisor:
     """Stop a lease and let some blocks pass. Return the folder of its provider's programs."""
-    entered.village.ask(TrainingMarket.amend(task=entered.task, change=Stop()))
+    entered.village.ask(TrainingMarket.stop(task=entered.task))
     for _ in range(4):
         await entered.village.block()
     return entered.village.miner(entered.stash).daemon.duty(WorkDuty).selling.programs

@@ -11,7 +11,6 @@ from entered_lease import entering
 from gpu_tasks.client.tasks.tunnel import hand_secrets
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import TaskState
@@ -152,7 +151,7 @@ async def test_a_daemon_that_restarts_waits_anew(tmp_path: Path) -> None:
 async def test_a_customer_that_leaves_before_leaves_nothing(tmp_path: Path) -> None:
     async with entering(tmp_path, secrets=NAMES) as entered:
         village = entered.village
-        village.ask(TrainingMarket.amend(task=entered.task, change=Stop()))
+        village.ask(TrainingMarket.stop(task=entered.task))
         for _ in range(3):
             await village.block()
         assert village.task(entered.task).outcome is TaskOutcome.TIME_STOPPED

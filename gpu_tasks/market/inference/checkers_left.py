@@ -2,7 +2,7 @@
 
 Invariants:
 
-* A unit is drawn, and a place of its race filled, only if `judges_needed` eligible validators of the active set stay
+* A unit is drawn, and a place of its race filled, only if `checkers_needed` eligible validators of the active set stay
   outside. They neither race, nor declined the unit, nor are its customer.
 * Except in small sets, racers, decliners and customer together hold at most a third of the active set's stake.
 """
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpu_tasks.market.claims.disputes import VOTERS_MIN
+from gpu_tasks.market.devices.checkers import DEVELOPMENT_SET, in_office, reads_since
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.judges import DEVELOPMENT_SET, in_office, reads_since
 from gpu_tasks.market.draws import Spare, spare_of_stake
 from runtime.encoding.types import Weight
 from runtime.frame.weights import work
@@ -27,7 +27,7 @@ LOOK_WEIGHT = work(reads=4, microseconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class JudgesLeft:
+class CheckersLeft:
     """The eligible voters, each with the block since which it can read inputs, and the number that must stay."""
 
     needed: int
@@ -53,7 +53,7 @@ class JudgesLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgesFound:
+class CheckersFound:
     """The result of a search for voters, and the number of validators that it read."""
 
     is_enough: bool
@@ -65,34 +65,34 @@ def is_checked_set(validator_count: int) -> bool:
     return validator_count >= DEVELOPMENT_SET
 
 
-def judges_needed(validator_count: int) -> int:
+def checkers_needed(validator_count: int) -> int:
     """Return how many validators of an active set of this size must stay outside a race."""
     return min(VOTERS_MIN, validator_count - RACERS_USUAL) if is_checked_set(validator_count) else 0
 
 
-def read_judges(devices: Devices) -> tuple[JudgesLeft, Weight]:
+def read_checkers(devices: Devices) -> tuple[CheckersLeft, Weight]:
     """Return the eligible voters, and the weight of reading them."""
     stakes = dict(in_office(devices))
-    needed = judges_needed(len(stakes))
+    needed = checkers_needed(len(stakes))
     if not needed:
-        return JudgesLeft(0, {}, {}), Weight(0, 0)
+        return CheckersLeft(0, {}, {}), Weight(0, 0)
     read = ((stash, reads_since(devices, stash)) for stash in stakes)
     since_blocks = {stash: since_block for stash, since_block in read if since_block is not None}
-    return JudgesLeft(needed, since_blocks, stakes), Weight(len(stakes) * LOOK_WEIGHT.ref_time, 0)
+    return CheckersLeft(needed, since_blocks, stakes), Weight(len(stakes) * LOOK_WEIGHT.ref_time, 0)
 
 
-def find_judges(devices: Devices, customer: bytes, sealed_at: int) -> JudgesFound:
+def find_checkers(devices: Devices, customer: bytes, sealed_at: int) -> CheckersFound:
     """Search for enough voters about an input sealed at `sealed_at`, before any racer is drawn.
 
     The search stops as soon as it has found enough.
     """
     seats = in_office(devices)
     # A customer that is a stash's provider key is the same party as the stash.
-    customer_stashes, needed = (customer, devices.operator(customer)), judges_needed(len(seats))
+    customer_stashes, needed = (customer, devices.operator(customer)), checkers_needed(len(seats))
     able_count = look_count = 0
     while able_count < needed and look_count < len(seats):
         stash, _ = seats[look_count]
         look_count += 1
         since_block = None if stash in customer_stashes else reads_since(devices, stash)
         able_count += since_block is not None and since_block <= sealed_at
-    return JudgesFound(able_count >= needed, look_count)
+    return CheckersFound(able_count >= needed, look_count)

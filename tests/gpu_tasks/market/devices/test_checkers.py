@@ -1,11 +1,11 @@
-"""Possible judges of an input: active validators whose key was a reader when it was sealed."""
+"""Possible checkers of an input: active validators whose key was a reader when it was sealed."""
 
 from dataclasses import replace
 
 import pytest
 
+from gpu_tasks.market.devices.checkers import in_office, reads_since, to_seal_to
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.judges import in_office, reads_since, to_seal_to
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking import elections
 from runtime.pallets.staking.trust_stake import TrustStake

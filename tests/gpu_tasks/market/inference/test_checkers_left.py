@@ -1,4 +1,4 @@
-"""A race leaves enough active validators to judge it. Otherwise its unit waits or is refused."""
+"""A race leaves enough active validators to check it. Otherwise its unit waits or is refused."""
 
 import random
 from dataclasses import replace
@@ -7,26 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counted_reads import watched_hook
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import RACING_PART, FreeSlot, Spare, Wanted, spare_of_stake
-from gpu_tasks.market.inference import catalogue, slots
+from gpu_tasks.market.inference import catalogue
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.judges_left import (
+from gpu_tasks.market.inference.checkers_left import (
     LOOK_WEIGHT,
-    JudgesFound,
-    JudgesLeft,
-    find_judges,
-    judges_needed,
-    read_judges,
+    CheckersFound,
+    CheckersLeft,
+    checkers_needed,
+    find_checkers,
+    read_checkers,
 )
+from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.slots import ServiceSlots, Slots
 from gpu_tasks.market.inference.units import UnitState
 from runtime.encoding.types import Signed, Weight
-from runtime.frame.measured import times
 from runtime.frame.runtime import Bound
 from runtime.frame.schedule import WeightMeter
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
@@ -50,7 +48,7 @@ from simulation.chains.market_chain import (
 from unit_cases import TO_THE_DRAW, declines, matched, post_unit, racers_of, racing
 
 OUTSIDE = [Keys(f"outside {number}") for number in range(3)]
-"""Providers that are no validators: they race, and cannot judge."""
+"""Providers that are no validators: they race, and cannot checker."""
 TO_A_RACE = 5
 """Blocks from a slot's change to the race that waited for it."""
 
@@ -85,34 +83,34 @@ def in_office(chain: MarketChain, unit_id: bytes) -> int:
 
 
 def test_three_must_stay_two_of_four_and_nobody_where_that_is_for_development() -> None:
-    assert [judges_needed(count) for count in range(9)] == [0, 0, 0, 0, 2, 3, 3, 3, 3]
+    assert [checkers_needed(count) for count in range(9)] == [0, 0, 0, 0, 2, 3, 3, 3, 3]
 
 
-def test_who_cannot_read_the_input_and_who_is_barred_is_no_judge_and_each_counts_once() -> None:
-    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9, b"d": 10}, dict.fromkeys((b"a", b"b", b"c", b"d"), 10))
+def test_who_cannot_read_the_input_and_who_is_barred_is_no_checker_and_each_counts_once() -> None:
+    checkers = CheckersLeft(2, {b"a": 1, b"b": 5, b"c": 9, b"d": 10}, dict.fromkeys((b"a", b"b", b"c", b"d"), 10))
 
     def spare(sealed_at: int, *barred: bytes) -> int:
-        return judges.spare(sealed_at, barred, 8).count
+        return checkers.spare(sealed_at, barred, 8).count
 
     assert spare(10) == 2
     assert spare(9) == 1
     assert spare(4) == -1
     assert spare(10, b"a", b"a", b"stranger") == 1
-    assert spare(9, b"d") == 1, "who could not judge takes nobody away"
+    assert spare(9, b"d") == 1, "who could not check takes nobody away"
 
 
-def test_of_owners_so_many_race_as_are_to_spare_and_all_who_judge_nothing() -> None:
-    judges = JudgesLeft(2, {b"a": 1, b"b": 5, b"c": 9}, {b"a": 10, b"b": 20, b"c": 30})
+def test_of_owners_so_many_race_as_are_to_spare_and_all_who_check_nothing() -> None:
+    checkers = CheckersLeft(2, {b"a": 1, b"b": 5, b"c": 9}, {b"a": 10, b"b": 20, b"c": 30})
     owners = (b"a", b"b", b"x")
-    assert [judges.racing(owners, Spare(count, 30)) for count in (-1, 0, 1, 2, 3)] == [1, 1, 2, 3, 3]
-    assert [judges.racing(owners, Spare(2, heaviest)) for heaviest in (9, 10, 20)] == [1, 2, 3]
+    assert [checkers.racing(owners, Spare(count, 30)) for count in (-1, 0, 1, 2, 3)] == [1, 1, 2, 3, 3]
+    assert [checkers.racing(owners, Spare(2, heaviest)) for heaviest in (9, 10, 20)] == [1, 2, 3]
 
 
 # ------------------------------------------------------------------------------------------------------------- the draw
 
 
 @pytest.mark.parametrize(("validators", "most"), [(2, 2), (3, 3), (4, 2), (5, 2), (6, 2), (7, 2), (9, 3)])
-def test_a_unit_is_drawn_as_long_as_enough_stay_to_judge_it(validators: int, most: int) -> None:
+def test_a_unit_is_drawn_as_long_as_enough_stay_to_check_it(validators: int, most: int) -> None:
     chain = chain_of(validators)
     assert is_racing(chain, posted(chain, most))
     if most < validators:
@@ -121,58 +119,13 @@ def test_a_unit_is_drawn_as_long_as_enough_stay_to_judge_it(validators: int, mos
 
 
 @pytest.mark.parametrize(("validators", "most"), [(5, 1), (6, 1), (7, 1), (9, 2)])
-def test_a_customer_in_office_judges_nothing_of_its_own(validators: int, most: int) -> None:
+def test_a_customer_in_office_checks_nothing_of_its_own(validators: int, most: int) -> None:
     for more in (0, 1):
         chain = chain_of(validators)
         assert is_racing(chain, posted(chain, most + more, chain.validators[1])) is not bool(more)
 
 
-def test_whose_key_is_newer_than_the_input_judges_nothing_of_it() -> None:
-    chain = chain_of(5)
-    late = chain.validators[2]
-    chain.block(signed(late.stash, registers(late, "new")))
-    changed_at = chain.height
-    assert not is_racing(chain, chain_posted_for(chain, changed_at - 1))
-    assert is_racing(chain, chain_posted_for(chain, changed_at))
-
-
-def chain_posted_for(chain: MarketChain, sealed_at: int) -> bytes:
-    """Post a unit for two once the height of its input is final. Return its id after the draw."""
-    chain.block()
-    (unit_id,) = chain.post(terms(sealed_at=sealed_at))
-    chain.blocks(TO_THE_DRAW + 1)
-    return unit_id
-
-
-def test_providers_who_judge_nothing_race_beside_as_many_in_office_as_are_to_spare() -> None:
-    seen = set()
-    for seed in range(8):
-        chain = chain_of(5, outside=2)
-        chain.chance.seed(seed)
-        unit_id = posted(chain, 4)
-        assert is_racing(chain, unit_id)
-        assert in_office(chain, unit_id) == 2, "whatever the beacon: the draw passes over the others"
-        seen.update(racers_of(chain, unit_id))
-    assert len(seen) > 4, "the beacon still chooses who of them it is"
-
-
-def test_a_unit_that_would_leave_too_few_sleeps_until_somebody_who_judges_nothing_joins() -> None:
-    chain = chain_of(5)
-    unit_id = posted(chain, 3)
-    asleep_since = chain.unit(unit_id).asleep_since
-    chain.blocks(30)
-    assert chain.unit(unit_id).asleep_since == asleep_since > 0, "its rising price wakes nobody: all asks are met"
-    chain.block(*joins(OUTSIDE[0]))
-    joined_at = chain.height
-    chain.blocks(TO_A_RACE)
-    assert chain.unit(unit_id).asleep_since, "the newcomer cannot read its input"
-    fresh = posted(chain, 3)
-    assert is_racing(chain, fresh)
-    assert (in_office(chain, fresh), OUTSIDE[0] in racers_of(chain, fresh)) == (2, True)
-    assert joined_at < chain.unit(fresh).recorded_at
-
-
-def test_a_sleeping_unit_is_drawn_when_who_judges_nothing_has_a_slot_free_again() -> None:
+def test_a_sleeping_unit_is_drawn_when_who_checks_nothing_has_a_slot_free_again() -> None:
     chain = chain_of(5, outside=1)
     chain.block(signed(OUTSIDE[0].stash, Devices.pause(device=OUTSIDE[0].device)))
     unit_id = posted(chain, 3)
@@ -201,18 +154,6 @@ def test_a_place_is_filled_out_of_those_in_office_only_if_enough_stay(
     assert (racers_of(chain, unit_id) == drawn) is not is_filled
 
 
-def test_a_place_goes_to_who_judges_nothing_where_no_judge_is_to_spare() -> None:
-    for seed in range(4):
-        chain = chain_of(5, outside=1)
-        chain.chance.seed(seed)
-        chain.block(signed(OUTSIDE[0].stash, Devices.pause(device=OUTSIDE[0].device)))
-        unit_id = posted(chain, 2)
-        drawn = racers_of(chain, unit_id)
-        chain.block(declines(drawn[0], unit_id), signed(OUTSIDE[0].stash, Devices.resume(device=OUTSIDE[0].device)))
-        chain.blocks(TO_THE_DRAW)
-        assert racers_of(chain, unit_id) == [OUTSIDE[0], drawn[1]]
-
-
 # ------------------------------------------------------------------------------------------------------------- a post
 
 
@@ -227,7 +168,7 @@ def without_key(chain: MarketChain, who: Keys) -> Step:
 
 
 @pytest.mark.parametrize(("validators", "least"), [(4, 2), (6, 3)])
-def test_a_post_is_refused_where_too_few_in_office_may_judge(validators: int, least: int) -> None:
+def test_a_post_is_refused_where_too_few_in_office_may_check(validators: int, least: int) -> None:
     chain = chain_of(validators, outside=2)
     for who in chain.validators[least:]:
         chain.block(without_key(chain, who))
@@ -235,14 +176,14 @@ def test_a_post_is_refused_where_too_few_in_office_may_judge(validators: int, le
     asked = InferenceMarket.post(service=0, units=(terms(racers=1, sealed_at=chain.height - 1),))
     chain.block(
         signed(CUSTOMER.stash, asked),
-        refused(chain.validators[0].stash, asked, ev.TooFewJudges),
-        refused(chain.validators[0].provider, asked, ev.TooFewJudges),
+        refused(chain.validators[0].stash, asked, ev.TooFewCheckers),
+        refused(chain.validators[0].provider, asked, ev.TooFewCheckers),
         signed(chain.validators[-1].stash, asked),
     )
-    chain.block(without_key(chain, chain.validators[0]), refused(CUSTOMER.stash, asked, ev.TooFewJudges))
+    chain.block(without_key(chain, chain.validators[0]), refused(CUSTOMER.stash, asked, ev.TooFewCheckers))
 
 
-def test_of_several_inputs_the_oldest_needs_its_judges() -> None:
+def test_of_several_inputs_the_oldest_needs_its_checkers() -> None:
     chain = chain_of(4)
     for who in chain.validators[1:]:
         chain.block(signed(who.stash, registers(who, "new")))
@@ -250,28 +191,23 @@ def test_of_several_inputs_the_oldest_needs_its_judges() -> None:
     chain.blocks(2)
     new, old = terms(sealed_at=changed_at), terms(sealed_at=1)
     post = [InferenceMarket.post(service=0, units=units) for units in ((new,), (new, old))]
-    chain.block(signed(CUSTOMER.stash, post[0]), refused(CUSTOMER.stash, post[1], ev.TooFewJudges))
+    chain.block(signed(CUSTOMER.stash, post[0]), refused(CUSTOMER.stash, post[1], ev.TooFewCheckers))
 
 
-def test_a_chain_for_development_takes_units_that_nobody_could_judge() -> None:
-    chain = chain_of(1)
-    assert is_racing(chain, posted(chain, 1))
-
-
-def test_who_is_no_candidate_judges_nothing() -> None:
+def test_who_is_no_candidate_checks_nothing() -> None:
     chain = chain_of(4)
     bound = chain.now()
-    judges, weight = read_judges(bound[Devices])
-    assert sorted(judges.since) == sorted(who.stash for who in chain.validators)
+    checkers, weight = read_checkers(bound[Devices])
+    assert sorted(checkers.since) == sorted(who.stash for who in chain.validators)
     assert weight.ref_time > 0
     first, *others = by_stash(chain)
     bound[TrustStake].tombstone(first.stash)
-    left, _ = read_judges(bound[Devices])
+    left, _ = read_checkers(bound[Devices])
     assert sorted(left.since) == [who.stash for who in others]
-    assert find_judges(bound[Devices], CUSTOMER.stash, 1) == JudgesFound(is_enough=True, looks=3)
+    assert find_checkers(bound[Devices], CUSTOMER.stash, 1) == CheckersFound(is_enough=True, looks=3)
     for who in others[:2]:
         bound[TrustStake].tombstone(who.stash)
-    assert find_judges(bound[Devices], CUSTOMER.stash, 1) == JudgesFound(is_enough=False, looks=4)
+    assert find_checkers(bound[Devices], CUSTOMER.stash, 1) == CheckersFound(is_enough=False, looks=4)
 
 
 @pytest.mark.parametrize(("gone", "looks"), [(0, 3), (2, 5), (5, 8)])
@@ -290,22 +226,6 @@ def test_a_post_pays_for_each_in_office_that_it_looked_at_and_for_no_other(gone:
 def by_stash(chain: MarketChain) -> list[Keys]:
     """Return the validators in the order of reads."""
     return sorted(chain.validators, key=lambda who: who.stash)
-
-
-def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    spent = watched_hook(monkeypatch, InferenceMarket)
-    taken = []
-    for more in (0, 1_000):
-        with monkeypatch.context() as dearer:
-            dearer.setattr(slots, "read_judges", lambda *given, more=more: (read_judges(*given)[0], Weight(more, 0)))
-            chain = chain_of(7)
-            chain.post(*[terms(sealed_at=chain.height - 1)] * 2)
-            chain.blocks(TO_THE_DRAW)
-        assert len(chain.happened(ev.UnitMatched)) == 2
-        taken.append(spent[-1].ref_time)
-    assert taken[1] - taken[0] == 1_000, "once, although two were drawn"
-    chain = chain_of(7)
-    assert read_judges(chain.now()[Devices])[1] == times(7, LOOK_WEIGHT)
 
 
 # ---------------------------------------------------------------------------------------------------------------- stake
@@ -335,7 +255,7 @@ def test_of_a_set_that_is_not_small_a_third_by_stake_may_race(
     """The heaviest stay out until the rest holds no more than a third, together with those that the unit bars."""
     held = {bytes([number]): stake for number, stake in enumerate(stakes)}
     out = list(reversed(held))[:barred]
-    assert JudgesLeft(3, dict.fromkeys(held, 1), held).spare(1, out, places) == spare
+    assert CheckersLeft(3, dict.fromkeys(held, 1), held).spare(1, out, places) == spare
 
 
 @given(
@@ -403,7 +323,7 @@ def test_the_newest_change_is_that_of_any_slot() -> None:
 
 
 def test_where_others_race_one_place_is_to_be_filled() -> None:
-    """The judges to keep are computed for that place: one more racer, not the requested number."""
+    """The checkers to keep are computed for that place: one more racer, not the requested number."""
     chain = MarketChain(named_keys(27))
     _, unit, racers = matched(chain, 3)
     slots = Slots(chain.now()[InferenceMarket], WeightMeter(Weight(10**12, 0)))
