@@ -24,7 +24,7 @@ FINAL_BLOCKS = 2
 CALLS = 3
 """The calls of a check: commitment, samples, and opening."""
 BATCH = 40
-"""The requests of the batch in the table, of which four points are drawn."""
+"""The requests of the batch in the table. Four points are drawn in it."""
 PRICE = 10**9
 """Any price: only ratios are shown."""
 DAY_S = 86_400.0

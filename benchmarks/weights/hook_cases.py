@@ -7,7 +7,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference.checkers_left import LOOK_WEIGHT
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.sleeping.sleepers import of_turn
+from gpu_tasks.market.inference.sleepers import of_turn
 from gpu_tasks.market.inference.storage import Stirred
 from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.cryptography.hashing import blake2_256

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from gpu_tasks.batches.leaves import Leaf, leaves_of
 from gpu_tasks.batches.outcomes import BatchOutcome, decode_outcomes
@@ -40,7 +40,7 @@ from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, requests_of
 from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, ROWS_MAX
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
 from runtime.cryptography.merkle import is_member
-from runtime.encoding.codec import U8, U32, Bounded, DecodeError, Fixed, codec, struct
+from runtime.encoding.codec import U8, U32, Bounded, Codec, DecodeError, Fixed, codec, struct
 from runtime.encoding.types import Hash
 from wallet.errors import CodedError
 
@@ -171,9 +171,7 @@ def read_delivery(delivery: bytes, unit: ClaimedUnit) -> Delivered:
     An input that holds no requests of the unit has no delivery: its racers decline it.
     """
     try:
-        packed = _DELIVERY.decode(delivery)
-        if packed.version != VERSION:
-            raise DeliveryError(f"a delivery of version {packed.version}", code="malformed_delivery")
+        packed: _Delivery = _decoded(_DELIVERY, delivery)
         if commitment_of(packed.input) != unit.input_commitment:
             raise DeliveryError("the input differs from the customer's commitment", code="other_commitment")
         unit_input = decode_input(packed.input)
@@ -196,12 +194,7 @@ def encode_task_delivery(delivered: DeliveredState) -> bytes:
 
 def read_task_delivery(delivery: bytes, root: bytes, segments: int, segment: int) -> DeliveredState:
     """Return the content of the delivery of a segment, of a run with this root. Raise DeliveryError for other bytes."""
-    try:
-        packed: _TaskDelivery = _TASK_DELIVERY.decode(delivery)
-    except DecodeError as error:
-        raise DeliveryError(str(error), code="malformed_delivery") from error
-    if packed.version != VERSION:
-        raise DeliveryError(f"a delivery of version {packed.version}", code="malformed_delivery")
+    packed: _TaskDelivery = _decoded(_TASK_DELIVERY, delivery)
     if len(packed.digests) != segments + 1 or trace_root(packed.digests) != root:
         raise DeliveryError("the hashes of the states have another root than the claim", code="other_root")
     if state_hash(packed.state) != packed.digests[segment]:
@@ -216,12 +209,7 @@ def encode_row_delivery(digest: bytes, path: Sequence[bytes]) -> bytes:
 
 def read_row_delivery(delivery: bytes, root: bytes, rows: int, row: int) -> bytes:
     """Return the delivered hash of a row, of `rows` rows with this root. Raise DeliveryError for other bytes."""
-    try:
-        packed: _RowDelivery = _ROW_DELIVERY.decode(delivery)
-    except DecodeError as error:
-        raise DeliveryError(str(error), code="malformed_delivery") from error
-    if packed.version != VERSION:
-        raise DeliveryError(f"a delivery of version {packed.version}", code="malformed_delivery")
+    packed: _RowDelivery = _decoded(_ROW_DELIVERY, delivery)
     if not is_member(ROW_DOMAIN, root, rows, row, packed.digest, packed.path):
         raise DeliveryError("the path leads to another root than the claim's", code="other_root")
     return packed.digest
@@ -230,6 +218,17 @@ def read_row_delivery(delivery: bytes, root: bytes, rows: int, row: int) -> byte
 def item_claim(items: int, index: int, leaf: Leaf) -> bytes:
     """Return the claim of one of `items` items: the root of a result with one item, else its `leaf_claim`."""
     return batch_root(totals_of((leaf,))) if items == 1 else leaf_claim(index, leaf)
+
+
+def _decoded(form: Codec[Any], delivery: bytes) -> Any:
+    """Return a delivery of this version. Raise DeliveryError for other bytes."""
+    try:
+        packed = form.decode(delivery)
+    except DecodeError as error:
+        raise DeliveryError(str(error), code="malformed_delivery") from error
+    if packed.version != VERSION:
+        raise DeliveryError(f"a delivery of version {packed.version}", code="malformed_delivery")
+    return packed
 
 
 def _read_part(content: bytes) -> _Part:

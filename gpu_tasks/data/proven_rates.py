@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import ROWS_MIN
+from gpu_tasks.market.capacity.proofs import proof_money
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.capacity.standing import ProvenRates, standing_rate
-from gpu_tasks.market.claims.collateral import ALWAYS_PPM, fees_max, least_collateral
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
@@ -64,13 +63,7 @@ async def proof_hold(chain: ChainClient, at: bytes | None = None) -> int:
     stake, fee_min = [
         await chain.read(parameter.item, at=at) for parameter in (Capacity.proof_stake, ResultClaims.check_fee_min)
     ]
-    return hold_of(stake, fee_min)
-
-
-def hold_of(proof_stake: int, check_fee_min: int) -> int:
-    """Return the grains that a proof holds, from the chain's parameters, as `Capacity.prove` does."""
-    collateral = least_collateral(proof_stake, items=ROWS_MIN, rate_ppm=ALWAYS_PPM, vote_fee=check_fee_min)
-    return collateral + fees_max(0, 0, check_fee_min)
+    return sum(proof_money(stake, fee_min))
 
 
 async def least_rates(chain: ChainClient, at: bytes | None = None) -> tuple[int, ...]:

@@ -19,7 +19,6 @@ from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MAX, ROWS_MIN, SIZ
 from gpu_tasks.market.claims.collateral import CLAIM_POINTS_MAX
 from gpu_tasks.workloads.matmul_chain.arithmetic import NumpyChain
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
-from gpu_tasks.workloads.matmul_chain.prover import hashes_of
 from runtime.encoding.types import GRAINS_PER_OGPU, Signed
 from runtime.frame.errors import DispatchError
 from runtime.frame.fees import MULTIPLIER_ONE, FeePrices, total_fee
@@ -117,7 +116,7 @@ def _tell_checks() -> None:
     def taken(rounds: int, rows: int) -> float:
         challenge = ChainChallenge(bytes(32), ChainShape(SIZE_MAX, ROWS_MAX, rounds))
         begun = time.process_time()
-        hashes_of(NumpyChain(), challenge, tuple(range(rows)))
+        NumpyChain().ends(challenge, tuple(range(rows)))
         return time.process_time() - begun
 
     for rows in (1, CLAIM_POINTS_MAX):

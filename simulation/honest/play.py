@@ -5,6 +5,7 @@ as after a change of the device, and a file of its folder may be lost. A checker
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,6 +34,7 @@ from gpu_tasks.market.claims.disputes import (
     DisputeTerms,
     DisputeWindows,
 )
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT
 from gpu_tasks.market.claims.findings import ItemVote, Verdict
 from gpu_tasks.market.claims.voting import decision_of_seats, is_well_formed
 from gpu_tasks.market.devices.records import DeviceClass
@@ -41,7 +43,7 @@ from gpu_tasks.market.inference.money import work_allowed
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.market.training.bids import BidOffer
-from gpu_tasks.market.training.items import ITEM_WEIGHT, items_of
+from gpu_tasks.market.training.items import items_of
 from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, TaskWindows, slot_case
@@ -143,7 +145,7 @@ class Workshop:
 
 
 @dataclass
-class Case:
+class Case(ABC):
     """A case in progress."""
 
     shop: Workshop
@@ -184,8 +186,8 @@ class Case:
         self._prepare(process)
         return process
 
-    def _prepare(self, process: Process) -> None:
-        """Do what an earlier bid of this process would have done."""
+    def _prepare(self, process: Process) -> None:  # noqa: B027 - a unit has no bid
+        """Note an earlier bid in the books of a new process, if the case has one."""
 
     def _folder(self, machine: Machine) -> Path:
         return self.shop.folder / machine.endpoint.partition("//")[2].partition(".")[0]
@@ -230,9 +232,9 @@ class Case:
 
     # ------------------------------------------------------------------------------------------------------- the claim
 
+    @abstractmethod
     async def state_result(self) -> None:
         """Let the provider state a result, and open its claim."""
-        raise NotImplementedError
 
     async def run(self) -> str:
         """Play the case to its end, and return its outcome: `passed`, or the loss of a party."""

@@ -1,4 +1,4 @@
-"""Cases of honest parties: all pass, whatever dies or is lost. A wrong backend, a lost journal and a flip are found."""
+"""Cases of honest parties pass, with kills and lost files too. A wrong backend, a lost journal and a flip are found."""
 
 from collections.abc import Iterator
 from functools import cache

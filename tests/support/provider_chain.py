@@ -16,13 +16,12 @@ from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.pieces import in_pieces
-from gpu_tasks.data.proven_rates import hold_of
 from gpu_tasks.data.sealing import LARGE_CONTENT_BYTES_MAX, SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey, order_key
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, OpenProof, WorkShape, claim_of
+from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, OpenProof, WorkShape, claim_of, proof_money
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
 from gpu_tasks.market.claims.claims import ResultClaim
@@ -261,7 +260,7 @@ class FakeChain:
     async def proof_hold(self) -> int:
         self._reach()
         bound = self.node.chain.now()
-        return hold_of(bound[Capacity].proof_stake, bound[ResultClaims].check_fee_min)
+        return sum(proof_money(bound[Capacity].proof_stake, bound[ResultClaims].check_fee_min))
 
     async def open_proof(self, claim: bytes, *, final: bool = False) -> OpenProof | None:
         self._reach()

@@ -24,10 +24,10 @@ from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.claims.claims import ClaimStage, ResultClaim
 from gpu_tasks.market.claims.claims_api import ClaimStatus
 from gpu_tasks.market.claims.convictions import open_check
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT
 from gpu_tasks.market.claims.findings import FINGERPRINT_BYTES, Finding, ItemSample, Samples, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.units import UnitTerms
-from gpu_tasks.market.training.items import ITEM_WEIGHT
 from gpu_tasks.market.training.tasks import Milestone, Task
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.deliveries import RefusedDeliveryError

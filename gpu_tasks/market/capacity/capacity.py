@@ -28,7 +28,6 @@ from gpu_tasks.market.capacity.events import (
 from gpu_tasks.market.capacity.proofs import (
     CHECK_RUN_BLOCKS,
     ROLL_CALL_BOND,
-    ROW_WEIGHT,
     OpenProof,
     ProvenRate,
     WorkShape,
@@ -37,11 +36,13 @@ from gpu_tasks.market.capacity.proofs import (
     is_sound,
     operations,
     proof_hold,
+    proof_money,
 )
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.capacity.standing import standing_rate
 from gpu_tasks.market.claims.claims import ClaimOutcome, ClaimTerms
-from gpu_tasks.market.claims.collateral import ALWAYS_PPM, fees_max, item_rate, least_collateral
+from gpu_tasks.market.claims.collateral import ALWAYS_PPM, item_rate
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
@@ -223,8 +224,7 @@ class Capacity(Pallet, index=16):
     def _open_claim(self, claim_id: bytes, owner: bytes, rows: int, root: bytes, *, sealed_at: int) -> int:
         """Hold the owner's collateral and fees, and open the claim of a proof. Return the held grains."""
         fee_min = self.result_claims.check_fee_min
-        collateral = least_collateral(self.proof_stake, items=rows, rate_ppm=ALWAYS_PPM, vote_fee=fee_min)
-        fees_held = fees_max(0, 0, fee_min)
+        collateral, fees_held = proof_money(self.proof_stake, fee_min)
         self.lock.lock(owner, proof_hold(claim_id), collateral + fees_held)
         terms = ClaimTerms(
             handler=self.index,
@@ -232,8 +232,8 @@ class Capacity(Pallet, index=16):
             customer=owner,
             root=root,
             items=rows,
-            weight=rows * ROW_WEIGHT,
-            item_weight_max=ROW_WEIGHT,
+            weight=rows * ITEM_WEIGHT,
+            item_weight_max=ITEM_WEIGHT,
             # Work without a price: each check earns the least fee, and no paid claim waits for this one.
             price=0,
             collateral=collateral,

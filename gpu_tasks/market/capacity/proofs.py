@@ -1,6 +1,6 @@
 """The chain's records of a device's throughput, and the work that proves it."""
 
-from gpu_tasks.batches.requests import TOKEN
+from gpu_tasks.market.claims.collateral import ALWAYS_PPM, fees_max, least_collateral
 from gpu_tasks.market.ids import DeviceId
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U16, U32, U64, struct
@@ -18,8 +18,6 @@ SIZE_MIN, SIZE_MAX = 256, 2_048
 ROUNDS_MAX = 512
 ROWS_MIN, ROWS_MAX = 4_096, 2**20
 ROW_DOMAIN = b"chainrow"
-ROW_WEIGHT = TOKEN
-"""The weight of each row in a claim. The rows of a proof take equally long."""
 CHECK_RUN_BLOCKS = 10
 """The most blocks of a check: five rows of the largest work on a slow processor."""
 
@@ -64,6 +62,13 @@ def proof_hold(claim_id: bytes) -> Hold:
     return Hold(ROLL_CALL_BOND, claim_id)
 
 
+def proof_money(proof_stake: int, check_fee_min: int) -> tuple[int, int]:
+    """Return the collateral of a proof, and the fees of its checks: the owner holds both from `prove` on."""
+    # Every proof has enough rows that its claim is always checked, so their number does not matter.
+    collateral = least_collateral(proof_stake, items=ROWS_MIN, rate_ppm=ALWAYS_PPM, vote_fee=check_fee_min)
+    return collateral, fees_max(0, 0, check_fee_min)
+
+
 def claim_of(device_id: DeviceId, call_number: int) -> bytes:
     """Return the id of the claim of a device's proof at a roll call."""
     return blake2_256(b"ogpu/roll-call/claim" + device_id + call_number.to_bytes(4, "little"))
@@ -85,8 +90,3 @@ def operations(shape: WorkShape) -> int:
 def device_seed(call_seed: bytes, device_id: DeviceId) -> bytes:
     """Return the seed of a device's own chain: no two devices of a roll call share work."""
     return blake2_256(b"ogpu/roll-call/seed" + call_seed + device_id)
-
-
-def row_at(point: int) -> int:
-    """Return the row at a point of a claim."""
-    return point // ROW_WEIGHT

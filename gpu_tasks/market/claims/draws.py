@@ -14,10 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.batches.item_draws import BEACONS, PPM, part_length, points_by_beacon
+from gpu_tasks.batches.requests import TOKEN
 from gpu_tasks.market.claims.claims import SECOND_PPM
 from runtime.cryptography.draw import lottery
 from runtime.cryptography.hashing import blake2_256
 
+ITEM_WEIGHT = TOKEN
+"""The weight of each item, if all items of a claim weigh the same. A point then names its item by a division."""
 SECOND_PARTS = PPM // SECOND_PPM
 """A second draw has a line of this length, and its claim covers one part of it."""
 _SECOND, _CHECKER = b"ogpu/second-check", b"checker"
@@ -52,6 +55,11 @@ def draw_items(beacons: Sequence[bytes], claim: bytes, *, items: int, weight: in
 def draw_second(beacons: Sequence[bytes], claim: bytes) -> DrawnPoints | None:
     """Return the draw of a second check, or None in three of four cases. Its only point stands for the whole claim."""
     return _drawn(beacons, blake2_256(_SECOND + claim), 1, SECOND_PARTS)
+
+
+def item_at(point: int) -> int:
+    """Return the item that contains a drawn point, if all items weigh the same."""
+    return point // ITEM_WEIGHT
 
 
 def name_checker(

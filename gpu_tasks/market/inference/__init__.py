@@ -12,7 +12,7 @@ In reading order:
 * `storage`: the storage, and reads of services, classes and commit windows
 * `schedules`: the schedules of units: by height, by finality, for draws, for dropping records
 * `catalogue`: the services on sale, and the devices that offer them with their asks
-* `sleeping`: units that no slot can serve now, and the events that wake them
+* `sleepers`: units that no slot can serve now, until a slot of their service is freed or changed
 * `checkers_left`: the validators that stay outside a race, to check its result and to vote about it
 * `slots`: the slots that a block can draw, read once for a service
 * `race_clocks`: the commit clock of each racer
@@ -27,5 +27,5 @@ In reading order:
 * `race`: a race from its draw to its outcome
 * `attested_units`: attestations of units: their conditions and their effect
 * `inference`: the pallet InferenceMarket
-* `gpu_tasks_api`: queries of providers, customers and explorers about devices, services, units and duties
+* `gpu_tasks_api`: queries of providers, customers and explorers about devices, units and duties
 """

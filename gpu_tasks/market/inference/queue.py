@@ -14,11 +14,10 @@ from dataclasses import replace
 from gpu_tasks.batches.requests import price_of
 from gpu_tasks.market.draws import BEACON_DELAY, Wanted
 from gpu_tasks.market.ids import unit_of
-from gpu_tasks.market.inference import money, redraws, schedules, settlement
+from gpu_tasks.market.inference import money, redraws, schedules, settlement, sleepers
 from gpu_tasks.market.inference.classes import next_widening
 from gpu_tasks.market.inference.events import UnitMatched, UnitRequeued
 from gpu_tasks.market.inference.services import ServiceTerms
-from gpu_tasks.market.inference.sleeping import sleepers
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, ServiceSlots, Slots, draw_weight, reading_weight
 from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.inference.units import DECLINES_MAX, RACE_DECLINES_MAX, OpenUnit, Racer, Refund, Unit, UnitState

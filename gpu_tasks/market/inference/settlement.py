@@ -7,10 +7,9 @@ deposit returns.
 
 from dataclasses import replace
 
-from gpu_tasks.market.inference import catalogue, money, race_results, schedules, turns
+from gpu_tasks.market.inference import catalogue, money, race_results, schedules, sleepers, turns
 from gpu_tasks.market.inference.events import ProviderRebated, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.race_results import RaceResult
-from gpu_tasks.market.inference.sleeping import sleepers
 from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Racer, Refund, Unit, UnitState, is_open
 from runtime.frame.holds import Hold

@@ -6,11 +6,7 @@ Invariants: all items weigh the same, so a point names its item by a division. N
 earlier leg. No leg costs more for each of its items than the auction allows that sold it (`auction_items`).
 """
 
-from gpu_tasks.batches.requests import TOKEN
 from gpu_tasks.market.training.orders import TaskOrder
-
-ITEM_WEIGHT = TOKEN
-"""The weight of each item. Customers pay for the whole, so only equal shares matter."""
 
 
 def leg_segments(segments: int, milestones_behind: int, milestones: int) -> range:
@@ -35,11 +31,6 @@ def auction_items(order: TaskOrder, milestones_behind: int) -> int:
     from the milestone's state on, which is rounded down: up to one segment fewer in all than that part has.
     """
     return max(1, order.segments * (order.milestones - milestones_behind) // order.milestones)
-
-
-def item_at(point: int) -> int:
-    """Return the item that contains a drawn point."""
-    return point // ITEM_WEIGHT
 
 
 def segment_of(order: TaskOrder, milestones_behind: int, item: int) -> int:

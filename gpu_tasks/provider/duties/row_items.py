@@ -18,10 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpu_tasks.data.claim_delivery import ROW_DELIVERY_MAX, encode_row_delivery, read_row_delivery
-from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, ROW_WEIGHT, OpenProof, row_at
+from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, OpenProof
 from gpu_tasks.market.claims.claim_closing import dispute_id_of
 from gpu_tasks.market.claims.claims import ClaimStage, ResultClaim
 from gpu_tasks.market.claims.disputes import Dispute
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT, item_at
 from gpu_tasks.market.claims.findings import ItemSample, ItemVote, Verdict
 from gpu_tasks.provider.blobs.deliveries import RefusedDeliveryError
 from gpu_tasks.provider.chain.port import ChainError, RollCallPort
@@ -88,14 +89,14 @@ class ChainItems:
 
     def index_at(self, point: int) -> int:
         """Return the row at a point. Raise ExecutionError for a point outside the claim."""
-        row = row_at(point)
+        row = item_at(point)
         if not 0 <= row < self.challenge.shape.rows:
             raise ExecutionError("the claim has no row at this point", code="no_such_point")
         return row
 
     async def sample(self, index: int, seed: bytes) -> ItemSample:
         """See `OwnItems`. The row is computed again."""
-        return ItemSample(index, ROW_WEIGHT, row_fingerprint(seed, await self.computed(index)))
+        return ItemSample(index, ITEM_WEIGHT, row_fingerprint(seed, await self.computed(index)))
 
     async def computed(self, index: int) -> bytes:
         """Return the last values of a row. Raise ExecutionError if this machine cannot compute it."""
@@ -193,7 +194,7 @@ class RowItemSource(ItemSource):
 
     async def _asked_of(self, claim_id: bytes, claim: ResultClaim) -> list[int]:
         """Return the rows that checkers and voters need: the drawn ones, and that of an open dispute."""
-        rows = {row_at(point) for point in claim.points}
+        rows = {item_at(point) for point in claim.points}
         if claim.stage is ClaimStage.DISPUTED:
             dispute = await self._parts.chain.item_dispute(dispute_id_of(claim_id, claim.disputes - 1))
             if dispute is not None and dispute.terms.point is None:

@@ -31,8 +31,9 @@ from gpu_tasks.data.sealing import SealError
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.claims.disputes import Dispute, seeds_of
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT, item_at
 from gpu_tasks.market.claims.findings import ItemSample, ItemVote, Verdict
-from gpu_tasks.market.training.items import ITEM_WEIGHT, item_at, own_segments
+from gpu_tasks.market.training.items import own_segments
 from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Slot, Task, slot_case
 from gpu_tasks.provider.blobs.deliveries import RefusedDeliveryError

@@ -43,11 +43,6 @@ def rows_root(digests: Sequence[bytes]) -> bytes:
     return merkle_root(ROW_DOMAIN, digests)
 
 
-def hashes_of(arithmetic: ChainArithmetic, challenge: ChainChallenge, rows: Sequence[int]) -> list[bytes]:
-    """Return the hashes of some rows, in the order of `rows`. The cost depends on these rows only."""
-    return list(_hashes_of_rows(arithmetic, challenge, rows))
-
-
 def chain_arithmetic(backend_name: str) -> ChainArithmetic:
     """Return the backend `numpy`, `reference`, or `torch-` with a device, after its vectors passed.
 

@@ -10,7 +10,7 @@ from devnet.proofs.roll_call import CalledProvider, DeviceFigures, RollCallPart,
 from devnet.stage.measuring.ledger import EventTrace
 from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import ROLL_CALL_BOND, ROW_WEIGHT
+from gpu_tasks.market.capacity.proofs import ROLL_CALL_BOND
 from gpu_tasks.market.claims.claim_events import (
     CheckEnded,
     CheckerDrawn,
@@ -30,6 +30,7 @@ from gpu_tasks.market.claims.claims import (
 from gpu_tasks.market.claims.collateral import ALWAYS_PPM, fees_max, finder_reward, item_rate, least_collateral
 from gpu_tasks.market.claims.dispute_events import DisputeEnded, VoteOpened, VotersDrawn
 from gpu_tasks.market.claims.disputes import VOTER_BOND
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT
 from gpu_tasks.market.claims.findings import ItemSample, ItemVote, Verdict
 from gpu_tasks.market.devices.events import DeviceAssigned
 from gpu_tasks.provider.doctor.chain import PROVED_TOO_LITTLE
@@ -48,7 +49,7 @@ PROVIDERS = (
     CalledProvider("Dave", RollCallPart.WEAK, DAVE, 1, WHY, PROVED_TOO_LITTLE),
     CalledProvider("Eve", RollCallPart.LIAR, EVE, 1, WHY, PROVED_TOO_LITTLE),
 )
-SAMPLES = (ItemSample(0, ROW_WEIGHT, bytes(16)),)
+SAMPLES = (ItemSample(0, ITEM_WEIGHT, bytes(16)),)
 WRONG = ItemVote(Verdict.WRONG, b"w" * 32, ())
 
 
@@ -62,8 +63,8 @@ def dispute_of(device: bytes) -> bytes:
 
 def opened(owner: bytes) -> ResultClaim:
     terms = ClaimTerms(
-        handler=Capacity.index, provider=owner, customer=owner, root=bytes(32), items=ROWS, weight=ROWS * ROW_WEIGHT,
-        item_weight_max=ROW_WEIGHT, price=0, collateral=COLLATERAL, rate_ppm=item_rate(ROWS, ALWAYS_PPM), check_ppm=0,
+        handler=Capacity.index, provider=owner, customer=owner, root=bytes(32), items=ROWS, weight=ROWS * ITEM_WEIGHT,
+        item_weight_max=ITEM_WEIGHT, price=0, collateral=COLLATERAL, rate_ppm=item_rate(ROWS, ALWAYS_PPM), check_ppm=0,
         fee_min=FEE, fees_held=fees_max(0, 0, FEE), sealed_at=1, run_blocks=10, excluded=(),
     )  # fmt: skip
     return ResultClaim(terms, 30, ClaimStage.DRAWING, 1)

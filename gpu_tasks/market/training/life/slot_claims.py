@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from gpu_tasks.market.claims.claims import ClaimOutcome, ClaimTerms
 from gpu_tasks.market.claims.collateral import ALWAYS_PPM, CLAIM_POINTS_MAX, item_rate
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT
 from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.events import ResultsClaimed
-from gpu_tasks.market.training.items import ITEM_WEIGHT, items_of
+from gpu_tasks.market.training.items import items_of
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.storage import TrainingStorage

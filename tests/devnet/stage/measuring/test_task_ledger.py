@@ -10,10 +10,10 @@ from claimed_tasks import ALWAYS, FEE, K, end
 from devnet.stage.measuring.task_claims import TaskCheats, TaskClaims
 from devnet.stage.measuring.task_ledger import TaskLedger
 from gpu_tasks.market.claims.claims import ClaimStage
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT
 from gpu_tasks.market.claims.findings import Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.training.events import SlotSettled
-from gpu_tasks.market.training.items import ITEM_WEIGHT
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket

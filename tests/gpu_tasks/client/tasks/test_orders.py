@@ -269,7 +269,7 @@ def test_a_task_file_names_an_archive_beside_it(tmp_path: Path) -> None:
         load_any(task)
 
 
-# Who can open the input of a task: checkers before all others, then who has a device that suits.
+# The readers of a task's input: checkers before all others, then the owners of devices that suit.
 
 
 CHECKERS, OWNERS = 3, READERS_MAX

@@ -13,10 +13,10 @@ from claimed_tasks import gang as claimed_gang
 from gpu_tasks.client.tasks.payments import FOUND_FALSE, VOTERS, TaskAccount, payments_of_task
 from gpu_tasks.client.tasks.shifts import TaskEvents, check_rows, shift_rows, shifts_of, task_events
 from gpu_tasks.market.claims.disputes import Dispute
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT
 from gpu_tasks.market.claims.findings import ItemVote, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.items import ITEM_WEIGHT
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.tasks import TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket

@@ -14,7 +14,6 @@ from gpu_tasks.market.capacity.proofs import (
     ROLL_CALL_BOND,
     ROUNDS_MAX,
     ROW_DOMAIN,
-    ROW_WEIGHT,
     ROWS_MAX,
     ROWS_MIN,
     SIZE_MAX,
@@ -26,13 +25,13 @@ from gpu_tasks.market.capacity.proofs import (
     is_sound,
     operations,
     proof_hold,
-    row_at,
 )
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.claims import claim_closing as closing
 from gpu_tasks.market.claims.claim_events import CheckEnded, ClaimEnded, PointsDrawn
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome, ClaimTerms
 from gpu_tasks.market.claims.disputes import Dispute
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT, item_at
 from gpu_tasks.market.claims.findings import ItemVote, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.events import NotOwner, UnknownDevice
@@ -194,7 +193,7 @@ def test_the_claim_has_the_terms_of_the_proof(chain: MarketChain) -> None:
     claim = chain.now()[ResultClaims].open_claim(claim_of(alice.device, 1))
     assert claim.terms == ClaimTerms(
         handler=Capacity.index, provider=alice.stash, customer=alice.stash, root=ROOT, items=SHAPE.rows,
-        weight=SHAPE.rows * ROW_WEIGHT, item_weight_max=ROW_WEIGHT, price=0, collateral=COLLATERAL,
+        weight=SHAPE.rows * ITEM_WEIGHT, item_weight_max=ITEM_WEIGHT, price=0, collateral=COLLATERAL,
         rate_ppm=4_000_000 // SHAPE.rows, check_ppm=0, fee_min=FEE, fees_held=2 * FEE, sealed_at=found.at,
         run_blocks=CHECK_RUN_BLOCKS, excluded=(),
     )  # fmt: skip
@@ -213,7 +212,7 @@ def test_every_proof_is_checked_at_three_to_five_rows(rows: int) -> None:
         chain.block()
     (drawn,) = chain.happened(PointsDrawn)
     assert 3 <= len(drawn.points) <= 5
-    assert all(row_at(point) < rows for point in drawn.points)
+    assert all(item_at(point) < rows for point in drawn.points)
 
 
 def test_nothing_but_a_sound_proof_of_the_owner_in_its_blocks_is_accepted(chain: MarketChain) -> None:
@@ -270,9 +269,9 @@ def test_chain_and_workload_agree() -> None:
 def right_row(dispute: Dispute) -> ItemVote:
     """Return the vote of a voter that computes the right row of a dispute, with the sample that the provider shows."""
     assert dispute.terms.point is not None
-    samples = vote_for(Verdict.RIGHT, ROOT, weight=ROW_WEIGHT)(dispute)
+    samples = vote_for(Verdict.RIGHT, ROOT, weight=ITEM_WEIGHT)(dispute)
     assert samples is not None
-    at_row = tuple(replace(each, index=row_at(dispute.terms.point)) for each in samples.samples)
+    at_row = tuple(replace(each, index=item_at(dispute.terms.point)) for each in samples.samples)
     return replace(samples, samples=at_row)
 
 

@@ -9,7 +9,7 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import inference, money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.queue import WELCOME_WEIGHT
-from gpu_tasks.market.inference.sleeping.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, lay_down, of_turn, stir
+from gpu_tasks.market.inference.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, lay_down, of_turn, stir
 from gpu_tasks.market.inference.units import UnitState
 from market_agents import Agent, Habit
 from runtime.frame.call import Call

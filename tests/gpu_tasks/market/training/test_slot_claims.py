@@ -8,10 +8,11 @@ from gpu_tasks.market.claims.claim_events import NotDisputable
 from gpu_tasks.market.claims.claims import ClaimTerms
 from gpu_tasks.market.claims.collateral import least_collateral
 from gpu_tasks.market.claims.disputes import SEATS
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT, item_at
 from gpu_tasks.market.claims.findings import Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.training import events as ev
-from gpu_tasks.market.training.items import ITEM_WEIGHT, item_at, items_of, own_segments, segment_of
+from gpu_tasks.market.training.items import items_of, own_segments, segment_of
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket

@@ -14,10 +14,10 @@ import pytest
 from gpu_tasks.market.claims.claims import ClaimStage
 from gpu_tasks.market.claims.disputes import Dispute, DisputeQuestion, seeds_of
 from gpu_tasks.market.claims.disputes_pallet import Disputes
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemSample, ItemVote, Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.training import events as ev
-from gpu_tasks.market.training.items import ITEM_WEIGHT
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState, agreed_milestone, is_open, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket

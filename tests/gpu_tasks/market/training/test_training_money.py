@@ -14,9 +14,9 @@ from gpu_tasks.data.run_states import STATE_BYTES_MAX
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from gpu_tasks.market.claims.collateral import CLAIM_POINTS_MAX, PPM, RATES_PPM, item_rate
 from gpu_tasks.market.claims.disputes import SEATS
-from gpu_tasks.market.claims.draws import most_points
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT, most_points
 from gpu_tasks.market.training import money
-from gpu_tasks.market.training.items import ITEM_WEIGHT, auction_items, items_of
+from gpu_tasks.market.training.items import auction_items, items_of
 from gpu_tasks.market.training.money import (
     OWNERS,
     TABLE,

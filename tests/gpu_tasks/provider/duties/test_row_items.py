@@ -20,9 +20,10 @@ from gpu_tasks.data.claim_delivery import (
     encode_row_delivery,
     read_row_delivery,
 )
-from gpu_tasks.market.capacity.proofs import ROW_WEIGHT, ROWS_MAX, ROWS_MIN, SIZE_MIN, OpenProof, WorkShape
+from gpu_tasks.market.capacity.proofs import ROWS_MAX, ROWS_MIN, SIZE_MIN, OpenProof, WorkShape
 from gpu_tasks.market.claims.claim_closing import dispute_id_of
 from gpu_tasks.market.claims.claims import ClaimStage, ClaimTerms, ResultClaim
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT
 from gpu_tasks.market.claims.findings import ItemSample, ItemVote, Verdict
 from gpu_tasks.provider.blobs.deliveries import RefusedDeliveryError
 from gpu_tasks.provider.chain.port import ChainError
@@ -46,16 +47,16 @@ def end(row: int) -> bytes:
 
 
 def sample(row: int, seed: bytes = SEED) -> ItemSample:
-    return ItemSample(row, ROW_WEIGHT, row_fingerprint(seed, end(row)))
+    return ItemSample(row, ITEM_WEIGHT, row_fingerprint(seed, end(row)))
 
 
 def claim_of_root(root: bytes, rows: Sequence[int] = DRAWN) -> ResultClaim:
     terms = ClaimTerms(
-        handler=16, provider=ME, customer=ME, root=root, items=ROWS_MIN, weight=ROWS_MIN * ROW_WEIGHT,
-        item_weight_max=ROW_WEIGHT, price=0, collateral=5, rate_ppm=1, check_ppm=0, fee_min=1, fees_held=2,
+        handler=16, provider=ME, customer=ME, root=root, items=ROWS_MIN, weight=ROWS_MIN * ITEM_WEIGHT,
+        item_weight_max=ITEM_WEIGHT, price=0, collateral=5, rate_ppm=1, check_ppm=0, fee_min=1, fees_held=2,
         sealed_at=1, run_blocks=1, excluded=(),
     )  # fmt: skip
-    points = tuple(row * ROW_WEIGHT + 5 for row in rows)
+    points = tuple(row * ITEM_WEIGHT + 5 for row in rows)
     return ResultClaim(terms, 30, ClaimStage.DISPUTED, recorded_at=1, points=points, disputes=3)
 
 
@@ -138,7 +139,7 @@ async def test_rows_that_nobody_computed_are_found_wrong_by_a_second_computation
 
 @pytest.mark.parametrize(("computer", "verdict"), [(HereComputer(), Verdict.RIGHT), (LyingComputer(), Verdict.WRONG)])
 @pytest.mark.parametrize(
-    ("index", "point", "row"), [(3, None, 3), (0, 7 * ROW_WEIGHT + 1, 7)], ids=["disputed", "drawn"]
+    ("index", "point", "row"), [(3, None, 3), (0, 7 * ITEM_WEIGHT + 1, 7)], ids=["disputed", "drawn"]
 )
 async def test_voters_find_the_same_of_one_row(
     room: Room, computer: HereComputer, verdict: Verdict, index: int, point: int | None, row: int
@@ -170,7 +171,7 @@ async def test_deliveries_are_of_drawn_and_disputed_own_rows_on_the_disk(room: R
     for work, asked, item in refused:
         with pytest.raises(RefusedDeliveryError):
             await room.source.delivery(work, asked, item)
-    later = replace(claim, points=(8 * ROW_WEIGHT,))
+    later = replace(claim, points=(8 * ITEM_WEIGHT,))
     with pytest.raises(RefusedDeliveryError):
         await room.source.delivery(CLAIM, later, 8)
     room.port.proof = None
@@ -241,7 +242,7 @@ async def test_points_beyond_the_rows_questions_of_other_markets_and_a_broken_ma
     claim = await room.claimed()
     own = await room.source.own(CLAIM, claim)
     with raises_code(ExecutionError, "no_such_point"):
-        own.index_at(ROWS_MIN * ROW_WEIGHT)
+        own.index_at(ROWS_MIN * ITEM_WEIGHT)
     nothing: Any = None
     asks: list[Coroutine[Any, Any, ItemVote]] = [
         room.source.right_side(nothing, nothing, nothing), room.source.input_vote(nothing, nothing),

@@ -17,9 +17,9 @@ from gpu_tasks.data.sealing import SealError
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.claims.claims import ClaimStage, ClaimTerms, ResultClaim
 from gpu_tasks.market.claims.disputes import Dispute
+from gpu_tasks.market.claims.draws import ITEM_WEIGHT
 from gpu_tasks.market.claims.findings import ItemSample, ItemVote, Verdict
 from gpu_tasks.market.claims.voting import is_well_formed
-from gpu_tasks.market.training.items import ITEM_WEIGHT
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
