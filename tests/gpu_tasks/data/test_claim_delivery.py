@@ -78,6 +78,7 @@ def test_a_unit_of_one_request_is_delivered_too() -> None:
         (DELIVERY[:-1], CLAIMED, "malformed_delivery"),
         (DELIVERY + b"\0", CLAIMED, "malformed_delivery"),
         (b"\x02" + DELIVERY[1:], CLAIMED, "malformed_delivery"),
+        (b"\0" + DELIVERY[1:], CLAIMED, "malformed_delivery"),
         (encode_delivery(INPUT, b"none"), CLAIMED, "malformed_delivery"),
         (encode_delivery(INPUT[:-1] + b"?", encode_outcomes(OUTCOMES)), CLAIMED, "other_commitment"),
         (encode_delivery(INPUT, encode_outcomes(OUTCOMES[:2])), CLAIMED, "other_requests"),

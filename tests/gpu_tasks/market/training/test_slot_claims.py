@@ -58,13 +58,13 @@ def test_the_customer_reads_the_result_at_once_and_the_provider_waits_for_its_pa
 
 
 def test_the_claim_has_the_terms_of_the_task() -> None:
-    chain, _ = awarded(size=12, segments=20, run_blocks=9, check_ppm=50_000, bids={"collateral": COLLATERAL})
+    chain, _ = awarded(size=12, segments=20, run_blocks=16, check_ppm=50_000, bids={"collateral": COLLATERAL})
     state_result(chain, chain.alice)
     fee = -(-PAID * 60_000 * 5 // (20 * 1_000_000))
     assert terms_of(chain) == ClaimTerms(
         handler=TrainingMarket.index, provider=chain.alice.stash, customer=CUSTOMER.stash, root=RIGHT, items=20,
         weight=20 * ITEM_WEIGHT, item_weight_max=ITEM_WEIGHT, price=PAID, collateral=372 * OGPU, rate_ppm=100_000,
-        check_ppm=60_000, fee_min=OGPU // 1_000, fees_held=2 * fee, sealed_at=0, run_blocks=3,
+        check_ppm=60_000, fee_min=OGPU // 1_000, fees_held=2 * fee, sealed_at=0, run_blocks=4,
         excluded=(chain.bob.stash,),
     )  # fmt: skip
 
