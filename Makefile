@@ -140,7 +140,7 @@ auction: ## training tasks sold to sealed bids on a devnet of five; winner and s
 containers: ## jobs and leases in Docker on a devnet: run, left by customer and provider, killed; root, an engine and a registry of its own
 	@$(PY) -m devnet.proofs.containers $(if $(ONLY),--only $(ONLY))
 
-rollcall: ## a roll call over real nodes: devices prove and answer checks, a daemon is killed with -9, one lies and loses its collateral, one has too little; seven minutes
+rollcall: ## a roll call over real nodes: devices prove and answer checks, a daemon is killed with -9, one lies and loses its collateral, one has too little; five minutes
 	@$(PY) -m devnet.proofs.roll_call
 
 telemetry: ## tasks are watched over MQTT while the broker is down, slow, forged into, replayed, flooded, mute; out/telemetry.json
