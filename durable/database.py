@@ -1,0 +1,319 @@
+"""A private SQLite file: what a program must still have after `kill -9` or a power cut.
+
+Invariants:
+
+* A transaction is whole or has no effect, and is on the disk when it returns: WAL mode with `synchronous=FULL` syncs
+  each commit.
+* A file of another kind, of a newer release, or with damage is never written.
+* Each error of SQLite becomes an error of the owner's class, with a code and a remedy. Errors of our own statements
+  stay errors of `sqlite3`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import sqlite3
+import stat
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+SQLITE_LEAST = (3, 37, 0)
+"""The first release with strict tables."""
+BUSY_SECONDS = 10.0
+RETRY_SECONDS = 0.01
+BYTES_MAX = 4 * 1024**3
+_PAGE_BYTES = 4_096
+_OWNER_ONLY, _FOLDER_OWNER_ONLY = 0o600, 0o700
+_LOCK_SUFFIX = ".lock"
+# The low byte of SQLite's extended codes is the primary code.
+_PRIMARY_CODE = 0xFF
+
+
+class CodedErrorClass(Protocol):
+    """Makes the error that a database raises: a class of errors with a text and a code."""
+
+    def __call__(self, text: str, *, code: str) -> Exception:
+        """Return the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables of a kind of database, and the words of its errors."""
+
+    noun: str
+    """The name of the kind, such as `journal`. It begins the codes of errors, and marks the file as of this kind."""
+    version: int
+    """At least 1. A file with another version is refused."""
+    statements: Sequence[str]
+    """The statements that create the tables of a new file."""
+    remedy: str
+    """What a person does about a damaged file, as a sentence without a full stop."""
+    bytes_max: int = BYTES_MAX
+
+    @property
+    def mark(self) -> int:
+        """The `application_id` of a file of this kind."""
+        return zlib.crc32(self.noun.encode()) & 0x7FFF_FFFF
+
+
+class Database:
+    """An open file. Any thread may use it. Transactions of several threads or processes follow each other."""
+
+    def __init__(
+        self, path: Path, schema: Schema, raises: CodedErrorClass, *, is_sole: bool = False, is_reader: bool = False
+    ) -> None:
+        """Open the file, or create it and its folder, for their owner only.
+
+        A sole owner keeps other sole owners away until `close`, or until its process ends. A reader creates and
+        changes no record, and needs no lock. Raise an error of `raises` for a file that cannot be used, and for a
+        reader FileNotFoundError if there is nothing to read yet.
+        """
+        self.path = path
+        self._schema, self._raises = schema, raises
+        self._owner_lock = -1
+        self._thread_lock, self._depth = threading.RLock(), 0
+        if sqlite3.sqlite_version_info < SQLITE_LEAST:
+            needed = ".".join(str(number) for number in SQLITE_LEAST[:2])
+            raise self._error(f"this Python has SQLite {sqlite3.sqlite_version}, and ogpu needs {needed}", "too_new")
+        try:
+            self._prepare_file(is_sole=is_sole, is_reader=is_reader)
+            self._connection = self._connected(is_reader=is_reader)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            self._release()
+            raise self._error(f"{path} cannot be used: {error.strerror}. Correct that first", "unwritable") from None
+        except BaseException:
+            self._release()
+            raise
+        try:
+            with self._told():
+                self._set_up(is_reader=is_reader)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """Return the open database."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, and release it for another owner. Committed rows stay."""
+        with self._thread_lock:
+            self._connection.close()
+            self._release()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Make the statements of the block one commit, which is on the disk when the block ends.
+
+        An exception in the block undoes all its statements. A transaction inside another one is a part of it.
+        """
+        with self._thread_lock, self._told():
+            if self._depth:
+                yield self._connection
+                return
+            # IMMEDIATE takes the write lock at once: a transaction that read first could not get it later.
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._depth = 1
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # Some errors, a full disk for one, have ended the transaction already.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth = 0
+
+    def execute(self, statement: str, *values: Any) -> int:
+        """Execute one statement as a transaction, and return the number of changed rows."""
+        with self.transaction() as connection:
+            return connection.execute(statement, values).rowcount
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with self._thread_lock, self._told():
+            return self._connection.execute(query, values).fetchall()
+
+    # ------------------------------------------------------------------------------------------------------- opening
+
+    def _prepare_file(self, *, is_sole: bool, is_reader: bool) -> None:
+        if not is_reader:
+            _make_folder(self.path.parent)
+        if is_sole:
+            self._take_ownership()
+        if not is_reader:
+            # SQLite gives the two files beside it the mode of this one. An existing file is not opened here: closing
+            # a descriptor of it would drop the locks that another connection of this process has (fcntl(2)).
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _OWNER_ONLY))
+                _sync_folder(self.path.parent)
+        found = self.path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise self._error(f"{self.path} is no plain file of this user. Move it away", "unwritable")
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            raise self._error(f"other users can read {self.path}. Run chmod 600 {self.path}", "not_private")
+
+    def _take_ownership(self) -> None:
+        # A file of its own: SQLite's locks are of another kind, and are dropped when any descriptor is closed.
+        lock_path = self.path.with_name(self.path.name + _LOCK_SUFFIX)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._owner_lock = os.open(lock_path, flags, _OWNER_ONLY)
+        try:
+            fcntl.flock(self._owner_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise self._error(f"{self.path} is in use by another program. Stop that one first", "in_use") from None
+
+    def _connected(self, *, is_reader: bool) -> sqlite3.Connection:
+        mode = "ro" if is_reader else "rw"
+        with self._told():
+            return sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None,
+                check_same_thread=False,
+            )  # fmt: skip
+
+    def _set_up(self, *, is_reader: bool) -> None:
+        execute = self._connection.execute
+        # Before anything is written: a file of another program must stay as it is.
+        is_new = self._is_new()
+        if is_new and is_reader:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
+        if is_reader:
+            execute("PRAGMA query_only = ON")
+        else:
+            self._begin_wal()
+            execute("PRAGMA synchronous = FULL")
+        for pragma in ("foreign_keys = ON", "trusted_schema = OFF", "cell_size_check = ON"):
+            execute(f"PRAGMA {pragma}")
+        execute(f"PRAGMA max_page_count = {self._schema.bytes_max // _PAGE_BYTES}")
+        if is_new:
+            self._create_tables()
+        problems = [text for (text,) in execute("PRAGMA quick_check(1)")]
+        if problems != ["ok"]:
+            raise self._damaged(problems[0] if problems else "no answer to quick_check")
+
+    def _is_new(self) -> bool:
+        """Return whether the file has no tables yet. Raise an error for a file of another kind or version."""
+        # One statement, so one state of the file: another process may be creating its tables.
+        [(mark, version, table_count)] = self._connection.execute(
+            "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) "
+            "FROM pragma_application_id, pragma_user_version"
+        )
+        if (mark, version, table_count) == (0, 0, 0):
+            return True
+        if mark != self._schema.mark:
+            raise self._error(f"{self.path} is no {self._schema.noun} of ogpu. Name another place", "unknown")
+        if version != self._schema.version:
+            which = "newer" if version > self._schema.version else "older"
+            raise self._error(
+                f"{self.path} was written by a {which} release, version {version} of its form, and this release reads "
+                f"version {self._schema.version}. Install that release",
+                "too_new" if which == "newer" else "too_old",
+            )
+        return False
+
+    def _begin_wal(self) -> None:
+        deadline, mode = time.monotonic() + BUSY_SECONDS, ""
+        while not mode:
+            try:
+                [(mode,)] = self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                # SQLite does not wait here, and another process may be creating the same file.
+                if _primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(RETRY_SECONDS)
+        if mode != "wal":
+            raise self._error(f"the file system of {self.path} cannot share memory. Use a local disk", "unwritable")
+
+    def _create_tables(self) -> None:
+        with self.transaction() as connection:
+            # Another process may have been faster. Its transaction was whole before this one began.
+            if self._is_new():
+                for statement in self._schema.statements:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {self._schema.mark}")
+                connection.execute(f"PRAGMA user_version = {self._schema.version}")
+
+    def _release(self) -> None:
+        if self._owner_lock >= 0:
+            os.close(self._owner_lock)
+        self._owner_lock = -1
+
+    # -------------------------------------------------------------------------------------------------------- errors
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise an error of the owner's class for each error of SQLite that no statement of ours caused."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            told = self._told_error(error)
+            if told is None:
+                raise
+            raise told from error
+
+    def _told_error(self, error: sqlite3.Error) -> Exception | None:
+        path = self.path
+        match _primary_code(error):
+            case sqlite3.SQLITE_FULL:
+                return self._raises(
+                    f"{path} cannot be written: the disk or the file's limit of {self._schema.bytes_max:,} bytes is "
+                    "full. Make room, and repeat",
+                    code="disk_full",
+                )
+            case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_FORMAT:
+                return self._damaged(str(error))
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                return self._error(
+                    f"another program has been writing {path} for {BUSY_SECONDS:.0f} seconds. Stop it, and repeat",
+                    "busy",
+                )
+            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
+                return self._error(f"{path} cannot be used: {error}. Correct its permissions", "unwritable")
+            case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_NOLFS | sqlite3.SQLITE_PROTOCOL:
+                return self._error(f"{path} cannot be used: {error}. Check its disk", "unwritable")
+            case _:
+                return None
+
+    def _damaged(self, reason: str) -> Exception:
+        return self._error(f"{self.path} is damaged ({reason}). {self._schema.remedy}", "damaged")
+
+    def _error(self, text: str, what: str) -> Exception:
+        return self._raises(text, code=f"{self._schema.noun}_{what}")
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    # An error of the Python module itself has no code.
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & _PRIMARY_CODE
+
+
+def _make_folder(folder: Path) -> None:
+    """Create a folder and its missing parents, mode 0700."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=_FOLDER_OWNER_ONLY, exist_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
