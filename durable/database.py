@@ -4,7 +4,9 @@ Invariants:
 
 * A transaction is whole or has no effect, and is on the disk when it returns: WAL mode with `synchronous=FULL` syncs
   each commit.
-* A file of another kind, of a newer release, or with damage is never written.
+* A file of another kind, of a newer release, or with damage is never written. SQLite finds damage of its pages. The
+  sums of `checked_table` show a changed row, which would otherwise be read as it is.
+* One process at a time holds a lock by key. The system releases it when the process ends, however it ends.
 * Each error of SQLite becomes an error of the owner's class, with a code and a remedy. Errors of our own statements
   stay errors of `sqlite3`.
 """
@@ -17,11 +19,13 @@ import fcntl
 import os
 import sqlite3
 import stat
+import struct
 import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -34,6 +38,9 @@ BYTES_MAX = 4 * 1024**3
 _PAGE_BYTES = 4_096
 _OWNER_ONLY, _FOLDER_OWNER_ONLY = 0o600, 0o700
 _LOCK_SUFFIX = ".lock"
+_SUM_BYTES = 8
+_OWNER_PLACE = 0
+_KEY_BYTES = 7  # a place is a signed number of 64 bits
 # The low byte of SQLite's extended codes is the primary code.
 _PRIMARY_CODE = 0xFF
 
@@ -54,7 +61,7 @@ class Schema:
     version: int
     """At least 1. A file with another version is refused."""
     statements: Sequence[str]
-    """The statements that create the tables of a new file."""
+    """The statements that create the tables of a new file, each as SQLite stores it: `CREATE TABLE name (...)`."""
     remedy: str
     """What a person does about a damaged file, as a sentence without a full stop."""
     bytes_max: int = BYTES_MAX
@@ -63,6 +70,23 @@ class Schema:
     def mark(self) -> int:
         """The `application_id` of a file of this kind."""
         return zlib.crc32(self.noun.encode()) & 0x7FFF_FFFF
+
+
+def checked_table(name: str, columns: Sequence[str], *constraints: str) -> str:
+    """Return the statement for a strict table whose rows carry a sum, which is checked when the file is opened.
+
+    Each column is a name with its type and constraints. With `PRIMARY KEY` as a constraint the table has no other row
+    numbers.
+    """
+    values = ", ".join(column.split()[0] for column in columns)
+    row_sum = f"row_sum BLOB GENERATED ALWAYS AS (row_sum({values})) STORED CHECK (row_sum IS row_sum({values}))"
+    has_key = any(constraint.startswith("PRIMARY KEY") for constraint in constraints)
+    parts = ", ".join([*columns, row_sum, *constraints])
+    return f"CREATE TABLE {name} ({parts}) STRICT{', WITHOUT ROWID' if has_key else ''}"
+
+
+def _row_sum(*values: Any) -> bytes:
+    return blake2b(repr(values).encode(), digest_size=_SUM_BYTES).digest()
 
 
 class Database:
@@ -111,6 +135,18 @@ class Database:
     ) -> None:
         """Close the file."""
         self.close()
+
+    def lock(self, key: bytes) -> int:
+        """Lock a key for this process, and return a descriptor whose closing releases it.
+
+        The key is a hash, or random. Raise BlockingIOError while another descriptor has it.
+        """
+        try:
+            return self._locked(1 + int.from_bytes(key[:_KEY_BYTES], "big"))
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise self._error(f"{self.path} cannot be locked: {error.strerror}. Correct that", "unwritable") from None
 
     def close(self) -> None:
         """Close the file, and release it for another owner. Committed rows stay."""
@@ -172,14 +208,24 @@ class Database:
             raise self._error(f"other users can read {self.path}. Run chmod 600 {self.path}", "not_private")
 
     def _take_ownership(self) -> None:
-        # A file of its own: SQLite's locks are of another kind, and are dropped when any descriptor is closed.
-        lock_path = self.path.with_name(self.path.name + _LOCK_SUFFIX)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._owner_lock = os.open(lock_path, flags, _OWNER_ONLY)
         try:
-            fcntl.flock(self._owner_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._owner_lock = self._locked(_OWNER_PLACE)
         except BlockingIOError:
             raise self._error(f"{self.path} is in use by another program. Stop that one first", "in_use") from None
+
+    def _locked(self, place: int) -> int:
+        """Lock a byte of the lock file, which has no content, and return the descriptor."""
+        # A file of its own: closing a descriptor of the database would drop SQLite's locks (fcntl(2)).
+        lock_path = self.path.with_name(self.path.name + _LOCK_SUFFIX)
+        descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _OWNER_ONLY)
+        try:
+            # The lock of an open file description, not of a process: two of one process exclude each other as well.
+            wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wanted)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
 
     def _connected(self, *, is_reader: bool) -> sqlite3.Connection:
         mode = "ro" if is_reader else "rw"
@@ -191,6 +237,7 @@ class Database:
 
     def _set_up(self, *, is_reader: bool) -> None:
         execute = self._connection.execute
+        self._connection.create_function("row_sum", -1, _row_sum, deterministic=True)
         # Before anything is written: a file of another program must stay as it is.
         is_new = self._is_new()
         if is_new and is_reader:
@@ -200,8 +247,8 @@ class Database:
         else:
             self._begin_wal()
             execute("PRAGMA synchronous = FULL")
-        for pragma in ("foreign_keys = ON", "trusted_schema = OFF", "cell_size_check = ON"):
-            execute(f"PRAGMA {pragma}")
+        execute("PRAGMA foreign_keys = ON")
+        execute("PRAGMA cell_size_check = ON")
         execute(f"PRAGMA max_page_count = {self._schema.bytes_max // _PAGE_BYTES}")
         if is_new:
             self._create_tables()
@@ -227,6 +274,9 @@ class Database:
                 f"version {self._schema.version}. Install that release",
                 "too_new" if which == "newer" else "too_old",
             )
+        stored = self._connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql")
+        if [statement for (statement,) in stored] != sorted(self._schema.statements):
+            raise self._damaged("its tables are others than those of its version")
         return False
 
     def _begin_wal(self) -> None:

@@ -1,17 +1,22 @@
+import contextlib
+import os
 import sqlite3
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from durable import database as database_module
-from durable.database import Database, Schema
+from durable.database import Database, Schema, checked_table
 from error_codes import raises_code
 from killed_commits import Deeds, lives
 
-TABLE = "CREATE TABLE pairs (key INTEGER PRIMARY KEY, value BLOB NOT NULL) STRICT"
+TABLE = checked_table("pairs", ["key INTEGER NOT NULL", "value BLOB NOT NULL"], "PRIMARY KEY (key)")
 SCHEMA = Schema("list", 1, [TABLE], "Move it away", bytes_max=1024**2)
 ADD = "INSERT INTO pairs VALUES (?, ?)"
 ALL = "SELECT key, value FROM pairs ORDER BY key"
@@ -100,19 +105,16 @@ def test_threads_write_one_after_the_other(path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from test_database import ADD, opened
-with opened(Path(sys.argv[1])) as database:
+from durable.database import Database, Schema
+with Database(Path(sys.argv[1]), Schema("list", 1, [sys.argv[3]], ""), RuntimeError) as database:
     for key in range(15):
-        database.execute(ADD, int(sys.argv[2]) + key, b"x")
+        database.execute(sys.argv[4], int(sys.argv[2]) + key, b"x")
 """
 
 
 def test_processes_create_and_write_one_file_at_once(path: Path) -> None:
-    search = [str(Path(__file__).parent), *filter(None, sys.path)]
-    start = f"import sys; sys.path[:0] = {search!r}\n"
-    writers = [
-        subprocess.Popen([sys.executable, "-c", start + WRITER, str(path), str(1_000 * number)]) for number in range(4)
-    ]
+    command = [sys.executable, "-c", WRITER, str(path)]
+    writers = [subprocess.Popen([*command, str(1_000 * number), TABLE, ADD]) for number in range(4)]
     assert [writer.wait(60) for writer in writers] == [0] * 4
     with opened(path) as database:
         assert len(database.rows(ALL)) == 60
@@ -146,7 +148,7 @@ def test_files_of_another_kind_or_version_are_refused_and_stay(path: Path, tmp_p
     opened(path, Schema("list", 2, [TABLE], "")).close()
     opened(tmp_path / "other", Schema("book", 1, [TABLE], "")).close()
     with sqlite3.connect(tmp_path / "foreign") as foreign:
-        foreign.execute(TABLE)
+        foreign.execute("CREATE TABLE pairs (key INTEGER)")
     foreign.close()
     (tmp_path / "text").write_bytes(b"this is no database" * 100)
     for file, code in (
@@ -184,6 +186,38 @@ def test_damaged_pages_are_refused(path: Path, place: int) -> None:
     path.write_bytes(content)
     with raises_code(ListError, "list_damaged"):
         opened(path)
+
+
+@given(st.data())
+def test_any_changed_byte_is_found_or_changes_no_row(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("changed") / "list.db"
+    rows = [(key, bytes([key]) * 300) for key in range(30)]
+    with opened(path) as database, database.transaction():
+        for row in rows:
+            database.execute(ADD, *row)
+    content = bytearray(path.read_bytes())
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    with contextlib.suppress(ListError), opened(path) as database:
+        assert database.rows(ALL) == rows
+
+
+def test_tables_of_another_form_are_refused(path: Path) -> None:
+    opened(path).close()
+    with raises_code(ListError, "list_damaged"):
+        opened(path, replace(SCHEMA, statements=[TABLE, "CREATE INDEX more ON pairs (value)"]))
+
+
+def test_one_holder_of_a_key_at_a_time(path: Path) -> None:
+    with opened(path) as database, opened(path) as other:
+        held, also_held = database.lock(b"1" * 32), database.lock(b"2" * 32)
+        with pytest.raises(BlockingIOError):
+            other.lock(b"1" * 32)
+        os.close(held)
+        os.close(other.lock(b"1" * 32))
+        os.close(also_held)
 
 
 def test_a_file_that_was_cut_short_is_refused(path: Path) -> None:
