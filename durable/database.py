@@ -5,7 +5,7 @@ Invariants:
 * A transaction is whole or has no effect, and is on the disk when it returns: WAL mode with `synchronous=FULL` syncs
   each commit.
 * A file of another kind, of a newer release, or with damage is never written. SQLite finds damage of its pages. The
-  sums of `checked_table` show a changed row, which would otherwise be read as it is.
+  sums of `checked_table` show a changed row. Both are checked before a writer's first transaction, not for readers.
 * One process at a time holds a lock by key. The system releases it when the process ends, however it ends.
 * Each error of SQLite becomes an error of the owner's class, with a code and a remedy. Errors of our own statements
   stay errors of `sqlite3`.
@@ -110,7 +110,7 @@ class Database:
             raise self._error(f"this Python has SQLite {sqlite3.sqlite_version}, and ogpu needs {needed}", "too_new")
         try:
             self._prepare_file(is_sole=is_sole, is_reader=is_reader)
-            self._connection = self._connected(is_reader=is_reader)
+            self._connection = self._connected()
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -142,11 +142,23 @@ class Database:
         The key is a hash, or random. Raise BlockingIOError while another descriptor has it.
         """
         try:
-            return self._locked(1 + int.from_bytes(key[:_KEY_BYTES], "big"))
+            return self._locked(_place_of(key))
         except BlockingIOError:
             raise
         except OSError as error:
             raise self._error(f"{self.path} cannot be locked: {error.strerror}. Correct that", "unwritable") from None
+
+    def is_locked(self, key: bytes) -> bool:
+        """Return whether another descriptor has the lock of a key. Nothing is locked."""
+        try:
+            descriptor = self._open_locks()
+        except FileNotFoundError:  # no process has locked any key yet, and a reader creates nothing
+            return False
+        try:
+            found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_request(_place_of(key)))
+        finally:
+            os.close(descriptor)
+        return bool(struct.unpack_from("h", found)[0] != fcntl.F_UNLCK)
 
     def close(self) -> None:
         """Close the file, and release it for another owner. Committed rows stay."""
@@ -177,6 +189,19 @@ class Database:
                 raise
             finally:
                 self._depth = 0
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let the queries of the block read one state, whatever other processes commit meanwhile."""
+        with self._thread_lock, self._told():
+            if self._connection.in_transaction:
+                yield
+                return
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
 
     def execute(self, statement: str, *values: Any) -> int:
         """Execute one statement as a transaction, and return the number of changed rows."""
@@ -215,36 +240,38 @@ class Database:
 
     def _locked(self, place: int) -> int:
         """Lock a byte of the lock file, which has no content, and return the descriptor."""
-        # A file of its own: closing a descriptor of the database would drop SQLite's locks (fcntl(2)).
-        lock_path = self.path.with_name(self.path.name + _LOCK_SUFFIX)
-        descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _OWNER_ONLY)
+        descriptor = self._open_locks(os.O_CREAT)
         try:
             # The lock of an open file description, not of a process: two of one process exclude each other as well.
-            wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wanted)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock_request(place))
         except BaseException:
             os.close(descriptor)
             raise
         return descriptor
 
-    def _connected(self, *, is_reader: bool) -> sqlite3.Connection:
-        mode = "ro" if is_reader else "rw"
+    def _open_locks(self, more_flags: int = 0) -> int:
+        # A file of its own: closing a descriptor of the database would drop SQLite's locks (fcntl(2)).
+        lock_path = self.path.with_name(self.path.name + _LOCK_SUFFIX)
+        return os.open(lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | more_flags, _OWNER_ONLY)
+
+    def _connected(self) -> sqlite3.Connection:
+        # A reader too may have to undo what a killed process left, which `mode=ro` does not.
         with self._told():
             return sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None,
+                f"{self.path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None,
                 check_same_thread=False,
             )  # fmt: skip
 
     def _set_up(self, *, is_reader: bool) -> None:
         execute = self._connection.execute
         self._connection.create_function("row_sum", -1, _row_sum, deterministic=True)
+        if is_reader:
+            execute("PRAGMA query_only = ON")
         # Before anything is written: a file of another program must stay as it is.
         is_new = self._is_new()
         if is_new and is_reader:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
-        if is_reader:
-            execute("PRAGMA query_only = ON")
-        else:
+        if not is_reader:
             self._begin_wal()
             execute("PRAGMA synchronous = FULL")
         execute("PRAGMA foreign_keys = ON")
@@ -252,7 +279,12 @@ class Database:
         execute(f"PRAGMA max_page_count = {self._schema.bytes_max // _PAGE_BYTES}")
         if is_new:
             self._create_tables()
-        problems = [text for (text,) in execute("PRAGMA quick_check(1)")]
+        if not is_reader:
+            self._require_undamaged()
+
+    def _require_undamaged(self) -> None:
+        """Check all pages and the sums of all rows, which takes about 2.5 µs a row."""
+        problems = [text for (text,) in self._connection.execute("PRAGMA quick_check(1)")]
         if problems != ["ok"]:
             raise self._damaged(problems[0] if problems else "no answer to quick_check")
 
@@ -347,6 +379,15 @@ class Database:
 
     def _error(self, text: str, what: str) -> Exception:
         return self._raises(text, code=f"{self._schema.noun}_{what}")
+
+
+def _place_of(key: bytes) -> int:
+    return _OWNER_PLACE + 1 + int.from_bytes(key[:_KEY_BYTES], "big")
+
+
+def _lock_request(place: int) -> bytes:
+    """Return the system's `struct flock` for a writer's lock of one byte."""
+    return struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
 
 
 def _primary_code(error: sqlite3.Error) -> int:

@@ -127,6 +127,7 @@ def test_a_sole_owner_keeps_others_away_and_a_reader_reads(path: Path) -> None:
     owner.execute(ADD, 1, b"one")
     with opened(path, is_reader=True) as reader:
         assert reader.rows(ALL) == [(1, b"one")]
+        assert not reader.is_locked(b"1" * 32)
         with raises_code(ListError, "list_unwritable"):
             reader.execute(ADD, 2, b"two")
     owner.close()
@@ -213,9 +214,11 @@ def test_tables_of_another_form_are_refused(path: Path) -> None:
 def test_one_holder_of_a_key_at_a_time(path: Path) -> None:
     with opened(path) as database, opened(path) as other:
         held, also_held = database.lock(b"1" * 32), database.lock(b"2" * 32)
+        assert [database.is_locked(key * 32) for key in (b"1", b"2", b"3")] == [True, True, False]
         with pytest.raises(BlockingIOError):
             other.lock(b"1" * 32)
         os.close(held)
+        assert not other.is_locked(b"1" * 32)
         os.close(other.lock(b"1" * 32))
         os.close(also_held)
 
@@ -262,6 +265,8 @@ def pairs(folder: Path) -> Deeds:
 def test_a_kill_between_any_two_statements_leaves_whole_transactions(tmp_path: Path) -> None:
     seen = set()
     for folder, ended in lives(pairs, tmp_path):
+        with contextlib.suppress(FileNotFoundError), opened(folder / "list.db", is_reader=True) as reader:
+            assert len(reader.rows(ALL)) in (2 * ended, 2 * ended + 2)
         with opened(folder / "list.db") as database:
             keys = [key for key, _ in database.rows(ALL)]
             assert keys == list(range(1, len(keys) + 1))
