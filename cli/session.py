@@ -218,7 +218,7 @@ class WalletSession:
 
         `result` returns further facts of a call that succeeded.
         """
-        from wallet.sent_notes import SentNotes  # noqa: PLC0415
+        from wallet.outbox import SentNotes  # noqa: PLC0415
         from wallet.submission import inner_failure, send_once  # noqa: PLC0415  # as above
 
         sent_notes = SentNotes(self.keyring.folder / SENT_FOLDER, client.genesis_hash)

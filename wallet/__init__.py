@@ -15,7 +15,8 @@ In reading order:
 * `client`: typed reads, signed calls, and their outcomes
 * `verified`: a client that accepts only proved statements of its node
 * `calls`: any call from a person's text
-* `sent_notes`, `submission`: signed extrinsics are stored before they are sent, and sent once
+* `outbox`: what this user's programs sent or promised, on the disk before it is sent
+* `submission`: signed extrinsics are sent once
 * `refusals`: reasons for which the chain refuses a call, with the missing number
 * `trial`: dry runs of calls, without sending them
 """

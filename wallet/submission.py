@@ -21,8 +21,8 @@ from runtime.pallets.utility import BatchInterrupted
 from wallet.client import NEXT_STATUS_SECONDS, ChainClient, NotIncludedError, Outcome, Prepared, describe_error
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
+from wallet.outbox import SentNotes
 from wallet.rpc import NodeUnreachableError, RpcError
-from wallet.sent_notes import SentNotes
 
 ALREADY_IMPORTED = 1013
 POLL_SECONDS = 1.0
@@ -52,7 +52,7 @@ async def send_once(
     prepared = await client.prepare(call, key, tip=tip)
     with notes.noted(prepared):
         outcome = await _hand_in(client, prepared)
-    notes.forget(prepared)
+        notes.forget(prepared)
     return outcome
 
 
@@ -77,7 +77,7 @@ async def _finish(
             f"the extrinsic {extrinsic_text} of an earlier try is bound to a block that is not at height "
             f"{earlier_extrinsic.born}: the "
             "earlier node or this one misstates heights. It may be in a block, so it is not sent again. Find it, or "
-            f"remove {notes.path_of(earlier_extrinsic)} to make the call once more",
+            f"move {notes.path} away to make the call once more",
             code="other_heights",
         )
     if is_over:
@@ -87,13 +87,13 @@ async def _finish(
             notes.forget(earlier_extrinsic)
             return None
         report(f"this very call was sent before, as {extrinsic_text}: it is in a block, and is not sent again")
-        outcome = await _outcome_of(client, containing_block, earlier_extrinsic, notes.path_of(earlier_extrinsic))
+        outcome = await _outcome_of(client, containing_block, earlier_extrinsic, notes.path)
         notes.forget(earlier_extrinsic)
         return outcome
     report(f"this very call was signed before, as {extrinsic_text}: that one is sent again, no second one")
     with notes.noted(earlier_extrinsic):
         outcome = await _hand_in(client, earlier_extrinsic)
-    notes.forget(earlier_extrinsic)
+        notes.forget(earlier_extrinsic)
     return outcome
 
 
@@ -120,9 +120,8 @@ async def _outcome_of(client: ChainClient, block_hash: bytes, earlier_extrinsic:
         raise UnsettledError(
             f"the extrinsic 0x{earlier_extrinsic.hash.hex()} of an earlier try is in the final block "
             f"0x{block_hash.hex()}, but the "
-            f"node has dropped its effects ({error}). It is not sent again. Ask another node, or remove {note_path} "
-            "to make "
-            "the call once more",
+            f"node has dropped its effects ({error}). It is not sent again. Ask another node, or move {note_path} away "
+            "to make the call once more",
             code="outcome_dropped",
         ) from error
 

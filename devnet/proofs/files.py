@@ -36,6 +36,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
+from wallet.outbox import OutboxFile
 
 ACCOUNTS = {CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
 PRICE_TEXT, MAX_TOKENS, RACER_COUNT = "0.05", 2, 1
@@ -225,12 +226,9 @@ class Customer:
         return batch_records[0] if batch_records else None
 
     def _units_sent(self) -> int:
-        """Return the number of units recorded as sent. A file under replacement counts at the next look."""
-        try:
-            pending_parts = [json.loads(posting_path.read_bytes()) for posting_path in self._postings.glob("*.json")]
-        except (OSError, ValueError):
-            return 0
-        return sum(len(part["places"]) for pending_units in pending_parts for part in pending_units)
+        """Return the number of units recorded as sent."""
+        with OutboxFile.looked(self._postings) as outbox:
+            return 0 if outbox is None else outbox.rows("SELECT count(*) FROM posted_units")[0][0]
 
     def _record_outcome(self, file_sale: FileSale, wealth_before: int) -> None:
         """Record the facts of chain, record and files."""

@@ -14,8 +14,8 @@ from between import Between
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from wallet.client import ChainClient
+from wallet.outbox import SentNotes
 from wallet.proved.refutation import NodeRefutedError
-from wallet.sent_notes import SentNotes
 from wallet.submission import send_once
 from wallet.suri import keypair_from_suri
 from wallet.trust import Trust

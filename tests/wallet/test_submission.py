@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ from runtime.cryptography.signatures import Scheme
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from wallet import client as client_module
-from wallet import sent_notes, submission
+from wallet import outbox, submission
 from wallet.client import ERA_BLOCKS, NO_SIGNATURE, ChainClient, NotIncludedError, Outcome, Prepared
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
+from wallet.outbox import FILE, OutboxFile, RecordError, SentNotes
 from wallet.rpc import NodeUnreachableError, RpcError
-from wallet.sent_notes import SentNotes
 from wallet.submission import UnsettledError, send_once
 from wallet.suri import keypair_from_suri
 from wallet_runner import chain, wallet
@@ -58,6 +58,13 @@ async def sent(url: str, folder: Path, call: Any = PAY, key: Keypair = ALICE) ->
     said: list[str] = []
     async with await ChainClient.connect(url) as client:
         return await send_once(client, call, key, SentNotes(folder / "sent", client.genesis_hash), said.append), said
+
+
+def noted_in(folder: Path) -> int:
+    """Count the notes of extrinsics whose fate is not certain."""
+    (path,) = (folder / "sent").rglob(FILE)
+    with OutboxFile(path.parent) as opened:
+        return len(opened.rows("SELECT hash FROM sent"))
 
 
 async def nonce_of(url: str) -> int:
@@ -144,7 +151,7 @@ def test_b5_a_retry_after_a_lost_answer_pays_once(
             assert f"0x{outcome.extrinsic_hash.hex()}" in said[0]
             assert len(between.submitted()) == 1, "the same bytes, or none"
             assert await nonce_of(url) == 1
-            assert not list((tmp_path / "sent").rglob("*.json"))
+            assert noted_in(tmp_path) == 0
             again, said = await sent(url, tmp_path)
             assert (again.is_success, said, await nonce_of(url)) == (True, [], 2), "a payment of its own"
 
@@ -238,7 +245,7 @@ def test_b5_another_call_is_not_taken_for_the_first(tmp_path: Path, monkeypatch:
             "its nonce is used: it can never be in a block, so it is signed anew"
         )
         assert await nonce_of(node) == 2
-        assert not list((tmp_path / "sent").rglob("*.json"))
+        assert noted_in(tmp_path) == 0
 
     with chain(tmp_path) as node:
         asyncio.run(two(node))
@@ -252,7 +259,7 @@ def test_b5_another_call_leaves_the_note_of_one_that_may_still_be_sent(tmp_path:
             for number, call in enumerate((PAY, PAY_LESS), 1):
                 with pytest.raises(UnsettledError):
                     await sent(url, tmp_path, call)
-                assert len(list((tmp_path / "sent").rglob("*.json"))) == number
+                assert noted_in(tmp_path) == number
 
     with chain(tmp_path) as node:
         asyncio.run(two(node))
@@ -296,7 +303,7 @@ def test_b5_a_dead_extrinsic_is_signed_anew(tmp_path: Path, monkeypatch: pytest.
                 await client.submit(PAY_LESS, BOB)  # two blocks
             monkeypatch.setattr(SentNotes, "unsettled", lambda *_: [replace(dead, dies=2)])
             assert (await send_once(client, PAY, ALICE, notes, print)).extrinsic_hash != dead.hash
-            assert not list((tmp_path / "sent").rglob("*.json"))
+            assert noted_in(tmp_path) == 0
 
     with chain(tmp_path) as node:
         asyncio.run(outlived(node))
@@ -318,14 +325,13 @@ def test_a_program_that_looks_through_the_notes_takes_none_of_them(
 
     taking = threading.Thread(target=take)
 
-    def read_slowly(path: Path) -> Prepared:
+    def read_slowly(*_: Any) -> Iterator[Prepared]:
         taking.start()
-        taking.join(0.3)  # it waits for the look to end
-        return waiting
+        taking.join()
+        yield waiting
 
-    monkeypatch.setattr(sent_notes, "_load", read_slowly)
+    monkeypatch.setattr(outbox, "_prepared", read_slowly)
     assert notes.unsettled(ALICE.account) == [waiting]
-    taking.join()
     assert taken == [True]
 
 
@@ -344,10 +350,9 @@ def test_what_another_program_is_sending_is_left_to_it(tmp_path: Path) -> None:
     assert notes.unsettled(ALICE.account) == [waiting]
     assert notes.unsettled(BOB.account) == []
     assert SentNotes(tmp_path / "sent", b"\1" * 32).unsettled(ALICE.account) == [], "another chain"
-    (path,) = (tmp_path / "sent").rglob("*.json")
-    assert path.stat().st_mode & 0o777 == 0o600
-    path.write_text("{}")
-    with raises_code(WalletError, "note_damaged"):
+    assert notes.path.stat().st_mode & 0o777 == 0o600
+    notes.path.write_text("{}" * 1_000)
+    with raises_code(RecordError, "record_damaged"):
         notes.unsettled(ALICE.account)
 
 

@@ -21,7 +21,6 @@ from gpu_tasks.client.units.answers import CANCELS_PER_CALL, RunStop, cancel_cal
 from gpu_tasks.client.units.file_plan import ACCOUNT, FORM, FileWish, identity, plan_file, postings_of, wish_of
 from gpu_tasks.client.units.lines import FileForm
 from gpu_tasks.client.units.posting import PostError, Prompt, Wish
-from gpu_tasks.client.units.posting_once import RecordBusyError, RecordError
 from gpu_tasks.client.units.results import ResultError, progress
 from gpu_tasks.client.units.run_record import INPUT, BatchRecord, RunPlan, run_id, run_named, state_of
 from gpu_tasks.data import market_reads
@@ -34,6 +33,7 @@ from wallet.amounts import Grains, counted
 from wallet.client import ChainClient, Payer
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
+from wallet.outbox import RecordBusyError, RecordError
 
 
 def cancel_units(
@@ -235,7 +235,7 @@ async def _facts(client: ChainClient, run: RecordedRun, payer: Payer, tip: int) 
     sizes = [min(CANCELS_PER_CALL, len(queued) - first) for first in range(0, len(queued), CANCELS_PER_CALL)]
     fees = {size: await client.fee(cancel_call([bytes(32)] * size), payer, tip) for size in set(sizes)}
     return {
-        "run": run_id(run.record.path),
+        "run": run_id(run.record),
         "status": state_of(run.record).status.value,
         "answered": sum(answered for answered, _ in run.record.written.values()),
         "taken_back": len(queued),
@@ -266,7 +266,7 @@ async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run
             require_answers(end)
     except RecordBusyError:
         who = "the running `ogpu unit post` cancels the waiting units and writes the answers"
-        session.output.facts({"run": run_id(run.record.path), "status": "cancelling", "who": who})
+        session.output.facts({"run": run_id(run.record), "status": "cancelling", "who": who})
 
 
 def opened_source(source: str) -> BinaryIO:
@@ -293,8 +293,8 @@ async def _take_back(session: WalletSession, client: ChainClient, key: Keypair, 
     wish, digest = run.wish, bytes.fromhex(run.plan.file)
     named_by = postings_of(identity(client.genesis_hash, run.account, wish, run.form, digest, run.results))
     names = [Prompt(first + 1, counted(count, "request")) for first, count in run.plan.units]
-    posted = PostedRun(run.folder, named_by, wish, tip, [], names)
-    with BatchRecord.open_path(run.record.path) as record:
+    posted = PostedRun(named_by, wish, tip, [], names)
+    with BatchRecord.open_named(run.folder, run.record.name) as record:
         stop = RunStop(record, sender(session, client, key, tip))
         await post_units(session, client, key, record, stop, posted)
         ids = [bytes.fromhex(record.posted[place]) for place in record.to_write()]

@@ -25,7 +25,6 @@ from gpu_tasks.client.tasks.orders import load, load_input
 from gpu_tasks.client.units.file_plan import FileWish, WrongAnswerError, wish_of
 from gpu_tasks.client.units.lines import BatchLine, FileForm
 from gpu_tasks.client.units.posting import Wish, check_terms
-from gpu_tasks.client.units.posting_once import record_name
 from gpu_tasks.client.units.results import winner_of
 from gpu_tasks.client.units.run_record import INPUT, BatchRecord, runs_of
 from gpu_tasks.data import market_reads
@@ -45,6 +44,7 @@ from gpu_tasks.workloads.pictures import (
 from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.errors import WalletError
+from wallet.outbox import record_name
 from wallet.private_file import replace
 
 SEED_BYTES = 32
@@ -82,7 +82,7 @@ class PictureRound:
     def of(cls, folder: Path, number: int, lines: list[str]) -> PictureRound:
         """Return the round for these lines. Nothing is written."""
         text = "".join(f"{line}\n" for line in lines).encode()
-        return cls(folder / f"{number}-{record_name(text)[:NAME_CHARS]}.txt", text)
+        return cls(folder / f"{number}-{record_name(text).hex()[:NAME_CHARS]}.txt", text)
 
     @property
     def output(self) -> Path:
@@ -115,12 +115,13 @@ class PictureState:
     @classmethod
     def read(cls, postings: Path, order: PictureOrder, *identity: bytes) -> PictureState:
         """Return the state from the files. Raise PictureSaleError if they cannot be read."""
-        name = record_name(*identity, *map(str.encode, order.lines))
+        name = record_name(*identity, *map(str.encode, order.lines)).hex()
         state = cls(postings.expanduser().absolute() / f"picture-{name}", order)
         if not state.folder.exists():
             return state
-        runs = runs_of(postings, skips_damaged=False)  # A skipped record would buy its tiles again.
-        rounds = [(source, record) for record in runs if (source := _source_of(record)).parent == state.folder]
+        rounds = [
+            (source, record) for record in runs_of(postings) if (source := _source_of(record)).parent == state.folder
+        ]
         for source, record in sorted(rounds, key=lambda found: _number_of(found[0])):
             try:
                 state._take(source, record)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -37,14 +36,14 @@ from gpu_tasks.client.units.lines import FileForm
 from gpu_tasks.client.units.posting import AskedUnit, PostingCost, Prompt, Sealer, Wish, check_terms, cost_of, parts_of
 from gpu_tasks.client.units.posting_once import Posted, PostingRecord, PostingRun, Progress
 from gpu_tasks.client.units.result_lines import LineWriter, ResultFiles, require_files
-from gpu_tasks.client.units.run_record import BatchRecord, counts_of, journal_of, run_id, state_of
+from gpu_tasks.client.units.run_record import BatchRecord, counts_of, run_id, state_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from runtime.frame.call import Call
 from wallet.amounts import Grains, counted, format_amount
 from wallet.client import ChainClient, Payer
 from wallet.keypair import Keypair
-from wallet.sent_notes import SentNotes
+from wallet.outbox import SentNotes
 from wallet.submission import send_once
 
 
@@ -140,9 +139,8 @@ BAR_WIDTH = 20
 
 @dataclass(frozen=True, slots=True)
 class PostedRun:
-    """The units of a run, and the record of sent ones."""
+    """The units of a run, and the name of their posting."""
 
-    records: Path
     named_by: tuple[bytes, ...]
     wish: Wish
     tip: int
@@ -180,7 +178,7 @@ async def follow_file(
             # Until a unit is written, the recorded ends are 0, and each start cuts these lines off.
             files.add([], [writer.refused(error) for error in file.read.refused])
         wish = wish_of(file.plan.settings)
-        run = PostedRun(wanted.records, file.postings_of, wish, tip, file.units(), file.names())
+        run = PostedRun(file.postings_of, wish, tip, file.units(), file.names())
         shown = _FollowedBar(session, file, _done(record), foretold)
         answers = FileAnswers(client, key, file, record, files, writer, stop, shown.tell, wanted.read)
         while True:
@@ -202,7 +200,7 @@ async def post_units(
     session: WalletSession, client: ChainClient, key: Keypair, record: BatchRecord, stop: RunStop, run: PostedRun,
     room: int | None = None,
 ) -> None:  # fmt: skip
-    """Post up to `room` more units. The record knows each unit before the note of its sending is removed.
+    """Post up to `room` more units. The run takes them over from the posting.
 
     Without `room`, or for a cancelled run, only look for units that earlier commands sent.
     """
@@ -210,9 +208,9 @@ async def post_units(
     missing = record.to_give_up() if is_stopped else record.to_post()
     sends = room is not None and not is_stopped
     places = missing[: max(0, room or 0)] if sends else []
-    if not missing or not (places or PostingRecord.peek(run.records, *run.named_by)):
+    if not missing or not (places or PostingRecord.peek(record.outbox, *run.named_by)):
         return
-    with PostingRecord.open(run.records, *run.named_by) as postings:
+    with PostingRecord.open(record.outbox, *run.named_by) as postings:
         await post_once(
             session.output, client, postings, key, run.wish, run.tip, run.units, run.names,
             is_over=stop.is_due, places=places, sends=sends,
@@ -223,10 +221,12 @@ async def post_units(
             for place, unit in zip(part.places, part.units, strict=True)
             if place not in record.posted
         ]
-        for (place, unit), sums in zip(posted, await _sums_of(client, [unit for _, unit in posted]), strict=True):
-            record.note_posted(place, unit, sums)
-        # Forgotten only after the run's record has the units. A kill in between finds them in both.
-        postings.forget()
+        locked = await _sums_of(client, [unit for _, unit in posted])
+        # One commit: after a kill either the posting has the units or the run.
+        with record.outbox.transaction():
+            for (place, unit), sums in zip(posted, locked, strict=True):
+                record.note_posted(place, unit, sums)
+            postings.forget()
 
 
 async def _sums_of(client: ChainClient, units: Sequence[str]) -> list[UnitSums]:
@@ -275,7 +275,7 @@ def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
         return
     session.output.facts(
         {
-            "run": run_id(record.path),
+            "run": run_id(record),
             "status": state.status.value,
             "requests": counts.total,
             "units": len(file.plan.units),
@@ -520,18 +520,16 @@ def _require_files(file: FilePlan, wanted: FileWish) -> None:
     """Refuse unusable files of results before anybody is asked. Raise ResultFilesError."""
     if wanted.makes_folder and not wanted.output.parent.exists():
         return
-    path = journal_of(wanted.records, *file.record_of)
-    record = BatchRecord.look(path) if path.exists() else None
-    require_files(wanted.output, wanted.errors, None if record is None or record.plan is None else record.ends)
+    record = BatchRecord.look(wanted.records, *file.record_of)
+    require_files(wanted.output, wanted.errors, None if record is None else record.ends)
 
 
 def _known(file: FilePlan, wanted: FileWish) -> set[int]:
     """Return the places of units that are posted, may be posted, or will never be."""
-    path = journal_of(wanted.records, *file.record_of)
     posted = PostingRecord.peek(wanted.records, *file.postings_of)
-    if not path.exists():
+    record = BatchRecord.look(wanted.records, *file.record_of)
+    if record is None:
         return posted
-    record = BatchRecord.look(path)
     if record.stopped is not None or record.is_cancel_asked:
         return set(range(len(file.plan.units)))
     return posted | set(record.posted)
@@ -539,8 +537,8 @@ def _known(file: FilePlan, wanted: FileWish) -> set[int]:
 
 def _so_far(file: FilePlan, wanted: FileWish, key_text: str) -> str:
     """Return the progress of an interrupted run, and how to continue."""
-    path, sent = journal_of(wanted.records, *file.record_of), PostingRecord.peek(wanted.records, *file.postings_of)
-    record = BatchRecord.look(path) if path.exists() else None
+    sent = PostingRecord.peek(wanted.records, *file.postings_of)
+    record = BatchRecord.look(wanted.records, *file.record_of)
     posted, written = (set(record.posted), len(record.written)) if record is not None else (set(), 0)
     cancelling = other_command(
         "unit", "cancel", str(wanted.output), "--key", key_text, "--postings", str(wanted.records)

@@ -47,7 +47,7 @@ from wallet.amounts import Grains
 from wallet.client import ChainClient, Outcome
 from wallet.errors import code_of
 from wallet.keypair import Keypair
-from wallet.sent_notes import SentNotes
+from wallet.outbox import SentNotes
 from wallet.submission import send_once
 
 

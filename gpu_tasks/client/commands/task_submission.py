@@ -31,7 +31,6 @@ from gpu_tasks.client.units.posting_once import (
     PostingRecord,
     PostingRun,
     Progress,
-    RecordBusyError,
 )
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
@@ -39,6 +38,7 @@ from gpu_tasks.tasks.plan import TaskPlan
 from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient, Payer
 from wallet.keypair import Keypair
+from wallet.outbox import RecordBusyError
 
 SEED_BYTES = 32
 NOTHING = PostingCost(0, 0, 0, 0, 0)
@@ -231,8 +231,7 @@ class TaskSubmission:
             with PostingRecord.open(self.postings, *self._identity(client, keypair)) as record:
                 # Another process may have bought the task anew, and nobody has seen that one's end.
                 if record.parts and record.parts[-1].units == last.units:
-                    record.parts[-1].told, record.parts[-1].extrinsic = told, ""  # no longer looked for
-                    record.save()
+                    record.note_told(told, record.parts[-1:])
         except RecordBusyError:
             return  # Another process submits it again, and notes that.
 

@@ -9,25 +9,22 @@ Invariants:
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from gpu_tasks.client.tasks.orders import LoadedTask
-from gpu_tasks.client.units.posting_once import LockedRecord, RecordError, record_name
 from gpu_tasks.tasks.container_request import VARIABLES_MAX
 from gpu_tasks.tasks.file_words import NAME_MAX
 from gpu_tasks.tasks.task_kinds import ContainerSource
 from wallet.errors import WalletError
-from wallet.private_file import replace as replace_file
+from wallet.outbox import HeldRecord, OutboxFile, record_name
 
 MEMBERS_MAX = 64
 INDEX_VARIABLES = ("OGPU_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID")
 SET_VARIABLES = ("SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX")
 """Further variables that Slurm scripts read."""
-RECORD_BYTES_MAX = 64 * 1024
 _RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,6}))?)?", re.ASCII)
 
 
@@ -98,56 +95,34 @@ def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
 
 
 @dataclass(slots=True)
-class ArrayRecord(LockedRecord):
+class ArrayRecord(HeldRecord):
     """The members that are on the chain."""
 
+    kind: ClassVar[bytes] = b"array"
     members: dict[int, str] = field(default_factory=dict)
     """The tasks in hexadecimal, by index."""
 
     @classmethod
-    def open(cls, folder: Path, *identity: bytes) -> Self:
+    def open(cls, place: Path | OutboxFile, *identity: bytes) -> Self:
         """Return the record of an array, with earlier tries. Raise RecordBusyError if another process holds it."""
-        record = cls(folder.expanduser() / f"array-{record_name(*identity)}.json")
-        record.lock("the same array is being submitted by another `ogpu task submit`: wait for it")
-        try:
-            record.members = _stored_members(record.path)
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-            record.close()
-            raise RecordError(
-                f"{record.path} is damaged. See the open tasks with `ogpu ps`, then remove the file",
-                code="record_damaged",
-            ) from None
-        return record
+        busy = "the same array is being submitted by another `ogpu task submit`: wait for it"
+        return cls.held(place, record_name(*identity), busy)
 
     def note(self, index: int, task: bytes) -> None:
         """Note that a member is on the chain."""
+        self.outbox.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?)", self.name, index, task)
         self.members[index] = task.hex()
-        self._save()
 
     def remove(self, index: int) -> None:
         """Remove a member that ended without a provider, because it is submitted again."""
+        self.outbox.execute("DELETE FROM members WHERE array = ? AND number = ?", self.name, index)
         self.members.pop(index, None)
-        self._save()
-
-    def _save(self) -> None:
-        # A kill leaves the old record or the new one. Half of one would let the next run buy members again.
-        replace_file(self.path, json.dumps({str(each): self.members[each] for each in sorted(self.members)}).encode())
 
     def forget(self) -> None:
         """Forget all members."""
+        self.outbox.execute("DELETE FROM members WHERE array = ?", self.name)
         self.members.clear()
-        self.path.unlink(missing_ok=True)
 
-
-def _stored_members(record_path: Path) -> dict[int, str]:
-    try:
-        with record_path.open("rb") as file:
-            record_bytes = file.read(RECORD_BYTES_MAX + 1)
-    except FileNotFoundError:
-        return {}
-    if len(record_bytes) > RECORD_BYTES_MAX:
-        raise ValueError("too long")
-    stored_members = json.loads(record_bytes)
-    if not all(len(bytes.fromhex(task)) == 32 for task in stored_members.values()):
-        raise ValueError("no tasks")
-    return {int(index): task for index, task in stored_members.items()}
+    def _load(self) -> None:
+        rows = self.outbox.rows("SELECT number, task FROM members WHERE array = ? ORDER BY number", self.name)
+        self.members = {number: task.hex() for number, task in rows}

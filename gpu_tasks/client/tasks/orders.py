@@ -14,7 +14,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import os
@@ -52,8 +51,7 @@ from wallet.amounts import counted
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.private_file import make_folder
-from wallet.private_file import replace as replace_file
+from wallet.outbox import OutboxFile, RecordError, record_name
 
 PACKED_BYTES_MAX = IMAGE_PART_BYTES * IMAGE_PARTS_MAX
 DOCUMENT_BYTES_MAX = 1 << 20
@@ -326,12 +324,7 @@ class TaskSealer:
         asked, identity = self.draft.asked, (self.client.genesis_hash, self.key.account)
         assert isinstance(asked, PreparedContainer), "no other task has an image"
         uploader = Uploader(self.blobs, readers, endpoints, upload.say)
-        try:
-            parts = await uploader.uploaded(upload.image, upload.folder, identity)
-        except OSError as error:
-            raise PostError(
-                f"the record of the image's stored parts cannot be written: {error}", code="record_unwritable"
-            ) from None
+        parts = await uploader.uploaded(upload.image, upload.folder, identity)
         return replace(self.draft, asked=asked.with_parts(upload.image.size, parts))
 
 
@@ -356,35 +349,38 @@ def bidders_of(
 # for half of the time for which stores keep strangers' blobs.
 AT_ONCE = 4
 FRESH_SECONDS = 12 * 3_600
-RECORD_BYTES_MAX = 64 * 1024
 
 
-@dataclass(slots=True)
 class UploadRecord:
-    """The stored parts, and the start of the upload. A damaged record counts as empty."""
+    """The stored parts, and the start of the upload."""
 
-    path: Path
-    began_at: float
-    parts: dict[int, ImagePart] = field(default_factory=dict)
-
-    @classmethod
-    def open(cls, folder: Path, identity: Sequence[bytes], now: float) -> UploadRecord:
-        """Return the record of an earlier try. Raise OSError if none can be written."""
-        folder = folder.expanduser()
-        make_folder(folder)
-        path = folder / f"image-{blake2_256(b''.join(blake2_256(each) for each in identity)).hex()}.json"
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            began_at, parts = _read(path)
-            # A clock that was set back must not keep an old record fresh.
-            if 0 <= now - began_at < FRESH_SECONDS:
-                return cls(path, began_at, parts)
-        return cls(path, now)
+    def __init__(self, outbox: OutboxFile, identity: Sequence[bytes], now: float) -> None:
+        """Read the parts of an earlier try, and forget old ones."""
+        self._outbox, self._name = outbox, record_name(*identity)
+        self.began_at = now
+        self.parts: dict[int, ImagePart] = {}
+        # A clock that was set back must not keep an old record fresh.
+        outbox.execute(
+            "DELETE FROM stored_parts WHERE image = ? AND (began_at > ? OR began_at <= ?)", self._name, now,
+            now - FRESH_SECONDS,
+        )  # fmt: skip
+        rows = outbox.rows("SELECT number, blob, root, began_at FROM stored_parts WHERE image = ?", self._name)
+        for number, blob, root, began_at in rows:
+            self.parts[number], self.began_at = ImagePart(blob, root), began_at
 
     def note(self, number: int, part: ImagePart) -> None:
-        """Note a stored part. Raise OSError if the record cannot be written."""
+        """Note a stored part."""
+        self._outbox.execute(
+            "INSERT OR REPLACE INTO stored_parts VALUES (?, ?, ?, ?, ?)", self._name, number, part.blob, part.root,
+            self.began_at,
+        )  # fmt: skip
         self.parts[number] = part
-        parts = {str(each): [stored.blob.hex(), stored.root.hex()] for each, stored in sorted(self.parts.items())}
-        replace_file(self.path, json.dumps({"began_at": self.began_at, "parts": parts}).encode())
+
+    def begin_anew(self, now: float) -> None:
+        """Forget the parts, which no store has any more."""
+        self._outbox.execute("DELETE FROM stored_parts WHERE image = ?", self._name)
+        self.parts.clear()
+        self.began_at = now
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,13 +393,16 @@ class Uploader:
     say: Callable[[str], None]
 
     async def uploaded(self, image: ArchiveFile, folder: Path, identity: Sequence[bytes]) -> list[ImagePart]:
-        """Return all parts, stored now or earlier. Raise BlobError, ImageFileError or OSError if that fails."""
+        """Return all parts, stored now or earlier. Raise BlobError, ImageFileError or RecordError if that fails."""
         # Compression takes seconds, in which the connection to the node must go on.
         parts = await asyncio.to_thread(image.parts)
-        record = UploadRecord.open(folder, (*identity, image.sha256, *sorted(self.readers)), time.time())
+        with OutboxFile(folder) as outbox:
+            record = UploadRecord(outbox, (*identity, image.sha256, *sorted(self.readers)), time.time())
+            return await self._stored(parts, record)
+
+    async def _stored(self, parts: Sequence[bytes], record: UploadRecord) -> list[ImagePart]:
         if record.parts and not await self._is_kept(record):
-            record.parts.clear()
-            record.began_at = time.time()
+            record.begin_anew(time.time())
         missing = [number for number in range(len(parts)) if not _is_of(record.parts.get(number), parts[number])]
         if missing:
             self.say(f"storing the image: {len(missing)} of {counted(len(parts), 'part')}, up to a mebibyte each")
@@ -419,7 +418,7 @@ class Uploader:
             async with asyncio.TaskGroup() as group:
                 for number in missing:
                     group.create_task(store(number))
-        except* (BlobError, OSError) as errors:
+        except* (BlobError, RecordError) as errors:
             stored = (
                 f"{len(record.parts)} of {counted(len(parts), 'part')} of the image stored. Repeat the same command"
             )
@@ -445,15 +444,3 @@ def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _read(path: Path) -> tuple[float, dict[int, ImagePart]]:
-    with path.open("rb") as file:
-        found = json.loads(file.read(RECORD_BYTES_MAX))
-    parts = {
-        int(number): ImagePart(bytes.fromhex(blob), bytes.fromhex(root))
-        for number, (blob, root) in found["parts"].items()
-    }
-    if len(parts) > IMAGE_PARTS_MAX or any(len(part.blob) != 32 or len(part.root) != 32 for part in parts.values()):
-        raise ValueError("no parts")
-    return float(found["began_at"]), parts

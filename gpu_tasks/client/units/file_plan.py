@@ -20,7 +20,7 @@ from gpu_tasks.client.offers.listing import USUAL, form_named
 from gpu_tasks.client.units.line_reader import BatchReader, LineTerms, RawPlace, digest_of, read_again
 from gpu_tasks.client.units.lines import BatchLine, FileForm, LineError, LineLoad, UnitRoom, load_of, split
 from gpu_tasks.client.units.posting import AskedUnit, PostError, Prompt, Wish
-from gpu_tasks.client.units.run_record import INPUT, WINDOW, BatchRecord, RunPlan, journal_of
+from gpu_tasks.client.units.run_record import INPUT, WINDOW, BatchRecord, RunPlan
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from gpu_tasks.market.claims.collateral import CLAIM_POINTS, PPM, RATES_PPM
 from gpu_tasks.market.inference.services import COMMIT_WINDOW_SLACK, UNIT_COMMIT_WINDOW_MAX, ServiceTerms
@@ -292,8 +292,8 @@ async def plan_file(
 
 def _recorded_plan(wish: Wish, file_wish: FileWish, run_identity: tuple[bytes, ...]) -> RunPlan | None:
     """Return the plan of an earlier run. Raise PostError if the wish names another completion window or class."""
-    path = journal_of(file_wish.records, *run_identity)
-    plan = BatchRecord.look(path).plan if path.exists() else None
+    record = BatchRecord.look(file_wish.records, *run_identity)
+    plan = None if record is None else record.plan
     if plan is not None:
         window, recorded_class = plan.settings.get(WINDOW, ""), wish_of(plan.settings).device_class
         # Units that are on the chain keep their settings, so a resumed run cannot have others.

@@ -16,13 +16,10 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from gpu_tasks.client.units.posting import PostError, PostingKind, Prompt, SealedTerms, parts_of
 from gpu_tasks.data import market_reads
@@ -30,23 +27,13 @@ from gpu_tasks.data.blob_client import BlobError
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.system import System
 from wallet.client import ERA_BLOCKS, ChainClient, NotIncludedError
-from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.private_file import lock_file, replace
+from wallet.outbox import HeldRecord, OutboxFile, record_name
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.submission import block_with
 
 DEFAULT_FOLDER = Path("~/.ogpu/postings")
-RECORD_BYTES_MAX = 64 * 1024 * 1024
 SUBMITTED, ENDED = "submitted", "ended"
-
-
-class RecordError(WalletError):
-    """The record of a posting cannot be used. The text gives the next step."""
-
-
-class RecordBusyError(RecordError):
-    """Another process holds the record."""
 
 
 @dataclass(slots=True)
@@ -69,117 +56,93 @@ class PostedPart:
     """The block of the units, once it is final."""
     told: str = ""
     """The last state that a command showed to the customer: `SUBMITTED` or `ENDED`."""
+    number: int = -1
+    """The part's number in the record."""
 
 
 @dataclass(slots=True)
-class LockedRecord:
-    """A file that one process holds until it leaves the context."""
-
-    path: Path
-    _lock: int = field(default=-1, kw_only=True)
-
-    def lock(self, busy: str) -> None:
-        """Lock the file.
-
-        Raise RecordBusyError with `busy` if another process holds it, or RecordError if the folder cannot be used.
-        """
-        try:
-            # A file of its own holds the lock: `save` replaces the record, and a lock stays with the replaced file
-            # (flock(2)).
-            self._lock = lock_file(self.path.with_suffix(".lock"))
-        except BlockingIOError:
-            raise RecordBusyError(busy) from None
-        except OSError as error:
-            folder = self.path.parent
-            raise RecordError(
-                f"{folder} cannot be used, and ogpu posts nothing without a record there: {error}",
-                code="record_unwritable",
-            ) from None
-
-    def __enter__(self) -> Self:
-        """Return the record, which `lock` has locked."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Release the file for other processes."""
-        self.close()
-
-    def close(self) -> None:
-        """Release the file. Its content stays."""
-        if self._lock >= 0:
-            os.close(self._lock)
-        self._lock = -1
-
-
-@dataclass(slots=True)
-class PostingRecord(LockedRecord):
+class PostingRecord(HeldRecord):
     """The record of one posting."""
 
+    kind: ClassVar[bytes] = b"posting"
     parts: list[PostedPart] = field(default_factory=list)
 
     @classmethod
-    def open(cls, folder: Path, *identity: bytes) -> Self:
+    def open(cls, place: Path | OutboxFile, *identity: bytes) -> Self:
         """Return the record of one posting, with its earlier tries.
 
         Raise RecordBusyError if another process holds it.
         """
-        record = cls(folder.expanduser() / f"{record_name(*identity)}.json")
-        record.lock("another `ogpu unit post` or `ogpu task submit` is posting the same. Wait for it")
-        try:
-            record.parts = _stored_parts(record.path)
-        except (OSError, ValueError, TypeError) as error:
-            record.close()
-            raise _unreadable(record.path, error) from None
-        return record
+        busy = "another `ogpu unit post` or `ogpu task submit` is posting the same. Wait for it"
+        return cls.held(place, record_name(*identity), busy)
 
     @staticmethod
-    def peek(folder: Path, *identity: bytes) -> set[int]:
-        """Return the prompts that earlier tries sent or were about to send.
-
-        Write nothing. Raise RecordError if damaged.
-        """
-        return {place for part in PostingRecord.look(folder, *identity) for place in part.places}
+    def peek(place: Path | OutboxFile, *identity: bytes) -> set[int]:
+        """Return the prompts that earlier tries sent or were about to send. Write nothing."""
+        return {prompt for part in PostingRecord.look(place, *identity) for prompt in part.places}
 
     @staticmethod
-    def look(folder: Path, *identity: bytes) -> list[PostedPart]:
-        """Return the parts that earlier tries sent or were about to send.
+    def look(place: Path | OutboxFile, *identity: bytes) -> list[PostedPart]:
+        """Return the parts that earlier tries sent or were about to send. Write nothing."""
+        with OutboxFile.looked(place) as outbox:
+            return [] if outbox is None else _stored_parts(outbox, record_name(*identity))
 
-        Write nothing. Raise RecordError if damaged.
-        """
-        record_path = folder.expanduser() / f"{record_name(*identity)}.json"
-        try:
-            return _stored_parts(record_path)
-        except (OSError, ValueError, TypeError) as error:
-            raise _unreadable(record_path, error) from None
+    def _load(self) -> None:
+        self.parts = _stored_parts(self.outbox, self.name)
 
     @property
     def recorded(self) -> set[int]:
         """The prompts of all recorded parts."""
         return {place for part in self.parts for place in part.places}
 
-    def save(self) -> None:
-        """Write the record to the disk before returning. Raise RecordError if that fails."""
-        data = json.dumps([asdict(part) for part in self.parts]).encode()
-        try:
-            replace(self.path, data)
-        except OSError as error:
-            raise RecordError(
-                f"{self.path} cannot be written, so posting stopped: {error}", code="record_unwritable"
-            ) from None
+    def add(self, part: PostedPart) -> None:
+        """Record a part, on the disk before this returns."""
+        part.number = 1 + max((known.number for known in self.parts), default=-1)
+        fields = (part.nonce, part.signed_at, part.expires_at, part.first_number, part.block, part.told)
+        units = zip(part.places, part.input_roots, part.units, strict=True)
+        with self.outbox.transaction() as connection:
+            connection.execute(
+                "INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (self.name, part.number, bytes.fromhex(part.extrinsic), *fields),
+            )
+            connection.executemany(
+                "INSERT INTO posted_units VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (self.name, part.number, position, place, bytes.fromhex(root), bytes.fromhex(unit))
+                    for position, (place, root, unit) in enumerate(units)
+                ],
+            )
+        self.parts.append(part)
 
-    def note_told(self, told: str) -> None:
-        """Note that all units are in final blocks and were shown to the customer. Raise RecordError if that fails."""
-        for part in self.parts:
-            # A final part is never searched for again, so its extrinsic is dropped.
-            part.told, part.extrinsic = told, ""
-        self.save()
+    def update(self, part: PostedPart) -> None:
+        """Record the block of a part, its units, and how much the customer saw of them."""
+        with self.outbox.transaction() as connection:
+            connection.execute(
+                "UPDATE parts SET extrinsic = ?, block = ?, told = ? WHERE posting = ? AND number = ?",
+                (bytes.fromhex(part.extrinsic), part.block, part.told, self.name, part.number),
+            )
+            connection.executemany(
+                "UPDATE posted_units SET unit = ? WHERE posting = ? AND part = ? AND position = ?",
+                [(bytes.fromhex(unit), self.name, part.number, position) for position, unit in enumerate(part.units)],
+            )
+
+    def remove(self, part: PostedPart) -> None:
+        """Remove a part whose extrinsic posted nothing, and never will."""
+        self.outbox.execute("DELETE FROM parts WHERE posting = ? AND number = ?", self.name, part.number)
+        self.parts.remove(part)
+
+    def note_told(self, told: str, parts: Sequence[PostedPart] | None = None) -> None:
+        """Note that all units of these parts are in final blocks and were shown to the customer."""
+        with self.outbox.transaction():
+            for part in self.parts if parts is None else parts:
+                # A final part is never searched for again, so its extrinsic is dropped.
+                part.told, part.extrinsic = told, ""
+                self.update(part)
 
     def forget(self) -> None:
         """Forget earlier tries: everything is posted again."""
+        self.outbox.execute("DELETE FROM parts WHERE posting = ?", self.name)
         self.parts.clear()
-        self.path.unlink(missing_ok=True)
 
 
 def is_told_of(parts: Sequence[PostedPart]) -> bool:
@@ -187,33 +150,23 @@ def is_told_of(parts: Sequence[PostedPart]) -> bool:
     return bool(parts) and all(part.told for part in parts)
 
 
-def record_name(*identity: bytes) -> str:
-    """Return the file name of a record for an identity."""
-    # The lengths keep two lists of parts with the same concatenation apart.
-    return blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
-
-
-def _unreadable(record_path: Path, error: Exception) -> RecordError:
-    return RecordError(
-        f"{record_path} cannot be read ({error}). Look with `ogpu unit watch` at the posted units, then remove the "
-        "file",
-        code="record_damaged",
-    )
-
-
-def _stored_parts(record_path: Path) -> list[PostedPart]:
-    return [PostedPart(**part) for part in _read_parts(record_path)]
-
-
-def _read_parts(record_path: Path) -> Sequence[dict[str, Any]]:
-    if not record_path.exists():
-        return []
-    with record_path.open("rb") as stream:
-        # A longer file is cut here, and a cut list is no JSON, so it is refused as damaged.
-        stored_parts = json.loads(stream.read(RECORD_BYTES_MAX))
-    if not isinstance(stored_parts, list):
-        raise TypeError("not a list of parts")
-    return stored_parts
+def _stored_parts(outbox: OutboxFile, posting: bytes) -> list[PostedPart]:
+    parts: dict[int, PostedPart] = {}
+    for number, extrinsic, nonce, signed_at, expires_at, first_number, block, told in outbox.rows(
+        "SELECT number, extrinsic, nonce, signed_at, expires_at, first_number, block, told FROM parts "
+        "WHERE posting = ? ORDER BY number",
+        posting,
+    ):
+        numbers = (nonce, signed_at, expires_at, first_number)
+        parts[number] = PostedPart([], extrinsic.hex(), *numbers, [], [], block, told, number)
+    for number, place, input_root, unit in outbox.rows(
+        "SELECT part, place, input_root, unit FROM posted_units WHERE posting = ? ORDER BY part, position", posting
+    ):
+        part = parts[number]
+        part.places.append(place)
+        part.input_roots.append(input_root.hex())
+        part.units.append(unit.hex())
+    return list(parts.values())
 
 
 POLL_SECONDS = 0.5
@@ -344,8 +297,9 @@ class PostingRun(Generic[Requested]):
                 # The units may have been in the chain and be forgotten by now. To remove their part would be to buy
                 # them again.
                 await self._require_lost(part, final_hash)
-                self._record.parts.remove(part)
-        self._record.save()
+                self._record.remove(part)
+                return True
+        self._record.update(part)
         return True
 
     async def _is_found(self, part: PostedPart, final_hash: bytes) -> bool:
@@ -446,11 +400,10 @@ class PostingRun(Generic[Requested]):
         part = await self._signed(places, [sealed[place] for place in places])
         # The record comes before the send. After a kill in between, the next run finds the extrinsic and does not pay
         # again.
-        self._record.parts.append(part)
-        self._record.save()
-        self._progress.say(f"posting {self._named(part)}; recorded in {self._record.path}")
+        self._record.add(part)
+        self._progress.say(f"posting {self._named(part)}; recorded in {self._record.outbox.path}")
         await self._sent(part)
-        self._record.save()
+        self._record.update(part)
         self._progress.posted()
 
     async def _signed(self, places: Sequence[int], terms: Sequence[SealedTerms]) -> PostedPart:
@@ -479,8 +432,7 @@ class PostingRun(Generic[Requested]):
                 code="maybe_sent",
             ) from error
         if not outcome.is_success:
-            self._record.parts.remove(part)
-            self._record.save()
+            self._record.remove(part)
             posted_count = sum(len(known.units) for known in self._record.parts)
             reason = (outcome.error or "").rstrip(".")
             raise PostError(

@@ -1,41 +1,34 @@
-"""The runs of files on the disk. Each run can be killed at any moment and resumed, and has an id and a file as names.
+"""The runs of files, in the outbox. A run can be killed at any moment and resumed, and has an id and a file as names.
 
-Each run has a journal. Its first entry describes the run. Each posted unit, each unit with written results, and a stop
-add an entry. An entry is on the disk before the call returns, and carries its own hash: a torn last entry is dropped,
-and any other damage is refused. A request to cancel is a separate file, because another process may hold the run.
+Each posted unit, each unit with written results, and a stop change the run's rows, on the disk before the call returns.
+Another process may ask for a cancellation while one holds the run.
 
 Invariants:
 
 * The order is *post by `PostingRecord`, then `posted` here*, and *results to the disk, then `written` here*. After a
   crash between two steps the first one repeats without effect: the posting finds its extrinsics, and the results are
-  cut off at the last entry.
-* The state of a run is its journal. Reading it asks no node and takes no lock.
+  cut off at the recorded ends.
+* The state of a run is its rows. Reading it asks no node and takes no lock.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from gpu_tasks.client.units.batch_object import BatchState, RequestCounts, status_of
 from gpu_tasks.client.units.costs import NOTHING, UnitSums
 from gpu_tasks.client.units.lines import LineError
-from gpu_tasks.client.units.posting_once import LockedRecord, RecordError, record_name
-from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
-from wallet.private_file import OWNER_ONLY, sync_folder
+from wallet.outbox import HeldRecord, OutboxFile, RecordError, record_name
 
-# A journal is read into memory as a whole, so a file that is no journal must not fill it.
-RECORD_BYTES_MAX = 64 * 1024 * 1024
-JOURNAL, CANCEL = ".journal", ".cancel"
 STOPS = ("cancelled", "expired")
-_HASH_CHARS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +61,10 @@ class FileEnds:
 
 
 @dataclass(slots=True)
-class BatchRecord(LockedRecord):
-    """The journal of a run."""
+class BatchRecord(HeldRecord):
+    """The record of a run."""
 
+    kind: ClassVar[bytes] = b"run"
     plan: RunPlan | None = None
     posted: dict[int, str] = field(default_factory=dict)
     """The ids of posted units, by place in the plan."""
@@ -91,62 +85,54 @@ class BatchRecord(LockedRecord):
     """The reason for the stop: `cancelled` or `expired`."""
     times: dict[str, int] = field(default_factory=dict)
     """Unix seconds of the first `posted`, `ended` and `stopped`, and of the last `written`."""
-    _journal: int = -1
+    _was_cancel_asked: bool = False
 
     @classmethod
-    def open(cls, folder: Path, *identity: bytes) -> Self:
-        """Return the record of a run, with its earlier entries. Raise RecordBusyError if another process holds it."""
-        return cls.open_path(journal_of(folder, *identity))
+    def open(cls, place: Path | OutboxFile, *identity: bytes) -> Self:
+        """Return the record of a run, as it was left. Raise RecordBusyError if another process holds it."""
+        return cls.open_named(place, record_name(*identity))
 
     @classmethod
-    def open_path(cls, path: Path) -> Self:
-        """Return the record of the run with this journal."""
-        record, folder = cls(path), path.parent
+    def open_named(cls, place: Path | OutboxFile, name: bytes) -> Self:
+        """Return the record of the run with this name."""
         # Two processes at one run would both post its units, and the customer would pay for them twice.
-        record.lock("another `ogpu unit post` is at the same run: wait for it, or stop it")
-        try:
-            record._journal = _open(record.path)
-            # By fsync(2), a synced file can still lose its name in a power cut, and the paid units with it.
-            sync_folder(folder)
-            record._take_up()
-        except OSError as error:
-            record.close()
-            raise RecordError(
-                f"{folder} cannot be used: {error}. Nothing runs without a record", code="record_unwritable"
-            ) from None
-        except (ValueError, TypeError, KeyError) as error:
-            record.close()
-            raise _damaged(path, error) from None
-        return record
+        return cls.held(place, name, "another `ogpu unit post` is at the same run: wait for it, or stop it")
 
     @classmethod
-    def look(cls, path: Path) -> Self:
-        """Return a run's record without a lock, for reading only. Raise RecordError if it is damaged."""
-        record = cls(path)
-        try:
+    def look(cls, place: Path | OutboxFile, *identity: bytes) -> Self | None:
+        """Return a run's record without a lock, for reading only; None before the run was begun."""
+        with OutboxFile.looked(place) as outbox:
             # A process holds the lock of its run for hours, and a list must show that run too.
-            with path.open("rb") as stream:
-                record._read(stream.read(RECORD_BYTES_MAX + 1))
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise _damaged(path, error) from None
-        return record
+            record = None if outbox is None else cls.read(outbox, record_name(*identity))
+        return None if record is None or record.plan is None else record
 
-    def close(self) -> None:
-        """Release the file. Written entries stay."""
-        if self._journal >= 0:
-            os.close(self._journal)
-        self._journal = -1
-        LockedRecord.close(self)
+    @classmethod
+    def read(cls, outbox: OutboxFile, name: bytes) -> Self:
+        """Return the record with this name without a lock, for reading only."""
+        record = cls(outbox, name, _is_guest=True)
+        record._load()
+        return record
 
     def begin(self, plan: RunPlan) -> None:
         """Write down the description of the run, before anything is posted."""
         assert self.plan is None, "a run is decided once"
-        self._add({"plan": asdict(plan)})
+        given = {each.name: getattr(plan, each.name) for each in fields(plan) if each.name != "units"}
+        units = [(self.name, place, first, requests) for place, (first, requests) in enumerate(plan.units)]
+        with self.outbox.transaction() as connection:
+            connection.execute("INSERT INTO runs (name, plan) VALUES (?, ?)", (self.name, json.dumps(given)))
+            connection.executemany("INSERT INTO run_units (run, place, first, requests) VALUES (?, ?, ?, ?)", units)
+        self._load()
 
     def note_posted(self, unit: int, unit_id: str, sums: UnitSums = NOTHING) -> None:
         """Note that a unit is in a final block, with the money it locks."""
-        money = {"locked": sums.locked, "prepaid": sums.prepaid, "fees": sums.fees}
-        self._add({"posted": unit, "id": unit_id, **money, "at": _now()})
+        # Unknown fees are null: no node served the unit's block any more.
+        money = (sums.locked, sums.prepaid, sums.fees)
+        with self._changing(unit):
+            self._change_unit(
+                unit, "unit IS NULL AND answered IS NULL",
+                "unit = ?, locked = ?, prepaid = ?, fees = ?", bytes.fromhex(unit_id), *money,
+            )  # fmt: skip
+            self._change_run("posted_at = coalesce(posted_at, ?)", _now())
 
     def note_written(
         self, unit: int, answered: int, failed: int, ends: FileEnds, paid_and_returned: tuple[int, int] = (0, 0), *,
@@ -156,46 +142,53 @@ class BatchRecord(LockedRecord):
 
         `is_claimed` is True if the unit's payment waits for a check.
         """
-        ended, (paid, returned) = [ends.output, ends.errors], paid_and_returned
-        more = {"paid": paid, "returned": returned, "given_up": is_given_up, "claimed": is_claimed}
-        self._add({"written": unit, "answered": answered, "failed": failed, "ends": ended, **more, "at": _now()})
+        with self._changing(unit):
+            self._change_unit(
+                unit, "answered IS NULL AND (unit IS NOT NULL OR (SELECT stopped FROM runs WHERE name = run) NOT NULL)",
+                "answered = ?, failed = ?, paid = ?, returned = ?, is_claimed = ?", answered, failed,
+                *paid_and_returned, is_claimed,
+            )  # fmt: skip
+            self._change_ends(ends)
+            given_up = failed if is_given_up else 0
+            self._change_run("given_up = given_up + ?, written_at = ?", given_up, _now())
 
     def note_refuted(self, unit: int, ends: FileEnds, paid_and_returned: tuple[int, int]) -> None:
         """Note the refutation of a unit's answers, with the files' ends and all money paid and returned."""
-        paid, returned = paid_and_returned
-        money = {"paid": paid, "returned": returned}
-        self._add({"refuted": unit, "ends": [ends.output, ends.errors], **money, "at": _now()})
+        with self._changing(unit):
+            self._change_unit(
+                unit, "is_claimed",
+                "is_claimed = 0, refuted = answered, answered = 0, failed = answered + failed, paid = ?, returned = ?",
+                *paid_and_returned,
+            )  # fmt: skip
+            self._change_ends(ends)
 
     def note_passed(self, unit: int, paid_and_returned: tuple[int, int]) -> None:
         """Note that a claimed unit passed its check, with the money paid and returned."""
-        paid, returned = paid_and_returned
-        self._add({"passed": unit, "paid": paid, "returned": returned})
+        with self._changing(unit):
+            self._change_unit(unit, "is_claimed", "is_claimed = 0, paid = ?, returned = ?", *paid_and_returned)
 
     def note_fee(self, fee: int) -> None:
         """Note the fee for cancelling units, in grains."""
-        self._add({"fee": fee})
+        with self._changing():
+            self._change_run("fees_beside = fees_beside + ?", fee)
 
     def note_ended(self) -> None:
         """Note that no unit is open and none is left to post. Results may still be missing."""
         if "ended" not in self.times:
-            self._add({"ended": True, "at": _now()})
+            with self._changing():
+                self._change_run("ended_at = ?", _now())
 
     def note_stopped(self, why: str) -> None:
         """Note the stop of the run. Results of posted units are still written."""
-        self._add({"stopped": why, "at": _now()})
-        # The request goes after the journal has the stop: a kill in between leaves a request without further effect.
-        self.path.with_suffix(CANCEL).unlink(missing_ok=True)
+        assert why in STOPS, "no other reason has error lines"
+        with self._changing():
+            self._require("stopped IS NULL")
+            self._change_run("stopped = ?, stopped_at = ?, is_cancel_asked = 0", why, _now())
 
     def ask_to_cancel(self) -> None:
         """Ask the process that holds the run, or the next one, to cancel it."""
-        try:
-            # Only the holder of the lock appends to the journal, so the request is an empty file beside it.
-            os.close(_open(self.path.with_suffix(CANCEL)))
-            sync_folder(self.path.parent)
-        except OSError as error:
-            raise RecordError(
-                f"{self.path.parent} cannot be written: {error}. Nothing was cancelled", code="record_unwritable"
-            ) from None
+        with OutboxFile(self.outbox.path.parent) as outbox:
+            outbox.execute("UPDATE runs SET is_cancel_asked = 1 WHERE name = ? AND stopped IS NULL", self.name)
 
     @property
     def total(self) -> UnitSums:
@@ -205,7 +198,10 @@ class BatchRecord(LockedRecord):
     @property
     def is_cancel_asked(self) -> bool:
         """True if a cancellation was requested and has not begun."""
-        return self.path.with_suffix(CANCEL).exists()
+        if self._lock >= 0:
+            # Another process may have asked since the rows were read.
+            self._load_run()
+        return self._was_cancel_asked
 
     @property
     def is_whole(self) -> bool:
@@ -227,164 +223,81 @@ class BatchRecord(LockedRecord):
         units = range(len(self.plan.units)) if self.stopped else ()
         return [unit for unit in units if unit not in self.posted and unit not in self.written]
 
-    def _take_up(self) -> None:
-        """Read the journal, and cut off an entry that a crash tore."""
-        with os.fdopen(os.dup(self._journal), "rb") as stream:
-            data = stream.read(RECORD_BYTES_MAX + 1)
-        whole = self._read(data)
-        if whole < len(data):
-            # An entry appended to a torn one would be on the same line, and its hash would refuse the whole journal.
-            os.ftruncate(self._journal, whole)
-            os.fsync(self._journal)
+    @contextmanager
+    def _changing(self, unit: int | None = None) -> Iterator[None]:
+        """Make the changes of the block one commit, and read the changed rows."""
+        with self.outbox.transaction():
+            yield
+        self._load_run()
+        if unit is not None:
+            self._load_units(unit)
 
-    def _read(self, data: bytes) -> int:
-        """Apply every whole entry, and return the end of the last one."""
-        if len(data) > RECORD_BYTES_MAX:
-            raise ValueError(f"more than {RECORD_BYTES_MAX:,} bytes")
-        # The line feed is written last, so an entry without one was torn by a kill.
-        whole = data.rfind(b"\n") + 1
-        for number, line in enumerate(data[:whole].splitlines(), 1):
-            self._apply(_entry(line, number))
-        return whole
+    def _change_unit(self, unit: int, condition: str, assignments: str, *values: Any) -> None:
+        """Change the row of a unit. Raise ValueError if it does not meet the condition: it was noted before."""
+        statement = f"UPDATE run_units SET {assignments} WHERE run = ? AND place = ? AND {condition}"  # noqa: S608
+        if not self.outbox.execute(statement, *values, self.name, unit):
+            raise ValueError(f"unit {unit} cannot change so: {condition}")
 
-    def _add(self, entry: dict[str, Any]) -> None:
-        """Write an entry to the disk before returning. An entry that cannot be written has no effect."""
-        text = json.dumps(entry, separators=(",", ":")).encode()
-        line = _entry_hash(text) + b" " + text + b"\n"
-        end = os.lseek(self._journal, 0, os.SEEK_END)
-        if end + len(line) > RECORD_BYTES_MAX:
-            reason = f"{self.path} would exceed {RECORD_BYTES_MAX:,} bytes. Split the file"
-            raise RecordError(reason, code="record_too_large")
-        # Applied before it is written: an entry that this check refuses would make the journal unreadable for good.
-        self._apply(entry)
-        try:
-            _write_all(self._journal, line)
-            os.fsync(self._journal)
-        except OSError as error:
-            # Part of the entry may be on the disk. The next process cuts it off before it appends.
-            self.close()
-            raise RecordError(
-                f"{self.path} cannot be written: {error}. Nothing more is posted", code="record_unwritable"
-            ) from None
+    def _change_run(self, assignments: str, *values: Any) -> None:
+        self.outbox.execute(f"UPDATE runs SET {assignments} WHERE name = ?", *values, self.name)  # noqa: S608
 
-    def _apply(self, entry: Mapping[str, Any]) -> None:
-        """Apply an entry. Raise ValueError if it is invalid at its place."""
-        if "plan" in entry:
-            _check(self.plan is None, "two plans")
-            given = dict(entry["plan"])
-            given["units"] = [(int(first), int(count)) for first, count in given["units"]]
-            self.plan = RunPlan(**given)
-            return
-        plan = self.plan
-        _check(plan is not None, "no plan")
-        moment = int(entry.get("at", 0))
-        if "posted" in entry:
-            self._apply_posted(int(entry["posted"]), entry)
-            self.times.setdefault("posted", moment)
-        elif "written" in entry:
-            self._apply_written(int(entry["written"]), entry)
-            self.times["written"] = moment
-        elif "refuted" in entry:
-            self._apply_refuted(int(entry["refuted"]), entry)
-        elif "passed" in entry:
-            self._apply_passed(int(entry["passed"]), entry)
-        elif "fee" in entry:
-            self.fees_beside += int(entry["fee"])
-        elif "ended" in entry:
-            self.times.setdefault("ended", moment)
-        else:
-            _check(entry["stopped"] in STOPS, "an entry of another version")
-            _check(self.stopped is None, "stopped twice")
-            self.stopped = str(entry["stopped"])
-            self.times["stopped"] = moment
+    def _change_ends(self, ends: FileEnds) -> None:
+        self._require("output_end <= ? AND errors_end <= ?", ends.output, ends.errors)
+        self._change_run("output_end = ?, errors_end = ?", ends.output, ends.errors)
 
-    def _apply_posted(self, unit: int, entry: Mapping[str, Any]) -> None:
-        assert self.plan is not None, "looked at by `_apply`"
-        _check(0 <= unit < len(self.plan.units), f"there is no unit {unit}")
-        _check(unit not in self.posted, f"unit {unit} was posted twice")
-        _check(unit not in self.written, f"unit {unit} was posted after it was given up")
-        # Null is an unknown fee: no node served the fee's block any more.
-        fees = entry.get("fees", 0)
-        self.posted[unit] = str(entry["id"])
-        self.sums[unit] = UnitSums(
-            int(entry.get("locked", 0)), int(entry.get("prepaid", 0)), None if fees is None else int(fees)
+    def _require(self, condition: str, *values: Any) -> None:
+        """Raise ValueError if the run does not meet a condition."""
+        query = f"SELECT 1 FROM runs WHERE name = ? AND {condition}"  # noqa: S608  # our own words
+        if not self.outbox.rows(query, self.name, *values):
+            raise ValueError(f"the run cannot change so: {condition}")
+
+    def _load(self) -> None:
+        # One state of both tables, also while another process changes them.
+        with self.outbox.snapshot():
+            self._load_run()
+            self._load_units()
+
+    def _load_run(self) -> None:
+        rows = self.outbox.rows(
+            "SELECT plan, output_end, errors_end, fees_beside, given_up, stopped, is_cancel_asked, posted_at, "
+            "ended_at, stopped_at, written_at FROM runs WHERE name = ?",
+            self.name,
         )
+        for text, output_end, errors_end, fees, given_up, stopped, is_cancel_asked, *times in rows:
+            if self.plan is None:
+                units = self.outbox.rows(
+                    "SELECT first, requests FROM run_units WHERE run = ? ORDER BY place", self.name
+                )
+                self.plan = RunPlan(**json.loads(text), units=units)
+            self.ends, self.fees_beside, self.given_up = FileEnds(output_end, errors_end), fees, given_up
+            self.stopped, self._was_cancel_asked = stopped, bool(is_cancel_asked)
+            moments = zip(("posted", "ended", "stopped", "written"), times, strict=True)
+            self.times = {name: moment for name, moment in moments if moment is not None}
 
-    def _apply_passed(self, unit: int, entry: Mapping[str, Any]) -> None:
-        _check(unit in self.claimed, f"unit {unit} passed, and was not claimed")
-        self.claimed.remove(unit)
-        self.sums[unit] = replace(self.sums[unit], paid=int(entry["paid"]), returned=int(entry["returned"]))
-
-    def _apply_refuted(self, unit: int, entry: Mapping[str, Any]) -> None:
-        answered, failed = self.written.get(unit, (0, 0))
-        _check(unit in self.claimed, f"unit {unit} was found wrong, and not claimed")
-        self._apply_ends(entry)
-        self.claimed.remove(unit)
-        self.refuted[unit], self.written[unit] = answered, (0, answered + failed)
-        self.sums[unit] = replace(self.sums[unit], paid=int(entry["paid"]), returned=int(entry["returned"]))
-
-    def _apply_ends(self, entry: Mapping[str, Any]) -> None:
-        output, errors = (int(end) for end in entry["ends"])
-        _check(output >= self.ends.output and errors >= self.ends.errors, "the files became shorter")
-        self.ends = FileEnds(output, errors)
-
-    def _apply_written(self, unit: int, entry: Mapping[str, Any]) -> None:
-        assert self.plan is not None, "looked at by `_apply`"
-        is_given_up = self.stopped is not None and 0 <= unit < len(self.plan.units)
-        _check(unit in self.posted or is_given_up, f"it has an answer of unit {unit}, which it never posted")
-        _check(unit not in self.written, f"it has two answers of unit {unit}")
-        self._apply_ends(entry)
-        self.written[unit] = (int(entry["answered"]), int(entry["failed"]))
-        self.given_up += int(entry["failed"]) if entry.get("given_up", self.stopped is not None) else 0
-        if entry.get("claimed"):
-            self.claimed.add(unit)
-        if unit in self.sums:
-            ended = UnitSums(paid=int(entry.get("paid", 0)), returned=int(entry.get("returned", 0)))
-            self.sums[unit] += ended
-
-
-def journal_of(folder: Path, *identity: bytes) -> Path:
-    """Return the path of a run's journal."""
-    return folder.expanduser() / f"{record_name(*identity)}{JOURNAL}"
+    def _load_units(self, unit: int | None = None) -> None:
+        """Read the rows of all units with a post or results, or of one."""
+        which, values = ("", ()) if unit is None else (" AND place = ?", (unit,))
+        rows = self.outbox.rows(
+            "SELECT place, unit, locked, prepaid, fees, paid, returned, answered, failed, is_claimed, refuted "  # noqa: S608
+            f"FROM run_units WHERE run = ? AND (unit NOT NULL OR answered NOT NULL){which} ORDER BY place",
+            self.name, *values,
+        )  # fmt: skip
+        for place, unit_id, locked, prepaid, fees, paid, returned, answered, failed, is_claimed, refuted in rows:
+            if unit_id is not None:
+                self.posted[place] = unit_id.hex()
+                self.sums[place] = UnitSums(locked, prepaid, fees, paid, returned)
+            if answered is not None:
+                self.written[place] = (answered, failed)
+            if refuted is not None:
+                self.refuted[place] = refuted
+            if is_claimed:
+                self.claimed.add(place)
+            else:
+                self.claimed.discard(place)
 
 
 def _now() -> int:
     return int(time.time())
-
-
-def _damaged(path: Path, error: Exception) -> RecordError:
-    return RecordError(
-        f"{path} is damaged ({error}). See the posted units with `ogpu unit list`, then remove the file",
-        code="record_damaged",
-    )
-
-
-def _open(path: Path) -> int:
-    # Without O_NOFOLLOW, a link in a shared folder would lead the entries into any file of the user.
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
-
-
-def _entry(line: bytes, number: int) -> Mapping[str, Any]:
-    mark, _, text = line.partition(b" ")
-    _check(mark == _entry_hash(text), f"entry {number} is not what was written")
-    found = json.loads(text)
-    _check(isinstance(found, dict), f"entry {number} is no object")
-    return dict(found)
-
-
-def _entry_hash(text: bytes) -> bytes:
-    return blake2_256(text).hex()[:_HASH_CHARS].encode()
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        # write(2) may take fewer bytes than it was given, as on a nearly full disk.
-        data = data[os.write(descriptor, data) :]
-
-
-def _check(is_right: bool, why: str) -> None:
-    if not is_right:
-        raise ValueError(why)
 
 
 WINDOW_SECONDS_MAX = 30 * 86_400
@@ -416,25 +329,17 @@ WINDOW, INPUT = "completion_window", "input"
 """Names of a plan's settings: the time that the run may take, if limited, and the file's path."""
 
 
-def run_id(path: Path) -> str:
+def run_id(record: BatchRecord) -> str:
     """Return the id of a run."""
-    return ID_PREFIX + path.stem[:ID_CHARS]
+    return ID_PREFIX + record.name.hex()[:ID_CHARS]
 
 
-def runs_of(folder: Path, *, skips_damaged: bool = True) -> list[BatchRecord]:
-    """Return all runs, the oldest first. Raise RecordError for a damaged record, unless told to skip them."""
-    found = []
-    for path in folder.expanduser().glob(f"*{JOURNAL}"):
-        try:
-            record = BatchRecord.look(path)
-        # One damaged record must not hide the customer's other runs.
-        except RecordError:
-            if skips_damaged:
-                continue
-            raise
-        if record.plan is not None:
-            found.append(record)
-    return sorted(found, key=lambda record: (_plan_of(record).created_at, record.path.name))
+def runs_of(place: Path | OutboxFile) -> list[BatchRecord]:
+    """Return all runs, the oldest first."""
+    with OutboxFile.looked(place) as outbox:
+        names = [] if outbox is None else outbox.rows("SELECT name FROM runs")
+        found = [BatchRecord.read(outbox, name) for (name,) in names if outbox is not None]
+    return sorted(found, key=lambda record: (_plan_of(record).created_at, record.name))
 
 
 def run_named(folder: Path, text: str) -> BatchRecord:
@@ -445,14 +350,14 @@ def run_named(folder: Path, text: str) -> BatchRecord:
     found = [
         record
         for record in runs_of(folder)
-        if text == run_id(record.path) or (is_beginning and run_id(record.path).startswith(text))
+        if text == run_id(record) or (is_beginning and run_id(record).startswith(text))
     ]
     if not found and not text.startswith(ID_PREFIX):
         named = str(Path(text).absolute())
         runs = [(record, _plan_of(record)) for record in runs_of(folder)]
         found = [record for record, plan in runs if named in (plan.output, plan.errors, plan.settings.get(INPUT, ""))]
     if len(found) > 1:
-        ids = ", ".join(run_id(record.path) for record in found)
+        ids = ", ".join(run_id(record) for record in found)
         how = "begin with" if is_beginning else "have the file"
         raise RecordError(
             f"{len(found)} runs {how} {text}. Name one of {ids}, or its file of results", code="several_runs"
@@ -487,7 +392,7 @@ def state_of(record: BatchRecord, refused: Sequence[LineError] = ()) -> BatchSta
     is_running = not record.is_whole and "ended" not in record.times
     status = status_of(counts, stopped, is_running, record.is_whole, record.given_up)
     return BatchState(
-        batch_id=run_id(record.path),
+        batch_id=run_id(record),
         endpoint=plan.endpoint or "",
         status=status,
         created_at=plan.created_at,

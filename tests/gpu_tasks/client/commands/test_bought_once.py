@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import re
 import signal
 import subprocess
@@ -25,6 +23,7 @@ from gpu_tasks.client.offers.outlook import spendable
 from gpu_tasks.client.tasks.estimates import Willingness
 from gpu_tasks.client.tasks.orders import load_any
 from gpu_tasks.client.units.posting import Wish
+from gpu_tasks.client.units.posting_once import PostingRecord
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -33,7 +32,7 @@ from planted_tasks import BOB
 from priced_tasks import a_task
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient
-from wallet.private_file import lock_file
+from wallet.outbox import OutboxFile
 from wallet.rpc import NodeUnreachableError
 from wallet_runner import answer, chain
 
@@ -51,7 +50,6 @@ from gpu_tasks.client.commands import tasks
 from gpu_tasks.client.commands import submit
 from gpu_tasks.data.blob_client import BlobClient
 from wallet.client import ChainClient
-from wallet.private_file import lock_file
 
 async def put(self, blob, endpoints, copies):
     return endpoints
@@ -172,38 +170,35 @@ def test_at_a_terminal_an_interrupt_asks_whether_to_end_the_task(
 def test_an_end_is_not_noted_of_a_task_that_another_process_bought_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def on_disk() -> tuple[Path, dict[str, Any]]:
-        (path,) = (tmp_path / "postings").glob("*.json")
-        (part,) = json.loads(path.read_text())
-        return path, part
-
     async def follow(*_: Any, **__: Any) -> Task:
-        path, part = on_disk()
-        path.write_text(json.dumps([part | {"units": ["ab" * 32], "told": "", "extrinsic": "cd"}]))
+        with OutboxFile(tmp_path / "postings") as outbox:
+            outbox.execute("UPDATE posted_units SET unit = ?", b"u" * 32)
+            outbox.execute("UPDATE parts SET told = '', extrinsic = ?", b"x")
         return a_task(state=TaskState.ENDED, outcome=TaskOutcome.ON_TIME)
 
     monkeypatch.setattr(submit, "follow_task", follow)
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *SUBMIT, "--watch")
     assert done.exit_code == 0, done.output
-    _, part = on_disk()
-    assert (part["units"], part["told"], part["extrinsic"]) == (["ab" * 32], "", "cd")
+    with OutboxFile(tmp_path / "postings") as outbox:
+        assert outbox.rows("SELECT unit, told, extrinsic FROM parts JOIN posted_units") == [(b"u" * 32, "", b"x")]
 
 
 def test_an_end_is_left_to_another_process_that_holds_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locks: list[int] = []
+    held: list[PostingRecord] = []
 
     async def follow(*_: Any, **__: Any) -> Task:
-        (path,) = (tmp_path / "postings").glob("*.lock")
-        locks.append(lock_file(path))
+        with OutboxFile(tmp_path / "postings") as outbox:
+            ((name,),) = outbox.rows("SELECT posting FROM parts")
+        held.append(PostingRecord.held(tmp_path / "postings", name, ""))
         return a_task(state=TaskState.ENDED, outcome=TaskOutcome.ON_TIME)
 
     monkeypatch.setattr(submit, "follow_task", follow)
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *SUBMIT, "--watch")
-    os.close(*locks)
+    held[0].close()
     assert done.exit_code == 0, done.output
 
 
@@ -222,8 +217,8 @@ def test_what_one_submits_another_that_watches_goes_on_with(tmp_path: Path, monk
     follower = Follower(monkeypatch, TaskOutcome.ON_TIME)
     with chain(tmp_path) as url:
         task = answer(ogpu(tmp_path, url, *SUBMIT))["task"]
-        (path,) = (tmp_path / "postings").glob("*.json")
-        assert json.loads(path.read_text())[0]["extrinsic"] == "", "it is looked for no more"
+        with OutboxFile(tmp_path / "postings") as outbox:
+            assert outbox.rows("SELECT extrinsic FROM parts") == [(b"",)], "it is looked for no more"
         assert ogpu(tmp_path, url, *SUBMIT, "--watch").exit_code == 0
         assert follower.followed == [task]
         for more in ([], ["--watch"]):

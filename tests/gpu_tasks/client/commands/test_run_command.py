@@ -21,7 +21,6 @@ from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.tasks.arrays import ArrayRecord
 from gpu_tasks.client.tasks.drafts import ProgramDraft
 from gpu_tasks.client.tasks.results import RunBlobError
-from gpu_tasks.client.units.posting_once import RecordError
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.program_left import ProgramLeft
 from gpu_tasks.market.devices.records import DeviceClass, Provider
@@ -36,6 +35,7 @@ from planted_tasks import BOB
 from priced_tasks import a_task
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient
+from wallet.outbox import RecordError
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet_runner import answer, chain
 

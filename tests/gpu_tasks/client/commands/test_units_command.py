@@ -39,6 +39,7 @@ from planted_tasks import BOB
 from runtime.cryptography import ss58
 from runtime.frame.runtime import Bound
 from task_customer import OF_BOB, ogpu
+from wallet.outbox import FILE
 from wallet.suri import keypair_from_suri
 from wallet_runner import answer, chain
 
@@ -97,7 +98,7 @@ def test_units_that_the_chain_has_forgotten_are_known_by_the_record_of_their_run
                 record.begin(plan)
                 record.note_posted(0, (first, second)[number][2:], UnitSums(locked=9, prepaid=4))
                 record.note_written(0, 2, 0, record.ends, (3, 2))
-                runs.append(run_id(record.path))
+                runs.append(run_id(record))
         (row, other) = answer(ogpu(tmp_path, url, "unit", "list", *OF_BOB))
         assert (row["run"], other["run"]) == (runs[0], None)
 
@@ -110,6 +111,9 @@ def test_units_that_the_chain_has_forgotten_are_known_by_the_record_of_their_run
         assert row["cost_before_fees"]["grains"] == "7"
         assert other["unit"] == second
         assert [row["unit"] for row in answer(ogpu(tmp_path, url, "unit", "list", *OF_BOB, "--open"))] == [second]
+        (tmp_path / "postings" / FILE).write_bytes(b"damaged" * 1_000)
+        (row,) = answer(ogpu(tmp_path, url, "unit", "list", *OF_BOB))
+        assert (row["unit"], row["run"]) == (second, None)
 
 
 def test_of_many_units_the_newest_are_listed_with_times_by_the_chain_s_slots(

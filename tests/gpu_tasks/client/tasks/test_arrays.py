@@ -11,10 +11,10 @@ from error_codes import raises_code
 from gpu_tasks.client.tasks.arrays import MEMBERS_MAX, ArrayError, ArrayRecord, IndexSet, index_set, member_of
 from gpu_tasks.client.tasks.drafts import ProgramDraft
 from gpu_tasks.client.tasks.orders import LoadedTask
-from gpu_tasks.client.units.posting_once import RecordError
 from gpu_tasks.tasks.container_request import VARIABLES_MAX
 from gpu_tasks.tasks.container_task import ContainerTask
 from gpu_tasks.tasks.task_kinds import ContainerSource, read_any_task
+from wallet.outbox import FILE, RecordError
 
 TASK, OTHER = b"\1" * 32, b"\2" * 32
 
@@ -141,16 +141,11 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         assert record.members == {}
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [b"", b"{", b"[]", b"7", b'{"a": "00"}', b'{"1": "00"}', b'{"1": 7}', b'{"x": "' + b"00" * 32 + b'"}',
-     b"[" * 60_000,
-     b" " * 70_000, b"\xff"],
-)  # fmt: skip
-def test_a_damaged_record_is_no_empty_one(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_record_is_no_empty_one(tmp_path: Path) -> None:
     with ArrayRecord.open(tmp_path, b"a") as record:
         record.note(3, TASK)
-        record.path.write_bytes(damage)
+    content = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).write_bytes(content.replace(TASK, OTHER))
     for _ in range(2):  # and the lock is let go of
         with raises_code(RecordError, "record_damaged"):
             ArrayRecord.open(tmp_path, b"a")

@@ -44,6 +44,7 @@ from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
+from wallet.outbox import OutboxFile
 
 # Task files on the disk: the examples, what an input may be, and the commands that need no node.
 
@@ -408,20 +409,13 @@ def test_other_readers_and_stores_that_have_nothing_get_all_of_it(tmp_path: Path
     assert all(part.blob in fresh.blobs for part in upload(fresh, tmp_path))
 
 
-def test_what_is_written_down_grows_old_and_damage_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_written_down_grows_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stores = Stores()
     upload(stores, tmp_path)
-    (record,) = tmp_path.glob("image-*.json")
-    kept = record.read_bytes()
-    for damaged in (b"", b"[]", b"{", b'{"began_at": 0}', b"[" * 50_000, json.dumps(
-        {"began_at": json.loads(kept)["began_at"], "parts": {"0": ["00", "00"]}}
-    ).encode()):  # fmt: skip
-        record.write_bytes(damaged)
+    with OutboxFile(tmp_path) as outbox:
+        ((began_at,),) = outbox.rows("SELECT DISTINCT began_at FROM stored_parts")
+    for now in (began_at + FRESH_SECONDS - 1, began_at + FRESH_SECONDS + 1, began_at - 1):
         before = stores.puts
+        monkeypatch.setattr(time, "time", lambda now=now: now)
         upload(stores, tmp_path)
-        assert stores.puts == before + len(PARTS)
-    record.write_bytes(kept)
-    began_at, before = json.loads(kept)["began_at"], stores.puts
-    monkeypatch.setattr(time, "time", lambda: began_at + FRESH_SECONDS + 1)
-    upload(stores, tmp_path)
-    assert stores.puts == before + len(PARTS)
+        assert stores.puts == before + (0 if now == began_at + FRESH_SECONDS - 1 else len(PARTS))

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.units.answers import FileAnswers
 from gpu_tasks.client.units.result_lines import LineAnswer, UnitPlace
-from gpu_tasks.client.units.run_record import BatchRecord
+from gpu_tasks.client.units.run_record import BatchRecord, runs_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState
 
@@ -42,8 +42,8 @@ class AnsweredFile:
     async def units(self, client: Any, ids: Sequence[bytes], at: bytes | None = None) -> list[Unit | None]:
         """As the chain has them, but ended."""
         self.looks.append(len(ids))
-        (path,) = self.records.glob("*.journal")
-        place_of = {unit: place for place, unit in BatchRecord.look(path).posted.items()}
+        (record,) = runs_of(self.records)
+        place_of = {unit: place for place, unit in record.posted.items()}
         found: list[Unit | None] = []
         for unit_id, unit in zip(ids, await self._units(client, ids, at), strict=True):
             assert unit is not None

@@ -39,7 +39,7 @@ from gpu_tasks.client.units.posting import (
     read_prompts,
     units_of,
 )
-from gpu_tasks.client.units.posting_once import Posted, PostingRecord, PostingRun, Progress, RecordError
+from gpu_tasks.client.units.posting_once import Posted, PostingRecord, PostingRun, Progress
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
@@ -51,6 +51,7 @@ from runtime.cryptography.hashing import blake2_256
 from wallet.amounts import Grains, format_amount
 from wallet.client import ERA_BLOCKS, ChainClient, Outcome
 from wallet.keypair import Keypair
+from wallet.outbox import RecordError
 from wallet.rpc import NodeUnreachableError
 from wallet.suri import keypair_from_suri
 
@@ -251,7 +252,7 @@ async def test_all_are_posted_in_order_and_the_record_is_gone(tmp_path: Path) ->
         posted = await scene.attempt()
         assert [unit.prompt for unit in posted] == [prompt.text for prompt in PROMPTS]
         assert len({unit.unit for unit in posted}) == await scene.count() == len(PROMPTS)
-        assert not list((scene.folder / "postings").glob("*.json"))
+        assert PostingRecord.look(scene.folder / "postings", b"these") == []
         assert len([text for text in scene.said if text.startswith("posting ")]) == 2
 
 
@@ -393,9 +394,9 @@ def test_a_record_is_one_process_s_and_holds_no_prompt(tmp_path: Path) -> None:
         with PostingRecord.open(tmp_path, b"ab"):
             pass
     with PostingRecord.open(tmp_path, b"a", b"b") as record:
-        record.save()
-        assert record.path.stat().st_mode & 0o777 == 0o600
-        record.path.write_text("{")
+        path = record.outbox.path
+        assert path.stat().st_mode & 0o777 == 0o600
+    path.write_text("{" * 1_000)
     with raises_code(RecordError, "record_damaged"):
         PostingRecord.open(tmp_path, b"a", b"b")
 

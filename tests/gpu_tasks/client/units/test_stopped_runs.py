@@ -28,10 +28,11 @@ from gpu_tasks.client.commands import purchase
 from gpu_tasks.client.units.answers import CANCELS_PER_CALL, FileAnswers, RunStop
 from gpu_tasks.client.units.posting import Sealer
 from gpu_tasks.client.units.posting_once import ENDED, PostedPart
-from gpu_tasks.client.units.run_record import BatchRecord
+from gpu_tasks.client.units.run_record import BatchRecord, runs_of
 from gpu_tasks.client.units.watch import FollowedUnit, FollowedUnits
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from runtime.frame.call import Call
+from wallet.outbox import OutboxFile
 from wallet_runner import chain
 
 Ogpu = Callable[..., Result]
@@ -198,8 +199,8 @@ def test_who_is_at_the_run_is_told_to_cancel_it(
     ogpu: Ogpu, stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped.begin(ogpu, monkeypatch)
-    (journal,) = (stopped.folder / "records").glob("*.journal")
-    with BatchRecord.open_path(journal):
+    (run,) = runs_of(stopped.folder / "records")
+    with BatchRecord.open_named(stopped.folder / "records", run.name):
         told = stopped.cancel(ogpu, "--yes")
         assert (told.exit_code, json.loads(told.stdout)["status"]) == (0, "cancelling")
         assert stopped.batch(ogpu)[0]["status"] == "cancelling"
@@ -264,7 +265,7 @@ def test_no_more_units_are_open_than_somebody_may_take_in_time(
 
     async def posted(*given: Any, places: list[int], **_: Any) -> None:
         units = [bytes([place] * 32).hex() for place in places]
-        given[2].parts.append(PostedPart(places, "", 0, 0, 0, 0, [], units, block=1))
+        given[2].add(PostedPart(places, "", 0, 0, 0, 0, units, units, block=1))
 
     monkeypatch.setattr(purchase, "post_once", posted)
     monkeypatch.setattr(purchase, "UNITS_OPEN_LEAST", 2)
@@ -329,8 +330,8 @@ def test_who_interrupts_is_told_how_to_go_on(
             begun, taken_up, others = followed
             assert begun == taken_up, "nothing was posted twice"
             assert len({*begun, *others}) == 4, "once their end was told, the same command posts others"
-            (record,) = (tmp_path / "postings").glob("*.json")
-            assert [part["told"] for part in json.loads(record.read_text())] == [ENDED]
+            with OutboxFile(tmp_path / "postings") as outbox:
+                assert outbox.rows("SELECT told FROM parts") == [(ENDED,)]
             return
         assert "interrupted: 0 of 2 units are posted, and 2 more may be" in broken.stderr
         assert f"`{shlex.join(['ogpu', '--url', 'ws://here', *words])}`" in broken.stderr
