@@ -17,7 +17,7 @@ SECONDS ?= 30
 LINES ?= 2000
 # Processes of pytest: one more than cores, since half of the tests wait for others. In `make test` mypy runs beside them.
 WORKERS ?= 3
-PURE := runtime consensus genesis gpu_tasks/batches gpu_tasks/traces gpu_tasks/market gpu_tasks/workloads
+PURE := runtime consensus genesis gpu_tasks/batches gpu_tasks/traces gpu_tasks/market gpu_tasks/workloads streams
 PYTEST = $(PY) -m pytest -n $(WORKERS) --dist load
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 comma := ,

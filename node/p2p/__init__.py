@@ -6,7 +6,6 @@ In reading order, from the socket up:
 * `channel`: a connection as bytes, then as encrypted records
 * `hardening`: the used parts of py-libp2p, and corrections of them
 * `multistream`: the agreement of two ends on a protocol
-* `yamux`: streams over a connection
 * `frames`: kinds of messages, and frames of many messages
 * `meter`: rates, as token buckets
 * `work`: the CPU cost of reading and serving each peer, against its share

@@ -14,13 +14,13 @@ from typing import Final
 
 import trio
 
-from node.p2p import yamux
 from node.p2p.channel import BufferedTcp, ChannelClosed, SecureChannel
 from node.p2p.frames import FrameReader
 from node.p2p.hardening import NOISE, NoiseUpgrade
 from node.p2p.identity import PeerId
 from node.p2p.multistream import Initiator, MultistreamError, Responder
 from node.p2p.work import RECORD_SECONDS, ReadingAccounts
+from streams import yamux
 
 HANDSHAKE_CAP_BYTES: Final = 16 * 1024
 """The most bytes from a stranger before Noise has authenticated it. An honest handshake takes about 500 bytes."""

@@ -22,7 +22,7 @@ from node.p2p.identity import PeerId
 from node.p2p.link import say_goodbye
 from node.p2p.multistream import MultistreamError
 from node.p2p.work import ReadingAccounts
-from node.p2p.yamux import YamuxError
+from streams.yamux import YamuxError
 
 HANDSHAKE_SECONDS: Final = 5.0
 _LOG: Final = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ from node.p2p.identity import PeerId
 from node.p2p.inbox import Inbox, InboxMessage
 from node.p2p.meter import RateLimits, RateMeter, TokenBucket
 from node.p2p.outbox import Outbox
-from node.p2p.yamux import YamuxError
+from streams.yamux import YamuxError
 
 TICK_SECONDS: Final = 0.005
 """The least time between two frames to one peer: messages queued meanwhile share the next one."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    "runtime", "consensus", "gpu_tasks", "genesis", "durable", "wallet", "cli", "http_server", "node", "devnet",
+    "runtime", "consensus", "gpu_tasks", "genesis", "durable", "wallet", "cli", "http_server", "streams", "node", "devnet",
     "simulation", "scripts", "benchmarks", "docs", "tests",
 )  # fmt: skip
 

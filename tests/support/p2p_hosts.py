@@ -17,7 +17,7 @@ from node.p2p.inbox import nobody
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
 from node.p2p.multistream import Initiator
 from node.p2p.work import IsValidator, ReadingAccounts
-from node.p2p.yamux import PROTOCOL as YAMUX
+from streams.yamux import PROTOCOL as YAMUX
 
 GENESIS = bytes(range(32))
 DEADLINE_SECONDS = 30.0

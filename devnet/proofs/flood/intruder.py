@@ -25,8 +25,8 @@ from node.p2p.hardening import NoiseUpgrade
 from node.p2p.hello import Hello, Role
 from node.p2p.identity import NodeIdentity, identity_from_seed
 from node.p2p.work import ReadingAccounts
-from node.p2p.yamux import YamuxError
 from node.peers.messages import STATUS, PeerStatus
+from streams.yamux import YamuxError
 
 FloodMessage = tuple[FrameKind, bytes]
 MESSAGES_PER_FRAME = 512

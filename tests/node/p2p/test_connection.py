@@ -27,8 +27,8 @@ from node.p2p.work import (
     STRANGERS_READING_SHARE,
     ReadingAccounts,
 )
-from node.p2p.yamux import MAX_STREAMS, YamuxError, YamuxEvent, YamuxSession
 from p2p_hosts import GENESIS
+from streams.yamux import MAX_STREAMS, YamuxError, YamuxEvent, YamuxSession
 
 PROTOCOL = "/ogpu/00010203/1"
 GREETING = encode_line("/multistream/1.0.0")

@@ -41,7 +41,6 @@ from genesis.chain import runtime_for
 from node.p2p.admission import AdmissionLimits
 from node.p2p.channel import MAX_RECORD_PLAINTEXT_BYTES
 from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, FrameKind
-from node.p2p.yamux import YamuxSession
 from node.pool.heartbeat_pool import HEARTBEAT
 from node.rpc.server import ServerOptions
 from p2p_hosts import CONFIG, running, transport
@@ -51,6 +50,7 @@ from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.frame.weights import SIGNED_LENGTH_MAX_BYTES
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
+from streams.yamux import YamuxSession
 from wallet.suri import keypair_from_suri
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.p2p.yamux import (
+from streams.yamux import (
     INITIAL_WINDOW_BYTES,
     MAX_REFUSED_STREAMS,
     MAX_STREAMS,
