@@ -5,7 +5,7 @@ control and lets a peer raise its window to 16 MiB (docs/p2p.md). That muxer is 
 
 Invariants:
 
-* At most `MAX_STREAMS` streams live.
+* At most `YamuxLimits.streams` streams live.
 * Data beyond the granted window, an impossible frame, or too many streams is a `YamuxError`, after which the connection
   is closed.
 * Only an incomplete 12-byte header and outgoing frames are buffered here.
@@ -20,17 +20,6 @@ from typing import Final
 PROTOCOL: Final = "/yamux/1.0.0"
 INITIAL_WINDOW_BYTES: Final = 256 * 1024
 """Fixed by the specification."""
-WINDOW_BYTES: Final = 1024 * 1024
-"""The window that this end grants per stream: on a 100 ms link at 10 MB/s it hides the round trip."""
-MAX_STREAMS: Final = 8
-MAX_REFUSED_STREAMS: Final = 64
-MAX_DATA_FRAME_BYTES: Final = 60 * 1024
-"""The most data in one frame of ours, so that frame and header fit one Noise record."""
-MAX_OUTGOING_BYTES: Final = 64 * 1024
-"""The most bytes of waiting answers to control frames. A peer that causes answers faster than it reads them is
-disconnected."""
-MAX_SEND_WINDOW: Final = 2**32 - 1
-
 _HEADER: Final = struct.Struct(">BBHII")
 _DATA, _WINDOW_UPDATE, _PING, _GO_AWAY = range(4)
 _SYN, _ACK, _FIN, _RST = 1, 2, 4, 8
@@ -39,6 +28,28 @@ _GO_AWAY_PROTOCOL_ERROR: Final = 1
 
 class YamuxError(Exception):
     """The peer broke the protocol or a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class YamuxLimits:
+    """The limits of one end. The defaults are those of connections between nodes."""
+
+    streams: int = 8
+    refused_streams: int = 64
+    """Streams beyond the limit that are refused one by one. One more ends the connection."""
+    window_bytes: int = 1024 * 1024
+    """The window that this end grants per stream, `INITIAL_WINDOW_BYTES` or more: on a 100 ms link at 10 MB/s it hides
+    the round trip."""
+    send_window_bytes: int = 2**32 - 1
+    """The most window that this end uses. A peer's updates could otherwise exceed the 32 bits of a window."""
+    frame_data_bytes: int = 60 * 1024
+    """The most data in one frame of ours, so that frame and header fit one Noise record."""
+    outgoing_bytes: int = 64 * 1024
+    """The most bytes of waiting answers to control frames. A peer that causes answers faster than it reads them is
+    disconnected."""
+
+
+PEER_LIMITS: Final = YamuxLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +99,15 @@ class _Stream:
 class YamuxSession:
     """One end of a connection."""
 
-    def __init__(self, *, initiator: bool) -> None:
+    def __init__(self, *, initiator: bool, limits: YamuxLimits = PEER_LIMITS) -> None:
+        assert limits.window_bytes >= INITIAL_WINDOW_BYTES
+        self._limits = limits
         self._next_stream = 1 if initiator else 2
         self._open_streams: dict[int, _Stream] = {}
         self._read_buffer = bytearray()
         self._outgoing_frames = bytearray()
         self._refused_count = 0
-        self._stray_bytes = 0
+        self._stray_window = 0
         self._body_stream = 0
         self._body_flags = 0
         self._body_left = 0
@@ -103,22 +116,25 @@ class YamuxSession:
         """Open a stream, grant its full window, and return its number."""
         number = self._next_stream
         self._next_stream += 2
-        self._open_streams[number] = _Stream(receive_window=WINDOW_BYTES)
-        self._queue_frame(_WINDOW_UPDATE, _SYN, number, WINDOW_BYTES - INITIAL_WINDOW_BYTES)
+        self._grant_window(number, _SYN)
         return number
+
+    def send_window(self, number: int) -> int:
+        """Return the bytes that the peer accepts on a stream now. Raise `YamuxError` if the stream is closed."""
+        stream = self._open_streams.get(number)
+        if stream is None:
+            raise YamuxError("stream is closed")
+        return stream.send_window
 
     def data_frame(self, number: int, data: memoryview) -> tuple[bytes, int]:
         """Return a frame with as much of `data` as fits, and the number of bytes of `data` in it.
 
         Window and frame size limit it.
         """
-        stream = self._open_streams.get(number)
-        if stream is None:
-            raise YamuxError("stream is closed")
-        frame_data_bytes = min(len(data), stream.send_window, MAX_DATA_FRAME_BYTES)
+        frame_data_bytes = min(len(data), self.send_window(number), self._limits.frame_data_bytes)
         if frame_data_bytes == 0:
             return b"", 0
-        stream.send_window -= frame_data_bytes
+        self._open_streams[number].send_window -= frame_data_bytes
         return _HEADER.pack(0, _DATA, 0, number, frame_data_bytes) + bytes(data[:frame_data_bytes]), frame_data_bytes
 
     def consume(self, number: int, consumed_bytes: int) -> None:
@@ -127,14 +143,19 @@ class YamuxSession:
         if stream is None:
             return
         stream.consumed_bytes += consumed_bytes
-        if stream.consumed_bytes >= WINDOW_BYTES // 2:
+        if stream.consumed_bytes >= self._limits.window_bytes // 2:
             stream.receive_window += stream.consumed_bytes
             self._queue_frame(_WINDOW_UPDATE, 0, number, stream.consumed_bytes)
             stream.consumed_bytes = 0
 
+    def close(self, number: int) -> None:
+        """End a stream, after the data that was sent on it. Data from the peer is dropped from now on."""
+        if self._drop(number):
+            self._queue_frame(_WINDOW_UPDATE, _FIN, number, 0)
+
     def reset(self, number: int) -> None:
         """Drop a stream at once, at both ends."""
-        if self._open_streams.pop(number, None) is not None:
+        if self._drop(number):
             self._queue_frame(_WINDOW_UPDATE, _RST, number, 0)
 
     def go_away(self, *, protocol_error: bool) -> None:
@@ -189,8 +210,7 @@ class YamuxSession:
         if frame_type == _DATA:
             self._start_body(number, flags, length)
         elif (stream := self._open_streams.get(number)) is not None:
-            # Saturating: a peer's updates could otherwise exceed the 32 bits of a window.
-            stream.send_window = min(MAX_SEND_WINDOW, stream.send_window + length)
+            stream.send_window = min(self._limits.send_window_bytes, stream.send_window + length)
             events.append(WindowOpened(number))
         if not self._body_left:
             self._on_flags(number, flags, events)
@@ -200,24 +220,23 @@ class YamuxSession:
         if number == 0 or number % 2 == self._next_stream % 2 or number in self._open_streams:
             raise YamuxError("stream number that the peer cannot open")
         # The library has no such limit: it opens any number of streams.
-        if len(self._open_streams) >= MAX_STREAMS:
+        if len(self._open_streams) >= self._limits.streams:
             self._refused_count += 1
-            if self._refused_count > MAX_REFUSED_STREAMS:
+            if self._refused_count > self._limits.refused_streams:
                 raise YamuxError("too many streams")
+            self._expect_stray(INITIAL_WINDOW_BYTES)
             self._queue_frame(_WINDOW_UPDATE, _RST, number, 0)
             return
-        self._open_streams[number] = _Stream(receive_window=WINDOW_BYTES)
-        self._queue_frame(_WINDOW_UPDATE, _ACK, number, WINDOW_BYTES - INITIAL_WINDOW_BYTES)
+        self._grant_window(number, _ACK)
         events.append(StreamOpened(number))
 
     def _start_body(self, number: int, flags: int, length: int) -> None:
         """Charge announced data to the window before any of it is accepted."""
         stream = self._open_streams.get(number)
         if stream is None:
-            # Data may be under way on a stream that this end has just reset, but no more than the windows of all
-            # streams.
-            self._stray_bytes += length
-            if self._stray_bytes > WINDOW_BYTES * MAX_STREAMS:
+            # Data may be under way on streams that this end has just dropped, but no more than their windows.
+            self._stray_window -= length
+            if self._stray_window < 0:
                 raise YamuxError("data on streams that do not exist")
         else:
             # The library only warns here and goes on buffering: one peer could fill the memory.
@@ -237,14 +256,30 @@ class YamuxSession:
 
     def _on_flags(self, number: int, flags: int, events: list[YamuxEvent]) -> None:
         """Act on FIN and RST. A half-closed stream is of no use here: FIN ends it like RST, and the peer is told."""
-        if not flags & (_FIN | _RST) or self._open_streams.pop(number, None) is None:
+        if not flags & (_FIN | _RST) or not self._drop(number):
             return
         if flags & _FIN:
             self._queue_frame(_WINDOW_UPDATE, _FIN, number, 0)
         events.append(StreamClosed(number))
 
+    def _grant_window(self, number: int, flags: int) -> None:
+        self._open_streams[number] = _Stream(receive_window=self._limits.window_bytes)
+        self._queue_frame(_WINDOW_UPDATE, flags, number, self._limits.window_bytes - INITIAL_WINDOW_BYTES)
+
+    def _drop(self, number: int) -> bool:
+        """Forget a stream. Return False if it is not open."""
+        stream = self._open_streams.pop(number, None)
+        if stream is not None:
+            self._expect_stray(stream.receive_window)
+        return stream is not None
+
+    def _expect_stray(self, window_bytes: int) -> None:
+        """Allow data on a dropped stream, as much as its window."""
+        # The peer has at most `streams` streams open, so no more windows than these are in use.
+        self._stray_window = min(self._limits.streams * self._limits.window_bytes, self._stray_window + window_bytes)
+
     def _queue_frame(self, frame_type: int, flags: int, number: int, length: int) -> None:
         self._outgoing_frames += _HEADER.pack(0, frame_type, flags, number, length)
         # Each ping demands an answer. A peer that never reads would make this node store them all.
-        if len(self._outgoing_frames) > MAX_OUTGOING_BYTES:
+        if len(self._outgoing_frames) > self._limits.outgoing_bytes:
             raise YamuxError("peer requests answers faster than it reads")

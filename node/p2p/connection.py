@@ -3,7 +3,7 @@
 Invariants:
 
 * Only `receive` reads from the socket, so a caller that stops calling it slows the peer down through TCP.
-* One frame, one record and `yamux.MAX_STREAMS` negotiations bound the memory for the peer's data.
+* One frame, one record and `yamux.PEER_LIMITS.streams` negotiations bound the memory for the peer's data.
 * Streams for other protocols are answered "na" and reach no code of ours.
 * Every end of a connection is `ChannelClosed`, `FrameError` or `YamuxError`.
 """

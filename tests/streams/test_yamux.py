@@ -8,17 +8,20 @@ from hypothesis import strategies as st
 
 from streams.yamux import (
     INITIAL_WINDOW_BYTES,
-    MAX_REFUSED_STREAMS,
-    MAX_STREAMS,
-    WINDOW_BYTES,
+    PEER_LIMITS,
     PeerLeft,
     StreamClosed,
     StreamData,
     StreamOpened,
     WindowOpened,
     YamuxError,
+    YamuxLimits,
     YamuxSession,
 )
+
+WINDOW_BYTES, MAX_STREAMS, MAX_REFUSED_STREAMS = (
+    PEER_LIMITS.window_bytes, PEER_LIMITS.streams, PEER_LIMITS.refused_streams
+)  # fmt: skip
 
 DATA, WINDOW_UPDATE, PING, GO_AWAY = range(4)
 SYN, ACK, FIN, RST = 1, 2, 4, 8
@@ -171,3 +174,50 @@ def test_a_peer_that_grants_no_more_than_the_initial_window_gets_no_more() -> No
     while size := dialler.data_frame(stream, memoryview(bytes(60_000)))[1]:
         sent += size
     assert sent == INITIAL_WINDOW_BYTES
+
+
+def test_a_closed_stream_ends_after_its_data_and_takes_no_more() -> None:
+    dialler, listener, stream = pair()
+    frame, _ = dialler.data_frame(stream, memoryview(b"last"))
+    dialler.close(stream)
+    events = listener.feed(frame + dialler.take_outgoing())
+    assert [event for event in events if not isinstance(event, WindowOpened)] == [
+        StreamData(stream, b"last"), StreamClosed(stream)
+    ]  # fmt: skip
+    assert dialler.feed(listener.take_outgoing()) == []
+    for session in (dialler, listener):
+        with pytest.raises(YamuxError, match="closed"):
+            session.send_window(stream)
+
+
+def test_data_under_way_on_closed_streams_is_bounded_by_their_windows_however_many_they_were() -> None:
+    dialler, listener = YamuxSession(initiator=True), YamuxSession(initiator=False)
+    for _ in range(3 * MAX_STREAMS):
+        stream = dialler.open()
+        listener.feed(dialler.take_outgoing())
+        dialler.feed(listener.take_outgoing())
+        listener.close(stream)
+        while (sent := dialler.data_frame(stream, memoryview(bytes(60_000))))[1]:
+            assert listener.feed(sent[0]) == []
+        dialler.feed(listener.take_outgoing())
+    with pytest.raises(YamuxError, match="do not exist"):
+        listener.feed(header(DATA, 0, 1, 1) + b"x")
+
+
+def test_limits_are_those_of_the_session() -> None:
+    limits = YamuxLimits(
+        streams=2, refused_streams=0, window_bytes=INITIAL_WINDOW_BYTES, send_window_bytes=INITIAL_WINDOW_BYTES,
+        frame_data_bytes=1_000, outgoing_bytes=240,
+    )  # fmt: skip
+    listener = YamuxSession(initiator=False, limits=limits)
+    listener.feed(header(WINDOW_UPDATE, SYN, 1, 0) + header(WINDOW_UPDATE, SYN, 3, 2**32 - 1))
+    assert [listener.send_window(number) for number in (1, 3)] == [INITIAL_WINDOW_BYTES] * 2
+    assert listener.data_frame(1, memoryview(bytes(5_000)))[1] == 1_000
+    listener.take_outgoing()
+    for broken, says in (
+        (header(DATA, SYN, 1, INITIAL_WINDOW_BYTES + 1), "window exceeded"),
+        (header(PING, SYN, 0, 1) * 21, "faster"),
+        (b"".join(header(WINDOW_UPDATE, SYN, number, 0) for number in (1, 3, 5)), "too many streams"),
+    ):
+        with pytest.raises(YamuxError, match=says):
+            YamuxSession(initiator=False, limits=limits).feed(broken)

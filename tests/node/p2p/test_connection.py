@@ -28,7 +28,7 @@ from node.p2p.work import (
     ReadingAccounts,
 )
 from p2p_hosts import GENESIS
-from streams.yamux import MAX_STREAMS, YamuxError, YamuxEvent, YamuxSession
+from streams.yamux import PEER_LIMITS, YamuxError, YamuxEvent, YamuxSession
 
 PROTOCOL = "/ogpu/00010203/1"
 GREETING = encode_line("/multistream/1.0.0")
@@ -120,7 +120,7 @@ async def play(pieces: list[bytes], *, initiator: bool) -> Connection:
 @given(st.lists(yamux_frames() | st.binary(max_size=20), max_size=25), st.booleans())
 def test_any_script_ends_in_a_known_way(pieces: list[bytes], initiator: bool) -> None:
     connection = trio.run(lambda: play(list(pieces), initiator=initiator))
-    assert len(connection._negotiations) <= MAX_STREAMS
+    assert len(connection._negotiations) <= PEER_LIMITS.streams
     assert connection._frame_reader.buffered_bytes <= MAX_FRAME_BYTES
 
 
