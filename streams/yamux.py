@@ -104,7 +104,7 @@ class YamuxSession:
         self._limits = limits
         self._next_stream = 1 if initiator else 2
         self._open_streams: dict[int, _Stream] = {}
-        self._read_buffer = bytearray()
+        self._read_buffer = b""
         self._outgoing_frames = bytearray()
         self._refused_count = 0
         self._stray_window = 0
@@ -135,7 +135,8 @@ class YamuxSession:
         if frame_data_bytes == 0:
             return b"", 0
         self._open_streams[number].send_window -= frame_data_bytes
-        return _HEADER.pack(0, _DATA, 0, number, frame_data_bytes) + bytes(data[:frame_data_bytes]), frame_data_bytes
+        header = _HEADER.pack(0, _DATA, 0, number, frame_data_bytes)
+        return b"".join((header, data[:frame_data_bytes])), frame_data_bytes
 
     def consume(self, number: int, consumed_bytes: int) -> None:
         """Free `consumed_bytes` of the window. The peer gets the update when half the window has gathered."""
@@ -175,23 +176,23 @@ class YamuxSession:
 
     def feed(self, data: bytes) -> list[YamuxEvent]:
         """Return the events in `data`. Raise `YamuxError` if the peer breaks the protocol or a limit."""
-        self._read_buffer += data
+        data = self._read_buffer + data
         events: list[YamuxEvent] = []
         read_position = 0
         while True:
             if self._body_left:
-                chunk = bytes(self._read_buffer[read_position : read_position + self._body_left])
+                chunk = data[read_position : read_position + self._body_left]
                 read_position += len(chunk)
                 self._on_body(chunk, events)
                 if self._body_left:
                     break
-            elif len(self._read_buffer) - read_position >= _HEADER.size:
-                header = _HEADER.unpack_from(self._read_buffer, read_position)
+            elif len(data) - read_position >= _HEADER.size:
+                header = _HEADER.unpack_from(data, read_position)
                 read_position += _HEADER.size
                 self._on_header(header, events)
             else:
                 break
-        del self._read_buffer[:read_position]
+        self._read_buffer = data[read_position:]
         return events
 
     def _on_header(self, header: tuple[int, int, int, int, int], events: list[YamuxEvent]) -> None:

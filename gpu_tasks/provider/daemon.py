@@ -66,6 +66,7 @@ from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.provider.told_inventory import ToldInventory, claimed_policy
 from gpu_tasks.provider.tunnel.program_access import RunningPrograms
+from gpu_tasks.provider.tunnel.streams import CopySpool
 from gpu_tasks.provider.tunnel.tunnel_server import TunnelServer
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER
 from gpu_tasks.provider.watching.broadcast import TaskWatch
@@ -157,10 +158,9 @@ class Daemon:
         }
         """The items of claims, by the index of their market's pallet."""
         self.duties = _duties(self.parts, settings, policy_source, task_book, programs, self.items, roll_calls)
-        containers = RunningPrograms(programs, None if settings.engine is None else settings.engine.inside)
-        self.tunnels = TunnelServer(
-            containers, identity.seal_key, identity.genesis, identity.stash, base_path / TUNNEL_FOLDER
-        )
+        inside = None if settings.engine is None else settings.engine.inside
+        containers = RunningPrograms(programs, inside, CopySpool.cleared(base_path / TUNNEL_FOLDER))
+        self.tunnels = TunnelServer([containers], identity.seal_key, identity.genesis, identity.stash)
         hardware, claims = (
             list(worker_pool.hardware),
             lambda: claimed_policy(policy_source.policy(), program_means, programs.why_not),

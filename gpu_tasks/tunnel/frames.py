@@ -1,6 +1,7 @@
-"""The frames of a tunnel. The customer opens streams, and each stream carries bytes both ways.
+"""The messages inside a stream of a tunnel, each behind its length.
 
-Invariant: a frame fits into one record, and every text and number has a bound.
+The customer opens a stream with an ask. Then `StreamMessage`s go both ways, and a `StreamEnd` is the last one.
+Invariant: a message fits into one record, and every text and number has a bound.
 """
 
 from __future__ import annotations
@@ -9,8 +10,12 @@ from typing import Annotated
 
 from runtime.encoding.codec import U8, U16, U32, Bounded, Tagged, codec, struct, variant
 
-# A frame is one Noise record, which has at most 65,535 bytes.
+# A Noise record has at most 65,535 bytes, and the streams' control frames need room beside a message.
 DATA_BYTES_MAX = 32 * 1024
+MESSAGE_BYTES_MAX = DATA_BYTES_MAX + 8
+"""The limit for an encoded ask or message."""
+LENGTH_BYTES = 4
+"""The length before each message, little-endian."""
 WINDOW_BYTES = 256 * 1024
 """The most unread bytes of a stream in each direction."""
 STREAMS_MAX = 16
@@ -18,7 +23,7 @@ STREAMS_MAX = 16
 WORDS_MAX = 256
 WORD_BYTES_MAX = 4_096
 COMMAND_BYTES_MAX = 16 * 1024
-"""The limit for all words together, so that the frame fits into one record."""
+"""The limit for all words together, so that the ask fits into one message."""
 PATH_BYTES_MAX = 1_024
 PROBLEM_BYTES_MAX = 1_024
 COPY_BYTES_MAX = 256 * 1024 * 1024
@@ -73,7 +78,15 @@ class TakeSecrets:
     """Give secrets to a waiting program. The stream carries `HandedSecrets`, and its end reports the outcome."""
 
 
-TunnelAsk = Annotated[RunProgram | ReachPort | CopyIn | CopyOut | TakeSecrets, Tagged("ogpu::TunnelAsk")]
+@variant(5)
+class Converse:
+    """Carry the bytes of a session, from a period of its vouchers on. Containers have no sessions."""
+
+    period: U32
+
+
+TunnelAsk = Annotated[RunProgram | ReachPort | CopyIn | CopyOut | TakeSecrets | Converse, Tagged("ogpu::TunnelAsk")]
+ASK = codec(TunnelAsk)
 
 
 @struct
@@ -88,54 +101,35 @@ HANDED = codec(Annotated[tuple[HandedSecret, ...], Bounded(SECRETS_MAX)])
 
 
 @variant(0)
-class OpenStream:
-    """A new stream. The side that opens it chooses its number."""
-
-    stream: U32
-    wanted: TunnelAsk
-
-
-@variant(1)
 class StreamBytes:
     """Bytes of a stream."""
 
-    stream: U32
     channel: U8
     data: Annotated[bytes, Bounded(DATA_BYTES_MAX)]
 
 
+@variant(1)
+class InputEnd:
+    """The sender sends no more bytes on the stream."""
+
+
 @variant(2)
-class StreamCredit:
-    """The receiver has read `count` bytes, so the sender may send as many more."""
-
-    stream: U32
-    count: U32
-
-
-@variant(3)
-class StreamInputEnd:
-    """The sender of this frame sends no more data on the stream."""
-
-    stream: U32
-
-
-@variant(4)
 class StreamEnd:
     """The stream has ended: with a program's exit code, with 0, or with a problem."""
 
-    stream: U32
     code: U32
     problem: Annotated[str, Bounded(PROBLEM_BYTES_MAX)]
 
 
-@variant(5)
+@variant(3)
 class ResizeTerminal:
     """The terminal window changed its size."""
 
-    stream: U32
     rows: U16
     columns: U16
 
 
-TunnelFrame = OpenStream | StreamBytes | StreamCredit | StreamInputEnd | StreamEnd | ResizeTerminal
-FRAME = codec(Annotated[TunnelFrame, Tagged("ogpu::TunnelFrame")])
+StreamMessage = Annotated[StreamBytes | InputEnd | StreamEnd | ResizeTerminal, Tagged("ogpu::StreamMessage")]
+MESSAGE = codec(StreamMessage)
+END_BYTES_MAX = LENGTH_BYTES + PROBLEM_BYTES_MAX + 8
+"""The most bytes of a `StreamEnd` with its length."""

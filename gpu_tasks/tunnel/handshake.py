@@ -6,7 +6,7 @@ is its seal key on the chain.
 * Forward secrecy: both sides add an ephemeral key, so a recording cannot be decrypted later.
 * Replay: an attacker that repeats a first message cannot read the answer, and so cannot seal the record that must
   follow.
-* Binding: the prologue names chain, task and provider, so no message of one tunnel is valid in another.
+* Binding: the prologue names chain, target and provider, so no message of one tunnel is valid in another.
 
 Noise: revision 34, pattern KK, 25519, ChaChaPoly, BLAKE2b (https://noiseprotocol.org/noise.html).
 """
@@ -41,17 +41,18 @@ class TunnelKeyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TunnelName:
-    """The identity of a tunnel: chain, task and provider."""
+    """The identity of a tunnel: chain, target and provider."""
 
     genesis: bytes
-    task: bytes
+    target: bytes
+    """The id of a task or session."""
     provider: bytes
     """The provider's stash."""
 
     @property
     def prologue(self) -> bytes:
         """The bytes that both sides bind the handshake to."""
-        return domain(KIND, self.genesis, self.task + self.provider)
+        return domain(KIND, self.genesis, self.target + self.provider)
 
 
 class SealedLine:

@@ -13,7 +13,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.provider.tunnel.tunnel_server import TunnelServer
-from gpu_tasks.tunnel.multiplexer import Multiplexer
+from gpu_tasks.tunnel.tunnel import Tunnel
 from provider_chain import CUSTOMER_SEAL
 from renting_village import PROGRAM, Renting
 from simulation.chains.market_chain import GENESIS_HASH
@@ -41,9 +41,7 @@ class Entered:
         assert found is not None
         return found
 
-    def tunnel(
-        self, key: SealKey = CUSTOMER_SEAL, task: bytes = b""
-    ) -> contextlib.AbstractAsyncContextManager[Multiplexer]:
+    def tunnel(self, key: SealKey = CUSTOMER_SEAL, task: bytes = b"") -> contextlib.AbstractAsyncContextManager[Tunnel]:
         record = self.village.task(self.task)
         return open_tunnel(GENESIS_HASH, task or self.task, record, key, self.provider, is_private=True)
 

@@ -21,7 +21,7 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.container_request import REQUEST
 from gpu_tasks.tunnel.frames import ReachPort
-from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError, TunnelStream
+from gpu_tasks.tunnel.tunnel import Tunnel, TunnelError, TunnelStream
 from runtime.encoding.codec import DecodeError
 from wallet.client import ChainClient
 from wallet.errors import code_of
@@ -35,7 +35,7 @@ def execute(session: WalletSession, task: str, command: tuple[str, ...], key_tex
     codes: list[int] = []
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not no_tty
 
-    async def work(tunnel: Multiplexer) -> None:
+    async def work(tunnel: Tunnel) -> None:
         codes.append(await run_program(tunnel, command or SHELL, is_terminal=is_terminal))
 
     _enter_container(session, task, key_text, work)
@@ -47,7 +47,7 @@ def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
     remote_side, local_path = _remote_and_local(source, target)
     task, path = remote_side
 
-    async def work(tunnel: Multiplexer) -> None:
+    async def work(tunnel: Tunnel) -> None:
         if _is_remote(source):
             names = await copy_out(tunnel, path, local_path)
             session.output.facts({"copied": len(names), "to": str(local_path), "files": ", ".join(names[:10])})
@@ -64,7 +64,7 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
     """Carry out `ogpu task port-forward`."""
     pairs = [_port_pair(text) for text in ports[:PORTS_FORWARDED_MAX]]
 
-    async def work(tunnel: Multiplexer) -> None:
+    async def work(tunnel: Tunnel) -> None:
         async with contextlib.AsyncExitStack() as exits:
             for local, remote in pairs:
                 server = await forward(tunnel, local, remote, note)
@@ -88,7 +88,7 @@ def secrets(session: WalletSession, task: str, names: tuple[str, ...], key_text:
     """Carry out `ogpu task secrets`."""
     values = secrets_of(names)
 
-    async def work(tunnel: Multiplexer) -> None:
+    async def work(tunnel: Tunnel) -> None:
         await hand_secrets(tunnel, values)
         session.output.facts({"task": task, "handed_over": ", ".join(sorted(values))})
 
@@ -128,7 +128,7 @@ async def _no_check(*_: object) -> None:
 
 
 def _enter_container(
-    session: WalletSession, task: str, key_text: str, work: Callable[[Multiplexer], Awaitable[None]],
+    session: WalletSession, task: str, key_text: str, work: Callable[[Tunnel], Awaitable[None]],
     check: Callable[[ChainClient, Keypair, Task, bytes], Awaitable[None]] = _no_check,
 ) -> None:  # fmt: skip
     """Open a task's tunnel and work in it. Errors become messages. `check` runs first."""
@@ -180,7 +180,7 @@ HOST = "127.0.0.1"
 _PIECE_BYTES = 32 * 1024
 
 
-async def forward(tunnel: Multiplexer, local: int, remote: int, note: Callable[[str], None]) -> asyncio.Server:
+async def forward(tunnel: Tunnel, local: int, remote: int, note: Callable[[str], None]) -> asyncio.Server:
     """Listen on a port of this machine only; `note` receives failed connections. Raise OSError for a port in use."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -37,7 +37,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time, runs_program
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, is_open
 from gpu_tasks.tunnel.frames import SECRETS_BYTES_MAX
-from gpu_tasks.tunnel.multiplexer import TunnelError
+from gpu_tasks.tunnel.tunnel import TunnelError
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import ModelTensor, WorkloadForm
 from runtime.cryptography import ss58

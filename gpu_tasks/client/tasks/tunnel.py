@@ -47,7 +47,7 @@ from gpu_tasks.tunnel.frames import (
     TakeSecrets,
 )
 from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, TunnelKeyError, TunnelName
-from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError, TunnelStream
+from gpu_tasks.tunnel.tunnel import Tunnel, TunnelError, TunnelStream
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
 from wallet.errors import harmless
@@ -62,7 +62,7 @@ END_SECONDS = 2.0
 @contextlib.asynccontextmanager
 async def open_tunnel(
     genesis: bytes, task_id: bytes, task: Task, key: SealKey, provider: Provider, *, is_private: bool
-) -> AsyncIterator[Multiplexer]:
+) -> AsyncIterator[Tunnel]:
     """Open a tunnel to the provider that runs a task. Raise TunnelError, with the reason, if that fails.
 
     With `is_private`, addresses of private networks are allowed, as on development chains.
@@ -96,7 +96,7 @@ async def open_tunnel(
         async with socket:
             line = SealedLine(TunnelName(genesis, task_id, stash), key, provider.seal_key, is_customer=True)
             await _agree_on_keys(socket, line)
-            tunnel = Multiplexer(_Socket(socket), line)
+            tunnel = Tunnel(_Socket(socket), line)
             running = asyncio.create_task(tunnel.run())
             try:
                 yield tunnel
@@ -109,7 +109,7 @@ async def open_tunnel(
 @contextlib.asynccontextmanager
 async def entered(
     client: ChainClient, keypair: Keypair, task_id: bytes, task: Task, final_hash: bytes
-) -> AsyncIterator[Multiplexer]:
+) -> AsyncIterator[Tunnel]:
     """Open a tunnel to a task's provider by the final block.
 
     Raise TunnelError if that fails, or for a bad address.
@@ -161,7 +161,10 @@ async def _agree_on_keys(socket: aiohttp.ClientWebSocketResponse, line: SealedLi
 
 
 def _refusal_text(error: aiohttp.WSServerHandshakeError) -> str:
-    reasons = {404: "no program of this task runs there now", 503: "as many tunnels are open as may be; try again"}
+    reasons = {
+        404: "no program of this task runs there now",
+        503: "as many tunnels are open as may be; try again",
+    }
     # The provider chooses these words.
     return reasons.get(error.status, harmless(f"{error.status} {error.message}")[:REFUSAL_BYTES_MAX])
 
@@ -184,7 +187,7 @@ class _Socket:
 
 
 # Secrets go to the task's provider by the final chain, once it has proved its key. No disk here holds them.
-async def hand_secrets(tunnel: Multiplexer, secrets: Mapping[str, bytes]) -> None:
+async def hand_secrets(tunnel: Tunnel, secrets: Mapping[str, bytes]) -> None:
     """Hand over all secrets of a task. Raise TunnelError if they are refused."""
     if sum(map(len, secrets.values())) > SECRETS_BYTES_MAX:
         raise TunnelError(
@@ -206,7 +209,7 @@ PAX_BYTES_MAX = 4_096
 PLAIN_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE)
 
 
-async def copy_in(tunnel: Multiplexer, source: Path, container_path: str) -> int:
+async def copy_in(tunnel: Tunnel, source: Path, container_path: str) -> int:
     """Copy a file or folder into a folder of the container, and return the bytes sent.
 
     Raise TunnelError or OSError.
@@ -225,7 +228,7 @@ async def copy_in(tunnel: Multiplexer, source: Path, container_path: str) -> int
     return size
 
 
-async def copy_out(tunnel: Multiplexer, container_path: str, target: Path) -> list[str]:
+async def copy_out(tunnel: Tunnel, container_path: str, target: Path) -> list[str]:
     """Copy a file or folder of the container into a folder, and return its names. Raise TunnelError or OSError."""
     with tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY) as spool:
         stream = await tunnel.open(CopyOut(container_path))
@@ -351,7 +354,7 @@ SHELL = ("/bin/sh",)
 _TERMINAL_PIECE = 32 * 1024
 
 
-async def run_program(tunnel: Multiplexer, command: Sequence[str], *, is_terminal: bool) -> int:
+async def run_program(tunnel: Tunnel, command: Sequence[str], *, is_terminal: bool) -> int:
     """Run a program to its end and return its exit code. Raise TunnelError if that fails."""
     columns, rows = shutil.get_terminal_size()
     stream = await tunnel.open(RunProgram(tuple(command), is_terminal, rows, columns))

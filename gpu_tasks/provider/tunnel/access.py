@@ -1,4 +1,4 @@
-"""The operations of a customer on its own container."""
+"""The targets of tunnels, and the operations of a customer on its own container."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from gpu_tasks.tunnel.tunnel import ServeStream
 from wallet.errors import CodedError
 
 
@@ -63,17 +64,17 @@ class ContainerAccess(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenContainer:
-    """A container, and the key that a customer must prove to enter it."""
+class TunnelTarget:
+    """A container or session that its customer may enter."""
 
-    room: ContainerAccess
     customer_key: bytes
-    """The X25519 key to which the outputs are sealed."""
+    """The X25519 key that the customer must prove."""
+    serve_stream: ServeStream
 
 
-class OpenContainers(Protocol):
-    """The containers of a daemon."""
+class TunnelTargets(Protocol):
+    """Targets of one kind at a provider: its containers, or its sessions."""
 
-    def find(self, task: bytes) -> OpenContainer | None:
-        """Return the container of a task that runs here or waits for secrets."""
+    def find(self, target_id: bytes) -> TunnelTarget | None:
+        """Return the target with an id, if it can be entered now."""
         ...

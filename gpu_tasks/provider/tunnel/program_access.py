@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -21,8 +22,9 @@ from gpu_tasks.provider.journal.task_records import TaskKey
 from gpu_tasks.provider.programs.container_access import EntersContainers
 from gpu_tasks.provider.programs.requests import ProgramError
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
-from gpu_tasks.provider.tunnel.access import AccessError, OpenContainer, Talk
+from gpu_tasks.provider.tunnel.access import AccessError, ContainerAccess, Talk, TunnelTarget
 from gpu_tasks.provider.tunnel.copies import target_of
+from gpu_tasks.provider.tunnel.streams import CopySpool, serve_stream
 from gpu_tasks.tunnel.frames import COPY_BYTES_MAX, DATA_BYTES_MAX, OUT
 
 FILES_OUT_MAX = 10_000
@@ -136,20 +138,23 @@ def enter_network(process_id: int) -> None:
 
 
 class RunningPrograms:
-    """The `OpenContainers` of a daemon's programs."""
+    """The `TunnelTargets` of a daemon's programs, by their tasks' ids."""
 
-    def __init__(self, programs: ContainerSupervisor, container_entry: EntersContainers | None) -> None:
+    def __init__(
+        self, programs: ContainerSupervisor, container_entry: EntersContainers | None, spool: CopySpool
+    ) -> None:
         """Without `container_entry`, running programs cannot be entered."""
         self._programs = programs
+        self.spool = spool
         self._container_entry = container_entry
         self._access_by_name: dict[str, ProgramAccess] = {}
 
-    def find(self, task: bytes) -> OpenContainer | None:
-        """See `OpenContainers`."""
-        waiting_key = self._programs.waiting(task)
+    def find(self, target_id: bytes) -> TunnelTarget | None:
+        """See `TunnelTargets`."""
+        waiting_key = self._programs.waiting(target_id)
         if waiting_key is not None:
-            return OpenContainer(WaitingRoom(self._programs, waiting_key), self._programs.reply_key(waiting_key))
-        program = self._programs.of_task(task)
+            return self._target(self._programs.reply_key(waiting_key), WaitingRoom(self._programs, waiting_key))
+        program = self._programs.of_task(target_id)
         if program is None or self._container_entry is None:
             return None
         container = program.container
@@ -164,7 +169,10 @@ class RunningPrograms:
             access = self._access_by_name[container.name] = ProgramAccess(
                 self._container_entry, container, program.ports
             )
-        return OpenContainer(access, program.reply_key)
+        return self._target(program.reply_key, access)
+
+    def _target(self, customer_key: bytes, access: ContainerAccess) -> TunnelTarget:
+        return TunnelTarget(customer_key, partial(serve_stream, access, self.spool))
 
 
 class ProgramAccess:

@@ -13,14 +13,15 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, BinaryIO, TypeVar, cast
+from typing import IO, BinaryIO, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from gpu_tasks.provider.tunnel.access import AccessError, ContainerAccess, Talk
 from gpu_tasks.provider.tunnel.copies import target_of, unpack
 from gpu_tasks.tunnel import frames
-from gpu_tasks.tunnel.multiplexer import StreamPurpose, TunnelError, TunnelStream
+from gpu_tasks.tunnel.tunnel import TunnelError, TunnelStream
 from runtime.encoding.codec import DecodeError
+from wallet.private_file import make_folder
 
 T = TypeVar("T")
 COPIES_MAX = 4
@@ -43,6 +44,13 @@ class CopySpool:
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COPIES_MAX))
     _of_room: WeakKeyDictionary[ContainerAccess, asyncio.Lock] = field(default_factory=WeakKeyDictionary)
 
+    @classmethod
+    def cleared(cls, folder: Path) -> Self:
+        """Return a spool in a new folder, without the copies of a daemon that was killed."""
+        shutil.rmtree(folder, ignore_errors=True)
+        make_folder(folder)
+        return cls(folder)
+
     @contextlib.asynccontextmanager
     async def place(self, access: ContainerAccess, stream: TunnelStream) -> AsyncIterator[Path]:
         """Yield a place for a copy, after earlier copies of the same container.
@@ -56,7 +64,9 @@ class CopySpool:
             yield self.folder
 
 
-async def serve_stream(access: ContainerAccess, spool: CopySpool, stream: TunnelStream, purpose: StreamPurpose) -> None:
+async def serve_stream(
+    access: ContainerAccess, spool: CopySpool, stream: TunnelStream, purpose: frames.TunnelAsk
+) -> None:
     """Serve the request of a stream, and end the stream."""
     try:
         exit_code = await _serve_request(access, spool, stream, purpose)
@@ -70,7 +80,7 @@ async def serve_stream(access: ContainerAccess, spool: CopySpool, stream: Tunnel
 
 
 async def _serve_request(
-    access: ContainerAccess, spool: CopySpool, stream: TunnelStream, purpose: StreamPurpose
+    access: ContainerAccess, spool: CopySpool, stream: TunnelStream, purpose: frames.TunnelAsk
 ) -> int:
     match purpose:
         case frames.RunProgram():
@@ -85,6 +95,10 @@ async def _serve_request(
                 await _copy_out(access, spool_folder, stream, purpose.path)
         case frames.TakeSecrets():
             await _take_secrets(access, stream)
+        case frames.Converse():
+            raise AccessError(
+                "this is a container, which has no session; open the tunnel with a session's id", code="no_session"
+            )
     return 0
 
 

@@ -1,21 +1,19 @@
-"""The entrance of tunnels: a WebSocket of the provider's HTTP server at `/tunnel/<task>`.
+"""The entrance of tunnels: a WebSocket of the provider's HTTP server at `/tunnel/<task>`, or a session in its place.
 
 Invariants:
 
 * Before the handshake proves the customer's key, each message costs one Diffie-Hellman at most.
 * A stranger loses its handshake slot within two seconds.
-* A request for a task that does not run here gets no handshake.
-* The tunnels of a task and of the daemon are limited. A tunnel that is silent for long ends.
+* A request for a target that is not here gets no handshake.
+* The tunnels of a target and of the daemon are limited. A tunnel that is silent for long ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 from collections import Counter
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
 from socket import IPPROTO_TCP, TCP_USER_TIMEOUT
 
 from aiohttp import WSMsgType, web
@@ -28,16 +26,14 @@ from gpu_tasks.provider.blobs.request_slots import (
     RequestSlots,
     address_of_peer,
 )
-from gpu_tasks.provider.tunnel.access import OpenContainer, OpenContainers
-from gpu_tasks.provider.tunnel.streams import CopySpool, serve_stream
+from gpu_tasks.provider.tunnel.access import TunnelTarget, TunnelTargets
 from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, TunnelKeyError, TunnelName
-from gpu_tasks.tunnel.multiplexer import Multiplexer
-from wallet.private_file import make_folder
+from gpu_tasks.tunnel.tunnel import Tunnel
 
 HANDSHAKES = (256, 4)
 """Handshakes at once in total and for one address. An attacker needs many addresses to keep customers out."""
 TUNNELS_MAX = 64
-TUNNELS_OF_TASK_MAX = 4
+TUNNELS_OF_TARGET_MAX = 4
 IDLE_SECONDS = 600.0
 """The time after which a tunnel without traffic ends."""
 PING_SECONDS = 30.0
@@ -45,23 +41,20 @@ DEAD_SECONDS = 60.0
 """The time after which a customer's machine that acknowledges no data counts as dead."""
 ROUND_SECONDS = 4
 """The extra time for the last message of a handshake."""
-TASK_DIGITS = 64
+ID_DIGITS = 64
 
 
 class TunnelServer:
-    """The server of customers' tunnels into their containers."""
+    """The server of customers' tunnels into their containers and sessions."""
 
     def __init__(
-        self, rooms: OpenContainers, seal_key: SealKey, genesis_hash: bytes, provider_stash: bytes, spool_folder: Path
+        self, targets: Sequence[TunnelTargets], seal_key: SealKey, genesis_hash: bytes, provider_stash: bytes
     ) -> None:
-        """`spool_folder` is a folder for copies in progress."""
-        self._open_containers = rooms
+        """`targets` are asked in order for the id of a tunnel."""
+        self.targets = targets
         self._seal_key = seal_key
         self._genesis = genesis_hash
         self._provider_stash = provider_stash
-        shutil.rmtree(spool_folder, ignore_errors=True)  # left by a daemon that was killed during copies
-        make_folder(spool_folder)
-        self.spool = CopySpool(spool_folder)
         self._handshakes = RequestSlots(*HANDSHAKES)
         self._open_counts: Counter[bytes] = Counter()
 
@@ -72,66 +65,65 @@ class TunnelServer:
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """Serve a tunnel from its handshake to its end."""
-        task_id, open_container = self._found(request.match_info["task"])
+        target_id, target = self._found(request.match_info["task"])
         # No `heartbeat`: its timer keeps a closed connection in memory for half a minute.
         web_socket = web.WebSocketResponse(max_msg_size=RECORD_BYTES_MAX, compress=False)
         try:
             async with self._handshakes.take(address_of_peer(request)) as request_slot:
                 # Before the handshake, so that a full server costs a stranger no Diffie-Hellman. `_agreed` checks again
                 # after its waits.
-                if self._is_full(task_id):
+                if self._is_full(target_id):
                     raise web.HTTPServiceUnavailable(text="all tunnels are in use; close one")
                 await web_socket.prepare(request)
-                sealed_line = await self._agreed(web_socket, request_slot, task_id, open_container)
+                sealed_line = await self._agreed(web_socket, request_slot, target_id, target)
         except BusyError:
             raise web.HTTPServiceUnavailable(text="busy; try again") from None
         except (TunnelKeyError, TimeoutError, ConnectionError) as error:
             await web_socket.close(message=str(error).encode()[:100] or b"too slow")
             return web_socket
-        self._open_counts[task_id] += 1
+        self._open_counts[target_id] += 1
         ping_task = asyncio.create_task(_keep_alive(web_socket, request.transport))
         try:
-            serve = partial(serve_stream, open_container.room, self.spool)
-            tunnel = Multiplexer(_Socket(web_socket), sealed_line, serve)
+            tunnel = Tunnel(_Socket(web_socket), sealed_line, target.serve_stream)
             await tunnel.run()
             await tunnel.settle()
         finally:
             ping_task.cancel()
-            self._open_counts[task_id] -= 1
+            self._open_counts[target_id] -= 1
             with contextlib.suppress(ConnectionError):
                 await web_socket.close()
         return web_socket
 
-    def _is_full(self, task_id: bytes) -> bool:
-        return self._open_counts[task_id] >= TUNNELS_OF_TASK_MAX or self._open_counts.total() >= TUNNELS_MAX
+    def _is_full(self, target_id: bytes) -> bool:
+        return self._open_counts[target_id] >= TUNNELS_OF_TARGET_MAX or self._open_counts.total() >= TUNNELS_MAX
 
-    def _found(self, task_digits: str) -> tuple[bytes, OpenContainer]:
+    def _found(self, digits: str) -> tuple[bytes, TunnelTarget]:
         try:
-            task_id = bytes.fromhex(task_digits) if len(task_digits) == TASK_DIGITS else b""
+            target_id = bytes.fromhex(digits) if len(digits) == ID_DIGITS else b""
         except ValueError:
-            task_id = b""
-        if not task_id:
-            raise web.HTTPBadRequest(text=f"a task is {TASK_DIGITS} hexadecimal digits")
-        open_container = self._open_containers.find(task_id)
-        if open_container is None:
-            raise web.HTTPNotFound(text="no program of this task runs here now")
-        return task_id, open_container
+            target_id = b""
+        if not target_id:
+            raise web.HTTPBadRequest(text=f"an id has {ID_DIGITS} hexadecimal digits")
+        for targets in self.targets:
+            if (target := targets.find(target_id)) is not None:
+                return target_id, target
+        raise web.HTTPNotFound(text="no program or session with this id runs here now")
 
     async def _agreed(
         self,
         web_socket: web.WebSocketResponse,
         request_slot: RequestSlot,
-        task_id: bytes,
-        open_container: OpenContainer,
+        target_id: bytes,
+        target: TunnelTarget,
     ) -> SealedLine:
-        tunnel_name = TunnelName(self._genesis, task_id, self._provider_stash)
-        sealed_line = SealedLine(tunnel_name, self._seal_key, open_container.customer_key, is_customer=False)
+        tunnel_name = TunnelName(self._genesis, target_id, self._provider_stash)
+        sealed_line = SealedLine(tunnel_name, self._seal_key, target.customer_key, is_customer=False)
         sealed_line.hear(await _record(web_socket))
         await web_socket.send_bytes(sealed_line.hello())
         request_slot.progress(ROUND_SECONDS * BYTES_PER_SECOND_MIN)  # allow for the round trip to the customer
         if sealed_line.open(await _record(web_socket)) != READY:
             raise TunnelKeyError("the handshake ended wrongly")
-        if self._is_full(task_id):  # other customers may have entered during the round trip
+        if self._is_full(target_id):  # other customers may have entered during the round trip
             raise TunnelKeyError("all tunnels are in use")
         return sealed_line
 

@@ -16,10 +16,9 @@ from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import shell
 from gpu_tasks.client.tasks import tunnel
 from gpu_tasks.client.tasks.tunnel import copy_out, run_program
-from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.tunnel.frames import StreamEnd
-from gpu_tasks.tunnel.handshake import SealedLine, TunnelName
-from gpu_tasks.tunnel.multiplexer import Multiplexer, StreamPurpose, TunnelError, TunnelStream
+from gpu_tasks.tunnel.frames import StreamEnd, TunnelAsk
+from gpu_tasks.tunnel.tunnel import Tunnel, TunnelError, TunnelStream
+from tunnel_ends import both_ends
 
 # What a program in a container is given to read: a pipe, a file, or nothing at all.
 
@@ -41,7 +40,7 @@ class _Cat:
         self.was_given += data
 
     async def end_input(self) -> None:
-        self.end.set_result(StreamEnd(0, 7, ""))
+        self.end.set_result(StreamEnd(7, ""))
 
 
 def given(monkeypatch: pytest.MonkeyPatch, source: TextIO) -> bytes:
@@ -53,7 +52,7 @@ def given(monkeypatch: pytest.MonkeyPatch, source: TextIO) -> bytes:
         asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
         program = _Cat()
         async with asyncio.timeout(5):
-            assert await run_program(cast(Multiplexer, program), ["cat"], is_terminal=False) == 7
+            assert await run_program(cast(Tunnel, program), ["cat"], is_terminal=False) == 7
         return program.was_given
 
     found = asyncio.run(run())
@@ -84,46 +83,20 @@ def test_a_pipe_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
 # What `ogpu cp` makes of archives that no honest provider sends.
 
 
-NAME = TunnelName(b"g" * 32, b"t" * 32, b"p" * 32)
 END = bytes(2 * tarfile.BLOCKSIZE)
 TERABYTE = 1 << 40
-
-
-class Pipe:
-    """One end of a connection in memory."""
-
-    def __init__(self, out: asyncio.Queue[bytes], into: asyncio.Queue[bytes]) -> None:
-        self._out, self._in = out, into
-
-    async def send(self, sent: bytes) -> None:
-        await self._out.put(sent)
-
-    async def receive(self) -> bytes:
-        return await self._in.get()
 
 
 def fetched(archive: bytes, target: Path) -> list[str]:
     """Copy an archive from a provider to the customer, and return the result of `copy_out`."""
 
-    async def serve(stream: TunnelStream, _wanted: StreamPurpose) -> None:
+    async def serve(stream: TunnelStream, _ask: TunnelAsk) -> None:
         await stream.write(archive)
         await stream.end_input()
 
     async def main() -> list[str]:
-        keys = [SealKey(bytes((number,)) * 32) for number in (1, 2)]
-        line = SealedLine(NAME, keys[0], keys[1].public, is_customer=True)
-        other = SealedLine(NAME, keys[1], keys[0].public, is_customer=False)
-        other.hear(line.hello())
-        line.hear(other.hello())
-        first, second = asyncio.Queue[bytes](), asyncio.Queue[bytes]()
-        customer, provider = Multiplexer(Pipe(first, second), line), Multiplexer(Pipe(second, first), other, serve)
-        running = [asyncio.create_task(each.run()) for each in (customer, provider)]
-        try:
-            return await asyncio.wait_for(copy_out(customer, "workspace", target), 20)
-        finally:
-            for task in running:
-                task.cancel()
-            await asyncio.wait(running)
+        async with both_ends(serve) as ends:
+            return await copy_out(ends.customer, "workspace", target)
 
     return asyncio.run(main())
 

@@ -17,7 +17,7 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.watching.broadcast import TaskWatch
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST, ContainerRequest
-from gpu_tasks.tunnel.multiplexer import TunnelError
+from gpu_tasks.tunnel.tunnel import TunnelError
 from provider_chain import CUSTOMER_SEAL
 from renting_village import PROGRAM, Renting, in_renting_village
 from staged import Scene

@@ -1,6 +1,7 @@
 """Copies at a provider leave its disk, its threads and its event loop free for others."""
 
 import asyncio
+import contextlib
 import io
 import shutil
 import tarfile
@@ -17,8 +18,9 @@ from gpu_tasks.provider.tunnel.access import AccessError
 from gpu_tasks.provider.tunnel.copies import unpack
 from gpu_tasks.provider.tunnel.streams import CopySpool, serve_stream
 from gpu_tasks.tunnel import frames
-from gpu_tasks.tunnel.frames import DATA_BYTES_MAX, CopyIn, CopyOut, StreamBytes, StreamEnd, StreamInputEnd
-from gpu_tasks.tunnel.multiplexer import TunnelStream
+from gpu_tasks.tunnel.frames import CopyIn, CopyOut, InputEnd
+from gpu_tasks.tunnel.tunnel import TunnelStream
+from tunnel_ends import framed, stream_ends
 
 INTO, OUT_OF = CopyIn("workspace"), CopyOut("workspace")
 
@@ -38,25 +40,9 @@ class Room:
         sink.write(bytes(1 << 20))
 
 
-class Wire:
-    """A customer's stream at the provider."""
-
-    def __init__(self, number: int = 1) -> None:
-        self.said: list[Any] = []
-        self.stream = TunnelStream(number, self._send)
-
-    async def _send(self, frame: Any) -> None:
-        self.said.append(frame)
-
-    def hand_over(self, archive: bytes) -> None:
-        for at in range(0, len(archive), DATA_BYTES_MAX):
-            self.stream.take(StreamBytes(1, 0, archive[at : at + DATA_BYTES_MAX]))
-        self.stream.input_ended()
-
-    @property
-    def problem(self) -> str:
-        (end,) = (frame for frame in self.said if isinstance(frame, StreamEnd))
-        return str(end.problem)
+async def hand_over(stream: TunnelStream, archive: bytes) -> None:
+    await stream.write(archive)
+    await stream.end_input()
 
 
 def folders(count: int) -> bytes:
@@ -85,10 +71,11 @@ async def test_what_was_unpacked_is_taken_away_in_a_thread(tmp_path: Path, monke
         removing.append(threading.current_thread())
         removed(folder)
 
-    wire, room = Wire(), Room()
-    wire.hand_over(folders(2))
-    monkeypatch.setattr(shutil, "rmtree", watched)
-    await serve_stream(room, CopySpool(tmp_path), wire.stream, INTO)  # type: ignore[arg-type]
+    room = Room()
+    async with stream_ends() as (customer, provider):
+        await hand_over(customer, folders(2))
+        monkeypatch.setattr(shutil, "rmtree", watched)
+        await serve_stream(room, CopySpool(tmp_path), provider, INTO)  # type: ignore[arg-type]
     assert room.copied == 1
     assert threading.main_thread() not in removing
     assert len(removing) == 1
@@ -97,19 +84,19 @@ async def test_what_was_unpacked_is_taken_away_in_a_thread(tmp_path: Path, monke
 
 async def test_a_container_has_one_copy_under_way(tmp_path: Path) -> None:
     spool, room, other = CopySpool(tmp_path), Room(), Room()
-    wires = [Wire(number) for number in range(6)]
-    rooms = [room] * 5 + [other]
-    copies = [
-        asyncio.create_task(serve_stream(each, spool, wire.stream, INTO))  # type: ignore[arg-type]
-        for each, wire in zip(rooms, wires, strict=True)
-    ]
-    wires[5].hand_over(folders(1))
-    await asyncio.wait_for(copies[5], 5)
-    assert other.copied == 1
-    for wire in wires[:5]:
-        wire.stream.ended(StreamEnd(1, 0, ""))
-    await asyncio.wait(copies)
-    assert room.copied == 0
+    async with contextlib.AsyncExitStack() as exits:
+        ends = [await exits.enter_async_context(stream_ends()) for _ in range(6)]
+        copies = [
+            asyncio.create_task(serve_stream(each, spool, provider, INTO))  # type: ignore[arg-type]
+            for each, (_, provider) in zip([room] * 5 + [other], ends, strict=True)
+        ]
+        await hand_over(ends[5][0], folders(1))
+        await asyncio.wait_for(copies[5], 5)
+        assert other.copied == 1
+        for customer, _ in ends[:5]:
+            await customer.finish()
+        await asyncio.wait(copies)
+        assert room.copied == 0
 
 
 @pytest.mark.parametrize("wanted", [INTO, OUT_OF])
@@ -117,20 +104,21 @@ async def test_a_copy_that_stands_still_gives_its_place_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: Any
 ) -> None:
     monkeypatch.setattr(streams, "COPY_SILENCE_SECONDS", 0.05)
-    wire = Wire()
-    await serve_stream(Room(), CopySpool(tmp_path), wire.stream, wanted)  # type: ignore[arg-type]
-    assert wire.problem == streams.STOOD_STILL
-    assert not any(isinstance(frame, StreamInputEnd) for frame in wire.said)
+    async with stream_ends() as (customer, provider):
+        await serve_stream(Room(), CopySpool(tmp_path), provider, wanted)  # type: ignore[arg-type]
+        assert (await customer.end).problem == streams.STOOD_STILL
+        assert framed(InputEnd()) not in customer._received_bytes
     assert not list(tmp_path.iterdir())
 
 
 async def test_who_has_gone_while_it_waited_for_a_place_is_not_served(tmp_path: Path) -> None:
-    room, spool, wire = Room(), CopySpool(tmp_path), Wire()
-    async with spool.place(room, Wire(2).stream):  # type: ignore[arg-type]  # a room is told apart by itself
-        serving_it = asyncio.create_task(serve_stream(room, spool, wire.stream, OUT_OF))  # type: ignore[arg-type]
-        await asyncio.sleep(0)
-        wire.stream.ended(StreamEnd(1, 0, "the other side hung up"))
-    await asyncio.wait_for(serving_it, 20)
+    room, spool = Room(), CopySpool(tmp_path)
+    async with stream_ends() as (customer, provider):
+        async with spool.place(room, provider):  # type: ignore[arg-type]  # a room is told apart by itself
+            serving_it = asyncio.create_task(serve_stream(room, spool, provider, OUT_OF))  # type: ignore[arg-type]
+            await customer.finish()
+            await provider.end
+        await asyncio.wait_for(serving_it, 20)
     assert room.copied_out == 0
 
 
@@ -139,10 +127,10 @@ def test_a_copy_has_so_many_bytes_at_most(tmp_path: Path, monkeypatch: pytest.Mo
 
     async def main(room: Room, most: int) -> str:
         monkeypatch.setattr(frames, "COPY_BYTES_MAX", most)
-        wire = Wire()
-        wire.hand_over(archive)
-        await serve_stream(room, CopySpool(tmp_path), wire.stream, INTO)  # type: ignore[arg-type]  # it copies in
-        return wire.problem
+        async with stream_ends() as (customer, provider):
+            await hand_over(customer, archive)
+            await serve_stream(room, CopySpool(tmp_path), provider, INTO)  # type: ignore[arg-type]  # it copies in
+            return (await customer.end).problem
 
     room = Room()
     assert "has at most" in asyncio.run(main(room, len(archive) - 1))

@@ -15,7 +15,7 @@ from gpu_tasks.provider.programs import supervisor as house_module
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.tunnel.frames import RunProgram
-from gpu_tasks.tunnel.multiplexer import TunnelError
+from gpu_tasks.tunnel.tunnel import TunnelError
 from renting_village import Renting
 
 HOUR = 3_600

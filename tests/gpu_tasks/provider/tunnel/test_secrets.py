@@ -21,8 +21,9 @@ from gpu_tasks.provider.tunnel.streams import CopySpool, serve_stream
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST
 from gpu_tasks.tunnel import frames
-from gpu_tasks.tunnel.multiplexer import TunnelError, TunnelStream
+from gpu_tasks.tunnel.tunnel import TunnelError
 from renting_village import INTERVAL, INTERVALS, PROGRAM, Renting
+from tunnel_ends import stream_ends
 
 NAMES = ("PASSWORD", "TOKEN")
 VALUES = {"TOKEN": b"hunter2-in-the-clear", "PASSWORD": b"\xff\0"}
@@ -172,11 +173,9 @@ async def test_several_who_compute_the_same_are_handed_none(tmp_path: Path) -> N
 async def test_secrets_of_which_the_end_did_not_come_are_not_taken(tmp_path: Path) -> None:
     taken: list[object] = []
 
-    async def ignored(_: object) -> None: ...
-
-    stream = TunnelStream(1, ignored)
-    stream.take(frames.StreamBytes(1, 0, frames.HANDED.encode((frames.HandedSecret("TOKEN", b"half of"),))))
-    stream.ended(frames.StreamEnd(1, 0, "the other side hung up"))
     room = cast("Any", SimpleNamespace(take_secrets=taken.append))
-    await serve_stream(room, CopySpool(tmp_path), stream, frames.TakeSecrets())
+    async with stream_ends() as (customer, provider):
+        await customer.write(frames.HANDED.encode((frames.HandedSecret("TOKEN", b"half of"),)))
+        await customer.finish()
+        await serve_stream(room, CopySpool(tmp_path), provider, frames.TakeSecrets())
     assert taken == []

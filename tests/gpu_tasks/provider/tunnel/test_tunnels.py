@@ -10,7 +10,7 @@ import socket
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -23,11 +23,12 @@ from gpu_tasks.client.tasks.tunnel import copy_in, copy_out
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.tunnel import program_access, tunnel_server
-from gpu_tasks.provider.tunnel.program_access import PROGRAMS_OF_ROOM_MAX
-from gpu_tasks.provider.tunnel.streams import COPIES_MAX
-from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
+from gpu_tasks.provider.tunnel.access import TunnelTarget, TunnelTargets
+from gpu_tasks.provider.tunnel.program_access import PROGRAMS_OF_ROOM_MAX, RunningPrograms
+from gpu_tasks.provider.tunnel.streams import COPIES_MAX, CopySpool
+from gpu_tasks.tunnel.frames import ERR, OUT, Converse, RunProgram, TunnelAsk
 from gpu_tasks.tunnel.handshake import READY, SealedLine, TunnelName
-from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError, TunnelStream
+from gpu_tasks.tunnel.tunnel import Tunnel, TunnelError, TunnelStream
 from provider_chain import CUSTOMER_SEAL
 from simulation.chains.market_chain import GENESIS_HASH
 
@@ -35,7 +36,7 @@ ECHO = ("cat", "-")
 NOWHERE = re.compile("is not under|too deep")
 
 
-async def begun(tunnel: Multiplexer, *command: str, window: tuple[int, int] | None = None) -> TunnelStream:
+async def begun(tunnel: Tunnel, *command: str, window: tuple[int, int] | None = None) -> TunnelStream:
     rows, columns = window or (0, 0)
     return await tunnel.open(RunProgram(command, is_terminal=window is not None, rows=rows, columns=columns))
 
@@ -199,17 +200,10 @@ def test_copies_that_a_daemon_before_left_are_taken_away(tmp_path: Path) -> None
     spool = tmp_path / "new" / "copies"
     (spool / "left" / "deep").mkdir(parents=True)
     for _ in range(2):
-        tunnel_server.TunnelServer(NoRooms(), CUSTOMER_SEAL, GENESIS_HASH, b"p" * 32, spool)
+        CopySpool.cleared(spool)
         assert not list(spool.iterdir())
         assert spool.stat().st_mode & 0o777 == 0o700
         shutil.rmtree(spool.parent)
-
-
-class NoRooms:
-    """A daemon without containers."""
-
-    def find(self, _task: bytes) -> None:
-        """Return None."""
 
 
 async def test_who_is_not_its_customer_is_not_let_in(tmp_path: Path) -> None:
@@ -282,7 +276,7 @@ def test_strangers_need_many_addresses_to_keep_customers_out() -> None:
 async def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
     async with entering(tmp_path) as entered:
         async with contextlib.AsyncExitStack() as exits:
-            for _ in range(tunnel_server.TUNNELS_OF_TASK_MAX):
+            for _ in range(tunnel_server.TUNNELS_OF_TARGET_MAX):
                 tunnel = await exits.enter_async_context(entered.tunnel())
                 await (await begun(tunnel, *ECHO)).read()
             with pytest.raises(TunnelError, match="tunnels are open"):
@@ -315,7 +309,7 @@ async def test_tunnels_that_begin_together_are_bounded_too(tmp_path: Path) -> No
         name = TunnelName(GENESIS_HASH, entered.task, entered.stash)
         async with aiohttp.ClientSession() as session:
             begun = []
-            for _ in range(2 * tunnel_server.TUNNELS_OF_TASK_MAX):
+            for _ in range(2 * tunnel_server.TUNNELS_OF_TARGET_MAX):
                 socket = await session.ws_connect(f"{entered.url}/tunnel/{entered.task.hex()}")
                 line = SealedLine(name, CUSTOMER_SEAL, entered.provider.seal_key, is_customer=True)
                 await socket.send_bytes(line.hello())
@@ -324,14 +318,14 @@ async def test_tunnels_that_begin_together_are_bounded_too(tmp_path: Path) -> No
             for socket, line in begun:
                 await socket.send_bytes(line.seal(READY))
             await asyncio.sleep(0.2)
-            assert entered.door.count == tunnel_server.TUNNELS_OF_TASK_MAX
+            assert entered.door.count == tunnel_server.TUNNELS_OF_TARGET_MAX
             for socket, _ in begun:
                 await socket.close()
 
 
 async def test_copies_under_way_are_bounded(tmp_path: Path) -> None:
     async with entering(tmp_path) as entered:
-        places = entered.door.spool.places
+        places = cast("RunningPrograms", entered.door.targets[0]).spool.places
         for _ in range(COPIES_MAX):
             await asyncio.wait_for(places.acquire(), 1)
         async with entered.tunnel() as tunnel:
@@ -352,6 +346,36 @@ async def test_a_command_that_cannot_be_run_says_why(tmp_path: Path) -> None:
             stream = await begun(tunnel, *command)
             await said(stream)
             assert says in (await stream.end).problem
+
+
+async def test_a_container_has_no_session(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered, entered.tunnel() as tunnel:
+        end = await (await tunnel.open(Converse(0))).end
+        assert (end.code, "no session" in end.problem) == (1, True)
+        assert await (await begun(tunnel, *ECHO)).read()
+
+
+async def test_sessions_are_entered_beside_containers_by_their_ids_and_keys(tmp_path: Path) -> None:
+    async def repeat(stream: TunnelStream, ask: TunnelAsk) -> None:
+        while (found := await stream.read()) is not None:
+            await stream.write(found[1])
+        await stream.finish(ask.period if isinstance(ask, Converse) else 1)
+
+    customer_key = SealKey(b"s" * 32)
+    sessions = {b"s" * 32: TunnelTarget(customer_key.public, repeat)}
+    async with entering(tmp_path) as entered:
+        entered.door.targets = [*entered.door.targets, cast("TunnelTargets", SimpleNamespace(find=sessions.get))]
+        async with entered.tunnel(customer_key, b"s" * 32) as tunnel:
+            stream = await tunnel.open(Converse(9))
+            await stream.write(b"words")
+            await stream.end_input()
+            assert await said(stream) == {OUT: b"words", ERR: b""}
+            assert (await stream.end).code == 9
+        with raises_code(TunnelError, "not_admitted"):
+            async with entered.tunnel(task=b"s" * 32):
+                pass
+        async with entered.tunnel() as tunnel:
+            assert await (await begun(tunnel, *ECHO)).read()
 
 
 async def test_once_its_program_has_ended_files_are_fetched_and_nothing_is_run(tmp_path: Path) -> None:
