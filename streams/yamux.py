@@ -40,6 +40,8 @@ class YamuxLimits:
     window_bytes: int = 1024 * 1024
     """The window that this end grants per stream, `INITIAL_WINDOW_BYTES` or more: on a 100 ms link at 10 MB/s it hides
     the round trip."""
+    update_bytes: int = 512 * 1024
+    """The consumed bytes that are reported to the peer at once. The rest of the window hides the round trip."""
     send_window_bytes: int = 2**32 - 1
     """The most window that this end uses. A peer's updates could otherwise exceed the 32 bits of a window."""
     frame_data_bytes: int = 60 * 1024
@@ -139,12 +141,12 @@ class YamuxSession:
         return b"".join((header, data[:frame_data_bytes])), frame_data_bytes
 
     def consume(self, number: int, consumed_bytes: int) -> None:
-        """Free `consumed_bytes` of the window. The peer gets the update when half the window has gathered."""
+        """Free `consumed_bytes` of the window. The peer gets the update when `update_bytes` have gathered."""
         stream = self._open_streams.get(number)
         if stream is None:
             return
         stream.consumed_bytes += consumed_bytes
-        if stream.consumed_bytes >= self._limits.window_bytes // 2:
+        if stream.consumed_bytes >= self._limits.update_bytes:
             stream.receive_window += stream.consumed_bytes
             self._queue_frame(_WINDOW_UPDATE, 0, number, stream.consumed_bytes)
             stream.consumed_bytes = 0

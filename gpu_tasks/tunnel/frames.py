@@ -10,8 +10,8 @@ from typing import Annotated
 
 from runtime.encoding.codec import U8, U16, U32, Bounded, Tagged, codec, struct, variant
 
-# A Noise record has at most 65,535 bytes, and the streams' control frames need room beside a message.
-DATA_BYTES_MAX = 32 * 1024
+# Two messages with as much data fit into a Noise record of 65,535 bytes, because each record costs both ends CPU time.
+DATA_BYTES_MAX = 31 * 1024
 MESSAGE_BYTES_MAX = DATA_BYTES_MAX + 8
 """The limit for an encoded ask or message."""
 LENGTH_BYTES = 4

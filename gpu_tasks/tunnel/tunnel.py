@@ -26,7 +26,8 @@ LIMITS = yamux.YamuxLimits(
     refused_streams=0,
     window_bytes=frames.WINDOW_BYTES,
     send_window_bytes=frames.WINDOW_BYTES,
-    frame_data_bytes=frames.LENGTH_BYTES + frames.MESSAGE_BYTES_MAX,
+    update_bytes=5 * frames.DATA_BYTES_MAX,
+    frame_data_bytes=2 * (frames.LENGTH_BYTES + frames.MESSAGE_BYTES_MAX),
     outgoing_bytes=16 * 1024,
 )
 SERVED_MAX = 2 * frames.STREAMS_MAX
@@ -88,7 +89,8 @@ class TunnelStream:
 
     async def next_message(self, form: Codec[Any]) -> Any:
         """Return the next message, or None if no valid one comes any more. A cancelled caller loses no message."""
-        await self._tunnel.send_answers()
+        if self._tunnel.session.has_outgoing:  # not in a task of its own, which costs more CPU time
+            await self._tunnel.send_answers()
         try:
             while (size := self._next_size()) > len(self._received_bytes):
                 if self.end.done():
@@ -115,24 +117,26 @@ class TunnelStream:
 
     async def write(self, data: bytes, channel: int = frames.OUT) -> None:
         """Send bytes as fast as the other side reads them. Raise TunnelError if the stream has ended."""
-        for start in range(0, len(data), frames.DATA_BYTES_MAX):
-            part = data[start : start + frames.DATA_BYTES_MAX]
-            await self.send(frames.MESSAGE.encode(frames.StreamBytes(channel, part)))
+        size = frames.DATA_BYTES_MAX
+        parts = [data[start : start + size] for start in range(0, len(data), size)]
+        messages = [_framed(frames.MESSAGE, frames.StreamBytes(channel, part)) for part in parts]
+        for start in range(0, len(messages), 2):
+            await self.send(b"".join(messages[start : start + 2]))
 
     async def end_input(self) -> None:
         """Announce that this side sends no more bytes."""
         with contextlib.suppress(TunnelError):
-            await self.send(frames.MESSAGE.encode(frames.InputEnd()))
+            await self.send(_framed(frames.MESSAGE, frames.InputEnd()))
 
     async def resize(self, rows: int, columns: int) -> None:
         """Send the window's size to the other side."""
         with contextlib.suppress(TunnelError):
-            await self.send(frames.MESSAGE.encode(frames.ResizeTerminal(rows, columns)))
+            await self.send(_framed(frames.MESSAGE, frames.ResizeTerminal(rows, columns)))
 
-    async def send(self, message: bytes) -> None:
-        """Send a message once the window has room for it and for the end. Raise TunnelError if the stream has ended."""
+    async def send(self, messages: bytes) -> None:
+        """Send messages once the window has room for them and the end. Raise TunnelError if the stream has ended."""
         while not self.end.done():
-            if await self._tunnel.send(self.number, message, spare_bytes=frames.END_BYTES_MAX):
+            if await self._tunnel.send(self.number, messages, spare_bytes=frames.END_BYTES_MAX):
                 return
             self._has_room.clear()
             await self._has_room.wait()
@@ -147,7 +151,7 @@ class TunnelStream:
         end = frames.StreamEnd(code & 0xFFFF_FFFF, problem_part)
         self.ended(end)
         with contextlib.suppress(TunnelError):
-            await self._tunnel.send(self.number, frames.MESSAGE.encode(end), is_last=True)
+            await self._tunnel.send(self.number, _framed(frames.MESSAGE, end), is_last=True)
 
     def drop(self, end: frames.StreamEnd) -> None:
         """End the stream on both sides, without a message to the other."""
@@ -178,6 +182,11 @@ class TunnelStream:
         self._has_room.set()
 
 
+def _framed(form: Codec[Any], message: Any) -> bytes:
+    encoded = form.encode(message)
+    return len(encoded).to_bytes(frames.LENGTH_BYTES, "little") + encoded
+
+
 ServeStream = Callable[[TunnelStream, frames.TunnelAsk], Awaitable[None]]
 
 
@@ -199,15 +208,15 @@ class Tunnel:
 
     async def open(self, ask: frames.TunnelAsk) -> TunnelStream:
         """Open a stream. Raise TunnelError if too many are open, the ask is too large or the tunnel has ended."""
-        encoded_ask = frames.ASK.encode(ask)
-        if len(encoded_ask) > frames.MESSAGE_BYTES_MAX:
+        framed_ask = _framed(frames.ASK, ask)
+        if len(framed_ask) > frames.LENGTH_BYTES + frames.MESSAGE_BYTES_MAX:
             raise TunnelError(f"a request has at most {frames.MESSAGE_BYTES_MAX:,} bytes; shorten its command")
         if len(self._open_streams) >= frames.STREAMS_MAX:
             raise TunnelError(f"the tunnel has {frames.STREAMS_MAX} open streams already; close one")
         if self.ended.is_set():
             raise TunnelError(HUNG_UP)
         stream = self._kept(self.session.open())
-        await stream.send(encoded_ask)
+        await stream.send(framed_ask)
         return stream
 
     async def run(self) -> str:
@@ -271,17 +280,19 @@ class Tunnel:
         stream.end.add_done_callback(forget)
         return stream
 
-    async def send(self, number: int, message: bytes, *, spare_bytes: int = 0, is_last: bool = False) -> bool:
-        """Send a message whole. Return False if the window has no room for it and `spare_bytes`.
+    async def send(self, number: int, messages: bytes, *, spare_bytes: int = 0, is_last: bool = False) -> bool:
+        """Send messages whole, in one frame. Return False if the window has no room for them and `spare_bytes`.
 
         Raise TunnelError if the stream is closed or the connection ends.
         """
-        framed_bytes = len(message).to_bytes(frames.LENGTH_BYTES, "little") + message
         async with self._send_lock:  # records are numbered: they must leave in the order of sealing
             try:
-                if self.session.send_window(number) < len(framed_bytes) + spare_bytes:
+                # Before the messages are charged to the window, so that a cancelled sender leaves none of them unsent.
+                if answers := self.session.take_outgoing():
+                    await self._connection.send(self._sealed_line.seal(answers))
+                if self.session.send_window(number) < len(messages) + spare_bytes:
                     return False
-                content = self.session.take_outgoing() + self.session.data_frame(number, memoryview(framed_bytes))[0]
+                content = self.session.data_frame(number, memoryview(messages))[0]
                 if is_last:
                     self.session.close(number)
                     content += self.session.take_outgoing()
@@ -291,7 +302,7 @@ class Tunnel:
         return True
 
     def wake(self) -> None:
-        """Send waiting control frames in a task: two ends that both wait to send before they read would never end."""
+        """Send waiting control frames in a task: two ends that both send before they read would wait for ever."""
         if self.session.has_outgoing and (self._answering is None or self._answering.done()):
             self._answering = asyncio.create_task(self.send_answers())
 

@@ -196,7 +196,7 @@ async def _copy_out(access: ContainerAccess, spool_folder: Path, stream: TunnelS
         bounded = _Bounded(file)
         await access.copy_out(path, bounded)  # type: ignore[arg-type]
         file.seek(0)
-        while piece := await _to_its_end(file.read, frames.DATA_BYTES_MAX):
+        while piece := await _to_its_end(file.read, 8 * frames.DATA_BYTES_MAX):
             await _in_time(stream.write(piece))
     await stream.end_input()
 

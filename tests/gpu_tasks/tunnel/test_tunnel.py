@@ -1,6 +1,7 @@
 """Streams over one tunnel: bytes both ways, windows, ends, and forbidden messages."""
 
 import asyncio
+import contextlib
 import os
 import random
 from typing import Any
@@ -206,6 +207,20 @@ async def test_streams_are_bounded() -> None:
             await ends.customer.open(PORT)
         await ends.say(yamux_frame(WINDOW_UPDATE, SYN, 99))
         assert "too many streams" in await ends.running[1]
+
+
+async def test_what_has_room_is_sent_although_the_other_side_reads_nothing_and_the_end_too() -> None:
+    async def fill(stream: TunnelStream, _ask: TunnelAsk) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                while True:
+                    await stream.write(b"x" * 100)
+        await stream.finish(9, "full")
+
+    async with both_ends(fill) as ends:
+        stream = await ends.customer.open(PORT)
+        assert await stream.end == StreamEnd(9, "full")
+        assert WINDOW_BYTES - 2_000 < len(stream._received_bytes) <= WINDOW_BYTES
 
 
 async def test_small_messages_cost_no_more_memory_than_large_ones_and_let_others_run() -> None:
