@@ -118,10 +118,10 @@ class TunnelStream:
     async def write(self, data: bytes, channel: int = frames.OUT) -> None:
         """Send bytes as fast as the other side reads them. Raise TunnelError if the stream has ended."""
         size = frames.DATA_BYTES_MAX
-        parts = [data[start : start + size] for start in range(0, len(data), size)]
-        messages = [_framed(frames.MESSAGE, frames.StreamBytes(channel, part)) for part in parts]
-        for start in range(0, len(messages), 2):
-            await self.send(b"".join(messages[start : start + 2]))
+        for start in range(0, len(data), 2 * size):
+            parts = [data[at : at + size] for at in range(start, min(start + 2 * size, len(data)), size)]
+            messages = [_framed(frames.MESSAGE, frames.StreamBytes(channel, part)) for part in parts]
+            await self.send(b"".join(messages))
 
     async def end_input(self) -> None:
         """Announce that this side sends no more bytes."""
@@ -235,7 +235,7 @@ class Tunnel:
             self.ended.set()
             for stream in list(self._open_streams.values()):
                 stream.ended(frames.StreamEnd(0, end_reason))
-            for task in self._serving_tasks:
+            for task in (*self._serving_tasks, *filter(None, [self._answering])):
                 task.cancel()
         return end_reason
 
