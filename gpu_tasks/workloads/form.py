@@ -28,6 +28,10 @@ class RequestError(ValueError):
     """The text is not a valid request of this workload. The message says why and what to do."""
 
 
+class NotStreamedError(NotImplementedError):
+    """The workload does not stream its answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """A setting of a customer for every request of a post, such as a temperature."""
@@ -75,6 +79,18 @@ class Effort(NamedTuple):
     """The share of steps that wait for each other, beside that."""
 
 
+class TextPieces(Protocol):
+    """The text of a stream of tokens, piece by piece. No piece ends within a character."""
+
+    def push(self, token: int) -> str:
+        """Return the text that becomes certain with the next token."""
+        ...
+
+    def finish(self) -> str:
+        """Return the rest of the text at the end of the stream."""
+        ...
+
+
 class WorkloadForm(Protocol):
     """One workload, as programs see it.
 
@@ -92,6 +108,8 @@ class WorkloadForm(Protocol):
     is_stepwise: bool = False
     """True if the workload runs in steps from one state to the next. Only such work has milestones and can be taken
     over by a standby."""
+    is_streamed: bool = False
+    """True if the workload streams its answers (`StreamedWorkload`). Only such work is sold in sessions."""
     backends: tuple[str, ...]
     """The kinds of backend: `numpy`, which every machine has, and optional ones such as `torch`."""
     options: tuple[Option, ...] = ()
@@ -182,6 +200,21 @@ class WorkloadForm(Protocol):
         Return None if the model has no such request, or the workload no effort.
         """
         return None
+
+    def prefix(self, request: bytes, tokens: Sequence[int]) -> tuple[bytes, bytes]:
+        """Return the request cut to these first tokens of its answer, and the output of `Workload.run` for it.
+
+        A finished answer keeps its request. Raise DecodeError for an invalid request, for one whose answers cannot be
+        cut, and for tokens that no answer begins with. Only for a streamed workload.
+        """
+        raise NotStreamedError(self.name)
+
+    def pieces(self) -> TextPieces:
+        """Return a decoder of streamed tokens. Its pieces are together `show_output` of the whole answer.
+
+        Only for a streamed workload.
+        """
+        raise NotStreamedError(self.name)
 
     def model_facts(self) -> Mapping[str, int | str]:
         """Return facts about the model for people, by name.

@@ -9,6 +9,7 @@ In reading order:
 * `transformer`: token ids to logits: one forward pass for every backend
 * `sampling`: logits to tokens: temperature, top-p, the draw, log-probabilities
 * `decoding`: requests to answers, side by side; the check of an answer by one prefill
+* `live_lanes`: requests that begin and end at any time, with their tokens as they are drawn
 * `conformance`: a built-in model with a published hash; a backend with another hash must not serve
 * `quantising`: float models to integer models
 * `float_decoder`: the float model as its author meant it, for comparison

@@ -13,12 +13,7 @@ import numpy as np
 
 from gpu_tasks.workloads.decoder_int8.config import LOGIT_ROWS, READ_MAX
 from gpu_tasks.workloads.decoder_int8.effort import LANES, affordable_lanes, groups, positions_of, room_bytes_max
-from gpu_tasks.workloads.decoder_int8.request import (
-    LENGTH_REACHED,
-    STOPPED,
-    GenerationOutput,
-    GenerationRequest,
-)
+from gpu_tasks.workloads.decoder_int8.request import GenerationOutput, GenerationRequest, ended
 from gpu_tasks.workloads.decoder_int8.sampling import next_token
 from gpu_tasks.workloads.decoder_int8.transformer import (
     KeyValueCache,
@@ -36,7 +31,7 @@ REFILL_PART = 4
 
 
 @dataclass(slots=True)
-class _Text:
+class Text:
     """A request in a lane: its place among the requests, and its answer so far."""
 
     place: int
@@ -56,13 +51,6 @@ class _Text:
             self.negative_logprobs.append(negative_logprob)
         finish = ended(self.request, self.tokens)
         return None if finish is None else GenerationOutput(tuple(self.tokens), finish, tuple(self.negative_logprobs))
-
-
-def ended(request: GenerationRequest, tokens: Sequence[int]) -> int | None:
-    """Return why an answer ends with these tokens, or None if it goes on."""
-    if any(tuple(tokens[-len(stop) :]) == stop for stop in request.stops):
-        return STOPPED
-    return LENGTH_REACHED if len(tokens) == request.max_tokens else None
 
 
 def generated(
@@ -95,8 +83,8 @@ class _Run:
         self._refilled_at = max(1, lanes // REFILL_PART)
         # Neighbours have prompts of like lengths, so a group that is read together is hardly padded.
         shortest_first = sorted(range(len(requests)), key=lambda place: len(requests[place].prompt))
-        self.waiting = deque(_Text(place, requests[place]) for place in shortest_first)
-        self.texts: dict[int, _Text] = {}
+        self.waiting = deque(Text(place, requests[place]) for place in shortest_first)
+        self.texts: dict[int, Text] = {}
         """By lane."""
 
     def fill(self) -> list[tuple[int, GenerationOutput]]:
@@ -107,7 +95,7 @@ class _Run:
         new = [self.waiting.popleft() for _ in range(min(len(self._free_lanes), len(self.waiting)))]
         return [answer for texts in _prompt_groups(new) for answer in self._begin(texts)]
 
-    def _begin(self, texts: Sequence[_Text]) -> list[tuple[int, GenerationOutput]]:
+    def _begin(self, texts: Sequence[Text]) -> list[tuple[int, GenerationOutput]]:
         """Read the prompts of a group, and draw the first token of each."""
         self._free_lanes.sort(reverse=True)
         lanes = [self._free_lanes.pop() for _ in texts]
@@ -142,10 +130,10 @@ class _Run:
         self.texts = {place: self.texts[lane] for place, lane in enumerate(lanes)}
         self._free_lanes = []
 
-    def _take_tokens(self, texts: dict[int, _Text], ends: BackendArray) -> list[tuple[int, GenerationOutput]]:
+    def _take_tokens(self, texts: dict[int, Text], ends: BackendArray) -> list[tuple[int, GenerationOutput]]:
         """Draw a token for each text from its final stream [texts, width]. Return the answers that end."""
         answers = []
-        for (lane, text), logits in zip(texts.items(), _logit_rows(self._model, ends), strict=True):
+        for (lane, text), logits in zip(texts.items(), logit_rows(self._model, ends), strict=True):
             answer = text.take(logits, self._exponentials)
             if answer is None:
                 self.texts[lane] = text
@@ -156,7 +144,7 @@ class _Run:
         return answers
 
 
-def _prompt_groups(texts: Sequence[_Text]) -> Iterator[Sequence[_Text]]:
+def _prompt_groups(texts: Sequence[Text]) -> Iterator[Sequence[Text]]:
     """Yield parts of texts, which are sorted by prompt length, each with at most READ_MAX positions or one text."""
     first = 0
     for number, text in enumerate(texts):
@@ -184,7 +172,7 @@ def _read(
     return ends
 
 
-def _logit_rows(model: LoadedDecoder, streams: BackendArray) -> Iterator[Integers]:
+def logit_rows(model: LoadedDecoder, streams: BackendArray) -> Iterator[Integers]:
     """Yield the logits of each row of a final stream [positions, width], a few rows at a time."""
     for start in range(0, len(streams), LOGIT_ROWS):
         yield from logits_of(model, streams[start : start + LOGIT_ROWS])
@@ -216,11 +204,11 @@ def verify_output(
     if not 1 <= len(claimed.tokens) <= request.max_tokens:
         return OutputCheck(valid=False, recomputed=0, first_wrong=0)
     exponentials = model.backend.take(model.exponentials)
-    text = _Text(0, request)
+    text = Text(0, request)
     read = (*request.prompt, *claimed.tokens[:-1])
     bounded = [min(token, model.shape.vocabulary - 1) for token in read]
     streams = _streams(model, bounded, len(request.prompt) - 1, samples)
-    for logits in (row for part in streams for row in _logit_rows(model, part)):
+    for logits in (row for part in streams for row in logit_rows(model, part)):
         index = len(text.tokens)
         answer = text.take(logits, exponentials)
         is_last = index + 1 == len(claimed.tokens)

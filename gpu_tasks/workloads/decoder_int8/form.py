@@ -20,7 +20,7 @@ from gpu_tasks.models.model_file import (
     decoded_section,
     read_section,
 )
-from gpu_tasks.models.text import TextError, TextTokenizer, tokenizer_of
+from gpu_tasks.models.text import StreamDecoder, TextError, TextTokenizer, tokenizer_of
 from gpu_tasks.workloads.decoder_int8.config import DecoderShape, cache_bytes, decode_shape
 from gpu_tasks.workloads.decoder_int8.effort import effort, request_bytes, room_bytes_max
 from gpu_tasks.workloads.decoder_int8.request import (
@@ -33,6 +33,7 @@ from gpu_tasks.workloads.decoder_int8.request import (
     WORKLOAD_ID,
     WORKLOAD_NAME,
     GenerationRequest,
+    cut,
     decode_request,
     output_bytes_max,
 )
@@ -41,6 +42,7 @@ from gpu_tasks.workloads.form import (
     Effort,
     Option,
     RequestError,
+    TextPieces,
     WorkloadForm,
     chat_text,
     settings,
@@ -69,6 +71,7 @@ class DecoderForm(WorkloadForm):
 
     workload_id = WORKLOAD_ID
     cost_unit = "token"
+    is_streamed = True
     backends = ("numpy", "reference", "torch")
     options = (TEMPERATURE, TOP_P, CHAT, LOGPROBS)
     # One prefill checks all tokens. It took 0.13 of the decoding with 135 million weights on a CPU, and the rest is a
@@ -210,6 +213,19 @@ class DecoderForm(WorkloadForm):
         end = len(tokens) - 1 if tokens and tokens[-1] in self.shape.end_tokens else len(tokens)
         return [token for token in tokens[:end] if token < self.shape.vocabulary]
 
+    def prefix(self, request: bytes, tokens: Sequence[int]) -> tuple[bytes, bytes]:
+        """Return the request whose whole answer is these tokens, and that answer."""
+        cut_request, output = cut(self._read(request), tokens)
+        return REQUEST.encode(cut_request), OUTPUT.encode(output)
+
+    def pieces(self) -> TextPieces:
+        """Return a decoder of tokens, which become their ids where the model's tokenizer cannot be used."""
+        try:
+            decoder: TextPieces = StreamDecoder(self._tokenizer)
+        except (ImportError, ValueError):  # as `_text`
+            decoder = _TokenIds()
+        return _ShownPieces(decoder, self.shape)
+
     def cost_in(self, encoded_request: bytes) -> int:
         """Return the number of the prompt's tokens."""
         return len(REQUEST.decode(encoded_request).prompt)
@@ -272,6 +288,38 @@ class DecoderForm(WorkloadForm):
         from gpu_tasks.workloads.decoder_int8.service import open_model  # noqa: PLC0415  # NumPy, for executors only
 
         return open_model(backend_name, self._path)
+
+
+class _TokenIds(TextPieces):
+    """The ids of tokens, as text."""
+
+    _gap = ""
+
+    def push(self, token: int) -> str:
+        gap, self._gap = self._gap, " "
+        return f"{gap}{token}"
+
+    def finish(self) -> str:
+        return ""
+
+
+class _ShownPieces(TextPieces):
+    """The text of an answer as `DecoderForm.show_output` returns it, from its tokens one by one."""
+
+    def __init__(self, decoder: TextPieces, shape: DecoderShape) -> None:
+        self._decoder, self._shape = decoder, shape
+        self._held: int | None = None
+        """An end token, which the text shows only if another token follows."""
+
+    def push(self, token: int) -> str:
+        """Return the text of a token, without an end token at the end."""
+        held, self._held = self._held, token if token in self._shape.end_tokens else None
+        certain = [each for each in (held, token if self._held is None else None) if each is not None]
+        return "".join(self._decoder.push(each) for each in certain if each < self._shape.vocabulary)
+
+    def finish(self) -> str:
+        """Return the rest of the text."""
+        return self._decoder.finish()
 
 
 def _json_object(content: bytes) -> dict[str, Any]:

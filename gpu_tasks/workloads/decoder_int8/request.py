@@ -1,5 +1,7 @@
 """Requests and answers of `decoder-int8` as canonical SCALE bytes: token ids in, token ids out. It needs no NumPy."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Annotated
 
@@ -65,6 +67,33 @@ def decode_request(encoded: bytes, context: int, vocabulary: int) -> GenerationR
     if any(token >= vocabulary for tokens in (request.prompt, *request.stops) for token in tokens):
         raise DecodeError(f"a token id beyond the vocabulary of {vocabulary}")
     return request
+
+
+def ended(request: GenerationRequest, tokens: Sequence[int]) -> int | None:
+    """Return why an answer ends with these tokens, or None if it goes on."""
+    if any(tuple(tokens[-len(stop) :]) == stop for stop in request.stops):
+        return STOPPED
+    return LENGTH_REACHED if len(tokens) == request.max_tokens else None
+
+
+def cut(request: GenerationRequest, tokens: Sequence[int]) -> tuple[GenerationRequest, GenerationOutput]:
+    """Return the request whose whole answer is these first tokens of an answer, and that answer.
+
+    A finished answer keeps its request. Raise DecodeError for tokens that no answer begins with, whatever the model.
+    """
+    if request.has_logprobs:
+        raise DecodeError("a streamed answer has no log-probabilities")
+    if not 1 <= len(tokens) <= request.max_tokens:
+        raise DecodeError(f"{len(tokens)} tokens of an answer of 1 to {request.max_tokens}")
+    # Few tokens end a stop sequence, so an answer of 8,192 tokens is checked in a millisecond.
+    last = {stop[-1] for stop in request.stops}
+    ends = (place + 1 for place, token in enumerate(tokens[:-1]) if token in last)
+    if any(ended(request, tokens[max(0, end - STOP_TOKENS_MAX) : end]) == STOPPED for end in ends):
+        raise DecodeError("tokens behind a stop sequence")
+    finish = ended(request, tokens)
+    if finish is None:
+        request, finish = replace(request, max_tokens=len(tokens)), LENGTH_REACHED
+    return request, GenerationOutput(tuple(tokens), finish, ())
 
 
 def output_bytes_max(request: GenerationRequest) -> int:

@@ -12,6 +12,7 @@ from gpu_tasks.workloads.decoder_int8.config import decode_shape
 from gpu_tasks.workloads.decoder_int8.conformance import check_backend
 from gpu_tasks.workloads.decoder_int8.decoding import fingerprint_of, generated, verify_output
 from gpu_tasks.workloads.decoder_int8.effort import room_bytes_max
+from gpu_tasks.workloads.decoder_int8.live_lanes import LiveLanes
 from gpu_tasks.workloads.decoder_int8.model import DecoderModel, decode_model
 from gpu_tasks.workloads.decoder_int8.request import (
     OUTPUT,
@@ -24,17 +25,12 @@ from gpu_tasks.workloads.decoder_int8.request import (
 from gpu_tasks.workloads.decoder_int8.transformer import LoadedDecoder, StreamSamples, load
 from gpu_tasks.workloads.integer_transformer.backends import arithmetic
 from gpu_tasks.workloads.sampling import fingerprint
-from gpu_tasks.workloads.workload import (
-    FingerprintedCheck,
-    NonConformingBackendError,
-    OutputCheck,
-    Workload,
-    none_for_none,
-)
+from gpu_tasks.workloads.streamed import StreamedWorkload
+from gpu_tasks.workloads.workload import FingerprintedCheck, NonConformingBackendError, OutputCheck, none_for_none
 
 
-class DecoderWorkload(Workload):
-    """`decoder-int8` ready to run. See `Workload` for the methods."""
+class DecoderWorkload(StreamedWorkload):
+    """`decoder-int8` ready to run. See `StreamedWorkload` for the methods."""
 
     workload_id = WORKLOAD_ID
 
@@ -60,6 +56,10 @@ class DecoderWorkload(Workload):
         places = list(good)
         for number, output in generated(self._model, list(good.values()), room_bytes=self._room_bytes):
             yield places[number], OUTPUT.encode(output)
+
+    def live(self, places: int) -> LiveLanes:
+        """Return lanes with room for the whole context each."""
+        return LiveLanes(self._model, places, self._room_bytes)
 
     def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Check all tokens by one prefill."""

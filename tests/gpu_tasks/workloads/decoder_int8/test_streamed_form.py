@@ -1,0 +1,116 @@
+"""Answers cut to the tokens that a customer has, and their text piece by piece."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_tasks.models.text import END_TOKEN
+from gpu_tasks.workloads.decoder_int8.form import DecoderForm
+from gpu_tasks.workloads.decoder_int8.request import (
+    LENGTH_REACHED,
+    OUTPUT,
+    REQUEST,
+    STOPPED,
+    GenerationOutput,
+    GenerationRequest,
+)
+from gpu_tasks.workloads.form import NotStreamedError, WorkloadForm
+from gpu_tasks.workloads.model_forms import PACKAGE_FORMS, form_named
+from gpu_tasks.workloads.streamed import streamed
+from runtime.encoding.codec import DecodeError
+from text_requests import TEXTS
+
+FORM = form_named(TEXTS)
+WORKLOAD = FORM.open("numpy")
+PLAIN = GenerationRequest((100, 101), 6, 700, 1000, bytes(32), ((END_TOKEN,), (1, 2)), has_logprobs=False)
+
+
+@settings(max_examples=20)
+@given(st.binary(min_size=1, max_size=8), st.integers(1, 8), st.sampled_from((0, 700, 10_000)), st.booleans())
+def test_each_cut_of_a_run_is_the_run_of_its_request(
+    prompt: bytes, max_tokens: int, temperature: int, is_stopped: bool
+) -> None:
+    request = replace(PLAIN, prompt=tuple(prompt), max_tokens=max_tokens, temperature_milli=temperature)
+    tokens = OUTPUT.decode(WORKLOAD.run(REQUEST.encode(request))).tokens
+    if is_stopped:
+        request = replace(request, stops=(tokens[len(tokens) // 2 :][:2],))
+        tokens = OUTPUT.decode(WORKLOAD.run(REQUEST.encode(request))).tokens
+    encoded = REQUEST.encode(request)
+    for count in range(1, len(tokens) + 1):
+        cut_request, output = FORM.prefix(encoded, tokens[:count])
+        assert WORKLOAD.run(cut_request) == output
+        assert (cut_request == encoded) == (count == len(tokens))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "finish", "max_tokens"),
+    [
+        ((7, 8), LENGTH_REACHED, 2),
+        ((7, END_TOKEN), STOPPED, 6),
+        ((1, 2), STOPPED, 6),
+        ((1, 3, 2, 1, 2), STOPPED, 6),
+        ((1, 1, 3, 2, 3, 4), LENGTH_REACHED, 6),
+        ((1, 1, 3, 2, 1, 2), STOPPED, 6),
+    ],
+)
+def test_a_cut_answer_ends_where_its_request_says(tokens: tuple[int, ...], finish: int, max_tokens: int) -> None:
+    request, output = FORM.prefix(REQUEST.encode(PLAIN), tokens)
+    assert REQUEST.decode(request) == replace(PLAIN, max_tokens=max_tokens)
+    assert OUTPUT.decode(output) == GenerationOutput(tokens, finish, ())
+
+
+@pytest.mark.parametrize("tokens", [(), (7,) * 7, (END_TOKEN, 7), (3, 1, 2, 7), (1, 2, END_TOKEN)])
+def test_tokens_that_no_answer_begins_with(tokens: tuple[int, ...]) -> None:
+    with pytest.raises(DecodeError):
+        FORM.prefix(REQUEST.encode(PLAIN), tokens)
+
+
+@pytest.mark.parametrize(
+    "request_", [b"", REQUEST.encode(replace(PLAIN, has_logprobs=True)), REQUEST.encode(replace(PLAIN, prompt=()))]
+)
+def test_requests_that_cannot_be_cut(request_: bytes) -> None:
+    with pytest.raises(DecodeError):
+        FORM.prefix(request_, (7,))
+
+
+def pieces_of(tokens: list[int]) -> list[str]:
+    pieces = FORM.pieces()
+    return [*(pieces.push(token) for token in tokens), pieces.finish()]
+
+
+@given(st.lists(st.integers(0, 300), max_size=40), st.lists(st.integers(0, 600), max_size=40), st.text(max_size=20))
+def test_the_pieces_are_together_the_whole_text(before: list[int], after: list[int], text: str) -> None:
+    tokens = [*before, *text.encode(errors="replace"), *after]
+    assert "".join(pieces_of(tokens)) == FORM.show_output(OUTPUT.encode(GenerationOutput(tuple(tokens), 0, ())))
+
+
+def test_no_piece_holds_half_a_character() -> None:
+    assert pieces_of([*"aé🙂".encode(), END_TOKEN]) == ["a", "", "é", "", "", "", "🙂", "", ""]
+    assert "".join(pieces_of([97, END_TOKEN, END_TOKEN, 98])) == "ab"
+
+
+def test_tokens_of_an_unusable_tokenizer_are_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise ImportError("tokenizers")
+
+    assert isinstance(FORM, DecoderForm)
+    monkeypatch.setattr("gpu_tasks.workloads.decoder_int8.form.tokenizer_of", missing)
+    monkeypatch.delitem(vars(FORM), "_tokenizer", raising=False)
+    tokens = [97, 257, 300, 98, END_TOKEN]
+    assert "".join(pieces_of(tokens)) == "97 98"
+    assert FORM.show_output(OUTPUT.encode(GenerationOutput(tuple(tokens), 0, ()))) == "97 98"
+
+
+@pytest.mark.parametrize("form", PACKAGE_FORMS, ids=lambda form: form.name)
+def test_only_a_streamed_workload_has_lanes_and_cuts(form: WorkloadForm) -> None:
+    assert form.is_streamed == (form is FORM)
+    if form.is_streamed:
+        assert streamed(form.open("numpy")).live(1).begin(REQUEST.encode(PLAIN)) == 0
+        return
+    with pytest.raises(TypeError):
+        streamed(form.open("numpy"))
+    for refused in (lambda: form.prefix(b"", ()), form.pieces):
+        with pytest.raises(NotStreamedError):
+            refused()
