@@ -10,10 +10,12 @@ In reading order:
 * `worker_wire`: messages between a daemon and its worker process
 * `limits`: the kernel's limits on a worker
 * `sandbox`: isolation of a worker with bubblewrap, where available
+* `live_worker`: the worker process's answers to many requests at once, token by token
 * `worker`: the worker process itself
 * `worker_process`: a child process and its pipes, at the daemon
 * `pace`: a worker's measured pace, and the time for requests
 * `executor`: requests to a worker process, at the daemon
+* `live`: streamed answers of a live worker process, at the daemon
 * `bench`: one device: its workers and its meter
 * `worker_start`: the backend for each hardware
 * `chain_worker`: the process that computes for roll calls

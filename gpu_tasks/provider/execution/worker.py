@@ -22,7 +22,9 @@ from typing import BinaryIO, cast
 from gpu_tasks.provider.execution import limits
 from gpu_tasks.provider.execution import worker_wire as wire
 from gpu_tasks.provider.execution.limits import MIB, Limits
+from gpu_tasks.provider.execution.live_worker import serve_live
 from gpu_tasks.workloads.stepwise import StepwiseWorkload
+from gpu_tasks.workloads.streamed import streamed
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
 
@@ -36,6 +38,7 @@ def main() -> None:
     parser.add_argument("--workload", required=True)
     parser.add_argument("--backend", required=True)
     parser.add_argument("--limits", required=True, help="fields of Limits as JSON")
+    parser.add_argument("--live", type=int, metavar="PLACES", help="stream up to PLACES answers side by side")
     arguments = parser.parse_args()
     worker_limits = Limits(**json.loads(arguments.limits))
     limits.apply(worker_limits)
@@ -44,10 +47,16 @@ def main() -> None:
         from gpu_tasks.workloads.model_forms import open_workload  # noqa: PLC0415 # NumPy loads under the limits
 
         workload = open_workload(arguments.workload, arguments.backend)
+        use_room(workload, worker_limits)
+        lanes = None if arguments.live is None else streamed(workload).live(arguments.live)
     except Exception as error:  # noqa: BLE001 # the daemon reports any problem of this machine
         answer(sink, wire.Failed(wire.shortened(f"{type(error).__name__}: {error}")))
         return
-    serve(workload, worker_limits, question_source, sink)
+    if lanes is not None:
+        answer(sink, wire.Ready(workload.workload_id, workload.model_id))
+        serve_live(lanes, arguments.live, worker_limits, question_source.fileno(), sink)
+    else:
+        serve(workload, worker_limits, question_source, sink)
 
 
 def pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -58,10 +67,15 @@ def pipes() -> tuple[BinaryIO, BinaryIO]:
     return os.fdopen(0, "rb"), sink
 
 
-def serve(workload: Workload, worker_limits: Limits, source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer questions until the input ends."""
+def use_room(workload: Workload, worker_limits: Limits) -> None:
+    """Keep requests side by side within the worker's memory for them."""
     if worker_limits.room_mib:
         workload.use_room(worker_limits.room_mib * MIB)
+
+
+def serve(workload: Workload, worker_limits: Limits, source: BinaryIO, sink: BinaryIO) -> None:
+    """Answer questions until the input ends."""
+    use_room(workload, worker_limits)
     answer(sink, wire.Ready(workload.workload_id, workload.model_id))
     while question_body := wire.read_message(source, wire.MESSAGE_BYTES_MAX):
         asked: wire.Asked = wire.ASKED.decode(question_body)

@@ -69,6 +69,12 @@ class WorkerProcess:
         assert self._process.stdin is not None  # asked for as a pipe
         self._process.stdin.write(framed(body))
 
+    async def drain(self) -> None:
+        """Wait until the process has read most of the messages to it. Raise ConnectionError if it has ended."""
+        assert self._process is not None
+        assert self._process.stdin is not None  # asked for as a pipe
+        await self._process.stdin.drain()
+
     async def read(self, bytes_max: int, cpu_seconds: int) -> bytes:
         """Return the next message. Raise NoAnswerError if there is none.
 

@@ -11,7 +11,7 @@ from gpu_tasks.data.unit_input import OUTPUT_BYTES_MAX, REQUEST_BYTES_MAX
 from gpu_tasks.market.claims.findings import FINGERPRINT_BYTES
 from gpu_tasks.traces.trace import SEGMENTS_MAX
 from gpu_tasks.workloads.fingerprints import TRAIL_BYTES
-from runtime.encoding.codec import U32, U64, Bounded, Fixed, Tagged, codec, struct, variant
+from runtime.encoding.codec import U8, U32, U64, Bounded, Fixed, Tagged, codec, struct, variant
 from runtime.encoding.types import Hash
 
 LENGTH_BYTES = 4
@@ -190,8 +190,68 @@ WorkerAnswer = Annotated[
     Tagged("ogpu::Answer"),
 ]
 
+LIVE_WINDOW = 32
+"""The most tokens that a live worker sends beyond those that the customer of the request has taken."""
+
+
+@variant(0)
+class LiveBegin:
+    """Begin to answer a request. Its number is new."""
+
+    number: U32
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+
+
+@variant(1)
+class LiveDrop:
+    """End a request. Its number may be that of an answer that has just ended."""
+
+    number: U32
+
+
+@variant(2)
+class LiveMore:
+    """The customer has taken so many more tokens."""
+
+    number: U32
+    tokens: U32
+
+
+@variant(16)
+class LiveTokens:
+    """The next tokens of an answer, or none after a part of its prompt. `finish` is the reason for its end."""
+
+    number: U32
+    tokens: Annotated[tuple[U32, ...], Bounded(LIVE_WINDOW)]
+    finish: U8 | None
+
+
+@variant(17)
+class LiveFailed:
+    """The worker did not begin a request. This is a property of the machine."""
+
+    number: U32
+    reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
+
+
+@variant(18)
+class LiveBad:
+    """The request is invalid, or cannot be streamed. This is the same on every machine."""
+
+    number: U32
+    reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
+
+
+LiveQuestion = Annotated[LiveBegin | LiveDrop | LiveMore, Tagged("ogpu::LiveQuestion")]
+LiveAnswer = Annotated[Ready | Failed | LiveTokens | LiveFailed | LiveBad, Tagged("ogpu::LiveAnswer")]
+"""`Failed` ends the worker and all its requests."""
+
 ASKED = codec(Asked)
 ANSWER = codec(WorkerAnswer)
+LIVE_QUESTION = codec(LiveQuestion)
+LIVE_ANSWER = codec(LiveAnswer)
+LIVE_QUESTION_BYTES_MAX = REQUEST_BYTES_MAX + 1024
+LIVE_ANSWER_BYTES_MAX = REASON_BYTES_MAX + 1024
 
 
 def framed(body: bytes) -> bytes:
