@@ -41,7 +41,9 @@ def main() -> int:
     """Run one benchmark and print its figures, or run all, write the report and print a summary."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "name", nargs="?", help=f"only this: {', '.join(BENCHMARKS)}, traffic, decoder or decoder_quality"
+        "name",
+        nargs="?",
+        help=f"only this: {', '.join(BENCHMARKS)}, traffic, decoder, decoder_quality or live_decoding",
     )
     parser.add_argument("--json", action="store_true", help="with a name: its figures as one line for programs")
     options = parser.parse_args()
