@@ -212,7 +212,7 @@ class WorkloadForm(Protocol):
     def pieces(self) -> TextPieces:
         """Return a decoder of streamed tokens. Its pieces are together `show_output` of the whole answer.
 
-        Only for a streamed workload.
+        Bytes that form no character may show as another number of replacement characters. Only for a streamed workload.
         """
         raise NotStreamedError(self.name)
 
