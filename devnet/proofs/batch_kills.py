@@ -30,7 +30,8 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.market.claims.claims import CheckEnd, ClaimStage, ResultClaim
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open, unit_id_of
-from gpu_tasks.provider.journal.finished import records_in
+from gpu_tasks.provider.journal.finished import all_finished
+from gpu_tasks.provider.journal.schema import read_journal
 from wallet.client import ChainClient
 from wallet.suri import keypair_from_suri
 
@@ -96,7 +97,7 @@ class BatchKilling:
     def __init__(self, stage: Stage) -> None:
         """Begin without a unit."""
         self._stage, self._batch = stage, KilledBatch(stage.options.requests)
-        self._batches = stage.devnet.home(stage.member(VICTIM_NAME)) / "provider" / "batches"
+        self._base_path = stage.devnet.home(stage.member(VICTIM_NAME)) / "provider"
         self._start_time = time.monotonic()
 
     def kill_midway(self) -> KilledBatch:
@@ -119,7 +120,7 @@ class BatchKilling:
 
     def _finished(self) -> int:
         """Return the number of requests recorded as finished, and count repeated records."""
-        records = Counter(index for path in self._batches.glob("*") for index, _ in records_in(path))
+        records = Counter(read_journal(self._base_path, all_finished))
         if records:
             self._batch.finished, self._batch.repeated = (len(records), sum(count - 1 for count in records.values()))
         return len(records)

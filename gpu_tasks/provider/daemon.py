@@ -50,12 +50,13 @@ from gpu_tasks.provider.duties.row_items import RowItemSource
 from gpu_tasks.provider.duties.side_earnings import SideEarnings
 from gpu_tasks.provider.duties.unit_items import UnitItemSource
 from gpu_tasks.provider.duties.voting import VotingDuty
-from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook
+from gpu_tasks.provider.earnings import EarningsBook, LossBook
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.worker_start import NUMPY
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor, ProgramEngine
 from gpu_tasks.provider.tasks.bids import BidDuty
@@ -76,7 +77,6 @@ LEFT = (
     "this stash is no longer a provider and has no work left, so the daemon ends. {stays}; move them with "
     "`ogpu-wallet send`"
 )
-JOURNAL_FILE = "journal"
 TASKS_FOLDER = "tasks"
 ROLL_CALLS_FOLDER = "roll-calls"
 IMAGES_FOLDER = "images"
@@ -132,9 +132,9 @@ class Daemon:
             store=blob_store,
             blobs=blob_client,
             telemetry=telemetry,
-            earnings=EarningsBook(base_path / EARNINGS_FILE),
-            losses=LossBook(base_path / LOSSES_FILE),
-            pauses=PauseBook(base_path),
+            earnings=EarningsBook(provider_journal.database),
+            losses=LossBook(provider_journal.database),
+            pauses=PauseBook(provider_journal.database),
             watch=settings.watch,
         )
         policy_source = PolicySource(base_path, (*worker_pool.workloads.stepwise, CONTAINER_KIND))
@@ -148,7 +148,7 @@ class Daemon:
             spool_folder=base_path / IMAGES_FOLDER,
         )
         task_book = TaskBook(self.parts, base_path / TASKS_FOLDER)
-        kept_rows = KeptRows(base_path / ROLL_CALLS_FOLDER)
+        kept_rows = KeptRows(base_path / ROLL_CALLS_FOLDER, provider_journal.database)
         row_items = RowItemSource(self.parts, kept_rows, settings.make_chains)
         roll_calls = RollCallDuty(self.parts, kept_rows, settings.make_chains, row_items.computer, settings.roll_calls)
         self.items: ItemSources = {

@@ -1,9 +1,8 @@
-"""A provider's earnings and losses, one line each, in two files of the base path.
+"""A provider's earnings and losses, one row each, in the journal of the base path.
 
 Invariants:
 
-* A payment is written before the journal forgets that it is due, so none is lost.
-* A payment that a crash caused to be written twice counts once.
+* A payment is one commit with the end of its work, so none is lost and none counts twice.
 * Amounts are in grains after fees.
 """
 
@@ -11,12 +10,9 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
@@ -24,11 +20,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from wallet.private_file import own_opener
+from durable.database import Database
+from gpu_tasks.provider.journal.schema import damaged, read_journal
 
-LOG = logging.getLogger("ogpu.provider")
-EARNINGS_FILE, LOSSES_FILE = "earnings.jsonl", "losses.jsonl"
-LINE_BYTES_MAX = 4_096
 AT_MS_MAX = 1 << 45
 """A thousand years after 1970."""
 LOST_SERVICE = "lost bond"
@@ -126,77 +120,80 @@ class LostPart:
         return utc_text(self.until_ms) if self.until_ms else ""
 
 
-class LossBook:
-    """The writer of a file in a base path. A full disk loses the line, not the work."""
+_PAYMENT, _LOSS = TypeAdapter(EarnedPayment), TypeAdapter(LostPart)
 
-    def __init__(self, file_path: Path) -> None:
-        """The file is opened at the first note."""
-        self.path = file_path
+
+class LossBook:
+    """The losses in a journal's database."""
+
+    def __init__(self, database: Database) -> None:
+        """Nothing is read or written yet."""
+        self._database = database
 
     def note(self, part: LostPart) -> None:
-        """Write a loss. Readers count a duplicate once."""
-        _append_line(self.path, asdict(part))
+        """Write a loss, unless there is one of its name. Raise JournalError if it cannot be written."""
+        self._database.execute(
+            "INSERT INTO losses (name, line) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+            part.name,
+            _LOSS.dump_json(part).decode(),
+        )
+
+    def read(self) -> list[LostPart]:
+        """Return all losses, in order. Raise JournalError if one is damaged."""
+        return _parsed(self._database, self._database.rows("SELECT line FROM losses ORDER BY rowid"), _LOSS)
 
 
 class EarningsBook:
-    """The writer of a file in a base path. A full disk loses the line, not the work."""
+    """The payments in a journal's database."""
 
-    def __init__(self, file_path: Path, clock: Callable[[], int] = time.time_ns) -> None:
-        """`clock` gives nanoseconds since 1970."""
-        self._path = file_path
+    def __init__(self, database: Database, clock: Callable[[], int] = time.time_ns) -> None:
+        """`clock` gives nanoseconds since 1970. Nothing is read or written yet."""
+        self._database = database
         self._clock = clock
 
     def note(
         self, kind: str, name: bytes, number: int, *, device: bytes, service: str, grains: int, tokens: int = 0
     ) -> None:
-        """Write a payment for a unit, a task or a case. `device` is empty if no own device earned it."""
+        """Write a payment for a unit, a task or a case, unless there is one of its name.
+
+        `device` is empty if no own device earned it. Raise JournalError if it cannot be written.
+        """
         if not grains:
             return
-        payment_line = {
-            "at_ms": self._clock() // 1_000_000,
-            "name": f"{kind} 0x{name.hex()} {number}",
-            "device": f"0x{device.hex()}" if device else NO_DEVICE,
-            "service": service,
-            "grains": grains,
-            "tokens": tokens,
-        }
-        _append_line(self._path, payment_line)
+        payment = EarnedPayment(
+            self._clock() // 1_000_000,
+            f"{kind} 0x{name.hex()} {number}",
+            f"0x{device.hex()}" if device else NO_DEVICE,
+            service,
+            grains,
+            tokens,
+        )
+        self._database.execute(
+            "INSERT INTO earnings (name, line) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+            payment.name,
+            _PAYMENT.dump_json(payment).decode(),
+        )
+
+    def read(self) -> list[EarnedPayment]:
+        """Return all payments, in order. Raise JournalError if one is damaged."""
+        return _parsed(self._database, self._database.rows("SELECT line FROM earnings ORDER BY rowid"), _PAYMENT)
 
 
-def payments(file_path: Path) -> Iterator[EarnedPayment]:
-    """Yield all payments once, in order. An invalid line, such as a torn one, is skipped."""
-    return _parsed_lines(file_path, EarnedPayment)
+def payments(base_path: Path) -> list[EarnedPayment]:
+    """Return all payments of a base path, in order. It raises the errors of `read_journal`."""
+    return read_journal(base_path, lambda database: EarningsBook(database).read())
 
 
-def losses(file_path: Path) -> Iterator[LostPart]:
-    """Yield all losses, in the order of `payments`."""
-    return _parsed_lines(file_path, LostPart)
+def losses(base_path: Path) -> list[LostPart]:
+    """Return all losses of a base path, in order. It raises the errors of `read_journal`."""
+    return read_journal(base_path, lambda database: LossBook(database).read())
 
 
-# The work goes on without its line: a full disk must not stop a paying daemon.
-def _append_line(file_path: Path, line_fields: dict[str, Any]) -> None:
+def _parsed(database: Database, rows: Iterable[tuple[str]], adapter: TypeAdapter[BookLine]) -> list[BookLine]:
     try:
-        with open(file_path, "a", encoding="utf-8", opener=own_opener) as open_file:
-            open_file.write(json.dumps(line_fields) + "\n")
-    except OSError as error:
-        LOG.warning("%d grains cannot be noted in %s: %s", line_fields["grains"], file_path, error)
-
-
-def _parsed_lines(file_path: Path, line_class: type[BookLine]) -> Iterator[BookLine]:
-    seen_names, line_adapter = set[str](), TypeAdapter(line_class)
-    try:
-        open_file = file_path.open(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return
-    with open_file:
-        # Bounded, since a damaged file may have no line ends.
-        while json_line := open_file.readline(LINE_BYTES_MAX):
-            with suppress(ValueError):
-                parsed_line = line_adapter.validate_json(json_line)
-                # A payment is written before the journal forgets it, so a crash in between writes it twice.
-                if parsed_line.name not in seen_names:
-                    seen_names.add(parsed_line.name)
-                    yield parsed_line
+        return [adapter.validate_json(line) for (line,) in rows]
+    except ValueError as error:
+        raise damaged(database, "an amount of money") from error
 
 
 def sums(

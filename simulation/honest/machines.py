@@ -21,7 +21,7 @@ from gpu_tasks.provider.blobs.deliveries import Deliverer
 from gpu_tasks.provider.blobs.inputs import Inputs
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import Identity, TaskPort, View
-from gpu_tasks.provider.daemon import JOURNAL_FILE, TASKS_FOLDER
+from gpu_tasks.provider.daemon import TASKS_FOLDER
 from gpu_tasks.provider.duties.checking import CheckingDuty
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.item_sources import ItemSources
@@ -46,6 +46,7 @@ from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.task_book import TaskBook
@@ -242,10 +243,12 @@ class Machine:
 
         workers = WorkerPool([Hardware(CPU_NAME, "CPU", DeviceClass.CPU, 0, None)], Workloads(self._forms), make)
         workers.serve({DEVICE: workers.hardware[0]})
+        journal = Journal(folder / JOURNAL_FILE)
         parts: Parts[TaskPort] = Parts(
-            identity=identity, chain=port, journal=Journal(folder / JOURNAL_FILE), workers=workers,
+            identity=identity, chain=port, journal=journal, workers=workers,
             inputs=Inputs(identity, port, client, store, problems), store=store, blobs=client, telemetry=problems,
-            earnings=EarningsBook(folder / "earnings"), losses=LossBook(folder / "losses"), pauses=PauseBook(folder),
+            earnings=EarningsBook(journal.database), losses=LossBook(journal.database),
+            pauses=PauseBook(journal.database),
         )  # fmt: skip
         book = TaskBook(parts, folder / TASKS_FOLDER)
         sources: ItemSources = {
@@ -267,11 +270,11 @@ class Machine:
 
 
 def lose_a_file(folder: Path, chance: Random) -> str:
-    """Delete or cut a file whose loss may only cost work: an input, or a part of a batch or of a run.
+    """Delete or cut a file whose loss may only cost work: an input, or a part of a run.
 
     The journal and own blobs are synced before any other party learns of them. Return the kind of file, or nothing.
     """
-    files = [*folder.glob("batches/*"), *folder.glob("tasks/*/*"), *folder.glob("blobs/*.input")]
+    files = [*folder.glob("tasks/*/*"), *folder.glob("blobs/*.input")]
     if not files:
         return ""
     path = chance.choice(sorted(files))
@@ -282,7 +285,7 @@ def lose_a_file(folder: Path, chance: Random) -> str:
             size = path.stat().st_size
             with path.open("r+b") as file:
                 file.truncate(chance.randrange(size) if size else 0)
-    return path.parent.name if path.parent.name in ("batches", "blobs") else path.name.partition("-")[0]
+    return path.parent.name if path.parent.name == "blobs" else path.name.partition("-")[0]
 
 
 async def spared(work: Awaitable[None]) -> bool:

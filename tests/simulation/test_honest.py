@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_tasks.provider.daemon import JOURNAL_FILE
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE
 from gpu_tasks.workloads.matmul_hash.service import MatmulHash
 from gpu_tasks.workloads.train_int8.arithmetic import Tensor
 from gpu_tasks.workloads.train_int8.backends import FloatArithmetic
@@ -123,7 +123,8 @@ def test_a_lost_journal_silences_a_provider(shop: Workshop, monkeypatch: pytest.
     """The journal has the promises, so nothing replaces it. The cases must notice."""
 
     def lose(folder: Path, _chance: Random) -> str:
-        (folder / JOURNAL_FILE).unlink()
+        for path in folder.glob(f"{JOURNAL_FILE}*"):
+            path.unlink()
         return JOURNAL_FILE
 
     monkeypatch.setattr(play, "LOSS_SHARE", 1.0)

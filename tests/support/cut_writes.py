@@ -4,8 +4,8 @@ python cut_writes.py DEEDS FOLDER
 
 For each n a child process starts with an empty folder `FOLDER/n` and performs the deeds. After each it writes a line
 into `FOLDER/n.told`: the state that others could have seen by then. The counted operations are the interpreter's audit
-events (open, rename, remove, mkdir) and each sync. Between these the kernel kills a child in the middle of a file's
-bytes.
+events (open, rename, remove, mkdir), each sync, and each SQL statement. Between these the kernel kills a child in the
+middle of a file's bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import itertools
 import os
 import resource
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,7 +24,7 @@ from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN
 from gpu_tasks.provider.duties.kept_rows import ComputedChain, KeptRows
 from gpu_tasks.provider.execution.chain_worker import ChainRows
 from gpu_tasks.provider.execution.containers.images import BroughtImage, ImageBook
-from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
 
 FILE_EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.link")
@@ -39,7 +40,7 @@ BOOK = "images.json"
 
 def rows(folder: Path) -> Iterable[Callable[[], None]]:
     """Keep a proof as the daemon does: its rows, its sending, and nothing after its claim."""
-    kept = KeptRows(folder / "roll-calls")
+    kept = KeptRows(folder / "roll-calls", open_journal(folder / JOURNAL_FILE))
     yield lambda: kept.keep(CLAIM, CHAIN)
     yield lambda: kept.note_sent(CLAIM)
     yield lambda: kept.forget(CLAIM)
@@ -54,15 +55,7 @@ def book(folder: Path) -> Iterable[Callable[[], None]]:
     yield lambda: kept.forget(ONE.reference)
 
 
-def pauses(folder: Path) -> Iterable[Callable[[], object]]:
-    """Let a device miss and another be refuted, and resume the first."""
-    kept = PauseBook(folder)
-    yield lambda: kept.note(b"d" * 32, cause=PauseCause.MISSED, is_paused=True)
-    yield lambda: kept.note(b"e" * 32, cause=PauseCause.REFUTED, is_paused=True)
-    yield lambda: kept.note(b"d" * 32, cause=None, is_paused=False)
-
-
-DEEDS: dict[str, Callable[[Path], Iterable[Callable[[], object]]]] = {"rows": rows, "book": book, "pauses": pauses}
+DEEDS: dict[str, Callable[[Path], Iterable[Callable[[], object]]]] = {"rows": rows, "book": book}
 
 
 def _cut_at(place: int, folder: Path) -> None:
@@ -77,6 +70,14 @@ def _cut_at(place: int, folder: Path) -> None:
         if event in FILE_EVENTS and str(arguments[0]).startswith(str(folder)):
             happened()
 
+    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
+
+    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(lambda _: happened())
+        return connection
+
+    sqlite3.connect = traced  # type: ignore[assignment]  # it has the same arguments
     sync = os.fsync
 
     def synced(fd: Any) -> None:

@@ -32,7 +32,7 @@ from gpu_tasks.provider.execution.containers.ability import look_at_engine
 from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade, bad, weak
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus, is_possible
-from gpu_tasks.provider.journal.pause_book import PauseBook
+from gpu_tasks.provider.journal.pause_book import pause_notes
 from gpu_tasks.workloads.model_forms import PACKAGE_FORMS
 from wallet.errors import WalletError
 from wallet.rpc import NodeUnreachableError, RpcError
@@ -93,10 +93,10 @@ async def _chain_findings(options: ProviderOptions) -> list[Diagnosis]:
     except (ChainError, WalletError, NodeUnreachableError, RpcError) as error:
         return [bad("chain", str(error), "name the node with --url, or register the key with `ogpu-provider register`")]
     try:
-        pause_notes = PauseBook(options.base_path).read()
+        device_notes = pause_notes(options.base_path)
 
         def why(status: DeviceStatus) -> str:
-            return why_paused(status, pause_notes.get(status.id), 0).why
+            return why_paused(status, device_notes.get(status.id), 0).why
 
         return await chain_diagnoses(chain, all_hardware(options.base_path), why)
     except ChainError as error:

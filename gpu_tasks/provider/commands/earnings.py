@@ -9,9 +9,7 @@ import click
 from cli.session import note
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.earnings import (
-    EARNINGS_FILE,
     LOSS_COLUMNS,
-    LOSSES_FILE,
     By,
     EarnedSum,
     as_csv,
@@ -29,7 +27,7 @@ COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens", "losses", "los
 
 def earnings(options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -> None:
     """Print earnings or losses."""
-    lost_parts = list(losses(options.base_path / LOSSES_FILE))
+    lost_parts = losses(options.base_path)
     if are_lost:
         if as_text:
             click.echo(losses_as_csv(lost_parts), nl=False)
@@ -39,7 +37,7 @@ def earnings(options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -
         loss_rows = [loss_row(lost_part) | {"grains": Grains(lost_part.grains)} for lost_part in lost_parts]
         options.output.rows("Losses of device bonds", LOSS_COLUMNS, loss_rows)
         return
-    earned_sums = sums(payments(options.base_path / EARNINGS_FILE), By(by), lost_parts)
+    earned_sums = sums(payments(options.base_path), By(by), lost_parts)
     if not earned_sums:
         note(NO_PAYMENTS.format(options.base_path))
     if as_text:

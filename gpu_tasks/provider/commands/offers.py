@@ -13,9 +13,9 @@ from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, 
 from gpu_tasks.provider.commands.register import check_service
 from gpu_tasks.provider.duties.losses import loss_text, newest_losses
 from gpu_tasks.provider.duties.resumer import BY_OPERATOR, resuming_risk
-from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart
-from gpu_tasks.provider.journal.journal import JournalError
-from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
+from gpu_tasks.provider.earnings import LostPart
+from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause, pause_notes
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, JournalError, open_journal
 from gpu_tasks.provider.registration import Planned, check_device_bond
 from runtime.frame.call import Call
 from wallet.amounts import Grains
@@ -79,9 +79,9 @@ def pause(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
 
     _make_changes(options, chosen, dry_run=dry_run)
     if not dry_run:  # the daemon does not resume a device that the chain paused either
-        pause_notes = PauseBook(options.base_path).read()
+        device_notes = pause_notes(options.base_path)
         pausable_statuses = [
-            status for status in named_statuses if not _stays_refuted(status, pause_notes.get(status.id))
+            status for status in named_statuses if not _stays_refuted(status, device_notes.get(status.id))
         ]
         _note_for_daemon(options, pausable_statuses, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
 
@@ -97,13 +97,13 @@ def resume(options: ProviderOptions, device: str | None, dry_run: bool, yes: boo
             session.output.facts(NOTHING_CHANGES)
         for status in resumed_statuses:  # a slash may have reduced it
             await check_device_bond(client, status.device.kind, status.device.bond)
-        pause_notes = PauseBook(options.base_path).read()
-        resume_risks = {status.id: resuming_risk(status, pause_notes.get(status.id)) for status in resumed_statuses}
+        device_notes = pause_notes(options.base_path)
+        resume_risks = {status.id: resuming_risk(status, device_notes.get(status.id)) for status in resumed_statuses}
         newest: dict[bytes, LostPart] = {}
         # The search reads recent blocks one by one, so only a device with a risk starts it.
         if any(resume_risks.values()):
             stash = await market_reads.stash_of(client, signing_key.public_key) or signing_key.account
-            newest = await newest_losses(client, stash, options.base_path / LOSSES_FILE)
+            newest = await newest_losses(client, stash, options.base_path)
         return [_resume_plan(status, resume_risks[status.id], newest.get(status.id)) for status in resumed_statuses]
 
     make(session, lambda: options.key, plan, dry_run=dry_run, is_agreed=yes)
@@ -126,14 +126,14 @@ def _resume_plan(status: DeviceStatus, resume_risk: str, lost_part: LostPart | N
 
 def _note_for_daemon(options: ProviderOptions, statuses: list[DeviceStatus], **fields: object) -> None:
     """Note the operator's pause or resume for the daemon of this base path."""
-    book = PauseBook(options.base_path)
-    for status in statuses:
-        try:
-            book.note(status.id, **fields)
-        except (JournalError, OSError) as error:
-            raise ProviderError(
-                f"{error}. The chain has the change, but the daemon may undo it", code="file_unusable"
-            ) from None
+    try:
+        with open_journal(options.base_path / JOURNAL_FILE) as database:
+            for status in statuses:
+                PauseBook(database).note(status.id, **fields)
+    except JournalError as error:
+        raise ProviderError(
+            f"{error}. The chain has the change, but the daemon may undo it", code="file_unusable"
+        ) from None
 
 
 def _named_statuses(device_text: str | None, statuses: list[DeviceStatus]) -> list[DeviceStatus]:

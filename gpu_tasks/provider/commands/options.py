@@ -16,12 +16,13 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import Identity
-from gpu_tasks.provider.daemon import JOURNAL_FILE, Daemon, Settings
+from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.gpu import Hardware, find_hardware
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.worker_start import backends_here, has_torch, workers_with
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import Telemetry
 from wallet import private_file

@@ -25,8 +25,8 @@ from gpu_tasks.provider.commands.options import (
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
-from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.journal.pause_book import PauseBook
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, JournalError, open_journal
 from gpu_tasks.provider.registration import (
     DEVICE_BOND,
     FIRST_ASK,
@@ -109,9 +109,10 @@ def register(
 def _note_registered(options: ProviderOptions, new_registrations: Sequence[Registration]) -> None:
     """Note new devices for the daemon of this base path, which may start after the first race."""
     try:
-        for registration in new_registrations:
-            PauseBook(options.base_path).note_registered(registration.device, registration.device_bond)
-    except (JournalError, OSError) as error:
+        with open_journal(options.base_path / JOURNAL_FILE) as database:
+            for registration in new_registrations:
+                PauseBook(database).note_registered(registration.device, registration.device_bond)
+    except JournalError as error:
         raise ProviderError(f"{error}. Nothing was sent", code="file_unusable") from None
 
 

@@ -22,11 +22,12 @@ from gpu_tasks.provider.commands.run import connect
 from gpu_tasks.provider.commands.utilisation import NOW, now_rows
 from gpu_tasks.provider.duties.losses import newest_losses
 from gpu_tasks.provider.duties.resumer import PauseNote, is_by_loss, why_paused
-from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, LostPart, loss_row, payments
+from gpu_tasks.provider.earnings import LostPart, loss_row, payments
 from gpu_tasks.provider.execution.gpu import lost_gpus, why_no_gpu
-from gpu_tasks.provider.journal.journal import Journal, JournalError
-from gpu_tasks.provider.journal.pause_book import PauseBook
+from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.journal.pause_book import pause_notes
 from gpu_tasks.provider.journal.records import End
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE
 from gpu_tasks.provider.registration import unbonding_facts
 from gpu_tasks.provider.tasks.policy_file import is_draining
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, present_notes
@@ -93,26 +94,26 @@ async def _show_left(options: ProviderOptions, stash_options: StashOptions, erro
     if not unbonding and not bonded_grains:
         raise ProviderError(f"{error}. {ss58.encode(account)} has no bond, and none unbonds", code="not_registered")
     stash_facts = {"stash": ss58.encode(account), "provider": False, "bonded": Grains(bonded_grains), **unbonding}
-    options.output.facts({**stash_facts, **earned_facts(options.base_path / EARNINGS_FILE)})
+    options.output.facts({**stash_facts, **earned_facts(options.base_path)})
 
 
 async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     statuses = await chain.own_devices()
     block_height, duty_statuses = await chain.standing()
     paused_statuses = [device_status for device_status in statuses if device_status.device.is_paused]
-    pause_notes = PauseBook(options.base_path).read()
+    device_notes = pause_notes(options.base_path)
     notes = {
-        device_status.id: why_paused(device_status, pause_notes.get(device_status.id), block_height)
+        device_status.id: why_paused(device_status, device_notes.get(device_status.id), block_height)
         for device_status in paused_statuses
     }
-    has_losses = any(is_by_loss(device_status, pause_notes.get(device_status.id)) for device_status in paused_statuses)
+    has_losses = any(is_by_loss(device_status, device_notes.get(device_status.id)) for device_status in paused_statuses)
     # The search reads recent blocks one by one, so only a pause by a loss starts it.
-    newest = await newest_losses(chain.client, chain.stash, options.base_path / LOSSES_FILE) if has_losses else {}
+    newest = await newest_losses(chain.client, chain.stash, options.base_path) if has_losses else {}
     proven_rates = (await chain.roll_call([device_status.id for device_status in statuses])).rates
     device_rows = [
         _device_row(device_status, notes.get(device_status.id), proven_rates)
         | _lost_row(
-            newest.get(device_status.id) if is_by_loss(device_status, pause_notes.get(device_status.id)) else None
+            newest.get(device_status.id) if is_by_loss(device_status, device_notes.get(device_status.id)) else None
         )
         for device_status in statuses
     ]
@@ -124,8 +125,8 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
         "height": block_height,
         "duties": len(duty_statuses),
         "draining": is_draining(options.base_path),
-        **journal_facts(options.base_path / "journal"),
-        **earned_facts(options.base_path / EARNINGS_FILE),
+        **journal_facts(options.base_path),
+        **earned_facts(options.base_path),
     }
     if options.output.as_json:
         options.output.facts(
@@ -220,14 +221,12 @@ def _asked_text(asked_prices: list[dict[str, int]]) -> str:
     )
 
 
-def journal_facts(path: Path) -> dict[str, Any]:
-    """Return sums over the journal, which a daemon may be writing."""
-    if not path.exists():
-        return {"journal": "none yet"}
+def journal_facts(base_path: Path) -> dict[str, Any]:
+    """Return sums over the journal, which a daemon may be writing. Raise JournalError if it is unusable."""
     try:
-        journal = Journal(path, is_reader=True)
-    except JournalError as error:
-        return {"journal": str(error)}
+        journal = Journal(base_path / JOURNAL_FILE, is_reader=True)
+    except FileNotFoundError:
+        return {"journal": "none yet"}
     ended_races = [race_entry for race_entry in journal.races.values() if race_entry.end is not None]
     journal.close()
     return {
@@ -239,9 +238,9 @@ def journal_facts(path: Path) -> dict[str, Any]:
     }
 
 
-def earned_facts(path: Path) -> dict[str, Any]:
+def earned_facts(base_path: Path) -> dict[str, Any]:
     """Return all earnings, and the number of paid tasks."""
-    all_payments = list(payments(path))
+    all_payments = payments(base_path)
     return {
         "tasks_paid": sum(payment.name.startswith("task ") for payment in all_payments),
         "earned": Grains(sum(payment.grains for payment in all_payments)),

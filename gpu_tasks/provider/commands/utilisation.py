@@ -9,7 +9,7 @@ from typing import Any
 
 from cli.session import note
 from gpu_tasks.provider.commands.options import ProviderOptions
-from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
+from gpu_tasks.provider.earnings import payments
 from gpu_tasks.provider.utilisation import (
     COMPUTING,
     UTILISATION_FOLDER,
@@ -33,7 +33,7 @@ SILENT_MS = 15_000
 def utilisation(options: ProviderOptions, by: str) -> None:
     """Print the utilisation of the devices."""
     folder = options.base_path / UTILISATION_FOLDER
-    device_sums = used_sums(device_days(folder), payments(options.base_path / EARNINGS_FILE), UsedBy(by))
+    device_sums = used_sums(device_days(folder), payments(options.base_path), UsedBy(by))
     if not device_sums:
         note(f"{options.base_path} has no measurements. Give the daemon's --base-path")
     if options.output.as_json:

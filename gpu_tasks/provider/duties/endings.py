@@ -69,17 +69,23 @@ class EndingDuty(Duty):
         """Note a race in the journal if it is over, and report its payment."""
         parts, stash = self._parts, self._parts.identity.stash
         unit_status = await parts.chain.final_unit(race_key[0])
-        was_refuted = self._note_refuted(unit_status, race_key, race_entry)
-        race_outcome = race_end(unit_status, race_key, stash)
+        was_refuted, race_outcome = is_refuted(unit_status, race_key, stash), race_end(unit_status, race_key, stash)
+        # One commit: a crash in between would resume a refuted device, lose a payment, or count it twice.
+        with parts.journal.step():
+            if was_refuted and race_key not in self._refuted:
+                parts.pauses.note(race_entry.device, cause=PauseCause.REFUTED, why=REFUTED, resumes_at=None)
+            if race_outcome is not None and unit_status is not None:
+                service = f"service {unit_status.unit.service}"
+                tokens = 0 if race_entry.result is None else race_entry.result.totals.tokens_out
+                parts.earnings.note(
+                    "unit", *race_key, device=race_entry.device, service=service, grains=race_outcome[1], tokens=tokens
+                )
+            if race_outcome is not None:
+                parts.journal.races.change(race_key, end=race_outcome[0], paid=race_outcome[1])
+        if was_refuted:
+            self._refuted.add(race_key)
         if race_outcome is None:
             return
-        if unit_status is not None:
-            service = f"service {unit_status.unit.service}"
-            tokens = 0 if race_entry.result is None else race_entry.result.totals.tokens_out
-            parts.earnings.note(
-                "unit", *race_key, device=race_entry.device, service=service, grains=race_outcome[1], tokens=tokens
-            )
-        parts.journal.races.change(race_key, end=race_outcome[0], paid=race_outcome[1])
         problem_fields = {"problem": REFUTED} if was_refuted else {}
         if race_outcome[0] is End.UNPAID and not was_refuted:
             problem_fields = {"reason": why_unpaid(unit_status, race_key, stash)}
@@ -93,19 +99,6 @@ class EndingDuty(Duty):
             **problem_fields,
         )
         endings.races.append(race_key)
-
-    def _note_refuted(self, unit_status: UnitStatus | None, race_key: RaceKey, race_entry: RaceEntry) -> bool:
-        """Return True if a race's result was refuted, and note that its device stays paused.
-
-        The note comes before the journal forgets the race. Otherwise a crash between the two would let the daemon
-        resume the device.
-        """
-        if not is_refuted(unit_status, race_key, self._parts.identity.stash):
-            return False
-        if race_key not in self._refuted:
-            self._parts.pauses.note(race_entry.device, cause=PauseCause.REFUTED, why=REFUTED, resumes_at=None)
-            self._refuted.add(race_key)
-        return True
 
 
 class KeptInputDuty(Duty):

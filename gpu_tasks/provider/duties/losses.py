@@ -55,7 +55,7 @@ class LossNotes:
         if fallen_by_device:
             new_losses = await self._new_losses(since)
             slot_ms = await self._parts.chain.slot_ms()
-            known = {part.name for part in losses(self._parts.losses.path)}
+            known = {part.name for part in self._parts.losses.read()}
             for loss in new_losses:
                 if loss.device in fallen_by_device:
                     fallen_by_device[loss.device] -= loss.grains
@@ -96,9 +96,10 @@ class LossNotes:
         self._parts.telemetry.tell("lost", device=device_id, grains=grains, problem=loss_text(part))
 
 
-async def newest_losses(client: ChainClient, stash: bytes, path: Path) -> dict[bytes, LostPart]:
-    """Return each device's newest loss, from a file of losses and from recent final blocks."""
-    newest = {bytes.fromhex(part.device.removeprefix("0x")): part for part in losses(path) if part.device != NO_DEVICE}
+async def newest_losses(client: ChainClient, stash: bytes, base_path: Path) -> dict[bytes, LostPart]:
+    """Return each device's newest loss, from the journal of a base path and from recent final blocks."""
+    parts = losses(base_path)
+    newest = {bytes.fromhex(part.device.removeprefix("0x")): part for part in parts if part.device != NO_DEVICE}
     block_height, slot_ms = await client.height(await client.finalized()), task_records.slot_ms(client)
     for loss in await bond_losses(client, stash, max(0, block_height - LOOKED_BACK_BLOCKS)):
         if loss.device is not None:

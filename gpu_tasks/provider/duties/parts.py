@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from gpu_tasks.data.blob_client import BlobClient
@@ -41,11 +40,6 @@ class Parts(Generic[PortT_co]):
     losses: LossBook
     pauses: PauseBook
     watch: TaskWatch = field(default_factory=TaskWatch)
-
-    @property
-    def batches(self) -> Path:
-        """The folder for finished requests of batches."""
-        return self.journal.path.parent / "batches"
 
     async def form_of(self: Parts[RacePort], unit: Unit) -> WorkloadForm:
         """Return the workload of a unit's service.

@@ -50,7 +50,7 @@ class RaceDuty(Duty):
         self.parts = parts
         self.book: StepBook[RaceStep] = StepBook(parts)
         self.running = (self.book.tasks,)
-        forget_others(parts.batches, [unit_id for (unit_id, _), _ in parts.journal.open_races()])
+        forget_others(parts.journal.database, [unit_id for (unit_id, _), _ in parts.journal.open_races()])
         # After a restart the store has the blobs, but does not know the units that need them.
         for (unit_id, _), race_entry in parts.journal.open_races():
             if race_entry.basis is not None:
@@ -100,7 +100,7 @@ class RaceDuty(Duty):
         for race_key in ended.races:
             assert self.parts.journal.races[race_key].end is not None
             self.book.forget(race_key)
-            forget(self.parts.batches, race_key[0])
+            forget(self.parts.journal.database, race_key[0])
             self._without_input.discard(race_key)
             self._seen_final.discard(race_key)
             self.hindered.discard(race_key)
@@ -217,8 +217,9 @@ class RaceDuty(Duty):
     def _keep_result(self, race: Race, work_basis: Basis, unit_result: UnitResult, unit_input: UnitInput) -> None:
         """Write a result to the journal before any other party learns of it."""
         assert self.parts.journal.races[race.key].basis != work_basis  # nothing is executed twice
-        self.parts.journal.races.change(race.key, basis=work_basis, result=unit_result, input_salt=unit_input.salt)
-        forget(self.parts.batches, race.unit_id)
+        with self.parts.journal.step():
+            self.parts.journal.races.change(race.key, basis=work_basis, result=unit_result, input_salt=unit_input.salt)
+            forget(self.parts.journal.database, race.unit_id)
         work_units, wall_ms = unit_result.usage.work_units, unit_result.usage.wall_ms
         self.parts.workers.times.note_tokens(race.racer.device, unit_result.totals.tokens_out)
         self.parts.telemetry.tell("executed", unit=race.unit_id, device=race.racer.device, cost=work_units, ms=wall_ms)

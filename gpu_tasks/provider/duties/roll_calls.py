@@ -32,6 +32,7 @@ from gpu_tasks.provider.execution.chain_rates import WORK_SLOTS, MeasuredRate, c
 from gpu_tasks.provider.execution.chain_worker import ChainWork
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.journal.schema import JournalError
 from gpu_tasks.provider.telemetry import Detail, failure
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
 from wallet.amounts import format_amount
@@ -226,7 +227,7 @@ class RollCallDuty(Duty):
                 code="stash_too_poor",
             )
         self._sent.add(claim_id)
-        with contextlib.suppress(OSError):  # a second copy costs a fee, but silence costs the rate
+        with contextlib.suppress(JournalError):  # a second copy costs a fee, but silence costs the rate
             self._kept.note_sent(claim_id)
         shape = kept.challenge.shape
         call = Capacity.prove(device=device_id, shape=WorkShape(shape.size, shape.rows, shape.rounds), root=kept.root)
@@ -284,7 +285,7 @@ class RollCallDuty(Duty):
         """Delete the rows of all claims that are over. No roll call runs, so no proof is under way."""
         self._earlier.clear()
         self._sent.clear()
-        with contextlib.suppress(OSError):  # tried again later
+        with contextlib.suppress(OSError, JournalError):  # tried again later
             # If finality stops for a minute, the final chain does not have an open claim yet.
             for claim_id in set(self._kept.claims()) - open_claims:
                 if await self.parts.chain.claim(claim_id, final=True) is None:

@@ -27,6 +27,7 @@ from gpu_tasks.provider.execution.executor import Execution, ExecutionError, Lat
 from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.journal.finished import FinishedRequests
 from gpu_tasks.provider.journal.records import Basis, UnitResult
+from gpu_tasks.provider.journal.schema import JournalError
 from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 from runtime.encoding.codec import DecodeError
 
@@ -154,7 +155,7 @@ async def _compute_requests(
             race.racer.device, workload_form, requests[0], race.rank, seconds_max
         )
         return [execution.output], _usage_of_execution(execution, reading)
-    kept_requests = FinishedRequests(parts.batches, race.unit_id, work_basis)
+    kept_requests = FinishedRequests(parts.journal.database, race.unit_id, work_basis)
     # A restart continues a batch instead of computing it again.
     missing_places = [place for place in range(len(requests)) if place not in kept_requests.outputs]
     if not missing_places:
@@ -163,8 +164,8 @@ async def _compute_requests(
     def finished(newly_finished: Sequence[tuple[int, bytes | None]]) -> None:
         try:
             kept_requests.append([(missing_places[place], output) for place, output in newly_finished])
-        except OSError as error:
-            raise ExecutionError(f"{kept_requests.path} cannot be written: {error}", code="file_unwritable") from error
+        except JournalError as error:
+            raise ExecutionError(str(error), code=error.code) from error
 
     missing_requests = [requests[place] for place in missing_places]
     took, reading = await parts.workers.race_many(

@@ -5,7 +5,9 @@ In reading order:
 * `task_records`: records about tasks
 * `records`: records about races and cases
 * `table`: entries by key, written field by field
-* `journal`: the file that survives a power cut
+* `schema`: the file that survives a power cut
+* `journal`: all entries, and steps of several records
 * `finished`: the finished requests of a batch
+* `vouchers`: the vouchers of customers
 * `pause_book`: causes of devices' pauses
 """

@@ -1,55 +1,48 @@
-"""The intent journal: an append-only file that survives kill -9 and power loss.
-
-    file = record*        record = length u32 || blake2-128 of the body || body
-
-`table` defines the body.
+"""The intent journal: promises and results that survive kill -9 and power loss.
 
 Invariants:
 
 * A change is on the disk when its call returns, so the journal knows every step that follows.
-* A record torn by a crash is cut off at the next start. Damage anywhere else is an error, because forgotten commitments
-  cost the bond.
+* The records of one step are one commit: after a crash all of them are there, or none.
+* Damage is an error, because forgotten commitments cost the bond.
 * Two daemons never share a journal.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+import contextlib
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from gpu_tasks.provider.journal.records import FindingEntry, RaceEntry, VoteEntry
-from gpu_tasks.provider.journal.table import JournalTable
+from gpu_tasks.provider.journal.records import FindingEntry, RaceEntry, VoteEntry, VoucherEntry
+from gpu_tasks.provider.journal.schema import JournalError, damaged, open_journal, row_digest
+from gpu_tasks.provider.journal.table import FieldRow, JournalTable, UnknownFieldError
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
-from runtime.cryptography.hashing import blake2_128
 from runtime.encoding.codec import U8, U32, DecodeError
 from runtime.encoding.types import Hash
-from wallet.errors import CodedError
-from wallet.private_file import lock_file, sync_folder
 
-HEADER_BYTES = 20
-RECORD_BYTES_MAX = 2 * 1024 * 1024
 COMPACT_ABOVE_BYTES = 16 * 1024 * 1024
 ENDED_KEPT = 1_000
+_WRITE = (
+    "INSERT INTO entries (kind, key, field, value, digest) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (kind, key, field) DO UPDATE SET value = excluded.value, digest = excluded.digest"
+)
 
 RaceKey = tuple[bytes, int]
 FindingKey = tuple[bytes, int]
 """A claim, and the number of the check."""
 VoteKey = tuple[bytes, int]
 """A dispute, and the number of the round."""
+VoucherKey = tuple[bytes, int]
+"""A session, and its period."""
 
 EndingEntry = TypeVar("EndingEntry", RaceEntry, TaskEntry)
 
 
-class JournalError(CodedError):
-    """The journal is unusable. The text states the remedy."""
-
-
 class Journal:
-    """An open journal, with its entries in `races`, `tasks`, `findings` and `votes`."""
+    """An open journal, with its entries in `races`, `tasks`, `findings`, `votes` and `vouchers`."""
 
     def __init__(self, path: Path, *, is_reader: bool = False) -> None:
         """Read the file, or create it. Raise JournalError if it is damaged or in use by another daemon.
@@ -57,22 +50,40 @@ class Journal:
         A reader may read a file that a daemon is writing, and changes nothing.
         """
         self.path = path
-        self.races: JournalTable[RaceKey, RaceEntry] = JournalTable(0, tuple[Hash, U32], RaceEntry, self._append_record)
-        self.tasks: JournalTable[TaskKey, TaskEntry] = JournalTable(2, tuple[Hash, U8], TaskEntry, self._append_record)
-        self.findings: JournalTable[FindingKey, FindingEntry] = JournalTable(
-            3, tuple[Hash, U8], FindingEntry, self._append_record
-        )
-        self.votes: JournalTable[VoteKey, VoteEntry] = JournalTable(4, tuple[Hash, U8], VoteEntry, self._append_record)
-        self._tables = (self.races, self.tasks, self.findings, self.votes)
-        self._is_reader = is_reader
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if is_reader else _opened(path)
-        self._replay_records()
-        if not is_reader and self._file_size() > COMPACT_ABOVE_BYTES:
-            self._compact_file()
+        self.database = open_journal(path, is_sole=not is_reader, is_reader=is_reader)
+        self.races: JournalTable[RaceKey, RaceEntry] = self._table("races", tuple[Hash, U32], RaceEntry)
+        self.tasks: JournalTable[TaskKey, TaskEntry] = self._table("tasks", tuple[Hash, U8], TaskEntry)
+        self.findings: JournalTable[FindingKey, FindingEntry] = self._table("findings", tuple[Hash, U8], FindingEntry)
+        self.votes: JournalTable[VoteKey, VoteEntry] = self._table("votes", tuple[Hash, U8], VoteEntry)
+        self.vouchers: JournalTable[VoucherKey, VoucherEntry] = self._table("vouchers", tuple[Hash, U32], VoucherEntry)
+        self._tables: tuple[JournalTable[Any, Any], ...] = (
+            self.races, self.tasks, self.findings, self.votes, self.vouchers,
+        )  # fmt: skip
+        try:
+            self._load()
+            if not is_reader and self._used_bytes() > COMPACT_ABOVE_BYTES:
+                self._drop_ended()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Release the file for another daemon."""
-        os.close(self._descriptor)
+        self.database.close()
+
+    @contextlib.contextmanager
+    def step(self) -> Iterator[None]:
+        """Make all records of the block one commit, also those of other books of this journal's database.
+
+        The block must not await: records of other tasks would become a part of the step. If it raises, none of its
+        records is on the disk or in memory.
+        """
+        try:
+            with self.database.transaction():
+                yield
+        except BaseException:
+            self._load()
+            raise
 
     def open_races(self) -> Iterator[tuple[RaceKey, RaceEntry]]:
         """Return the races that are not over."""
@@ -90,127 +101,71 @@ class Journal:
         """Return the bids with possible work left."""
         return ((key, entry) for key, entry in self.tasks.items() if entry.end is None)
 
-    def _append_record(self, body: bytes) -> None:
-        """Write a record. It is on the disk when this returns. Raise JournalError on failure."""
-        frame, old_size = framed(body), self._file_size()
+    def _table(self, kind: str, key: Any, entry_class: type[Any]) -> JournalTable[Any, Any]:
+        return JournalTable(kind, key, entry_class, self._write, self._delete)
+
+    def _write(self, rows: Collection[FieldRow]) -> None:
+        """Write rows. They are on the disk when this returns, or when the step ends. Raise JournalError on failure."""
+        with self.database.transaction() as connection:
+            connection.executemany(_WRITE, [(*row, _digest(row)) for row in rows])
+
+    def _delete(self, kind: str, keys: Collection[bytes]) -> None:
+        with self.database.transaction() as connection:
+            connection.executemany("DELETE FROM entries WHERE kind = ? AND key = ?", [(kind, key) for key in keys])
+
+    def _load(self) -> None:
+        """Take all entries of the file into memory. Raise JournalError if one cannot be read."""
+        rows_by_kind: dict[str, list[FieldRow]] = defaultdict(list)
+        # In the order of creation: an update keeps a row's place.
+        for *columns, digest in self.database.rows(
+            "SELECT kind, key, field, value, digest FROM entries ORDER BY rowid"
+        ):
+            row = FieldRow(*columns)
+            if _digest(row) != digest:
+                raise damaged(self.database, f"the {row.field} of an entry of {row.kind}")
+            rows_by_kind[row.kind].append(row)
         try:
-            written_bytes = os.write(self._descriptor, frame)
-            os.fsync(self._descriptor)
-        except OSError as error:
-            # A partial record would be taken for damage once a whole one follows it.
-            os.ftruncate(self._descriptor, old_size)
-            raise JournalError(f"{self.path} cannot be written: {error}", code="journal_unwritable") from error
-        # A write to an almost full disk takes a part of the bytes, without an error.
-        if written_bytes != len(frame):
-            os.ftruncate(self._descriptor, old_size)
-            raise JournalError(f"{self.path} cannot be written: the disk is full", code="disk_full")
+            for table in self._tables:
+                table.load(rows_by_kind.pop(table.kind, []))
+        except DecodeError as error:
+            raise damaged(self.database, str(error)) from error
+        except UnknownFieldError as error:
+            raise self._too_new(f"the field {error}") from error
+        # A record that this release does not know may hold a promise, so it is never skipped.
+        if rows_by_kind:
+            raise self._too_new(f"entries of {next(iter(rows_by_kind))}")
 
-    def _file_size(self) -> int:
-        return os.fstat(self._descriptor).st_size
+    def _used_bytes(self) -> int:
+        [(pages, free_pages, page_bytes)] = self.database.rows(
+            "SELECT (SELECT page_count FROM pragma_page_count), (SELECT freelist_count FROM pragma_freelist_count), "
+            "(SELECT page_size FROM pragma_page_size)"
+        )
+        return int((pages - free_pages) * page_bytes)
 
-    def _replay_records(self) -> None:
-        journal_bytes, whole_bytes = os.pread(self._descriptor, self._file_size(), 0), 0
-        for end, body in whole_records(journal_bytes, 0, RECORD_BYTES_MAX):
-            self._take_record(body, whole_bytes)
-            whole_bytes = end
-        if whole_bytes < len(journal_bytes):
-            self._cut_torn_record(journal_bytes, whole_bytes)
+    def _drop_ended(self) -> None:
+        """Drop the results of ended races and tasks, and the oldest ended entries. New records take their space."""
+        with self.step():
+            _drop_ended(self.races)
+            _drop_ended(self.tasks)
+            self.findings.remove([key for key, entry in self.findings.items() if entry.is_over])
+            self.votes.remove([key for key, entry in self.votes.items() if entry.is_over])
 
-    def _take_record(self, body: bytes, begin: int) -> None:
-        try:
-            record_table = next((table for table in self._tables if table.number == body[0]), None)
-            # A record that this release does not know may hold a promise, so it is never skipped.
-            is_known = record_table is not None and record_table.take(body[1:])
-        except (DecodeError, IndexError) as error:
-            raise JournalError(f"{_damage(self.path, begin)} ({error})", code="journal_damaged") from error
-        if not is_known:
-            raise JournalError(
-                f"{self.path} was written by a newer release; install that release or a later one",
-                code="journal_too_new",
-            )
-
-    def _cut_torn_record(self, journal_bytes: bytes, begin: int) -> None:
-        """Remove a record that a crash tore. A whole record after it means damage instead."""
-        later_starts = range(begin + 1, len(journal_bytes) - HEADER_BYTES)
-        if any(any(whole_records(journal_bytes, record_start, RECORD_BYTES_MAX)) for record_start in later_starts):
-            raise JournalError(_damage(self.path, begin), code="journal_damaged")
-        if not self._is_reader:
-            os.ftruncate(self._descriptor, begin)
-            os.fsync(self._descriptor)
-
-    def _compact_file(self) -> None:
-        """Rewrite the file without the outputs of ended races and tasks, and without the oldest ended entries."""
-        kept_races, kept_tasks = _without_oldest(self.races), _without_oldest(self.tasks)
-        self.races.keep({key: _shortened(entry) for key, entry in kept_races.items()})
-        self.tasks.keep({key: _shortened(entry) for key, entry in kept_tasks.items()})
-        self.findings.keep(dict(self.open_findings()))
-        self.votes.keep(dict(self.open_votes()))
-        draft_path = self.path.with_suffix(".draft")
-        draft_path.unlink(missing_ok=True)
-        descriptor = _opened(draft_path)
-        for frame in (framed(body) for table in self._tables for body in table.bodies()):
-            if os.write(descriptor, frame) != len(frame):
-                raise JournalError(f"{draft_path} cannot be written: the disk is full", code="disk_full")
-        os.fsync(descriptor)
-        # The new file is complete and synced before it replaces the old one.
-        draft_path.rename(self.path)
-        sync_folder(self.path.parent)
-        os.close(self._descriptor)
-        self._descriptor = descriptor
+    def _too_new(self, reason: str) -> JournalError:
+        return JournalError(
+            f"{self.path} was written by a newer release ({reason}); install that release or a later one",
+            code="journal_too_new",
+        )
 
 
-def framed(body: bytes) -> bytes:
-    """Return the record with this body."""
-    return len(body).to_bytes(4, "little") + blake2_128(body) + body
+def _digest(row: FieldRow) -> bytes:
+    return row_digest(row.kind.encode(), row.key, row.field.encode(), row.value)
 
 
-def whole_records(record_bytes: bytes, begin: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the end and body of each record from `begin` to the first torn or damaged one.
-
-    A body has `bytes_max` bytes at most.
-    """
-    while begin + HEADER_BYTES <= len(record_bytes):
-        body_length = int.from_bytes(record_bytes[begin : begin + 4], "little")
-        end = begin + HEADER_BYTES + body_length
-        body = record_bytes[begin + HEADER_BYTES : end]
-        # The bytes of a torn record can read as any length.
-        is_whole = 0 < body_length <= bytes_max and end <= len(record_bytes)
-        if not is_whole or blake2_128(body) != record_bytes[begin + 4 : begin + HEADER_BYTES]:
-            return
-        yield end, body
-        begin = end
-
-
-def _opened(path: Path) -> int:
-    """Open a journal's file for this process alone, and for appending."""
-    is_new = not path.exists()
-    try:
-        # Two daemons would append to one file without knowing each other's promises.
-        descriptor = lock_file(path)
-    except BlockingIOError:
-        raise JournalError(
-            f"{path} is in use by another ogpu-provider with this --base-path", code="journal_in_use"
-        ) from None
-    fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
-    if is_new:
-        sync_folder(path.parent)
-    return descriptor
-
-
-def _without_oldest(entries: Mapping[tuple[bytes, int], EndingEntry]) -> dict[tuple[bytes, int], EndingEntry]:
-    """Return the open entries, and the newest `ENDED_KEPT` of the others."""
-    ended_keys = [key for key, entry in entries.items() if entry.end is not None]
-    dropped_keys = set(ended_keys[: max(0, len(ended_keys) - ENDED_KEPT)])
-    return {key: entry for key, entry in entries.items() if key not in dropped_keys}
-
-
-def _shortened(entry: EndingEntry) -> EndingEntry:
-    """Return the entry, without its result if it is over."""
-    return entry if entry.end is None else replace(entry, result=None)
-
-
-def _damage(path: Path, begin: int) -> str:
-    return (
-        f"{path} is damaged at byte {begin}. Restore it from a backup, or move it away. Without it, "
-        "each race that is committed and not revealed may cost all its collateral"
-    )
+def _drop_ended(table: JournalTable[tuple[bytes, int], EndingEntry]) -> None:
+    """Drop the ended entries except the newest `ENDED_KEPT`, and the results of those."""
+    ended_keys = [key for key, entry in table.items() if entry.end is not None]
+    dropped_count = max(0, len(ended_keys) - ENDED_KEPT)
+    table.remove(ended_keys[:dropped_count])
+    for key in ended_keys[dropped_count:]:
+        if table[key].result is not None:
+            table.change(key, result=None)

@@ -1,8 +1,7 @@
-"""Causes of devices' pauses, in a file of the base path. The chain records only the pause.
+"""Causes of devices' pauses, in the journal of the base path. The chain records only the pause.
 
 Invariants:
 
-* After a crash the file is complete, either before or after the last change.
 * The daemon notes its own pause before it sends the call.
 * A daemon and a command never overwrite each other's notes.
 * Without a note about the cause, only the operator resumes a device.
@@ -10,25 +9,18 @@ Invariants:
 
 from __future__ import annotations
 
-import fcntl
-import logging
-import os
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StrictBool, TypeAdapter
+from pydantic import Field, StrictBool, TypeAdapter
 
-from gpu_tasks.provider.journal.journal import JournalError
-from wallet import private_file
+from durable.database import Database
+from gpu_tasks.provider.journal.schema import damaged, read_journal
 
-PAUSES_FILE = "pauses.json"
-FILE_BYTES_MAX = 1024 * 1024
 NotedNumber = Annotated[int, Field(strict=True, ge=0, lt=1 << 128)]
-LOG = logging.getLogger("ogpu.provider")
 
 
 class PauseCause(StrEnum):
@@ -69,44 +61,38 @@ class NotedDevice:
     """The number of times that its bond fell."""
 
 
-_NOTES = TypeAdapter(dict[bytes, NotedDevice], config=ConfigDict(ser_json_bytes="hex", val_json_bytes="hex"))
+_NOTE = TypeAdapter(NotedDevice)
 
 
 class PauseBook:
     """Notes by device. Each is on the disk when `note` returns."""
 
-    def __init__(self, base_path: Path) -> None:
-        """`base_path` is the base path. Nothing is read or written yet."""
-        self._base_path = base_path
-        self._notes_path = base_path / PAUSES_FILE
+    def __init__(self, database: Database) -> None:
+        """`database` is a journal's. Nothing is read or written yet."""
+        self._database = database
 
     def read(self) -> dict[bytes, NotedDevice]:
-        """Return all notes; none if the file is missing or damaged."""
+        """Return all notes. Raise JournalError if one is damaged."""
+        rows = self._database.rows("SELECT device, note FROM pauses ORDER BY rowid")
         try:
-            with self._notes_path.open("rb") as file:
-                notes_json = file.read(FILE_BYTES_MAX + 1)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise JournalError(
-                f"{self._notes_path} cannot be read: {error.strerror}", code="pauses_unreadable"
-            ) from error
-        # A longer file is not this program's, and counts as damaged.
-        if len(notes_json) <= FILE_BYTES_MAX:
-            with suppress(ValueError):
-                return _NOTES.validate_json(notes_json)
-        LOG.warning("%s is damaged: a paused device stays paused until you resume it", self._notes_path)
-        return {}
+            return {device: _NOTE.validate_json(note_json) for device, note_json in rows}
+        except ValueError as error:
+            raise damaged(self._database, "a note about a device") from error
 
     def note(self, device: bytes, **changes: Any) -> NotedDevice:
         """Change fields of a device's note, and return the whole note. Raise JournalError if it cannot be written."""
-        with self._locked_notes():
-            notes = self.read()
-            earlier = notes.get(device)
+        # One transaction, so that no other process notes anything between the read and the write.
+        with self._database.transaction():
+            earlier = self.read().get(device)
             changed = replace(earlier or NotedDevice(), **changes)
             # The daemon notes every device every few blocks, mostly without a change.
             if changed != earlier:
-                self._write_notes(notes | {device: changed})
+                self._database.execute(
+                    "INSERT INTO pauses (device, note) VALUES (?, ?) "
+                    "ON CONFLICT (device) DO UPDATE SET note = excluded.note",
+                    device,
+                    _NOTE.dump_json(changed).decode(),
+                )
             return changed
 
     def note_registered(self, device_id: bytes, bond_grains: int) -> None:
@@ -118,28 +104,11 @@ class PauseBook:
 
     def forget_others(self, own_device_ids: Collection[bytes]) -> None:
         """Drop the notes of devices that are no longer registered."""
-        with self._locked_notes():
-            notes = self.read()
-            kept_notes = {device_id: noted for device_id, noted in notes.items() if device_id in own_device_ids}
-            if len(kept_notes) < len(notes):
-                self._write_notes(kept_notes)
+        with self._database.transaction() as connection:
+            gone = [(device_id,) for device_id in self.read() if device_id not in own_device_ids]
+            connection.executemany("DELETE FROM pauses WHERE device = ?", gone)
 
-    def _write_notes(self, notes: dict[bytes, NotedDevice]) -> None:
-        try:
-            # Replaced as a whole, so that a crash leaves the old notes or the new ones.
-            private_file.replace(self._notes_path, _NOTES.dump_json(notes, indent=1))
-        except OSError as error:
-            raise JournalError(
-                f"{self._notes_path} cannot be written: {error.strerror}", code="pauses_unwritable"
-            ) from error
 
-    @contextmanager
-    def _locked_notes(self) -> Iterator[None]:
-        """Keep other writers out. The lock is on the folder, because the file is replaced."""
-        private_file.make_folder(self._base_path)
-        descriptor = os.open(self._base_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+def pause_notes(base_path: Path) -> dict[bytes, NotedDevice]:
+    """Return the notes of a base path; none without a journal. It raises the errors of `PauseBook.read`."""
+    return dict(read_journal(base_path, lambda database: PauseBook(database).read().items()))

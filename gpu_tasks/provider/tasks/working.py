@@ -203,8 +203,9 @@ class WorkDuty(Duty):
         paid_grains = earned(final_own_task.task, self.parts.identity.stash, entry.device)
         kind = "task" if final_own_task.task is None else name_of(self.parts, final_own_task.task.order)
         self.selling.forget(task_key)
-        self.parts.earnings.note("task", *task_key, device=entry.device, service=kind, grains=paid_grains)
-        self.parts.journal.tasks.change(task_key, end=reason_over, paid=paid_grains)
+        with self.parts.journal.step():
+            self.parts.earnings.note("task", *task_key, device=entry.device, service=kind, grains=paid_grains)
+            self.parts.journal.tasks.change(task_key, end=reason_over, paid=paid_grains)
         self.steps.forget(task_key)
         self.steps.tasks.cancel((*task_key, "hold"))
         self._held.pop(task_key, None)

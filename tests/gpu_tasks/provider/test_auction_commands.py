@@ -21,7 +21,8 @@ from gpu_tasks.provider.commands.auctions import (
     auction_rows,
 )
 from gpu_tasks.provider.commands.earnings import NO_PAYMENTS
-from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
+from gpu_tasks.provider.earnings import EarningsBook
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, is_draining
 from planted_tasks import stored_in
@@ -126,8 +127,7 @@ def test_a_provider_drains_until_it_is_told_otherwise(operator: Operator) -> Non
 
 def test_earnings_are_added_up_as_a_table_or_for_a_spreadsheet(operator: Operator) -> None:
     assert operator.answer("earnings") == []
-    (operator.folder / "Alice").mkdir()
-    book = EarningsBook(operator.folder / "Alice" / EARNINGS_FILE, lambda: 0)
+    book = EarningsBook(open_journal(operator.folder / "Alice" / JOURNAL_FILE), lambda: 0)
     book.note("unit", b"u" * 32, 1, device=b"d" * 32, service="service 0", grains=5)
     book.note("task", b"t" * 32, 1, device=b"d" * 32, service="train-int8", grains=200_000_000)
     (row,) = operator.answer("earnings")

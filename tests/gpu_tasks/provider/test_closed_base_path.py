@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import run
 from gpu_tasks.provider.commands.options import why_open
-from gpu_tasks.provider.daemon import JOURNAL_FILE
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE
 from provider_runner import Operator
 from wallet_runner import chain
 

@@ -1,4 +1,4 @@
-"""`kill -9` between each two writes of a roll call's rows and of the book of images, and the next process."""
+"""`kill -9` between each two writes of a roll call's rows, the book of images and pause notes, and the next process."""
 
 import subprocess
 import sys
@@ -12,6 +12,9 @@ from cut_writes import BOOK, CHAIN, CHALLENGE, CLAIM, LATER, ONE, OTHER
 from gpu_tasks.provider.duties.kept_rows import KeptRows
 from gpu_tasks.provider.execution.containers.images import BroughtImage, ImageBook, read_book
 from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
+from killed_commits import Deeds
+from killed_commits import lives as commit_lives
 
 pytestmark = pytest.mark.nightly
 
@@ -38,7 +41,8 @@ def lives(deeds: str, base: Path) -> Iterator[tuple[Path, int]]:
 def test_rows_are_whole_or_none_what_was_sent_is_known_and_nothing_stays(tmp_path: Path) -> None:
     seen = set()
     for folder, ended in lives("rows", tmp_path):
-        kept = KeptRows(folder / "roll-calls")
+        database = open_journal(folder / JOURNAL_FILE)
+        kept = KeptRows(folder / "roll-calls", database)
         found = kept.load(CLAIM, CHALLENGE.seed)
         assert found in (None, CHAIN)
         assert found == CHAIN or ended != 1, "what was kept is lost"
@@ -49,6 +53,7 @@ def test_rows_are_whole_or_none_what_was_sent_is_known_and_nothing_stays(tmp_pat
         assert kept.load(CLAIM, CHALLENGE.seed) == CHAIN
         kept.forget(CLAIM)
         assert kept.claims() == []
+        database.close()
     whole = {(True, False, 1), (True, True, 2), (True, False, 2)}
     assert whole | {(False, False, 0), (True, False, 0), (False, False, 3)} <= seen
 
@@ -63,6 +68,14 @@ def test_a_book_says_what_it_said_before_or_after_a_write(tmp_path: Path) -> Non
         assert [path.name for path in folder.iterdir()] == [BOOK], "no draft stays"
 
 
+def pauses(folder: Path) -> Deeds:
+    """Let a device miss and another be refuted, and resume the first."""
+    kept = PauseBook(open_journal(folder / JOURNAL_FILE))
+    yield lambda: kept.note(b"d" * 32, cause=PauseCause.MISSED, is_paused=True)
+    yield lambda: kept.note(b"e" * 32, cause=PauseCause.REFUTED, is_paused=True)
+    yield lambda: kept.note(b"d" * 32, cause=None, is_paused=False)
+
+
 def test_why_devices_are_paused_is_what_it_was_before_or_after_a_note(tmp_path: Path) -> None:
     missed, refuted = (NotedDevice(cause=cause, is_paused=True) for cause in (PauseCause.MISSED, PauseCause.REFUTED))
     states: tuple[dict[bytes, NotedDevice], ...] = (
@@ -71,8 +84,9 @@ def test_why_devices_are_paused_is_what_it_was_before_or_after_a_note(tmp_path: 
         {b"d" * 32: missed, b"e" * 32: refuted},
         {b"d" * 32: NotedDevice(), b"e" * 32: refuted},
     )
-    for folder, ended in lives("pauses", tmp_path):
-        found = PauseBook(folder).read()
-        assert found in states[ended : ended + 2], "a note is lost, or one is from nowhere"
-        PauseBook(folder).note(b"f" * 32, misses=1)
-        assert PauseBook(folder).read() == {**found, b"f" * 32: NotedDevice(misses=1)}
+    for folder, ended in commit_lives(pauses, tmp_path):
+        with open_journal(folder / JOURNAL_FILE) as database:
+            found = PauseBook(database).read()
+            assert found in states[ended : ended + 2], "a note is lost, or one is from nowhere"
+            PauseBook(database).note(b"f" * 32, misses=1)
+            assert PauseBook(database).read() == {**found, b"f" * 32: NotedDevice(misses=1)}

@@ -25,8 +25,9 @@ from gpu_tasks.provider.duties.resumer import (
     resuming_risk,
     why_paused,
 )
-from gpu_tasks.provider.earnings import LOSSES_FILE, LossBook, LostPart
-from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
+from gpu_tasks.provider.earnings import LossBook, LostPart
+from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause, pause_notes
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from provider_runner import Operator
 from runtime.encoding.types import GRAINS_PER_OGPU
 from wallet_runner import chain
@@ -77,25 +78,30 @@ def test_register_notes_the_device_before_its_first_daemon(eve: Operator) -> Non
         "register", "--key", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve",
     ]  # fmt: skip
     assert START_NOW not in eve.run(*join, "--dry-run").stderr
-    assert book_of(eve).read() == {}, "a trial notes nothing"
-    file = eve.folder / eve.name / PAUSES_FILE
-    file.mkdir()
-    assert PAUSES_FILE in eve.refusal(*join, "--yes")
+    assert notes_of(eve) == {}, "a trial notes nothing"
+    file = eve.folder / eve.name / JOURNAL_FILE
+    file.mkdir(parents=True)
+    assert JOURNAL_FILE in eve.refusal(*join, "--yes")
     file.rmdir()
     eve.refusal(*join)
-    assert book_of(eve).read() == {}, "nobody agreed"
+    assert notes_of(eve) == {}, "nobody agreed"
     assert START_NOW in eve.run(*join, "--yes").stderr, "nothing was sent before"
     (device,) = eve.answer("status")["devices"]
     name = bytes.fromhex(device["device"][2:])
     noted = NotedDevice(bond=100 * GRAINS_PER_OGPU)
-    assert book_of(eve).read() == {name: noted}
-    book_of(eve).note(name, bond=7, misses=2)
+    assert notes_of(eve) == {name: noted}
+    note(eve, name, bond=7, misses=2)
     assert START_NOW not in eve.run(*join, "--yes").stderr
-    assert book_of(eve).read() == {name: replace(noted, bond=7, misses=2)}, "it is registered already"
+    assert notes_of(eve) == {name: replace(noted, bond=7, misses=2)}, "it is registered already"
 
 
-def book_of(operator: Operator) -> PauseBook:
-    return PauseBook(operator.folder / operator.name)
+def notes_of(operator: Operator) -> dict[bytes, NotedDevice]:
+    return pause_notes(operator.folder / operator.name)
+
+
+def note(operator: Operator, device: bytes, **changes: object) -> None:
+    with open_journal(operator.folder / operator.name / JOURNAL_FILE) as database:
+        PauseBook(database).note(device, **changes)
 
 
 def shown(operator: Operator) -> tuple[object, ...]:
@@ -114,14 +120,14 @@ def test_status_says_why_a_device_is_paused_and_until_when(alice: Operator) -> N
     alice.answer("pause")
     assert [path.name for path in (alice.folder / "keys").iterdir()] == [SENT_FOLDER], "the keyring of the environment"
     assert shown(alice) == (True, BY_OPERATOR, None)
-    book_of(alice).note(name, is_paused=True, cause=PauseCause.MISSED, why=MISSED, resumes_at=90)
+    note(alice, name, is_paused=True, cause=PauseCause.MISSED, why=MISSED, resumes_at=90)
     assert shown(alice) == (True, MISSED, 90)
     assert "Why devices are paused" in alice.run("status", as_json=False).output
     alice.answer("pause", "--dry-run")
-    assert book_of(alice).read()[name].cause is PauseCause.MISSED, "a trial notes nothing"
+    assert notes_of(alice)[name].cause is PauseCause.MISSED, "a trial notes nothing"
     assert alice.answer("pause")["changed"] is False
     assert shown(alice) == (True, BY_OPERATOR, None), "the daemon was to resume it, and is not any more"
-    noted = book_of(alice).read()[name]
+    noted = notes_of(alice)[name]
     assert (noted.cause, noted.resumes_at) == (PauseCause.OPERATOR, None)
 
 
@@ -130,17 +136,17 @@ def test_who_resumes_a_refuted_device_is_told_what_that_means_and_asked(
 ) -> None:
     name = bytes.fromhex(alice.answer("status")["devices"][0]["device"][2:])
     alice.answer("pause")
-    book_of(alice).note(name, is_paused=True, cause=PauseCause.REFUTED)
+    note(alice, name, is_paused=True, cause=PauseCause.REFUTED)
     alice.answer("pause")
     assert MEANING in alice.answer("resume", "--dry-run").values(), "a pause of the operator's hides no refutation"
     assert "--yes" in alice.refusal("resume")
-    assert book_of(alice).read()[name].cause is PauseCause.REFUTED
+    assert notes_of(alice)[name].cause is PauseCause.REFUTED
     monkeypatch.setattr(calls, "is_attended", lambda: True)
     assert alice.run("resume", typed="n\n").exit_code == 1
     assert shown(alice)[0] is True
     assert alice.run("resume", typed="y\n").exit_code == 0
     assert shown(alice)[0] is False
-    noted = book_of(alice).read()[name]
+    noted = notes_of(alice)[name]
     assert (noted.cause, noted.is_paused, noted.why) == (None, False, ""), "the next pause is another one"
     alice.answer("pause")
     assert alice.answer("resume")["success"], "what the operator paused is resumed unasked"
@@ -152,12 +158,11 @@ def test_after_a_slash_status_and_resume_give_its_amount_case_and_deadline(alice
     assert [device[column] for column in columns] == [None] * 5
     name, case = bytes.fromhex(device["device"][2:]), "0x" + "c" * 64
     alice.answer("pause")
-    LossBook(alice.folder / alice.name / LOSSES_FILE).note(
-        LostPart(5, "loss", device["device"], 150_000_000, "lied", 7, case, 160, 60_000)
-    )
+    with open_journal(alice.folder / alice.name / JOURNAL_FILE) as database:
+        LossBook(database).note(LostPart(5, "loss", device["device"], 150_000_000, "lied", 7, case, 160, 60_000))
     (device,) = alice.answer("status")["devices"]
     assert device["lost"] is None, "the operator paused it"
-    book_of(alice).note(name, is_paused=True, cause=PauseCause.REFUTED)
+    note(alice, name, is_paused=True, cause=PauseCause.REFUTED)
     (device,) = alice.answer("status")["devices"]
     assert [device[column] for column in columns] == [
         {"grains": "150000000", "ogpu": "1.5"}, 7, case, 160, "1970-01-01 00:01 UTC",

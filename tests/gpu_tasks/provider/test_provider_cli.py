@@ -12,10 +12,11 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider import cli, telemetry
 from gpu_tasks.provider.commands import status
 from gpu_tasks.provider.commands.status import DEVICES, device_shown, earned_facts, journal_facts
-from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook, LostPart
+from gpu_tasks.provider.earnings import EarningsBook, LossBook, LostPart
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.records import End, RaceEntry
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.tasks.bid_terms import UnfitError
 from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, failure
@@ -92,32 +93,31 @@ def test_keys_that_cannot_be_used_are_refused_in_words(tmp_path: Path) -> None:
 
 
 def test_the_journals_sums_are_shown_while_a_daemon_writes_it(tmp_path: Path) -> None:
-    assert journal_facts(tmp_path / "journal") == {"journal": "none yet"}
-    journal = Journal(tmp_path / "journal")
+    assert journal_facts(tmp_path) == {"journal": "none yet"}
+    journal = Journal(tmp_path / JOURNAL_FILE)
     for number, end in enumerate((End.WON, End.WITNESSED, End.UNPAID)):
         journal.races.put((bytes([number]) * 32, 1), RaceEntry(bytes(32), end=end, paid=10 * number + 1))
     journal.races.put((b"z" * 32, 1), RaceEntry(bytes(32)))
-    facts = journal_facts(tmp_path / "journal")
+    facts = journal_facts(tmp_path)
     assert facts == {"races": 4, "open": 1, "won": 1, "witnessed": 1, "open_tasks": 0}
     journal.close()
 
 
 def test_what_status_says_was_earned_is_what_earnings_adds_up(tmp_path: Path) -> None:
-    path = tmp_path / EARNINGS_FILE
-    assert earned_facts(path) == {"tasks_paid": 0, "earned": Grains(0)}
-    book = EarningsBook(path)
+    assert earned_facts(tmp_path) == {"tasks_paid": 0, "earned": Grains(0)}
+    book = EarningsBook(open_journal(tmp_path / JOURNAL_FILE))
     for kind, grains in (("unit", 5), ("task", 70), ("checking", 900), ("standing by", 1_000)):
         book.note(kind, b"n" * 32, 1, device=b"", service="", grains=grains)
-    assert earned_facts(path) == {"tasks_paid": 1, "earned": Grains(1_975)}
+    assert earned_facts(tmp_path) == {"tasks_paid": 1, "earned": Grains(1_975)}
 
 
 def test_losses_stand_in_the_earnings_and_alone(tmp_path: Path) -> None:
     operator = Operator(tmp_path, "ws://127.0.0.1:9", "Eve")
     base = tmp_path / "Eve"
-    base.mkdir()
-    EarningsBook(base / EARNINGS_FILE).note("unit", b"n" * 32, 1, device=b"d", service="s", grains=5)
+    database = open_journal(base / JOURNAL_FILE)
+    EarningsBook(database).note("unit", b"n" * 32, 1, device=b"d", service="s", grains=5)
     assert str(base) in operator.run("earnings", "--losses").stderr, "an empty list is explained"
-    LossBook(base / LOSSES_FILE).note(LostPart(0, "a", "0x64", 40, "lied", 7, "0xaa", 9, 60_000))
+    LossBook(database).note(LostPart(0, "a", "0x64", 40, "lied", 7, "0xaa", 9, 60_000))
     (row,) = operator.answer("earnings", "--by", "device")
     assert (row["device"], row["earned"]["grains"], row["losses"], row["lost"]["grains"]) == ("0x64", "5", 1, "40")
     (loss,) = operator.answer("earnings", "--losses")

@@ -10,6 +10,7 @@ from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands.utilisation import SILENT_MS, now_rows
 from gpu_tasks.provider.earnings import EarningsBook, payments
 from gpu_tasks.provider.execution.device_times import Activity, Present, Spent, TimedState, WhyIdle
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from gpu_tasks.provider.utilisation import (
     DAYS_KEPT,
     FILE_BYTES_MAX,
@@ -111,12 +112,12 @@ def test_what_was_earned_stands_beside_the_time_of_the_same_days(tmp_path: Path)
     write(tmp_path / "u", 0, units=1_000, price=3_000, tokens=50)
     write(tmp_path / "u", 0, device=OTHER, price=4_000)
     clock = iter((0, 0, 0, DAY_NS))
-    book = EarningsBook(tmp_path / "e", lambda: next(clock))
+    book = EarningsBook(open_journal(tmp_path / JOURNAL_FILE), lambda: next(clock))
     book.note("unit", b"1" * 32, 1, device=DEVICE, service="service 0", grains=8, tokens=50)
     book.note("checking", b"2" * 32, 1, device=b"", service="checking", grains=5)
     book.note("unit", b"3" * 32, 1, device=b"x" * 32, service="service 0", grains=9)  # of another machine
     book.note("unit", b"4" * 32, 1, device=DEVICE, service="service 0", grains=100)  # on a day that is not measured
-    days, paid = list(device_days(tmp_path / "u")), list(payments(tmp_path / "e"))
+    days, paid = list(device_days(tmp_path / "u")), payments(tmp_path)
     assert used_sums(days, paid, UsedBy.DEVICE) == [
         UsedSum(NAME, {"units": 1_000, "price": 3_000}, 50, 8),
         UsedSum(OTHER_NAME, {"price": 4_000}, 0, 0),
@@ -131,9 +132,10 @@ def test_what_was_earned_stands_beside_the_time_of_the_same_days(tmp_path: Path)
 def test_the_command_shows_shares_and_reasons_and_json_has_milliseconds(tmp_path: Path) -> None:
     at = Present(WhyIdle.PRICE, "it asks too much", 2)
     write(tmp_path / "utilisation", 0, units=3_600_000, price=10_800_000, tokens=7_200, present=at)
-    EarningsBook(tmp_path / "earnings.jsonl", lambda: 0).note(
-        "unit", b"1" * 32, 1, device=DEVICE, service="service 0", grains=8 * 10**9, tokens=7_200
-    )
+    with open_journal(tmp_path / JOURNAL_FILE) as database:
+        EarningsBook(database, lambda: 0).note(
+            "unit", b"1" * 32, 1, device=DEVICE, service="service 0", grains=8 * 10**9, tokens=7_200
+        )
 
     def run(*arguments: str) -> str:
         done = CliRunner().invoke(main, ["--base-path", str(tmp_path), *arguments])

@@ -20,6 +20,7 @@ from gpu_tasks.market.inference.units import Refund, UnitState, UnitTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.work import payable_requests
 from gpu_tasks.provider.execution.executor import ExecutionError, Finished, ManyExecuted
+from gpu_tasks.provider.journal.finished import all_finished
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village, in_village
 from simulation.chains.market_chain import GENESIS_HASH
 
@@ -61,7 +62,7 @@ async def test_a_batch_is_paid_by_its_tokens_and_a_bad_request_costs_nothing(vil
     winner = village.miner(outcome.winner.owner)
     blob = winner.daemon.parts.store.get(outcome.winner.reveal.output_blob)
     assert decode_outcomes(CUSTOMER_SEAL.open(blob or b"")) == OUTCOMES
-    assert not list(winner.daemon.parts.batches.glob("*")), "nothing is kept of what is in the journal"
+    assert not all_finished(winner.daemon.parts.journal.database), "nothing is kept of what is in the journal"
 
 
 @in_village(5)

@@ -28,7 +28,7 @@ from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.voting import VotingDuty
-from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, losses, payments
+from gpu_tasks.provider.earnings import losses, payments
 from provider_chain import REQUEST, Miner, Village
 
 
@@ -146,9 +146,7 @@ async def test_a_restart_at_any_step_of_a_vote_loses_nothing(village: Village, s
 def noted_money(miner: Miner) -> int:
     """Return the earnings less the losses that a provider noted."""
     base = miner.daemon.settings.base_path
-    return sum(each.grains for each in payments(base / EARNINGS_FILE)) - sum(
-        each.grains for each in losses(base / LOSSES_FILE)
-    )
+    return sum(each.grains for each in payments(base)) - sum(each.grains for each in losses(base))
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -183,5 +181,5 @@ async def test_checkers_and_voters_note_what_they_earn_and_lose(
         assert gained or miner.keys.stash not in {event.checker for event in village.happened(CheckerDrawn)}
     assert bool(silent) is lies
     for miner in silent:
-        (lost,) = losses(miner.daemon.settings.base_path / LOSSES_FILE)
+        (lost,) = losses(miner.daemon.settings.base_path)
         assert (lost.fault, lost.device) == ("vote", "none")

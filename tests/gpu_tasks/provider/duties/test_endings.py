@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -67,15 +68,19 @@ def test_a_refutation_is_noted_once_so_that_the_operator_may_resume_the_device(
 ) -> None:
     """The race stays in the journal until its unit is over."""
     monkeypatch.setattr(endings, "is_refuted", lambda *_: True)
-    book, device = PauseBook(tmp_path), b"d" * 32
-    parts = cast("Parts[Any]", SimpleNamespace(pauses=book, identity=SimpleNamespace(stash=OWN)))
-    duty, entry = EndingDuty(parts, ()), RaceEntry(device)
+    monkeypatch.setattr(endings, "race_end", lambda *_: None)
+    journal, device = Journal(tmp_path / "journal"), b"d" * 32
+    book, chain = PauseBook(journal.database), SimpleNamespace(final_unit=AsyncMock(return_value=None))
+    journal.races.put(KEY, RaceEntry(device))
+    parts = SimpleNamespace(journal=journal, pauses=book, chain=chain, identity=SimpleNamespace(stash=OWN))
+    duty = EndingDuty(cast("Parts[Any]", parts), ())
     book.note(device, is_paused=True, cause=PauseCause.MISSED, resumes_at=9)
-    assert duty._note_refuted(None, KEY, entry)
+    asyncio.run(duty.step(View(4, ())))
     assert (book.read()[device].cause, book.read()[device].resumes_at) == (PauseCause.REFUTED, None)
     book.note(device, cause=None)
-    assert duty._note_refuted(None, KEY, entry)
+    asyncio.run(duty.step(View(8, ())))
     assert book.read()[device].cause is None
+    journal.close()
 
 
 def test_open_races_are_asked_about_in_turn(tmp_path: Path) -> None:

@@ -19,14 +19,14 @@ from gpu_tasks.provider.chain import task_records
 from gpu_tasks.provider.chain.bond_losses import BondLoss, Fault
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.losses import LOOKED_BACK_BLOCKS, LossNotes, newest_losses
-from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses
+from gpu_tasks.provider.earnings import LostPart, losses
 from provider_chain import SLOT_MS, Miner, Village, in_village
 from simulation.chains.market_chain import OGPU, signed
 from wallet.rpc import RpcError
 
 
 def noted(miner: Miner) -> list[LostPart]:
-    return list(losses(miner.daemon.settings.base_path / LOSSES_FILE))
+    return losses(miner.daemon.settings.base_path)
 
 
 def bond_of(village: Village, miner: Miner) -> int:

@@ -16,10 +16,11 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.provider.device_watch import DeviceReview
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
 from gpu_tasks.provider.duties.resumer import KEPT, RESUME_AFTER_BLOCKS, STAYING
-from gpu_tasks.provider.earnings import LOSSES_FILE, losses
+from gpu_tasks.provider.earnings import losses
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.journal import RaceKey
-from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
+from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause, pause_notes
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from gpu_tasks.workloads.form import WorkloadForm
 from provider_chain import Miner, Village, in_village
@@ -312,7 +313,7 @@ async def test_the_daemon_notes_its_own_pause_before_it_sends_the_call(village: 
 
     async def noting(call: Call) -> None:
         assert call.name == "Devices.pause"
-        found.append(PauseBook(miner.daemon.settings.base_path).read()[call.named_arguments["device"]].cause)
+        found.append(pause_notes(miner.daemon.settings.base_path)[call.named_arguments["device"]].cause)
 
     miner.chain.submit = noting  # type: ignore[method-assign]
     if cause is PauseCause.DRAINED:
@@ -323,21 +324,14 @@ async def test_the_daemon_notes_its_own_pause_before_it_sends_the_call(village: 
     assert found == [cause]
 
 
-@pytest.mark.parametrize("damage", [None, b"", b"{", b"[]", b'{"00": {"bond": "x"}}', b'{"00": {"later": 1}}', b"\xff"])
 @in_village(2)
-async def test_a_pause_whose_reason_is_not_known_here_stays_and_is_said(
-    village: Village, tmp_path: Path, damage: bytes | None
-) -> None:
+async def test_a_pause_whose_reason_is_not_known_here_stays_and_is_said(village: Village, tmp_path: Path) -> None:
     miner = village.miners[0]
     await live(village, miner, 4)
     pause_on_chain(village, miner)
     village.miners.remove(miner)
     await miner.daemon.__aexit__()
-    file = miner.daemon.settings.base_path / PAUSES_FILE
-    if damage is None:
-        village.base = tmp_path / "new base path"
-    else:
-        file.write_bytes(damage)
+    village.base = tmp_path / "new base path"
     miner = await village.open(miner.keys)
     await live(village, miner)
     assert await is_paused(miner)
@@ -345,16 +339,18 @@ async def test_a_pause_whose_reason_is_not_known_here_stays_and_is_said(
 
 
 def test_notes_of_devices_that_are_registered_no_more_go(tmp_path: Path) -> None:
-    book = PauseBook(tmp_path / "base")
+    database = open_journal(tmp_path / "base" / JOURNAL_FILE)
+    book = PauseBook(database)
     book.note(b"a" * 32, misses=1)
     book.note(b"b" * 32, misses=2)
     assert [note.misses for note in book.read().values()] == [1, 2]
     book.forget_others([b"b" * 32])
-    assert list(PauseBook(tmp_path / "base").read()) == [b"b" * 32]
+    database.close()
+    assert list(pause_notes(tmp_path / "base")) == [b"b" * 32]
 
 
 def test_a_daemon_and_a_command_lose_none_of_each_others_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    daemons, commands = PauseBook(tmp_path), PauseBook(tmp_path)
+    daemons, commands = (PauseBook(open_journal(tmp_path / JOURNAL_FILE)) for _ in range(2))
     noting = threading.Thread(target=partial(commands.note, b"a" * 32, misses=1))
     read = daemons.read
 
@@ -384,14 +380,14 @@ async def test_a_race_missed_between_register_and_the_first_run_is_a_miss_and_a_
         village.node.block()  # registered, and no daemon runs
     for registered in list(village.miners):
         base, device = registered.daemon.settings.base_path, registered.keys.device
-        (base / PAUSES_FILE).unlink(missing_ok=True)
+        registered.daemon.parts.pauses.forget_others([])
         if is_noted:
-            PauseBook(base).note_registered(device, bonds[device])
+            registered.daemon.parts.pauses.note_registered(device, bonds[device])
         miner = await village.restart(registered)
         lost = list[int]()
         for _ in range(2):
             await live(village, miner, 4)
-            lost = [part.grains for part in losses(base / LOSSES_FILE)]
+            lost = [part.grains for part in losses(base)]
         (status,) = await miner.chain.own_devices()
         assert noted(miner).cause is (PauseCause.MISSED if is_noted else PauseCause.UNKNOWN)
         assert sum(lost) == (bonds[device] - status.device.bond if is_noted else 0)

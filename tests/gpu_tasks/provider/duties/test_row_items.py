@@ -33,6 +33,7 @@ from gpu_tasks.provider.duties.row_items import IDLE_BLOCKS, RowComputer, RowIte
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from gpu_tasks.workloads.matmul_chain.arithmetic import NumpyChain
 from gpu_tasks.workloads.matmul_chain.challenge import row_fingerprint, row_hash
 
@@ -90,7 +91,7 @@ class Room:
             identity=SimpleNamespace(stash=ME),
             workers=SimpleNamespace(hardware=(SimpleNamespace(uuid="u"),)),
         )
-        self.kept = KeptRows(self.folder)
+        self.kept = KeptRows(self.folder, open_journal(self.folder / JOURNAL_FILE))
         self.source = RowItemSource(parts, self.kept, self.computer.make)
 
     async def claimed(self, computer: HereComputer | None = None) -> ResultClaim:

@@ -13,6 +13,7 @@ from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.side_earnings import WATCHED_BLOCKS, SideEarnings
 from gpu_tasks.provider.earnings import EarningsBook, LossBook, losses, payments
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from heard import Heard
 
 CASE, TASK, SECOND, DEVICE, UNIT, ME, OTHER = (bytes([letter]) * 32 for letter in b"ctsdumo")
@@ -38,9 +39,10 @@ class Scene:
         chain = SimpleNamespace(
             side_payments=self._side_payments, claim_money=self._claim_money, claim=self._open, item_dispute=self._open
         )
+        database = open_journal(base / JOURNAL_FILE)
         findings = [((claim, 0), None) for claim in open_checks]
         parts = SimpleNamespace(
-            chain=chain, earnings=EarningsBook(base / "earnings.jsonl"), losses=LossBook(base / "losses.jsonl"),
+            chain=chain, earnings=EarningsBook(database), losses=LossBook(database),
             telemetry=self.heard, identity=SimpleNamespace(stash=ME),
             journal=SimpleNamespace(open_findings=lambda: findings),
         )  # fmt: skip
@@ -85,12 +87,12 @@ class Scene:
 
     def noted(self) -> list[tuple[str, str, str, int]]:
         """Return the recorded earnings."""
-        found = payments(self.base / "earnings.jsonl")
+        found = payments(self.base)
         return [(each.name, each.device, each.service, each.grains) for each in found]
 
     def lost(self) -> list[tuple[str, str, int, int, str]]:
         """Return the recorded losses."""
-        found = losses(self.base / "losses.jsonl")
+        found = losses(self.base)
         return [(each.device, each.fault, each.grains, each.block, each.case) for each in found]
 
 

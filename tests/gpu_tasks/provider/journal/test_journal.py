@@ -1,4 +1,3 @@
-import os
 import random
 import signal
 import subprocess
@@ -6,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,8 @@ from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.task_statement import RESULT_STEP
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.provider.journal import journal as journal_module
-from gpu_tasks.provider.journal.journal import HEADER_BYTES, Journal, JournalError, framed
+from gpu_tasks.provider.journal.finished import FinishedRequests
+from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.records import (
     Basis,
     End,
@@ -29,8 +30,11 @@ from gpu_tasks.provider.journal.records import (
     Sent,
     UnitResult,
     VoteEntry,
+    VoucherEntry,
 )
+from gpu_tasks.provider.journal.schema import JournalError, row_digest
 from gpu_tasks.provider.journal.task_records import BidBasis, FoundMilestone, TaskEntry, TaskStep
+from killed_commits import Deeds, lives
 
 UNIT, DEVICE = b"u" * 32, b"d" * 32
 USAGE, LATER = Usage(1, 2, 3, 4, 5, 6), Usage(2, 0, 0, 9, 9, 9)
@@ -43,6 +47,7 @@ FOUND = [
 ]
 FINDING = FindingEntry(Finding(Verdict.RIGHT, 0, (ItemSample(1, 2, b"f" * 16),)), b"s" * 32)
 VOTE = VoteEntry(CANNOT_FETCH, b"v" * 32)
+VOUCHER = VoucherEntry(Totals(1, 2, 3, b"t" * 32), b"s" * 64)
 
 Change = Callable[[Journal], None]
 RACE_LIFE: list[Change] = [
@@ -70,6 +75,7 @@ CLAIM_LIFE: list[Change] = [
     lambda journal: journal.votes.put((UNIT, 1), VOTE),
     lambda journal: journal.findings.change((UNIT, 0), is_over=True),
     lambda journal: journal.votes.change((UNIT, 1), is_over=True),
+    lambda journal: journal.vouchers.put((UNIT, 7), VOUCHER),
 ]
 LIFE = [*RACE_LIFE, *TASK_LIFE, *CLAIM_LIFE]
 Known = tuple[dict[tuple[bytes, int], object], ...]
@@ -91,7 +97,8 @@ def written(path: Path, *changes: Change) -> Known:
 def test_each_change_is_there_after_a_restart(tmp_path: Path) -> None:
     for change in LIFE:
         assert written(tmp_path / "j", change) == written(tmp_path / "j")
-    races, tasks, findings, votes = written(tmp_path / "j")
+    races, tasks, findings, votes, vouchers = written(tmp_path / "j")
+    assert vouchers == {(UNIT, 7): VOUCHER}
     assert findings == {(UNIT, 0): replace(FINDING, is_over=True), (UNIT, 3): FINDING}
     assert votes == {(UNIT, 0): VOTE, (UNIT, 1): replace(VOTE, is_over=True)}
     both, end = (Sent.COMMIT, Sent.ATTESTATION), "the task has ended"
@@ -106,88 +113,147 @@ def test_each_change_is_there_after_a_restart(tmp_path: Path) -> None:
 
 def test_what_is_over_is_open_no_more(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
-    for change in (*RACE_LIFE[:-1], *TASK_LIFE[:-1], *CLAIM_LIFE[:-2]):
+    for change in (*RACE_LIFE[:-1], *TASK_LIFE[:-1], *CLAIM_LIFE[:-3]):
         change(journal)
     tables = (journal.open_races, journal.open_tasks, journal.open_findings, journal.open_votes)
     assert [len(list(each())) for each in tables] == [1, 1, 2, 2]
-    for change in (RACE_LIFE[-1], TASK_LIFE[-1], *CLAIM_LIFE[-2:]):
+    for change in (RACE_LIFE[-1], TASK_LIFE[-1], *CLAIM_LIFE[-3:]):
         change(journal)
     assert [[key for key, _ in each()] for each in tables] == [[], [], [(UNIT, 3)], [(UNIT, 0)]]
     journal.close()
 
 
 def test_a_step_that_was_noted_is_not_written_again(tmp_path: Path) -> None:
-    written(tmp_path / "j", *RACE_LIFE[:3])
-    size = (tmp_path / "j").stat().st_size
-    written(tmp_path / "j", RACE_LIFE[2])
-    assert (tmp_path / "j").stat().st_size == size
+    journal = Journal(tmp_path / "j")
+    for change in RACE_LIFE[:3]:
+        change(journal)
+    count = journal.database.rows("SELECT total_changes()")
+    RACE_LIFE[2](journal)
+    assert journal.database.rows("SELECT total_changes()") == count
+    journal.close()
 
 
-def test_a_file_cut_at_any_byte_keeps_every_whole_record(tmp_path: Path) -> None:
-    path = tmp_path / "j"
-    ends, states = [0], [written(path)]
-    for change in LIFE:
-        states.append(written(path, change))
-        ends.append(path.stat().st_size)
-    data = path.read_bytes()
-    for cut in (*range(0, len(data), 7), *ends[1:-1], *(end - 1 for end in ends[1:])):
-        path.write_bytes(data[:cut])
-        journal = Journal(path)
-        whole = max(end for end in ends if end <= cut)
-        assert path.stat().st_size == whole
-        assert known(journal) == states[ends.index(whole)]
-        journal.races.put((b"v" * 32, 1), RaceEntry(DEVICE))  # continues after the last whole record
-        journal.close()
-        again = Journal(path)
-        assert (b"v" * 32, 1) in again.races
-        again.close()
+def test_a_change_of_a_race_does_not_write_its_result_again(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    journal.races.put(RACE, RaceEntry(DEVICE, replace(RESULT, outcomes=bytes(500_000)), basis=BASIS))
+    log = tmp_path / "j-wal"
+    before = log.stat().st_size
+    RACE_LIFE[2](journal)
+    assert 0 < log.stat().st_size - before < 20_000
+    journal.close()
 
 
-def test_zeros_at_the_end_are_a_torn_write(tmp_path: Path) -> None:
-    """A file system may grow a file before its bytes arrive."""
-    path = tmp_path / "j"
-    written(path, *RACE_LIFE)
-    size = path.stat().st_size
-    with path.open("ab") as file:
-        file.write(bytes(300))
-    Journal(path).close()
-    assert path.stat().st_size == size
+def test_the_records_of_a_step_are_all_there_or_none(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    RACE_LIFE[0](journal)
+    before, other = known(journal), FinishedRequests(journal.database, UNIT, BASIS)
+    with pytest.raises(ZeroDivisionError), journal.step():
+        RACE_LIFE[1](journal)
+        journal.races.remove([RACE])
+        TASK_LIFE[0](journal)
+        other.append([(0, b"zero")])
+        raise ZeroDivisionError
+    assert known(journal) == before
+    assert FinishedRequests(journal.database, UNIT, BASIS).outputs == {}
+    with journal.step():
+        RACE_LIFE[1](journal)
+        TASK_LIFE[0](journal)
+        reader = Journal(tmp_path / "j", is_reader=True)
+        assert known(reader) == before
+        reader.close()
+    after = known(journal)
+    journal.close()
+    assert written(tmp_path / "j") == after
+    assert after[1] == {TASK: BID}
+
+
+def life(folder: Path) -> Deeds:
+    """Perform all changes one by one, and two more as one step."""
+    journal = Journal(folder / "j")
+
+    def step() -> None:
+        with journal.step():
+            journal.races.put((b"v" * 32, 1), RaceEntry(DEVICE))
+            journal.tasks.put((b"v" * 32, 1), BID)
+
+    yield from (partial(change, journal) for change in LIFE)
+    yield step
+
+
+@pytest.mark.nightly
+def test_a_kill_between_any_two_writes_keeps_every_whole_change(tmp_path: Path) -> None:
+    states = [written(tmp_path / "whole")]
+    states += [written(tmp_path / "whole", change) for change in LIFE]
+    journal = Journal(tmp_path / "whole")
+    journal.races.put((b"v" * 32, 1), RaceEntry(DEVICE))
+    journal.tasks.put((b"v" * 32, 1), BID)
+    states.append(known(journal))
+    journal.close()
+    seen = set()
+    (tmp_path / "lives").mkdir()
+    for folder, ended in lives(life, tmp_path / "lives"):
+        found = written(folder / "j")
+        assert found in states[ended : ended + 2], "a change is lost, or a part of one is there"
+        seen.add(states.index(found))
+        assert written(folder / "j", RACE_LIFE[0])[0][RACE] == RaceEntry(DEVICE)
+    assert seen == set(range(len(states)))
 
 
 @given(st.data())
-def test_damage_before_the_last_record_is_never_taken_for_a_crash(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_damage_is_told_or_changes_nothing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("damage") / "j"
-    written(path, *RACE_LIFE[:3])
-    last_begins = path.stat().st_size
-    written(path, RACE_LIFE[3])
+    whole = written(path, *RACE_LIFE[:4], *TASK_LIFE[:4])
     raw = bytearray(path.read_bytes())
-    raw[data.draw(st.integers(0, last_begins - 1))] ^= data.draw(st.integers(1, 255))
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(raw)
+    try:
+        found = written(path)
+    except JournalError:
+        return
+    assert found == whole
+
+
+@pytest.mark.parametrize("column", ["key", "value", "kind", "field"])
+def test_a_flipped_bit_in_a_record_is_damage(tmp_path: Path, column: str) -> None:
+    """SQLite itself does not find it."""
+    journal = Journal(tmp_path / "j")
+    RACE_LIFE[0](journal)
+    [(value,)] = journal.database.rows(f"SELECT {column} FROM entries WHERE field = 'device'")
+    flipped = value[:-1] + ("x" if isinstance(value, str) else b"x")
+    journal.database.execute(f"UPDATE entries SET {column} = ? WHERE field = 'device'", flipped)
+    journal.close()
     with raises_code(JournalError, "journal_damaged"):
-        Journal(path)
-    assert path.read_bytes() == raw
+        Journal(tmp_path / "j")
+    with raises_code(JournalError, "journal_damaged"):
+        Journal(tmp_path / "j", is_reader=True)
 
 
-RACE_NAME = b"\x00" + UNIT + (1).to_bytes(4, "little")
+RACE_NAME = UNIT + (1).to_bytes(4, "little")
 
 
 @pytest.mark.parametrize(
-    ("body", "problem"),
+    ("row", "problem"),
     [
-        (b"\x05" + UNIT, "journal_too_new"),  # a table
-        (RACE_NAME + b"\x07\x00", "journal_too_new"),  # a field of a race
-        (RACE_NAME[:-1], "journal_damaged"),
-        (RACE_NAME + b"\x00" + DEVICE[:-1], "journal_damaged"),
-        (RACE_NAME + b"\x03\x09", "journal_damaged"),  # an end that there is not
-        (RACE_NAME[:-4] + bytes(4) + b"\x04" + bytes(16), "journal_damaged"),  # of a race that never began
+        (("cases", UNIT, "device", DEVICE), "journal_too_new"),
+        (("races", RACE_NAME, "later", b""), "journal_too_new"),
+        (("races", RACE_NAME[:-1], "device", DEVICE), "journal_damaged"),
+        (("races", RACE_NAME, "device", DEVICE[:-1]), "journal_damaged"),
+        (("races", RACE_NAME, "end", b"\x01\x09"), "journal_damaged"),
+        (("races", bytes(36), "paid", bytes(16)), "journal_damaged"),  # of a race that never began
     ],
 )
-def test_a_record_that_this_release_cannot_read_is_no_crash(tmp_path: Path, body: bytes, problem: str) -> None:
-    written(tmp_path / "j", RACE_LIFE[0])
-    with (tmp_path / "j").open("ab") as file:
-        file.write(framed(body))
+def test_a_record_that_this_release_cannot_read_is_an_error(
+    tmp_path: Path, row: tuple[str, bytes, str, bytes], problem: str
+) -> None:
+    journal = Journal(tmp_path / "j")
+    RACE_LIFE[0](journal)
+    kind, key, field, value = row
+    journal.database.execute(
+        "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)",
+        *row,
+        row_digest(kind.encode(), key, field.encode(), value),
+    )
+    journal.close()
     with raises_code(JournalError, problem):
         Journal(tmp_path / "j")
 
@@ -203,67 +269,52 @@ def test_two_daemons_never_share_a_journal(tmp_path: Path) -> None:
     assert (tmp_path / "j").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_reader_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "j"
-    written(path, *RACE_LIFE)
-    with path.open("ab") as file:
-        file.write(b"half a rec")
-    before = path.read_bytes()
-    Journal(path, is_reader=True).close()
-    assert path.read_bytes() == before
-
-
-def test_a_disk_that_is_full_leaves_whole_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_leaves_whole_records(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     RACE_LIFE[0](journal)
-    size = (tmp_path / "j").stat().st_size
-    real = os.write
-    monkeypatch.setattr(os, "write", lambda file, data: real(file, data[: HEADER_BYTES + 3]))
+    [(pages,)] = journal.database.rows("PRAGMA page_count")
+    journal.database.rows(f"PRAGMA max_page_count = {pages}")
+    large = replace(RESULT, outcomes=bytes(100_000))
     with raises_code(JournalError, "disk_full"):
-        RACE_LIFE[1](journal)
-    monkeypatch.undo()
-    assert (tmp_path / "j").stat().st_size == size
-    assert journal.races[RACE].result is None
+        journal.races.change(RACE, basis=BASIS, result=large)
+    with raises_code(JournalError, "disk_full"), journal.step():
+        journal.races.add(RACE, sent=Sent.PASS)
+        journal.races.change(RACE, basis=BASIS, result=large)
+    assert journal.races[RACE] == RaceEntry(DEVICE)
+    journal.database.rows("PRAGMA max_page_count = 1000")
     RACE_LIFE[1](journal)
     journal.close()
     assert written(tmp_path / "j")[0] == {RACE: RaceEntry(DEVICE, RESULT, basis=BASIS, input_salt=b"i" * 32)}
 
 
-def test_a_disk_that_is_full_when_it_is_rewritten_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "j"
-    written(path, *RACE_LIFE)
-    before, real = path.read_bytes(), os.write
-    monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 100)
-    monkeypatch.setattr(os, "write", lambda file, data: real(file, data[: HEADER_BYTES + 3]))
-    with raises_code(JournalError, "disk_full"):
-        Journal(path)
-    assert path.read_bytes() == before
-
-
-def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_journal_is_opened_without_what_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "j"
     written(path, *RACE_LIFE[:-1], *TASK_LIFE[:-1], *CLAIM_LIFE)
-    journal = Journal(path)
+    journal, large = Journal(path), replace(RESULT, outcomes=bytes(10_000))
     for number in range(20):
         key = bytes([number]) * 32, 1
-        journal.races.put(key, RaceEntry(DEVICE, RESULT, basis=BASIS))
+        journal.races.put(key, RaceEntry(DEVICE, large, basis=BASIS))
         journal.races.change(key, end=End.WON, paid=number)
         journal.tasks.put(key, BID)
         journal.tasks.change(key, end="over", paid=number)
     journal.close()
-    size, (open_races, open_tasks, *_) = path.stat().st_size, written(path, lambda _: None)
+    size, open_tasks = path.stat().st_size, written(path)[1]
     monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 100)
     monkeypatch.setattr(journal_module, "ENDED_KEPT", 5)
     Journal(path).close()
-    assert path.stat().st_size < size / 2
     journal = Journal(path)
+    for number in range(20):
+        journal.races.put((bytes([number]) * 32, 2), RaceEntry(DEVICE, large))
+    journal.close()
+    assert path.stat().st_size < size * 1.1, "new records take the space of the old ones"
+    journal = Journal(path)
+    assert journal._used_bytes() > 0
     for table in (journal.races, journal.tasks):
         assert [entry.paid for entry in table.values() if entry.end is not None] == [15, 16, 17, 18, 19]
         assert not any(entry.result for entry in table.values() if entry.end is not None)
-    assert (journal.races[RACE], journal.tasks[TASK]) == (open_races[RACE], open_tasks[TASK])
+    assert journal.tasks[TASK] == open_tasks[TASK]
     assert (list(journal.findings), list(journal.votes)) == ([(UNIT, 3)], [(UNIT, 0)])
+    assert journal.vouchers == {(UNIT, 7): VOUCHER}
     with raises_code(JournalError, "journal_in_use"):
         Journal(path)
     journal.close()

@@ -28,7 +28,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.deliveries import part_question
-from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, losses, payments
+from gpu_tasks.provider.earnings import losses, payments
 from gpu_tasks.provider.tasks import checkpoint_blobs, task_runs
 from provider_chain import Miner
 from simulation.chains.market_chain import CUSTOMER
@@ -280,9 +280,7 @@ async def test_a_rest_that_begins_elsewhere_than_at_the_checkpoint_is_wrong(
 def noted_money(miner: Miner) -> int:
     """Return the earnings less the losses that a provider noted."""
     base = miner.daemon.settings.base_path
-    return sum(each.grains for each in payments(base / EARNINGS_FILE)) - sum(
-        each.grains for each in losses(base / LOSSES_FILE)
-    )
+    return sum(each.grains for each in payments(base)) - sum(each.grains for each in losses(base))
 
 
 @pytest.mark.parametrize("kind", ["right", "refuted", "a false side"])

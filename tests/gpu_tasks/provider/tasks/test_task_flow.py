@@ -1,6 +1,8 @@
 """Whole tasks with several daemons: bids, work, checkpoints, a winner that dies. Real pallets and trainings."""
 
 import contextlib
+import sqlite3
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,7 +19,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.task_statement import SignedTaskAttestation
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
+from gpu_tasks.provider.earnings import payments
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from nightly_but import nightly_but
 from provider_chain import Miner
@@ -28,7 +30,7 @@ PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
 
 
 WRITES = 10
-"""The journal's writes in the life of a task with three milestones."""
+"""The journal's commits in the life of a task with three milestones."""
 
 
 async def finished(village: TaskVillage, task: bytes) -> None:
@@ -81,23 +83,30 @@ class KilledError(Exception):
 
 
 class Deadly:
-    """Ends a provider at its journal's write number `at`, before or after that reaches the disk."""
+    """Ends a provider at its journal's commit number `at`, before or after that reaches the disk."""
 
     def __init__(self, miner: Miner, at: int, *, is_written: bool) -> None:
         self.count, self.is_dead = 0, False
-        journal = miner.daemon.parts.journal
-        append = journal.races.write
+        database = miner.daemon.parts.journal.database
+        transaction = database.transaction
 
-        def dying(record: bytes) -> None:
-            self.count += 1
-            if self.count == at and is_written:
-                append(record)
-            self.is_dead = self.is_dead or self.count == at
+        @contextlib.contextmanager
+        def dying() -> Iterator[sqlite3.Connection]:
             if self.is_dead:
                 raise KilledError
-            append(record)
+            is_outer = not database._connection.in_transaction
+            with transaction() as connection:
+                changes = connection.total_changes
+                yield connection
+                if is_outer and connection.total_changes > changes:
+                    self.count += 1
+                    self.is_dead = self.count == at
+                if self.is_dead and not is_written:
+                    raise KilledError
+            if self.is_dead:
+                raise KilledError
 
-        journal.races.write = journal.tasks.write = dying
+        database.transaction = dying  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("is_written", [False, True])
@@ -128,7 +137,7 @@ async def test_a_provider_killed_at_any_write_repeats_or_resumes_and_never_contr
     assert slot.result.root == undisturbed_root()
     assert deadly.is_dead is (at <= WRITES), "every write of such a task is died at"
     assert winner.daemon.parts.journal.tasks[task, 1].paid > 0
-    assert len(list(payments(winner.daemon.settings.base_path / EARNINGS_FILE))) == 1
+    assert len(payments(winner.daemon.settings.base_path)) == 1
     stated = village.happened(MilestoneReported)
     assert [each.milestone.number for each in stated] == [1, 2]
 
@@ -225,7 +234,7 @@ async def test_without_a_standby_the_rest_is_auctioned_and_goes_on_from_the_chec
 
 def noted(miner: Miner, service: str) -> int:
     """Return a provider's recorded earnings from a service."""
-    found = payments(miner.daemon.settings.base_path / EARNINGS_FILE)
+    found = payments(miner.daemon.settings.base_path)
     return sum(payment.grains for payment in found if payment.service == service)
 
 

@@ -1,7 +1,8 @@
 """A daemon's work for a task beside the chain, and its end: a node's claim alone changes nothing."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,7 +20,7 @@ from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
-from gpu_tasks.provider.journal.table import JournalTable
+from gpu_tasks.provider.journal.table import FieldRow, JournalTable
 from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks import task_disputes, working
@@ -54,8 +55,10 @@ class Scene:
     def __init__(self, final: Task | None = None, *, drains: bool = False) -> None:
         self.final = final
         self.stands_at = 0
-        self.noted: list[bytes] = []
-        self.tasks: JournalTable[Any, TaskEntry] = JournalTable(2, tuple[Hash, U8], TaskEntry, self.noted.append)
+        self.noted: list[Collection[FieldRow]] = []
+        self.tasks: JournalTable[Any, TaskEntry] = JournalTable(
+            "tasks", tuple[Hash, U8], TaskEntry, self.noted.append, lambda *_: None
+        )
         self.tasks.put(KEY, entry())
         self.started: list[Any] = []
         self.heard = Heard()
@@ -63,7 +66,8 @@ class Scene:
         chain = SimpleNamespace(tasks=self._tasks, bids=self._no_bids)
         parts = SimpleNamespace(
             chain=chain, identity=SimpleNamespace(stash=ME), telemetry=self.heard,
-            workers=SimpleNamespace(advance=self._advance), journal=SimpleNamespace(tasks=self.tasks),
+            workers=SimpleNamespace(advance=self._advance),
+            journal=SimpleNamespace(tasks=self.tasks, step=contextlib.nullcontext),
             earnings=SimpleNamespace(note=lambda *_, **__: None), watch=self,
         )  # fmt: skip
         book = SimpleNamespace(prepare=self._prepare, run=lambda *_: None, wait=self._wait, forget=lambda _: None)

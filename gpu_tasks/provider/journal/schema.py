@@ -1,0 +1,68 @@
+"""The file of a daemon's records: its tables, its errors, and how programs open it.
+
+One SQLite file holds all records of a base path. The daemon is its sole owner. Commands may note pauses beside the
+daemon, and read. Large contents (blobs, states, rows of roll calls) are files, and the records name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from durable.database import Database, Schema
+from runtime.cryptography.hashing import blake2_128
+from wallet.errors import CodedError
+
+JOURNAL_FILE = "journal.db"
+_STATEMENTS = (
+    # `digest` finds flipped bits, which SQLite does not: a changed salt or result would cost the bond.
+    """CREATE TABLE entries (kind TEXT NOT NULL, key BLOB NOT NULL, field TEXT NOT NULL, value BLOB NOT NULL,
+        digest BLOB NOT NULL, UNIQUE (kind, key, field)) STRICT""",
+    """CREATE TABLE finished (unit BLOB NOT NULL, basis BLOB NOT NULL, place INTEGER NOT NULL, output BLOB,
+        digest BLOB NOT NULL) STRICT""",
+    "CREATE INDEX finished_by_unit ON finished (unit)",
+    "CREATE TABLE pauses (device BLOB PRIMARY KEY, note TEXT NOT NULL) STRICT",
+    # Amounts have 128 bits and SQLite's integers 64, so each line is JSON.
+    "CREATE TABLE earnings (name TEXT PRIMARY KEY, line TEXT NOT NULL) STRICT",
+    "CREATE TABLE losses (name TEXT PRIMARY KEY, line TEXT NOT NULL) STRICT",
+    "CREATE TABLE sent_proofs (claim BLOB PRIMARY KEY) STRICT",
+)
+REMEDY = (
+    "Restore it from a backup, or move it away. Without it, each race that is committed and not revealed may cost all "
+    "its collateral"
+)
+SCHEMA = Schema("journal", 1, _STATEMENTS, REMEDY)
+
+T = TypeVar("T")
+
+
+class JournalError(CodedError):
+    """The journal is unusable. The text states the remedy."""
+
+
+def open_journal(path: Path, *, is_sole: bool = False, is_reader: bool = False) -> Database:
+    """Open the file, or create it unless for a reader. It raises the errors of `Database`, as JournalError."""
+    return Database(path, SCHEMA, JournalError, is_sole=is_sole, is_reader=is_reader)
+
+
+def read_journal(base_path: Path, read: Callable[[Database], Iterable[T]]) -> list[T]:
+    """Return all that `read` finds in the journal of a base path; nothing without a journal.
+
+    A daemon may be writing it. Raise JournalError if it is unusable.
+    """
+    try:
+        with open_journal(base_path / JOURNAL_FILE, is_reader=True) as database:
+            return list(read(database))
+    except FileNotFoundError:
+        return []
+
+
+def damaged(database: Database, reason: str) -> JournalError:
+    """Return the error of a record that cannot be read."""
+    return JournalError(f"{database.path} is damaged ({reason}). {REMEDY}", code="journal_damaged")
+
+
+def row_digest(*columns: bytes) -> bytes:
+    """Return the digest of a row. Each column counts with its length."""
+    return blake2_128(b"".join(len(column).to_bytes(4, "little") + column for column in columns))
