@@ -1,7 +1,4 @@
-"""The finished requests of a batch in progress, on disk, so that a crash does not repeat their computation.
-
-A row whose digest is wrong is skipped, because a computation replaces it.
-"""
+"""The finished requests of a batch in progress, on disk, so that a crash does not repeat their computation."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from durable.database import Database
 from gpu_tasks.provider.journal.records import Basis
-from gpu_tasks.provider.journal.schema import row_digest
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import codec
 
@@ -23,28 +19,21 @@ class FinishedRequests:
         """Read the rows of a journal's database."""
         self._database, self._unit_id = database, unit_id
         self._basis = blake2_256(_BASIS.encode(basis))
-        self.outputs: dict[int, bytes | None] = {
-            place: output
-            for place, output, digest in database.rows(
-                "SELECT place, output, digest FROM finished WHERE unit = ? AND basis = ? ORDER BY rowid",
-                unit_id,
-                self._basis,
+        self.outputs: dict[int, bytes | None] = dict(
+            database.rows(
+                "SELECT place, output FROM finished WHERE unit = ? AND basis = ? ORDER BY rowid", unit_id, self._basis
             )
-            if digest == self._digest(place, output)
-        }
+        )
         """Outputs by place; None for an invalid request."""
 
     def append(self, outputs: Sequence[tuple[int, bytes | None]]) -> None:
         """Append finished requests, as one commit. Raise JournalError on failure."""
         with self._database.transaction() as connection:
             connection.executemany(
-                "INSERT INTO finished (unit, basis, place, output, digest) VALUES (?, ?, ?, ?, ?)",
-                [(self._unit_id, self._basis, place, output, self._digest(place, output)) for place, output in outputs],
+                "INSERT INTO finished (unit, basis, place, output) VALUES (?, ?, ?, ?)",
+                [(self._unit_id, self._basis, place, output) for place, output in outputs],
             )
         self.outputs.update(outputs)
-
-    def _digest(self, place: int, output: bytes | None) -> bytes:
-        return row_digest(self._unit_id, self._basis, b"%d" % place, *([] if output is None else [output]))
 
 
 def all_finished(database: Database) -> list[tuple[bytes, int]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpu_tasks.provider.journal.records import FindingEntry, RaceEntry, VoteEntry, VoucherEntry
-from gpu_tasks.provider.journal.schema import JournalError, damaged, open_journal, row_digest
+from gpu_tasks.provider.journal.schema import JournalError, damaged, open_journal
 from gpu_tasks.provider.journal.table import FieldRow, JournalTable, UnknownFieldError
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
 from runtime.encoding.codec import U8, U32, DecodeError
@@ -26,8 +26,8 @@ from runtime.encoding.types import Hash
 COMPACT_ABOVE_BYTES = 16 * 1024 * 1024
 ENDED_KEPT = 1_000
 _WRITE = (
-    "INSERT INTO entries (kind, key, field, value, digest) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (kind, key, field) DO UPDATE SET value = excluded.value, digest = excluded.digest"
+    "INSERT INTO entries (kind, key, field, value) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (kind, key, field) DO UPDATE SET value = excluded.value"
 )
 
 RaceKey = tuple[bytes, int]
@@ -107,7 +107,7 @@ class Journal:
     def _write(self, rows: Collection[FieldRow]) -> None:
         """Write rows. They are on the disk when this returns, or when the step ends. Raise JournalError on failure."""
         with self.database.transaction() as connection:
-            connection.executemany(_WRITE, [(*row, _digest(row)) for row in rows])
+            connection.executemany(_WRITE, rows)
 
     def _delete(self, kind: str, keys: Collection[bytes]) -> None:
         with self.database.transaction() as connection:
@@ -117,12 +117,8 @@ class Journal:
         """Take all entries of the file into memory. Raise JournalError if one cannot be read."""
         rows_by_kind: dict[str, list[FieldRow]] = defaultdict(list)
         # In the order of creation: an update keeps a row's place.
-        for *columns, digest in self.database.rows(
-            "SELECT kind, key, field, value, digest FROM entries ORDER BY rowid"
-        ):
+        for columns in self.database.rows("SELECT kind, key, field, value FROM entries ORDER BY rowid"):
             row = FieldRow(*columns)
-            if _digest(row) != digest:
-                raise damaged(self.database, f"the {row.field} of an entry of {row.kind}")
             rows_by_kind[row.kind].append(row)
         try:
             for table in self._tables:
@@ -155,10 +151,6 @@ class Journal:
             f"{self.path} was written by a newer release ({reason}); install that release or a later one",
             code="journal_too_new",
         )
-
-
-def _digest(row: FieldRow) -> bytes:
-    return row_digest(row.kind.encode(), row.key, row.field.encode(), row.value)
 
 
 def _drop_ended(table: JournalTable[tuple[bytes, int], EndingEntry]) -> None:

@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from durable.database import Database, Schema
-from runtime.cryptography.hashing import blake2_128
+from durable.database import Database, Schema, checked_table
 from wallet.errors import CodedError
 
 JOURNAL_FILE = "journal.db"
 _STATEMENTS = (
-    # `digest` finds flipped bits, which SQLite does not: a changed salt or result would cost the bond.
-    """CREATE TABLE entries (kind TEXT NOT NULL, key BLOB NOT NULL, field TEXT NOT NULL, value BLOB NOT NULL,
-        digest BLOB NOT NULL, UNIQUE (kind, key, field)) STRICT""",
-    """CREATE TABLE finished (unit BLOB NOT NULL, basis BLOB NOT NULL, place INTEGER NOT NULL, output BLOB,
-        digest BLOB NOT NULL) STRICT""",
+    checked_table(
+        "entries",
+        ["kind TEXT NOT NULL", "key BLOB NOT NULL", "field TEXT NOT NULL", "value BLOB NOT NULL"],
+        "UNIQUE (kind, key, field)",
+    ),
+    checked_table("finished", ["unit BLOB NOT NULL", "basis BLOB NOT NULL", "place INTEGER NOT NULL", "output BLOB"]),
     "CREATE INDEX finished_by_unit ON finished (unit)",
-    "CREATE TABLE pauses (device BLOB PRIMARY KEY, note TEXT NOT NULL) STRICT",
+    checked_table("pauses", ["device BLOB PRIMARY KEY", "note TEXT NOT NULL"]),
     # Amounts have 128 bits and SQLite's integers 64, so each line is JSON.
-    "CREATE TABLE earnings (name TEXT PRIMARY KEY, line TEXT NOT NULL) STRICT",
-    "CREATE TABLE losses (name TEXT PRIMARY KEY, line TEXT NOT NULL) STRICT",
-    "CREATE TABLE sent_proofs (claim BLOB PRIMARY KEY) STRICT",
+    checked_table("earnings", ["name TEXT PRIMARY KEY", "line TEXT NOT NULL"]),
+    checked_table("losses", ["name TEXT PRIMARY KEY", "line TEXT NOT NULL"]),
+    checked_table("sent_proofs", ["claim BLOB PRIMARY KEY"]),
 )
 REMEDY = (
     "Restore it from a backup, or move it away. Without it, each race that is committed and not revealed may cost all "
@@ -61,8 +61,3 @@ def read_journal(base_path: Path, read: Callable[[Database], Iterable[T]]) -> li
 def damaged(database: Database, reason: str) -> JournalError:
     """Return the error of a record that cannot be read."""
     return JournalError(f"{database.path} is damaged ({reason}). {REMEDY}", code="journal_damaged")
-
-
-def row_digest(*columns: bytes) -> bytes:
-    """Return the digest of a row. Each column counts with its length."""
-    return blake2_128(b"".join(len(column).to_bytes(4, "little") + column for column in columns))

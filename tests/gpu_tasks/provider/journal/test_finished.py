@@ -48,13 +48,6 @@ def test_of_another_input_workload_or_unit_nothing_is_known(database: Database) 
     assert kept(database, unit=OTHER).outputs == {}
 
 
-@pytest.mark.parametrize("change", ["output = x'78'", "output = NULL", "place = 2", "digest = x'00'"])
-def test_damage_costs_its_own_request_alone(database: Database, change: str) -> None:
-    kept(database).append(DONE)
-    database.execute(f"UPDATE finished SET {change} WHERE place = 3")
-    assert kept(database).outputs == dict(DONE[1:])
-
-
 def batch(folder: Path) -> Deeds:
     """Finish three requests, two of them at once."""
     requests = kept(open_journal(folder / "j"))
