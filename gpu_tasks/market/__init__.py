@@ -14,4 +14,5 @@ In reading order:
 * `attestations`: execution attestations, and the pallet that puts them into blocks
 * `inference`: units, mined in matched races: services, races, claims, disputes, money
 * `training`: tasks that are sold by auction: bids, prices, awards, money
+* `sessions`: a reserved place at a provider, paid by vouchers
 """
