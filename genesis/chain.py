@@ -22,6 +22,8 @@ from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.sessions.sessions import Sessions
+from gpu_tasks.market.sessions.sessions_api import SessionsApi
 from gpu_tasks.market.training.training_api import TrainingApi
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.block import Header, genesis_header
@@ -70,6 +72,7 @@ PALLETS: tuple[type[Pallet], ...] = (
     Capacity,
     TrainingMarket,
     InferenceMarket,
+    Sessions,
     Attestations,
     ImOnline,
     ChainParameters,
@@ -82,7 +85,7 @@ development chain has a sudo key, a live one has none."""
 
 APIS: tuple[type[RuntimeApi], ...] = (
     *STANDARD_APIS, OgpuApi, GpuTasksApi, TrainingApi, ParametersApi, LocksApi,
-    ClaimsApi, DisputesApi,
+    ClaimsApi, DisputesApi, SessionsApi,
 )  # fmt: skip
 
 # The last number, system_version 2, tells clients that the extrinsics root is a tree of layout V1, as the state is.

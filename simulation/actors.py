@@ -14,6 +14,7 @@ from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.training.tasks import Task, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography.hashing import blake2_256
@@ -73,7 +74,7 @@ BY_STASH = {actor.stash.account: actor for actor in ACTORS}
 
 
 BESIDE_UNITS = 0.25
-"""The share of looks at claims of tasks and of proofs, if there are any."""
+"""The share of looks at claims of tasks, proofs and sessions, if there are any."""
 INPUT_BAD = 0.05
 """The share of units and tasks with a bad input."""
 
@@ -156,8 +157,9 @@ class World:
         return self.chance.choice(units[-40:]) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
 
     def claim(self) -> bytes:
-        """Return an open claim of a task or a proof, or a unit, which may have one, or an unknown id."""
-        others = sorted((*self.bound[TrainingMarket].task_of_claim.keys(), *self.bound[Capacity].open_proofs.keys()))
+        """Return an open claim of a task, a proof or a session, or a unit, which may have one, or an unknown id."""
+        tasks, proofs = self.bound[TrainingMarket].task_of_claim, self.bound[Capacity].open_proofs
+        others = sorted((*tasks.keys(), *proofs.keys(), *self.bound[Sessions].period_claims.keys()))
         return self.chance.choice(others) if others and self.chance.random() < BESIDE_UNITS else self.unit()
 
     def open_tasks(self) -> list[tuple[bytes, Task]]:

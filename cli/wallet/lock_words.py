@@ -11,6 +11,7 @@ from gpu_tasks.market.claims.disputes import VOTER_BOND
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, PROVIDER_DEPOSIT
 from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY
+from gpu_tasks.market.sessions.records import SESSION_DEPOSIT, SESSION_MONEY
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -72,8 +73,8 @@ WORDS = {
         taken_by="nothing where it lies; of each unit that the device is drawn for, a part becomes collateral",
     ),
     COLLATERAL: LockWords(
-        what="collateral of your device for the unit that is the case",
-        until="until another racer claims its pay, or the claim of your result ends",
+        what="collateral of your device for the unit or the session that is the case",
+        until="until another racer claims its pay, or the claims of your results end",
         taken_by="a wrong result, or one that you do not deliver: all of it; none, or none in time: a part",
     ),
     PROVIDER_DEPOSIT: LockWords(
@@ -124,6 +125,14 @@ WORDS = {
         what="the greatest cost of your unit: its price, witness, checks and your bond; the unit is the case",
         until="until the unit is settled or refunded",
         taken_by="its racers and checkers, as their pay; an input that cannot be opened, or you, cancelling it: a part",
+    ),
+    SESSION_MONEY: LockWords(
+        what="the rest of your session's deposit; the session is the case",
+        until="until the session ends: it is closed or its term is over, and its claims have ended",
+        taken_by="its providers and checkers, as their pay: up to all of it",
+    ),
+    SESSION_DEPOSIT: LockWords(
+        what="a deposit for the record of your session, which is the case", until="until the session ends"
     ),
     SERVICE_DEPOSIT: LockWords(
         what="a deposit for your open service; its number is the case", until="until you close the service"

@@ -1,16 +1,19 @@
 """The share of a block's weight that each hook of the market may take.
 
-The hooks of disputes, claims and tasks run before the hook of units. The room for units and attestations is set aside
-first, because their deadlines and budgets do not shrink. Invariant: the sum of all budgets given out fits into the
-room.
+The hooks of disputes, claims and tasks run before the hook of units. The room for units, sessions and attestations is
+set aside first, because their deadlines and budgets do not shrink. Invariant: the sum of all budgets given out fits
+into the room.
 """
 
 from runtime.encoding.types import Weight
 from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import BLOCK_BASE, work
 
-KEPT_FOR_UNITS = BLOCK_BASE + work(microseconds=384_000)
-"""The base weight of a block, and the most that the hook of units (without draws) and the attestations may take."""
+KEPT_FOR_SESSIONS = work(microseconds=24_000)
+"""The most that the hook of sessions may take. It runs after the hook of units, whose draws leave it this room."""
+KEPT_FOR_UNITS = BLOCK_BASE + work(microseconds=384_000) + KEPT_FOR_SESSIONS
+"""The base weight of a block, and the most that the hook of units (without draws), the hook of sessions, and the
+attestations may take."""
 
 
 class BlockRoom:

@@ -7,7 +7,7 @@ Values are nanoseconds of reference time. Verifying a signature takes 40,000 (`r
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "1542be7d5c926392e875b4d39bbf943c",
+    "ffda8e5153bf971c02db742d071ca510",
     {
         "Attestations.attach": 316_681,
         "Attestations.attach attestation": 209_378,
@@ -67,6 +67,15 @@ WEIGHTS = MeasuredWeights(
         "ResultClaims.on_initialize step": 1_065_709,
         "ResultClaims.open_finding": 480_900,
         "ResultClaims.show_samples": 457_849,
+        "Sessions.claim": 965_664,
+        "Sessions.close": 464_054,
+        "Sessions.hand_over": 603_075,
+        "Sessions.offer_places": 213_360,
+        "Sessions.on_initialize": 342_258,
+        "Sessions.on_initialize draw": 440_666,
+        "Sessions.on_initialize scan": 50_599,
+        "Sessions.on_initialize step": 983_086,
+        "Sessions.open": 1_705_617,
         "TrainingMarket.cancel": 456_546,
         "TrainingMarket.cancel slot": 510_549,
         "TrainingMarket.commit_bid": 551_685,

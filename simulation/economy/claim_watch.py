@@ -14,11 +14,17 @@ from gpu_tasks.market.claims.claim_events import ClaimEnded, ClaimOpened, Points
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.training.training_market import TrainingMarket
 from simulation.actors import World
 from simulation.replay.claim_deeds import false_items, index_at, is_liar
 
-MARKETS = {InferenceMarket.index: "unit", TrainingMarket.index: "task", Capacity.index: "proof"}
+MARKETS = {
+    InferenceMarket.index: "unit",
+    TrainingMarket.index: "task",
+    Capacity.index: "proof",
+    Sessions.index: "session",
+}
 """The subject of a claim, by its market."""
 HONEST, TRUE, UNDRAWN, DRAWN = "honest", "liar's truth", "undrawn lie", "drawn lie"
 FOUND, EXPECTED = "found", "expected, in millionths"

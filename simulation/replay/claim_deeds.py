@@ -17,12 +17,14 @@ from gpu_tasks.market.claims.findings import (
     finding_commitment,
 )
 from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography.hashing import blake2_256
 from simulation.actors import BY_STASH, Actor, Deed, World, portion, salt_of
 from simulation.replay import task_deeds
 from simulation.replay.answers import has_bad_input, is_false, unit_of
 from simulation.replay.roll_deeds import false_rows
+from simulation.replay.session_deeds import is_claim_false
 
 FORGETS = 0.06
 WITHHOLDS, MUTE, FRAMES = 0.1, 0.05, 0.1
@@ -65,6 +67,8 @@ def is_item_false(world: World, claim_id: bytes, claim: ResultClaim, index: int)
     """Return whether an item of a claim is false."""
     if claim.terms.handler == Capacity.index:
         return index in false_rows(claim_id, claim.terms.root, claim.terms.items)
+    if claim.terms.handler == Sessions.index:
+        return is_claim_false(claim_id, claim, world.liars)
     market = world.bound[TrainingMarket]
     task_id = market.task_of_claim[claim_id]
     if task_id is None:

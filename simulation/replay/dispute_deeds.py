@@ -14,6 +14,7 @@ from gpu_tasks.market.claims.disputes_pallet import Disputes
 from gpu_tasks.market.claims.disputes_storage import windows_of
 from gpu_tasks.market.claims.findings import CANNOT_FETCH, ItemVote, Verdict, vote_commitment
 from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography.hashing import blake2_256
 from simulation.actors import BY_STASH, Actor, Deed, World, portion, salt_of
@@ -101,9 +102,9 @@ def _is_input_bad(world: World, work: bytes) -> bool:
 
 
 def _answer(world: World, claim_id: bytes, claim: ResultClaim, index: int, *, is_right: bool) -> bytes:
-    """Return the right claim of an item of a proof, a task or a unit, or the liars'."""
-    if claim.terms.handler == Capacity.index:
-        return blake2_256((b"row" if is_right else b"no row") + claim_id + index.to_bytes(4, "little"))
+    """Return the right claim of an item of a proof, a session, a task or a unit, or the liars'."""
+    if claim.terms.handler in (Capacity.index, Sessions.index):
+        return blake2_256((b"item" if is_right else b"no item") + claim_id + index.to_bytes(4, "little"))
     task_id = world.bound[TrainingMarket].task_of_claim[claim_id]
     if task_id is None:
         return answer_of(claim_id, unit_of(world, claim_id), index, is_right=is_right)

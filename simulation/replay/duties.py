@@ -19,6 +19,7 @@ from simulation.replay.answers import has_bad_input, totals_for, unit_of
 from simulation.replay.claim_deeds import FORGETS, claim_deeds
 from simulation.replay.dispute_deeds import dispute_deeds
 from simulation.replay.roll_deeds import roll_deeds
+from simulation.replay.session_deeds import session_deeds
 from simulation.replay.task_deeds import task_deeds
 
 LIES = 0.25
@@ -52,6 +53,7 @@ def deeds(world: World) -> Iterator[Deed]:
     yield from dispute_deeds(world)
     yield from task_deeds(world)
     yield from roll_deeds(world)
+    yield from session_deeds(world)
 
 
 def _equipped(world: World, actor: Actor) -> Iterator[Deed]:

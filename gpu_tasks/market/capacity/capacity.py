@@ -219,6 +219,10 @@ class Capacity(Pallet, index=16):
         """Return True if a device may get a task now: it has no work, is in service, and has proven enough."""
         return self.devices.is_free(record) and self.has_proven(device, record.kind)
 
+    def can_serve(self, device: DeviceId, record: Device) -> bool:
+        """Return True if a device may get a session now: it is in service, not dedicated, and has proven enough."""
+        return self.devices.can_serve(record) and self.has_proven(device, record.kind)
+
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
     def _open_claim(self, claim_id: bytes, owner: bytes, rows: int, root: bytes, *, sealed_at: int) -> int:

@@ -17,6 +17,7 @@ from gpu_tasks.market.devices.events import DeviceAssigned, DevicePaused, Device
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, QUEUE_MAX, Device
 from gpu_tasks.market.ids import DeviceId, UnitId
 from runtime.encoding.codec import Bounded
+from runtime.encoding.types import Hash
 from runtime.frame.measured import times
 from runtime.frame.pallet import Hold, Pallet, ScheduleItem, StorageMap
 from runtime.frame.schedule import WeightMeter
@@ -64,12 +65,18 @@ class DeviceWork(Pallet):
 
         Return True if the device works on it at once, False if the unit waits behind others.
         """
-        record = self._registered(device_id)
-        self.lock.rededicate(record.owner, Hold(FREE_BOND, device_id), Hold(COLLATERAL, unit_id), collateral)
-        engaged_device = replace(run_queue.with_unit(record, unit_id), secured=record.secured + collateral)
+        engaged_device = run_queue.with_unit(self.secure(device_id, unit_id, collateral), unit_id)
         self.devices[device_id] = engaged_device
         self.emit(DeviceAssigned(device_id, unit_id))
         return engaged_device.assignment == unit_id
+
+    def secure(self, device_id: bytes, case: Hash, collateral: int) -> Device:
+        """Secure a case by `collateral` grains of a device's bond, without a change of its units. Return the device."""
+        record = self._registered(device_id)
+        self.lock.rededicate(record.owner, Hold(FREE_BOND, device_id), Hold(COLLATERAL, case), collateral)
+        secured_device = replace(record, secured=record.secured + collateral)
+        self.devices[device_id] = secured_device
+        return secured_device
 
     def free(self, device_id: bytes, unit_id: UnitId) -> UnitId | None:
         """End the device's work on a unit, and return its next unit. The collateral stays.

@@ -268,6 +268,10 @@ class Devices(DeviceWork, index=9):
         """Return True if the device may get a task: it has no work and is in service."""
         return device.assignment is None and self._is_in_service(device)
 
+    def can_serve(self, device: Device) -> bool:
+        """Return True if the device may get a session: it is in service, and no task has it to itself."""
+        return not device.is_dedicated and self._is_in_service(device)
+
     def _is_in_service(self, device: Device) -> bool:
         """Return True if the device is not paused and its owner is a candidate that can open inputs."""
         return not device.is_paused and device.owner in self.providers and self.stake.is_candidate(device.owner)

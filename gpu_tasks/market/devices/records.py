@@ -18,7 +18,9 @@ FREE_BOND = HoldReason("FreeBond", "The part of a device's bond that secures no 
 PROVIDER_DEPOSIT = HoldReason(
     "ProviderDeposit", "The deposit for a provider's record. One for each provider.", is_deposit=True
 )
-COLLATERAL = HoldReason("Collateral", "The part of a device's bond that secures a unit. One for each unit.")
+COLLATERAL = HoldReason(
+    "Collateral", "The part of a device's bond that secures a unit or a session. One for each unit or session."
+)
 
 
 class DeviceClass(IntEnum):

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 from gpu_tasks.market.attestations.kinds import ATTESTATIONS_MAX
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.attestations.work_source import OpenWork
+from gpu_tasks.market.block_room import KEPT_FOR_SESSIONS
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.handlers import Ruling
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
@@ -66,7 +67,10 @@ WAKE_BUDGET = work(microseconds=40_000)
 """The most weight of the draws of all units that one block wakes: a quarter of `DRAW_BUDGET`."""
 TENDING_BUDGET = work(microseconds=8_000)
 """The weight for each of: changed slots, slots of returning owners, offers of dropped services, recalls."""
-RESERVED_BUDGETS = (HEIGHT_BUDGET, FINAL_BUDGET, WAKE_BUDGET, *(TENDING_BUDGET,) * 4, EXPIRY_BUDGET, ATTESTATIONS_MAX)
+RESERVED_BUDGETS = (
+    HEIGHT_BUDGET, FINAL_BUDGET, WAKE_BUDGET, *(TENDING_BUDGET,) * 4, EXPIRY_BUDGET, KEPT_FOR_SESSIONS,
+    ATTESTATIONS_MAX,
+)  # fmt: skip
 """The most weight of a block besides draws. Deadlines come first, and attestations open commitments."""
 
 NewUnits = Annotated[tuple[UnitTerms, ...], Bounded(UNITS_PER_POST_MAX)]

@@ -114,9 +114,10 @@ def settlement(
     The fees of checks are paid already.
     """
     price_due = due(record, winner)
-    shares = _earned(record.rules, price_due, winner.owner, treasury)
+    fee_ppm = record.rules.settlement_fee
+    shares = earned(price_due, fee_ppm, winner.owner, treasury)
     if witness is not None:
-        shares += _earned(record.rules, witness_pay(record.rules, price_due), witness.owner, treasury)
+        shares += earned(witness_pay(record.rules, price_due), fee_ppm, witness.owner, treasury)
     return _with_change(record, held_grains, shares)
 
 
@@ -135,9 +136,9 @@ def _witness_pay_of(rules: UnitRules, price_grains: int, racer_count: int) -> in
     return witness_pay(rules, price_grains) if racer_count > 1 else 0
 
 
-def _earned(rules: UnitRules, gross: int, payee: bytes, treasury: bytes) -> list[Share]:
+def earned(gross: int, fee_ppm: int, payee: bytes, treasury: bytes) -> list[Share]:
     """Return the shares of a payment of `gross`: half of the settlement fee burns, half goes to the treasury."""
-    fee_grains = fee(rules, gross)
+    fee_grains = part(gross, fee_ppm)
     to_treasury = fee_grains // 2
     return [Share(payee, gross - fee_grains), Share(treasury, to_treasury), Share(None, fee_grains - to_treasury)]
 

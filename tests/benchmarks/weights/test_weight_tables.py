@@ -6,12 +6,14 @@ from benchmarks.weights.tables import FILES, ROOT, TABLES, calls_of, file_of, ho
 from consensus.parameters import DEVNET
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import ATTESTATIONS_MAX
-from gpu_tasks.market.block_room import KEPT_FOR_UNITS
+from gpu_tasks.market.block_room import KEPT_FOR_SESSIONS, KEPT_FOR_UNITS
 from gpu_tasks.market.capacity.capacity import RETURN_BUDGET, Capacity
 from gpu_tasks.market.capacity.proofs import WorkShape
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, RESERVED_BUDGETS, InferenceMarket
 from gpu_tasks.market.inference.intake import ADMITTED_MAX
 from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.market.sessions.sessions import DRAW_BUDGET as SESSION_DRAWS
+from gpu_tasks.market.sessions.sessions import STEP_BUDGET as SESSION_STEPS
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import Weight
@@ -36,9 +38,11 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
+from session_chain import opening
 from simulation.catalogue import HOOKS
 from simulation.pallets import disputes as of_disputes
 from simulation.pallets import result_claims as of_claims
+from simulation.pallets import sessions as of_sessions
 from simulation.pallets import training as of_tasks
 from task_chain import an_order
 
@@ -67,6 +71,7 @@ GROWING: tuple[Call, ...] = (
     TrainingMarket.finish(task=bytes(32), place=0, result=TaskResult(bytes(32), bytes(32), 0)),
     TrainingMarket.stop(task=bytes(32)),
     TrainingMarket.cancel(task=bytes(32)),
+    opening(),
     Sudo.sudo(call=REMARK),
     Sudo.sudo_as(who=bytes(32), call=REMARK),
 )
@@ -150,6 +155,10 @@ def test_hooks_leave_room_for_extrinsics_whatever_they_do() -> None:
     assert MANDATORY_MAX.ref_time <= BLOCK_MAX.ref_time * 4 // 5
 
 
+def test_sessions_keep_to_the_room_that_units_leave_them() -> None:
+    assert SESSION_STEPS.ref_time + SESSION_DRAWS.ref_time <= KEPT_FOR_SESSIONS.ref_time
+
+
 ROOM = tuple(pallet.HOOKS for pallet in (of_disputes, of_claims, of_tasks))
 """The budgets that a `BlockRoom` gives out, with their last pieces, by module of books."""
 
@@ -161,6 +170,6 @@ def test_where_no_era_turns_and_nobody_is_struck_all_hooks_have_their_room_and_u
 
 def test_what_hooks_finish_beyond_their_budgets_has_room_in_a_block_beside_all_of_them() -> None:
     """A hook takes what earlier ones left of the room, so only one of them ends beyond it."""
-    in_room = [sum(last_piece.ref_time for _, last_piece in hooks) for hooks in ROOM]
+    in_room = [sum(last_piece.ref_time for _, last_piece in hooks) for hooks in (*ROOM, of_sessions.HOOKS)]
     elsewhere = sum(last_piece.ref_time for _, last_piece in HOOKS) - sum(in_room)
     assert elsewhere + max(in_room) < BLOCK_MAX.ref_time - MANDATORY_MAX.ref_time
