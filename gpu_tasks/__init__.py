@@ -9,6 +9,7 @@ In reading order:
 * `workloads`: the computations of units and tasks, bit-identical on every backend
 * `data`: sealed blobs, addressed by hash, kept off chain
 * `tunnel`: the encrypted connection from a customer to its container or session
+* `sessions`: one session between a customer and a provider: messages, transcript, payments
 * `telemetry`: progress reports of running work, over an untrusted broker
 * `tasks`: task files: strict parsing, and the orders that they become
 * `provider`: the provider's programs: watch the market, execute units, attest, check, keep blobs

@@ -1,0 +1,221 @@
+"""The provider's end of a session's stream: what it may compute and send, and the vouchers that it takes.
+
+Without input or output: the caller passes messages and tokens in, and carries out the returned steps in order.
+
+Invariants:
+
+* At most `UNPAID_TOKENS_MAX` tokens are sent beyond the newest voucher, and none before the prompt is paid.
+* A voucher counts once it is on disk: `KeepVoucher` comes before the steps that it allows.
+* A refused message changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gpu_tasks.batches.sum_tree import Totals
+from gpu_tasks.market.sessions.vouchers import Voucher, amount_of, session_claim_id
+from gpu_tasks.sessions.messages import (
+    UNPAID_TOKENS_MAX,
+    Ask,
+    CustomerMessage,
+    Cut,
+    EnterSession,
+    Pay,
+    ProviderMessage,
+    SessionEntered,
+    SessionRefused,
+    Tokens,
+)
+from gpu_tasks.sessions.transcript import ITEMS_MAX, Place, SessionName, StreamedForm, Transcript
+from runtime.encoding.codec import DecodeError
+from wallet.errors import CodedError
+
+NOTHING = Place(0, 0)
+NO_TOTALS = Totals(0, 0, 0, bytes(32))
+REASON_MAX = 200
+VerifyVoucher = Callable[[Voucher, bytes], bool]
+"""Returns True if the session's signer has signed the voucher."""
+
+
+class SessionRefusal(CodedError):  # a message of the protocol, not a fault
+    """A message was refused. `is_final` ends the stream.
+
+    Codes: `answering`, `bad_request`, `deposit_spent`, `other_secret`, `period_full`, `smaller_voucher`,
+    `unexpected_message`, `unknown_totals`, `unpaid`, `wrong_signature`.
+    """
+
+    def __init__(self, code: str, text: str, *, is_final: bool = True) -> None:
+        """State the reason and its code."""
+        super().__init__(text, code=code)
+        self.is_final = is_final
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTerms:
+    """The session on the chain, as far as a stream needs it."""
+
+    genesis: bytes
+    session: bytes
+    rate: int
+    """Grains per 1,000 output tokens."""
+    input_share: int
+    """The count of an input token, in millionths of an output token."""
+
+    def amount(self, totals: Totals) -> int:
+        """Return the grains that these totals are worth."""
+        return amount_of(self.rate, self.input_share, totals)
+
+
+@dataclass(frozen=True, slots=True)
+class SendAnswer:
+    """Send a message to the customer."""
+
+    message: ProviderMessage
+
+
+@dataclass(frozen=True, slots=True)
+class KeepVoucher:
+    """Write a voucher to disk."""
+
+    voucher: Voucher
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Compute the answer to the request."""
+
+    request: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop computing the answer."""
+
+
+Step = SendAnswer | KeepVoucher | Begin | Stop
+
+
+class ProviderEnd:
+    """One period of a session at its provider. A break of the stream does not end it."""
+
+    def __init__(
+        self, terms: SessionTerms, period: int, form: StreamedForm, verify: VerifyVoucher, amount_max: int
+    ) -> None:
+        """Start a period in which vouchers may reach `amount_max` grains."""
+        self.terms = terms
+        self.period = period
+        self.transcript: Transcript | None = None
+        self.newest: KeepVoucher | None = None
+        self._paid = NOTHING
+        self._form = form
+        self._verify = verify
+        self._amount_max = amount_max
+
+    def resume(self, transcript: Transcript, newest: KeepVoucher) -> None:
+        """Go on from the disk, with the transcript up to its newest voucher."""
+        place = transcript.place_of(newest.voucher.totals)
+        assert place is not None, "a kept voucher is one of the kept transcript"
+        self.transcript, self.newest, self._paid = transcript, newest, place
+        transcript.cut_to(place)
+
+    @property
+    def allowance(self) -> int:
+        """The number of tokens that may be sent before the next voucher."""
+        transcript = self.transcript
+        if transcript is None or not transcript.is_answering:
+            return 0
+        return UNPAID_TOKENS_MAX - (len(transcript.exchanges[-1].tokens) - self._paid.tokens)
+
+    @property
+    def is_settled(self) -> bool:
+        """True if no answer is open and everything is paid, so that the period may be claimed."""
+        return self.transcript is not None and not self.transcript.is_answering and self._paid == self.transcript.place
+
+    def take(self, message: CustomerMessage) -> list[Step]:
+        """Return the steps that a message causes. Raise SessionRefusal for a message that is not due."""
+        if isinstance(message, EnterSession):
+            return self._enter(message)
+        if self.transcript is None:
+            raise SessionRefusal("unexpected_message", "the first message enters the session")
+        match message:
+            case Ask():
+                return self._asked(self.transcript, message)
+            case Pay():
+                return [self._taken(self.transcript, message.totals, message.signature)]
+            case Cut():
+                return self._cut(self.transcript)
+
+    def answer(self, tokens: tuple[int, ...], *, is_last: bool) -> list[Step]:
+        """Return the steps for tokens of the open answer, at most `allowance`."""
+        assert self.transcript is not None, "an answer has a request"
+        assert len(tokens) <= self.allowance, "tokens beyond the unpaid limit wait"
+        self.transcript.answer(tokens, is_last=is_last)
+        return [SendAnswer(Tokens(tokens, is_last))]
+
+    def _enter(self, hello: EnterSession) -> list[Step]:
+        name = SessionName(self.terms.genesis, session_claim_id(self.terms.session, self.period), hello.secret)
+        transcript = Transcript(name, self._form) if self.transcript is None else self.transcript
+        if transcript.name != name:
+            raise SessionRefusal("other_secret", "the session began with another secret")
+        steps: list[Step] = [Stop()] if transcript.is_answering else []
+        # Both ends go on from the newest voucher that this end has.
+        transcript.cut_to(self._paid)
+        self.transcript = transcript
+        return [
+            *steps,
+            SendAnswer(SessionEntered(self.period, None if self.newest is None else self.newest.voucher.totals)),
+        ]
+
+    def _asked(self, transcript: Transcript, ask: Ask) -> list[Step]:
+        if transcript.is_answering:
+            raise SessionRefusal("answering", "the last answer is not over", is_final=False)
+        if not self.is_settled:
+            raise SessionRefusal("unpaid", "the last answer is not paid", is_final=False)
+        if len(transcript.exchanges) >= ITEMS_MAX:
+            raise SessionRefusal("period_full", f"a period has {ITEMS_MAX} requests", is_final=False)
+        self._check_price(ask.request)
+        transcript.ask(ask.request)
+        try:
+            keep = self._taken(transcript, ask.totals, ask.signature)
+        except SessionRefusal:
+            transcript.cut_to(self._paid)
+            raise
+        return [keep, Begin(ask.request)]
+
+    def _check_price(self, request: bytes) -> None:
+        """Raise SessionRefusal for an invalid request, or one that could exceed what the session has left."""
+        try:
+            tokens_in, tokens_out = self._form.cost_in(request), self._form.cost_asked(request)
+        except DecodeError as error:
+            raise SessionRefusal("bad_request", str(error)[:REASON_MAX], is_final=False) from None
+        before = NO_TOTALS if self.newest is None else self.newest.voucher.totals
+        most = replace(before, tokens_in=before.tokens_in + tokens_in, tokens_out=before.tokens_out + tokens_out)
+        if self.terms.amount(most) > self._amount_max:
+            raise SessionRefusal("deposit_spent", "the request may cost more than the session has left", is_final=False)
+
+    def _taken(self, transcript: Transcript, totals: Totals, signature: bytes) -> KeepVoucher:
+        """Take a voucher."""
+        place = transcript.place_of(totals)
+        if place is None:
+            raise SessionRefusal("unknown_totals", "the voucher is not for the tokens that were sent")
+        if place <= self._paid:
+            raise SessionRefusal("smaller_voucher", "an earlier voucher is worth as much")
+        voucher = Voucher(self.terms.session, self.period, totals)
+        if not self._verify(voucher, signature):
+            raise SessionRefusal("wrong_signature", "the session's signer did not sign the voucher")
+        self.newest, self._paid = KeepVoucher(voucher, signature), place
+        return self.newest
+
+    def _cut(self, transcript: Transcript) -> list[Step]:
+        if not transcript.is_answering:
+            return []  # the answer ended while the message was under way
+        transcript.answer((), is_last=True)
+        return [Stop(), SendAnswer(Tokens((), is_last=True))]
+
+
+def refusal_message(refusal: SessionRefusal) -> SessionRefused:
+    """Return the message that tells the customer of a refusal."""
+    return SessionRefused(refusal.code, str(refusal))
