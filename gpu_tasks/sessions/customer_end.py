@@ -89,7 +89,7 @@ class CustomerEnd:
             case Tokens():
                 return self._tokens(message)
             case PeriodOver():
-                self._next_period(message.period)
+                self._period_over(message.period)
             case SessionRefused():
                 # The provider took neither the request nor its voucher.
                 if self.transcript.is_answering and not self.transcript.exchanges[-1].tokens:
@@ -101,7 +101,8 @@ class CustomerEnd:
     def _ready(self, ready: SessionEntered) -> None:
         """Go on from the newest voucher that the provider has. It may have missed later ones."""
         if ready.period == self.period + 1 and ready.totals is None:
-            self._next_period(self.period)
+            # An answer that a break cut is over, as far as it came.
+            self._next_period()
             return
         if ready.period != self.period:
             raise SessionFault(f"the provider is in period {ready.period}, not {self.period}", code="other_period")
@@ -124,9 +125,16 @@ class CustomerEnd:
             raise SessionFault(f"more than {UNPAID_TOKENS_MAX} unpaid tokens", code="too_many_tokens")
         return Arrived(message.tokens, message.is_last)
 
-    def _next_period(self, period: int) -> None:
-        if period != self.period or self.transcript.is_answering:
+    def _period_over(self, period: int) -> None:
+        """Begin the next period. Raise SessionRefusal if a request was on its way: ask it again there."""
+        is_asking = self.transcript.is_answering
+        if period != self.period or (is_asking and self.transcript.exchanges[-1].tokens):
             raise SessionFault(f"the provider ends period {period} in period {self.period}", code="other_period")
+        self._next_period()
+        if is_asking:
+            raise SessionRefusal("period_over", "the period ended before this request", is_final=False)
+
+    def _next_period(self) -> None:
         self.period += 1
         self._paid = self._before = NOTHING
         self.transcript = self._new_transcript()

@@ -8,6 +8,7 @@
     Pay(totals)                     ->
     Cut()                           ->                                    the customer has enough
                                     <-    PeriodOver(period)              between two requests
+    EnterSession(secret, period)    ->
 
 Invariant: the length of a message is checked before its content is read.
 """
@@ -89,7 +90,7 @@ class Tokens:
 
 @variant(2)
 class PeriodOver:
-    """The provider claims the period. The next request is the first of the following one."""
+    """The provider claims the period, and ignores what crosses this message. The customer enters the next period."""
 
     period: U32
 

@@ -42,7 +42,7 @@ VerifyVoucher = Callable[[Voucher, bytes], bool]
 class SessionRefusal(CodedError):  # a message of the protocol, not a fault
     """A message was refused. `is_final` ends the stream.
 
-    Codes: `answering`, `bad_request`, `deposit_spent`, `other_secret`, `period_full`, `smaller_voucher`,
+    Codes: `answering`, `bad_request`, `deposit_spent`, `other_secret`, `period_full`, `period_over`, `smaller_voucher`,
     `unexpected_message`, `unknown_totals`, `unpaid`, `wrong_signature`.
     """
 
@@ -112,7 +112,7 @@ class ProviderEnd:
         self._paid = NOTHING
         self._form = form
         self._verify = verify
-        self._amount_max = amount_max
+        self.amount_max = amount_max
 
     def resume(self, transcript: Transcript, newest: KeepVoucher) -> None:
         """Go on from the disk, with the transcript up to its newest voucher."""
@@ -193,7 +193,7 @@ class ProviderEnd:
             raise SessionRefusal("bad_request", str(error)[:REASON_MAX], is_final=False) from None
         before = NO_TOTALS if self.newest is None else self.newest.voucher.totals
         most = replace(before, tokens_in=before.tokens_in + tokens_in, tokens_out=before.tokens_out + tokens_out)
-        if self.terms.amount(most) > self._amount_max:
+        if self.terms.amount(most) > self.amount_max:
             raise SessionRefusal("deposit_spent", "the request may cost more than the session has left", is_final=False)
 
     def _taken(self, transcript: Transcript, totals: Totals, signature: bytes) -> KeepVoucher:

@@ -281,16 +281,6 @@ def test_a_provider_that_sends_too_many_tokens_is_left() -> None:
     assert fault.value.code == "too_many_tokens"
 
 
-def test_a_provider_cannot_end_a_period_amid_an_answer() -> None:
-    """The tokens of one answer are never in two periods."""
-    customer = customer_end()
-    customer.ask(asking(QUESTION))
-    customer.paid()
-    with pytest.raises(SessionFault) as fault:
-        customer.take(PeriodOver(0))
-    assert fault.value.code == "other_period"
-
-
 @given(st.data())
 def test_any_conversation_with_breaks_is_answered_once_and_paid_in_order(data: st.DataObject) -> None:
     """Vouchers only grow, unpaid tokens stay within the limit, and both ends agree after each break."""
@@ -317,3 +307,32 @@ def test_any_conversation_with_breaks_is_answered_once_and_paid_in_order(data: s
         assert pair.customer.transcript.exchanges == pair.provider.transcript.exchanges
     amounts = [TERMS.amount(keep.voucher.totals) for keep in pair.kept]
     assert amounts == sorted(amounts)
+
+
+def test_a_request_that_crosses_the_end_of_a_period_is_asked_again() -> None:
+    """The customer is in the next period then."""
+    customer = customer_end()
+    customer.ask(asking(QUESTION))
+    with pytest.raises(SessionRefusal) as refused:
+        customer.take(PeriodOver(0))
+    assert (refused.value.code, refused.value.is_final, customer.period) == ("period_over", False, 1)
+    assert not customer.transcript.exchanges
+
+
+def test_a_period_may_end_during_a_break_amid_an_answer() -> None:
+    """The customer goes on in the next period."""
+    pair = Pair()
+    pair.ask(QUESTION)
+    pair.step(5)
+    pair.customer.take(SessionEntered(1, None))
+    assert (pair.customer.period, pair.customer.transcript.exchanges) == (1, [])
+
+
+def test_a_provider_cannot_end_a_period_amid_an_answer() -> None:
+    """The tokens of one answer are never in two periods."""
+    pair = Pair()
+    pair.ask(QUESTION)
+    pair.step(5)
+    with pytest.raises(SessionFault) as fault:
+        pair.customer.take(PeriodOver(0))
+    assert fault.value.code == "other_period"
