@@ -18,6 +18,7 @@ In reading order:
 * `device_watch`: idle reasons and computing times of the devices
 * `programs`: programs of customers, in containers
 * `tunnel`: customers' access to their containers
+* `sessions`: sessions: answers, vouchers, claims
 * `tasks`: tasks at auction: bids, work, checkpoints
 * `told_inventory`: the inventory and policy that its endpoint serves
 * `daemon`: the daemon: the duties of each block

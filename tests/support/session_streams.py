@@ -1,0 +1,174 @@
+"""A session's stream between a served session and a customer in the same process, over queues instead of a tunnel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from echoing_session import SECRET, TERMS, EchoForm, asking, is_signed, signature_of
+from gpu_tasks.market.sessions.vouchers import Voucher
+from gpu_tasks.provider.sessions.served_session import Patience, ServedSession
+from gpu_tasks.provider.sessions.session_store import SessionStore
+from gpu_tasks.sessions.customer_end import CustomerEnd
+from gpu_tasks.sessions.messages import (
+    CUSTOMER_MESSAGE,
+    PROVIDER_MESSAGE,
+    Ask,
+    CustomerMessage,
+    MessageReader,
+    Pay,
+    ProviderMessage,
+    framed,
+)
+from wallet.errors import CodedError
+
+QUICK = Patience(entering=0.3, paying=0.3)
+
+
+class FakeStreamEndedError(CodedError):
+    """The stream has ended."""
+
+
+class FakeStream:
+    """The provider's end of a stream. `window` bounds the unread messages of the customer."""
+
+    def __init__(self, window: int = 10_000) -> None:
+        """Nothing was sent."""
+        self.incoming: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.outgoing: asyncio.Queue[bytes | None] = asyncio.Queue(window)
+        self.ended: tuple[int, str] | None = None
+
+    async def read(self) -> tuple[int, bytes] | None:
+        """See `ConverseStream`."""
+        data = await self.incoming.get()
+        return None if data is None else (0, data)
+
+    async def write(self, data: bytes) -> None:
+        """See `ConverseStream`."""
+        if self.ended is not None:
+            raise FakeStreamEndedError("the stream has ended", code="stream_ended")
+        await self.outgoing.put(data)
+
+    async def finish(self, code: int = 0, problem: str = "") -> None:
+        """See `ConverseStream`."""
+        self.ended = self.ended or (code, problem)
+        if not self.outgoing.full():
+            self.outgoing.put_nowait(None)
+
+
+class Piece(NamedTuple):
+    """Tokens of a fake generator."""
+
+    tokens: tuple[int, ...]
+    finish: int | None
+
+
+@dataclass
+class EchoGenerator:
+    """Answers as `EchoForm` does, a few tokens at a time. `lanes` counts its open answers."""
+
+    step: int = 7
+    fails_after: int | None = None
+    lanes: int = 0
+    begun: int = 0
+    drawn: int = 0
+    failure: Callable[[], Exception] = field(default=lambda: FakeStreamEndedError("broken", code="broken"))
+
+    async def generate(self, request: bytes) -> AsyncGenerator[Piece, None]:
+        """See `Generator`."""
+        self.lanes += 1
+        self.begun += 1
+        try:
+            answer = request[1 : 1 + request[0]]
+            for place in range(0, len(answer), self.step):
+                await asyncio.sleep(0)
+                if self.fails_after is not None and place >= self.fails_after:
+                    raise self.failure()
+                part = tuple(answer[place : place + self.step])
+                self.drawn += len(part)
+                yield Piece(part, 0 if place + self.step >= len(answer) else None)
+        finally:
+            self.lanes -= 1
+
+
+def served(
+    store: SessionStore,
+    generator: EchoGenerator | None = None,
+    amount_max: Callable[[int], int] = lambda _: 10**9,
+    patience: Patience = QUICK,
+) -> ServedSession:
+    """Return a served session of the echoing workload."""
+    return ServedSession(
+        TERMS, EchoForm(), is_signed, store, generator or EchoGenerator(), amount_max, patience=patience
+    )
+
+
+class FakeCustomer:
+    """A customer that keeps its end across streams. `vouchers` are those that it signed."""
+
+    def __init__(self, period: int = 0) -> None:
+        """Nothing is connected."""
+        self.end = CustomerEnd(TERMS, EchoForm(), SECRET, period)
+        self.vouchers: list[Voucher] = []
+        self.received = bytearray()
+        self.stream = FakeStream()
+        self._reader, self._messages = MessageReader(), list[ProviderMessage]()
+
+    def connect(self, session: ServedSession, window: int = 10_000) -> asyncio.Task[None]:
+        """Begin a stream, and enter the session."""
+        self.stream, self._reader, self._messages = FakeStream(window), MessageReader(), []
+        task = asyncio.create_task(session.serve(self.stream))
+        self.send(self.end.hello())
+        return task
+
+    async def enter(self, session: ServedSession, window: int = 10_000) -> asyncio.Task[None]:
+        """Begin a stream, and wait until the provider has answered."""
+        task = self.connect(session, window)
+        await self.step()
+        return task
+
+    def send(self, message: CustomerMessage) -> None:
+        """Send a message."""
+        self.stream.incoming.put_nowait(framed(CUSTOMER_MESSAGE.encode(message)))
+
+    def hang_up(self) -> None:
+        """End the stream at this side."""
+        self.stream.incoming.put_nowait(None)
+
+    async def next(self) -> ProviderMessage | None:
+        """Return the next message, or None at the end of the stream."""
+        while not self._messages:
+            data = await asyncio.wait_for(self.stream.outgoing.get(), 5)
+            if data is None:
+                return None
+            self._messages += [PROVIDER_MESSAGE.decode(body) for body in self._reader.take(data)]
+        return self._messages.pop(0)
+
+    def ask(self, answer: bytes) -> None:
+        """Ask for these tokens, and pay the prompt."""
+        request = asking(answer)
+        voucher = self.end.ask(request)
+        self.vouchers.append(voucher)
+        self.end.paid()
+        self.send(Ask(request, voucher.totals, signature_of(voucher)))
+
+    async def step(self, *, pays: bool = True) -> bool:
+        """Take a message, and pay what is due. Return False at the end of the stream or of an answer."""
+        message = await self.next()
+        if message is None:
+            return False
+        arrived = self.end.take(message)
+        self.received += bytes(arrived.tokens)
+        voucher = self.end.due() if pays else None
+        if voucher is not None:
+            self.vouchers.append(voucher)
+            self.end.paid()
+            self.send(Pay(voucher.totals, signature_of(voucher)))
+        return not arrived.is_last
+
+    async def finish(self) -> None:
+        """Take the answer to its end, or to that of the stream."""
+        while await self.step():
+            pass
