@@ -351,6 +351,9 @@ class Database:
         """Raise an error of the owner's class for each error of SQLite that no statement of ours caused."""
         try:
             yield
+        except UnicodeDecodeError as error:
+            # SQLite's own message quotes the damaged bytes of a table's statement.
+            raise self._damaged("a table's statement is no text") from error
         except sqlite3.Error as error:
             told = self._told_error(error)
             if told is None:

@@ -274,3 +274,14 @@ def test_a_kill_between_any_two_statements_leaves_whole_transactions(tmp_path: P
             seen.add((ended, len(keys)))
             database.execute(ADD, 99, b"")
     assert {(0, 0), (1, 2), (2, 4)} <= seen
+
+
+def test_a_table_s_statement_that_is_no_text_is_damage(path: Path) -> None:
+    opened(path).close()
+    content = bytearray(path.read_bytes())
+    place = content.index(b"CREATE TABLE pairs")
+    content[place : place + 12] = b"CREATE TABLE"[:11] + b"\xf3"
+    path.write_bytes(content)
+    with pytest.raises(ListError) as told:
+        opened(path)
+    assert told.value.code == "list_damaged"
