@@ -8,6 +8,5 @@ In reading order:
 * `schema`: the file that survives a power cut
 * `journal`: all entries, and steps of several records
 * `finished`: the finished requests of a batch
-* `vouchers`: the vouchers of customers
 * `pause_book`: causes of devices' pauses
 """

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpu_tasks.provider.journal.records import FindingEntry, RaceEntry, VoteEntry, VoucherEntry
+from gpu_tasks.provider.journal.records import FindingEntry, RaceEntry, VoteEntry
 from gpu_tasks.provider.journal.schema import JournalError, damaged, open_journal
 from gpu_tasks.provider.journal.table import FieldRow, JournalTable, UnknownFieldError
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
@@ -35,14 +35,12 @@ FindingKey = tuple[bytes, int]
 """A claim, and the number of the check."""
 VoteKey = tuple[bytes, int]
 """A dispute, and the number of the round."""
-VoucherKey = tuple[bytes, int]
-"""A session, and its period."""
 
 EndingEntry = TypeVar("EndingEntry", RaceEntry, TaskEntry)
 
 
 class Journal:
-    """An open journal, with its entries in `races`, `tasks`, `findings`, `votes` and `vouchers`."""
+    """An open journal, with its entries in `races`, `tasks`, `findings` and `votes`."""
 
     def __init__(self, path: Path, *, is_reader: bool = False) -> None:
         """Read the file, or create it. Raise JournalError if it is damaged or in use by another daemon.
@@ -55,9 +53,8 @@ class Journal:
         self.tasks: JournalTable[TaskKey, TaskEntry] = self._table("tasks", tuple[Hash, U8], TaskEntry)
         self.findings: JournalTable[FindingKey, FindingEntry] = self._table("findings", tuple[Hash, U8], FindingEntry)
         self.votes: JournalTable[VoteKey, VoteEntry] = self._table("votes", tuple[Hash, U8], VoteEntry)
-        self.vouchers: JournalTable[VoucherKey, VoucherEntry] = self._table("vouchers", tuple[Hash, U32], VoucherEntry)
         self._tables: tuple[JournalTable[Any, Any], ...] = (
-            self.races, self.tasks, self.findings, self.votes, self.vouchers,
+            self.races, self.tasks, self.findings, self.votes,
         )  # fmt: skip
         try:
             self._load()

@@ -1,7 +1,6 @@
-"""Journal records about races, checks, votes and sessions, written before each publicly visible step.
+"""Journal records about races, checks and votes, written before each publicly visible step.
 
 A race is one attempt at one unit. A finding is that of one check of a claim, and a vote that of one round of a dispute.
-A voucher is that of one period of a session.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from gpu_tasks.data.sealing import CONTENT_BYTES_MAX
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.claims.findings import Finding, ItemVote
 from runtime.encoding.codec import Bounded, struct
-from runtime.encoding.types import Balance, BlockNumber, Hash, Signature
+from runtime.encoding.types import Balance, BlockNumber, Hash
 
 
 class Sent(IntEnum):
@@ -93,11 +92,3 @@ class VoteEntry:
     statement: ItemVote
     salt: Hash
     is_over: bool = False
-
-
-@struct
-class VoucherEntry:
-    """The newest voucher of a session and period: what the customer has signed to pay."""
-
-    totals: Totals
-    signature: Signature

@@ -27,6 +27,42 @@ _STATEMENTS = (
     checked_table("earnings", ["name TEXT PRIMARY KEY", "line TEXT NOT NULL"]),
     checked_table("losses", ["name TEXT PRIMARY KEY", "line TEXT NOT NULL"]),
     checked_table("sent_proofs", ["claim BLOB PRIMARY KEY"]),
+    checked_table(
+        "seats",
+        [
+            "session BLOB PRIMARY KEY",
+            "device BLOB NOT NULL",
+            "service INTEGER NOT NULL",
+            "rate TEXT NOT NULL",
+            "input_share INTEGER NOT NULL",
+            "settlement_fee INTEGER NOT NULL",
+            "since INTEGER NOT NULL",
+        ],
+    ),
+    checked_table(
+        "periods",
+        [
+            "session BLOB NOT NULL",
+            "period INTEGER NOT NULL",
+            "secret BLOB NOT NULL",
+            "totals BLOB NOT NULL",
+            "signature BLOB NOT NULL",
+            "is_closed INTEGER NOT NULL DEFAULT 0",
+        ],
+        "PRIMARY KEY (session, period)",
+    ),
+    checked_table(
+        "exchanges",
+        [
+            "session BLOB NOT NULL",
+            "period INTEGER NOT NULL",
+            "place INTEGER NOT NULL",
+            "request BLOB NOT NULL",
+            "tokens BLOB NOT NULL",
+        ],
+        "PRIMARY KEY (session, period, place)",
+        "FOREIGN KEY (session, period) REFERENCES periods ON DELETE CASCADE",
+    ),
 )
 REMEDY = (
     "Restore it from a backup, or move it away. Without it, each race that is committed and not revealed may cost all "

@@ -21,7 +21,8 @@ from typing import Any, Protocol
 
 from gpu_tasks.market.sessions.vouchers import Voucher, voucher_payload
 from gpu_tasks.provider.execution.executor import ExecutionError
-from gpu_tasks.provider.sessions.session_store import KeptPeriod, SessionStore, SessionStoreError
+from gpu_tasks.provider.journal.schema import JournalError
+from gpu_tasks.provider.sessions.session_store import KeptPeriod, SessionStore
 from gpu_tasks.sessions.messages import (
     CUSTOMER_MESSAGE,
     LENGTH_BYTES,
@@ -327,7 +328,7 @@ class _Conversation:
     def _open(self) -> None:
         try:
             self.end = self._session.new_end()
-        except SessionStoreError as error:
+        except JournalError as error:
             self.break_off(error.code or "store_failed", "this provider cannot read its records")
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
@@ -337,7 +338,7 @@ class _Conversation:
             self.break_off("", "")
         except _EndedError as error:
             self.break_off(error.code or "", str(error))
-        except SessionStoreError as error:
+        except JournalError as error:
             self.break_off(error.code or "store_failed", "this provider cannot write its records")
         # A TunnelError, or an error of the generator: both have a code or a class that names them.
         except (CodedError, ConnectionError) as error:

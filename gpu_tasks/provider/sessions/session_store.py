@@ -1,12 +1,12 @@
 """The sessions of a provider on its disk: the newest voucher of each period, and the exchanges that it pays for.
 
-Chats are private, so they have a file of their own, and go as soon as nobody can check them any more.
+Chats are private, so they go as soon as nobody can check them any more.
 
 Invariants:
 
 * A voucher and the exchanges up to it are one commit, which is on the disk before the steps that follow.
 * A closed period takes no voucher any more: its claim may be on its way.
-* Exchanges have the totals that their voucher signs, or the file is damaged.
+* Exchanges have the totals that their voucher signs, or the journal is damaged.
 """
 
 from __future__ import annotations
@@ -15,35 +15,17 @@ import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from durable.database import Database, Schema
+from durable.database import Database
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.sessions.vouchers import Voucher, session_claim_id
+from gpu_tasks.provider.journal.schema import damaged
 from gpu_tasks.sessions.provider_end import KeepVoucher
 from gpu_tasks.sessions.transcript import Exchange, SessionName, StreamedForm, Transcript
 from runtime.encoding.codec import DecodeError, codec
-from wallet.errors import CodedError
 
-SESSIONS_FILE = "sessions.db"
-_STATEMENTS = (
-    # Amounts have 128 bits and SQLite's integers 64.
-    """CREATE TABLE seats (session BLOB PRIMARY KEY, device BLOB NOT NULL, service INTEGER NOT NULL, rate TEXT NOT NULL,
-        input_share INTEGER NOT NULL, settlement_fee INTEGER NOT NULL, since INTEGER NOT NULL) STRICT""",
-    """CREATE TABLE periods (session BLOB NOT NULL, period INTEGER NOT NULL, secret BLOB NOT NULL, totals BLOB NOT NULL,
-        signature BLOB NOT NULL, is_closed INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (session, period)) STRICT""",
-    """CREATE TABLE exchanges (session BLOB NOT NULL, period INTEGER NOT NULL, place INTEGER NOT NULL,
-        request BLOB NOT NULL, tokens BLOB NOT NULL, PRIMARY KEY (session, period, place),
-        FOREIGN KEY (session, period) REFERENCES periods ON DELETE CASCADE) STRICT""",
-)
-REMEDY = "Move it away. Without it, unclaimed vouchers are lost, and claims that are being checked may be refuted"
-SCHEMA = Schema("transcript", 1, _STATEMENTS, REMEDY)
 _TOTALS = codec(Totals)
 _U32 = "I"
-
-
-class SessionStoreError(CodedError):
-    """The file of sessions cannot be used. The text states the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +55,11 @@ class KeptPeriod:
 
 
 class SessionStore:
-    """The open file."""
+    """The sessions of a journal's database. Each method may raise JournalError."""
 
-    def __init__(self, path: Path, *, is_reader: bool = False) -> None:
-        """Open the file, or create it. It raises the errors of `Database`, as SessionStoreError."""
-        self._database = Database(path, SCHEMA, SessionStoreError, is_sole=not is_reader, is_reader=is_reader)
-
-    def close(self) -> None:
-        """Release the file."""
-        self._database.close()
+    def __init__(self, database: Database) -> None:
+        """They are tables of the journal."""
+        self._database = database
 
     # ------------------------------------------------------------------------------------------------------- sessions
 
@@ -144,14 +122,21 @@ class SessionStore:
                 for period, secret, totals, signature, is_closed in rows
             ]
         except DecodeError as error:
-            raise self._damaged(str(error)) from error
+            raise damaged(self._database, str(error)) from error
 
     def period(self, session: bytes, period: int) -> KeptPeriod | None:
         """Return the newest voucher of a period, or None."""
         return next((kept for kept in self.periods(session) if kept.voucher.period == period), None)
 
+    def period_of_claim(self, claim: bytes) -> KeptPeriod | None:
+        """Return the newest voucher of the period that became a claim, or None if it is not here."""
+        for session, period in self._database.rows("SELECT session, period FROM periods WHERE is_closed"):
+            if session_claim_id(session, period) == claim:
+                return self.period(session, period)
+        return None
+
     def transcript(self, genesis: bytes, kept: KeptPeriod, form: StreamedForm) -> Transcript:
-        """Return the exchanges up to a period's voucher. Raise SessionStoreError for others than it signs."""
+        """Return the exchanges up to a period's voucher. Raise JournalError for others than it signs."""
         session, period = kept.voucher.session, kept.voucher.period
         rows = self._database.rows(
             "SELECT request, tokens FROM exchanges WHERE session = ? AND period = ? ORDER BY place", session, period
@@ -164,16 +149,12 @@ class SessionStore:
         except DecodeError:
             is_whole = False
         if not is_whole:
-            raise self._damaged(f"period {period} of session 0x{session.hex()}")
+            raise damaged(self._database, f"period {period} of session 0x{session.hex()}")
         return transcript
 
     def forget_period(self, session: bytes, period: int) -> None:
         """Delete a period whose claim nobody can check any more."""
         self._database.execute("DELETE FROM periods WHERE session = ? AND period = ?", session, period)
-
-    def _damaged(self, reason: str) -> SessionStoreError:
-        text = f"{self._database.path} is damaged ({reason}). {REMEDY}"
-        return SessionStoreError(text, code="transcript_damaged")
 
 
 def _token_bytes(tokens: Sequence[int]) -> bytes:

@@ -30,7 +30,6 @@ from gpu_tasks.provider.journal.records import (
     Sent,
     UnitResult,
     VoteEntry,
-    VoucherEntry,
 )
 from gpu_tasks.provider.journal.schema import JournalError
 from gpu_tasks.provider.journal.task_records import BidBasis, FoundMilestone, TaskEntry, TaskStep
@@ -49,7 +48,6 @@ FINDING = FindingEntry(Finding(Verdict.RIGHT, 0, (ItemSample(1, 2, b"f" * 16),))
 VOTE = VoteEntry(CANNOT_FETCH, b"v" * 32)
 FINISHED = b"an output"
 DONE: list[tuple[int, bytes | None]] = [(0, FINISHED)]
-VOUCHER = VoucherEntry(Totals(1, 2, 3, b"t" * 32), b"s" * 64)
 
 Change = Callable[[Journal], None]
 RACE_LIFE: list[Change] = [
@@ -77,7 +75,6 @@ CLAIM_LIFE: list[Change] = [
     lambda journal: journal.votes.put((UNIT, 1), VOTE),
     lambda journal: journal.findings.change((UNIT, 0), is_over=True),
     lambda journal: journal.votes.change((UNIT, 1), is_over=True),
-    lambda journal: journal.vouchers.put((UNIT, 7), VOUCHER),
 ]
 LIFE = [*RACE_LIFE, *TASK_LIFE, *CLAIM_LIFE]
 Known = tuple[dict[tuple[bytes, int], object], ...]
@@ -99,8 +96,7 @@ def written(path: Path, *changes: Change) -> Known:
 def test_each_change_is_there_after_a_restart(tmp_path: Path) -> None:
     for change in LIFE:
         assert written(tmp_path / "j", change) == written(tmp_path / "j")
-    races, tasks, findings, votes, vouchers = written(tmp_path / "j")
-    assert vouchers == {(UNIT, 7): VOUCHER}
+    races, tasks, findings, votes = written(tmp_path / "j")
     assert findings == {(UNIT, 0): replace(FINDING, is_over=True), (UNIT, 3): FINDING}
     assert votes == {(UNIT, 0): VOTE, (UNIT, 1): replace(VOTE, is_over=True)}
     both, end = (Sent.COMMIT, Sent.ATTESTATION), "the task has ended"
@@ -115,7 +111,7 @@ def test_each_change_is_there_after_a_restart(tmp_path: Path) -> None:
 
 def test_what_is_over_is_open_no_more(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
-    for change in (*RACE_LIFE[:-1], *TASK_LIFE[:-1], *CLAIM_LIFE[:-3]):
+    for change in (*RACE_LIFE[:-1], *TASK_LIFE[:-1], *CLAIM_LIFE[:-2]):
         change(journal)
     tables = (journal.open_races, journal.open_tasks, journal.open_findings, journal.open_votes)
     assert [len(list(each())) for each in tables] == [1, 1, 2, 2]
@@ -307,7 +303,6 @@ def test_a_large_journal_is_opened_without_what_is_over(tmp_path: Path, monkeypa
         assert not any(entry.result for entry in table.values() if entry.end is not None)
     assert journal.tasks[TASK] == open_tasks[TASK]
     assert (list(journal.findings), list(journal.votes)) == ([(UNIT, 3)], [(UNIT, 0)])
-    assert journal.vouchers == {(UNIT, 7): VOUCHER}
     with raises_code(JournalError, "journal_in_use"):
         Journal(path)
     journal.close()

@@ -8,6 +8,7 @@ import pytest
 
 from echoing_session import SESSION, TERMS, asking
 from gpu_tasks.batches.sum_tree import Totals
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from gpu_tasks.provider.sessions import served_session
 from gpu_tasks.provider.sessions.served_session import WASTED_MAX, Patience
 from gpu_tasks.provider.sessions.session_store import SessionStore
@@ -40,9 +41,8 @@ def code_at_end(stream: FakeStream) -> str:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SessionStore]:
     """Yield a new store."""
-    opened = SessionStore(tmp_path / "sessions.db")
-    yield opened
-    opened.close()
+    with open_journal(tmp_path / JOURNAL_FILE, is_sole=True) as database:
+        yield SessionStore(database)
 
 
 async def test_a_request_is_answered_and_its_vouchers_are_kept(store: SessionStore) -> None:
@@ -359,7 +359,8 @@ async def test_a_restarted_daemon_goes_on_from_its_disk(tmp_path: Path) -> None:
     """The customer asks for the rest."""
     customer, place = FakeCustomer(), 0
     for _ in range(5):
-        store = SessionStore(tmp_path / "sessions.db")
+        database = open_journal(tmp_path / JOURNAL_FILE, is_sole=True)
+        store = SessionStore(database)
         serving = await customer.enter(served(store, patience=SLOW))
         place += customer.end.transcript.place.tokens if customer.end.transcript.exchanges else 0
         del customer.received[place:]
@@ -368,6 +369,6 @@ async def test_a_restarted_daemon_goes_on_from_its_disk(tmp_path: Path) -> None:
             await customer.step()
         serving.cancel()
         await asyncio.wait({serving})
-        store.close()
+        database.close()
     assert bytes(customer.received) == QUESTION[: len(customer.received)]
     assert len(customer.received) > 90

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from echoing_session import AMOUNT_MAX, SESSION, TERMS, EchoForm, Pair, is_signed
 from error_codes import raises_code
 from gpu_tasks.market.sessions.vouchers import Voucher
-from gpu_tasks.provider.sessions.session_store import KeptPeriod, Seat, SessionStore, SessionStoreError
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, JournalError, open_journal
+from gpu_tasks.provider.sessions.session_store import KeptPeriod, Seat, SessionStore
 from gpu_tasks.sessions.messages import UNPAID_TOKENS_MAX
 from gpu_tasks.sessions.provider_end import KeepVoucher, ProviderEnd
 from killed_commits import lives
@@ -39,9 +40,8 @@ class KeepingPair(Pair):
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SessionStore]:
     """Yield a new store."""
-    opened = SessionStore(tmp_path / "sessions.db")
-    yield opened
-    opened.close()
+    with open_journal(tmp_path / JOURNAL_FILE, is_sole=True) as database:
+        yield SessionStore(database)
 
 
 def _resumed(store: SessionStore, kept: KeptPeriod) -> ProviderEnd:
@@ -53,7 +53,8 @@ def _resumed(store: SessionStore, kept: KeptPeriod) -> ProviderEnd:
 
 def test_a_conversation_comes_back_as_far_as_it_is_paid(tmp_path: Path) -> None:
     """Requests, tokens, secret and voucher are those of the process before."""
-    store = SessionStore(tmp_path / "sessions.db")
+    database = open_journal(tmp_path / JOURNAL_FILE, is_sole=True)
+    store = SessionStore(database)
     pair = KeepingPair(store)
     for answer in (b"first", bytes(range(90)), b"third"):
         pair.ask(answer)
@@ -61,8 +62,9 @@ def test_a_conversation_comes_back_as_far_as_it_is_paid(tmp_path: Path) -> None:
         while pair.open_request is not None:
             pair.step(7)
             pair.save()
-    store.close()
-    store = SessionStore(tmp_path / "sessions.db")
+    database.close()
+    database = open_journal(tmp_path / JOURNAL_FILE, is_sole=True)
+    store = SessionStore(database)
     [kept] = store.periods(SESSION)
     assert (kept.voucher, kept.signature) == (pair.kept[-1].voucher, pair.kept[-1].signature)
     end = _resumed(store, kept)
@@ -70,7 +72,7 @@ def test_a_conversation_comes_back_as_far_as_it_is_paid(tmp_path: Path) -> None:
     assert pair.provider.transcript is not None
     assert end.transcript.exchanges == pair.provider.transcript.exchanges
     assert end.is_settled
-    store.close()
+    database.close()
 
 
 @settings(max_examples=15)
@@ -79,7 +81,8 @@ def test_each_voucher_of_any_conversation_has_its_exchanges(
     sizes: list[int], steps: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """An end from the disk has the paid part of the transcript."""
-    store = SessionStore(tmp_path_factory.mktemp("store") / "sessions.db")
+    database = open_journal(tmp_path_factory.mktemp("store") / JOURNAL_FILE, is_sole=True)
+    store = SessionStore(database)
     pair = KeepingPair(store)
     for size in sizes:
         pair.ask(bytes(range(size)))
@@ -92,7 +95,7 @@ def test_each_voucher_of_any_conversation_has_its_exchanges(
             end = _resumed(store, kept)
             assert end.transcript is not None
             assert end.transcript.totals() == pair.kept[-1].voucher.totals
-    store.close()
+    database.close()
 
 
 def test_a_closed_period_takes_no_voucher(store: SessionStore) -> None:
@@ -147,31 +150,30 @@ def test_a_forgotten_period_leaves_the_others(store: SessionStore) -> None:
 )
 def test_damaged_exchanges_are_an_error(tmp_path: Path, damage: str) -> None:
     """A checker would find the claim wrong."""
-    path = tmp_path / "sessions.db"
-    store = SessionStore(path)
+    path = tmp_path / JOURNAL_FILE
+    database = open_journal(path, is_sole=True)
+    store = SessionStore(database)
     pair = KeepingPair(store)
     pair.ask(b"question")
     pair.step(3)
     pair.finish()
     pair.save()
-    store.close()
+    database.close()
     with sqlite3.connect(path) as connection:
         connection.execute(damage)
     connection.close()
-    store = SessionStore(path)
-    with raises_code(SessionStoreError, "transcript_damaged"):
+    database = open_journal(path, is_sole=True)
+    store = SessionStore(database)
+    with raises_code(JournalError, "journal_damaged"):
         store.transcript(TERMS.genesis, store.periods(SESSION)[0], EchoForm())
-    store.close()
+    database.close()
 
 
-def test_two_daemons_never_share_a_file(store: SessionStore, tmp_path: Path) -> None:
-    """A command may read it meanwhile."""
-    with raises_code(SessionStoreError, "transcript_in_use"):
-        SessionStore(tmp_path / "sessions.db")
+def test_a_command_reads_beside_the_daemon(store: SessionStore, tmp_path: Path) -> None:
+    """It changes nothing."""
     store.seat(SEAT)
-    reader = SessionStore(tmp_path / "sessions.db", is_reader=True)
-    assert reader.seats() == [SEAT]
-    reader.close()
+    with open_journal(tmp_path / JOURNAL_FILE, is_reader=True) as database:
+        assert SessionStore(database).seats() == [SEAT]
 
 
 ANSWERS = (bytes(range(70)), b"short", bytes(range(40)))
@@ -194,14 +196,15 @@ def _script() -> Iterator[tuple[Pair, int]]:
 
 def conversation(folder: Path) -> Iterator[Callable[[], object]]:
     """Yield the commits of a conversation at its provider, for a process that is killed."""
-    store = SessionStore(folder / "sessions.db")
+    database = open_journal(folder / JOURNAL_FILE, is_sole=True)
+    store = SessionStore(database)
     yield lambda: store.seat(SEAT)
     for pair, _ in _script():
         assert pair.provider.transcript is not None
         transcript, kept = pair.provider.transcript, pair.kept[-1]
         yield partial(store.keep, transcript, kept)
     yield lambda: store.close_period(SESSION, 0)
-    store.close()
+    database.close()
 
 
 def test_a_kill_between_any_two_commits_loses_no_voucher(tmp_path: Path) -> None:
@@ -209,7 +212,8 @@ def test_a_kill_between_any_two_commits_loses_no_voucher(tmp_path: Path) -> None
     vouchers = [(pair.kept[-1].voucher, sent) for pair, sent in _script()]
     for folder, told in lives(conversation, tmp_path):
         kept_count = max(0, told - 1)
-        store = SessionStore(folder / "sessions.db")
+        database = open_journal(folder / JOURNAL_FILE, is_sole=True)
+        store = SessionStore(database)
         if told:
             assert store.seats() == [SEAT]
         found = store.periods(SESSION)
@@ -222,4 +226,4 @@ def test_a_kill_between_any_two_commits_loses_no_voucher(tmp_path: Path) -> None
             # Tokens follow a voucher once it is on the disk, so few are lost.
             next_sent = vouchers[min(place + 1, len(vouchers) - 1)][1]
             assert next_sent - kept.voucher.totals.tokens_out <= UNPAID_TOKENS_MAX
-        store.close()
+        database.close()
