@@ -3,6 +3,7 @@
     of a unit            SCALE(version, input, outcomes)           in parts of PART_BYTES, each sealed to its reader
     of a task's item     SCALE(version, digests, state, key)
     of a row             SCALE(version, digest, path)
+    of a session's item  SCALE(version, secret, leaves, items)
 
 Of a unit, a reader needs nothing else to check or compute any item. The input must be the one that the chain has a
 commitment to, and the leaves of the outcomes must have the claim's root. Leaves, tokens and the item at a point follow
@@ -15,29 +16,35 @@ whether the result is the stated run and opens for the customer, also if the blo
 Of a row of a roll call, a reader has the work from the chain. The delivery has the hash of the row, and its path to the
 claim's root.
 
+Of a session, chats are private, so a reader gets the leaves of all items, and only those requests and outputs that it
+checks. The secret binds each leaf to its request.
+
 Invariants:
 
 * A claim has one content that `read_delivery` accepts, so a provider cannot show two readers different results. The
   same holds for an item and `read_task_delivery`, except for the key, and a blob has one key that opens it. It holds
-  for a row and `read_row_delivery`.
-* A reader's cost is known before it asks: `delivery_max`, from the number of requests on the chain,
-  `TASK_DELIVERY_MAX` and `ROW_DELIVERY_MAX`.
+  for a row and `read_row_delivery`, and for the items that `read_session_delivery` returns.
+* A reader's cost is known before it asks: `delivery_max` and `session_delivery_max`, from the number of requests on the
+  chain, `TASK_DELIVERY_MAX` and `ROW_DELIVERY_MAX`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from gpu_tasks.batches.leaves import Leaf, leaves_of
-from gpu_tasks.batches.outcomes import BatchOutcome, decode_outcomes
+from gpu_tasks.batches.leaves import Leaf, leaf_of, leaves_of
+from gpu_tasks.batches.outcomes import COMPLETED_BYTES_MAX, BatchOutcome, Completed, decode_outcomes
+from gpu_tasks.batches.requests import REQUEST_BYTES_MAX, REQUESTS_MAX
 from gpu_tasks.batches.sum_tree import batch_root, leaf_claim, totals_of
 from gpu_tasks.data.run_states import STATE_BYTES_MAX, Digests
 from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, KEY_BYTES, LARGE_CONTENT_BYTES_MAX
 from gpu_tasks.data.unit_input import commitment_of, content_max, decode_input
 from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, requests_of
 from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, ROWS_MAX
+from gpu_tasks.market.claims.collateral import CLAIM_POINTS_MAX
+from gpu_tasks.market.sessions.vouchers import item_salt
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
 from runtime.cryptography.merkle import is_member
 from runtime.encoding.codec import U8, U32, Bounded, Codec, DecodeError, Fixed, codec, struct
@@ -54,6 +61,7 @@ TASK_DELIVERY_MAX = STATE_BYTES_MAX + 32 * (SEGMENTS_MAX + 1) + KEY_BYTES + _FRA
 ROW_PATH_MAX = (ROWS_MAX - 1).bit_length()
 ROW_DELIVERY_MAX = 32 * (1 + ROW_PATH_MAX) + _FRAME_BYTES
 """The most bytes of the delivery of a row."""
+_LEAF_BYTES = 40
 
 
 class DeliveryError(CodedError):
@@ -88,6 +96,24 @@ class _RowDelivery:
 
 
 @struct
+class SessionItem:
+    """An item of a session's claim."""
+
+    index: U32
+    request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
+    output: Annotated[bytes, Bounded(COMPLETED_BYTES_MAX)]
+    """Empty if the customer has paid for the prompt alone."""
+
+
+@struct
+class _SessionDelivery:
+    version: U8
+    secret: Hash
+    leaves: Annotated[tuple[Leaf, ...], Bounded(REQUESTS_MAX)]
+    items: Annotated[tuple[SessionItem, ...], Bounded(CLAIM_POINTS_MAX)]
+
+
+@struct
 class _Part:
     length: U32
     """The bytes of the whole delivery."""
@@ -95,7 +121,7 @@ class _Part:
 
 
 _DELIVERY, _TASK_DELIVERY, _ROW_DELIVERY = codec(_Delivery), codec(_TaskDelivery), codec(_RowDelivery)
-_PART = codec(_Part)
+_SESSION_DELIVERY, _PART = codec(_SessionDelivery), codec(_Part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +155,16 @@ class DeliveredState:
     """The state before the item."""
     key: bytes
     """A key that should open the blob of the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredItems:
+    """The content of an accepted delivery of a session's items."""
+
+    secret: bytes
+    leaves: tuple[Leaf, ...]
+    requests: Mapping[int, bytes]
+    outcomes: Mapping[int, Completed]
 
 
 def delivery_max(requests: int) -> int:
@@ -213,6 +249,39 @@ def read_row_delivery(delivery: bytes, root: bytes, rows: int, row: int) -> byte
     if not is_member(ROW_DOMAIN, root, rows, row, packed.digest, packed.path):
         raise DeliveryError("the path leads to another root than the claim's", code="other_root")
     return packed.digest
+
+
+def session_delivery_max(requests: int) -> int:
+    """Return the most bytes of a delivery of a session's claim with so many requests."""
+    item_bytes = REQUEST_BYTES_MAX + COMPLETED_BYTES_MAX + _FRAME_BYTES
+    return 32 + requests * _LEAF_BYTES + CLAIM_POINTS_MAX * item_bytes + _FRAME_BYTES
+
+
+def encode_session_delivery(secret: bytes, leaves: Sequence[Leaf], items: Sequence[SessionItem]) -> bytes:
+    """Return the delivery of some items of a session's claim."""
+    return _SESSION_DELIVERY.encode(_SessionDelivery(VERSION, secret, tuple(leaves), tuple(items)))
+
+
+def read_session_delivery(delivery: bytes, genesis: bytes, claim: bytes, root: bytes, items: int) -> DeliveredItems:
+    """Return the content of a delivery, of a claim with `items` items and this root.
+
+    Raise DeliveryError for other bytes.
+    """
+    packed: _SessionDelivery = _decoded(_SESSION_DELIVERY, delivery)
+    leaves = packed.leaves
+    if len(leaves) != items or not items or batch_root(totals_of(leaves)) != root:
+        raise DeliveryError("the leaves have another root than the claim", code="other_root")
+    requests: dict[int, bytes] = {}
+    outcomes: dict[int, Completed] = {}
+    for item in packed.items:
+        if item.index >= items or item.index in requests:
+            raise DeliveryError("an item that the claim does not have, or twice", code="other_requests")
+        leaf = leaves[item.index]
+        outcome = Completed(item.output, leaf.tokens_in, leaf.tokens_out)
+        if leaf_of(genesis, claim, item_salt(packed.secret, item.request), item.index, outcome) != leaf:
+            raise DeliveryError("an item is not that of its leaf", code="other_commitment")
+        requests[item.index], outcomes[item.index] = item.request, outcome
+    return DeliveredItems(packed.secret, leaves, requests, outcomes)
 
 
 def item_claim(items: int, index: int, leaf: Leaf) -> bytes:

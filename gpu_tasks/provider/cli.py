@@ -31,6 +31,9 @@ from cli.options import (
 from cli.program import ProgramGroup
 from wallet.trust import Trust
 
+PLACES_MAX = 64
+"""As the chain's (`market.sessions.records`), which help and completion must not load."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_BASE = Path("~/.ogpu/provider")
 DEVICE_BOND = 10_000_000_000
@@ -281,6 +284,12 @@ def earnings() -> None:
 
 
 @main.command()
+@runs("gpu_tasks.provider.commands.sessions:sessions")
+def sessions() -> None:
+    """List your open sessions and their unclaimed pay."""
+
+
+@main.command()
 @click.option(
     "--by", type=click.Choice(["device", "day"]), default="device", show_default=True,
     help="Add times up by this. Days are UTC.",
@@ -354,10 +363,13 @@ def withdraw_bond() -> None:
 @click.argument("device")
 @click.option("--service", type=int, required=True, help="The service to work for.")
 @click.option("--ask", type=AMOUNT, required=True, help="Lowest price of 1,000 output tokens, in oGPU.")
+@click.option(
+    "--places", type=click.IntRange(0, PLACES_MAX), help="Sessions at once on the device; 0 for no new ones.",
+)  # fmt: skip
 @dry_run_option
 @runs("gpu_tasks.provider.commands.offers:offer")
 def offer() -> None:
-    """Offer a device to a service, or change its price.
+    """Offer a device to a service, or change its price or its places.
 
     For a new offer the stash locks a deposit, which `withdraw-offer` frees.
     """

@@ -7,6 +7,7 @@
          -> auctions -> bid: prepare, measure, promise                (tasks.bids)
          -> own bids -> open, run step by step, state, stand by       (tasks.working)
          -> roll calls: compute, prove                                (duties.roll_calls)
+         -> sessions: serve, keep vouchers, claim                     (sessions.session_duty)
          -> final state: note the endings                             (duties.endings)
          -> offences seen by the node: report double proposals        (duties.offences)
 
@@ -25,6 +26,7 @@ from typing import Self, TypeVar
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.deliveries import Deliverer
 from gpu_tasks.provider.blobs.inputs import Inputs
@@ -53,12 +55,16 @@ from gpu_tasks.provider.duties.voting import VotingDuty
 from gpu_tasks.provider.earnings import EarningsBook, LossBook
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
-from gpu_tasks.provider.execution.worker_start import NUMPY
+from gpu_tasks.provider.execution.worker_start import NUMPY, live_hosts_with
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.journal.schema import JOURNAL_FILE
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor, ProgramEngine
+from gpu_tasks.provider.sessions.live_hosts import LiveHosts, MakeHost
+from gpu_tasks.provider.sessions.session_duty import SessionDuty
+from gpu_tasks.provider.sessions.session_items import SessionItemSource
+from gpu_tasks.provider.sessions.session_store import SessionStore
 from gpu_tasks.provider.tasks.bids import BidDuty
 from gpu_tasks.provider.tasks.policy_file import HostMachine, PolicySource, is_draining
 from gpu_tasks.provider.tasks.task_book import TaskBook
@@ -106,6 +112,8 @@ class Settings:
     why_no_engine: str = ""
     make_chains: MakeChains = field(default_factory=lambda: chains_with(NUMPY))
     """The factory of the processes that compute for roll calls."""
+    make_live_hosts: MakeHost = field(default_factory=lambda: live_hosts_with(NUMPY))
+    """The factory of the processes that stream answers for sessions."""
     roll_calls: RollCallPolicy = field(default_factory=RollCallPolicy)
 
 
@@ -148,6 +156,8 @@ class Daemon:
             spool_folder=base_path / IMAGES_FOLDER,
         )
         task_book = TaskBook(self.parts, base_path / TASKS_FOLDER)
+        session_store = SessionStore(provider_journal.database)
+        sessions = SessionDuty(self.parts, session_store, LiveHosts(settings.make_live_hosts))
         kept_rows = KeptRows(base_path / ROLL_CALLS_FOLDER, provider_journal.database)
         row_items = RowItemSource(self.parts, kept_rows, settings.make_chains)
         roll_calls = RollCallDuty(self.parts, kept_rows, settings.make_chains, row_items.computer, settings.roll_calls)
@@ -155,12 +165,15 @@ class Daemon:
             Capacity.index: row_items,
             InferenceMarket.index: UnitItemSource(self.parts),
             TrainingMarket.index: TaskItemSource(self.parts, task_book),
+            Sessions.index: SessionItemSource(self.parts, session_store),
         }
         """The items of claims, by the index of their market's pallet."""
-        self.duties = _duties(self.parts, settings, policy_source, task_book, programs, self.items, roll_calls)
+        self.duties = _duties(
+            self.parts, settings, policy_source, task_book, programs, self.items, roll_calls, sessions
+        )
         inside = None if settings.engine is None else settings.engine.inside
         containers = RunningPrograms(programs, inside, CopySpool.cleared(base_path / TUNNEL_FOLDER))
-        self.tunnels = TunnelServer([containers], identity.seal_key, identity.genesis, identity.stash)
+        self.tunnels = TunnelServer([containers, sessions], identity.seal_key, identity.genesis, identity.stash)
         hardware, claims = (
             list(worker_pool.hardware),
             lambda: claimed_policy(policy_source.policy(), program_means, programs.why_not),
@@ -287,6 +300,7 @@ def _duties(
     programs: ContainerSupervisor,
     items: ItemSources,
     roll_calls: RollCallDuty,
+    sessions: SessionDuty,
 ) -> list[Duty]:
     """Return a daemon's duties in order.
 
@@ -309,6 +323,7 @@ def _duties(
         VotingDuty(daemon_parts, items),
         DisputeAppealDuty(daemon_parts, items, lambda: work_duty.disputes),
         roll_calls,
+        sessions,
         work_duty,
         BidDuty(daemon_parts, task_book, programs, policy_source, settings.machine, roll_calls.why_not),
         SideEarnings(daemon_parts, lambda: task_book.standing),

@@ -119,6 +119,15 @@ class Transcript:
         leaf = self._leaf(place.requests - 1, last.request, last.tokens[: place.tokens])
         return totals_of([*self._leaves[: place.requests - 1], leaf])
 
+    def item(self, index: int) -> tuple[bytes, Completed]:
+        """Return an item of the claim: its request, cut to its tokens, and its outcome."""
+        exchange = self.exchanges[index]
+        return self._item(exchange.request, exchange.tokens)
+
+    def leaves(self) -> tuple[Leaf, ...]:
+        """Return the leaves of all items."""
+        return tuple(self._leaf(index, each.request, each.tokens) for index, each in enumerate(self.exchanges))
+
     def place_of(self, totals: Totals) -> Place | None:
         """Return the place with these totals, or None if they are not of this transcript."""
         before = sum(len(exchange.tokens) for exchange in self.exchanges[: max(0, totals.requests - 1)])
@@ -131,7 +140,9 @@ class Transcript:
 
     def _leaf(self, index: int, request: bytes, tokens: Sequence[int]) -> Leaf:
         """Return the leaf of a request with these tokens of its answer."""
+        cut, outcome = self._item(request, tokens)
+        return leaf_of(self.name.genesis, self.name.claim, item_salt(self.name.secret, cut), index, outcome)
+
+    def _item(self, request: bytes, tokens: Sequence[int]) -> tuple[bytes, Completed]:
         cut, output = self._form.prefix(request, tokens) if tokens else (request, b"")
-        salt = item_salt(self.name.secret, cut)
-        outcome = Completed(output, self._form.cost_in(cut), len(tokens))
-        return leaf_of(self.name.genesis, self.name.claim, salt, index, outcome)
+        return cut, Completed(output, self._form.cost_in(cut), len(tokens))

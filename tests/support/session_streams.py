@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from echoing_session import SECRET, TERMS, EchoForm, asking, is_signed, signature_of
 from gpu_tasks.market.sessions.vouchers import Voucher
@@ -22,6 +22,7 @@ from gpu_tasks.sessions.messages import (
     ProviderMessage,
     framed,
 )
+from gpu_tasks.sessions.provider_end import SessionTerms
 from wallet.errors import CodedError
 
 QUICK = Patience(entering=0.3, paying=0.3)
@@ -77,7 +78,7 @@ class EchoGenerator:
     failure: Callable[[], Exception] = field(default=lambda: FakeStreamEndedError("broken", code="broken"))
 
     async def generate(self, request: bytes) -> AsyncGenerator[Piece, None]:
-        """See `Generator`."""
+        """See `Generate`."""
         self.lanes += 1
         self.begun += 1
         try:
@@ -101,29 +102,40 @@ def served(
 ) -> ServedSession:
     """Return a served session of the echoing workload."""
     return ServedSession(
-        TERMS, EchoForm(), is_signed, store, generator or EchoGenerator(), amount_max, patience=patience
+        TERMS, EchoForm(), is_signed, store, (generator or EchoGenerator()).generate, amount_max, patience=patience
     )
+
+
+class Serving(Protocol):
+    """Serves streams, as `ServedSession` does."""
+
+    async def serve(self, stream: FakeStream) -> None:
+        """Serve a stream to its end."""
+        ...
 
 
 class FakeCustomer:
     """A customer that keeps its end across streams. `vouchers` are those that it signed."""
 
-    def __init__(self, period: int = 0) -> None:
+    def __init__(
+        self, period: int = 0, terms: SessionTerms = TERMS, sign: Callable[[Voucher], bytes] = signature_of
+    ) -> None:
         """Nothing is connected."""
-        self.end = CustomerEnd(TERMS, EchoForm(), SECRET, period)
+        self.end = CustomerEnd(terms, EchoForm(), SECRET, period)
+        self._sign = sign
         self.vouchers: list[Voucher] = []
         self.received = bytearray()
         self.stream = FakeStream()
         self._reader, self._messages = MessageReader(), list[ProviderMessage]()
 
-    def connect(self, session: ServedSession, window: int = 10_000) -> asyncio.Task[None]:
+    def connect(self, session: Serving, window: int = 10_000) -> asyncio.Task[None]:
         """Begin a stream, and enter the session."""
         self.stream, self._reader, self._messages = FakeStream(window), MessageReader(), []
         task = asyncio.create_task(session.serve(self.stream))
         self.send(self.end.hello())
         return task
 
-    async def enter(self, session: ServedSession, window: int = 10_000) -> asyncio.Task[None]:
+    async def enter(self, session: Serving, window: int = 10_000) -> asyncio.Task[None]:
         """Begin a stream, and wait until the provider has answered."""
         task = self.connect(session, window)
         await self.step()
@@ -143,8 +155,12 @@ class FakeCustomer:
             data = await asyncio.wait_for(self.stream.outgoing.get(), 5)
             if data is None:
                 return None
-            self._messages += [PROVIDER_MESSAGE.decode(body) for body in self._reader.take(data)]
+            self._messages += [self._decoded(body) for body in self._reader.take(data)]
         return self._messages.pop(0)
+
+    def _decoded(self, body: bytes) -> ProviderMessage:
+        message: ProviderMessage = PROVIDER_MESSAGE.decode(body)
+        return message
 
     def ask(self, answer: bytes) -> None:
         """Ask for these tokens, and pay the prompt."""
@@ -152,7 +168,7 @@ class FakeCustomer:
         voucher = self.end.ask(request)
         self.vouchers.append(voucher)
         self.end.paid()
-        self.send(Ask(request, voucher.totals, signature_of(voucher)))
+        self.send(Ask(request, voucher.totals, self._sign(voucher)))
 
     async def step(self, *, pays: bool = True) -> bool:
         """Take a message, and pay what is due. Return False at the end of the stream or of an answer."""
@@ -165,7 +181,7 @@ class FakeCustomer:
         if voucher is not None:
             self.vouchers.append(voucher)
             self.end.paid()
-            self.send(Pay(voucher.totals, signature_of(voucher)))
+            self.send(Pay(voucher.totals, self._sign(voucher)))
         return not arrived.is_last
 
     async def finish(self) -> None:

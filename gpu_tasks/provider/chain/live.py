@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from gpu_tasks.data import claim_reads, market_reads, proven_rates
+from gpu_tasks.data import claim_reads, market_reads, proven_rates, session_reads
 from gpu_tasks.market.attestations.kinds import AnyAttestation, encode_attestation
 from gpu_tasks.market.capacity.proofs import OpenProof
 from gpu_tasks.market.capacity.roll_call import RollCall
@@ -31,6 +31,8 @@ from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Provider
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, UnitStatus
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
+from gpu_tasks.market.sessions.records import PeriodClaim
+from gpu_tasks.market.sessions.sessions_api import SessionStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
@@ -439,6 +441,7 @@ class LiveChain:
     auctions = _asks_chain(task_records.auctions)
     task_of_claim = _asks_chain(task_records.task_of_claim)
     proof_hold = _asks_chain(proven_rates.proof_hold)
+    places = _asks_chain(session_reads.places)
     side_payments = _asks_own(side_pay.side_payments)
     claim_money = _asks_own(claim_money)
     bond_losses = _asks_own(bond_losses)
@@ -475,6 +478,19 @@ class LiveChain:
     async def open_proof(self, claim: bytes, *, final: bool = False) -> OpenProof | None:
         """See `ChainPort`."""
         return await self.asked(roll_calls.open_proof(self.client, claim, await self._hash_at(final=final)))
+
+    async def session(self, session: bytes, *, final: bool = False) -> SessionStatus | None:
+        """See `ChainPort`."""
+        return await self.asked(session_reads.session(self.client, session, await self._hash_at(final=final)))
+
+    async def sessions_of_device(self, device: bytes, *, final: bool = False) -> tuple[SessionStatus, ...]:
+        """See `ChainPort`."""
+        block_hash = await self._hash_at(final=final)
+        return await self.asked(session_reads.sessions_of_device(self.client, device, block_hash))
+
+    async def period_claim(self, claim: bytes, *, final: bool = False) -> PeriodClaim | None:
+        """See `ChainPort`."""
+        return await self.asked(session_reads.period_claim(self.client, claim, await self._hash_at(final=final)))
 
     async def slot_ms(self) -> int:
         """See `ChainPort`."""

@@ -18,6 +18,8 @@ from gpu_tasks.market.claims.disputes_api import BallotStatus
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.sessions.records import PeriodClaim
+from gpu_tasks.market.sessions.sessions_api import DevicePlaces, SessionStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.bond_losses import BondLoss
@@ -224,6 +226,22 @@ class RollCallPort(ClaimPort, DevicePort, Protocol):
         """Return the proof of an open claim, or None for a claim of another market."""
 
 
+class SessionPort(ClaimPort, DevicePort, Protocol):
+    """Sessions, and the claims of their periods."""
+
+    async def session(self, session: bytes, *, final: bool = False) -> SessionStatus | None:
+        """Return a session until it ends."""
+
+    async def sessions_of_device(self, device: bytes, *, final: bool = False) -> tuple[SessionStatus, ...]:
+        """Return all sessions that a device serves or spares."""
+
+    async def period_claim(self, claim: bytes, *, final: bool = False) -> PeriodClaim | None:
+        """Return the period of an open claim, or None for a claim of another market."""
+
+    async def places(self, device: bytes, service: int) -> DevicePlaces:
+        """Return the places that a device offers for sessions of a service."""
+
+
 class SidePayPort(Protocol):
     """Money of checks and votes, and payments for standing by."""
 
@@ -257,7 +275,7 @@ class OffencePort(SendPort, Protocol):
         """Return True if a validator was already punished for an offence."""
 
 
-class ChainPort(BidPort, RollCallPort, SideMoneyPort, OffencePort, Protocol):
+class ChainPort(BidPort, RollCallPort, SessionPort, SideMoneyPort, OffencePort, Protocol):
     """All that a daemon uses of a chain."""
 
     @property

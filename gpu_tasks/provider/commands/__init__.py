@@ -14,6 +14,7 @@ In reading order:
 * `bench`: `bench`, and the work of roll calls as text
 * `auctions`: `auctions`, `policy`, `drain`
 * `earnings`: `earnings`
+* `sessions`: `sessions`
 * `utilisation`: `utilisation`, and the present work of devices
 * `status`: `devices`, `status`
 * `appeal`: `appeal`

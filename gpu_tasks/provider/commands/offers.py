@@ -8,6 +8,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.provider.commands.calls import make, only
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, device_named, own_devices
 from gpu_tasks.provider.commands.register import check_service
@@ -26,8 +27,8 @@ NOTHING_CHANGES = {"changed": False, "calls": "none"}
 Chosen = Callable[[list[DeviceStatus]], list[Call]]
 
 
-def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run: bool) -> None:
-    """Offer a device to a service, or change its price."""
+def offer(options: ProviderOptions, device: str, service: int, ask: int, places: int | None, dry_run: bool) -> None:
+    """Offer a device to a service, or change its price or its places for sessions."""
 
     async def plan(client: ChainClient, signing_key: Keypair) -> list[Planned]:
         statuses = await own_devices(client, signing_key)
@@ -36,8 +37,14 @@ def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run
         call = InferenceMarket.offer(device=status.id, service=service, ask=ask)
         # The deposit of an offer is locked once, so a new ask locks nothing.
         if service in {number for number, _ in status.offers}:
-            return only(call)
-        return [Planned(call, facts={"stash_locks": Grains(await client.read(InferenceMarket.offer_deposit.item))})]
+            planned = list(only(call))
+        else:
+            deposit = Grains(await client.read(InferenceMarket.offer_deposit.item))
+            planned = [Planned(call, facts={"stash_locks": deposit})]
+        if places is not None:
+            # After the offer, without which a device has no places.
+            planned += only(Sessions.offer_places(device=status.id, service=service, places=places))
+        return planned
 
     make(options.session, lambda: options.key, plan, dry_run=dry_run)
 

@@ -42,7 +42,7 @@ from gpu_tasks.provider.execution.containers.spec import MIB
 from gpu_tasks.provider.execution.gpu import Hardware, all_hardware, lost_gpus, on_this_machine, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
-from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus, is_possible
+from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus, is_possible, live_hosts_with
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.open_files import raise_limit
 from gpu_tasks.provider.telemetry import TELEMETRY_FILE, HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, Telling
@@ -143,6 +143,7 @@ def run(
                 settings = Settings(
                     options.base_path, blob_host, port, disk_quota, keep_paused=keep_paused,
                     engine=containers.engine, why_no_engine=containers.why_not, make_chains=chains_with(backend_name),
+                    make_live_hosts=live_hosts_with(backend_name, walls.sandbox),
                     roll_calls=RollCallPolicy(not no_roll_calls, roll_call_work),
                 )  # fmt: skip
                 broadcast = broker.broadcast(

@@ -58,17 +58,13 @@ class UnitItems:
     unit_id: bytes
     form: WorkloadForm
     salt: bytes
-    requests: tuple[bytes, ...]
+    requests: Mapping[int, bytes] | tuple[bytes, ...]
     floor: int
     input_share: int
 
     def leaf(self, index: int, outcome: BatchOutcome) -> Leaf:
         """Return the leaf of an outcome."""
         return leaf_of(self.parts.identity.genesis, self.unit_id, self.salt, index, outcome)
-
-    def claim_of(self, index: int, outcome: BatchOutcome) -> bytes:
-        """Return the claim of an item with this outcome."""
-        return item_claim(len(self.requests), index, self.leaf(index, outcome))
 
     async def computed(self, index: int, activity: Activity = Activity.VOTES) -> BatchOutcome:
         """Return the right outcome of an item, computed from the input. Raise ExecutionError if this machine cannot."""
@@ -98,8 +94,12 @@ class UnitItems:
 class ClaimedUnitItems(UnitItems):
     """The items of a claim, with the provider's outcomes."""
 
-    outcomes: tuple[BatchOutcome, ...]
+    outcomes: Mapping[int, BatchOutcome] | tuple[BatchOutcome, ...]
     leaves: tuple[Leaf, ...]
+
+    def claim_of(self, index: int, outcome: BatchOutcome) -> bytes:
+        """Return the claim of an item with this outcome."""
+        return item_claim(len(self.leaves), index, self.leaf(index, outcome))
 
     def index_at(self, point: int) -> int:
         """See `FetchedItems`."""

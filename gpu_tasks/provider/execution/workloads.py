@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.models.catalogue import install_advice
 from gpu_tasks.workloads import model_forms, registry
 from gpu_tasks.workloads.form import WorkloadForm
@@ -13,6 +13,20 @@ from wallet.errors import CodedError
 
 class UnknownWorkloadError(CodedError):
     """A service requires a workload or model that this daemon does not have. The text names it."""
+
+
+class NamedWorkload(Protocol):
+    """A record with a workload and a model: the terms of a service, or a session."""
+
+    @property
+    def workload(self) -> bytes:
+        """The id of the workload."""
+        ...
+
+    @property
+    def model(self) -> bytes:
+        """The id of the model."""
+        ...
 
 
 class Workloads:
@@ -52,8 +66,8 @@ class Workloads:
             )
         return stepwise_forms[0]
 
-    def of(self, terms: ServiceTerms) -> WorkloadForm:
-        """Return the form of a service's workload.
+    def of(self, terms: NamedWorkload) -> WorkloadForm:
+        """Return the form of a service's or a session's workload.
 
         Raise UnknownWorkloadError if this daemon has another workload or model.
         """
@@ -74,7 +88,7 @@ class Workloads:
             code="unknown_model",
         )
 
-    def _new_model(self, terms: ServiceTerms) -> WorkloadForm | None:
+    def _new_model(self, terms: NamedWorkload) -> WorkloadForm | None:
         """Return the form of a model that came to this machine after the start of the daemon."""
         form = model_forms.form_of(terms.workload, terms.model) if self._takes_new_models else None
         if form is None or form.model_id != terms.model:

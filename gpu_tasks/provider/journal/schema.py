@@ -47,7 +47,7 @@ _STATEMENTS = (
             "secret BLOB NOT NULL",
             "totals BLOB NOT NULL",
             "signature BLOB NOT NULL",
-            "is_closed INTEGER NOT NULL DEFAULT 0",
+            "state INTEGER NOT NULL DEFAULT 0",
         ],
         "PRIMARY KEY (session, period)",
     ),

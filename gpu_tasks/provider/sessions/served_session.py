@@ -76,12 +76,8 @@ class AnswerTokens(Protocol):
         ...
 
 
-class Generator(Protocol):
-    """Computes answers token by token (`LiveHost`)."""
-
-    def generate(self, request: bytes) -> AsyncGenerator[AnswerTokens, None]:
-        """Yield the tokens of an answer. Closing the iterator frees its lane."""
-        ...
+Generate = Callable[[bytes], AsyncGenerator[AnswerTokens, None]]
+"""Computes the answer to a request token by token. Closing the iterator frees its lane."""
 
 
 class ConverseStream(Protocol):
@@ -161,7 +157,7 @@ class ServedSession:
         form: StreamedForm,
         verify_voucher: VerifyVoucher,
         store: SessionStore,
-        generator: Generator,
+        generate: Generate,
         amount_max: Callable[[int], int],
         first_period: int = 0,
         patience: Patience | None = None,
@@ -172,7 +168,7 @@ class ServedSession:
         """
         self.terms = terms
         self.patience = Patience() if patience is None else patience
-        self.generator = generator
+        self.generate = generate
         self._form, self._verify = CheckedForm(form), verify_voucher
         self._store, self._amount_max = store, amount_max
         kept = store.periods(terms.session)
@@ -260,7 +256,8 @@ class ServedSession:
         if end.newest is None or not end.is_settled:
             return False
         used = self.terms.amount(end.newest.voucher.totals)
-        return self._amount_max(used) > end.amount_max - used
+        # A new period has the room of this one again, or else what its claim and its fees leave of the deposit.
+        return self._amount_max(used) > end.amount_max - used // 2
 
 
 class _EndedError(CodedError):
@@ -418,7 +415,7 @@ class _Conversation:
             )
 
     async def _answer(self, end: ProviderEnd, request: bytes) -> None:
-        async with contextlib.aclosing(self._session.generator.generate(request)) as pieces:
+        async with contextlib.aclosing(self._session.generate(request)) as pieces:
             async for piece in pieces:
                 waiting = piece.tokens
                 while waiting:

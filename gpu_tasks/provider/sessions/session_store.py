@@ -15,6 +15,7 @@ import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from durable.database import Database
 from gpu_tasks.batches.sum_tree import Totals
@@ -44,6 +45,17 @@ class Seat:
     """The block in which this provider began."""
 
 
+class PeriodState(IntEnum):
+    """The state of a period."""
+
+    OPEN = 0
+    """It takes vouchers."""
+    CLOSED = 1
+    """Its claim may be on its way."""
+    CLAIMED = 2
+    """The chain has, or had, its claim."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeptPeriod:
     """A period's newest voucher."""
@@ -51,7 +63,12 @@ class KeptPeriod:
     voucher: Voucher
     signature: bytes
     secret: bytes
-    is_closed: bool
+    state: PeriodState
+
+    @property
+    def is_closed(self) -> bool:
+        """True if the period takes no voucher any more."""
+        return self.state is not PeriodState.OPEN
 
 
 class SessionStore:
@@ -97,7 +114,7 @@ class SessionStore:
             changed = connection.execute(
                 "INSERT INTO periods (session, period, secret, totals, signature) VALUES (?, ?, ?, ?, ?) "
                 "ON CONFLICT DO UPDATE SET totals = excluded.totals, signature = excluded.signature "
-                "WHERE NOT is_closed AND secret = excluded.secret",
+                "WHERE state = 0 AND secret = excluded.secret",
                 (voucher.session, voucher.period, transcript.name.secret, totals, kept.signature),
             ).rowcount
             assert changed, "a closed period takes no voucher, and a period has one secret"
@@ -108,18 +125,27 @@ class SessionStore:
 
     def close_period(self, session: bytes, period: int) -> None:
         """Note that a period takes no voucher any more."""
-        self._database.execute("UPDATE periods SET is_closed = 1 WHERE session = ? AND period = ?", session, period)
+        self._advance(session, period, PeriodState.CLOSED)
+
+    def note_claimed(self, session: bytes, period: int) -> None:
+        """Note that the chain has the claim of a period."""
+        self._advance(session, period, PeriodState.CLAIMED)
+
+    def _advance(self, session: bytes, period: int, state: PeriodState) -> None:
+        self._database.execute(
+            "UPDATE periods SET state = ? WHERE session = ? AND period = ? AND state < ?", state, session, period, state
+        )
 
     def periods(self, session: bytes) -> list[KeptPeriod]:
         """Return the newest voucher of each kept period, in ascending order."""
         rows = self._database.rows(
-            "SELECT period, secret, totals, signature, is_closed FROM periods WHERE session = ? ORDER BY period",
+            "SELECT period, secret, totals, signature, state FROM periods WHERE session = ? ORDER BY period",
             session,
         )
         try:
             return [
-                KeptPeriod(Voucher(session, period, _TOTALS.decode(totals)), signature, secret, bool(is_closed))
-                for period, secret, totals, signature, is_closed in rows
+                KeptPeriod(Voucher(session, period, _TOTALS.decode(totals)), signature, secret, PeriodState(state))
+                for period, secret, totals, signature, state in rows
             ]
         except DecodeError as error:
             raise damaged(self._database, str(error)) from error
@@ -130,7 +156,7 @@ class SessionStore:
 
     def period_of_claim(self, claim: bytes) -> KeptPeriod | None:
         """Return the newest voucher of the period that became a claim, or None if it is not here."""
-        for session, period in self._database.rows("SELECT session, period FROM periods WHERE is_closed"):
+        for session, period in self._database.rows("SELECT session, period FROM periods WHERE state > 0"):
             if session_claim_id(session, period) == claim:
                 return self.period(session, period)
         return None

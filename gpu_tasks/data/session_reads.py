@@ -1,0 +1,55 @@
+"""Sessions as programs read them from a node."""
+
+from __future__ import annotations
+
+from gpu_tasks.market.sessions.records import PeriodClaim
+from gpu_tasks.market.sessions.sessions_api import SESSIONS_SHOWN_MAX, DevicePlaces, SessionStatus
+from wallet.client import ChainClient
+
+PAGES_MAX = 16
+"""More than the sessions of a device fill: each occupies one of its places."""
+
+
+async def session(chain: ChainClient, session_id: bytes, at: bytes | None = None) -> SessionStatus | None:
+    """Return a session until it ends, or None."""
+    status: SessionStatus | None = await chain.query("SessionsApi_session", session_id, at=at)
+    return status
+
+
+async def sessions_of_device(
+    chain: ChainClient, device_id: bytes, at: bytes | None = None
+) -> tuple[SessionStatus, ...]:
+    """Return the sessions that a device serves or spares."""
+    return await _all_pages(chain, "SessionsApi_sessions_of_device", device_id, at)
+
+
+async def sessions_of_customer(
+    chain: ChainClient, customer: bytes, at: bytes | None = None
+) -> tuple[SessionStatus, ...]:
+    """Return the sessions of a customer."""
+    return await _all_pages(chain, "SessionsApi_sessions_of_customer", customer, at)
+
+
+async def period_claim(chain: ChainClient, claim_id: bytes, at: bytes | None = None) -> PeriodClaim | None:
+    """Return the period of an open claim, or None for a claim of another market."""
+    found: PeriodClaim | None = await chain.query("SessionsApi_period_claim", claim_id, at=at)
+    return found
+
+
+async def places(chain: ChainClient, device_id: bytes, service: int, at: bytes | None = None) -> DevicePlaces:
+    """Return the places of a device for sessions of a service."""
+    found: DevicePlaces = await chain.query("SessionsApi_places", device_id, service, at=at)
+    return found
+
+
+async def _all_pages(chain: ChainClient, query: str, whose: bytes, at: bytes | None) -> tuple[SessionStatus, ...]:
+    block_hash = await chain.tried_at() if at is None else at
+    found: list[SessionStatus] = []
+    for _ in range(PAGES_MAX):
+        page: tuple[SessionStatus, ...] = await chain.query(
+            query, whose, found[-1].id if found else None, at=block_hash
+        )
+        found += page
+        if len(page) < SESSIONS_SHOWN_MAX:
+            break
+    return tuple(found)

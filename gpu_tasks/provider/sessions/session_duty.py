@@ -1,0 +1,391 @@
+"""The sessions of this provider: found on the chain, served behind the tunnel, claimed period by period.
+
+    seated -> serve -> a period of 300 blocks, or half of what it may be worth -> close the period -> claim -> paid
+                    -> the session closes, or the leg leaves -> close the period -> claim the rest, `is_last`
+
+Invariants:
+
+* A period is closed on the disk before its claim is sent, so no voucher arrives for a claimed period.
+* Periods are claimed in order, each by its newest voucher.
+* A period is forgotten once its claim has ended in the final chain, and its pay is noted in the same commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+
+from gpu_tasks.batches.requests import TOKEN, price_of
+from gpu_tasks.market.sessions.money import RUN_BLOCKS_MAX, collateral_of, fees_of, place_pay
+from gpu_tasks.market.sessions.records import (
+    CLAIMS_OPEN_MAX,
+    Leg,
+    SessionRecord,
+    SessionState,
+    leg_of,
+)
+from gpu_tasks.market.sessions.sessions import Sessions
+from gpu_tasks.market.sessions.sessions_api import LegClock, SessionStatus
+from gpu_tasks.market.sessions.vouchers import amount_of, session_claim_id
+from gpu_tasks.provider.chain.port import SessionPort, View
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, telling_refusals
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.sent_steps import StepBook, StepMessage
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
+from gpu_tasks.provider.sessions.live_hosts import Host, HostName, LiveHosts
+from gpu_tasks.provider.sessions.served_session import ConverseStream, ServedSession, verifier
+from gpu_tasks.provider.sessions.session_store import KeptPeriod, PeriodState, Seat, SessionStore
+from gpu_tasks.provider.telemetry import failure
+from gpu_tasks.provider.tunnel.access import TunnelTarget
+from gpu_tasks.sessions.provider_end import SessionTerms
+from gpu_tasks.tunnel.frames import Converse, TunnelAsk
+from gpu_tasks.workloads.form import WorkloadForm
+from runtime.blocks.extrinsic import MULTI_SIGNATURE
+from runtime.pallets.staking.slashing import part
+
+PERIOD_BLOCKS = 300
+"""The blocks after which a period with vouchers ends, about twenty minutes."""
+URGENT_BLOCKS = 2 * PERIOD_BLOCKS
+"""The age of a period that ends also amid an answer."""
+CLAIMED_PART = 2
+"""A period ends once it is worth this part of the most that it may be worth, so that each next request has room."""
+PAID, PLACE_PAID = "session", "session place"
+
+
+class SessionStep(Enum):
+    """A publicly visible step."""
+
+    CLAIM = auto()
+
+
+@dataclass(slots=True)
+class _Held:
+    """A session at this provider, as the newest view shows it."""
+
+    status: SessionStatus
+    number: int
+    """The number of this provider's leg."""
+    served: ServedSession | None = None
+    target: TunnelTarget | None = None
+    began_at: int = 0
+    """The block in which the present period had its first voucher here, or 0."""
+    waits: bool = False
+    """True once a claim waits for the end of others."""
+
+    @property
+    def leg(self) -> Leg:
+        """This provider's leg."""
+        return self.status.session.legs[self.number]
+
+    @property
+    def clock(self) -> LegClock:
+        """The rights of the leg."""
+        return self.status.legs[self.number]
+
+
+class SessionDuty(Duty):
+    """The steps of all sessions. It is also the tunnel's list of sessions (`TunnelTargets`)."""
+
+    def __init__(self, parts: Parts[SessionPort], store: SessionStore, hosts: LiveHosts) -> None:
+        """Nothing is served before the first step."""
+        self._parts = parts
+        self._store = store
+        self._hosts = hosts
+        self._held: dict[bytes, _Held] = {}
+        self._seen: set[bytes] = set()
+        """The sessions of the newest view."""
+        self._last: dict[bytes, tuple[SessionRecord, Leg]] = {}
+        """The newest final state of each session before the release of this provider's leg."""
+        self.book: StepBook[SessionStep] = StepBook(parts)
+        self.running = (self.book.tasks,)
+
+    def find(self, target_id: bytes) -> TunnelTarget | None:
+        """Return the session with an id, if its customer can enter it now."""
+        held = self._held.get(target_id)
+        return None if held is None else held.target
+
+    async def close(self) -> None:
+        """See `Duty`. The customers' streams end with their tunnels."""
+        await super().close()
+        await self._hosts.close()
+
+    async def step(self, view: View) -> None:
+        """Serve new sessions, end periods, claim, and forget what is over."""
+        self.book.look(view)
+        statuses = await self._statuses()
+        self._seen = set(statuses)
+        for session_id in self._held.keys() - self._seen:
+            self._leave(self._held.pop(session_id))
+        used: set[HostName] = set()
+        for session_id, status in statuses.items():
+            number = leg_of(status.session, self._parts.identity.stash)
+            with telling_refusals(self._parts.telemetry, session_id):
+                if number is not None and not status.session.legs[number].is_released:
+                    await self._step_session(self._taken(session_id, status, number), view.height)
+                used |= await self._warm(status, view.height)
+        await self._hosts.end_idle(view.height, used)
+        if view.height % ENDINGS_EVERY_BLOCKS == 0:
+            for seat in self._store.seats():
+                with telling_refusals(self._parts.telemetry, seat.session):
+                    await self._settle(seat)
+
+    async def _statuses(self) -> dict[bytes, SessionStatus]:
+        """Return the sessions on this machine's devices, and the noted ones, by id."""
+        chain, found = self._parts.chain, dict[bytes, SessionStatus]()
+        for device in self._parts.workers.devices:
+            found |= {status.id: status for status in await chain.sessions_of_device(device)}
+        for seat in self._store.seats():
+            if seat.session not in found and (status := await chain.session(seat.session)) is not None:
+                found[seat.session] = status
+        return found
+
+    def _taken(self, session_id: bytes, status: SessionStatus, number: int) -> _Held:
+        """Take the newest state of a session."""
+        held = self._held.setdefault(session_id, _Held(status, number))
+        held.status, held.number = status, number
+        session, leg = status.session, held.leg
+        seat = Seat(
+            session_id, leg.device, session.service, session.rate, session.input_share,
+            session.rules.settlement_fee, leg.since,
+        )  # fmt: skip
+        if self._store.seat(seat):
+            self._parts.telemetry.tell(
+                "session_opened", session=session_id, device=leg.device, service=session.service,
+                grains=session.deposit, height=leg.since,
+            )  # fmt: skip
+        return held
+
+    # --------------------------------------------------------------------------------------------------------- serving
+
+    async def _warm(self, status: SessionStatus, height: int) -> set[HostName]:
+        """Load the model of a session that this machine serves or spares. Return its worker's name."""
+        device, session = self._device_of(status.session, height), status.session
+        if device is None:
+            return set()
+        try:
+            form = self._form_of(session)
+            offered = (await self._parts.chain.places(device, session.service)).places
+            here = [held for held in self._held.values() if held.leg.device == device and not held.leg.left_at]
+            is_busy = any(held.served is not None and held.served.is_streaming for held in here)
+            hardware, places = self._parts.workers.devices[device], max(offered, len(here), 1)
+            host = await self._hosts.host(device, hardware, form, places, height, is_busy=is_busy)
+        except ExecutionError as error:
+            self._parts.telemetry.tell("session_not_served", session=status.id, **failure(error))
+            return set()
+        name = device, form.workload_id, form.model_id
+        self.book.tasks.start(name, self._start(status.id, host))
+        return {name}
+
+    def _device_of(self, session: SessionRecord, height: int) -> bytes | None:
+        """Return the device of this machine that serves a session or stands by for it, or None."""
+        if session.state is not SessionState.OPEN or height >= session.expires_at:
+            return None
+        newest = session.legs[-1]
+        sides = [(newest.owner, newest.device)]
+        if session.spare is not None:
+            sides.append((session.spare.owner, session.spare.device))
+        stash, devices = self._parts.identity.stash, self._parts.workers.devices
+        return next((device for owner, device in sides if owner == stash and device in devices), None)
+
+    async def _start(self, session_id: bytes, host: Host) -> None:
+        """Load a model. A customer that comes earlier waits for it."""
+        try:
+            await host.start()
+        except ExecutionError as error:
+            self._parts.telemetry.tell("session_hindered", session=session_id, **failure(error))
+
+    def _form_of(self, session: SessionRecord) -> WorkloadForm:
+        try:
+            return self._parts.workers.workloads.of(session)
+        except UnknownWorkloadError as error:
+            raise ExecutionError(f"service {session.service}: {error}", code=error.code) from None
+
+    def _serve(self, held: _Held) -> ServedSession:
+        """Let the customer in. Raise ExecutionError without the session's workload."""
+        session, session_id = held.status.session, held.status.id
+        form, genesis = self._form_of(session), self._parts.identity.genesis
+        name = held.leg.device, form.workload_id, form.model_id
+        served = ServedSession(
+            SessionTerms(genesis, session_id, session.rate, session.input_share),
+            form,
+            verifier(genesis, session.signer),
+            self._store,
+            partial(self._hosts.generate, name),
+            partial(self._room, held),
+            held.clock.period,
+        )
+
+        async def serve_stream(stream: ConverseStream, ask: TunnelAsk) -> None:
+            if isinstance(ask, Converse):
+                await served.serve(stream)
+            else:
+                await stream.finish(1, "not_a_container: a session carries a conversation alone")
+
+        held.served, held.target = served, TunnelTarget(session.customer_key, serve_stream)
+        return served
+
+    def _room(self, held: _Held, used: int) -> int:
+        """Return the most grains of a new period, beside a claim of `used` that the chain does not have yet."""
+        session = held.status.session
+        closed = [
+            _amount(session, kept)
+            for kept in self._store.periods(held.status.id)
+            if kept.is_closed and kept.voucher.period >= held.clock.period
+        ]
+        left = held.status.left - sum(amount + fees_of(session.rules, amount) for amount in (*closed, used) if amount)
+        return amount_max(session, held.leg.collateral, left)
+
+    # ---------------------------------------------------------------------------------------------------------- claims
+
+    async def _step_session(self, held: _Held, height: int) -> None:
+        session, leg, session_id = held.status.session, held.leg, held.status.id
+        is_open = session.state is SessionState.OPEN and not leg.left_at and height < session.expires_at
+        if is_open and leg.device in self._parts.workers.devices:
+            try:
+                self._end_period(held, held.served or self._serve(held), height)
+            except ExecutionError as error:
+                self._parts.telemetry.tell("session_not_served", session=session_id, **failure(error))
+        elif not is_open:
+            self._leave(held)
+        for kept in self._store.periods(session_id):
+            if kept.voucher.period < held.clock.period and kept.state is not PeriodState.CLAIMED:
+                self._store.note_claimed(session_id, kept.voucher.period)
+        if held.clock.claims_until >= height:
+            await self._claim(held, is_last=not is_open)
+
+    def _end_period(self, held: _Held, served: ServedSession, height: int) -> None:
+        """End the present period if it is old, or worth much."""
+        kept = served.kept
+        if kept is None:
+            held.began_at = 0
+            return
+        held.began_at = held.began_at or height
+        age, amount = height - held.began_at, _amount(held.status.session, kept)
+        is_rich = amount * CLAIMED_PART >= self._room(held, 0)
+        if (age >= PERIOD_BLOCKS or is_rich) and served.end_period(is_urgent=age >= URGENT_BLOCKS):
+            held.began_at = 0
+
+    def _leave(self, held: _Held) -> None:
+        """Take no more vouchers."""
+        if held.served is not None:
+            held.served.leave()
+        held.served = held.target = None
+        for kept in self._store.periods(held.status.id):
+            if not kept.is_closed:
+                self._store.close_period(held.status.id, kept.voucher.period)
+
+    async def _claim(self, held: _Held, *, is_last: bool) -> None:
+        """Claim the next period, if it is closed and the collateral covers it beside the open claims."""
+        session_id, session = held.status.id, held.status.session
+        periods = {kept.voucher.period: kept for kept in self._store.periods(session_id)}
+        kept = periods.get(held.clock.period)
+        if kept is None or not kept.is_closed:
+            return
+        amount, totals = _amount(session, kept), kept.voucher.totals
+        collateral = collateral_of(session.rules, amount, totals.requests)
+        if held.leg.claims >= CLAIMS_OPEN_MAX or collateral > held.clock.collateral_left:
+            if not held.waits:
+                self._parts.telemetry.tell("session_claim_waits", session=session_id, period=kept.voucher.period)
+            held.waits = True
+            return
+        held.waits = False
+        claim_id = session_claim_id(session_id, kept.voucher.period)
+        if not self.book.is_due((claim_id, 0), SessionStep.CLAIM):
+            return
+        call = Sessions.claim(
+            session=session_id,
+            voucher=kept.voucher,
+            signature=MULTI_SIGNATURE.decode(kept.signature),
+            is_last=is_last and kept.voucher.period == max(periods),
+        )
+        await self.book.send(
+            StepMessage(
+                call, "session_claimed",
+                {
+                    "session": session_id, "period": kept.voucher.period, "claim": claim_id, "grains": amount,
+                    "requests": totals.requests, "tokens": totals.tokens_out,
+                },
+            )
+        )  # fmt: skip
+
+    # ----------------------------------------------------------------------------------------------------------- money
+
+    async def _settle(self, seat: Seat) -> None:
+        """Note the pay of ended claims and of the place, by the final chain, and forget what is over."""
+        status = await self._parts.chain.session(seat.session, final=True)
+        number = None if status is None else leg_of(status.session, self._parts.identity.stash)
+        leg = None if status is None or number is None else status.session.legs[number]
+        # A seat of the newest block may not be final yet.
+        if leg is None and seat.session in self._seen:
+            return
+        if status is not None and leg is not None and not leg.is_released:
+            self._last[seat.session] = status.session, leg
+        for kept in self._store.periods(seat.session):
+            await self._settle_period(seat, kept, is_over=leg is None or leg.is_released)
+        if leg is None or leg.is_released:
+            self._end(seat)
+
+    async def _settle_period(self, seat: Seat, kept: KeptPeriod, *, is_over: bool) -> None:
+        """Note the pay of a period whose claim has ended, and forget its chat."""
+        session_id, period = seat.session, kept.voucher.period
+        if kept.state is not PeriodState.CLAIMED and not is_over:
+            return
+        claim_id = session_claim_id(session_id, period)
+        if await self._parts.chain.period_claim(claim_id, final=True) is not None:
+            return
+        _, leg = self._last.get(session_id, (None, None))
+        # One refuted claim costs more than the others pay, so none of them counts as pay any more.
+        is_paid = kept.state is PeriodState.CLAIMED and (leg is None or not leg.is_refuted)
+        grains = _net(seat, _amount(seat, kept)) if is_paid else 0
+        with self._parts.journal.step():
+            self._parts.earnings.note(
+                PAID, session_id, period, device=seat.device, service=_service(seat), grains=grains,
+                tokens=kept.voucher.totals.tokens_out,
+            )  # fmt: skip
+            self._store.forget_period(session_id, period)
+        self.book.forget((claim_id, 0))
+        self._parts.telemetry.tell("session_paid", session=session_id, period=period, grains=grains)
+
+    def _end(self, seat: Seat) -> None:
+        """Note the pay of the place, and forget the session."""
+        session, leg = self._last.pop(seat.session, (None, None))
+        # Its last block before the release says what the place is owed.
+        owed = place_pay(session, leg) if session is not None and leg is not None and leg.left_at else 0
+        place, claimed = _net(seat, owed), 0 if leg is None else leg.claimed
+        with self._parts.journal.step():
+            self._parts.earnings.note(
+                PLACE_PAID, seat.session, 0, device=seat.device, service=_service(seat), grains=place
+            )
+            self._store.forget_session(seat.session)
+        self._held.pop(seat.session, None)
+        self._parts.telemetry.tell("session_ended", session=seat.session, claimed=claimed, place=place)
+
+
+def amount_max(session: SessionRecord, collateral: int, left: int) -> int:
+    """Return the most grains of a period that its claim may have, with `left` of the deposit and this collateral."""
+    rules = session.rules
+    # An amount below this price is less work than the greatest of a claim.
+    least, most = 0, max(0, min(left, price_of(session.rate, RUN_BLOCKS_MAX * session.pace * TOKEN) - 1))
+    while least < most:
+        amount = (least + most + 1) // 2
+        if amount + fees_of(rules, amount) <= left and collateral_of(rules, amount) <= collateral:
+            least = amount
+        else:
+            most = amount - 1
+    return least
+
+
+def _amount(terms: SessionRecord | Seat, kept: KeptPeriod) -> int:
+    """Return the grains of a period."""
+    return amount_of(terms.rate, terms.input_share, kept.voucher.totals)
+
+
+def _net(seat: Seat, grains: int) -> int:
+    """Return a payment without the settlement fee."""
+    return grains - part(grains, seat.settlement_fee)
+
+
+def _service(seat: Seat) -> str:
+    return f"service {seat.service}"
