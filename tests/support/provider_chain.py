@@ -36,6 +36,9 @@ from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, GpuTasksApi, 
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
+from gpu_tasks.market.sessions.records import PeriodClaim
+from gpu_tasks.market.sessions.sessions import Sessions
+from gpu_tasks.market.sessions.sessions_api import DevicePlaces, SessionsApi, SessionStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -90,7 +93,7 @@ class FakeNode:
     waiting: list[tuple[bytes, Call]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.apis = Apis(self.chain.runtime, (GpuTasksApi, ClaimsApi, DisputesApi))
+        self.apis = Apis(self.chain.runtime, (GpuTasksApi, ClaimsApi, DisputesApi, SessionsApi))
         self.kept = KeptBlocks(self.chain)
         self._answering: dict[type[RuntimeApi], RuntimeApi] = {}
 
@@ -137,6 +140,10 @@ class FakeNode:
     def votes(self) -> DisputesApi | None:
         """Return the API of disputes, or None on a chain without them."""
         return self._over_state(DisputesApi) if Disputes in self.chain.pallets else None
+
+    def sessions(self) -> SessionsApi | None:
+        """Return the API of sessions, or None on a chain without them."""
+        return self._over_state(SessionsApi) if Sessions in self.chain.pallets else None
 
     def ballots(self, stash: bytes) -> tuple[BallotStatus, ...]:
         """Return the ballots of a stash."""
@@ -265,6 +272,26 @@ class FakeChain:
     async def open_proof(self, claim: bytes, *, final: bool = False) -> OpenProof | None:
         self._reach()
         return self.node.chain.now()[Capacity].open_proofs[claim]
+
+    async def session(self, session: bytes, *, final: bool = False) -> SessionStatus | None:
+        self._reach()
+        api = self.node.sessions()
+        return None if api is None else api.session(session)
+
+    async def sessions_of_device(self, device: bytes, *, final: bool = False) -> tuple[SessionStatus, ...]:
+        self._reach()
+        api = self.node.sessions()
+        return () if api is None else api.sessions_of_device(device, None)
+
+    async def period_claim(self, claim: bytes, *, final: bool = False) -> PeriodClaim | None:
+        self._reach()
+        api = self.node.sessions()
+        return None if api is None else api.period_claim(claim)
+
+    async def places(self, device: bytes, service: int) -> DevicePlaces:
+        self._reach()
+        api = self.node.sessions()
+        return DevicePlaces(0, 0) if api is None else api.places(device, service)
 
     async def slot_ms(self) -> int:
         return SLOT_MS
