@@ -55,6 +55,7 @@ from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.programs.supervisor import ProgramEngine
+from gpu_tasks.provider.sessions.live_hosts import MakeHost
 from gpu_tasks.provider.tasks.policy_file import HostMachine
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.workloads.form import WorkloadForm
@@ -410,6 +411,7 @@ class Village:
         self.engines: dict[str, ProgramEngine] = {}  # by name, for those that run containers
         self.chains: dict[str, HereComputer] = {}  # by name, for special answers to roll calls
         self.roll_calls = RollCallPolicy(work=ROLL_CALL_WORK)
+        self.live_hosts: MakeHost | None = None  # workers of sessions
         self.quota = Quota()
         self.keep_paused = False  # whether `run` was given --keep-paused
         self.blobs = BlobClient(private=True)
@@ -446,6 +448,8 @@ class Village:
             base, blob_port=port, quota=self.quota, machine=self.machine, engine=engine, make_chains=chains,
             keep_paused=self.keep_paused, roll_calls=self.roll_calls,
         )  # fmt: skip
+        if self.live_hosts is not None:
+            settings = replace(settings, make_live_hosts=self.live_hosts)
         daemon = Daemon(identity, chain, workers, heard, settings)
         if keys.name in self.cheats:
             self.cheats[keys.name](daemon)
