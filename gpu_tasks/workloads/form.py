@@ -209,6 +209,14 @@ class WorkloadForm(Protocol):
         """
         raise NotStreamedError(self.name)
 
+    def continued(self, request: bytes, tokens: Sequence[int]) -> bytes:
+        """Return the request for the rest of an answer that begins with these tokens.
+
+        Its answer is the rest of the whole one, token by token. Raise DecodeError as `prefix` does, and for tokens
+        that end the answer. Only for a streamed workload.
+        """
+        raise NotStreamedError(self.name)
+
     def pieces(self) -> TextPieces:
         """Return a decoder of streamed tokens. Its pieces are together `show_output` of the whole answer.
 

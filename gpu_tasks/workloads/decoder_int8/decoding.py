@@ -45,7 +45,7 @@ class Text:
 
     def take(self, logits: Integers, exponentials: Integers) -> GenerationOutput | None:
         """Append the next token. Return the answer if it ends the text."""
-        token, negative_logprob = next_token(logits, exponentials, self.request, len(self.tokens))
+        token, negative_logprob = next_token(logits, exponentials, self.request, self.request.drawn + len(self.tokens))
         self.tokens.append(token)
         if self.request.has_logprobs:
             self.negative_logprobs.append(negative_logprob)

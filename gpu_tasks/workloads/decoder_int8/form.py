@@ -33,6 +33,7 @@ from gpu_tasks.workloads.decoder_int8.request import (
     WORKLOAD_ID,
     WORKLOAD_NAME,
     GenerationRequest,
+    continued,
     cut,
     decode_request,
     output_bytes_max,
@@ -217,6 +218,10 @@ class DecoderForm(WorkloadForm):
         """Return the request whose whole answer is these tokens, and that answer."""
         cut_request, output = cut(self._read(request), tokens)
         return REQUEST.encode(cut_request), OUTPUT.encode(output)
+
+    def continued(self, request: bytes, tokens: Sequence[int]) -> bytes:
+        """Return the request whose prompt ends with these tokens of the answer."""
+        return REQUEST.encode(continued(self._read(request), tokens))
 
     def pieces(self) -> TextPieces:
         """Return a decoder of tokens, which become their ids where the model's tokenizer cannot be used."""

@@ -35,6 +35,8 @@ class GenerationRequest:
     stops: Annotated[tuple[Annotated[tuple[U32, ...], Bounded(STOP_TOKENS_MAX)], ...], Bounded(STOPS_MAX)]
     """The text ends with the first of these token sequences, which the answer includes."""
     has_logprobs: bool
+    drawn: U16 = 0
+    """The number of the prompt's last tokens that belong to the answer. Draws and stop sequences go on behind them."""
 
 
 @struct
@@ -62,6 +64,8 @@ def decode_request(encoded: bytes, context: int, vocabulary: int) -> GenerationR
         )
     if request.temperature_milli > TEMPERATURE_MAX or not 1 <= request.top_p_milli <= TOP_P_ONE:
         raise DecodeError("a temperature or top-p out of range")
+    if request.drawn >= len(request.prompt):
+        raise DecodeError(f"{request.drawn} tokens of the answer in a prompt of {len(request.prompt)}")
     if any(not stop for stop in request.stops):
         raise DecodeError("a stop sequence without tokens")
     if any(token >= vocabulary for tokens in (request.prompt, *request.stops) for token in tokens):
@@ -70,8 +74,11 @@ def decode_request(encoded: bytes, context: int, vocabulary: int) -> GenerationR
 
 
 def ended(request: GenerationRequest, tokens: Sequence[int]) -> int | None:
-    """Return why an answer ends with these tokens, or None if it goes on."""
-    if any(tuple(tokens[-len(stop) :]) == stop for stop in request.stops):
+    """Return why an answer ends with these new tokens, or None if it goes on."""
+    end = tuple(tokens[-STOP_TOKENS_MAX:])
+    if request.drawn and len(end) < STOP_TOKENS_MAX:
+        end = (*request.prompt[-min(request.drawn, STOP_TOKENS_MAX) :], *end)
+    if any(end[-len(stop) :] == stop for stop in request.stops):
         return STOPPED
     return LENGTH_REACHED if len(tokens) == request.max_tokens else None
 
@@ -94,6 +101,22 @@ def cut(request: GenerationRequest, tokens: Sequence[int]) -> tuple[GenerationRe
     if finish is None:
         request, finish = replace(request, max_tokens=len(tokens)), LENGTH_REACHED
     return request, GenerationOutput(tuple(tokens), finish, ())
+
+
+def continued(request: GenerationRequest, tokens: Sequence[int]) -> GenerationRequest:
+    """Return the request for the rest of an answer that begins with these tokens.
+
+    Raise DecodeError for tokens that no answer begins with, or that end it.
+    """
+    cut(request, tokens)
+    if ended(request, tokens) is not None:
+        raise DecodeError("the answer has ended")
+    return replace(
+        request,
+        prompt=(*request.prompt, *tokens),
+        max_tokens=request.max_tokens - len(tokens),
+        drawn=request.drawn + len(tokens),
+    )
 
 
 def output_bytes_max(request: GenerationRequest) -> int:

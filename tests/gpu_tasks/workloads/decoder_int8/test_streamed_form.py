@@ -44,6 +44,43 @@ def test_each_cut_of_a_run_is_the_run_of_its_request(
         assert (cut_request == encoded) == (count == len(tokens))
 
 
+@settings(max_examples=8)
+@given(st.binary(min_size=1, max_size=8), st.integers(2, 6), st.sampled_from((0, 700, 10_000)), st.integers(0, 3))
+def test_an_answer_and_its_continuation_are_one_run(
+    prompt: bytes, max_tokens: int, temperature: int, stop_tokens: int
+) -> None:
+    """At every cut, also at a cut of a continuation, and in the middle of a stop sequence."""
+    request = replace(PLAIN, prompt=tuple(prompt), max_tokens=max_tokens, temperature_milli=temperature)
+    tokens = OUTPUT.decode(WORKLOAD.run(REQUEST.encode(request))).tokens
+    if stop_tokens:
+        request = replace(request, stops=(tokens[len(tokens) // 2 :][:stop_tokens],))
+    encoded = REQUEST.encode(request)
+    whole = OUTPUT.decode(WORKLOAD.run(encoded))
+    for count in range(1, len(whole.tokens)):
+        rest = FORM.continued(encoded, whole.tokens[:count])
+        output = OUTPUT.decode(WORKLOAD.run(rest))
+        assert (*whole.tokens[:count], *output.tokens) == whole.tokens
+        assert output.finish == whole.finish
+        if count > 1:
+            assert FORM.continued(FORM.continued(encoded, whole.tokens[:1]), whole.tokens[1:count]) == rest
+            continue
+        assert WORKLOAD.verify(rest, OUTPUT.encode(output)).valid
+        cut_request, cut_output = FORM.prefix(rest, output.tokens[: (len(output.tokens) + 1) // 2])
+        assert WORKLOAD.run(cut_request) == cut_output
+
+
+@pytest.mark.parametrize("tokens", [(), (7,) * 6, (END_TOKEN,), (3, 1, 2), (END_TOKEN, 7)])
+def test_an_answer_that_has_ended_is_not_continued(tokens: tuple[int, ...]) -> None:
+    with pytest.raises(DecodeError):
+        FORM.continued(REQUEST.encode(PLAIN), tokens)
+
+
+@pytest.mark.parametrize("drawn", [2, 3, 65_535])
+def test_a_prompt_has_a_token_of_its_own(drawn: int) -> None:
+    with pytest.raises(DecodeError):
+        WORKLOAD.run(REQUEST.encode(replace(PLAIN, drawn=drawn)))
+
+
 @pytest.mark.parametrize(
     ("tokens", "finish", "max_tokens"),
     [
@@ -111,6 +148,6 @@ def test_only_a_streamed_workload_has_lanes_and_cuts(form: WorkloadForm) -> None
         return
     with pytest.raises(TypeError):
         streamed(form.open("numpy"))
-    for refused in (lambda: form.prefix(b"", ()), form.pieces):
+    for refused in (lambda: form.prefix(b"", ()), lambda: form.continued(b"", ()), form.pieces):
         with pytest.raises(NotStreamedError):
             refused()
