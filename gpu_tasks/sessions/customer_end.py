@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_tasks.batches.sum_tree import Totals
@@ -25,7 +26,7 @@ from gpu_tasks.sessions.messages import (
     Tokens,
 )
 from gpu_tasks.sessions.provider_end import NOTHING, SessionRefusal, SessionTerms
-from gpu_tasks.sessions.transcript import Place, SessionName, StreamedForm, Transcript
+from gpu_tasks.sessions.transcript import Exchange, Place, SessionName, StreamedForm, Transcript
 from wallet.errors import CodedError
 
 PAY_EVERY = UNPAID_TOKENS_MAX // 4
@@ -58,6 +59,12 @@ class CustomerEnd:
         self._secret = secret
         self._paid = self._before = NOTHING
         self.transcript = self._new_transcript()
+
+    def resume(self, exchanges: Sequence[Exchange]) -> None:
+        """Go on from the disk, with the exchanges of the period up to its newest voucher."""
+        self.transcript = self._new_transcript(exchanges)
+        self._paid = self._before = self.transcript.place
+        self.transcript.cut_to(self._paid)
 
     def hello(self) -> EnterSession:
         """Return the first message of a stream."""
@@ -142,6 +149,6 @@ class CustomerEnd:
     def _voucher(self) -> Voucher:
         return Voucher(self.terms.session, self.period, self.transcript.totals())
 
-    def _new_transcript(self) -> Transcript:
+    def _new_transcript(self, exchanges: Sequence[Exchange] = ()) -> Transcript:
         claim = session_claim_id(self.terms.session, self.period)
-        return Transcript(SessionName(self.terms.genesis, claim, self._secret), self._form)
+        return Transcript(SessionName(self.terms.genesis, claim, self._secret), self._form, exchanges)

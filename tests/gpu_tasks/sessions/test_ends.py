@@ -24,7 +24,7 @@ from gpu_tasks.sessions.messages import (
     Tokens,
 )
 from gpu_tasks.sessions.provider_end import SessionRefusal, Stop
-from gpu_tasks.sessions.transcript import ITEMS_MAX, Place
+from gpu_tasks.sessions.transcript import ITEMS_MAX, Exchange, Place
 
 QUESTION = bytes(range(100))
 
@@ -142,6 +142,21 @@ def test_a_customer_follows_into_a_period_that_began_during_a_break() -> None:
     customer = customer_end()
     customer.take(SessionEntered(1, None))
     assert customer.period == 1
+
+
+def test_a_customer_goes_on_from_its_disk() -> None:
+    """A new process has the exchanges up to its newest voucher. The provider may have missed that voucher."""
+    pair = Pair()
+    pair.ask(QUESTION)
+    pair.step(PAY_EVERY)
+    exchanges, newest = pair.customer.transcript.exchanges, pair.kept[-1].voucher.totals
+    for totals, tokens in ((newest, PAY_EVERY), (pair.kept[0].voucher.totals, 0)):
+        again = customer_end()
+        again.resume([Exchange(each.request, list(each.tokens)) for each in exchanges])
+        again.take(SessionEntered(0, totals))
+        assert again.transcript.place == Place(1, tokens)
+        assert again.due() is None
+        assert again.ask(asking(QUESTION)).totals.requests == 2
 
 
 def _entered(*, amount_max: int = 10**9) -> Pair:
