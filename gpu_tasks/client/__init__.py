@@ -10,6 +10,7 @@ In reading order:
 * `offers`: services, offers, and the devices that could bid
 * `units`: units and files of requests: posted once, watched, answered, their costs and events
 * `tasks`: tasks at auction: drafts, orders, progress, results, payments, telemetry, tunnels
+* `sessions`: a reserved place at a provider: the disk, answers over a stream that breaks, vouchers, chats
 * `groups`: the commands by group: arguments, options, help
 * `commands`: the functions behind the commands
 * `cli`: `ogpu`, and the options before its commands

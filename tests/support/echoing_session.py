@@ -19,7 +19,7 @@ class EchoForm:
 
     def prefix(self, request: bytes, tokens: Sequence[int]) -> tuple[bytes, bytes]:
         """See `StreamedForm`."""
-        if not 1 <= len(tokens) <= request[0]:
+        if not 1 <= len(tokens) <= request[0] or bytes(tokens) != request[1 : 1 + len(tokens)]:
             raise DecodeError("tokens of another answer")
         return bytes([len(tokens)]) + request[1:], bytes(tokens)
 
@@ -32,6 +32,13 @@ class EchoForm:
         if not encoded_request[0]:
             raise DecodeError("an answer without tokens")
         return encoded_request[0]
+
+    def continued(self, request: bytes, tokens: Sequence[int]) -> bytes:
+        """See `ContinuedForm`."""
+        self.prefix(request, tokens)
+        if len(tokens) == request[0]:
+            raise DecodeError("the answer has ended")
+        return bytes([request[0] - len(tokens)]) + request[1 + len(tokens) :]
 
 
 def asking(answer: bytes) -> bytes:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    "runtime", "consensus", "gpu_tasks", "genesis", "durable", "wallet", "cli", "http_server", "streams", "node", "devnet",
-    "simulation", "scripts", "benchmarks", "docs", "tests",
+    "runtime", "consensus", "gpu_tasks", "genesis", "durable", "wallet", "cli", "http_server", "streams", "node",
+    "devnet", "simulation", "scripts", "benchmarks", "docs", "tests",
 )  # fmt: skip
 
 
