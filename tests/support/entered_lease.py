@@ -42,8 +42,7 @@ class Entered:
         return found
 
     def tunnel(self, key: SealKey = CUSTOMER_SEAL, task: bytes = b"") -> contextlib.AbstractAsyncContextManager[Tunnel]:
-        record = self.village.task(self.task)
-        return open_tunnel(GENESIS_HASH, task or self.task, record, key, self.provider, is_private=True)
+        return open_tunnel(GENESIS_HASH, task or self.task, self.stash, key, self.provider, is_private=True)
 
 
 @contextlib.asynccontextmanager

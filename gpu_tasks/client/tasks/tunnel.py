@@ -61,17 +61,16 @@ END_SECONDS = 2.0
 
 @contextlib.asynccontextmanager
 async def open_tunnel(
-    genesis: bytes, task_id: bytes, task: Task, key: SealKey, provider: Provider, *, is_private: bool
+    genesis: bytes, target_id: bytes, stash: bytes, key: SealKey, provider: Provider, *, is_private: bool
 ) -> AsyncIterator[Tunnel]:
-    """Open a tunnel to the provider that runs a task. Raise TunnelError, with the reason, if that fails.
+    """Open a tunnel to a task or session at its provider. Raise TunnelError, with the reason, if that fails.
 
     With `is_private`, addresses of private networks are allowed, as on development chains.
     """
-    stash = runner_of(task)
     endpoint = reachable_endpoint(
         provider.endpoint.decode("ascii", errors="replace"), is_private_allowed=is_private
     ).url
-    path = TUNNEL_PATH.format(task=task_id.hex())
+    path = TUNNEL_PATH.format(task=target_id.hex())
     connector = aiohttp.TCPConnector(socket_factory=None if is_private else public_socket, resolver=NameResolver())
     # A shell or a forwarded port may stay open for as long as the task runs.
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
@@ -94,7 +93,7 @@ async def open_tunnel(
                 code="provider_unreachable",
             ) from None
         async with socket:
-            line = SealedLine(TunnelName(genesis, task_id, stash), key, provider.seal_key, is_customer=True)
+            line = SealedLine(TunnelName(genesis, target_id, stash), key, provider.seal_key, is_customer=True)
             await _agree_on_keys(socket, line)
             tunnel = Tunnel(_Socket(socket), line)
             running = asyncio.create_task(tunnel.run())
@@ -121,7 +120,7 @@ async def entered(
     is_private = market_reads.is_development(client)
     try:
         async with open_tunnel(
-            client.genesis_hash, task_id, task, SealKey.of(keypair), provider, is_private=is_private
+            client.genesis_hash, task_id, stash, SealKey.of(keypair), provider, is_private=is_private
         ) as tunnel:
             yield tunnel
     except EndpointError as error:
@@ -148,21 +147,19 @@ async def _agree_on_keys(socket: aiohttp.ClientWebSocketResponse, line: SealedLi
         answer = await asyncio.wait_for(socket.receive(), CONNECT_SECONDS)
         if answer.type is not aiohttp.WSMsgType.BINARY:
             raise TunnelError(
-                "the provider refuses the connection. Is --key the key that submitted the task?", code="not_admitted"
+                "the provider refuses the connection. Is --key the key of its customer?", code="not_admitted"
             )
         line.hear(answer.data)
         await socket.send_bytes(line.seal(READY))
     except TunnelKeyError as error:
-        raise TunnelError(
-            f"the machine that answers is not the task's provider: {error}", code="other_machine"
-        ) from None
+        raise TunnelError(f"the machine that answers is not the provider: {error}", code="other_machine") from None
     except (aiohttp.ClientError, ConnectionError, TimeoutError):
         raise TunnelError("the provider hung up while keys were agreed on", code="tunnel_closed") from None
 
 
 def _refusal_text(error: aiohttp.WSServerHandshakeError) -> str:
     reasons = {
-        404: "no program of this task runs there now",
+        404: "no program or session with this id runs there now",
         503: "as many tunnels are open as may be; try again",
     }
     # The provider chooses these words.
