@@ -1,0 +1,98 @@
+"""A chat over a session: turns become requests, and tokens become text. It prints nothing.
+
+Invariant: the disk has the whole chat, so another process, or another provider, goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from gpu_tasks.client.sessions.session_client import SessionClient
+from gpu_tasks.client.sessions.session_store import SessionStore, Turn
+from gpu_tasks.workloads.form import ChatMessage, RequestError, WorkloadForm
+
+SYSTEM = "system"
+"""The fact with the chat's system text."""
+SEED_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCost:
+    """The tokens of an answer, and the price of its vouchers."""
+
+    tokens_in: int
+    tokens_out: int
+    grains: int
+
+
+class Chat:
+    """The turns of a session, and the next question."""
+
+    def __init__(
+        self,
+        client: SessionClient,
+        form: WorkloadForm,
+        store: SessionStore,
+        options: Mapping[str, str],
+        max_tokens: int,
+    ) -> None:
+        """`options` are those of the workload, and `max_tokens` limits each answer."""
+        self._client, self._form, self._store = client, form, store
+        self._options, self._max_tokens = dict(options), max_tokens
+        self.cost = AnswerCost(0, 0, 0)
+        """Of the newest answer."""
+
+    @property
+    def is_amid_answer(self) -> bool:
+        """True if an earlier process stopped amid an answer."""
+        return bool(self._store.turns) and not self._store.turns[-1].is_over
+
+    def ask(self, question: str) -> AsyncGenerator[str, None]:
+        """Yield the text of an answer, piece by piece. Raise as `SessionClient.ask`, and RequestError."""
+        self._store.begin_turn(question, self.request(question))
+        return self.go_on()
+
+    async def go_on(self) -> AsyncGenerator[str, None]:
+        """Yield the text of the newest answer from its beginning: what is here at once, then the rest as it arrives."""
+        turn = self._store.turns[-1]
+        pieces, before = self._form.pieces(), self._client.spent
+        for token in turn.tokens:
+            yield pieces.push(token)
+        async with aclosing(self._client.go_on()) as parts:
+            async for arrived in parts:
+                for token in arrived.tokens:
+                    yield pieces.push(token)
+        yield pieces.finish()
+        self.cost = AnswerCost(self._form.cost_in(turn.request), len(turn.tokens), self._client.spent - before)
+
+    def request(self, question: str) -> bytes:
+        """Return the request for a question after all turns, without the oldest ones if the context is too short.
+
+        Raise RequestError for a question that does not fit alone.
+        """
+        told = self._store.fact(SYSTEM)
+        system = [ChatMessage("system", told)] if told else []
+        # A turn without an answer has nothing to show the model.
+        past = [turn for turn in self._store.turns if turn.tokens]
+        for first in range(len(past) + 1):
+            messages = [
+                *system,
+                *(message for turn in past[first:] for message in self._messages(turn)),
+                ChatMessage("user", question),
+            ]
+            try:
+                return self._form.encode_chat(
+                    messages, self._max_tokens, self._options, secrets.token_bytes(SEED_BYTES)
+                )
+            except RequestError:
+                if first == len(past):
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _messages(self, turn: Turn) -> tuple[ChatMessage, ChatMessage]:
+        pieces = self._form.pieces()
+        text = "".join([*map(pieces.push, turn.tokens), pieces.finish()])
+        return ChatMessage("user", turn.question), ChatMessage("assistant", text)
