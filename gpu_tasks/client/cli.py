@@ -15,6 +15,7 @@ from gpu_tasks.client.groups.declared import submission_options
 from gpu_tasks.client.groups.foreign_words import FOREIGN_WORDS
 from gpu_tasks.client.groups.model import model
 from gpu_tasks.client.groups.offer import offer
+from gpu_tasks.client.groups.session import chat, session
 from gpu_tasks.client.groups.task import conversion_options, task
 from gpu_tasks.client.groups.unit import unit
 from gpu_tasks.models.errors import ModelError
@@ -55,8 +56,8 @@ def main() -> None:
     """
 
 
-for group in (unit, task, offer, model):
-    main.add_command(group)
+for command in (unit, task, offer, model, session, chat):
+    main.add_command(command)
 for short_form, task_command in SHORT_FORMS.items():
     main.add_command(task.commands[task_command], short_form)
 

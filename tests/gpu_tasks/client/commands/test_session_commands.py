@@ -1,0 +1,112 @@
+"""`ogpu session` and `ogpu chat` against a played node: opening, listing, closing, and each refusal with its code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner, Result
+
+from echoing_session import SESSION
+from error_codes import ended_code
+from gpu_tasks.client.cli import main
+from gpu_tasks.client.commands import sessions
+from gpu_tasks.client.sessions.session_reads import KnownSession, is_usable, session_of, sessions_here
+from gpu_tasks.client.sessions.session_store import SessionStore
+from gpu_tasks.market.sessions.records import Leg, SessionRecord, SessionRules, SessionState
+from wallet_runner import answer, chain
+
+OPEN = ("session", "open", "ogpu-bytes", "--key", "//Ferdie", "--rate", "0.05")
+CHAT = ("chat", "ogpu-bytes", "--key", "//Ferdie", "--rate", "0.05")
+
+
+pytestmark = pytest.mark.usefixtures("stored_nowhere")
+
+
+def ogpu(folder: Path, url: str, *words: str, typed: str | None = None) -> Result:
+    options = ["--url", url, "--keyring", str(folder / "keys"), "--json"]
+    return CliRunner().invoke(main, [*options, *words], input=typed)
+
+
+def test_a_session_is_opened_listed_and_closed(tmp_path: Path) -> None:
+    """The chain makes a block for each call alone, so the session waits for its draw."""
+
+    async def waiting(_: Any, client: Any, session_id: bytes) -> KnownSession:
+        return await session_of(client, session_id)
+
+    with chain(tmp_path) as url, patch.object(sessions, "seated", waiting):
+        dry = answer(ogpu(tmp_path, url, *OPEN, "--dry-run"))
+        assert (dry["sent"], dry["refused"]) == (False, None)
+        assert dry["costs_at_most"]["grains"] == str(20 * 5_000_000 + 3_600 * 80_000)
+        opened = ogpu(tmp_path, url, *OPEN, "--deposit", "2", "--term", "100", "--yes")
+        assert opened.exit_code == 0, opened.output
+        (row,) = answer(ogpu(tmp_path, url, "session", "ps", "--key", "//Ferdie"))
+        assert (row["state"], row["provider"], row["left"]["ogpu"]) == ("waiting", None, "2")
+        assert row["waits_for"] is not None
+        assert row["session"] in opened.stdout
+        closed = answer(ogpu(tmp_path, url, "session", "close", row["session"][:12], "--key", "//Ferdie", "--yes"))
+        assert closed["success"]
+        assert answer(ogpu(tmp_path, url, "session", "ps", "--key", "//Ferdie")) == []
+        gone = ogpu(tmp_path, url, "session", "close", row["session"], "--key", "//Ferdie", "--yes")
+        assert ended_code(gone) == "session_unknown"
+
+
+def test_each_refusal_has_its_code(tmp_path: Path) -> None:
+    with chain(tmp_path, beat_seconds=0.1) as url:
+        cases: dict[tuple[str, ...], str] = {
+            ("session", "open", "nothing", "--key", "//Ferdie", "--yes"): "model_unsold",
+            ("session", "open", "ogpu-bytes", "--service", "7", "--key", "//Ferdie", "--yes"): "model_unsold",
+            ("session", "open", "ogpu-bytes", "--key", "//Ferdie", "--yes"): "no_places",
+            (*OPEN, "--term", "3", "--yes"): "term_range",
+            (*OPEN, "--term", "2d", "--yes"): "term_range",
+            (*OPEN, "--term", "100", "--deposit", "1", "--yes"): "no_place",
+            ("session", "close", "12345", "--key", "//Ferdie", "--yes"): "invalid_id",
+            ("session", "close", "0x12345", "--key", "//Ferdie", "--yes"): "session_unknown",
+            (*CHAT, "--session", "0x" + "1" * 64, "--yes"): "session_unknown",
+            CHAT: "no_terminal",
+            (*CHAT, "--yes", "--term", "100", "--deposit", "1"): "no_place",
+        }
+        for words, code in cases.items():
+            assert ended_code(ogpu(tmp_path, url, *words, typed="why")) == code, words
+        assert ended_code(ogpu(tmp_path, url, *CHAT, typed="\n")) == "no_question"
+        assert ended_code(ogpu(tmp_path, url, *CHAT, typed="x" * 300_000)) == "question_too_long"
+
+
+RULES = SessionRules(600, 100_000, 333_333, 250_000, 1_000)
+LEG = Leg(bytes([7]) * 32, bytes([8]) * 32, since=12, first_period=0, collateral=1)
+RECORD = SessionRecord(
+    customer=bytes(32), signer=bytes([1]) * 32, customer_key=bytes(32), service=0, workload=bytes(32), model=bytes(32),
+    rate=1, input_share=1, pace=1, rules=RULES, place_rate=1, exposure=1, deposit=1_000, record_deposit=1,
+    opened_at=10, recorded_at=10, expires_at=110, state=SessionState.OPEN, legs=(LEG,),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "blocks_left", "waits_for", "usable"),
+    [
+        ({}, 60, None, True),
+        ({"state": SessionState.WAITING, "legs": ()}, 60, "block 12", True),
+        ({"expires_at": 50}, 0, None, False),
+        ({"state": SessionState.CLOSING, "legs": (replace(LEG, left_at=40),)}, 0, "block 640", False),
+        ({"state": SessionState.CLOSING, "legs": (replace(LEG, left_at=40, claims=2),)}, 0, "2 claims", False),
+        ({"state": SessionState.CLOSING, "legs": (replace(LEG, left_at=40, is_over=True),)}, 0, "block 50", False),
+    ],
+)
+def test_a_session_tells_why_it_waits(
+    changed: dict[str, Any], blocks_left: int, waits_for: str | None, usable: bool
+) -> None:
+    known = KnownSession(bytes(32), replace(RECORD, **changed), height=50)
+    assert known.blocks_left == blocks_left
+    assert (known.waits_for is None) if waits_for is None else (waits_for in str(known.waits_for))
+    assert is_usable(known) == usable
+
+
+def test_the_files_of_sessions_are_found_by_their_names(tmp_path: Path) -> None:
+    assert sessions_here(tmp_path / "none") == []
+    SessionStore(tmp_path, SESSION).close()
+    (tmp_path / "notes.db").touch()
+    (tmp_path / ("z" * 64 + ".db")).touch()
+    assert sessions_here(tmp_path) == [SESSION]
