@@ -18,7 +18,7 @@ from echoing_session import (
     provider_end,
     signature_of,
 )
-from gpu_tasks.client.sessions.session_client import Line, NextProvider, SessionClient
+from gpu_tasks.client.sessions.session_client import NextProvider, ProviderLine, SessionClient
 from gpu_tasks.client.sessions.session_store import SessionStore
 from gpu_tasks.market.sessions.vouchers import VOUCHER, session_claim_id
 from gpu_tasks.sessions.messages import (
@@ -86,7 +86,7 @@ class EchoingProvider:
             self.lines[-1].to_customer(PeriodOver(self.end.period - 1))
 
     @asynccontextmanager
-    async def dial(self, period: int) -> AsyncIterator[Line]:
+    async def dial(self, period: int) -> AsyncIterator[ProviderLine]:
         """Open a line. A newer line replaces an older one."""
         if not self.is_reachable:
             raise ConnectionError("connection refused")
@@ -190,7 +190,7 @@ class _MemoryLine:
             self.outbox.put_nowait(b"")
 
     async def send(self, data: bytes) -> None:
-        """See `Line`."""
+        """See `ProviderLine`."""
         self._count()
         # In two parts, since a stream has no borders of messages.
         self.inbox.put_nowait(data[:5])
@@ -198,7 +198,7 @@ class _MemoryLine:
             self.inbox.put_nowait(data[5:])
 
     async def receive(self) -> bytes:
-        """See `Line`."""
+        """See `ProviderLine`."""
         return self._whole(await self.outbox.get())
 
     async def to_provider(self) -> bytes:

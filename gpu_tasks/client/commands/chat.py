@@ -51,7 +51,7 @@ from wallet.keypair import Keypair
 
 QUESTION_CHARACTERS_MAX = 256 * 1024
 PROMPT = "> "
-Result = TypeVar("Result")
+Awaited = TypeVar("Awaited")
 COST, QUIT = "/cost", "/quit"
 REFUSALS = {
     "deposit_spent": "the session has too little left for such an answer. Ask for fewer tokens with --max-tokens, or "
@@ -424,7 +424,7 @@ async def _shown(pieces: AsyncGenerator[str, None], screen: Screen) -> None:
             screen.piece(text)
 
 
-async def _unless(leaving: asyncio.Event, doing: Awaitable[Result]) -> Result | None:
+async def _unless(leaving: asyncio.Event, doing: Awaitable[Awaited]) -> Awaited | None:
     """Return the result, or None as soon as the person leaves."""
     task, left = asyncio.ensure_future(doing), asyncio.ensure_future(leaving.wait())
     try:

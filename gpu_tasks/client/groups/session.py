@@ -41,7 +41,7 @@ session_ids = click.argument("sessions", metavar="SESSION...", nargs=-1, require
 @sending_options
 @runs("gpu_tasks.client.commands.sessions:open_session")
 def open_() -> None:
-    """Open a session at a provider of MODEL, and wait for the draw.
+    """Open a session of MODEL, and wait for its provider.
 
     MODEL is a name of `ogpu model list`, or the name of a service. The chain holds the deposit, pays the provider from
     it, and returns the rest.

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from gpu_tasks.client.sessions.session_client import SessionClient
-from gpu_tasks.client.sessions.session_store import SessionStore, Turn
+from gpu_tasks.client.sessions.session_store import ChatTurn, SessionStore
 from gpu_tasks.workloads.form import ChatMessage, RequestError, WorkloadForm
 
 SYSTEM = "system"
@@ -92,7 +92,7 @@ class Chat:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _messages(self, turn: Turn) -> tuple[ChatMessage, ChatMessage]:
+    def _messages(self, turn: ChatTurn) -> tuple[ChatMessage, ChatMessage]:
         pieces = self._form.pieces()
         text = "".join([*map(pieces.push, turn.tokens), pieces.finish()])
         return ChatMessage("user", turn.question), ChatMessage("assistant", text)

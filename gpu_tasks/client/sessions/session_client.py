@@ -20,7 +20,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpu_tasks.client.sessions.session_store import SessionLeg, SessionStore, Turn
+from gpu_tasks.client.sessions.session_store import ChatTurn, SessionLeg, SessionStore
 from gpu_tasks.market.sessions.vouchers import SECRET_BYTES, Voucher
 from gpu_tasks.sessions.customer_end import Arrived, CustomerEnd, SessionFault
 from gpu_tasks.sessions.messages import (
@@ -67,7 +67,7 @@ class ContinuedForm(StreamedForm, Protocol):
         ...
 
 
-class Line(Protocol):
+class ProviderLine(Protocol):
     """A stream to the provider. Its methods raise ConnectionError once it is broken."""
 
     async def send(self, data: bytes) -> None:
@@ -79,7 +79,7 @@ class Line(Protocol):
         ...
 
 
-Dial = Callable[[int], AbstractAsyncContextManager[Line]]
+Dial = Callable[[int], AbstractAsyncContextManager[ProviderLine]]
 """Opens a stream to the provider of a period. Entering raises ConnectionError, with the reason, if that fails."""
 SignVoucher = Callable[[Voucher], bytes]
 
@@ -202,7 +202,7 @@ class SessionClient:
 
     # ------------------------------------------------------------------------------------------------------ one answer
 
-    def _next_request(self, turn: Turn) -> bytes | None:
+    def _next_request(self, turn: ChatTurn) -> bytes | None:
         """Return the request for the rest of the answer, or None if the answer is whole."""
         if not turn.tokens:
             return turn.request
@@ -211,7 +211,7 @@ class SessionClient:
         except DecodeError:
             return None
 
-    async def _exchange(self, stream: _Stream, turn: Turn, request: bytes) -> AsyncGenerator[Arrived, None]:
+    async def _exchange(self, stream: _Stream, turn: ChatTurn, request: bytes) -> AsyncGenerator[Arrived, None]:
         """Ask a request, pay for it, and yield its tokens. The turn is over at the end of a whole answer."""
         end = self._end
         voucher = end.ask(request)
@@ -242,7 +242,7 @@ class SessionClient:
         except (_BrokenError, ConnectionError, DecodeError, SessionFault) as error:
             await self._break_off(error)
 
-    async def _after_refusal(self, stream: _Stream, turn: Turn, refusal: SessionRefusal) -> None:
+    async def _after_refusal(self, stream: _Stream, turn: ChatTurn, refusal: SessionRefusal) -> None:
         """Make ready for the next try. Raise the refusal of a request that would meet it again."""
         if refusal.code in _ENDS_THE_TURN:
             self._refused(turn)
@@ -279,12 +279,12 @@ class SessionClient:
             if self._end.period != before:
                 self._store.begin_period()
 
-    def _over(self, turn: Turn) -> Arrived:
+    def _over(self, turn: ChatTurn) -> Arrived:
         turn.is_over = True
         self._store.keep_turn()
         return Arrived((), is_last=True)
 
-    def _refused(self, turn: Turn) -> None:
+    def _refused(self, turn: ChatTurn) -> None:
         if turn.tokens:
             self._over(turn)
         else:
@@ -382,7 +382,7 @@ _ENDS_THE_TURN = frozenset({"bad_request", "deposit_spent"})
 class _Stream:
     """The messages of a line. A task reads them, so that an end between two answers is seen."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ProviderLine) -> None:
         self._line = line
         self._messages: asyncio.Queue[bytes | Exception] = asyncio.Queue(QUEUED_MAX)
         self._timer: asyncio.TimerHandle | None = None

@@ -16,7 +16,7 @@ from gpu_tasks.tunnel.tunnel import TunnelError, TunnelStream
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
 
-Connect = Callable[[], Awaitable[ChainClient]]
+ConnectNode = Callable[[], Awaitable[ChainClient]]
 """Connects to the node. A chat may wait for hours, so it keeps no connection."""
 
 
@@ -27,7 +27,7 @@ class SessionLines:
     session: bytes
     stash: bytes
     key: SealKey
-    connect: Connect
+    connect: ConnectNode
     genesis: bytes = b""
     _provider: Provider | None = None
     _is_private: bool = False
@@ -60,21 +60,21 @@ class SessionLines:
 
 
 class TunnelLine:
-    """A stream of a tunnel as a `Line`."""
+    """A stream of a tunnel as a `ProviderLine`."""
 
     def __init__(self, stream: TunnelStream) -> None:
         """Take an open stream."""
         self._stream = stream
 
     async def send(self, data: bytes) -> None:
-        """See `Line`."""
+        """See `ProviderLine`."""
         try:
             await self._stream.write(data)
         except TunnelError as error:
             raise ConnectionError(str(error)) from None
 
     async def receive(self) -> bytes:
-        """See `Line`."""
+        """See `ProviderLine`."""
         received = await self._stream.read()
         if received is None:
             end = await self._stream.end

@@ -56,7 +56,7 @@ class SessionLeg:
 
 
 @dataclass(slots=True)
-class Turn:
+class ChatTurn:
     """A question and its answer so far."""
 
     question: str
@@ -80,7 +80,7 @@ class SessionStore:
         self._stored: list[tuple[bytes, int]] = []
         """The requests and the numbers of tokens of the exchanges in the file."""
         self.turns = [
-            Turn(question, request, _tokens_in(tokens), bool(is_over))
+            ChatTurn(question, request, _tokens_in(tokens), bool(is_over))
             for question, request, tokens, is_over in self._database.rows(
                 "SELECT question, request, tokens, is_over FROM turns ORDER BY place"
             )
@@ -159,10 +159,10 @@ class SessionStore:
 
     # ------------------------------------------------------------------------------------------------ turns and facts
 
-    def begin_turn(self, question: str, request: bytes) -> Turn:
-        """Keep a question. Its answer is in `Turn.tokens`, which the next `keep` or `keep_turn` writes."""
+    def begin_turn(self, question: str, request: bytes) -> ChatTurn:
+        """Keep a question. Its answer is in `ChatTurn.tokens`, which the next `keep` or `keep_turn` writes."""
         assert not self.turns or self.turns[-1].is_over, "one question at a time"
-        turn = Turn(question, request)
+        turn = ChatTurn(question, request)
         self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?, 0)", len(self.turns), question, request, b"")
         self.turns.append(turn)
         return turn
