@@ -202,9 +202,6 @@ FAULTS = {
         [message, Tokens((1,), is_last=False)] if isinstance(message, SessionEntered) else [message]
     ),
     "unknown totals": lambda message: [SessionEntered(5, None)] if isinstance(message, SessionEntered) else [message],
-    "wrong tokens": lambda message: (
-        [Tokens(tuple(t + 1 for t in message.tokens), message.is_last)] if isinstance(message, Tokens) else [message]
-    ),
     "an early end": lambda message: [Tokens((), is_last=True)] if isinstance(message, Tokens) else [message],
     "a refusal without a reason": lambda message: (
         [SessionRefused("unpaid", "")] if isinstance(message, Tokens) else [message]
