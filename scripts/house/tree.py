@@ -6,7 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGES = ("runtime", "consensus", "gpu_tasks", "genesis", "durable", "wallet", "cli", "http_server", "streams", "node", "devnet")
+PACKAGES = (
+    "runtime",
+    "consensus",
+    "gpu_tasks",
+    "genesis",
+    "durable",
+    "wallet",
+    "cli",
+    "http_server",
+    "streams",
+    "node",
+    "devnet",
+)
 
 
 @dataclass(frozen=True, slots=True)
