@@ -331,7 +331,9 @@ class Case(ABC):
         """Let voters look at a random point of a right result. Raise SilentError unless all find it right."""
         claim = self.ledger.claim
         assert claim is not None
-        votes = await self._votes(self.shop.others[-VOTERS:], self.chance.choice(claim.points), ())
+        # The beacons may have drawn no point of a claim, and a dispute may be about any item.
+        point = self.chance.randrange(claim.terms.weight)
+        votes = await self._votes(self.shop.others[-VOTERS:], point, ())
         if any(vote != votes[0] or vote.verdict is not Verdict.RIGHT or not is_well_formed(vote, 1) for vote in votes):
             raise SilentError(f"votes about a right item: {[vote.verdict.name for vote in votes]}")
 
