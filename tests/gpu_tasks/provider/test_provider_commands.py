@@ -270,6 +270,9 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     assert eve.answer(*offer, "--dry-run")["stash_locks"]["ogpu"] == "0.1", "the fee alone is the provider key's"
     eve.answer(*offer)
     assert "stash_locks" not in eve.answer(*offer, "--dry-run"), "for another price nothing more is locked"
+    planned = eve.answer(*offer, "--places", "3", "--dry-run")
+    assert planned["calls"] == "InferenceMarket.offer, Sessions.offer_places"
+    assert eve.answer("sessions") == []
     assert eve.answer("status")["devices"][0]["asks"] == [{"service": 0, "ask": {"grains": "50000000", "ogpu": "0.5"}}]
 
     assert device in eve.refusal("withdraw-bond", "--key", "//Eve")

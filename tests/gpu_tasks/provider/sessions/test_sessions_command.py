@@ -1,0 +1,50 @@
+"""The rows of `ogpu-provider sessions`."""
+
+from dataclasses import replace
+
+from gpu_tasks.batches.sum_tree import Totals
+from gpu_tasks.market.sessions import records
+from gpu_tasks.market.sessions.sessions_api import SessionStatus
+from gpu_tasks.market.sessions.vouchers import Voucher
+from gpu_tasks.provider import cli
+from gpu_tasks.provider.commands.sessions import COLUMNS, session_row
+from gpu_tasks.provider.sessions.session_store import KeptPeriod, PeriodState
+from played_sessions import OTHER_STASH, STASH, FakeSessions
+from wallet.amounts import Grains
+
+SESSION = bytes([31]) * 32
+
+
+async def _status(*, period: int = 0) -> SessionStatus:
+    chain = FakeSessions()
+    chain.sessions[SESSION] = replace(chain.open(SESSION), period=period)
+    status = await chain.session(SESSION)
+    assert status is not None
+    return status
+
+
+def _kept(period: int, tokens: int) -> KeptPeriod:
+    voucher = Voucher(SESSION, period, Totals(1, 0, tokens, bytes(32)))
+    return KeptPeriod(voucher, bytes(65), bytes(32), PeriodState.CLOSED)
+
+
+async def test_a_row_has_the_pay_of_the_periods_that_no_claim_covers() -> None:
+    """Claimed periods count as claimed."""
+    row = session_row(await _status(period=1), STASH, [_kept(0, 50), _kept(1, 7), _kept(2, 5)])
+    assert set(row) == set(COLUMNS)
+    assert (row["role"], row["period"], row["tokens"], row["unclaimed"]) == ("serves", 1, 12, Grains(12_000))
+
+
+async def test_a_spare_has_no_pay_yet() -> None:
+    """Its row names its own device."""
+    status = await _status()
+    row = session_row(status, bytes([77]) * 32, [])
+    assert set(row) == set(COLUMNS)
+    assert (row["role"], row["tokens"], row["unclaimed"]) == ("spare", 0, Grains(0))
+    assert status.session.spare is not None
+    assert status.session.spare.owner == OTHER_STASH
+
+
+def test_the_greatest_number_of_places_is_the_chain_s() -> None:
+    """The command line may not import the chain's rules."""
+    assert cli.PLACES_MAX == records.PLACES_MAX
