@@ -369,7 +369,7 @@ def withdraw_bond() -> None:
 @dry_run_option
 @runs("gpu_tasks.provider.commands.offers:offer")
 def offer() -> None:
-    """Offer a device to a service, or change its price or its places.
+    """Offer a device to a service, or change price or places.
 
     For a new offer the stash locks a deposit, which `withdraw-offer` frees.
     """

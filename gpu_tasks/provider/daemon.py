@@ -59,7 +59,7 @@ from gpu_tasks.provider.execution.worker_start import NUMPY, live_hosts_with
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.journal.schema import JOURNAL_FILE
-from gpu_tasks.provider.programs.means import CONTAINER_KIND
+from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor, ProgramEngine
 from gpu_tasks.provider.sessions.live_hosts import LiveHosts, MakeHost
 from gpu_tasks.provider.sessions.session_duty import SessionDuty
@@ -147,14 +147,7 @@ class Daemon:
         )
         policy_source = PolicySource(base_path, (*worker_pool.workloads.stepwise, CONTAINER_KIND))
         program_means = policy_source.policy().containers
-        programs = ContainerSupervisor(
-            settings.engine,
-            program_means.container_policy(_gpus(worker_pool)),
-            lambda: worker_pool.devices,
-            settings.why_no_engine,
-            keep_seconds=program_means.keep_seconds,
-            spool_folder=base_path / IMAGES_FOLDER,
-        )
+        programs = _supervisor(settings, program_means, worker_pool)
         task_book = TaskBook(self.parts, base_path / TASKS_FOLDER)
         session_store = SessionStore(provider_journal.database)
         sessions = SessionDuty(self.parts, session_store, LiveHosts(settings.make_live_hosts))
@@ -337,6 +330,17 @@ def _duties(
         Housekeeping(daemon_parts, programs),
     ]
     return duties
+
+
+def _supervisor(settings: Settings, means: ProgramMeans, worker_pool: WorkerPool) -> ContainerSupervisor:
+    return ContainerSupervisor(
+        settings.engine,
+        means.container_policy(_gpus(worker_pool)),
+        lambda: worker_pool.devices,
+        settings.why_no_engine,
+        keep_seconds=means.keep_seconds,
+        spool_folder=settings.base_path / IMAGES_FOLDER,
+    )
 
 
 def _gpus(worker_pool: WorkerPool) -> tuple[str, ...]:
