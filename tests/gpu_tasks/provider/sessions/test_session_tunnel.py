@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.tasks import tunnel as client_tunnel
+from gpu_tasks.client.tasks.tunnel import open_tunnel
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
@@ -71,17 +71,13 @@ class Village:
             endpoint=f"http://127.0.0.1:{self.server.port}".encode(),
             seal_key=self.played.parts.identity.seal_key.public,
         )
-        task: Any = SimpleNamespace()
-        async with client_tunnel.open_tunnel(
-            GENESIS, SESSION, task, SealKey.of(key), provider, is_private=True
-        ) as opened:
+        async with open_tunnel(GENESIS, SESSION, STASH, SealKey.of(key), provider, is_private=True) as opened:
             yield opened
 
 
 @asynccontextmanager
-async def village(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Village]:
+async def village(tmp_path: Path) -> AsyncIterator[Village]:
     """Yield a provider with one open session."""
-    monkeypatch.setattr(client_tunnel, "runner_of", lambda _: STASH)
     played = PlayedProvider(tmp_path)
     identity = played.parts.identity
     server = BlobServer(
@@ -98,9 +94,9 @@ async def village(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         await played.close()
 
 
-async def test_a_chat_over_a_real_tunnel_is_answered_and_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_chat_over_a_real_tunnel_is_answered_and_paid(tmp_path: Path) -> None:
     """Two questions on one stream."""
-    async with village(tmp_path, monkeypatch) as here, here.tunnel() as tunnel:
+    async with village(tmp_path) as here, here.tunnel() as tunnel:
         customer = TunnelledCustomer(await tunnel.open(Converse(0)))
         customer.send(customer.end.hello())
         await customer.step()
@@ -115,9 +111,9 @@ async def test_a_chat_over_a_real_tunnel_is_answered_and_paid(tmp_path: Path, mo
         assert kept.voucher in customer.vouchers
 
 
-async def test_a_chat_goes_on_in_another_tunnel_after_a_break(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_chat_goes_on_in_another_tunnel_after_a_break(tmp_path: Path) -> None:
     """The answer is whole, once, and its lane was free meanwhile."""
-    async with village(tmp_path, monkeypatch) as here:
+    async with village(tmp_path) as here:
         async with here.tunnel() as tunnel:
             customer = TunnelledCustomer(await tunnel.open(Converse(0)))
             customer.send(customer.end.hello())
@@ -137,9 +133,9 @@ async def test_a_chat_goes_on_in_another_tunnel_after_a_break(tmp_path: Path, mo
         assert bytes(customer.received) == QUESTION
 
 
-async def test_a_stranger_does_not_enter_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stranger_does_not_enter_a_session(tmp_path: Path) -> None:
     """The handshake needs the customer's key."""
-    async with village(tmp_path, monkeypatch) as here:
+    async with village(tmp_path) as here:
         with pytest.raises(TunnelError):
             async with here.tunnel(Keypair.from_seed(Scheme.ED25519, bytes([8]) * 32)) as tunnel:
                 stream = await tunnel.open(Converse(0))
