@@ -198,9 +198,6 @@ async def test_a_refused_request_leaves_no_turn(tmp_path: Path, amount_max: int,
 
 
 FAULTS = {
-    "a message without a request": lambda message: (
-        [message, Tokens((1,), is_last=False)] if isinstance(message, SessionEntered) else [message]
-    ),
     "unknown totals": lambda message: [SessionEntered(5, None)] if isinstance(message, SessionEntered) else [message],
     "an early end": lambda message: [Tokens((), is_last=True)] if isinstance(message, Tokens) else [message],
     "a refusal without a reason": lambda message: (
@@ -240,12 +237,9 @@ async def test_a_refusal_of_the_entry_reaches_the_caller(tmp_path: Path) -> None
 async def test_a_silent_provider_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_client, "SILENCE_SECONDS", 0.01)
     provider = EchoingProvider()
-    silent = [True]
 
     def once(message: ProviderMessage) -> list[ProviderMessage]:
-        is_swallowed = isinstance(message, Tokens) and silent[0]
-        silent[0] = silent[0] and not is_swallowed
-        return [] if is_swallowed else [message]
+        return [] if isinstance(message, Tokens) and provider.entries == 1 else [message]
 
     provider.answer = once
     with SessionStore(tmp_path, SESSION) as store:
