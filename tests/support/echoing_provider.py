@@ -19,7 +19,7 @@ from echoing_session import (
     signature_of,
 )
 from gpu_tasks.client.sessions.session_client import NextProvider, ProviderLine, SessionClient
-from gpu_tasks.client.sessions.session_store import SessionStore
+from gpu_tasks.client.sessions.session_store import SessionFile
 from gpu_tasks.market.sessions.vouchers import VOUCHER, session_claim_id
 from gpu_tasks.sessions.messages import (
     CUSTOMER_MESSAGE,
@@ -221,7 +221,7 @@ async def no_other(leg: int, reason: str) -> None:
 
 
 def client_of(
-    store: SessionStore, provider: EchoingProvider, find_next: Callable[..., object] = no_other
+    store: SessionFile, provider: EchoingProvider, find_next: Callable[..., object] = no_other
 ) -> SessionClient:
     """Return the customer of a provider's session."""
     return SessionClient(

@@ -34,7 +34,7 @@ from gpu_tasks.client.sessions.chat import SYSTEM, Chat
 from gpu_tasks.client.sessions.session_client import NextProvider, ProviderGoneError, SessionClient
 from gpu_tasks.client.sessions.session_line import SessionLines
 from gpu_tasks.client.sessions.session_reads import KnownSession, SessionError, is_usable, session_of, sessions_of
-from gpu_tasks.client.sessions.session_store import SessionStore
+from gpu_tasks.client.sessions.session_store import SessionFile
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.sessions.records import SessionState
 from gpu_tasks.market.sessions.sessions import Sessions
@@ -97,7 +97,7 @@ def chat(
         async with await session.connect() as client:
             found = await _session_for(session, client, keypair, wanted, is_piped=question is not None)
             genesis, folder = client.genesis_hash, sessions_folder(session, client)
-        with SessionStore(folder, found.id) as store, session.doing(None):
+        with SessionFile(folder, found.id) as store, session.doing(None):
             stream = SessionClient(
                 found.terms(genesis), _form(found), store, _signer(genesis, keypair),
                 _provider(session, found, keypair), _next_provider(session, found.id, keypair),

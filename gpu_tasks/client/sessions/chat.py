@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from gpu_tasks.client.sessions.session_client import SessionClient
-from gpu_tasks.client.sessions.session_store import ChatTurn, SessionStore
+from gpu_tasks.client.sessions.session_store import ChatTurn, SessionFile
 from gpu_tasks.workloads.form import ChatMessage, RequestError, WorkloadForm
 
 SYSTEM = "system"
@@ -35,7 +35,7 @@ class Chat:
         self,
         client: SessionClient,
         form: WorkloadForm,
-        store: SessionStore,
+        store: SessionFile,
         options: Mapping[str, str],
         max_tokens: int,
     ) -> None:

@@ -20,7 +20,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpu_tasks.client.sessions.session_store import ChatTurn, SessionLeg, SessionStore
+from gpu_tasks.client.sessions.session_store import ChatTurn, SessionFile, SessionLeg
 from gpu_tasks.market.sessions.vouchers import SECRET_BYTES, Voucher
 from gpu_tasks.sessions.customer_end import Arrived, CustomerEnd, SessionFault
 from gpu_tasks.sessions.messages import (
@@ -109,7 +109,7 @@ class SessionClient:
     """One session. One task at a time asks; `cut` may come from another."""
 
     def __init__(
-        self, terms: SessionTerms, form: ContinuedForm, store: SessionStore, sign: SignVoucher,
+        self, terms: SessionTerms, form: ContinuedForm, store: SessionFile, sign: SignVoucher,
         provider: NextProvider, find_next: FindNext,
     ) -> None:  # fmt: skip
         """Take a session with its present provider. Nothing is sent yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_tasks.client.sessions.session_store import SUFFIX, SessionStore
+from gpu_tasks.client.sessions.session_store import SUFFIX, SessionFile
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.sessions.records import SessionRecord, SessionState, claims_until
 from gpu_tasks.market.sessions.sessions import Sessions
@@ -97,7 +97,7 @@ def sessions_here(folder: Path) -> list[bytes]:
 def unclaimed(session: KnownSession, folder: Path) -> int | None:
     """Return the grains that vouchers of this machine promise beyond the claims, or None without a file here."""
     try:
-        with SessionStore(folder, session.id, is_reader=True) as store:
+        with SessionFile(folder, session.id, is_reader=True) as store:
             vouchers = [voucher for voucher, _ in store.vouchers()]
     except FileNotFoundError:
         return None

@@ -65,7 +65,7 @@ class ChatTurn:
     is_over: bool = False
 
 
-class SessionStore:
+class SessionFile:
     """The file of one session."""
 
     def __init__(self, folder: Path, session: bytes, *, is_reader: bool = False) -> None:

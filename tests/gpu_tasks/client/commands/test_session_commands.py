@@ -15,7 +15,7 @@ from error_codes import ended_code
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import sessions
 from gpu_tasks.client.sessions.session_reads import KnownSession, is_usable, session_of, sessions_here
-from gpu_tasks.client.sessions.session_store import SessionStore
+from gpu_tasks.client.sessions.session_store import SessionFile
 from gpu_tasks.market.sessions.records import Leg, SessionRecord, SessionRules, SessionState
 from wallet_runner import answer, chain
 
@@ -106,7 +106,7 @@ def test_a_session_tells_why_it_waits(
 
 def test_the_files_of_sessions_are_found_by_their_names(tmp_path: Path) -> None:
     assert sessions_here(tmp_path / "none") == []
-    SessionStore(tmp_path, SESSION).close()
+    SessionFile(tmp_path, SESSION).close()
     (tmp_path / "notes.db").touch()
     (tmp_path / ("z" * 64 + ".db")).touch()
     assert sessions_here(tmp_path) == [SESSION]

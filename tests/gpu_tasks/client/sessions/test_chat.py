@@ -16,7 +16,7 @@ from gpu_tasks.client.sessions import session_client
 from gpu_tasks.client.sessions.chat import SYSTEM, Chat
 from gpu_tasks.client.sessions.session_client import SessionClient
 from gpu_tasks.client.sessions.session_reads import SessionError
-from gpu_tasks.client.sessions.session_store import SessionStore
+from gpu_tasks.client.sessions.session_store import SessionFile
 
 
 class Typed:
@@ -32,7 +32,7 @@ class Typed:
 class Room:
     """A chat with all its parts."""
 
-    def __init__(self, store: SessionStore, provider: EchoingProvider, *, is_json: bool = False) -> None:
+    def __init__(self, store: SessionFile, provider: EchoingProvider, *, is_json: bool = False) -> None:
         self.client: SessionClient = client_of(store, provider)
         self.talk = Chat(self.client, chat_form(), store, {}, 100)
         self.screen = Screen(is_json=is_json)
@@ -48,7 +48,7 @@ class Room:
 
 
 async def test_a_chat_tells_the_model_its_earlier_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         store.keep_fact(SYSTEM, "Be brief.")
         await Room(store, EchoingProvider()).hold("one", "", "/cost", "two", "three", "/quit", "four")
         assert [turn.question for turn in store.turns] == ["one", "two", "three"]
@@ -59,7 +59,7 @@ async def test_a_chat_tells_the_model_its_earlier_turns(tmp_path: Path, capsys: 
 
 
 async def test_a_long_chat_forgets_its_oldest_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         await Room(store, EchoingProvider()).hold("a", "b", "c", "d", "e")
     assert capsys.readouterr().out == "1 a\n3 b\n5 c\n5 d\n5 e\n"
 
@@ -67,7 +67,7 @@ async def test_a_long_chat_forgets_its_oldest_turns(tmp_path: Path, capsys: pyte
 async def test_a_question_that_does_not_fit_is_named_and_the_chat_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         await Room(store, EchoingProvider()).hold("X", "b")
         assert [turn.question for turn in store.turns] == ["b"]
     told = capsys.readouterr()
@@ -76,7 +76,7 @@ async def test_a_question_that_does_not_fit_is_named_and_the_chat_goes_on(
 
 
 async def test_lines_of_json_hold_pieces_and_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         room = Room(store, EchoingProvider(), is_json=True)
         await room.answer("why")
     *pieces, answer = map(json.loads, capsys.readouterr().out.splitlines())
@@ -87,7 +87,7 @@ async def test_lines_of_json_hold_pieces_and_the_answer(tmp_path: Path, capsys: 
 async def test_control_characters_of_a_model_do_not_reach_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         await Room(store, EchoingProvider()).answer("\x1b[2J\a")
     assert "\x1b" not in capsys.readouterr().out
 
@@ -105,7 +105,7 @@ async def test_each_refusal_has_its_code(
     monkeypatch.setattr(session_client, "GONE_SECONDS", 0.0)
     provider = EchoingProvider()
     spoil(provider)
-    with SessionStore(tmp_path, SESSION) as store, raises_code(SessionError, code):
+    with SessionFile(tmp_path, SESSION) as store, raises_code(SessionError, code):
         await Room(store, provider).answer("why")
 
 
@@ -118,7 +118,7 @@ async def _while_answering(room: Room, act: Callable[[], Awaitable[None]]) -> No
 
 
 async def test_ctrl_c_cuts_the_answer_and_the_chat_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         room = Room(store, EchoingProvider(step=1))
 
         async def act() -> None:
@@ -131,7 +131,7 @@ async def test_ctrl_c_cuts_the_answer_and_the_chat_goes_on(tmp_path: Path, capsy
 
 
 async def test_a_second_ctrl_c_leaves(tmp_path: Path) -> None:
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         provider = EchoingProvider(step=1)
         provider.answer = lambda message: [message]
         room = Room(store, provider)
@@ -147,14 +147,14 @@ async def test_a_second_ctrl_c_leaves(tmp_path: Path) -> None:
 async def test_a_chat_goes_on_where_a_killed_one_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The answer is shown from its beginning."""
     provider = EchoingProvider(step=1)
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         room = Room(store, provider)
         pieces = room.talk.ask("a question of many letters, and more of them")
         for _ in range(30):
             await anext(pieces)
         await pieces.aclose()
         await room.client.close()
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         await Room(store, provider).hold("b")
         assert [turn.question for turn in store.turns][1:] == ["b"]
     assert capsys.readouterr().out == "1 a question of many letters, and more of them\n3 b\n"

@@ -13,7 +13,7 @@ from echoing_session import EchoForm, asking
 from gpu_tasks.client.sessions import session_client
 from gpu_tasks.client.sessions.session_client import NextProvider, SessionClient
 from gpu_tasks.client.sessions.session_line import SessionLines
-from gpu_tasks.client.sessions.session_store import SessionStore
+from gpu_tasks.client.sessions.session_store import SessionFile
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
@@ -43,7 +43,7 @@ async def provider(folder: Path) -> AsyncIterator[tuple[PlayedProvider, BlobServ
         await played.close()
 
 
-def customer(store: SessionStore, played: PlayedProvider, server: BlobServer) -> SessionClient:
+def customer(store: SessionFile, played: PlayedProvider, server: BlobServer) -> SessionClient:
     """Return the customer's client, which has read the provider's record."""
 
     async def no_node() -> Any:
@@ -66,7 +66,7 @@ async def whole(client: SessionClient, request: bytes) -> bytes:
 
 async def test_questions_are_answered_and_paid(tmp_path: Path) -> None:
     async with provider(tmp_path / "p") as (played, server):
-        with SessionStore(tmp_path / "c", SESSION) as store:
+        with SessionFile(tmp_path / "c", SESSION) as store:
             client = customer(store, played, server)
             for _ in range(2):
                 assert await whole(client, asking(QUESTION)) == QUESTION
@@ -79,14 +79,14 @@ async def test_questions_are_answered_and_paid(tmp_path: Path) -> None:
 
 async def test_an_answer_goes_on_in_another_process(tmp_path: Path) -> None:
     async with provider(tmp_path / "p") as (played, server):
-        with SessionStore(tmp_path / "c", SESSION) as store:
+        with SessionFile(tmp_path / "c", SESSION) as store:
             client = customer(store, played, server)
             count = 0
             async with aclosing(client.ask(asking(QUESTION))) as parts:
                 while count < 100:
                     count += len((await anext(parts)).tokens)
             await client.close()
-        with SessionStore(tmp_path / "c", SESSION) as store:
+        with SessionFile(tmp_path / "c", SESSION) as store:
             client = customer(store, played, server)
             async for _ in client.go_on():
                 pass
@@ -98,7 +98,7 @@ async def test_an_answer_goes_on_in_another_process(tmp_path: Path) -> None:
 async def test_a_period_ends_between_two_questions(tmp_path: Path) -> None:
     """The client enters the next period in the same stream."""
     async with provider(tmp_path / "p") as (played, server):
-        with SessionStore(tmp_path / "c", SESSION) as store:
+        with SessionFile(tmp_path / "c", SESSION) as store:
             client = customer(store, played, server)
             breaks: list[str] = []
             client.on_break = breaks.append
@@ -116,7 +116,7 @@ async def test_a_period_ends_between_two_questions(tmp_path: Path) -> None:
 async def test_a_session_that_is_over_is_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_client, "GONE_SECONDS", 0.0)
     async with provider(tmp_path / "p") as (played, server):
-        with SessionStore(tmp_path / "c", SESSION) as store:
+        with SessionFile(tmp_path / "c", SESSION) as store:
             client = customer(store, played, server)
             assert await whole(client, asking(QUESTION)) == QUESTION
             played.chain.close(SESSION)

@@ -13,7 +13,7 @@ from echoing_provider import EchoingProvider, answered, client_of
 from echoing_session import SESSION, asking
 from gpu_tasks.client.sessions import session_client
 from gpu_tasks.client.sessions.session_client import NextProvider, ProviderGoneError
-from gpu_tasks.client.sessions.session_store import SessionStore
+from gpu_tasks.client.sessions.session_store import SessionFile
 from gpu_tasks.sessions.messages import ProviderMessage, SessionEntered, SessionRefused, Tokens
 from gpu_tasks.sessions.provider_end import SessionRefusal
 
@@ -28,7 +28,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_an_answer_is_whole_and_paid_to_the_token(tmp_path: Path) -> None:
     provider = EchoingProvider()
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         assert await answered(client, asking(QUESTION)) == QUESTION
         assert await answered(client, asking(QUESTION[:3])) == QUESTION[:3]
@@ -44,7 +44,7 @@ async def test_an_answer_is_whole_and_paid_to_the_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize("messages", range(40))
 async def test_a_line_that_breaks_at_any_message(tmp_path: Path, messages: int) -> None:
     provider = EchoingProvider([messages])
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         assert await answered(client, asking(QUESTION)) == QUESTION
         assert await answered(client, asking(QUESTION[:9])) == QUESTION[:9]
@@ -59,7 +59,7 @@ def test_any_breaks_cuts_and_periods(breaks: list[int], lengths: list[int], data
 
     async def converse(folder: Path) -> None:
         provider = EchoingProvider(breaks, step=data.draw(st.integers(1, 64)))
-        with SessionStore(folder, SESSION) as store:
+        with SessionFile(folder, SESSION) as store:
             client = client_of(store, provider)
             for length in lengths:
                 cut_at = data.draw(st.integers(1, 200))
@@ -88,7 +88,7 @@ def test_any_breaks_cuts_and_periods(breaks: list[int], lengths: list[int], data
 
 async def test_a_consumer_that_leaves_amid_an_answer_goes_on_later(tmp_path: Path) -> None:
     provider = EchoingProvider()
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         async with aclosing(client.ask(asking(QUESTION))) as parts:
             first = bytes((await anext(parts)).tokens)
@@ -100,13 +100,13 @@ async def test_a_consumer_that_leaves_amid_an_answer_goes_on_later(tmp_path: Pat
 async def test_another_process_goes_on_from_the_disk(tmp_path: Path) -> None:
     """Its first line tells it how far the provider's vouchers go."""
     provider = EchoingProvider([12])
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         received = b""
         async with aclosing(client.ask(asking(QUESTION))) as parts:
             while len(received) < 30:
                 received += bytes((await anext(parts)).tokens)
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         kept = bytes(store.turns[-1].tokens)
         assert received.startswith(kept)
@@ -119,7 +119,7 @@ async def test_another_process_goes_on_from_the_disk(tmp_path: Path) -> None:
 async def test_a_period_that_crosses_a_request(tmp_path: Path) -> None:
     """The provider announces the end of the period, and the customer has not read it when it asks."""
     provider = EchoingProvider()
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         assert await answered(client, asking(QUESTION)) == QUESTION
         provider.next_period()
@@ -145,7 +145,7 @@ async def test_the_spare_goes_on_with_the_rest_of_an_answer(tmp_path: Path, monk
         reasons.append((leg, reason))
         return NextProvider(1, 1, spare.dial)
 
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider, hand_over)
         received = b""
         async for arrived in client.ask(asking(QUESTION)):
@@ -170,7 +170,7 @@ async def test_a_provider_that_is_gone_leaves_the_question_open(
     monkeypatch.setattr(session_client, "GONE_SECONDS", 0.0)
     provider = EchoingProvider()
     provider.is_reachable = False
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         with pytest.raises(ProviderGoneError) as gone:
             await answered(client, asking(QUESTION))
@@ -186,7 +186,7 @@ async def test_a_provider_that_is_gone_leaves_the_question_open(
 )
 async def test_a_refused_request_leaves_no_turn(tmp_path: Path, amount_max: int, request_: bytes, code: str) -> None:
     provider = EchoingProvider(amount_max=amount_max)
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         with pytest.raises(SessionRefusal) as refused:
             await answered(client, request_)
@@ -214,7 +214,7 @@ async def test_a_provider_that_breaks_the_protocol_is_left(
     monkeypatch.setattr(session_client, "GONE_SECONDS", 0.0)
     provider = EchoingProvider()
     provider.answer = fault  # type: ignore[assignment]
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         with pytest.raises(ProviderGoneError):
             await answered(client, asking(QUESTION))
@@ -227,7 +227,7 @@ async def test_a_provider_that_breaks_the_protocol_is_left(
 async def test_a_refusal_of_the_entry_reaches_the_caller(tmp_path: Path) -> None:
     provider = EchoingProvider()
     provider.answer = lambda _: [SessionRefused("other_secret", "no")]
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         with pytest.raises(SessionRefusal) as refused:
             await client.enter()
@@ -242,7 +242,7 @@ async def test_a_silent_provider_is_left(tmp_path: Path, monkeypatch: pytest.Mon
         return [] if isinstance(message, Tokens) and provider.entries == 1 else [message]
 
     provider.answer = once
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         assert await answered(client, asking(QUESTION)) == QUESTION
         await client.close()
@@ -252,7 +252,7 @@ async def test_a_provider_that_ignores_a_cut_is_left(tmp_path: Path, monkeypatch
     monkeypatch.setattr(session_client, "ENTER_SECONDS", 0.05)
     provider = EchoingProvider(step=1)
     provider.answer = lambda message: [Tokens(message.tokens, False)] if isinstance(message, Tokens) else [message]
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         parts: AsyncIterator[object] = client.ask(asking(QUESTION))
         await anext(parts)
@@ -268,7 +268,7 @@ async def test_a_cut_ends_the_wait_for_a_provider(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(session_client, "BACKOFF_SECONDS", (0.0, 100.0))
     provider = EchoingProvider()
     provider.is_reachable = False
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         client = client_of(store, provider)
         asking_task = asyncio.create_task(answered(client, asking(QUESTION)))
         await asyncio.sleep(0.05)

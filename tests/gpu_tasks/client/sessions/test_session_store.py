@@ -10,7 +10,7 @@ import pytest
 from echoing_provider import EchoingProvider, answered, client_of
 from echoing_session import SESSION, asking, customer_end, signature_of
 from error_codes import raises_code
-from gpu_tasks.client.sessions.session_store import SessionFileError, SessionLeg, SessionStore, session_file
+from gpu_tasks.client.sessions.session_store import SessionFile, SessionFileError, SessionLeg, session_file
 from gpu_tasks.sessions.transcript import Exchange
 from killed_commits import lives
 
@@ -21,7 +21,7 @@ DISK = "provider"
 def deeds(folder: Path) -> Iterator[Callable[[], object]]:
     """Ask two questions of a provider with a disk of its own."""
     loop = asyncio.new_event_loop()
-    with SessionStore(folder, SESSION) as store:
+    with SessionFile(folder, SESSION) as store:
         client = client_of(store, EchoingProvider(disk=folder / DISK))
         for question in (FIRST, SECOND):
             yield lambda question=question: loop.run_until_complete(answered(client, asking(question)))  # type: ignore[misc]
@@ -36,7 +36,7 @@ def test_a_killed_customer_loses_no_voucher_and_pays_nothing_twice(tmp_path: Pat
     async def go_on(folder: Path) -> tuple[list[bytes], EchoingProvider]:
         provider = EchoingProvider(disk=folder / DISK)
         kept = list(provider.kept)
-        with SessionStore(folder, SESSION) as store:
+        with SessionFile(folder, SESSION) as store:
             assert not kept or [kept[-1].voucher.session] == [SESSION]
             client = client_of(store, provider)
             if store.turns and not store.turns[-1].is_over:
@@ -63,16 +63,16 @@ def test_a_killed_customer_loses_no_voucher_and_pays_nothing_twice(tmp_path: Pat
 def test_one_process_has_a_session_and_others_read_it(tmp_path: Path) -> None:
     with (
         raises_code(SessionFileError, "session_in_use"),
-        SessionStore(tmp_path, SESSION),
-        SessionStore(tmp_path, SESSION),
+        SessionFile(tmp_path, SESSION),
+        SessionFile(tmp_path, SESSION),
     ):
         pass
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         store.begin_turn("why", b"\1a")
-        with SessionStore(tmp_path, SESSION, is_reader=True) as reader:
+        with SessionFile(tmp_path, SESSION, is_reader=True) as reader:
             assert [turn.question for turn in reader.turns] == ["why"]
     with pytest.raises(FileNotFoundError):
-        SessionStore(tmp_path, bytes(32), is_reader=True)
+        SessionFile(tmp_path, bytes(32), is_reader=True)
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"x" * 5_000)
     path.chmod(0o600)
     with raises_code(SessionFileError, "session_damaged"):
-        SessionStore(tmp_path, SESSION)
+        SessionFile(tmp_path, SESSION)
 
 
 def test_legs_periods_and_turns_come_back(tmp_path: Path) -> None:
@@ -89,13 +89,13 @@ def test_legs_periods_and_turns_come_back(tmp_path: Path) -> None:
     end.ask(asking(FIRST))
     first = end.transcript.totals()
     voucher = customer_end().ask(asking(FIRST))
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         assert (store.leg(), store.newest_period(0)) == (None, None)
         store.begin_leg(SessionLeg(0, 0, bytes(32)))
         store.begin_turn("a", asking(FIRST)).tokens[:] = [1, 2**32 - 1]
         store.keep([Exchange(b"a", [1, 2]), Exchange(b"b", [])], voucher, signature_of(voucher))
         store.keep([Exchange(b"a", [1])], voucher, signature_of(voucher))
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         assert store.exchanges() == [Exchange(b"a", [1], is_over=True)]
         assert store.turns[0].tokens == [1, 2**32 - 1]
         assert store.vouchers() == [(voucher, signature_of(voucher))]
@@ -106,6 +106,6 @@ def test_legs_periods_and_turns_come_back(tmp_path: Path) -> None:
         store.begin_leg(SessionLeg(1, 1, bytes([1]) * 32))
         assert (store.exchanges(), store.newest_period(1)) == ([], None)
         store.keep_fact("system", "Be brief.")
-    with SessionStore(tmp_path, SESSION) as store:
+    with SessionFile(tmp_path, SESSION) as store:
         assert store.leg() == SessionLeg(1, 1, bytes([1]) * 32)
         assert (store.fact("system"), store.fact("other")) == ("Be brief.", None)
