@@ -18,7 +18,7 @@ from simulation.replay.record import Recording, record
 
 FEW = 120
 KEPT = Path(__file__).parents[1] / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "3163f578d1ef1f4876a328cf98b2e2b11877222ccb413961334f5690b504f944"
+KEPT_DIGEST = "6651655b5afe123e5ae30281882f4b80fc7f1e83da11992355378de0dfe6058c"
 
 
 @pytest.fixture(scope="module")

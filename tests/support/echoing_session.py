@@ -19,7 +19,7 @@ class EchoForm:
 
     def prefix(self, request: bytes, tokens: Sequence[int]) -> tuple[bytes, bytes]:
         """See `StreamedForm`."""
-        if not 1 <= len(tokens) <= request[0] or bytes(tokens) != request[1 : 1 + len(tokens)]:
+        if not 1 <= len(tokens) <= request[0]:
             raise DecodeError("tokens of another answer")
         return bytes([len(tokens)]) + request[1:], bytes(tokens)
 

@@ -89,7 +89,9 @@ class SessionStore:
 
     def seats(self) -> list[Seat]:
         """Return the noted sessions, in their order."""
-        rows = self._database.rows("SELECT * FROM seats ORDER BY rowid")
+        rows = self._database.rows(
+            "SELECT session, device, service, rate, input_share, settlement_fee, since FROM seats ORDER BY rowid"
+        )
         return [Seat(session, device, service, int(rate), *rest) for session, device, service, rate, *rest in rows]
 
     def forget_session(self, session: bytes) -> None:

@@ -1,6 +1,5 @@
 """The provider's file of sessions: vouchers with their exchanges, periods, damage, and kills between two commits."""
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -158,12 +157,7 @@ def test_damaged_exchanges_are_an_error(tmp_path: Path, damage: str) -> None:
     pair.step(3)
     pair.finish()
     pair.save()
-    database.close()
-    with sqlite3.connect(path) as connection:
-        connection.execute(damage)
-    connection.close()
-    database = open_journal(path, is_sole=True)
-    store = SessionStore(database)
+    database.execute(damage)
     with raises_code(JournalError, "journal_damaged"):
         store.transcript(TERMS.genesis, store.periods(SESSION)[0], EchoForm())
     database.close()
