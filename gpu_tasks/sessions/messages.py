@@ -33,7 +33,7 @@ LENGTH_BYTES = 4
 MESSAGE_BYTES_MAX = REQUEST_BYTES_MAX + 256
 """The longest message is an `Ask`."""
 
-VoucherSignature = Annotated[bytes, Fixed(VOUCHER_SIGNATURE_BYTES)]
+SignatureBytes = Annotated[bytes, Fixed(VOUCHER_SIGNATURE_BYTES)]
 
 
 @variant(0)
@@ -52,7 +52,7 @@ class Ask:
 
     request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
     totals: Totals
-    signature: VoucherSignature
+    signature: SignatureBytes
 
 
 @variant(2)
@@ -60,7 +60,7 @@ class Pay:
     """A voucher of the stream's session and period."""
 
     totals: Totals
-    signature: VoucherSignature
+    signature: SignatureBytes
 
 
 @variant(3)

@@ -98,7 +98,7 @@ class FakeSessions:
     final: FakeSessions | None = None
 
     def open(self, session_id: bytes, *, spare: bool = False, **changed: Any) -> SessionRecord:
-        """Seat a session on this provider's device, or on another one with this as its spare."""
+        """SessionNote a session on this provider's device, or on another one with this as its spare."""
         deposit = changed.get("deposit", 10**9)
         exposure = exposure_of(deposit, RATE, PACE)
         mine, others = (STASH, DEVICE), (OTHER_STASH, OTHER_DEVICE)

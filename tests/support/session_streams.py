@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from echoing_session import SECRET, TERMS, EchoForm, asking, is_signed, signature_of
 from gpu_tasks.market.sessions.vouchers import Voucher
-from gpu_tasks.provider.sessions.served_session import Patience, ServedSession
+from gpu_tasks.provider.sessions.served_session import ServedSession, ServingLimits
 from gpu_tasks.provider.sessions.session_store import SessionStore
 from gpu_tasks.sessions.customer_end import CustomerEnd
 from gpu_tasks.sessions.messages import (
@@ -25,7 +25,7 @@ from gpu_tasks.sessions.messages import (
 from gpu_tasks.sessions.provider_end import SessionTerms
 from wallet.errors import CodedError
 
-QUICK = Patience(entering=0.3, paying=0.3)
+QUICK = ServingLimits(entering=0.3, paying=0.3)
 
 
 class FakeStreamEndedError(CodedError):
@@ -98,7 +98,7 @@ def served(
     store: SessionStore,
     generator: EchoGenerator | None = None,
     amount_max: Callable[[int], int] = lambda _: 10**9,
-    patience: Patience = QUICK,
+    patience: ServingLimits = QUICK,
 ) -> ServedSession:
     """Return a served session of the echoing workload."""
     return ServedSession(

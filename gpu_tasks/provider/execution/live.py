@@ -33,7 +33,7 @@ class AllPlacesTaken(CodedError):
     """Each place of the worker has a request."""
 
 
-class LiveTokens(NamedTuple):
+class LivePiece(NamedTuple):
     """The next tokens of an answer."""
 
     tokens: tuple[int, ...]
@@ -77,7 +77,7 @@ class LiveHost:
         """Start the worker unless one runs, and wait until it is ready. Raise ExecutionError."""
         await self._running_worker()
 
-    async def generate(self, request: bytes) -> AsyncGenerator[LiveTokens, None]:
+    async def generate(self, request: bytes) -> AsyncGenerator[LivePiece, None]:
         """Yield the tokens of an answer as they are drawn. Closing the iterator ends the request.
 
         Raise AllPlacesTaken, BadRequestError, or ExecutionError. Use `contextlib.aclosing` to leave it early.
@@ -174,7 +174,7 @@ class _Worker:
         self._write(wire.LiveBegin(number, request))
         return number
 
-    async def next_tokens(self, number: int) -> LiveTokens:
+    async def next_tokens(self, number: int) -> LivePiece:
         """Wait for tokens of an answer, and take them. Raise the answer's error after its last tokens."""
         answer = self._answers[number]
         while not answer.tokens and not answer.is_ended:
@@ -190,14 +190,14 @@ class _Worker:
             raise answer.error
         return self._taken(number, answer)
 
-    def _taken(self, number: int, answer: _Answer) -> LiveTokens:
+    def _taken(self, number: int, answer: _Answer) -> LivePiece:
         """Return all received tokens, and tell the worker that it may send more."""
         tokens, answer.tokens = tuple(answer.tokens), []
         taken = wire.LIVE_WINDOW - answer.window
         if not answer.is_ended and taken >= TAKEN_AT_ONCE:
             answer.window += taken
             self._write(wire.LiveMore(number, taken))
-        return LiveTokens(tokens, answer.finish)
+        return LivePiece(tokens, answer.finish)
 
     def leave(self, number: int) -> None:
         """Forget an answer, and drop its request if it is not ended."""

@@ -63,7 +63,7 @@ ANY_TOKEN = 0
 
 
 class AnswerTokens(Protocol):
-    """The next tokens of an answer (`LiveTokens`)."""
+    """The next tokens of an answer (`LivePiece`)."""
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ class ConverseStream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ServingLimits:
     """The seconds for which a stream waits for its customer."""
 
     entering: float = 10.0
@@ -160,14 +160,14 @@ class ServedSession:
         generate: Generate,
         amount_max: Callable[[int], int],
         first_period: int = 0,
-        patience: Patience | None = None,
+        patience: ServingLimits | None = None,
     ) -> None:
         """Go on from the disk. `amount_max` returns the most grains of a new period, beside a claim of so many grains.
 
         `first_period` is the earliest period that the chain lets this provider claim.
         """
         self.terms = terms
-        self.patience = Patience() if patience is None else patience
+        self.patience = ServingLimits() if patience is None else patience
         self.generate = generate
         self._form, self._verify = CheckedForm(form), verify_voucher
         self._store, self._amount_max = store, amount_max

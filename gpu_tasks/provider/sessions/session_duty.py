@@ -36,7 +36,7 @@ from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
 from gpu_tasks.provider.sessions.live_hosts import Host, HostName, LiveHosts
 from gpu_tasks.provider.sessions.served_session import ConverseStream, ServedSession, verifier
-from gpu_tasks.provider.sessions.session_store import KeptPeriod, PeriodState, Seat, SessionStore
+from gpu_tasks.provider.sessions.session_store import KeptPeriod, PeriodState, SessionNote, SessionStore
 from gpu_tasks.provider.telemetry import failure
 from gpu_tasks.provider.tunnel.access import TunnelTarget
 from gpu_tasks.sessions.provider_end import SessionTerms
@@ -146,7 +146,7 @@ class SessionDuty(Duty):
         held = self._held.setdefault(session_id, _Held(status, number))
         held.status, held.number = status, number
         session, leg = status.session, held.leg
-        seat = Seat(
+        seat = SessionNote(
             session_id, leg.device, session.service, session.rate, session.input_share,
             session.rules.settlement_fee, leg.since,
         )  # fmt: skip
@@ -312,7 +312,7 @@ class SessionDuty(Duty):
 
     # ----------------------------------------------------------------------------------------------------------- money
 
-    async def _settle(self, seat: Seat) -> None:
+    async def _settle(self, seat: SessionNote) -> None:
         """Note the pay of ended claims and of the place, by the final chain, and forget what is over."""
         status = await self._parts.chain.session(seat.session, final=True)
         number = None if status is None else leg_of(status.session, self._parts.identity.stash)
@@ -327,7 +327,7 @@ class SessionDuty(Duty):
         if leg is None or leg.is_released:
             self._end(seat)
 
-    async def _settle_period(self, seat: Seat, kept: KeptPeriod, *, is_over: bool) -> None:
+    async def _settle_period(self, seat: SessionNote, kept: KeptPeriod, *, is_over: bool) -> None:
         """Note the pay of a period whose claim has ended, and forget its chat."""
         session_id, period = seat.session, kept.voucher.period
         if kept.state is not PeriodState.CLAIMED and not is_over:
@@ -348,7 +348,7 @@ class SessionDuty(Duty):
         self.book.forget((claim_id, 0))
         self._parts.telemetry.tell("session_paid", session=session_id, period=period, grains=grains)
 
-    def _end(self, seat: Seat) -> None:
+    def _end(self, seat: SessionNote) -> None:
         """Note the pay of the place, and forget the session."""
         session, leg = self._last.pop(seat.session, (None, None))
         # Its last block before the release says what the place is owed.
@@ -377,15 +377,15 @@ def amount_max(session: SessionRecord, collateral: int, left: int) -> int:
     return least
 
 
-def _amount(terms: SessionRecord | Seat, kept: KeptPeriod) -> int:
+def _amount(terms: SessionRecord | SessionNote, kept: KeptPeriod) -> int:
     """Return the grains of a period."""
     return amount_of(terms.rate, terms.input_share, kept.voucher.totals)
 
 
-def _net(seat: Seat, grains: int) -> int:
+def _net(seat: SessionNote, grains: int) -> int:
     """Return a payment without the settlement fee."""
     return grains - part(grains, seat.settlement_fee)
 
 
-def _service(seat: Seat) -> str:
+def _service(seat: SessionNote) -> str:
     return f"service {seat.service}"

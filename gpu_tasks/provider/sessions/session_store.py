@@ -30,7 +30,7 @@ _U32 = "I"
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class SessionNote:
     """A session at this provider, as far as its money needs it once the chain has dropped it."""
 
     session: bytes
@@ -80,19 +80,21 @@ class SessionStore:
 
     # ------------------------------------------------------------------------------------------------------- sessions
 
-    def seat(self, seat: Seat) -> bool:
+    def seat(self, seat: SessionNote) -> bool:
         """Note a session, unless it is noted. Return True if it is a new one."""
         values = (seat.session, seat.device, seat.service, str(seat.rate), seat.input_share, seat.settlement_fee)
         return bool(
             self._database.execute("INSERT OR IGNORE INTO seats VALUES (?, ?, ?, ?, ?, ?, ?)", *values, seat.since)
         )
 
-    def seats(self) -> list[Seat]:
+    def seats(self) -> list[SessionNote]:
         """Return the noted sessions, in their order."""
         rows = self._database.rows(
             "SELECT session, device, service, rate, input_share, settlement_fee, since FROM seats ORDER BY rowid"
         )
-        return [Seat(session, device, service, int(rate), *rest) for session, device, service, rate, *rest in rows]
+        return [
+            SessionNote(session, device, service, int(rate), *rest) for session, device, service, rate, *rest in rows
+        ]
 
     def forget_session(self, session: bytes) -> None:
         """Delete a session with all its periods."""

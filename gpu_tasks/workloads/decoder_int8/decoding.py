@@ -31,7 +31,7 @@ REFILL_PART = 4
 
 
 @dataclass(slots=True)
-class Text:
+class LaneText:
     """A request in a lane: its place among the requests, and its answer so far."""
 
     place: int
@@ -83,8 +83,8 @@ class _Run:
         self._refilled_at = max(1, lanes // REFILL_PART)
         # Neighbours have prompts of like lengths, so a group that is read together is hardly padded.
         shortest_first = sorted(range(len(requests)), key=lambda place: len(requests[place].prompt))
-        self.waiting = deque(Text(place, requests[place]) for place in shortest_first)
-        self.texts: dict[int, Text] = {}
+        self.waiting = deque(LaneText(place, requests[place]) for place in shortest_first)
+        self.texts: dict[int, LaneText] = {}
         """By lane."""
 
     def fill(self) -> list[tuple[int, GenerationOutput]]:
@@ -95,7 +95,7 @@ class _Run:
         new = [self.waiting.popleft() for _ in range(min(len(self._free_lanes), len(self.waiting)))]
         return [answer for texts in _prompt_groups(new) for answer in self._begin(texts)]
 
-    def _begin(self, texts: Sequence[Text]) -> list[tuple[int, GenerationOutput]]:
+    def _begin(self, texts: Sequence[LaneText]) -> list[tuple[int, GenerationOutput]]:
         """Read the prompts of a group, and draw the first token of each."""
         self._free_lanes.sort(reverse=True)
         lanes = [self._free_lanes.pop() for _ in texts]
@@ -130,7 +130,7 @@ class _Run:
         self.texts = {place: self.texts[lane] for place, lane in enumerate(lanes)}
         self._free_lanes = []
 
-    def _take_tokens(self, texts: dict[int, Text], ends: BackendArray) -> list[tuple[int, GenerationOutput]]:
+    def _take_tokens(self, texts: dict[int, LaneText], ends: BackendArray) -> list[tuple[int, GenerationOutput]]:
         """Draw a token for each text from its final stream [texts, width]. Return the answers that end."""
         answers = []
         for (lane, text), logits in zip(texts.items(), logit_rows(self._model, ends), strict=True):
@@ -144,7 +144,7 @@ class _Run:
         return answers
 
 
-def _prompt_groups(texts: Sequence[Text]) -> Iterator[Sequence[Text]]:
+def _prompt_groups(texts: Sequence[LaneText]) -> Iterator[Sequence[LaneText]]:
     """Yield parts of texts, which are sorted by prompt length, each with at most READ_MAX positions or one text."""
     first = 0
     for number, text in enumerate(texts):
@@ -204,7 +204,7 @@ def verify_output(
     if not 1 <= len(claimed.tokens) <= request.max_tokens:
         return OutputCheck(valid=False, recomputed=0, first_wrong=0)
     exponentials = model.backend.take(model.exponentials)
-    text = Text(0, request)
+    text = LaneText(0, request)
     read = (*request.prompt, *claimed.tokens[:-1])
     bounded = [min(token, model.shape.vocabulary - 1) for token in read]
     streams = _streams(model, bounded, len(request.prompt) - 1, samples)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from gpu_tasks.workloads.decoder_int8.config import cache_bytes, pass_bytes
-from gpu_tasks.workloads.decoder_int8.decoding import Text, logit_rows
+from gpu_tasks.workloads.decoder_int8.decoding import LaneText, logit_rows
 from gpu_tasks.workloads.decoder_int8.effort import LANES
 from gpu_tasks.workloads.decoder_int8.request import decode_request
 from gpu_tasks.workloads.decoder_int8.transformer import KeyValueCache, LoadedDecoder, forward
@@ -39,7 +39,7 @@ class LiveLanes(Lanes):
         self._exponentials = model.backend.take(model.exponentials)
         self._cache = KeyValueCache(model, places, model.shape.context)
         self._free = list(range(places))
-        self._texts: dict[int, Text] = {}
+        self._texts: dict[int, LaneText] = {}
         """By lane."""
         self._read: dict[int, int] = {}
         """Positions of each prompt that are in the cache, by lane, in the order of their turns; whole prompts leave."""
@@ -54,7 +54,7 @@ class LiveLanes(Lanes):
         # The lowest lane: neighbours are a slice of the cache, whose keys are not copied.
         lane = min(self._free)
         self._free.remove(lane)
-        self._texts[lane], self._read[lane] = Text(lane, request), 0
+        self._texts[lane], self._read[lane] = LaneText(lane, request), 0
         return lane
 
     def drop(self, lane: int) -> None:

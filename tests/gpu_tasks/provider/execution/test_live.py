@@ -19,7 +19,7 @@ from gpu_tasks.provider.execution import worker_wire as wire
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import Limits, limits_for
-from gpu_tasks.provider.execution.live import AllPlacesTaken, LiveHost, LiveTokens, _Worker
+from gpu_tasks.provider.execution.live import AllPlacesTaken, LiveHost, LivePiece, _Worker
 from gpu_tasks.provider.execution.worker_start import live_hosts_with, worker_command
 from gpu_tasks.workloads.decoder_int8.request import OUTPUT, GenerationOutput
 from gpu_tasks.workloads.model_forms import form_named, open_workload
@@ -42,7 +42,7 @@ def hostile(limits: Limits = TIGHT, places: int = PLACES) -> LiveHost:
     return LiveHost(command, limits, places)
 
 
-async def answer_of(host: LiveHost, request: bytes) -> list[LiveTokens]:
+async def answer_of(host: LiveHost, request: bytes) -> list[LivePiece]:
     return [piece async for piece in host.generate(request)]
 
 
@@ -53,7 +53,7 @@ async def pid_of(host: LiveHost) -> int:
     return pid
 
 
-def output_of(pieces: list[LiveTokens]) -> bytes:
+def output_of(pieces: list[LivePiece]) -> bytes:
     finish = pieces[-1].finish
     assert finish is not None
     tokens = tuple(token for piece in pieces for token in piece.tokens)
@@ -70,7 +70,7 @@ async def test_the_real_worker_streams_what_the_workload_gives() -> None:
     form = form_named(TEXTS)
     host = live_hosts_with("numpy")(Hardware("cpu", "here", DeviceClass.CPU, 0, None), form, PLACES)
 
-    async def slow() -> list[LiveTokens]:
+    async def slow() -> list[LivePiece]:
         pieces = []
         async with contextlib.aclosing(host.generate(requests[0])) as answer:
             async for piece in answer:

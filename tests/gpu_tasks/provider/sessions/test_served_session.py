@@ -10,7 +10,7 @@ from echoing_session import SESSION, TERMS, asking
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from gpu_tasks.provider.sessions import served_session
-from gpu_tasks.provider.sessions.served_session import WASTED_MAX, Patience
+from gpu_tasks.provider.sessions.served_session import WASTED_MAX, ServingLimits
 from gpu_tasks.provider.sessions.session_store import SessionStore
 from gpu_tasks.sessions.messages import (
     UNPAID_TOKENS_MAX,
@@ -27,7 +27,7 @@ from gpu_tasks.sessions.provider_end import SessionRefusal
 from session_streams import EchoGenerator, FakeCustomer, FakeStream, served
 
 QUESTION = bytes(range(200))
-SLOW = Patience(entering=30.0, paying=30.0)
+SLOW = ServingLimits(entering=30.0, paying=30.0)
 
 
 def code_at_end(stream: FakeStream) -> str:

@@ -13,12 +13,12 @@ from echoing_session import AMOUNT_MAX, SESSION, TERMS, EchoForm, Pair, is_signe
 from error_codes import raises_code
 from gpu_tasks.market.sessions.vouchers import Voucher
 from gpu_tasks.provider.journal.schema import JOURNAL_FILE, JournalError, open_journal
-from gpu_tasks.provider.sessions.session_store import KeptPeriod, Seat, SessionStore
+from gpu_tasks.provider.sessions.session_store import KeptPeriod, SessionNote, SessionStore
 from gpu_tasks.sessions.messages import UNPAID_TOKENS_MAX
 from gpu_tasks.sessions.provider_end import KeepVoucher, ProviderEnd
 from killed_commits import lives
 
-SEAT = Seat(SESSION, bytes([7]) * 32, 4, 2**100, 500_000, 30_000, 12)
+SEAT = SessionNote(SESSION, bytes([7]) * 32, 4, 2**100, 500_000, 30_000, 12)
 OTHER = bytes([9]) * 32
 
 
