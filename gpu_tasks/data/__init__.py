@@ -17,6 +17,7 @@ In reading order:
 * `blob_client`: blobs over HTTP: store one, fetch one
 * `market_reads`: typed reads of the market for providers and customers
 * `claim_reads`: typed reads of claims, disputes and ballots
+* `session_reads`: typed reads of sessions
 * `proven_rates`: devices' proven throughput at roll calls, and the reason why one gets no work
 * `training_reads`: typed reads of tasks for providers and customers
 * `appeals`: an appeal against the decision of a dispute about a unit or a task

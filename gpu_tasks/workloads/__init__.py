@@ -5,6 +5,7 @@ In reading order:
 * `workload`: a workload as the market's daemons use it: bytes in, bytes out, and a check of the output
 * `fingerprints`: fingerprints of runs in steps by the trails of their segments
 * `stepwise`: a workload that runs in steps and can continue from the state at the end of any segment
+* `streamed`: a workload that serves several requests at once, token by token
 * `form`: a workload as the programs of customers and providers use it: names, request form, display, unit of cost
 * `integer_arrays`: arrays of integers as a backend supplies them, and the reference in NumPy
 * `sampling`: fingerprints of whole computations, by one integer of each row at places drawn from a seed

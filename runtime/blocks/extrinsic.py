@@ -10,7 +10,7 @@ from typing import Annotated
 
 from runtime.blocks.era import IMMORTAL, EraField
 from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.signatures import Scheme
+from runtime.cryptography.signatures import SIGNATURE_BYTES, Scheme
 from runtime.encoding import type_info as info
 from runtime.encoding.codec import U32, Codec, CompactU32, CompactU128, DecodeError, Fixed, codec, struct
 from runtime.encoding.marks import record
@@ -32,7 +32,7 @@ class MultiSignature:
     """A signature and its scheme."""
 
     scheme: Scheme
-    signature: bytes
+    signature: Annotated[bytes, Fixed(SIGNATURE_BYTES)]
 
 
 def _encode_signature(multi_signature: MultiSignature) -> bytes:

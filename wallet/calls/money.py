@@ -25,9 +25,13 @@ LOCKED = {
     "TrustStake.delegate": "value",
     "Devices.register_device": "bond",
     "Devices.bond_device_extra": "value",
+    "Sessions.open": "deposit",
 }
 BURNED = {"Balances.burn": "value"}
-DEPOSITS = {"InferenceMarket.create_service": "InferenceMarket.service_deposit"}
+DEPOSITS = {
+    "InferenceMarket.create_service": "InferenceMarket.service_deposit",
+    "Sessions.open": "Sessions.session_deposit",
+}
 """The calls that lock a deposit, with the chain's parameter that sets its amount."""
 
 
@@ -60,11 +64,10 @@ def moved_by(call: Call, deposits: Mapping[str, int]) -> Moved:
     if call.name in BATCHES:
         return sum((moved_by(inner_call, deposits) for inner_call in call.arguments[0]), Moved())
     arguments = call.named_arguments
-    # A call locks an argument or a deposit, never both.
     deposit_grains = deposits[DEPOSITS[call.name]] if call.name in DEPOSITS else 0
     return Moved(
         sent=arguments.get(SENT.get(call.name, ""), 0),
-        locked=arguments.get(LOCKED.get(call.name, ""), deposit_grains),
+        locked=arguments.get(LOCKED.get(call.name, ""), 0) + deposit_grains,
         burned=arguments.get(BURNED.get(call.name, ""), 0),
     )
 

@@ -12,5 +12,6 @@ In reading order:
 * `container`: programs in containers: run, enter, copy, forward
 * `offer`: services, providers and prices
 * `model`: model files on this machine
+* `session`: sessions and chats
 * `foreign_words`: other systems' words for all of these
 """

@@ -33,6 +33,7 @@ from runtime.pallets.utility import Utility
 from task_customer import OF_BOB, UNKNOWN, ogpu, refusal
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
+from wallet.outbox import OutboxFile
 from wallet_runner import answer, chain
 
 # Tasks as customers call for them: submitted once, listed, described, reckoned again, decided about.
@@ -170,8 +171,9 @@ def test_money_is_shown_and_asked_before_anything_is_sent(tmp_path: Path) -> Non
         agreed = ogpu(tmp_path, url, *words, typed="y\n", as_json=False)
         assert agreed.exit_code == 0, agreed.output
         assert asyncio.run(count(url)) == 1
-        (record,) = (tmp_path / "postings").glob("*.json")
-        assert [part["extrinsic"] for part in json.loads(record.read_text())] == [""], "nothing of what was signed"
+        with OutboxFile.looked(tmp_path / "postings") as outbox:
+            assert outbox is not None
+            assert outbox.rows("SELECT extrinsic FROM parts") == [(b"",)], "nothing of the signed bytes stays"
 
 
 @pytest.mark.usefixtures("stored_nowhere")
