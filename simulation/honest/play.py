@@ -332,6 +332,8 @@ class Case(ABC):
         claim = self.ledger.claim
         assert claim is not None
         # The beacons may have drawn no point of a claim, and a dispute may be about any item.
+        if not claim.terms.weight:
+            return
         point = self.chance.randrange(claim.terms.weight)
         votes = await self._votes(self.shop.others[-VOTERS:], point, ())
         if any(vote != votes[0] or vote.verdict is not Verdict.RIGHT or not is_well_formed(vote, 1) for vote in votes):
