@@ -96,16 +96,6 @@ SCHEMA = Schema(
             ],
             "PRIMARY KEY (image, number)",
         ),
-        # The newest voucher of each period of a session.
-        checked_table(
-            "vouchers",
-            [
-                "session BLOB NOT NULL", "period INTEGER NOT NULL", "requests INTEGER NOT NULL",
-                "tokens_in INTEGER NOT NULL", "tokens_out INTEGER NOT NULL", "top BLOB NOT NULL",
-                "signature BLOB NOT NULL",
-            ],
-            "PRIMARY KEY (session, period)",
-        ),
     ),
     remedy="See the sent calls with `ogpu-wallet history`, and the posted work with `ogpu unit list` and `ogpu ps`, "
     "before you move the file away",

@@ -6,7 +6,6 @@ In reading order:
 * `output_files`: where the bytes of a result are written
 * `open_checks`: open claims and disputes about results, of units and of tasks
 * `claim_ends`: the pay of the checks of an ended claim
-* `vouchers`: the newest signed voucher of each session
 * `offers`: services, offers, and the devices that could bid
 * `units`: units and files of requests: posted once, watched, answered, their costs and events
 * `tasks`: tasks at auction: drafts, orders, progress, results, payments, telemetry, tunnels

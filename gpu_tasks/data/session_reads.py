@@ -20,14 +20,16 @@ async def sessions_of_device(
     chain: ChainClient, device_id: bytes, at: bytes | None = None
 ) -> tuple[SessionStatus, ...]:
     """Return the sessions that a device serves or spares."""
-    return await _all_pages(chain, "SessionsApi_sessions_of_device", device_id, at)
-
-
-async def sessions_of_customer(
-    chain: ChainClient, customer: bytes, at: bytes | None = None
-) -> tuple[SessionStatus, ...]:
-    """Return the sessions of a customer."""
-    return await _all_pages(chain, "SessionsApi_sessions_of_customer", customer, at)
+    block_hash = await chain.tried_at() if at is None else at
+    found: list[SessionStatus] = []
+    for _ in range(PAGES_MAX):
+        page: tuple[SessionStatus, ...] = await chain.query(
+            "SessionsApi_sessions_of_device", device_id, found[-1].id if found else None, at=block_hash
+        )
+        found += page
+        if len(page) < SESSIONS_SHOWN_MAX:
+            break
+    return tuple(found)
 
 
 async def period_claim(chain: ChainClient, claim_id: bytes, at: bytes | None = None) -> PeriodClaim | None:
@@ -40,16 +42,3 @@ async def places(chain: ChainClient, device_id: bytes, service: int, at: bytes |
     """Return the places of a device for sessions of a service."""
     found: DevicePlaces = await chain.query("SessionsApi_places", device_id, service, at=at)
     return found
-
-
-async def _all_pages(chain: ChainClient, query: str, whose: bytes, at: bytes | None) -> tuple[SessionStatus, ...]:
-    block_hash = await chain.tried_at() if at is None else at
-    found: list[SessionStatus] = []
-    for _ in range(PAGES_MAX):
-        page: tuple[SessionStatus, ...] = await chain.query(
-            query, whose, found[-1].id if found else None, at=block_hash
-        )
-        found += page
-        if len(page) < SESSIONS_SHOWN_MAX:
-            break
-    return tuple(found)

@@ -9,6 +9,8 @@ transcript (`Place`), because every token moves the place on.
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -20,6 +22,9 @@ from gpu_tasks.market.sessions.vouchers import item_salt
 
 ITEMS_MAX = 256
 """The most requests of a period. The totals of so many take about a millisecond."""
+TOKEN_BYTES = 4
+_U32 = "I"
+ANY_TOKEN = 0
 
 
 class StreamedForm(Protocol):
@@ -146,3 +151,20 @@ class Transcript:
     def _item(self, request: bytes, tokens: Sequence[int]) -> tuple[bytes, Completed]:
         cut, output = self._form.prefix(request, tokens) if tokens else (request, b"")
         return cut, Completed(output, self._form.cost_in(cut), len(tokens))
+
+
+def packed_tokens(tokens: Sequence[int]) -> bytes:
+    """Return tokens as they are on disk: 32 bits each, little-endian."""
+    return _little_endian(array(_U32, tokens)).tobytes()
+
+
+def unpacked_tokens(packed: bytes) -> list[int]:
+    """Return the tokens of `packed_tokens`."""
+    return _little_endian(array(_U32, packed)).tolist()
+
+
+def _little_endian(numbers: array[int]) -> array[int]:
+    assert numbers.itemsize == TOKEN_BYTES, "an unsigned int has 32 bits on every supported machine"
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

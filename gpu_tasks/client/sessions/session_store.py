@@ -11,7 +11,6 @@ Invariants:
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +18,10 @@ from typing import Self
 
 from durable.database import Database, Schema
 from gpu_tasks.market.sessions.vouchers import SECRET_BYTES, VOUCHER, Voucher
-from gpu_tasks.sessions.transcript import Exchange
+from gpu_tasks.sessions.transcript import Exchange, packed_tokens, unpacked_tokens
 from wallet.errors import WalletError
 
 SUFFIX = ".db"
-TOKEN_BYTES = 4
 _SCHEMA = Schema(
     "session",
     1,
@@ -80,7 +78,7 @@ class SessionFile:
         self._stored: list[tuple[bytes, int]] = []
         """The requests and the numbers of tokens of the exchanges in the file."""
         self.turns = [
-            ChatTurn(question, request, _tokens_in(tokens), bool(is_over))
+            ChatTurn(question, request, unpacked_tokens(tokens), bool(is_over))
             for question, request, tokens, is_over in self._database.rows(
                 "SELECT question, request, tokens, is_over FROM turns ORDER BY place"
             )
@@ -121,7 +119,7 @@ class SessionFile:
     def exchanges(self) -> list[Exchange]:
         """Return the exchanges of the newest period up to its newest voucher."""
         rows = self._database.rows("SELECT request, tokens FROM exchanges ORDER BY place")
-        found = [Exchange(request, _tokens_in(tokens), is_over=True) for request, tokens in rows]
+        found = [Exchange(request, unpacked_tokens(tokens), is_over=True) for request, tokens in rows]
         self._stored = [(exchange.request, len(exchange.tokens)) for exchange in found]
         return found
 
@@ -149,7 +147,7 @@ class SessionFile:
             if self._stored[place : place + 1] != [(exchange.request, len(exchange.tokens))]:
                 self._database.execute(
                     "INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?)",
-                    place, exchange.request, _bytes_of(exchange.tokens),
+                    place, exchange.request, packed_tokens(exchange.tokens),
                 )  # fmt: skip
 
     def vouchers(self) -> list[tuple[Voucher, bytes]]:
@@ -182,7 +180,7 @@ class SessionFile:
             turn = self.turns[-1]
             self._database.execute(
                 "UPDATE turns SET tokens = ?, is_over = ? WHERE place = ?",
-                _bytes_of(turn.tokens), turn.is_over, len(self.turns) - 1,
+                packed_tokens(turn.tokens), turn.is_over, len(self.turns) - 1,
             )  # fmt: skip
 
     def fact(self, name: str) -> str | None:
@@ -198,15 +196,3 @@ class SessionFile:
 def session_file(folder: Path, session: bytes) -> Path:
     """Return the file of a session. `folder` is the folder of one chain."""
     return folder / f"{session.hex()}{SUFFIX}"
-
-
-def _bytes_of(tokens: Sequence[int]) -> bytes:
-    packed = array("I", tokens)
-    assert packed.itemsize == TOKEN_BYTES
-    return packed.tobytes()
-
-
-def _tokens_in(packed: bytes) -> list[int]:
-    tokens = array("I")
-    tokens.frombytes(packed)
-    return tokens.tolist()

@@ -11,9 +11,6 @@ Invariants:
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -22,11 +19,17 @@ from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.sessions.vouchers import Voucher, session_claim_id
 from gpu_tasks.provider.journal.schema import damaged
 from gpu_tasks.sessions.provider_end import KeepVoucher
-from gpu_tasks.sessions.transcript import Exchange, SessionName, StreamedForm, Transcript
+from gpu_tasks.sessions.transcript import (
+    Exchange,
+    SessionName,
+    StreamedForm,
+    Transcript,
+    packed_tokens,
+    unpacked_tokens,
+)
 from runtime.encoding.codec import DecodeError, codec
 
 _TOTALS = codec(Totals)
-_U32 = "I"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class SessionStore:
             assert changed, "a closed period takes no voucher, and a period has one secret"
             connection.execute(
                 "INSERT INTO exchanges VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET tokens = excluded.tokens",
-                (voucher.session, voucher.period, requests - 1, exchange.request, _token_bytes(tokens)),
+                (voucher.session, voucher.period, requests - 1, exchange.request, packed_tokens(tokens)),
             )
 
     def close_period(self, session: bytes, period: int) -> None:
@@ -171,7 +174,7 @@ class SessionStore:
         rows = self._database.rows(
             "SELECT request, tokens FROM exchanges WHERE session = ? AND period = ? ORDER BY place", session, period
         )
-        exchanges = [Exchange(request, _tokens(tokens), is_over=True) for request, tokens in rows]
+        exchanges = [Exchange(request, unpacked_tokens(tokens), is_over=True) for request, tokens in rows]
         name = SessionName(genesis, session_claim_id(session, period), kept.secret)
         transcript = Transcript(name, form, exchanges)
         try:
@@ -185,17 +188,3 @@ class SessionStore:
     def forget_period(self, session: bytes, period: int) -> None:
         """Delete a period whose claim nobody can check any more."""
         self._database.execute("DELETE FROM periods WHERE session = ? AND period = ?", session, period)
-
-
-def _token_bytes(tokens: Sequence[int]) -> bytes:
-    numbers = array(_U32, tokens)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
-def _tokens(data: bytes) -> list[int]:
-    numbers = array(_U32, data)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tolist()
