@@ -28,7 +28,7 @@ from gpu_tasks.sessions.messages import (
     SessionRefused,
     Tokens,
 )
-from gpu_tasks.sessions.transcript import ITEMS_MAX, Place, SessionName, StreamedForm, Transcript
+from gpu_tasks.sessions.transcript import ITEMS_MAX, Place, SessionName, StreamedForm, Transcript, require_answerable
 from runtime.encoding.codec import DecodeError
 from wallet.errors import CodedError
 
@@ -188,6 +188,7 @@ class ProviderEnd:
     def _check_price(self, request: bytes) -> None:
         """Raise SessionRefusal for an invalid request, or one that could exceed what the session has left."""
         try:
+            require_answerable(self._form, request)
             tokens_in, tokens_out = self._form.cost_in(request), self._form.cost_asked(request)
         except DecodeError as error:
             raise SessionRefusal("bad_request", str(error)[:REASON_MAX], is_final=False) from None

@@ -43,6 +43,14 @@ class StreamedForm(Protocol):
         ...
 
 
+def require_answerable(form: StreamedForm, request: bytes) -> None:
+    """Raise DecodeError for a request that no session can answer.
+
+    It would have no right answer, so a claim with its prompt would be refuted.
+    """
+    form.prefix(request, (ANY_TOKEN,))
+
+
 class Place(NamedTuple):
     """A cut of a transcript: the number of requests, and the tokens of the last one's answer."""
 

@@ -98,11 +98,11 @@ def served(
     store: SessionStore,
     generator: EchoGenerator | None = None,
     amount_max: Callable[[int], int] = lambda _: 10**9,
-    patience: ServingLimits = QUICK,
+    limits: ServingLimits = QUICK,
 ) -> ServedSession:
     """Return a served session of the echoing workload."""
     return ServedSession(
-        TERMS, EchoForm(), is_signed, store, (generator or EchoGenerator()).generate, amount_max, patience=patience
+        TERMS, EchoForm(), is_signed, store, (generator or EchoGenerator()).generate, amount_max, limits=limits
     )
 
 

@@ -28,7 +28,7 @@ _STATEMENTS = (
     checked_table("losses", ["name TEXT PRIMARY KEY", "line TEXT NOT NULL"]),
     checked_table("sent_proofs", ["claim BLOB PRIMARY KEY"]),
     checked_table(
-        "seats",
+        "sessions",
         [
             "session BLOB PRIMARY KEY",
             "device BLOB NOT NULL",

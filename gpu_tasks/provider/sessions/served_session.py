@@ -59,7 +59,6 @@ OUTGOING_MAX = 256
 FLUSH_SECONDS = 5.0
 TICK_PARTS = 4
 NEEDS_NEW_PERIOD = ("deposit_spent", "period_full")
-ANY_TOKEN = 0
 
 
 class AnswerTokens(Protocol):
@@ -106,35 +105,6 @@ class ServingLimits:
     """For a due voucher, and for the rest of a message."""
 
 
-class CheckedForm:
-    """A workload whose requests are checked whole before their prompts are paid.
-
-    An unreadable request would have no right answer, so a claim with it would be refuted.
-    """
-
-    def __init__(self, form: StreamedForm) -> None:
-        """Check the requests of `form`."""
-        self._form = form
-
-    def prefix(self, request: bytes, tokens: Sequence[int]) -> tuple[bytes, bytes]:
-        """See `StreamedForm`."""
-        return self._form.prefix(request, tokens)
-
-    def cost_in(self, encoded_request: bytes) -> int:
-        """See `StreamedForm`."""
-        return self._form.cost_in(encoded_request)
-
-    def cost_asked(self, encoded_request: bytes) -> int:
-        """Return the most output tokens. Raise DecodeError for a request that no session can answer."""
-        check_request(self._form, encoded_request)
-        return self._form.cost_asked(encoded_request)
-
-
-def check_request(form: StreamedForm, request: bytes) -> None:
-    """Raise DecodeError for a request that no session can answer."""
-    form.prefix(request, (ANY_TOKEN,))
-
-
 def verifier(genesis: bytes, signer: bytes) -> VerifyVoucher:
     """Return the check of signatures of a session's signer."""
 
@@ -160,16 +130,16 @@ class ServedSession:
         generate: Generate,
         amount_max: Callable[[int], int],
         first_period: int = 0,
-        patience: ServingLimits | None = None,
+        limits: ServingLimits | None = None,
     ) -> None:
         """Go on from the disk. `amount_max` returns the most grains of a new period, beside a claim of so many grains.
 
         `first_period` is the earliest period that the chain lets this provider claim.
         """
         self.terms = terms
-        self.patience = ServingLimits() if patience is None else patience
+        self.limits = ServingLimits() if limits is None else limits
         self.generate = generate
-        self._form, self._verify = CheckedForm(form), verify_voucher
+        self._form, self._verify = form, verify_voucher
         self._store, self._amount_max = store, amount_max
         kept = store.periods(terms.session)
         newest = kept[-1].voucher.period + kept[-1].is_closed if kept else 0
@@ -462,18 +432,18 @@ class _Conversation:
 
     async def _watch(self) -> None:
         """End the stream of a customer that owes a message for too long."""
-        loop, patience = asyncio.get_running_loop(), self._session.patience
+        loop, limits = asyncio.get_running_loop(), self._session.limits
         began_at, owes_since = loop.time(), None
         while True:
-            await asyncio.sleep(min(patience.entering, patience.paying) / TICK_PARTS)
+            await asyncio.sleep(min(limits.entering, limits.paying) / TICK_PARTS)
             now = loop.time()
-            if not self._is_entered and now - began_at > patience.entering:
+            if not self._is_entered and now - began_at > limits.entering:
                 raise _EndedError("the customer did not enter the session", code="no_entry")
             if not self._partial_bytes and not self._owes_voucher():
                 owes_since = None
             elif owes_since is None or owes_since < self._heard_at:
                 owes_since = now
-            elif now - owes_since > patience.paying:
+            elif now - owes_since > limits.paying:
                 raise _EndedError("the customer's message or voucher did not come", code="silent")
 
     def _owes_voucher(self) -> bool:

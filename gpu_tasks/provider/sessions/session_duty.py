@@ -1,6 +1,6 @@
 """The sessions of this provider: found on the chain, served behind the tunnel, claimed period by period.
 
-    seated -> serve -> a period of 300 blocks, or half of what it may be worth -> close the period -> claim -> paid
+    drawn -> serve -> a period of 300 blocks, or half of what it may be worth -> close the period -> claim -> paid
                     -> the session closes, or the leg leaves -> close the period -> claim the rest, `is_last`
 
 Invariants:
@@ -127,18 +127,18 @@ class SessionDuty(Duty):
                 used |= await self._warm(status, view.height)
         await self._hosts.end_idle(view.height, used)
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
-            for seat in self._store.seats():
-                with telling_refusals(self._parts.telemetry, seat.session):
-                    await self._settle(seat)
+            for note in self._store.noted():
+                with telling_refusals(self._parts.telemetry, note.session):
+                    await self._settle(note)
 
     async def _statuses(self) -> dict[bytes, SessionStatus]:
         """Return the sessions on this machine's devices, and the noted ones, by id."""
         chain, found = self._parts.chain, dict[bytes, SessionStatus]()
         for device in self._parts.workers.devices:
             found |= {status.id: status for status in await chain.sessions_of_device(device)}
-        for seat in self._store.seats():
-            if seat.session not in found and (status := await chain.session(seat.session)) is not None:
-                found[seat.session] = status
+        for note in self._store.noted():
+            if note.session not in found and (status := await chain.session(note.session)) is not None:
+                found[note.session] = status
         return found
 
     def _taken(self, session_id: bytes, status: SessionStatus, number: int) -> _Held:
@@ -146,11 +146,11 @@ class SessionDuty(Duty):
         held = self._held.setdefault(session_id, _Held(status, number))
         held.status, held.number = status, number
         session, leg = status.session, held.leg
-        seat = SessionNote(
+        note = SessionNote(
             session_id, leg.device, session.service, session.rate, session.input_share,
             session.rules.settlement_fee, leg.since,
         )  # fmt: skip
-        if self._store.seat(seat):
+        if self._store.note(note):
             self._parts.telemetry.tell(
                 "session_opened", session=session_id, device=leg.device, service=session.service,
                 grains=session.deposit, height=leg.since,
@@ -312,24 +312,24 @@ class SessionDuty(Duty):
 
     # ----------------------------------------------------------------------------------------------------------- money
 
-    async def _settle(self, seat: SessionNote) -> None:
+    async def _settle(self, note: SessionNote) -> None:
         """Note the pay of ended claims and of the place, by the final chain, and forget what is over."""
-        status = await self._parts.chain.session(seat.session, final=True)
+        status = await self._parts.chain.session(note.session, final=True)
         number = None if status is None else leg_of(status.session, self._parts.identity.stash)
         leg = None if status is None or number is None else status.session.legs[number]
-        # A seat of the newest block may not be final yet.
-        if leg is None and seat.session in self._seen:
+        # A session of the newest block may not be final yet.
+        if leg is None and note.session in self._seen:
             return
         if status is not None and leg is not None and not leg.is_released:
-            self._last[seat.session] = status.session, leg
-        for kept in self._store.periods(seat.session):
-            await self._settle_period(seat, kept, is_over=leg is None or leg.is_released)
+            self._last[note.session] = status.session, leg
+        for kept in self._store.periods(note.session):
+            await self._settle_period(note, kept, is_over=leg is None or leg.is_released)
         if leg is None or leg.is_released:
-            self._end(seat)
+            self._end(note)
 
-    async def _settle_period(self, seat: SessionNote, kept: KeptPeriod, *, is_over: bool) -> None:
+    async def _settle_period(self, note: SessionNote, kept: KeptPeriod, *, is_over: bool) -> None:
         """Note the pay of a period whose claim has ended, and forget its chat."""
-        session_id, period = seat.session, kept.voucher.period
+        session_id, period = note.session, kept.voucher.period
         if kept.state is not PeriodState.CLAIMED and not is_over:
             return
         claim_id = session_claim_id(session_id, period)
@@ -338,29 +338,29 @@ class SessionDuty(Duty):
         _, leg = self._last.get(session_id, (None, None))
         # One refuted claim costs more than the others pay, so none of them counts as pay any more.
         is_paid = kept.state is PeriodState.CLAIMED and (leg is None or not leg.is_refuted)
-        grains = _net(seat, _amount(seat, kept)) if is_paid else 0
+        grains = _net(note, _amount(note, kept)) if is_paid else 0
         with self._parts.journal.step():
             self._parts.earnings.note(
-                PAID, session_id, period, device=seat.device, service=_service(seat), grains=grains,
+                PAID, session_id, period, device=note.device, service=_service(note), grains=grains,
                 tokens=kept.voucher.totals.tokens_out,
             )  # fmt: skip
             self._store.forget_period(session_id, period)
         self.book.forget((claim_id, 0))
         self._parts.telemetry.tell("session_paid", session=session_id, period=period, grains=grains)
 
-    def _end(self, seat: SessionNote) -> None:
+    def _end(self, note: SessionNote) -> None:
         """Note the pay of the place, and forget the session."""
-        session, leg = self._last.pop(seat.session, (None, None))
+        session, leg = self._last.pop(note.session, (None, None))
         # Its last block before the release says what the place is owed.
         owed = place_pay(session, leg) if session is not None and leg is not None and leg.left_at else 0
-        place, claimed = _net(seat, owed), 0 if leg is None else leg.claimed
+        place, claimed = _net(note, owed), 0 if leg is None else leg.claimed
         with self._parts.journal.step():
             self._parts.earnings.note(
-                PLACE_PAID, seat.session, 0, device=seat.device, service=_service(seat), grains=place
+                PLACE_PAID, note.session, 0, device=note.device, service=_service(note), grains=place
             )
-            self._store.forget_session(seat.session)
-        self._held.pop(seat.session, None)
-        self._parts.telemetry.tell("session_ended", session=seat.session, claimed=claimed, place=place)
+            self._store.forget_session(note.session)
+        self._held.pop(note.session, None)
+        self._parts.telemetry.tell("session_ended", session=note.session, claimed=claimed, place=place)
 
 
 def amount_max(session: SessionRecord, collateral: int, left: int) -> int:
@@ -382,10 +382,10 @@ def _amount(terms: SessionRecord | SessionNote, kept: KeptPeriod) -> int:
     return amount_of(terms.rate, terms.input_share, kept.voucher.totals)
 
 
-def _net(seat: SessionNote, grains: int) -> int:
+def _net(note: SessionNote, grains: int) -> int:
     """Return a payment without the settlement fee."""
-    return grains - part(grains, seat.settlement_fee)
+    return grains - part(grains, note.settlement_fee)
 
 
-def _service(seat: SessionNote) -> str:
-    return f"service {seat.service}"
+def _service(note: SessionNote) -> str:
+    return f"service {note.service}"

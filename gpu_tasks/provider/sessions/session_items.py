@@ -46,9 +46,8 @@ from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
 from gpu_tasks.provider.journal.schema import JournalError
-from gpu_tasks.provider.sessions.served_session import check_request
 from gpu_tasks.provider.sessions.session_store import SessionStore
-from gpu_tasks.sessions.transcript import StreamedForm, Transcript
+from gpu_tasks.sessions.transcript import StreamedForm, Transcript, require_answerable
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.encoding.codec import DecodeError
 
@@ -229,7 +228,7 @@ def floor_of(session: SessionRecord, totals: Totals) -> int:
 def prompt_outcome(form: StreamedForm, request: bytes) -> BatchOutcome:
     """Return the right outcome of an item without an output."""
     try:
-        check_request(form, request)
+        require_answerable(form, request)
         return Completed(b"", form.cost_in(request), 0)
     except DecodeError:
         return RefusedRequest()

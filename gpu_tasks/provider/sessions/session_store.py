@@ -83,17 +83,17 @@ class SessionStore:
 
     # ------------------------------------------------------------------------------------------------------- sessions
 
-    def seat(self, seat: SessionNote) -> bool:
+    def note(self, note: SessionNote) -> bool:
         """Note a session, unless it is noted. Return True if it is a new one."""
-        values = (seat.session, seat.device, seat.service, str(seat.rate), seat.input_share, seat.settlement_fee)
+        values = (note.session, note.device, note.service, str(note.rate), note.input_share, note.settlement_fee)
         return bool(
-            self._database.execute("INSERT OR IGNORE INTO seats VALUES (?, ?, ?, ?, ?, ?, ?)", *values, seat.since)
+            self._database.execute("INSERT OR IGNORE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)", *values, note.since)
         )
 
-    def seats(self) -> list[SessionNote]:
+    def noted(self) -> list[SessionNote]:
         """Return the noted sessions, in their order."""
         rows = self._database.rows(
-            "SELECT session, device, service, rate, input_share, settlement_fee, since FROM seats ORDER BY rowid"
+            "SELECT session, device, service, rate, input_share, settlement_fee, since FROM sessions ORDER BY rowid"
         )
         return [
             SessionNote(session, device, service, int(rate), *rest) for session, device, service, rate, *rest in rows
@@ -103,7 +103,7 @@ class SessionStore:
         """Delete a session with all its periods."""
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM periods WHERE session = ?", (session,))
-            connection.execute("DELETE FROM seats WHERE session = ?", (session,))
+            connection.execute("DELETE FROM sessions WHERE session = ?", (session,))
 
     # -------------------------------------------------------------------------------------------------------- periods
 

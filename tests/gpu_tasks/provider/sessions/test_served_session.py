@@ -78,7 +78,7 @@ async def test_at_most_sixty_four_tokens_are_sent_unpaid_and_the_lane_waits(stor
 async def test_a_cut_frees_the_lane_and_the_next_request_is_answered(store: SessionStore) -> None:
     """The answer is paid as far as it came."""
     generator, customer = EchoGenerator(), FakeCustomer()
-    serving = await customer.enter(served(store, generator, patience=SLOW))
+    serving = await customer.enter(served(store, generator, limits=SLOW))
     customer.ask(QUESTION)
     for _ in range(4):
         await customer.step()
@@ -97,7 +97,7 @@ async def test_a_cut_frees_the_lane_and_the_next_request_is_answered(store: Sess
 async def test_a_newer_stream_replaces_the_older_one(store: SessionStore) -> None:
     """The older answer stops, and the customer goes on from the newest voucher."""
     generator, customer = EchoGenerator(), FakeCustomer()
-    session = served(store, generator, patience=SLOW)
+    session = served(store, generator, limits=SLOW)
     older = await customer.enter(session)
     customer.ask(QUESTION)
     for _ in range(5):
@@ -120,7 +120,7 @@ async def test_a_newer_stream_replaces_the_older_one(store: SessionStore) -> Non
 async def test_a_generator_that_fails_ends_the_stream_with_its_code(store: SessionStore) -> None:
     """The customer comes back, and asks for the rest."""
     generator, customer = EchoGenerator(fails_after=70), FakeCustomer()
-    session = served(store, generator, patience=SLOW)
+    session = served(store, generator, limits=SLOW)
     serving = await customer.enter(session)
     customer.ask(QUESTION)
     await customer.finish()
@@ -226,7 +226,7 @@ async def test_the_stream_of_a_customer_that_does_not_read_ends(
     monkeypatch.setattr(served_session, "OUTGOING_MAX", 3)
     monkeypatch.setattr(served_session, "FLUSH_SECONDS", 0.1)
     customer = FakeCustomer()
-    serving = await customer.enter(served(store, EchoGenerator(step=1), patience=SLOW), window=1)
+    serving = await customer.enter(served(store, EchoGenerator(step=1), limits=SLOW), window=1)
     customer.ask(QUESTION)
     await asyncio.wait_for(serving, 5)
     assert code_at_end(customer.stream) == "not_reading"
@@ -234,7 +234,7 @@ async def test_the_stream_of_a_customer_that_does_not_read_ends(
 
 async def test_a_period_ends_between_two_requests_without_a_break(store: SessionStore) -> None:
     """The customer enters the next one on the same stream."""
-    session, customer = served(store, patience=SLOW), FakeCustomer()
+    session, customer = served(store, limits=SLOW), FakeCustomer()
     assert not session.end_period(), "nothing is paid yet"
     serving = await customer.enter(session)
     customer.ask(QUESTION)
@@ -264,7 +264,7 @@ async def _next(customer: FakeCustomer) -> ProviderMessage:
 
 async def test_a_request_that_crosses_the_end_of_a_period_is_ignored(store: SessionStore) -> None:
     """The customer learns it from the end of the period, and asks again."""
-    session, customer = served(store, patience=SLOW), FakeCustomer()
+    session, customer = served(store, limits=SLOW), FakeCustomer()
     serving = await customer.enter(session)
     customer.ask(QUESTION)
     await customer.finish()
@@ -288,7 +288,7 @@ async def test_a_request_that_crosses_the_end_of_a_period_is_ignored(store: Sess
 async def test_a_period_without_room_for_a_request_ends_before_it(store: SessionStore) -> None:
     """The next period has the whole limit again."""
     price = TERMS.amount(Totals(1, 200, 200, bytes(32)))
-    session, customer = served(store, amount_max=lambda _: price + 1, patience=SLOW), FakeCustomer()
+    session, customer = served(store, amount_max=lambda _: price + 1, limits=SLOW), FakeCustomer()
     serving = await customer.enter(session)
     customer.ask(QUESTION)
     await customer.finish()
@@ -308,7 +308,7 @@ async def test_a_period_without_room_for_a_request_ends_before_it(store: Session
 async def test_a_deposit_that_is_spent_ends_no_period(store: SessionStore) -> None:
     """A new period would have no more room."""
     price = TERMS.amount(Totals(1, 200, 200, bytes(32)))
-    session, customer = served(store, amount_max=lambda used: price + 1 - used, patience=SLOW), FakeCustomer()
+    session, customer = served(store, amount_max=lambda used: price + 1 - used, limits=SLOW), FakeCustomer()
     serving = await customer.enter(session)
     customer.ask(QUESTION)
     await customer.finish()
@@ -323,7 +323,7 @@ async def test_a_deposit_that_is_spent_ends_no_period(store: SessionStore) -> No
 async def test_an_urgent_end_breaks_an_open_answer(store: SessionStore) -> None:
     """The period has what was paid, and a voucher that comes later is not taken."""
     generator = EchoGenerator()
-    session, customer = served(store, generator, patience=SLOW), FakeCustomer()
+    session, customer = served(store, generator, limits=SLOW), FakeCustomer()
     serving = await customer.enter(session)
     customer.ask(QUESTION)
     while len(customer.received) < 30:
@@ -343,7 +343,7 @@ async def test_an_urgent_end_breaks_an_open_answer(store: SessionStore) -> None:
 
 async def test_a_session_that_is_over_takes_no_stream(store: SessionStore) -> None:
     """Its period is closed."""
-    session, customer = served(store, patience=SLOW), FakeCustomer()
+    session, customer = served(store, limits=SLOW), FakeCustomer()
     serving = await customer.enter(session)
     customer.ask(QUESTION)
     await customer.finish()
@@ -361,7 +361,7 @@ async def test_a_restarted_daemon_goes_on_from_its_disk(tmp_path: Path) -> None:
     for _ in range(5):
         database = open_journal(tmp_path / JOURNAL_FILE, is_sole=True)
         store = SessionStore(database)
-        serving = await customer.enter(served(store, patience=SLOW))
+        serving = await customer.enter(served(store, limits=SLOW))
         place += customer.end.transcript.place.tokens if customer.end.transcript.exchanges else 0
         del customer.received[place:]
         customer.ask(QUESTION[place:])

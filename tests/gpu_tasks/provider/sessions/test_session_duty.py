@@ -100,7 +100,7 @@ async def test_a_spare_loads_the_model_and_lets_nobody_in(tmp_path: Path) -> Non
         await played.step(2)
         assert len(played.made) == 1
         assert played.duty.find(SESSION) is None
-        assert played.store.seats() == []
+        assert played.store.noted() == []
 
 
 async def test_a_session_has_no_programs(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ async def test_a_closing_session_is_claimed_to_its_end_and_its_place_is_paid(tmp
         await played.step(4)
         chain.end(SESSION)
         await played.step(4)
-        assert played.store.seats() == []
+        assert played.store.noted() == []
         assert played.heard.names().count("session_ended") == 1
         assert [payment.name.split()[0] for payment in played.earnings.read()] == ["session", "session"]
 
@@ -292,7 +292,7 @@ async def test_a_session_that_ends_while_the_daemon_is_off_is_noted_later(tmp_pa
     chain.end(SESSION)
     async with playing(tmp_path, chain) as played:
         await played.step(4)
-        assert played.store.seats() == []
+        assert played.store.noted() == []
         [payment] = played.earnings.read()
         assert payment.grains == 2 * AMOUNT - 2 * AMOUNT * 3 // 100
 
@@ -303,7 +303,7 @@ async def test_a_session_that_is_not_final_yet_is_not_forgotten(tmp_path: Path) 
         played.chain.open(SESSION)
         played.chain.final = FakeSessions()
         await played.step(8)
-        assert [seat.device for seat in played.store.seats()] == [DEVICE]
+        assert [note.device for note in played.store.noted()] == [DEVICE]
 
 
 async def test_a_model_without_sessions_stays_loaded_for_a_while(tmp_path: Path) -> None:

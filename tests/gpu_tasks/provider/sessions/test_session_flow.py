@@ -145,7 +145,7 @@ async def test_a_chat_is_claimed_checked_and_paid(village: Village) -> None:
     assert "session" in names
     assert claimed.amount > 0
     store = SessionStore(miner.daemon.parts.journal.database)
-    assert (store.seats(), store.periods(session_id)) == ([], [])
+    assert (store.noted(), store.periods(session_id)) == ([], [])
     assert not village.node.failed
 
 

@@ -18,7 +18,7 @@ from gpu_tasks.sessions.messages import UNPAID_TOKENS_MAX
 from gpu_tasks.sessions.provider_end import KeepVoucher, ProviderEnd
 from killed_commits import lives
 
-SEAT = SessionNote(SESSION, bytes([7]) * 32, 4, 2**100, 500_000, 30_000, 12)
+NOTE = SessionNote(SESSION, bytes([7]) * 32, 4, 2**100, 500_000, 30_000, 12)
 OTHER = bytes([9]) * 32
 
 
@@ -111,16 +111,16 @@ def test_a_closed_period_takes_no_voucher(store: SessionStore) -> None:
     assert kept.voucher.totals.tokens_out == 0
 
 
-def test_seats_are_noted_once_and_forgotten_with_their_periods(store: SessionStore) -> None:
+def test_sessions_are_noted_once_and_forgotten_with_their_periods(store: SessionStore) -> None:
     """Another session stays."""
-    assert store.seat(SEAT)
-    assert not store.seat(replace(SEAT, since=13))
-    assert store.seat(replace(SEAT, session=OTHER))
+    assert store.note(NOTE)
+    assert not store.note(replace(NOTE, since=13))
+    assert store.note(replace(NOTE, session=OTHER))
     pair = KeepingPair(store)
     pair.ask(b"question")
     pair.save()
     store.forget_session(SESSION)
-    assert store.seats() == [replace(SEAT, session=OTHER)]
+    assert store.noted() == [replace(NOTE, session=OTHER)]
     assert store.periods(SESSION) == []
 
 
@@ -165,9 +165,9 @@ def test_damaged_exchanges_are_an_error(tmp_path: Path, damage: str) -> None:
 
 def test_a_command_reads_beside_the_daemon(store: SessionStore, tmp_path: Path) -> None:
     """It changes nothing."""
-    store.seat(SEAT)
+    store.note(NOTE)
     with open_journal(tmp_path / JOURNAL_FILE, is_reader=True) as database:
-        assert SessionStore(database).seats() == [SEAT]
+        assert SessionStore(database).noted() == [NOTE]
 
 
 ANSWERS = (bytes(range(70)), b"short", bytes(range(40)))
@@ -192,7 +192,7 @@ def conversation(folder: Path) -> Iterator[Callable[[], object]]:
     """Yield the commits of a conversation at its provider, for a process that is killed."""
     database = open_journal(folder / JOURNAL_FILE, is_sole=True)
     store = SessionStore(database)
-    yield lambda: store.seat(SEAT)
+    yield lambda: store.note(NOTE)
     for pair, _ in _script():
         assert pair.provider.transcript is not None
         transcript, kept = pair.provider.transcript, pair.kept[-1]
@@ -209,7 +209,7 @@ def test_a_kill_between_any_two_commits_loses_no_voucher(tmp_path: Path) -> None
         database = open_journal(folder / JOURNAL_FILE, is_sole=True)
         store = SessionStore(database)
         if told:
-            assert store.seats() == [SEAT]
+            assert store.noted() == [NOTE]
         found = store.periods(SESSION)
         if not found:
             assert not kept_count
