@@ -2,5 +2,6 @@
 
 In reading order:
 
+* `folders`: folders for their owner only, and their names on the disk
 * `database`: a private SQLite file with a schema and its version
 """

@@ -30,13 +30,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from durable.folders import OWNER_ONLY, make_folder, sync_folder
+
 SQLITE_LEAST = (3, 37, 0)
 """The first release with strict tables."""
 BUSY_SECONDS = 10.0
 RETRY_SECONDS = 0.01
 BYTES_MAX = 4 * 1024**3
 _PAGE_BYTES = 4_096
-_OWNER_ONLY, _FOLDER_OWNER_ONLY = 0o600, 0o700
 _LOCK_SUFFIX = ".lock"
 _SUM_BYTES = 8
 _OWNER_PLACE = 0
@@ -223,15 +224,15 @@ class Database:
 
     def _prepare_file(self, *, is_sole: bool, is_reader: bool) -> None:
         if not is_reader:
-            _make_folder(self.path.parent)
+            make_folder(self.path.parent)
         if is_sole:
             self._take_ownership()
         if not is_reader:
             # SQLite gives the two files beside it the mode of this one. An existing file is not opened here: closing
             # a descriptor of it would drop the locks that another connection of this process has (fcntl(2)).
             with contextlib.suppress(FileExistsError):
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _OWNER_ONLY))
-                _sync_folder(self.path.parent)
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ONLY))
+                sync_folder(self.path.parent)
         found = self.path.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             raise self._error(f"{self.path} is no plain file of this user. Move it away", "unwritable")
@@ -258,7 +259,7 @@ class Database:
     def _open_locks(self, more_flags: int = 0) -> int:
         # A file of its own: closing a descriptor of the database would drop SQLite's locks (fcntl(2)).
         lock_path = self.path.with_name(self.path.name + _LOCK_SUFFIX)
-        return os.open(lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | more_flags, _OWNER_ONLY)
+        return os.open(lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | more_flags, OWNER_ONLY)
 
     def _connected(self) -> sqlite3.Connection:
         # A reader too may have to undo what a killed process left, which `mode=ro` does not.
@@ -402,18 +403,3 @@ def _lock_request(place: int) -> bytes:
 def _primary_code(error: sqlite3.Error) -> int:
     # An error of the Python module itself has no code.
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & _PRIMARY_CODE
-
-
-def _make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents, mode 0700."""
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        folder.mkdir(mode=_FOLDER_OWNER_ONLY, exist_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from durable.folders import sync_folder
 from node.errors import BadInputError
 from wallet import private_file
 from wallet.errors import KeyFileError
@@ -36,7 +37,7 @@ def move_durably(source: Path, target: Path) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     source.replace(target)
     for folder in (target.parent, source.parent):
-        private_file.sync_folder(folder)
+        sync_folder(folder)
 
 
 def write_quickly(path: Path, data: bytes) -> None:

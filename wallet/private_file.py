@@ -1,7 +1,6 @@
 """Files that only their owner can read, written whole or not at all, and on disk when a function here returns."""
 
 import errno
-import fcntl
 import os
 import resource
 import secrets
@@ -10,10 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from durable.folders import FOLDER_OWNER_ONLY, OWNER_ONLY, make_folder, sync_folder
 from wallet.errors import KeyFileError
-
-OWNER_ONLY = 0o600
-FOLDER_OWNER_ONLY = 0o700
 
 
 def write_new(path: Path, file_bytes: bytes, before_named: Callable[[], None] = lambda: None) -> None:
@@ -143,29 +140,6 @@ def check_private(path: Path, file_status: os.stat_result, *, may_be_pipe: bool 
         raise KeyFileError(f"other users can read {path}. Run chmod 600 {path}", code="file_not_private")
 
 
-def make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents, mode 0700; `parents=True` would open the parents to other users."""
-    if not folder.is_dir():
-        make_folder(folder.parent)
-        folder.mkdir(mode=FOLDER_OWNER_ONLY, exist_ok=True)
-
-
-def lock_file(path: Path) -> int:
-    """Open and lock a private file, created if missing. Raise BlockingIOError while another process has the lock.
-
-    Closing the returned descriptor releases the lock.
-    """
-    make_folder(path.parent)
-    # O_CLOEXEC: a child process would otherwise keep the lock after this process ends.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def own_opener(path: str, flags: int) -> int:
     """Open a file for `open(…, opener=own_opener)`: a new file is readable only by its owner."""
     return os.open(path, flags, OWNER_ONLY)
@@ -186,12 +160,3 @@ def close_folder(folder: Path) -> bool:
     if is_own_folder:
         folder.chmod(FOLDER_OWNER_ONLY)
     return is_own_folder
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that its file names are on disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

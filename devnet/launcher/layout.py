@@ -18,6 +18,7 @@ from consensus.parameters import SAMPLE_UNITS_MIN
 from devnet.launcher.broker import broker_program
 from devnet.launcher.folder import DevnetError, named_command
 from devnet.launcher.free_ports import free_ports, one_free_port
+from durable.folders import make_folder
 from genesis import dev_accounts
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.preset_names import DEV_NAMES, VALIDATORS_MAX
@@ -36,7 +37,7 @@ from runtime.blocks.block import block_id
 from runtime.cryptography import ss58
 from wallet import private_file
 from wallet.errors import KeyFileError
-from wallet.private_file import make_folder, read_plain
+from wallet.private_file import read_plain
 
 DESCRIPTION = "devnet.json"
 DESCRIPTION_BYTES_MAX = 1 << 20

@@ -23,7 +23,8 @@ from pathlib import Path
 
 import devnet
 from devnet.launcher.folder import DevnetError
-from wallet.private_file import FOLDER_OWNER_ONLY, own_opener
+from durable.folders import FOLDER_OWNER_ONLY
+from wallet.private_file import own_opener
 
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.05

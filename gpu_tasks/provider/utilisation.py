@@ -22,9 +22,10 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
+from durable.folders import make_folder
 from gpu_tasks.provider.earnings import EarnedPayment
 from gpu_tasks.provider.execution.device_times import Activity, Present, Spent
-from wallet.private_file import make_folder, own_opener
+from wallet.private_file import own_opener
 
 LOG = logging.getLogger("ogpu.provider")
 UTILISATION_FOLDER = "utilisation"

@@ -121,19 +121,3 @@ def test_another_users_folder_is_not_closed(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     assert not private_file.close_folder(tmp_path)
     assert mode(tmp_path) == 0o755
-
-
-def test_a_locked_file_is_one_holders_alone(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "a.lock"
-    held = private_file.lock_file(path)
-    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    open_files = Path("/proc/self/fd")
-    before = len(list(open_files.iterdir()))
-    with pytest.raises(BlockingIOError):
-        private_file.lock_file(path)
-    assert len(list(open_files.iterdir())) == before
-    os.close(held)
-    os.close(private_file.lock_file(path))
-    (tmp_path / "link").symlink_to(path)
-    with pytest.raises(OSError, match="symbolic"):
-        private_file.lock_file(tmp_path / "link")

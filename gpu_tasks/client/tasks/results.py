@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from durable.folders import make_folder
 from gpu_tasks.client.tasks.records import unheld
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import COPIES, BlobClient, BlobError, stores_for
@@ -41,7 +42,7 @@ from runtime.frame.call import Call
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.private_file import make_folder, replace
+from wallet.private_file import replace
 
 StatedRun = tuple[bytes, int, bytes]
 """The address of a blob, and its stated milestone and root."""

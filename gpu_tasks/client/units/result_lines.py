@@ -17,13 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from durable.folders import OWNER_ONLY, sync_folder
 from gpu_tasks.client.output_files import NOT_WRITABLE, may_create_in
 from gpu_tasks.client.units.line_reader import CHAT_COMPLETIONS
 from gpu_tasks.client.units.lines import BatchLine, FileForm, LineError
 from gpu_tasks.client.units.run_record import FileEnds
 from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
-from wallet.private_file import OWNER_ONLY, sync_folder
 
 # The first two codes are OpenAI's own, so programs for its API understand them.
 EXPIRED = "batch_expired"

@@ -19,8 +19,8 @@ from enum import IntEnum
 from pathlib import Path
 from threading import Lock
 
+from durable.folders import sync_folder
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
-from wallet.private_file import sync_folder
 
 FILE_MODE = 0o600
 ADDRESS_DIGITS = 64

@@ -12,6 +12,7 @@ from cli.ids import first_digits, only_match
 from cli.options import keyring_folder
 from cli.output import Output
 from cli.session import WalletSession, refusals_explained
+from durable.folders import FOLDER_OWNER_ONLY
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
@@ -161,7 +162,7 @@ async def told(body: Body) -> None:
 def made_base_path(base_path: Path) -> Path:
     """Return the base path, made if it is missing. Raise ProviderError if that is impossible."""
     try:
-        base_path.mkdir(mode=private_file.FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
+        base_path.mkdir(mode=FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
     except OSError as error:
         raise ProviderError(
             f"the base path {base_path} cannot be made: {error.strerror}", code="file_unusable"

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import pynvml
 
+from durable.folders import make_folder
 from gpu_tasks.market.devices.records import DeviceClass
 from runtime.cryptography.hashing import blake2_256
-from wallet.private_file import make_folder, own_opener
+from wallet.private_file import own_opener
 
 if TYPE_CHECKING:  # The worker's side of this room needs no rules of the market.
     from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import IO, BinaryIO, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from durable.folders import make_folder
 from gpu_tasks.provider.tunnel.access import AccessError, ContainerAccess, Talk
 from gpu_tasks.provider.tunnel.copies import target_of, unpack
 from gpu_tasks.tunnel import frames
 from gpu_tasks.tunnel.tunnel import TunnelError, TunnelStream
 from runtime.encoding.codec import DecodeError
-from wallet.private_file import make_folder
 
 T = TypeVar("T")
 COPIES_MAX = 4
