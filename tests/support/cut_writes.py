@@ -14,7 +14,6 @@ import itertools
 import os
 import resource
 import signal
-import sqlite3
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -26,6 +25,7 @@ from gpu_tasks.provider.execution.chain_worker import ChainRows
 from gpu_tasks.provider.execution.containers.images import BroughtImage, ImageBook
 from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
+from killed_commits import call_before_statements
 
 FILE_EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.link")
 BYTES_AT = (0, 1, 33, 1_000)
@@ -70,14 +70,7 @@ def _cut_at(place: int, folder: Path) -> None:
         if event in FILE_EVENTS and str(arguments[0]).startswith(str(folder)):
             happened()
 
-    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
-
-    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection = connect(*arguments, **options)
-        connection.set_trace_callback(lambda _: happened())
-        return connection
-
-    sqlite3.connect = traced  # type: ignore[assignment]  # it has the same arguments
+    call_before_statements(happened)
     sync = os.fsync
 
     def synced(fd: Any) -> None:

@@ -39,21 +39,27 @@ def lives(function: Callable[[Path], Deeds], base: Path) -> Iterator[tuple[Path,
         yield base / str(place), len((base / f"{place}.told").read_bytes())
 
 
-def _cut_before(place: int) -> None:
-    """Kill this process before the `place`-th statement of any connection to a database."""
-    left = itertools.count(place, -1)
+def call_before_statements(happens: Callable[[], None]) -> None:
+    """Call a function before each statement of any connection to a database that this process opens later."""
     connect: Callable[..., sqlite3.Connection] = sqlite3.connect
-
-    def happens(_: str) -> None:
-        if next(left) <= 0:
-            os.kill(os.getpid(), signal.SIGKILL)
 
     def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
         connection = connect(*arguments, **options)
-        connection.set_trace_callback(happens)
+        connection.set_trace_callback(lambda _: happens())
         return connection
 
     sqlite3.connect = traced  # type: ignore[assignment]  # it has the same arguments
+
+
+def _cut_before(place: int) -> None:
+    """Kill this process before the `place`-th statement of any connection to a database."""
+    left = itertools.count(place, -1)
+
+    def happens() -> None:
+        if next(left) <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    call_before_statements(happens)
 
 
 def _child(deeds: Callable[[Path], Deeds], folder: Path, place: int) -> None:

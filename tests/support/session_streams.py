@@ -22,7 +22,7 @@ from gpu_tasks.sessions.messages import (
     ProviderMessage,
     framed,
 )
-from gpu_tasks.sessions.provider_end import SessionTerms
+from gpu_tasks.sessions.provider_end import SessionRefusal, SessionTerms
 from wallet.errors import CodedError
 
 QUICK = ServingLimits(entering=0.3, paying=0.3)
@@ -161,6 +161,15 @@ class FakeCustomer:
     def _decoded(self, body: bytes) -> ProviderMessage:
         message: ProviderMessage = PROVIDER_MESSAGE.decode(body)
         return message
+
+    async def refusal_of(self, answer: bytes) -> str:
+        """Ask for an answer that the provider refuses. Return the code."""
+        self.ask(answer)
+        try:
+            await self.step()
+        except SessionRefusal as refusal:
+            return refusal.code
+        raise AssertionError("the provider took the request")
 
     def ask(self, answer: bytes) -> None:
         """Ask for these tokens, and pay the prompt."""

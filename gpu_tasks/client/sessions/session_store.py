@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from durable.database import Database, Schema
+from durable.database import Database, Schema, checked_table
 from gpu_tasks.market.sessions.vouchers import SECRET_BYTES, VOUCHER, Voucher
 from gpu_tasks.sessions.transcript import Exchange, packed_tokens, unpacked_tokens
 from wallet.errors import WalletError
@@ -26,17 +26,32 @@ _SCHEMA = Schema(
     "session",
     1,
     (
-        "CREATE TABLE legs (number INTEGER PRIMARY KEY, first_period INTEGER NOT NULL, secret BLOB NOT NULL) STRICT",
+        checked_table(
+            "legs", ["number INTEGER NOT NULL", "first_period INTEGER NOT NULL", "secret BLOB NOT NULL"],
+            "PRIMARY KEY (number)",
+        ),
         # The exchanges of the newest period, whose totals its vouchers sign.
-        "CREATE TABLE exchanges (place INTEGER PRIMARY KEY, request BLOB NOT NULL, tokens BLOB NOT NULL) STRICT",
-        """CREATE TABLE vouchers (leg INTEGER, period INTEGER, voucher BLOB NOT NULL, signature BLOB NOT NULL,
-        PRIMARY KEY (leg, period)) STRICT""",
-        """CREATE TABLE turns (place INTEGER PRIMARY KEY, question TEXT NOT NULL, request BLOB NOT NULL,
-        tokens BLOB NOT NULL, is_over INTEGER NOT NULL) STRICT""",
-        "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+        checked_table(
+            "exchanges", ["place INTEGER NOT NULL", "request BLOB NOT NULL", "tokens BLOB NOT NULL"],
+            "PRIMARY KEY (place)",
+        ),
+        checked_table(
+            "vouchers",
+            ["leg INTEGER NOT NULL", "period INTEGER NOT NULL", "voucher BLOB NOT NULL", "signature BLOB NOT NULL"],
+            "PRIMARY KEY (leg, period)",
+        ),
+        checked_table(
+            "turns",
+            [
+                "place INTEGER NOT NULL", "question TEXT NOT NULL", "request BLOB NOT NULL", "tokens BLOB NOT NULL",
+                "is_over INTEGER NOT NULL",
+            ],
+            "PRIMARY KEY (place)",
+        ),
+        checked_table("facts", ["name TEXT NOT NULL", "value TEXT NOT NULL"], "PRIMARY KEY (name)"),
     ),
     "Move it away. The session can then be closed, and not continued",
-)
+)  # fmt: skip
 
 
 class SessionFileError(WalletError):

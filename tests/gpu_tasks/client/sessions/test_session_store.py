@@ -1,4 +1,4 @@
-"""A session on the disk: what a killed process leaves, and files that cannot be used."""
+"""A session on the disk: the state after a kill, and files that cannot be used."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -79,6 +79,18 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = session_file(tmp_path, SESSION)
     path.write_bytes(b"x" * 5_000)
     path.chmod(0o600)
+    with raises_code(SessionFileError, "session_damaged"):
+        SessionFile(tmp_path, SESSION)
+
+
+def test_a_changed_row_is_damage(tmp_path: Path) -> None:
+    """SQLite itself does not find it."""
+    with SessionFile(tmp_path, SESSION) as store:
+        store.begin_turn("a question", b"request of a turn")
+    path = session_file(tmp_path, SESSION)
+    data = path.read_bytes()
+    assert b"request of a turn" in data
+    path.write_bytes(data.replace(b"request of a turn", b"request of a tuRn"))
     with raises_code(SessionFileError, "session_damaged"):
         SessionFile(tmp_path, SESSION)
 
