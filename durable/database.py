@@ -1,4 +1,4 @@
-"""A private SQLite file: what a program must still have after `kill -9` or a power cut.
+"""A private SQLite file for records that survive `kill -9` and power cuts.
 
 Invariants:
 
@@ -64,7 +64,7 @@ class Schema:
     statements: Sequence[str]
     """The statements that create the tables of a new file, each as SQLite stores it: `CREATE TABLE name (...)`."""
     remedy: str
-    """What a person does about a damaged file, as a sentence without a full stop."""
+    """The remedy for a damaged file, for its user: a sentence without a full stop."""
     bytes_max: int = BYTES_MAX
 
     @property
@@ -199,7 +199,7 @@ class Database:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let the queries of the block read one state, whatever other processes commit meanwhile."""
+        """Let the queries of the block read one state. Commits of other processes meanwhile do not change it."""
         with self._thread_lock, self._told():
             if self._connection.in_transaction:
                 yield
@@ -262,7 +262,7 @@ class Database:
         return os.open(lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | more_flags, OWNER_ONLY)
 
     def _connected(self) -> sqlite3.Connection:
-        # A reader too may have to undo what a killed process left, which `mode=ro` does not.
+        # A reader too may have to undo a killed process's unfinished commit. `mode=ro` cannot.
         with self._told():
             return sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None,

@@ -53,7 +53,7 @@ class SessionCases:
         self.few, self.many = first, first + 1
 
     def measure(self) -> None:
-        """Measure everything, in an order in which each case finds what it needs."""
+        """Measure everything, in an order in which each case finds the records that it needs."""
         self._offer_places()
         self._draws()
         for scheme, (signer, _) in SIGNERS.items():
@@ -89,7 +89,7 @@ class SessionCases:
             self.world.blocks(DRAW_BLOCKS)
             found.append(self._real("sessions drawn"))
             self.world.block()
-            # A budget may end earlier, so only what happened counts.
+            # A budget may end earlier, so only completed work counts.
             counts.append(sum(self._session(each).state is not SessionState.WAITING for each in posted))
             self.world.blocks(SEATED)
         few, many, several = found

@@ -4,6 +4,6 @@ In reading order:
 
 * `messages`: the messages of the stream, byte by byte
 * `transcript`: the requests and answers of a period, and the totals that a voucher signs
-* `provider_end`: what a provider may compute and send, and the vouchers that it takes
-* `customer_end`: what a customer has received, and the vouchers that it owes
+* `provider_end`: the provider: tokens that it may send, and vouchers that it takes
+* `customer_end`: the customer: tokens that arrived, and vouchers that are due
 """

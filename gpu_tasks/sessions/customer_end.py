@@ -1,4 +1,4 @@
-"""The customer's end of a session's stream: what it has received, and the vouchers that it owes.
+"""The customer's end of a session's stream: tokens that arrived, and vouchers that are due.
 
 Without input or output: the caller passes messages in, signs the totals that are due, keeps the vouchers on disk, and
 sends them.

@@ -90,7 +90,7 @@ class Tokens:
 
 @variant(2)
 class PeriodOver:
-    """The provider claims the period, and ignores what crosses this message. The customer enters the next period."""
+    """The provider claims the period, and ignores messages that cross this one. The customer enters the next period."""
 
     period: U32
 

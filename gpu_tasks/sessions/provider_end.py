@@ -1,4 +1,4 @@
-"""The provider's end of a session's stream: what it may compute and send, and the vouchers that it takes.
+"""The provider's end of a session's stream: tokens that it may send, and vouchers that it takes.
 
 Without input or output: the caller passes messages and tokens in, and carries out the returned steps in order.
 
@@ -186,7 +186,7 @@ class ProviderEnd:
         return [keep, Begin(ask.request)]
 
     def _check_price(self, request: bytes) -> None:
-        """Raise SessionRefusal for an invalid request, or one that could exceed what the session has left."""
+        """Raise SessionRefusal for an invalid request, or one that could exceed the rest of the deposit."""
         try:
             require_answerable(self._form, request)
             tokens_in, tokens_out = self._form.cost_in(request), self._form.cost_asked(request)

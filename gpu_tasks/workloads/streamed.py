@@ -1,6 +1,7 @@
 """A workload whose answers are streamed: requests begin and end at any time, and each step yields new tokens.
 
-Invariant: the tokens of a lane are those of `Workload.run` for its request, bit for bit, whatever the other lanes do.
+Invariant: the tokens of a lane are those of `Workload.run` for its request, bit for bit, for any content of the other
+lanes.
 """
 
 from collections.abc import Collection

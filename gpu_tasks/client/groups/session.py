@@ -54,7 +54,7 @@ def open_() -> None:
 def ps() -> None:
     """List your open and closing sessions.
 
-    `unclaimed` is what the vouchers on this machine promise beyond the provider's claims.
+    `unclaimed`: the grains that the vouchers on this machine promise beyond the provider's claims.
     """
 
 

@@ -56,7 +56,7 @@ class Chat:
         return self.go_on()
 
     async def go_on(self) -> AsyncGenerator[str, None]:
-        """Yield the text of the newest answer from its beginning: what is here at once, then the rest as it arrives."""
+        """Yield the text of the newest answer from its beginning. The text of known tokens comes at once."""
         turn = self._store.turns[-1]
         pieces, before = self._form.pieces(), self._client.spent
         for token in turn.tokens:

@@ -69,7 +69,7 @@ class LiveHost:
         self._command, self._environment = tuple(command), dict(environment or {})
         self._limits, self._places = limits, places
         self._open = 0
-        """Requests, of which some may still wait for the start of the worker."""
+        """Requests. Some may still wait for the start of the worker."""
         self._worker: _Worker | None = None
         self._starting = asyncio.Lock()
 

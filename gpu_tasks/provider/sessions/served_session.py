@@ -226,7 +226,7 @@ class ServedSession:
         if end.newest is None or not end.is_settled:
             return False
         used = self.terms.amount(end.newest.voucher.totals)
-        # A new period has the room of this one again, or else what its claim and its fees leave of the deposit.
+        # A new period has the room of this one again, or else the rest of the deposit after its claim and fees.
         return self._amount_max(used) > end.amount_max - used // 2
 
 

@@ -1,6 +1,6 @@
 """The sessions of this provider: found on the chain, served behind the tunnel, claimed period by period.
 
-    drawn -> serve -> a period of 300 blocks, or half of what it may be worth -> close the period -> claim -> paid
+    drawn -> serve -> a period of 300 blocks, or half of its greatest worth -> close the period -> claim -> paid
                     -> the session closes, or the leg leaves -> close the period -> claim the rest, `is_last`
 
 Invariants:
@@ -112,7 +112,7 @@ class SessionDuty(Duty):
         await self._hosts.close()
 
     async def step(self, view: View) -> None:
-        """Serve new sessions, end periods, claim, and forget what is over."""
+        """Serve new sessions, end periods, claim, and forget sessions that are over."""
         self.book.look(view)
         statuses = await self._statuses()
         self._seen = set(statuses)
@@ -313,7 +313,7 @@ class SessionDuty(Duty):
     # ----------------------------------------------------------------------------------------------------------- money
 
     async def _settle(self, note: SessionNote) -> None:
-        """Note the pay of ended claims and of the place, by the final chain, and forget what is over."""
+        """Note the pay of ended claims and of the place, by the final chain, and forget sessions that are over."""
         status = await self._parts.chain.session(note.session, final=True)
         number = None if status is None else leg_of(status.session, self._parts.identity.stash)
         leg = None if status is None or number is None else status.session.legs[number]
@@ -351,7 +351,7 @@ class SessionDuty(Duty):
     def _end(self, note: SessionNote) -> None:
         """Note the pay of the place, and forget the session."""
         session, leg = self._last.pop(note.session, (None, None))
-        # Its last block before the release says what the place is owed.
+        # The amount that the place is owed follows from the leg before its release.
         owed = place_pay(session, leg) if session is not None and leg is not None and leg.left_at else 0
         place, claimed = _net(note, owed), 0 if leg is None else leg.claimed
         with self._parts.journal.step():

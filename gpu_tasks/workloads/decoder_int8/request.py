@@ -86,7 +86,7 @@ def ended(request: GenerationRequest, tokens: Sequence[int]) -> int | None:
 def cut(request: GenerationRequest, tokens: Sequence[int]) -> tuple[GenerationRequest, GenerationOutput]:
     """Return the request whose whole answer is these first tokens of an answer, and that answer.
 
-    A finished answer keeps its request. Raise DecodeError for tokens that no answer begins with, whatever the model.
+    A finished answer keeps its request. Raise DecodeError for tokens that no answer of any model begins with.
     """
     if request.has_logprobs:
         raise DecodeError("a streamed answer has no log-probabilities")
