@@ -10,7 +10,8 @@ from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import BLOCK_BASE, work
 
 KEPT_FOR_SESSIONS = work(microseconds=24_000)
-"""The most that the hook of sessions may take. It runs after the hook of units, whose draws leave it this room."""
+"""The budgets of the hook of sessions, beyond which its last draw may end. It runs after the hook of units, whose
+draws leave it this room."""
 KEPT_FOR_UNITS = BLOCK_BASE + work(microseconds=384_000) + KEPT_FOR_SESSIONS
 """The base weight of a block, and the most that the hook of units (without draws), the hook of sessions, and the
 attestations may take."""
