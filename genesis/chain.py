@@ -14,6 +14,8 @@ from genesis.patch_form import check_patch
 from genesis.relations import RELATIONS
 from genesis.spec import ChainSpec, Patch, SpecError, SpecJson
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.budgets.budgets import Budgets
+from gpu_tasks.market.budgets.budgets_api import BudgetsApi
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.claims.claims_api import ClaimsApi
 from gpu_tasks.market.claims.disputes_api import DisputesApi
@@ -73,6 +75,7 @@ PALLETS: tuple[type[Pallet], ...] = (
     TrainingMarket,
     InferenceMarket,
     Sessions,
+    Budgets,
     Attestations,
     ImOnline,
     ChainParameters,
@@ -85,7 +88,7 @@ development chain has a sudo key, a live one has none."""
 
 APIS: tuple[type[RuntimeApi], ...] = (
     *STANDARD_APIS, OgpuApi, GpuTasksApi, TrainingApi, ParametersApi, LocksApi,
-    ClaimsApi, DisputesApi, SessionsApi,
+    ClaimsApi, DisputesApi, SessionsApi, BudgetsApi,
 )  # fmt: skip
 
 # The last number, system_version 2, tells clients that the extrinsics root is a tree of layout V1, as the state is.

@@ -15,4 +15,5 @@ In reading order:
 * `inference`: units, mined in matched races: services, races, claims, disputes, money
 * `training`: tasks that are sold by auction: bids, prices, awards, money
 * `sessions`: a reserved place at a provider, paid by vouchers
+* `budgets`: money that named keys spend within caps, for units and sessions alone
 """

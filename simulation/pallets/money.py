@@ -12,7 +12,7 @@ SUPPLY = Rule("issuance, and the money of all accounts")
 RESERVED = Rule("reserved, and held")
 SHOWN = Rule("held as shown by reason, and by case")
 TOTALS = Rule("total of a case, and the holds for it")
-SUSTAINED = Rule("reasons to live, and positions and lists of unbonding stake")
+SUSTAINED = Rule("reasons to live, and positions, lists of unbonding stake, and budgets")
 
 
 def _account(books: Books, keys: Keys, info: Any, sign: int) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 from genesis import dev_accounts
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.budgets.budgets import Budgets
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.sessions.sessions import Sessions
 from runtime.frame.call import Call, CallMethod
 from runtime.frame.parameter import ParameterChange
 from runtime.frame.runtime import Runtime
@@ -121,6 +123,14 @@ def _inner(world: World, who: Actor, depth: int = 0) -> tuple[Call, ...]:
     return tuple(made)
 
 
+def _spend(world: World, who: Actor) -> Call:
+    """Return a purchase from a budget: units, a session, or a call that no delegate may make."""
+    opening = dict(_drawn(world.bound.runtime.method("Sessions", "open"), world, who).named_arguments)
+    bought = (draw_post(world, who), Sessions.open(**{**opening, "signer": who.stash.account}), _simple(world, who))
+    (inner,) = world.chance.choices(bought, (4, 4, 1))
+    return Budgets.spend(budget=ARGUMENTS["budget"](world, who), call=inner)
+
+
 def _set_parameter(world: World, _: Actor) -> Call:
     """Return a change of a parameter: to its default, above it, or out of bounds. Frozen ones are included."""
     declared = world.bound.runtime.parameters.parameters
@@ -160,7 +170,9 @@ def _chill(world: World, who: Actor) -> Call:
 
 POWERS: tuple[Draw, ...] = (_sudo, _sudo, _sudo_as, lambda w, _: Sudo.set_key(new=w.chance.choice(sorted(BY_STASH))))
 """Calls that only the holder of the Root key can make."""
-NESTED = ("Utility.batch", "Utility.batch_all", "Utility.force_batch", "Sudo.sudo", "Sudo.sudo_as")
+NESTED = (
+    "Utility.batch", "Utility.batch_all", "Utility.force_batch", "Sudo.sudo", "Sudo.sudo_as", "Budgets.spend",
+)  # fmt: skip
 ARGUMENTS["calls"] = _inner
 WHOLE: dict[str, Draw] = {
     "TrustStake.validate": _validate,
@@ -168,6 +180,7 @@ WHOLE: dict[str, Draw] = {
     "TrustStake.chill": _chill,
     "Attestations.reveal": _reveal,
     "ChainParameters.set_parameter": _set_parameter,
+    "Budgets.spend": _spend,
     "Sudo.sudo": _sudo,
     "Sudo.sudo_as": _sudo_as,
 }

@@ -107,6 +107,9 @@ class Devices(DeviceWork, index=9):
     devices_of: StorageDoubleMap[AccountId, DeviceId, bool] = StorageDoubleMap(
         default=False, doc="The devices of a provider."
     )
+    principals: StorageMap[AccountId, AccountId | None] = StorageMap(
+        doc="The account that owns an account without a key, such as that of a budget."
+    )
     events = (
         ProviderRegistered, DeviceRegistered, DeviceUnregistered, DeviceBonded, DeviceAssigned, DevicePaused,
         DeviceResumed, ProviderUnregistered, DeviceQueueSet,
@@ -241,11 +244,24 @@ class Devices(DeviceWork, index=9):
         """Return the stash that an account acts for: itself if it is one, or the one that names it as provider key.
 
         A stash does not prove possession of its provider key. An account that is a stash itself therefore acts for
-        itself, even if another stash names it as key. An account that is neither is returned unchanged.
+        itself, even if another stash names it as key. An account that is neither is returned unchanged. An account
+        without a key acts for its owner, so that no device of the owner is drawn for its work.
         """
         if account_id in self.providers or account_id in self.stake.candidates:
             return account_id
-        return self.stake.stash_of(account_id) or account_id
+        stash = self.stake.stash_of(account_id)
+        if stash is not None:
+            return stash
+        principal = self.principals[account_id]
+        return account_id if principal is None else self.operator(principal)
+
+    def name_principal(self, account_id: bytes, principal: bytes) -> None:
+        """Let an account without a key act for its owner, which has a key."""
+        self.principals[account_id] = principal
+
+    def drop_principal(self, account_id: bytes) -> None:
+        """Let an account without a key act for nobody."""
+        del self.principals[account_id]
 
     def owned(self, device_id: bytes, owner: bytes) -> Device:
         """Return the device of this owner.

@@ -374,3 +374,26 @@ def _end(room: SessionsStorage, session_id: bytes, session: SessionRecord, end: 
     del room.customer_sessions[session.customer, session_id]
     del room.sessions[session_id]
     room.emit(ev.SessionEnded(session_id, end, session.paid))
+
+
+def close_revoked(room: SessionsStorage, customer: bytes, signer: bytes, blocks: int) -> int:
+    """Close a customer's sessions whose vouchers an account signs. Their providers may claim for some blocks.
+
+    Return the number of the customer's sessions.
+    """
+    session_ids, until = [session_id for session_id, _ in room.customer_sessions.under(customer)], room.height + blocks
+    for session_id in session_ids:
+        session = room.session(session_id)
+        if session.signer != signer:
+            continue
+        if session.state is SessionState.WAITING:
+            _end(room, session_id, session, SessionEnd.WITHDRAWN)
+            continue
+        # A second revocation of the same key must not open a window again.
+        session = replace(session, claims_end=min(session.claims_end or until, until))
+        if session.state is SessionState.OPEN:
+            _close(room, session_id, session, min(room.height, session.expires_at))
+        else:
+            room.put(session_id, session)
+            room.emit(ev.SessionClosing(session_id, claims_until(session, session.legs[-1])))
+    return len(session_ids)

@@ -151,6 +151,8 @@ class SessionRecord:
     """Grains of the deposit that have left: pay, settlement fees, and fees of checks."""
     reserved: Balance = 0
     """Grains of the deposit for open claims: their amounts, and the rest of the fees of their checks."""
+    claims_end: BlockNumber = 0
+    """The last block in which any leg may claim once its signer is revoked, or 0."""
 
 
 @struct
@@ -218,7 +220,8 @@ def period_of(session: SessionRecord, leg_number: int) -> int:
 
 def claims_until(session: SessionRecord, leg: Leg) -> int:
     """Return the last block in which a leg may claim, however late a hook closes the session."""
-    return (leg.left_at or session.expires_at) + session.rules.settle_blocks
+    until = (leg.left_at or session.expires_at) + session.rules.settle_blocks
+    return min(until, session.claims_end) if session.claims_end else until
 
 
 def may_release(session: SessionRecord, leg: Leg, height: int) -> bool:

@@ -1,0 +1,10 @@
+"""Budgets: an owner's money, which named keys spend within their caps, for units and sessions alone.
+
+In reading order:
+
+* `records`: a budget, its account, its delegates and their caps
+* `events`: the events and errors of Budgets
+* `purchases`: the calls that a delegate may make, and the part of each that its caps limit
+* `budgets`: the pallet Budgets
+* `budgets_api`: queries of owners and delegates
+"""
