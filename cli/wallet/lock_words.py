@@ -5,6 +5,7 @@ A test names a reason of the chain's list that has no row.
 
 from dataclasses import dataclass
 
+from gpu_tasks.market.budgets.records import BUDGET_DEPOSIT
 from gpu_tasks.market.capacity.proofs import ROLL_CALL_BOND
 from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND
 from gpu_tasks.market.claims.disputes import VOTER_BOND
@@ -133,6 +134,10 @@ WORDS = {
     ),
     SESSION_DEPOSIT: LockWords(
         what="a deposit for the record of your session, which is the case", until="until the session ends"
+    ),
+    BUDGET_DEPOSIT: LockWords(
+        what="deposits for the records of your budget, which is the case, and of its delegates",
+        until="until you revoke each delegate and close the budget",
     ),
     SERVICE_DEPOSIT: LockWords(
         what="a deposit for your open service; its number is the case", until="until you close the service"

@@ -16,6 +16,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.actors import BY_STASH, OGPU, Actor, Deed, World, portion, salt_of
 from simulation.replay.answers import has_bad_input, totals_for, unit_of
+from simulation.replay.budget_deeds import budget_deeds
 from simulation.replay.claim_deeds import FORGETS, claim_deeds
 from simulation.replay.dispute_deeds import dispute_deeds
 from simulation.replay.roll_deeds import roll_deeds
@@ -54,6 +55,7 @@ def deeds(world: World) -> Iterator[Deed]:
     yield from task_deeds(world)
     yield from roll_deeds(world)
     yield from session_deeds(world)
+    yield from budget_deeds(world)
 
 
 def _equipped(world: World, actor: Actor) -> Iterator[Deed]:

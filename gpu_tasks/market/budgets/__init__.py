@@ -2,8 +2,8 @@
 
 In reading order:
 
-* `records`: a budget, its account, its delegates and their caps
 * `events`: the events and errors of Budgets
+* `records`: a budget, its account, its delegates and their caps
 * `purchases`: the calls that a delegate may make, and the part of each that its caps limit
 * `budgets`: the pallet Budgets
 * `budgets_api`: queries of owners and delegates

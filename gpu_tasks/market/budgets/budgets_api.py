@@ -37,7 +37,7 @@ class BudgetStatus:
     delegates: Annotated[tuple[DelegateStatus, ...], Bounded(DELEGATES_MAX)]
 
 
-Statuses = Annotated[tuple[BudgetStatus, ...], Bounded(BUDGETS_SHOWN_MAX)]
+BudgetStatuses = Annotated[tuple[BudgetStatus, ...], Bounded(BUDGETS_SHOWN_MAX)]
 
 
 class BudgetsApi(RuntimeApi, version=1):
@@ -49,12 +49,12 @@ class BudgetsApi(RuntimeApi, version=1):
         return next(iter(self._shown((budget_id,))), None)
 
     @query
-    def budgets_of_owner(self, owner: AccountId) -> Statuses:
+    def budgets_of_owner(self, owner: AccountId) -> BudgetStatuses:
         """Return all budgets of an owner. Their order has no meaning."""
         return self._shown(budget_id for budget_id, _ in self.bound[Budgets].owner_budgets.under(owner))
 
     @query
-    def budgets_of_key(self, key: AccountId, after: Hash | None) -> Statuses:
+    def budgets_of_key(self, key: AccountId, after: Hash | None) -> BudgetStatuses:
         """Return the first 16 budgets that name a key as delegate, or those after `after`, in the same order."""
         return self._shown(budget_id for budget_id, _ in self.bound[Budgets].key_budgets.under(key, behind=after))
 

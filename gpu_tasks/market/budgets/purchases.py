@@ -13,7 +13,7 @@ POST, OPEN = "InferenceMarket.post", "Sessions.open"
 
 
 @dataclass(frozen=True, slots=True)
-class Purchase:
+class BudgetPurchase:
     """The units or the session that a call buys."""
 
     service: int
@@ -23,12 +23,12 @@ class Purchase:
     """Grains for records, which return whatever happens."""
 
 
-def purchase_of(call: Call, delegate: bytes, *, unit_deposit: int, session_deposit: int) -> Purchase:
+def purchase_of(call: Call, delegate: bytes, *, unit_deposit: int, session_deposit: int) -> BudgetPurchase:
     """Return the purchase of a call. Raise NotAllowed for any other call, and for a session with another signer."""
     arguments = call.named_arguments
     if call.name == POST:
         prices = tuple(unit.price_max for unit in arguments["units"])
-        return Purchase(arguments["service"], prices, unit_deposit * len(prices))
+        return BudgetPurchase(arguments["service"], prices, unit_deposit * len(prices))
     # With another signer, a revocation of this delegate would leave the session open.
     ensure(call.name == OPEN and arguments["signer"] == delegate, NotAllowed)
-    return Purchase(arguments["service"], (arguments["deposit"],), session_deposit)
+    return BudgetPurchase(arguments["service"], (arguments["deposit"],), session_deposit)

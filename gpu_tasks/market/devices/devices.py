@@ -247,13 +247,16 @@ class Devices(DeviceWork, index=9):
         itself, even if another stash names it as key. An account that is neither is returned unchanged. An account
         without a key acts for its owner, so that no device of the owner is drawn for its work.
         """
-        if account_id in self.providers or account_id in self.stake.candidates:
-            return account_id
-        stash = self.stake.stash_of(account_id)
+        stash = self._stash(account_id)
         if stash is not None:
             return stash
         principal = self.principals[account_id]
-        return account_id if principal is None else self.operator(principal)
+        return account_id if principal is None else self._stash(principal) or principal
+
+    def _stash(self, account_id: bytes) -> bytes | None:
+        if account_id in self.providers or account_id in self.stake.candidates:
+            return account_id
+        return self.stake.stash_of(account_id)
 
     def name_principal(self, account_id: bytes, principal: bytes) -> None:
         """Let an account without a key act for its owner, which has a key."""

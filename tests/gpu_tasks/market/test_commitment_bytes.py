@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_tasks.market.budgets.records import budget_account, budget_id_of
 from gpu_tasks.market.claims.claim_closing import dispute_id_of as claim_dispute_id_of
 from gpu_tasks.market.claims.findings import (
     Finding,
@@ -44,6 +45,8 @@ SAMPLE_BYTES = little(3, 4) + little(5, 8) + ONE[:16]
 ROWS = {
     "unit": (unit_id_of(GENESIS, ONE, 7), message(b"unit", ONE + little(7, 4))),
     "task": (task_id_of(GENESIS, ONE, 7), message(b"task", ONE + little(7, 4))),
+    "budget": (budget_id_of(GENESIS, TWO, ONE, 7), message(b"budget", TWO + ONE + little(7, 4))),
+    "account of a budget": (budget_account(ONE), hashed(b"ogpu/budget-account" + ONE)),
     "device": (device_id_of(ONE, TWO), hashed(b"ogpu/device" + ONE + TWO)),
     "auction": (auction_id(ONE, 2), hashed(b"ogpu/auction" + ONE + little(2, 1))),
     "slot": (slot_case(ONE, 3), hashed(b"ogpu/slot" + ONE + little(3, 1))),
