@@ -7,20 +7,20 @@ Values are nanoseconds of reference time. Verifying a signature takes 40,000 (`r
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "ffda8e5153bf971c02db742d071ca510",
+    "65914c5211f6449cf33f325eaf764757",
     {
         "Attestations.attach": 316_681,
         "Attestations.attach attestation": 209_378,
         "Attestations.attach racer": 213_985,
         "Attestations.attach settled": 47_284,
         "Attestations.reveal": 2_586_939,
-        "Budgets.close": 900_000,
-        "Budgets.create": 900_000,
-        "Budgets.grant": 500_000,
-        "Budgets.revoke": 900_000,
-        "Budgets.revoke session": 1_100_000,
-        "Budgets.spend": 500_000,
-        "Budgets.withdraw": 400_000,
+        "Budgets.close": 216_610,
+        "Budgets.create": 509_791,
+        "Budgets.grant": 213_015,
+        "Budgets.revoke": 389_838,
+        "Budgets.revoke session": 260_223,
+        "Budgets.spend": 116_680,
+        "Budgets.withdraw": 57_451,
         "Capacity.on_initialize": 320_656,
         "Capacity.on_initialize return": 32_252,
         "Capacity.prove": 800_000,

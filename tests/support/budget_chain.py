@@ -53,10 +53,10 @@ class BudgetChain(SessionChain):
         self.block(signed(owner, Budgets.create(deposit=deposit)))
         return budget_id_of(GENESIS_HASH, parent, owner, number)
 
-    def granted(self, deposit: int = MONEY, key: bytes = APP, **changed: Any) -> bytes:
+    def granted(self, deposit: int = MONEY, /, **changed: Any) -> bytes:
         """Return a budget whose delegate is the application."""
         budget_id = self.create(deposit)
-        self.block(signed(OWNER.stash, Budgets.grant(budget=budget_id, delegate=key, caps=caps(**changed))))
+        self.block(signed(OWNER.stash, Budgets.grant(budget=budget_id, delegate=APP, caps=caps(**changed))))
         return budget_id
 
     def budget(self, budget_id: bytes) -> Budget:

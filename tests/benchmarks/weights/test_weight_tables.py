@@ -7,6 +7,7 @@ from consensus.parameters import DEVNET
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import ATTESTATIONS_MAX
 from gpu_tasks.market.block_room import KEPT_FOR_SESSIONS, KEPT_FOR_UNITS
+from gpu_tasks.market.budgets.budgets import Budgets
 from gpu_tasks.market.capacity.capacity import RETURN_BUDGET, Capacity
 from gpu_tasks.market.capacity.proofs import WorkShape
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, RESERVED_BUDGETS, InferenceMarket
@@ -72,6 +73,8 @@ GROWING: tuple[Call, ...] = (
     TrainingMarket.stop(task=bytes(32)),
     TrainingMarket.cancel(task=bytes(32)),
     opening(),
+    Budgets.revoke(budget=bytes(32), delegate=bytes(32)),
+    Budgets.spend(budget=bytes(32), call=REMARK),
     Sudo.sudo(call=REMARK),
     Sudo.sudo_as(who=bytes(32), call=REMARK),
 )
