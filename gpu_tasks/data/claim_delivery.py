@@ -164,7 +164,7 @@ class DeliveredItems:
     secret: bytes
     leaves: tuple[Leaf, ...]
     requests: Mapping[int, bytes]
-    outcomes: Mapping[int, Completed]
+    outcomes: Mapping[int, BatchOutcome]
 
 
 def delivery_max(requests: int) -> int:

@@ -217,6 +217,14 @@ class WorkloadForm(Protocol):
         """
         raise NotStreamedError(self.name)
 
+    def standard_request(self, seed: bytes, tokens_in: int, tokens_out: int) -> bytes:
+        """Return a request with so many tokens that follow from `seed`. Its answer has exactly `tokens_out` tokens.
+
+        The answer is drawn, so that few answers are likely. Raise RequestError if the model has no such request. Only
+        for a streamed workload.
+        """
+        raise NotStreamedError(self.name)
+
     def pieces(self) -> TextPieces:
         """Return a decoder of streamed tokens. Its pieces are together `show_output` of the whole answer.
 

@@ -12,13 +12,16 @@ from gpu_tasks.market.sessions.records import (
     PLACES_MAX,
     SESSION_DEPOSIT,
     SESSION_MONEY,
+    SPARE_LEG,
+    SPARE_PERIOD,
     TERM_MIN,
     PeriodClaim,
     SessionRecord,
     SessionState,
+    all_legs,
 )
 from gpu_tasks.market.sessions.sessions import DRAW_BUDGET, DRAW_WEIGHT, STEP_BUDGET, STEP_WEIGHT, Sessions
-from gpu_tasks.market.sessions.vouchers import Voucher
+from gpu_tasks.market.sessions.vouchers import Voucher, session_claim_id
 from runtime.blocks.extrinsic import MultiSignature
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.holds import Hold
@@ -52,16 +55,17 @@ def _session(books: Books, keys: Keys, session: SessionRecord, sign: int) -> Non
     if session.state is SessionState.WAITING:
         books[DRAWN].claim(session_id, sign)
     assert session.paid + session.reserved <= session.deposit
-    for number, leg in enumerate(session.legs):
+    for number, leg in all_legs(session):
         books[ENGAGED].claim((session_id, number), sign * leg.engaged)
         books[CLAIMS].claim((session_id, number), sign * leg.claims)
         assert leg.engaged <= leg.collateral
+        is_spare = number == SPARE_LEG
         if not leg.is_released:
-            books.case(leg.owner, Hold(COLLATERAL, session_id), sign * leg.collateral)
+            case = session_claim_id(session_id, SPARE_PERIOD) if is_spare else session_id
+            books.case(leg.owner, Hold(COLLATERAL, case), sign * leg.collateral)
             books[SECURED].count(leg.device, sign * leg.collateral)
+        if not (leg.left_at if is_spare else leg.is_released):
             books[SEATED].claim((leg.device, session_id), sign)
-    if session.spare is not None:
-        books[SEATED].claim((session.spare.device, session_id), sign)
 
 
 def _period_claim(books: Books, keys: Keys, claim: PeriodClaim, sign: int) -> None:
@@ -133,6 +137,7 @@ ARGUMENTS: dict[str, Any] = {
     "customer_key": one_of(bytes(32), b"k" * 32, b"k" * 32, b"k" * 32),
     "voucher": _voucher,
     "signature": _forged,
+    "top": lambda world, _: world.chance.randbytes(32),
     "is_last": one_of(False, False, True),
     "places": one_of(0, 1, 2, 2, PLACES_MAX, PLACES_MAX + 1),
 }

@@ -33,6 +33,10 @@ class EchoForm:
             raise DecodeError("an answer without tokens")
         return encoded_request[0]
 
+    def standard_request(self, seed: bytes, tokens_in: int, tokens_out: int) -> bytes:
+        """See `WorkloadForm`."""
+        return bytes([tokens_out]) + seed[:tokens_in]
+
     def continued(self, request: bytes, tokens: Sequence[int]) -> bytes:
         """See `ContinuedForm`."""
         self.prefix(request, tokens)

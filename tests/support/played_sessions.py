@@ -12,22 +12,30 @@ from typing import Any, cast
 from echoing_session import EchoForm
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.claims.claims import ClaimOutcome
-from gpu_tasks.market.sessions.money import collateral_of, exposure_of, fees_of
+from gpu_tasks.market.sessions.money import collateral_of, exposure_of, fees_of, place_pay
 from gpu_tasks.market.sessions.records import (
+    SPARE_LEG,
+    SPARE_PERIOD,
     Leg,
     PeriodClaim,
     SessionRecord,
     SessionRules,
     SessionState,
-    SpareDevice,
+    all_legs,
     claimed,
     claims_until,
     closed,
+    handed_over,
     left_of,
+    leg_at,
+    leg_of,
+    over,
     period_of,
+    spare_of,
     with_leg,
 )
 from gpu_tasks.market.sessions.sessions_api import DevicePlaces, LegClock, SessionStatus
+from gpu_tasks.market.sessions.spares import proof_totals, proof_until
 from gpu_tasks.market.sessions.vouchers import Voucher, amount_of, session_claim_id, voucher_payload
 from gpu_tasks.provider.chain.port import ChainError, Identity, View
 from gpu_tasks.provider.duties.parts import Parts
@@ -53,6 +61,7 @@ RULES = SessionRules(
     settle_blocks=600, settlement_fee=30_000, check_rate_ppm=333_333, check_ppm=240_000, check_fee_min=10
 )
 CUSTOMER = Keypair.from_seed(Scheme.ED25519, bytes([5]) * 32)
+SEED = bytes(range(32))
 CUSTOMER_SEAL = SealKey.of(CUSTOMER)
 
 
@@ -109,7 +118,8 @@ class FakeSessions:
             workload=StreamedEcho.workload_id, model=StreamedEcho.model_id, rate=RATE, input_share=INPUT_SHARE,
             pace=PACE, rules=RULES, place_rate=7, exposure=exposure, deposit=deposit, record_deposit=1,
             opened_at=self.height, recorded_at=self.height, expires_at=self.height + 5_000,
-            state=SessionState.OPEN, legs=(leg,), spare=SpareDevice(*second),
+            state=SessionState.OPEN, legs=(leg,), spare_seed=SEED,
+            spare=Leg(*second, since=self.height, first_period=SPARE_PERIOD, collateral=0),
         )  # fmt: skip
         self.sessions[session_id] = replace(record, **changed)
         return self.sessions[session_id]
@@ -118,11 +128,25 @@ class FakeSessions:
         """Close a session."""
         self.sessions[session_id] = closed(self.sessions[session_id], self.height)
 
+    def hand_over(self, session_id: bytes) -> None:
+        """Let this provider go on with a session as its spare."""
+        leg = Leg(STASH, DEVICE, since=self.height, first_period=0, collateral=10**9)
+        self.sessions[session_id] = handed_over(self.sessions[session_id], leg, self.height)
+
+    def release(self, session_id: bytes) -> None:
+        """Pay the places that no claim holds any more."""
+        session = self.sessions[session_id]
+        for number, leg in all_legs(session):
+            if leg.is_over and leg.left_at and not leg.claims:
+                paid = session.paid + place_pay(session, number)
+                session = replace(with_leg(session, number, replace(leg, is_released=True)), paid=paid)
+        self.sessions[session_id] = session
+
     def conclude(self, claim_id: bytes, outcome: ClaimOutcome = ClaimOutcome.PASSED) -> None:
         """End a claim."""
         claim = self.claims.pop(claim_id)
         session = self.sessions[claim.session]
-        leg = session.legs[claim.leg]
+        leg = leg_at(session, claim.leg)
         is_paid = outcome is ClaimOutcome.PASSED
         session = replace(
             session,
@@ -133,6 +157,10 @@ class FakeSessions:
             leg, claims=leg.claims - 1, engaged=leg.engaged - claim.collateral,
             is_refuted=outcome is ClaimOutcome.REFUTED,
         )  # fmt: skip
+        if claim.leg == SPARE_LEG and outcome is ClaimOutcome.REFUTED:
+            leg = over(leg, self.height)
+        if claim.leg == SPARE_LEG and outcome is ClaimOutcome.RETURNED:
+            leg = replace(leg, claimed=0)
         self.sessions[claim.session] = with_leg(session, claim.leg, leg)
 
     def end(self, session_id: bytes) -> None:
@@ -140,14 +168,23 @@ class FakeSessions:
         del self.sessions[session_id]
 
     async def submit(self, call: Call) -> None:
-        """Execute a claim in the present block."""
+        """Execute a call in the present block."""
         self.calls.append(call)
         if self.is_refusing:
             raise ChainError("refused", code="refused")
         arguments = call.named_arguments
-        session_id, voucher = arguments["session"], arguments["voucher"]
+        session_id = arguments["session"]
         session = self.sessions[session_id]
-        number = next(number for number, leg in enumerate(session.legs) if leg.owner == STASH)
+        if "top" in arguments:
+            self._prove(session_id, session, arguments["top"])
+            return
+        number = leg_of(session, STASH)
+        assert number is not None, "a party"
+        if "voucher" not in arguments:
+            assert not session.legs[number].is_over, "it left before"
+            self.sessions[session_id] = with_leg(session, number, over(session.legs[number], self.height))
+            return
+        voucher = arguments["voucher"]
         assert voucher.period == period_of(session, number), "the present period"
         amount = amount_of(session.rate, session.input_share, voucher.totals)
         fees = fees_of(session.rules, amount)
@@ -158,6 +195,19 @@ class FakeSessions:
         claim = PeriodClaim(session_id, number, voucher.period, amount, fees, collateral)
         self.claims[session_claim_id(session_id, voucher.period)] = claim
         self.sessions[session_id] = claimed(session, claim, self.height, is_last=arguments["is_last"])
+
+    def _prove(self, session_id: bytes, session: SessionRecord, top: bytes) -> None:
+        """Open the claim of the spare's proof."""
+        spare, totals = spare_of(session), proof_totals(top)
+        assert spare is not None, "it stands by"
+        assert not spare.is_over, "one proof"
+        assert self.height <= proof_until(spare), "in time"
+        amount = amount_of(session.rate, session.input_share, totals)
+        fees = fees_of(session.rules, amount)
+        claim = PeriodClaim(session_id, SPARE_LEG, SPARE_PERIOD, amount, fees, 10**6)
+        self.claims[session_claim_id(session_id, SPARE_PERIOD)] = claim
+        spare = replace(spare, collateral=10**6, engaged=10**6, claims=1, claimed=amount, is_over=True)
+        self.sessions[session_id] = replace(session, spare=spare, reserved=session.reserved + amount + fees)
 
     async def session(self, session: bytes, *, final: bool = False) -> SessionStatus | None:
         """See `SessionPort`."""
@@ -170,8 +220,7 @@ class FakeSessions:
         return tuple(
             _status(session_id, record)
             for session_id, record in self.sessions.items()
-            if device in [leg.device for leg in record.legs]
-            or (record.spare is not None and record.spare.device == device)
+            if device in [leg.device for number, leg in all_legs(record) if number != SPARE_LEG or not leg.left_at]
         )
 
     async def period_claim(self, claim: bytes, *, final: bool = False) -> PeriodClaim | None:

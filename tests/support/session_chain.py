@@ -200,6 +200,11 @@ def claims(session_id: bytes, period: int, tokens: int = 64, *, is_last: bool = 
     return Sessions.claim(session=session_id, voucher=voucher, signature=signature_of(voucher), is_last=is_last)
 
 
+def proves(session_id: bytes) -> Any:
+    """Return the call by which the spare sends its proof."""
+    return Sessions.prove_spare(session=session_id, top=b"t" * 32)
+
+
 def secured(chain: SessionChain, keys: Keys) -> int:
     """Return the part of a device's bond that is collateral."""
     record = chain.now()[Devices].devices[keys.device]

@@ -36,7 +36,7 @@ from gpu_tasks.client.sessions.session_line import SessionLines
 from gpu_tasks.client.sessions.session_reads import KnownSession, SessionError, is_usable, session_of, sessions_of
 from gpu_tasks.client.sessions.session_store import SessionFile
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.sessions.records import SessionState
+from gpu_tasks.market.sessions.records import SessionState, spare_of
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.vouchers import Voucher, voucher_payload
 from gpu_tasks.models.catalogue import install_advice
@@ -228,7 +228,7 @@ def _next_provider(
                     code="session_closing",
                 )
             if len(found.record.legs) == leg + 1:
-                if found.record.spare is None:
+                if spare_of(found.record) is None:
                     return None
                 note(f"the provider is gone ({harmless(reason)}). Handing the session over to its spare")
                 try:

@@ -27,7 +27,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.services import Service, pace_of
 from gpu_tasks.market.sessions.events import SessionOpened
 from gpu_tasks.market.sessions.money import place_rate_of
-from gpu_tasks.market.sessions.records import TERM_MAX, TERM_MIN, SessionState
+from gpu_tasks.market.sessions.records import TERM_MAX, TERM_MIN, SessionRecord, SessionState, spare_of
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.tasks.quantities import TimeSpan
 from gpu_tasks.workloads import model_forms
@@ -47,8 +47,8 @@ OWNERS_WISHED = 2
 DIGITS_LEAST = 4
 HOUR = TimeSpan(milliseconds=3_600_000)
 COLUMNS = (
-    "session", "service", "model", "state", "provider", "spare", "spent", "unclaimed", "left", "blocks_left",
-    "waits_for",
+    "session", "service", "model", "state", "provider", "spare", "spare_proven", "spent", "unclaimed", "left",
+    "blocks_left", "waits_for",
 )  # fmt: skip
 WAITING_FOR_DRAW = "the session waits for its draw. You can stop: `ogpu session ps` shows it, and it stays open"
 
@@ -241,12 +241,21 @@ async def _seat_facts(client: ChainClient, found: KnownSession) -> dict[str, Any
         "session": found.id,
         "state": record.state.name.lower(),
         "provider": Account(record.legs[-1].owner) if record.legs else None,
-        "spare": None if record.spare is None else Account(record.spare.owner),
+        **_spare_facts(record),
         "rate_per_1000_tokens": Grains(record.rate),
         "place_rate_per_block": Grains(record.place_rate),
         "costs_at_most": Grains(record.deposit),
         "blocks_left": found.blocks_left,
         "time_left": format_duration(found.blocks_left * slot_ms(client) // 1_000),
+    }
+
+
+def _spare_facts(record: SessionRecord) -> dict[str, Any]:
+    """Return the spare that stands by, and whether its proof has passed."""
+    spare = spare_of(record)
+    return {
+        "spare": None if spare is None else Account(spare.owner),
+        "spare_proven": None if spare is None else spare.claimed > 0 and not spare.claims,
     }
 
 
@@ -268,7 +277,7 @@ def _row(found: KnownSession, folder: Path) -> dict[str, Any]:
         "model": form.name if form is not None else record.model,
         "state": record.state.name.lower(),
         "provider": Account(record.legs[-1].owner) if record.legs else None,
-        "spare": None if record.spare is None else Account(record.spare.owner),
+        **_spare_facts(record),
         "spent": Grains(found.spent),
         "unclaimed": None if promised is None else Grains(promised),
         "left": Grains(max(0, record.deposit - found.spent - (promised or 0))),

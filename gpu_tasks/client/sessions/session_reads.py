@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_tasks.client.sessions.session_store import SUFFIX, SessionFile
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.sessions.records import SessionRecord, SessionState, claims_until
+from gpu_tasks.market.sessions.records import SessionRecord, SessionState, all_legs, claims_until
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.vouchers import amount_of
 from gpu_tasks.sessions.provider_end import SessionTerms
@@ -45,7 +45,7 @@ class KnownSession:
     def waits_for(self) -> str | None:
         """The reason why the session is not in use, or None."""
         record = self.record
-        claims = sum(leg.claims for leg in record.legs)
+        claims = sum(leg.claims for _, leg in all_legs(record))
         if record.state is SessionState.WAITING:
             return f"the draw by the beacon of block {record.recorded_at + BEACON_BLOCKS}, once it is final"
         if record.state is SessionState.OPEN:

@@ -41,7 +41,7 @@ class SessionSeated:
 
 @event
 class PeriodClaimed:
-    """A provider presented a voucher, which became a claim."""
+    """A provider presented a voucher, or a spare its proof, which became a claim."""
 
     session: Hash
     period: U32
@@ -70,7 +70,10 @@ class SessionHandedOver:
 
 @event
 class PlacePaid:
-    """A leg of a session is over, and its place and its collateral are free. `amount` is its pay beyond its claims."""
+    """A leg of a session is over, and it holds nothing for it any more. `amount` is its pay beyond its claims.
+
+    The spare's leg is one too.
+    """
 
     session: Hash
     owner: AccountId
@@ -125,7 +128,7 @@ class SessionNotOpen(DispatchError):
 
 
 class SpareUnable(DispatchError):
-    """The session has no spare, or the spare device is out of service or lacks free collateral."""
+    """The session has no spare, or the spare device is out of service or lacks free collateral for this call."""
 
 
 class WrongVoucher(DispatchError):
@@ -141,7 +144,7 @@ class VoucherTooLarge(DispatchError):
 
 
 class VoucherUnfunded(DispatchError):
-    """The deposit does not cover the voucher and the fees of its checks."""
+    """The deposit does not cover the voucher, or the spare's proof, and the fees of its checks."""
 
 
 class BadVoucherSignature(DispatchError):
@@ -149,7 +152,7 @@ class BadVoucherSignature(DispatchError):
 
 
 class ClaimsOver(DispatchError):
-    """The provider claims nothing more in this session: it said so, or its window is over."""
+    """The account claims nothing more in this session: it said so, its window is over, or it has proven already."""
 
 
 class TooManyUnchecked(DispatchError):

@@ -6,6 +6,8 @@
        │
     CLOSING ──every leg is released──> the end
 
+The spare's leg begins with the draw. It ends by a hand-over, a close, or a refuted proof.
+
 Invariants: a leg is released once, when it claims nothing more and none of its claims is open. A session ends once,
 when it is closing and every leg is released. Nothing is held for it then.
 """
@@ -14,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
-from gpu_tasks.batches.sum_tree import batch_root
+from gpu_tasks.batches.sum_tree import Totals, batch_root
 from gpu_tasks.market.claims.claims import ClaimOutcome, ClaimTerms
 from gpu_tasks.market.claims.collateral import check_share, game_rate, item_rate
 from gpu_tasks.market.devices.checkers import in_office
@@ -25,7 +27,7 @@ from gpu_tasks.market.inference.checkers_left import is_checked_set
 from gpu_tasks.market.inference.money import earned
 from gpu_tasks.market.inference.services import pace_of
 from gpu_tasks.market.sessions import events as ev
-from gpu_tasks.market.sessions import money, places
+from gpu_tasks.market.sessions import money, places, spares
 from gpu_tasks.market.sessions.places import Places
 from gpu_tasks.market.sessions.records import (
     CLAIMS_OPEN_MAX,
@@ -33,6 +35,8 @@ from gpu_tasks.market.sessions.records import (
     SESSION_MONEY,
     SESSIONS_MAX,
     SESSIONS_PER_CUSTOMER_MAX,
+    SPARE_LEG,
+    SPARE_PERIOD,
     TERM_MAX,
     TERM_MIN,
     Leg,
@@ -41,16 +45,20 @@ from gpu_tasks.market.sessions.records import (
     SessionRecord,
     SessionRules,
     SessionState,
-    SpareDevice,
+    all_legs,
     claimed,
     claims_until,
     closed,
     handed_over,
+    is_released,
     left_of,
+    leg_at,
     leg_of,
     may_release,
+    over,
     period_of,
     session_id_of,
+    spare_of,
     with_leg,
 )
 from gpu_tasks.market.sessions.storage import SessionsStorage
@@ -130,7 +138,10 @@ def draw(room: SessionsStorage, session_id: bytes, free_places: Places) -> None:
     if not drawn:
         _end(room, session_id, session, SessionEnd.NO_PLACE)
         return
-    first, spare = drawn[0], drawn[1] if len(drawn) > 1 else None
+    first, spare = drawn[0], None
+    if len(drawn) > 1:
+        _, second = drawn
+        spare = Leg(second.owner, second.device, since=room.height, first_period=SPARE_PERIOD, collateral=0)
     for slot in drawn:
         places.occupy(room, slot.device, session_id)
     leg = _seated(room, session_id, session, first.owner, first.device)
@@ -138,7 +149,8 @@ def draw(room: SessionsStorage, session_id: bytes, free_places: Places) -> None:
         session,
         state=SessionState.OPEN,
         legs=(leg,),
-        spare=None if spare is None else SpareDevice(spare.owner, spare.device),
+        spare=spare,
+        spare_seed=spares.seed_of(session_id, beacon),
     )
     room.put(session_id, seated)
     room.emit(
@@ -151,11 +163,7 @@ def claim(
 ) -> None:
     """Let a provider claim a period by a voucher."""
     session = room.session(session_id)
-    number = leg_of(session, owner)
-    ensure(number is not None, ev.NotSessionParty)
-    assert number is not None, "checked above"
-    leg = session.legs[number]
-    ensure(not leg.is_over and room.height <= claims_until(session, leg), ev.ClaimsOver)
+    number, leg = _claiming(room, session, owner)
     ensure(voucher.session == session_id and voucher.period == period_of(session, number), ev.WrongVoucher)
     totals = voucher.totals
     ensure(totals.requests <= REQUESTS_MAX, ev.VoucherTooLarge)
@@ -170,12 +178,38 @@ def claim(
     # The dearest check comes last.
     payload = voucher_payload(room.system.block_hash[0], voucher)
     ensure(verify(signed.scheme, session.signer, payload, signed.signature), ev.BadVoucherSignature)
-    claim_id = session_claim_id(session_id, voucher.period)
     period_claim = PeriodClaim(session_id, number, voucher.period, amount, fees, collateral)
-    room.period_claims[claim_id] = period_claim
     room.put(session_id, claimed(session, period_claim, room.height, is_last=is_last))
-    room.emit(ev.PeriodClaimed(session_id, voucher.period, claim_id, owner, amount))
-    room.inference.result_claims.open(claim_id, _terms(room, session, period_claim, voucher))
+    _open_claim(room, session, period_claim, totals)
+
+
+def prove_spare(room: SessionsStorage, session_id: bytes, owner: bytes, top: bytes) -> None:
+    """Open the claim of the spare's answer to its standard request."""
+    session = room.session(session_id)
+    _ensure_open(room, session)
+    spare = spare_of(session)
+    ensure(spare is not None and spare.owner == owner, ev.NotSessionParty)
+    assert spare is not None, "checked above"
+    ensure(not spare.is_over and room.height <= spares.proof_until(spare), ev.ClaimsOver)
+    totals = spares.proof_totals(top)
+    amount = amount_of(session.rate, session.input_share, totals)
+    fees = money.fees_of(session.rules, amount)
+    ensure(amount + fees <= left_of(session), ev.VoucherUnfunded)
+    collateral = money.collateral_of(session.rules, spares.spare_exposure(session, spare, amount))
+    _ensure_able(room, spare.device, collateral)
+    # Its serving leg may secure the session by the same bond later, so the proof has a hold of its own.
+    room.devices.secure(spare.device, session_claim_id(session_id, SPARE_PERIOD), collateral)
+    proving = replace(spare, collateral=collateral, engaged=collateral, claims=1, claimed=amount, is_over=True)
+    reserved = session.reserved + amount + fees
+    room.put(session_id, replace(session, spare=proving, reserved=reserved))
+    _open_claim(room, session, PeriodClaim(session_id, SPARE_LEG, SPARE_PERIOD, amount, fees, collateral), totals)
+
+
+def leave(room: SessionsStorage, session_id: bytes, owner: bytes) -> None:
+    """Let a provider claim nothing more. Its leg is released once none of its claims is open."""
+    session = room.session(session_id)
+    number, leg = _claiming(room, session, owner)
+    room.put(session_id, with_leg(session, number, over(leg, min(room.height, session.expires_at))))
 
 
 def close(room: SessionsStorage, session_id: bytes, who: bytes) -> None:
@@ -196,12 +230,10 @@ def hand_over(room: SessionsStorage, session_id: bytes, who: bytes) -> None:
     session, height = room.session(session_id), room.height
     ensure(who in (session.customer, session.signer), ev.NotSessionParty)
     _ensure_open(room, session)
-    spare = session.spare
+    spare = spare_of(session)
     ensure(spare is not None, ev.SpareUnable)
     assert spare is not None, "checked above"
-    record, collateral = room.devices.devices[spare.device], money.collateral_of(session.rules, session.exposure)
-    is_able = record is not None and room.inference.capacity.can_serve(spare.device, record)
-    ensure(is_able and record is not None and record.bond - record.secured >= collateral, ev.SpareUnable)
+    _ensure_able(room, spare.device, money.collateral_of(session.rules, session.exposure))
     leg = _seated(room, session_id, session, spare.owner, spare.device)
     session = handed_over(session, leg, height)
     room.put(session_id, session)
@@ -217,10 +249,10 @@ def step(room: SessionsStorage, session_id: bytes) -> None:
         return
     if session.state is SessionState.OPEN and room.height >= session.expires_at:
         session = _close(room, session_id, session, session.expires_at)
-    for number, leg in enumerate(session.legs):
+    for number, leg in all_legs(session):
         if may_release(session, leg, room.height):
             session = _release(room, session_id, session, number)
-    if session.state is SessionState.CLOSING and all(leg.is_released for leg in session.legs):
+    if session.state is SessionState.CLOSING and is_released(session):
         _end(room, session_id, session, SessionEnd.SETTLED)
     else:
         room.put(session_id, session)
@@ -232,8 +264,8 @@ def step(room: SessionsStorage, session_id: bytes) -> None:
 def charge_provider(room: SessionsStorage, claim_id: bytes, shares: Sequence[Share]) -> None:
     """Pay the shares out of the collateral of the claim's leg."""
     period_claim, session = room.period_claim(claim_id)
-    leg, spent = session.legs[period_claim.leg], sum(share.amount for share in shares)
-    room.devices.charge(leg.device, period_claim.session, shares)
+    leg, spent = leg_at(session, period_claim.leg), sum(share.amount for share in shares)
+    room.devices.charge(leg.device, claim_id if period_claim.leg == SPARE_LEG else period_claim.session, shares)
     room.period_claims[claim_id] = replace(period_claim, collateral=period_claim.collateral - spent)
     charged = replace(leg, collateral=leg.collateral - spent, engaged=leg.engaged - spent)
     room.put(period_claim.session, with_leg(session, period_claim.leg, charged))
@@ -254,7 +286,7 @@ def conclude(room: SessionsStorage, claim_id: bytes, outcome: ClaimOutcome) -> N
     """Pay for a period, or return its amount to the deposit. A refuted provider's device pauses."""
     period_claim, session = room.period_claim(claim_id)
     del room.period_claims[claim_id]
-    session_id, leg = period_claim.session, session.legs[period_claim.leg]
+    session_id, leg = period_claim.session, leg_at(session, period_claim.leg)
     session = replace(session, reserved=session.reserved - period_claim.amount - period_claim.fees)
     is_refuted = outcome is ClaimOutcome.REFUTED
     if outcome is ClaimOutcome.PASSED:
@@ -267,13 +299,38 @@ def conclude(room: SessionsStorage, claim_id: bytes, outcome: ClaimOutcome) -> N
         engaged=leg.engaged - period_claim.collateral,
         is_refuted=leg.is_refuted or is_refuted,
     )
+    if period_claim.leg == SPARE_LEG:
+        leg = _proof_over(room, claim_id, period_claim, leg, outcome)
     room.put(session_id, with_leg(session, period_claim.leg, leg))
 
 
-def _terms(room: SessionsStorage, session: SessionRecord, period_claim: PeriodClaim, voucher: Voucher) -> ClaimTerms:
-    totals, rules, leg = voucher.totals, session.rules, session.legs[period_claim.leg]
+def _proof_over(
+    room: SessionsStorage, claim_id: bytes, period_claim: PeriodClaim, spare: Leg, outcome: ClaimOutcome
+) -> Leg:
+    """Free the collateral of a spare's proof. Return its leg: a refuted spare leaves, an undecided one has no proof."""
+    room.devices.unsecure(spare.device, claim_id)
+    room.devices.end_collateral(claim_id)
+    if outcome is ClaimOutcome.RETURNED:
+        spare = replace(spare, claimed=spare.claimed - period_claim.amount)
+    if spare.is_refuted and not spare.left_at:
+        places.vacate(room, spare.device, period_claim.session)
+        spare = over(spare, room.height)
+    return replace(spare, collateral=0)
+
+
+def _open_claim(room: SessionsStorage, session: SessionRecord, period_claim: PeriodClaim, totals: Totals) -> None:
+    """Record the claim of a period, and open its checks."""
+    session_id, period = period_claim.session, period_claim.period
+    claim_id, owner = session_claim_id(session_id, period), leg_at(session, period_claim.leg).owner
+    room.period_claims[claim_id] = period_claim
+    room.emit(ev.PeriodClaimed(session_id, period, claim_id, owner, period_claim.amount))
+    room.inference.result_claims.open(claim_id, _terms(room, session, period_claim, totals))
+
+
+def _terms(room: SessionsStorage, session: SessionRecord, period_claim: PeriodClaim, totals: Totals) -> ClaimTerms:
+    rules, leg = session.rules, leg_at(session, period_claim.leg)
     weight = money.weight_of(session, totals)
-    owners = [*(each.owner for each in session.legs), *(() if session.spare is None else (session.spare.owner,))]
+    owners = (each.owner for _, each in all_legs(session))
     others = (session.signer, room.devices.operator(session.signer), *owners)
     return ClaimTerms(
         handler=room.index,
@@ -323,6 +380,23 @@ def _ensure_open(room: SessionsStorage, session: SessionRecord) -> None:
     ensure(session.state is SessionState.OPEN and room.height < session.expires_at, ev.SessionNotOpen)
 
 
+def _ensure_able(room: SessionsStorage, device_id: bytes, collateral: int) -> None:
+    """Raise SpareUnable unless a device is in service and has so much free bond."""
+    record = room.devices.devices[device_id]
+    is_able = record is not None and room.inference.capacity.can_serve(device_id, record)
+    ensure(is_able and record is not None and record.bond - record.secured >= collateral, ev.SpareUnable)
+
+
+def _claiming(room: SessionsStorage, session: SessionRecord, owner: bytes) -> tuple[int, Leg]:
+    """Return the leg of a provider that may claim, with its number."""
+    number = leg_of(session, owner)
+    ensure(number is not None, ev.NotSessionParty)
+    assert number is not None, "checked above"
+    leg = session.legs[number]
+    ensure(not leg.is_over and room.height <= claims_until(session, leg), ev.ClaimsOver)
+    return number, leg
+
+
 def _seated(room: SessionsStorage, session_id: bytes, session: SessionRecord, owner: bytes, device: bytes) -> Leg:
     """Secure a session by a device's bond. Return its leg."""
     collateral = money.collateral_of(session.rules, session.exposure)
@@ -332,8 +406,9 @@ def _seated(room: SessionsStorage, session_id: bytes, session: SessionRecord, ow
 
 def _close(room: SessionsStorage, session_id: bytes, session: SessionRecord, height: int) -> SessionRecord:
     """Close an open session in a block. Return its record."""
-    if session.spare is not None:
-        places.vacate(room, session.spare.device, session_id)
+    spare = spare_of(session)
+    if spare is not None:
+        places.vacate(room, spare.device, session_id)
     session = closed(session, height)
     room.put(session_id, session)
     room.emit(ev.SessionClosing(session_id, claims_until(session, session.legs[-1])))
@@ -348,13 +423,17 @@ def _pay(room: SessionsStorage, session_id: bytes, session: SessionRecord, owner
 
 
 def _release(room: SessionsStorage, session_id: bytes, session: SessionRecord, number: int) -> SessionRecord:
-    """Pay for the place of a leg, and free its device. Return the session's record."""
-    leg = session.legs[number]
+    """Pay for the place of a leg, and free its device. Return the session's record.
+
+    A spare's place is free, or its serving leg has it, from the block in which the spare left.
+    """
+    leg = leg_at(session, number)
     assert not leg.engaged, "no collateral stands behind ended claims"
-    amount = money.place_pay(session, leg)
+    amount = money.place_pay(session, number)
     session = _pay(room, session_id, session, leg.owner, amount)
-    room.devices.unsecure(leg.device, session_id)
-    places.vacate(room, leg.device, session_id)
+    if number != SPARE_LEG:
+        room.devices.unsecure(leg.device, session_id)
+        places.vacate(room, leg.device, session_id)
     room.emit(ev.PlacePaid(session_id, leg.owner, leg.device, amount))
     return with_leg(session, number, replace(leg, is_over=True, is_released=True))
 

@@ -9,7 +9,8 @@ from gpu_tasks.batches.requests import TOKEN, price_of, work_of
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.claims.collateral import ALWAYS_PPM, check_fee, fees_max, least_collateral
 from gpu_tasks.market.claims.numbers import RUNS, WINDOW_BLOCKS_MAX
-from gpu_tasks.market.sessions.records import Leg, SessionRecord, SessionRules, left_of
+from gpu_tasks.market.sessions.records import SPARE_LEG, SessionRecord, SessionRules, left_of, leg_at
+from gpu_tasks.market.sessions.spares import spare_rate
 
 PLACE_PART = 4
 """The least pay of a place is this part of its full income."""
@@ -62,8 +63,12 @@ def weight_of(session: SessionRecord, totals: Totals) -> int:
     return total_weight(totals, floor, input_share=session.input_share)
 
 
-def place_pay(session: SessionRecord, leg: Leg) -> int:
+def place_pay(session: SessionRecord, number: int) -> int:
     """Return the pay of a leg's place beyond its claims, at most the rest of the deposit. It has left."""
+    leg, is_spare = leg_at(session, number), number == SPARE_LEG
     assert leg.left_at >= leg.since, "a leg leaves after it began"
-    owed = session.place_rate * (leg.left_at - leg.since) - leg.claimed
-    return 0 if leg.is_refuted else max(0, min(owed, left_of(session)))
+    # A spare without a proof has claimed nothing.
+    if leg.is_refuted or (is_spare and not leg.claimed):
+        return 0
+    rate = spare_rate(session) if is_spare else session.place_rate
+    return max(0, min(rate * (leg.left_at - leg.since) - leg.claimed, left_of(session)))

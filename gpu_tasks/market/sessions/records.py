@@ -1,12 +1,14 @@
 """The record of a session: its terms, its legs, and the state of its deposit. Pure rules over it.
 
 A leg is the part of a session that one provider serves. A session has one leg, or two after a hand-over to the spare.
+The spare has a leg of its own for the time in which it stands by. Its only claim is its proof.
 
 Invariants:
 
 * The deposit is held as SESSION_MONEY. `paid` of it has left, and `reserved` of it stands behind open claims.
 * The periods of a leg come before those of the next leg. Each period becomes at most one claim.
-* A leg holds its collateral until it claims nothing more and none of its claims is open.
+* A leg holds its collateral until it claims nothing more and none of its claims is open. The spare's leg holds one
+  while its proof is open.
 """
 
 from dataclasses import replace
@@ -37,6 +39,10 @@ PLACES_MAX = 64
 PLACE_OFFERS_PER_SERVICE_MAX = 512
 """The most devices that offer places for a service. A draw reads all of them in one block."""
 LEGS_MAX = 2
+SPARE_LEG = LEGS_MAX
+"""The number of the spare's leg."""
+SPARE_PERIOD = 2**32 - 1
+"""The period of the spare's proof. The claims of a session are too few to reach it."""
 CLAIMS_OPEN_MAX = 16
 """The most open claims of a leg. A claim is a free call, and costs the blocks work until it ends."""
 
@@ -79,16 +85,8 @@ class SessionRules:
 
 
 @struct
-class SpareDevice:
-    """The device that goes on when the customer hands the session over."""
-
-    owner: AccountId
-    device: DeviceId
-
-
-@struct
 class Leg:
-    """The part of a session that one provider serves."""
+    """The part of a session that one provider serves, or in which it stands by as the spare."""
 
     owner: AccountId
     device: DeviceId
@@ -103,13 +101,13 @@ class Leg:
     claimed: Balance = 0
     """The amounts of all its claims."""
     left_at: BlockNumber = 0
-    """The block in which it left, or 0 while it serves. It may claim for `settle_blocks` more."""
+    """The block in which it left, or 0 while it serves. A provider may claim for `settle_blocks` more."""
     is_over: bool = False
     """True once it claims nothing more."""
     is_refuted: bool = False
     """True once a claim of it was refuted. It gets no pay for its place then."""
     is_released: bool = False
-    """True once its place is paid, and its collateral and its place are free."""
+    """True once its place is paid, and its collateral is free."""
 
 
 @struct
@@ -144,7 +142,10 @@ class SessionRecord:
     expires_at: BlockNumber
     state: SessionState = SessionState.WAITING
     legs: Annotated[tuple[Leg, ...], Bounded(LEGS_MAX)] = ()
-    spare: SpareDevice | None = None
+    spare: Leg | None = None
+    """The leg of the spare, also after it has left."""
+    spare_seed: Hash = bytes(32)
+    """The seed of the spare's standard request."""
     period: U32 = 0
     """The period of the newest leg that no claim covers yet."""
     paid: Balance = 0
@@ -212,6 +213,21 @@ def leg_of(session: SessionRecord, owner: bytes) -> int | None:
     return next((number for number, leg in enumerate(session.legs) if leg.owner == owner), None)
 
 
+def spare_of(session: SessionRecord) -> Leg | None:
+    """Return the leg of the spare that stands by, or None."""
+    return None if session.spare is None or session.spare.left_at else session.spare
+
+
+def all_legs(session: SessionRecord) -> tuple[tuple[int, Leg], ...]:
+    """Return the legs with their numbers, that of the spare last."""
+    return (*enumerate(session.legs), *(() if session.spare is None else ((SPARE_LEG, session.spare),)))
+
+
+def leg_at(session: SessionRecord, number: int) -> Leg:
+    """Return the leg of this number."""
+    return dict(all_legs(session))[number]
+
+
 def period_of(session: SessionRecord, leg_number: int) -> int:
     """Return the period that a leg may claim next."""
     is_newest = leg_number == len(session.legs) - 1
@@ -235,18 +251,24 @@ def next_step(session: SessionRecord) -> int | None:
 
     A step that is due already has a block in the past.
     """
-    if session.state is not SessionState.CLOSING:
-        heights = [session.expires_at]
-    else:
-        heights = [0] if all(leg.is_released for leg in session.legs) else []
-    for leg in session.legs:
+    heights = [] if session.state is SessionState.CLOSING else [session.expires_at]
+    if session.state is SessionState.CLOSING and is_released(session):
+        heights = [0]
+    for _, leg in all_legs(session):
         if leg.left_at and not leg.claims and not leg.is_released:
             heights.append(0 if leg.is_over else claims_until(session, leg) + 1)
     return min(heights, default=None)
 
 
+def is_released(session: SessionRecord) -> bool:
+    """Return True once every leg is released."""
+    return all(leg.is_released for _, leg in all_legs(session))
+
+
 def with_leg(session: SessionRecord, number: int, leg: Leg) -> SessionRecord:
     """Return the session with another record of one leg."""
+    if number == SPARE_LEG:
+        return replace(session, spare=leg)
     return replace(session, legs=(*session.legs[:number], leg, *session.legs[number + 1 :]))
 
 
@@ -255,12 +277,24 @@ def left(leg: Leg, height: int) -> Leg:
     return leg if leg.left_at else replace(leg, left_at=height)
 
 
+def over(leg: Leg, height: int) -> Leg:
+    """Return a leg that claims nothing more. It has left in a block, unless it left before."""
+    return replace(left(leg, height), is_over=True)
+
+
+def _without_spare(session: SessionRecord, height: int) -> SessionRecord:
+    """Return a session whose spare leaves in a block, unless it left before. Without a proof it has nothing to get."""
+    spare = spare_of(session)
+    if spare is None:
+        return session
+    return replace(session, spare=replace(over(spare, height), is_released=not spare.claimed))
+
+
 def closed(session: SessionRecord, height: int) -> SessionRecord:
-    """Return an open session that closes in a block: the newest leg leaves."""
+    """Return an open session that closes in a block: the newest leg and the spare leave."""
     newest = len(session.legs) - 1
-    return replace(
-        with_leg(session, newest, left(session.legs[newest], height)), state=SessionState.CLOSING, spare=None
-    )
+    session = _without_spare(with_leg(session, newest, left(session.legs[newest], height)), height)
+    return replace(session, state=SessionState.CLOSING)
 
 
 def handed_over(session: SessionRecord, leg: Leg, height: int) -> SessionRecord:
@@ -270,7 +304,8 @@ def handed_over(session: SessionRecord, leg: Leg, height: int) -> SessionRecord:
     """
     former = session.legs[0]
     period = session.period if former.is_over else session.period + 1
-    return replace(session, legs=(left(former, height), replace(leg, first_period=period)), period=period, spare=None)
+    session = _without_spare(session, height)
+    return replace(session, legs=(left(former, height), replace(leg, first_period=period)), period=period)
 
 
 def claimed(session: SessionRecord, claim: PeriodClaim, height: int, *, is_last: bool) -> SessionRecord:
@@ -281,7 +316,7 @@ def claimed(session: SessionRecord, claim: PeriodClaim, height: int, *, is_last:
         leg, claims=leg.claims + 1, claimed=leg.claimed + claim.amount, engaged=leg.engaged + claim.collateral
     )
     if is_last or not is_newest:
-        leg = replace(left(leg, min(height, session.expires_at)), is_over=True)
+        leg = over(leg, min(height, session.expires_at))
     return replace(
         with_leg(session, claim.leg, leg),
         period=session.period + is_newest,

@@ -37,8 +37,8 @@ DRAW_WEIGHT = WEIGHTS["Sessions.on_initialize draw"]
 """The weight of seating a session, once the places of its service are read."""
 STEP_WEIGHT = WEIGHTS["Sessions.on_initialize step"]
 """The weight of a step: the release of both legs, and the end of a session."""
-STEPS_PREPAID = 1 + LEGS_MAX
-"""The steps of a session that no call brings: the end of its term, and the ends of its legs' windows."""
+STEPS_PREPAID = 2 + LEGS_MAX
+"""The most steps of a session: the end of its term, the ends of its legs' windows, and the pay of its spare."""
 STEP_BUDGET = work(microseconds=8_000)
 DRAW_BUDGET = work(microseconds=16_000)
 VoucherSignature = Annotated[MultiSignature, MULTI_SIGNATURE]
@@ -125,6 +125,27 @@ class Sessions(SessionsStorage, index=22):
     def hand_over(self, origin: Signed, session: Hash) -> None:
         """Let the spare go on with a session, as its customer or its signer. Once a session."""
         life.hand_over(self, session, origin.account)
+
+    # ------------------------------------------------ duty calls: signed by the provider key, free if they succeed
+
+    @call(index=5, weight=WEIGHTS["Sessions.prove_spare"])
+    def prove_spare(self, origin: Signed, session: Hash, top: Hash) -> PostDispatch:
+        """Prove as the spare that you have the model loaded, within ten blocks of the draw. Free if it succeeds.
+
+        `top` is the hash of the leaf with your answer to the standard request. Checkers may compute it. A false proof
+        costs collateral from your device's bond, and without a proof you earn nothing as the spare.
+        """
+        life.prove_spare(self, session, self.devices.operator(origin.account), top)
+        return FREE
+
+    @call(index=6, weight=WEIGHTS["Sessions.leave"])
+    def leave(self, origin: Signed, session: Hash) -> PostDispatch:
+        """Claim nothing more in a session that you serve or served. Free if it succeeds.
+
+        Your place is paid, and your device is free, once your open claims have ended.
+        """
+        life.leave(self, session, self.devices.operator(origin.account))
+        return FREE
 
     # ------------------------------------------------------------------------------------------ a handler: ResultClaims
 

@@ -57,9 +57,10 @@ def session_row(status: SessionStatus, owner: bytes, kept: list[KeptPeriod]) -> 
         "until": session.expires_at,
     }
     if number is None:
-        device = b"" if session.spare is None else session.spare.device
-        zero = {"period": 0, "tokens": 0, "unclaimed": Grains(0), "claimed": Grains(0)}
-        return row | zero | {"device": f"0x{device.hex()}", "role": SPARE, "since": session.opened_at}
+        spare = session.spare
+        device, since, claimed = (b"", 0, 0) if spare is None else (spare.device, spare.since, spare.claimed)
+        none = {"period": 0, "tokens": 0, "unclaimed": Grains(0), "claimed": Grains(claimed)}
+        return row | none | {"device": f"0x{device.hex()}", "role": SPARE, "since": since}
     leg, period = session.legs[number], status.legs[number].period
     open_totals = [each.voucher.totals for each in kept if each.voucher.period >= period]
     unclaimed = sum(amount_of(session.rate, session.input_share, totals) for totals in open_totals)

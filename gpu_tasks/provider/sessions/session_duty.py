@@ -2,6 +2,9 @@
 
     drawn -> serve -> a period of 300 blocks, or half of its greatest worth -> close the period -> claim -> paid
                     -> the session closes, or the leg leaves -> close the period -> claim the rest, `is_last`
+                                                             -> without a rest: `leave`
+
+A spare loads the model too, and proves it (`spare_proofs`).
 
 Invariants:
 
@@ -20,10 +23,17 @@ from gpu_tasks.batches.requests import TOKEN, price_of
 from gpu_tasks.market.sessions.money import RUN_BLOCKS_MAX, collateral_of, fees_of, place_pay
 from gpu_tasks.market.sessions.records import (
     CLAIMS_OPEN_MAX,
+    SPARE_LEG,
+    SPARE_PERIOD,
     Leg,
     SessionRecord,
     SessionState,
+    all_legs,
+    leg_at,
     leg_of,
+    period_of,
+    spare_of,
+    with_leg,
 )
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.sessions_api import LegClock, SessionStatus
@@ -37,6 +47,7 @@ from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
 from gpu_tasks.provider.sessions.live_hosts import Host, HostName, LiveHosts
 from gpu_tasks.provider.sessions.served_session import ConverseStream, ServedSession, verifier
 from gpu_tasks.provider.sessions.session_store import KeptPeriod, PeriodState, SessionNote, SessionStore
+from gpu_tasks.provider.sessions.spare_proofs import SpareProofs
 from gpu_tasks.provider.telemetry import failure
 from gpu_tasks.provider.tunnel.access import TunnelTarget
 from gpu_tasks.sessions.provider_end import SessionTerms
@@ -51,13 +62,16 @@ URGENT_BLOCKS = 2 * PERIOD_BLOCKS
 """The age of a period that ends also amid an answer."""
 CLAIMED_PART = 2
 """A period ends once it is worth this part of the most that it may be worth, so that each next request has room."""
-PAID, PLACE_PAID = "session", "session place"
+PAID, PLACE_PAID, SPARE_PAID = "session", "session place", "session spare"
+PROOF_PAY, STANDING_PAY = 0, 1
+"""The parts of a spare's pay: its proof, and the rest for the blocks in which it stood by."""
 
 
 class SessionStep(Enum):
     """A publicly visible step."""
 
     CLAIM = auto()
+    LEAVE = auto()
 
 
 @dataclass(slots=True)
@@ -96,10 +110,11 @@ class SessionDuty(Duty):
         self._held: dict[bytes, _Held] = {}
         self._seen: set[bytes] = set()
         """The sessions of the newest view."""
-        self._last: dict[bytes, tuple[SessionRecord, Leg]] = {}
-        """The newest final state of each session before the release of this provider's leg."""
+        self._last: dict[bytes, dict[int, SessionRecord]] = {}
+        """The newest final state of each session before the release of each leg of this provider."""
+        self._spares = SpareProofs(parts, store)
         self.book: StepBook[SessionStep] = StepBook(parts)
-        self.running = (self.book.tasks,)
+        self.running = (self.book.tasks, self._spares.book.tasks)
 
     def find(self, target_id: bytes) -> TunnelTarget | None:
         """Return the session with an id, if its customer can enter it now."""
@@ -124,10 +139,11 @@ class SessionDuty(Duty):
             with telling_refusals(self._parts.telemetry, session_id):
                 if number is not None and not status.session.legs[number].is_released:
                     await self._step_session(self._taken(session_id, status, number), view.height)
-                used |= await self._warm(status, view.height)
+                used |= await self._warm(status, view)
         await self._hosts.end_idle(view.height, used)
-        if view.height % ENDINGS_EVERY_BLOCKS == 0:
-            for note in self._store.noted():
+        for note in self._store.noted():
+            # A leg that has left may be released, and its session over, within three blocks.
+            if view.height % ENDINGS_EVERY_BLOCKS == 0 or self._is_leaving(statuses.get(note.session)):
                 with telling_refusals(self._parts.telemetry, note.session):
                     await self._settle(note)
 
@@ -141,27 +157,42 @@ class SessionDuty(Duty):
                 found[note.session] = status
         return found
 
+    def _is_leaving(self, status: SessionStatus | None) -> bool:
+        """Return True if a leg of this provider has left a session, and waits for its release."""
+        return status is not None and any(
+            leg.left_at and not leg.is_released for leg in self._own_legs(status.session).values()
+        )
+
+    def _own_legs(self, session: SessionRecord) -> dict[int, Leg]:
+        """Return the legs of this provider by their numbers, that of a spare too."""
+        return {number: leg for number, leg in all_legs(session) if leg.owner == self._parts.identity.stash}
+
     def _taken(self, session_id: bytes, status: SessionStatus, number: int) -> _Held:
         """Take the newest state of a session."""
         held = self._held.setdefault(session_id, _Held(status, number))
         held.status, held.number = status, number
-        session, leg = status.session, held.leg
+        self._note(status, held.leg, "session_opened")
+        return held
+
+    def _note(self, status: SessionStatus, leg: Leg, event: str) -> None:
+        """Note a session on the disk, and tell the first time."""
+        session = status.session
         note = SessionNote(
-            session_id, leg.device, session.service, session.rate, session.input_share,
+            status.id, leg.device, session.service, session.rate, session.input_share,
             session.rules.settlement_fee, leg.since,
         )  # fmt: skip
         if self._store.note(note):
             self._parts.telemetry.tell(
-                "session_opened", session=session_id, device=leg.device, service=session.service,
-                grains=session.deposit, height=leg.since,
+                event, session=status.id, device=leg.device, service=session.service, grains=session.deposit,
+                height=leg.since,
             )  # fmt: skip
-        return held
 
     # --------------------------------------------------------------------------------------------------------- serving
 
-    async def _warm(self, status: SessionStatus, height: int) -> set[HostName]:
+    async def _warm(self, status: SessionStatus, view: View) -> set[HostName]:
         """Load the model of a session that this machine serves or spares. Return its worker's name."""
-        device, session = self._device_of(status.session, height), status.session
+        height, session = view.height, status.session
+        device = self._device_of(session, height)
         if device is None:
             return set()
         try:
@@ -176,6 +207,10 @@ class SessionDuty(Duty):
             return set()
         name = device, form.workload_id, form.model_id
         self.book.tasks.start(name, self._start(status.id, host))
+        spare = spare_of(session)
+        if spare is not None and (spare.owner, spare.device) == (self._parts.identity.stash, device):
+            self._note(status, spare, "session_spared")
+            await self._spares.step(status, spare, form, host, view)
         return {name}
 
     def _device_of(self, session: SessionRecord, height: int) -> bytes | None:
@@ -184,8 +219,9 @@ class SessionDuty(Duty):
             return None
         newest = session.legs[-1]
         sides = [(newest.owner, newest.device)]
-        if session.spare is not None:
-            sides.append((session.spare.owner, session.spare.device))
+        spare = spare_of(session)
+        if spare is not None:
+            sides.append((spare.owner, spare.device))
         stash, devices = self._parts.identity.stash, self._parts.workers.devices
         return next((device for owner, device in sides if owner == stash and device in devices), None)
 
@@ -281,6 +317,8 @@ class SessionDuty(Duty):
         session_id, session = held.status.id, held.status.session
         periods = {kept.voucher.period: kept for kept in self._store.periods(session_id)}
         kept = periods.get(held.clock.period)
+        if kept is None and is_last:
+            await self._leave_at_once(held)
         if kept is None or not kept.is_closed:
             return
         amount, totals = _amount(session, kept), kept.voucher.totals
@@ -310,38 +348,63 @@ class SessionDuty(Duty):
             )
         )  # fmt: skip
 
+    async def _leave_at_once(self, held: _Held) -> None:
+        """Claim nothing more in a session that has left, by the final chain, and that no voucher pays any more."""
+        session_id = held.status.id
+        final = self._last.get(session_id, {}).get(held.number)
+        if final is None or not final.legs[held.number].left_at:
+            return
+        if self.book.is_due((session_id, held.number), SessionStep.LEAVE):
+            await self.book.send(
+                StepMessage(Sessions.leave(session=session_id), "session_left", {"session": session_id})
+            )
+
     # ----------------------------------------------------------------------------------------------------------- money
 
     async def _settle(self, note: SessionNote) -> None:
         """Note the pay of ended claims and of the place, by the final chain, and forget sessions that are over."""
         status = await self._parts.chain.session(note.session, final=True)
-        number = None if status is None else leg_of(status.session, self._parts.identity.stash)
-        leg = None if status is None or number is None else status.session.legs[number]
+        legs = {} if status is None else self._own_legs(status.session)
         # A session of the newest block may not be final yet.
-        if leg is None and note.session in self._seen:
+        if not legs and note.session in self._seen:
             return
-        if status is not None and leg is not None and not leg.is_released:
-            self._last[note.session] = status.session, leg
-        for kept in self._store.periods(note.session):
-            await self._settle_period(note, kept, is_over=leg is None or leg.is_released)
-        if leg is None or leg.is_released:
+        last, is_over = self._last.setdefault(note.session, {}), all(leg.is_released for leg in legs.values())
+        for number, leg in legs.items():
+            if status is not None and not (leg.is_released and number in last):
+                last[number] = status.session
+            # The pay of a place follows from the state before its release, and from the block in which the leg left.
+            last[number] = with_leg(last[number], number, leg)
+        proof = self._store.period(note.session, SPARE_PERIOD)
+        for kept in (*self._store.periods(note.session), *(() if proof is None else (proof,))):
+            await self._settle_period(note, kept, is_over=is_over)
+        if is_over:
             self._end(note)
 
     async def _settle_period(self, note: SessionNote, kept: KeptPeriod, *, is_over: bool) -> None:
-        """Note the pay of a period whose claim has ended, and forget its chat."""
-        session_id, period = note.session, kept.voucher.period
-        if kept.state is not PeriodState.CLAIMED and not is_over:
+        """Note the pay of a period or a proof whose claim has ended, and forget its chat."""
+        session_id, period, is_proof = note.session, kept.voucher.period, kept.voucher.period == SPARE_PERIOD
+        final = {
+            number: session
+            for number, session in self._last.get(session_id, {}).items()
+            if (number == SPARE_LEG) == is_proof
+        }
+        # A claim of the newest block may not be final yet, and checkers will ask for its items.
+        has_claim = any(_has_claimed(session, number, period) for number, session in final.items())
+        if not has_claim and not is_over:
             return
         claim_id = session_claim_id(session_id, period)
         if await self._parts.chain.period_claim(claim_id, final=True) is not None:
             return
-        _, leg = self._last.get(session_id, (None, None))
+        legs = [leg_at(session, number) for number, session in final.items()]
         # One refuted claim costs more than the others pay, so none of them counts as pay any more.
-        is_paid = kept.state is PeriodState.CLAIMED and (leg is None or not leg.is_refuted)
+        is_paid = (has_claim or kept.state is PeriodState.CLAIMED) and not any(leg.is_refuted for leg in legs)
+        # An undecided proof leaves nothing claimed.
+        is_paid = is_paid and not (is_proof and any(not leg.claimed for leg in legs))
         grains = _net(note, _amount(note, kept)) if is_paid else 0
+        kind, number = (SPARE_PAID, PROOF_PAY) if is_proof else (PAID, period)
         with self._parts.journal.step():
             self._parts.earnings.note(
-                PAID, session_id, period, device=note.device, service=_service(note), grains=grains,
+                kind, session_id, number, device=note.device, service=_service(note), grains=grains,
                 tokens=kept.voucher.totals.tokens_out,
             )  # fmt: skip
             self._store.forget_period(session_id, period)
@@ -349,17 +412,21 @@ class SessionDuty(Duty):
         self._parts.telemetry.tell("session_paid", session=session_id, period=period, grains=grains)
 
     def _end(self, note: SessionNote) -> None:
-        """Note the pay of the place, and forget the session."""
-        session, leg = self._last.pop(note.session, (None, None))
-        # The amount that the place is owed follows from the leg before its release.
-        owed = place_pay(session, leg) if session is not None and leg is not None and leg.left_at else 0
-        place, claimed = _net(note, owed), 0 if leg is None else leg.claimed
+        """Note the pay of the places, and forget the session."""
+        place, claimed = 0, 0
         with self._parts.journal.step():
-            self._parts.earnings.note(
-                PLACE_PAID, note.session, 0, device=note.device, service=_service(note), grains=place
-            )
+            for number, session in self._last.pop(note.session, {}).items():
+                leg = leg_at(session, number)
+                grains = _net(note, place_pay(session, number)) if leg.left_at else 0
+                place, claimed = place + grains, claimed + leg.claimed
+                kind, part_number = (SPARE_PAID, STANDING_PAY) if number == SPARE_LEG else (PLACE_PAID, 0)
+                self._parts.earnings.note(
+                    kind, note.session, part_number, device=note.device, service=_service(note), grains=grains
+                )
+                self.book.forget((note.session, number))
             self._store.forget_session(note.session)
         self._held.pop(note.session, None)
+        self._spares.forget(note.session)
         self._parts.telemetry.tell("session_ended", session=note.session, claimed=claimed, place=place)
 
 
@@ -375,6 +442,11 @@ def amount_max(session: SessionRecord, collateral: int, left: int) -> int:
         else:
             most = amount - 1
     return least
+
+
+def _has_claimed(session: SessionRecord, number: int, period: int) -> bool:
+    """Return True if a leg has claimed a period, or the spare its proof."""
+    return leg_at(session, number).is_over if number == SPARE_LEG else period_of(session, number) > period
 
 
 def _amount(terms: SessionRecord | SessionNote, kept: KeptPeriod) -> int:

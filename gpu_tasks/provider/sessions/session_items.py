@@ -2,7 +2,7 @@
 
 Chats are private, so a provider delivers only the items that a check or a dispute needs. An item without an output is a
 prompt that the customer has paid before its first token. It is right if its request can be answered and has the
-claimed tokens.
+claimed tokens. The only item of a spare's proof is right if it answers the standard request of the session.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from gpu_tasks.market.claims.claims import ClaimStage, ResultClaim
 from gpu_tasks.market.claims.disputes import Dispute
 from gpu_tasks.market.claims.findings import ItemSample, ItemVote
 from gpu_tasks.market.sessions.money import work_in
-from gpu_tasks.market.sessions.records import SessionRecord
-from gpu_tasks.market.sessions.vouchers import item_salt
+from gpu_tasks.market.sessions.records import SPARE_LEG, PeriodClaim, SessionRecord
+from gpu_tasks.market.sessions.spares import PROOF_TOKENS_IN, PROOF_TOKENS_OUT
+from gpu_tasks.market.sessions.vouchers import item_salt, session_claim_id
 from gpu_tasks.provider.blobs.deliveries import RefusedDeliveryError
 from gpu_tasks.provider.chain.port import ChainError, SessionPort
 from gpu_tasks.provider.duties.item_sources import (
@@ -48,7 +49,7 @@ from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
 from gpu_tasks.provider.journal.schema import JournalError
 from gpu_tasks.provider.sessions.session_store import SessionStore
 from gpu_tasks.sessions.transcript import StreamedForm, Transcript, require_answerable
-from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.form import RequestError, WorkloadForm
 from runtime.encoding.codec import DecodeError
 
 DRAWN_ITEMS = 0
@@ -101,7 +102,7 @@ class SessionItemSource(ItemSource):
         self, claim_id: bytes, claim: ResultClaim, disputed: Disputed | None = None
     ) -> ClaimedSessionItems:
         """See `ItemSource`."""
-        session = await self._session_of(claim_id, final=True)
+        period_claim, session = await self._claimed_period(claim_id, final=True)
         terms, dispute = claim.terms, None if disputed is None else disputed[1].terms
         is_disputed = dispute is not None and dispute.point is None
         number = dispute.index + 1 if dispute is not None and is_disputed else DRAWN_ITEMS
@@ -116,7 +117,7 @@ class SessionItemSource(ItemSource):
         genesis = self._parts.identity.genesis
         # In a thread: to hash 4,096 leaves takes long, and blocks do not wait.
         found = await asyncio.to_thread(read_session_delivery, delivery, genesis, claim_id, terms.root, terms.items)
-        items = self._claimed(claim_id, claim, session, found)
+        items = self._claimed(claim, period_claim, session, found)
         points = claim.points if dispute is None else () if dispute.point is None else (dispute.point,)
         wanted = [number - 1] if is_disputed else [items.index_at(point) for point in points]
         if not found.requests.keys() >= set(wanted):
@@ -125,7 +126,7 @@ class SessionItemSource(ItemSource):
 
     async def own(self, claim_id: bytes, claim: ResultClaim) -> ClaimedSessionItems:
         """See `ItemSource`. The items are those of this provider's disk."""
-        session = await self._session_of(claim_id, final=True)
+        period_claim, session = await self._claimed_period(claim_id, final=True)
         transcript = self._own_transcript(claim_id, self._form_of(session))
         leaves = await asyncio.to_thread(transcript.leaves)
         if batch_root(totals_of(leaves)) != claim.terms.root:
@@ -139,7 +140,7 @@ class SessionItemSource(ItemSource):
             {index: outcome for index, (_, outcome) in outcomes.items()},
         )
         try:
-            return self._claimed(claim_id, claim, session, found)
+            return self._claimed(claim, period_claim, session, found)
         except DeliveryError as error:
             # Wrong samples count as a lie.
             raise ExecutionError(str(error), code="other_commitment") from None
@@ -156,7 +157,7 @@ class SessionItemSource(ItemSource):
         """See `DeliverySource`. Nobody gets an item that is neither drawn nor disputed."""
         if claim is None or claim.terms.provider != self._parts.identity.stash:
             raise RefusedDeliveryError("no such claim here")
-        session = await self._session_of(work_id, final=False)
+        _, session = await self._claimed_period(work_id, final=False)
         try:
             transcript = self._own_transcript(work_id, self._form_of(session))
         except ExecutionError as error:
@@ -184,13 +185,13 @@ class SessionItemSource(ItemSource):
             return set()
         return {dispute.terms.index}
 
-    async def _session_of(self, claim_id: bytes, *, final: bool) -> SessionRecord:
-        """Return the session of a claim. Raise ChainError before the claim is in that state of the chain."""
+    async def _claimed_period(self, claim_id: bytes, *, final: bool) -> tuple[PeriodClaim, SessionRecord]:
+        """Return the period of a claim, and its session. Raise ChainError before that state of the chain has it."""
         period_claim = await self._parts.chain.period_claim(claim_id, final=final)
         status = None if period_claim is None else await self._parts.chain.session(period_claim.session, final=final)
-        if status is None:
+        if period_claim is None or status is None:
             raise ChainError("the chain does not have the session of the claim", code="claim_not_final")
-        return status.session
+        return period_claim, status.session
 
     def _form_of(self, session: SessionRecord) -> WorkloadForm:
         try:
@@ -208,21 +209,46 @@ class SessionItemSource(ItemSource):
             raise ExecutionError(str(error), code=error.code) from error
 
     def _claimed(
-        self, claim_id: bytes, claim: ResultClaim, session: SessionRecord, found: DeliveredItems
+        self, claim: ResultClaim, period_claim: PeriodClaim, session: SessionRecord, found: DeliveredItems
     ) -> ClaimedSessionItems:
+        form = self._form_of(session)
+        if period_claim.leg == SPARE_LEG:
+            found = proof_items(form, session.spare_seed, found)
         totals = totals_of(found.leaves)
         floor, input_share = floor_of(session, totals), session.input_share
         if total_weight(totals, floor, input_share=input_share) != claim.terms.weight:
             raise DeliveryError("the claim's weight is not that of its items", code="other_commitment")
+        claim_id = session_claim_id(period_claim.session, period_claim.period)
         return ClaimedSessionItems(
-            self._parts, claim_id, self._form_of(session), found.secret, found.requests, floor, input_share,
-            found.outcomes, found.leaves,
-        )  # fmt: skip
+            self._parts, claim_id, form, found.secret, found.requests, floor, input_share, found.outcomes, found.leaves
+        )
 
 
 def floor_of(session: SessionRecord, totals: Totals) -> int:
     """Return the floor of each item's weight in a period, in tokens (`sessions.money.weight_of`)."""
     return weight_floor(-(-work_in(session, totals) // TOKEN), totals.requests)
+
+
+def proof_items(form: WorkloadForm, seed: bytes, found: DeliveredItems) -> DeliveredItems:
+    """Return the delivered item of a spare's proof as an answer to the standard request.
+
+    An answer to another request, or under another secret, becomes a refusal, which is never right. So does no answer.
+    Raise ExecutionError for a model without a standard request.
+    """
+    standard = standard_request(form, seed)
+    is_standard = found.secret == seed and found.requests.get(0) == standard
+    outcome = found.outcomes.get(0)
+    is_answer = is_standard and isinstance(outcome, Completed) and bool(outcome.output)
+    outcomes: dict[int, BatchOutcome] = {0: outcome if is_answer and outcome is not None else RefusedRequest()}
+    return DeliveredItems(seed, found.leaves, {0: standard}, outcomes)
+
+
+def standard_request(form: WorkloadForm, seed: bytes) -> bytes:
+    """Return the standard request of a session with this seed. Raise ExecutionError for a model without one."""
+    try:
+        return form.standard_request(seed, PROOF_TOKENS_IN, PROOF_TOKENS_OUT)
+    except RequestError as error:
+        raise ExecutionError(str(error), code="no_standard_request") from None
 
 
 def prompt_outcome(form: StreamedForm, request: bytes) -> BatchOutcome:

@@ -16,6 +16,7 @@ from enum import IntEnum
 
 from durable.database import Database
 from gpu_tasks.batches.sum_tree import Totals
+from gpu_tasks.market.sessions.records import SPARE_PERIOD
 from gpu_tasks.market.sessions.vouchers import Voucher, session_claim_id
 from gpu_tasks.provider.journal.schema import damaged
 from gpu_tasks.sessions.provider_end import KeepVoucher
@@ -84,10 +85,15 @@ class SessionStore:
     # ------------------------------------------------------------------------------------------------------- sessions
 
     def note(self, note: SessionNote) -> bool:
-        """Note a session, unless it is noted. Return True if it is a new one."""
+        """Note a session, or that its spare serves it now. Return True if that is new."""
         values = (note.session, note.device, note.service, str(note.rate), note.input_share, note.settlement_fee)
         return bool(
-            self._database.execute("INSERT OR IGNORE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)", *values, note.since)
+            self._database.execute(
+                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET since = excluded.since WHERE since < excluded.since",
+                *values,
+                note.since,
+            )
         )
 
     def noted(self) -> list[SessionNote]:
@@ -144,7 +150,10 @@ class SessionStore:
         )
 
     def periods(self, session: bytes) -> list[KeptPeriod]:
-        """Return the newest voucher of each kept period, in ascending order."""
+        """Return the newest voucher of each kept period, in ascending order, without the spare's proof."""
+        return [kept for kept in self._kept(session) if kept.voucher.period != SPARE_PERIOD]
+
+    def _kept(self, session: bytes) -> list[KeptPeriod]:
         rows = self._database.rows(
             "SELECT period, secret, totals, signature, state FROM periods WHERE session = ? ORDER BY period",
             session,
@@ -158,8 +167,8 @@ class SessionStore:
             raise damaged(self._database, str(error)) from error
 
     def period(self, session: bytes, period: int) -> KeptPeriod | None:
-        """Return the newest voucher of a period, or None."""
-        return next((kept for kept in self.periods(session) if kept.voucher.period == period), None)
+        """Return the newest voucher of a period, or None. The spare's proof has the period `SPARE_PERIOD`."""
+        return next((kept for kept in self._kept(session) if kept.voucher.period == period), None)
 
     def period_of_claim(self, claim: bytes) -> KeptPeriod | None:
         """Return the newest voucher of the period that became a claim, or None if it is not here."""

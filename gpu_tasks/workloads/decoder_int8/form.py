@@ -51,6 +51,7 @@ from gpu_tasks.workloads.form import (
     yes_or_no,
 )
 from gpu_tasks.workloads.workload import Workload, none_for_none
+from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
 
 if TYPE_CHECKING:
@@ -222,6 +223,14 @@ class DecoderForm(WorkloadForm):
     def continued(self, request: bytes, tokens: Sequence[int]) -> bytes:
         """Return the request whose prompt ends with these tokens of the answer."""
         return REQUEST.encode(continued(self._read(request), tokens))
+
+    def standard_request(self, seed: bytes, tokens_in: int, tokens_out: int) -> bytes:
+        """Return a request with tokens of the whole vocabulary, at temperature 1 and without stop sequences."""
+        if tokens_in + tokens_out > self.shape.context:
+            raise RequestError(f"{tokens_in + tokens_out} tokens exceed the context of {self.shape.context}")
+        drawn = (blake2_256(b"ogpu/standard-request" + seed + bytes([place])) for place in range(tokens_in))
+        prompt = tuple(int.from_bytes(each, "little") % self.shape.vocabulary for each in drawn)
+        return REQUEST.encode(GenerationRequest(prompt, tokens_out, 1_000, TOP_P_ONE, seed, (), has_logprobs=False))
 
     def pieces(self) -> TextPieces:
         """Return a decoder of tokens, which become their ids where the model's tokenizer cannot be used."""

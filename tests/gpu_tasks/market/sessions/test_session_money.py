@@ -17,7 +17,6 @@ from gpu_tasks.market.sessions.records import (
     SessionRecord,
     SessionRules,
     SessionState,
-    SpareDevice,
     left_of,
 )
 
@@ -63,7 +62,8 @@ def test_the_pay_of_a_place_is_at_most_what_is_owed_and_what_is_left(
 ) -> None:
     assume(paid + reserved <= deposit)
     served = session(deposit=deposit, paid=paid, reserved=reserved)
-    pay = money.place_pay(served, leg(left_at=4 + blocks, claimed=claimed, is_refuted=is_refuted))
+    served = replace(served, legs=(leg(left_at=4 + blocks, claimed=claimed, is_refuted=is_refuted),))
+    pay = money.place_pay(served, 0)
     assert 0 <= pay <= left_of(served)
     assert pay + claimed <= max(claimed, served.place_rate * blocks)
     assert not (is_refuted and pay)
@@ -106,7 +106,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(("claim", "last", "end", "close", "ha
 @given(STEPS)
 def test_every_state_of_a_session_has_a_next_step_or_an_open_claim(steps: list[tuple[str, int]]) -> None:
     """Each leg claims its own periods, each once, and nothing of the deposit is reserved without a claim."""
-    served = session(state=SessionState.OPEN, legs=(leg(),), spare=SpareDevice(TWO, TWO))
+    served = session(state=SessionState.OPEN, legs=(leg(),), spare=leg(owner=TWO, device=TWO, collateral=0))
     claims: list[PeriodClaim] = []
     periods: dict[int, int] = {}
     height = 10
@@ -127,7 +127,7 @@ def test_every_state_of_a_session_has_a_next_step_or_an_open_claim(steps: list[t
             served = replace(records.with_leg(served, claim.leg, ended), reserved=served.reserved - 1_200)
         elif name == "close" and served.state is SessionState.OPEN:
             served = records.closed(served, height)
-        elif name == "hand over" and served.state is SessionState.OPEN and served.spare is not None:
+        elif name == "hand over" and served.state is SessionState.OPEN and records.spare_of(served) is not None:
             served = records.handed_over(served, replace(leg(owner=TWO), since=height), height)
         assert records.next_step(served) is not None or claims
         assert served.reserved == 1_200 * len(claims)

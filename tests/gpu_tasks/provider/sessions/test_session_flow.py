@@ -4,14 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from claiming_village import outcomes
 from echoing_session import EchoForm
 from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.market.claims.claim_events import CheckerDrawn
 from gpu_tasks.market.claims.claims import ClaimOutcome
-from gpu_tasks.market.sessions.events import PeriodClaimed
-from gpu_tasks.market.sessions.records import SessionState
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.sessions.events import PeriodClaimed, PlacePaid
+from gpu_tasks.market.sessions.records import SPARE_PERIOD, SessionState, spare_of
 from gpu_tasks.market.sessions.sessions import Sessions
+from gpu_tasks.market.sessions.spares import PROOF_TOKENS_IN, PROOF_TOKENS_OUT
 from gpu_tasks.market.sessions.vouchers import Voucher
 from gpu_tasks.provider.execution.executor import BadRequestError, CheckedOutput, Execution
 from gpu_tasks.provider.sessions.session_duty import SessionDuty
@@ -22,6 +27,7 @@ from played_sessions import CUSTOMER_SEAL, EchoHost
 from provider_chain import Miner, Village
 from runtime.blocks.extrinsic import MULTI_SIGNATURE
 from runtime.cryptography.hashing import blake2_256
+from runtime.pallets.staking.slashing import part
 from session_chain import ALWAYS, SessionChain, signature_of
 from session_streams import FakeCustomer, FakeStream
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, named_keys, signed
@@ -29,6 +35,7 @@ from staged import staged
 
 QUESTION = bytes(range(100))
 BLOCKS_MAX = 150
+FEE_PPM = InferenceMarket.settlement_fee.default
 
 
 class StreamedFakeForm(EchoForm, FakeForm):
@@ -100,7 +107,7 @@ async def seated(village: Village) -> tuple[bytes, Miner]:
     while chain.session(session_id).state is SessionState.WAITING:
         await village.block()
     miner = village.miner(chain.leg(session_id).owner)
-    while miner.daemon.duty(SessionDuty).find(session_id) is None:
+    while miner.daemon.duty(SessionDuty).find(session_id) is None or not chain.session(session_id).spare.claimed:
         await village.block()
     return session_id, miner
 
@@ -138,14 +145,20 @@ async def test_a_chat_is_claimed_checked_and_paid(village: Village) -> None:
     assert bytes(customer.received) == QUESTION + QUESTION[:50] + QUESTION[:7]
     await ended(village, session_id)
     await village.blocks(4)
-    assert outcomes(village) == [ClaimOutcome.PASSED]
+    assert outcomes(village) == [ClaimOutcome.PASSED] * 2
     assert village.happened(CheckerDrawn)
-    [claimed] = village.happened(PeriodClaimed)
-    names = [payment.name.split(" 0x")[0] for payment in miner.daemon.parts.earnings.read()]
-    assert "session" in names
+    proof, claimed = village.happened(PeriodClaimed)
+    assert (proof.period, claimed.period) == (SPARE_PERIOD, 0)
     assert claimed.amount > 0
-    store = SessionStore(miner.daemon.parts.journal.database)
-    assert (store.noted(), store.periods(session_id)) == ([], [])
+    [spared] = [paid for paid in village.happened(PlacePaid) if paid.owner == proof.owner]
+    spare = village.miner(proof.owner)
+    assert "session" in [payment.name.split(" 0x")[0] for payment in miner.daemon.parts.earnings.read()]
+    parts = [payment for payment in spare.daemon.parts.earnings.read() if payment.name.startswith("session spare")]
+    got = sum(payment.grains for payment in parts)
+    assert got == sum(amount - part(amount, FEE_PPM) for amount in (proof.amount, spared.amount))
+    for party in (miner, spare):
+        store = SessionStore(party.daemon.parts.journal.database)
+        assert (store.noted(), store.periods(session_id), store.period(session_id, SPARE_PERIOD)) == ([], [], None)
     assert not village.node.failed
 
 
@@ -165,7 +178,7 @@ async def test_a_prompt_whose_customer_left_before_its_first_voucher_is_right(vi
     customer.hang_up()
     await serving
     await ended(village, session_id)
-    assert outcomes(village) == [ClaimOutcome.PASSED]
+    assert outcomes(village) == [ClaimOutcome.PASSED] * 2
     assert village.happened(CheckerDrawn)
     assert not village.node.failed
 
@@ -179,6 +192,47 @@ async def test_an_answer_of_another_model_is_refuted(village: Village) -> None:
     session_id, miner = await seated(village)
     await chat(village, session_id, miner, [QUESTION])
     await ended(village, session_id)
+    assert outcomes(village) == [ClaimOutcome.REFUTED] * 2
+    for party in village.miners:
+        payments = party.daemon.parts.earnings.read()
+        assert [payment.name for payment in payments if payment.name.startswith("session")] == []
+
+
+class OtherRequestForm(StreamedFakeForm):
+    """A dishonest spare's form: it answers a request of its own choice."""
+
+    def standard_request(self, seed: bytes, tokens_in: int, tokens_out: int) -> bytes:
+        """See `WorkloadForm`."""
+        return bytes([tokens_out]) + bytes(tokens_in)
+
+
+class SameAnswerForm(StreamedFakeForm):
+    """A dishonest spare's form: its request has another ending, and the right answer."""
+
+    def standard_request(self, seed: bytes, tokens_in: int, tokens_out: int) -> bytes:
+        """See `WorkloadForm`."""
+        return super().standard_request(seed, tokens_in, tokens_out)[:-1] + b"?"
+
+
+@staged(_village)
+@pytest.mark.parametrize("form", [OtherRequestForm, SameAnswerForm])
+async def test_a_spare_that_answers_another_request_is_refuted(
+    village: Village, form: type[StreamedFakeForm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A right answer to it does not help. The spare is out, and its device halts."""
+    monkeypatch.setattr(
+        "gpu_tasks.provider.sessions.spare_proofs.standard_request",
+        lambda _, seed: form().standard_request(seed, PROOF_TOKENS_IN, PROOF_TOKENS_OUT),
+    )
+    session_id, _ = await seated(village)
+    spare = village.node.chain.now()[Sessions].session(session_id).spare
+    assert spare is not None
+    for _ in range(BLOCKS_MAX):
+        await village.block()
+        if outcomes(village):
+            break
     assert outcomes(village) == [ClaimOutcome.REFUTED]
-    payments = miner.daemon.parts.earnings.read()
-    assert [payment.name for payment in payments if payment.name.startswith("session")] == []
+    assert spare_of(village.node.chain.now()[Sessions].session(session_id)) is None
+    device = village.node.chain.now()[Devices].devices[spare.device]
+    assert device is not None
+    assert device.is_paused
