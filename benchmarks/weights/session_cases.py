@@ -16,6 +16,7 @@ from gpu_tasks.market.sessions.records import (
     SessionRecord,
     SessionState,
     session_id_of,
+    spare_of,
 )
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.vouchers import Voucher, voucher_payload
@@ -58,6 +59,7 @@ class SessionCases:
         self._draws()
         for scheme, (signer, _) in SIGNERS.items():
             self._calls(self._seat(1, signer), scheme)
+        self._spares()
         while self.opened < SESSIONS_PER_CUSTOMER_MAX - 1:
             self._seat(min(SEATED, SESSIONS_PER_CUSTOMER_MAX - 1 - self.opened))
         self.found.call(CUSTOMER.stash, self._open(self.many))
@@ -114,8 +116,17 @@ class SessionCases:
         )
         found.call(world.by_stash[session.legs[-1].owner].provider, call)
 
+    def _spares(self) -> None:
+        """Measure the proof of a spare, and a provider that leaves."""
+        world, found, session_id = self.world, self.found, self._seat(1)
+        session = self._session(session_id)
+        spare = session.spare
+        assert spare is not None, "many owners offer places"
+        found.call(world.by_stash[spare.owner].provider, _proof(session_id))
+        found.call(world.by_stash[session.legs[0].owner].provider, Sessions.leave(session=session_id))
+
     def _ends(self) -> None:
-        """Measure sessions of two legs that are released and end in one step."""
+        """Measure sessions of two legs and a proven spare that are released and end in one step."""
         world = self.world
         known = self._open_ones()
         for part in (known[: len(known) // 2], known[len(known) // 2 :]):
@@ -132,8 +143,7 @@ class SessionCases:
         self._row("step", real / max(1, ended))
 
     def _may(self, session_id: bytes) -> bool:
-        session = self._session(session_id)
-        return len(session.legs) == 1 and session.spare is not None
+        return spare_of(self._session(session_id)) is not None
 
     def _open_ones(self) -> list[bytes]:
         sessions = self.world.now()[Sessions].sessions.items()
@@ -175,9 +185,16 @@ def _places(device: bytes, service: int) -> Call:
     return Sessions.offer_places(device=device, service=service, places=PLACES_MAX)
 
 
+def _proof(session_id: bytes) -> Call:
+    return Sessions.prove_spare(session=session_id, top=bytes(32))
+
+
 def _end_legs(bound: Bound, sessions: Iterable[bytes]) -> None:
-    """Let all legs of these sessions claim nothing more."""
+    """Let all legs of these sessions claim nothing more, and each spare be proven and unpaid."""
     room = bound[Sessions]
     for session_id in sessions:
         session = room.session(session_id)
-        room.put(session_id, replace(session, legs=tuple(replace(leg, is_over=True) for leg in session.legs)))
+        assert session.spare is not None, "it serves now"
+        legs = tuple(replace(leg, is_over=True) for leg in session.legs)
+        spare = replace(session.spare, claimed=1, is_released=False)
+        room.put(session_id, replace(session, legs=legs, spare=spare))

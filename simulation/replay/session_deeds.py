@@ -1,4 +1,5 @@
-"""Sessions of a random chain: devices offer places, customers open sessions and sign vouchers, providers claim.
+"""Sessions of a random chain: devices offer places, customers open sessions and sign vouchers, providers claim, spares
+prove.
 
 Invariant: a false claim is false in all items, as a function of the claim, and only a liar makes one.
 """
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.sessions.records import TERM_MIN, SessionRecord, period_of
+from gpu_tasks.market.sessions.records import SPARE_PERIOD, TERM_MIN, SessionRecord, period_of, spare_of
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.vouchers import Voucher, session_claim_id, voucher_payload
 from runtime.blocks.extrinsic import MultiSignature
@@ -21,6 +22,8 @@ OPENS, OFFERS, CLAIMS, ENDS = 0.2, 0.1, 0.1, 0.01
 and that a session is closed or handed over."""
 OPEN_MAX = 12
 PLACES = 3
+PROOFS = 0.3
+"""The chance per block that a spare sends its proof."""
 LIES = 0.3
 """The share of false claims among those of a liar."""
 BY_SIGNER = {actor.provider.account: actor for actor in BY_STASH.values()}
@@ -76,6 +79,11 @@ def _session(world: World, session_id: bytes, session: SessionRecord) -> Iterato
     chance, customer = world.chance, BY_SIGNER.get(session.signer)
     if customer is None:
         return
+    spare = spare_of(session)
+    standing = None if spare is None or spare.is_over else BY_STASH.get(spare.owner)
+    if standing is not None and chance.random() < PROOFS:
+        top = session_claim_id(session_id, SPARE_PERIOD)
+        yield Deed(standing.provider, Sessions.prove_spare(session=session_id, top=top))
     for number, leg in enumerate(session.legs):
         actor = BY_STASH.get(leg.owner)
         if actor is not None and not leg.is_over and chance.random() < CLAIMS:
@@ -89,6 +97,8 @@ def _session(world: World, session_id: bytes, session: SessionRecord) -> Iterato
             is_last = leg.left_at > 0 or chance.random() < ENDS
             call = Sessions.claim(session=session_id, voucher=voucher, signature=signed, is_last=is_last)
             yield Deed(actor.provider, call)
+        if actor is not None and not leg.is_over and chance.random() < ENDS:
+            yield Deed(actor.provider, Sessions.leave(session=session_id))
     if chance.random() < ENDS:
         call = chance.choice((Sessions.close, Sessions.hand_over))(session=session_id)
         yield Deed(customer.provider, call)

@@ -228,8 +228,9 @@ class DecoderForm(WorkloadForm):
         """Return a request with tokens of the whole vocabulary, at temperature 1 and without stop sequences."""
         if tokens_in + tokens_out > self.shape.context:
             raise RequestError(f"{tokens_in + tokens_out} tokens exceed the context of {self.shape.context}")
-        drawn = (blake2_256(b"ogpu/standard-request" + seed + bytes([place])) for place in range(tokens_in))
-        prompt = tuple(int.from_bytes(each, "little") % self.shape.vocabulary for each in drawn)
+        places = (place.to_bytes(4, "little") for place in range(tokens_in))
+        drawn = (int.from_bytes(blake2_256(b"ogpu/standard-request" + seed + place), "little") for place in places)
+        prompt = tuple(number % self.shape.vocabulary for number in drawn)
         return REQUEST.encode(GenerationRequest(prompt, tokens_out, 1_000, TOP_P_ONE, seed, (), has_logprobs=False))
 
     def pieces(self) -> TextPieces:

@@ -104,6 +104,21 @@ def test_a_session_tells_why_it_waits(
     assert is_usable(known) == usable
 
 
+@pytest.mark.parametrize(
+    ("changed", "proven"),
+    [({}, False), ({"claimed": 9, "claims": 1}, False), ({"claimed": 9}, True), ({"left_at": 40, "claimed": 9}, None)],
+)
+def test_a_row_tells_whether_the_spare_has_proven(
+    tmp_path: Path, changed: dict[str, Any], *, proven: bool | None
+) -> None:
+    """A spare that serves now, or is out, does not stand by."""
+    spare = replace(LEG, owner=bytes([6]) * 32, **changed)
+    row = sessions._row(KnownSession(bytes(32), replace(RECORD, spare=spare), height=50), tmp_path)
+    assert set(row) == set(sessions.COLUMNS)
+    assert row["spare_proven"] is proven
+    assert (row["spare"] is None) == (proven is None)
+
+
 def test_the_files_of_sessions_are_found_by_their_names(tmp_path: Path) -> None:
     assert sessions_here(tmp_path / "none") == []
     SessionFile(tmp_path, SESSION).close()

@@ -14,7 +14,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL
 from gpu_tasks.market.sessions import events as ev
 from gpu_tasks.market.sessions import money, spares
-from gpu_tasks.market.sessions.records import SPARE_PERIOD, Leg, SessionState, left_of, spare_of
+from gpu_tasks.market.sessions.records import SPARE_PERIOD, Leg, SessionState, left_of, session_id_of, spare_of
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.vouchers import amount_of, session_claim_id
 from runtime.frame.holds import Hold
@@ -31,11 +31,12 @@ from session_chain import (
     SIGNER,
     SessionChain,
     claims,
+    opening,
     proves,
     secured,
     session_chain,
 )
-from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, refused, signed
+from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, refused, signed
 
 SPARE_RATE = RATE * PACE // 16_000
 AMOUNT = amount_of(RATE, INPUT_SHARE, spares.proof_totals(bytes(32)))
@@ -100,12 +101,14 @@ def test_the_deposit_bounds_the_stake_of_a_proof() -> None:
 
 def test_the_seed_follows_from_the_session_and_the_beacon() -> None:
     chain = session_chain()
-    session_id, other = chain.open(), chain.open()
+    chain.block(*(signed(CUSTOMER.stash, opening()) for _ in range(2)))
+    session_id, other = (session_id_of(GENESIS_HASH, CUSTOMER.stash, number) for number in range(2))
     while chain.session(other).state is SessionState.WAITING:
         chain.block()
     first, second = chain.session(session_id), chain.session(other)
     beacon = chain.now()[Beacon].value_at(first.recorded_at + 2)
     assert beacon is not None
+    assert first.recorded_at == second.recorded_at
     assert first.spare_seed == spares.seed_of(session_id, beacon) != second.spare_seed
 
 
@@ -171,20 +174,25 @@ def test_a_refuted_spare_is_out_and_loses_its_collateral() -> None:
     chain.play_out(session_id)
 
 
-def test_an_undecided_proof_earns_nothing() -> None:
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_an_undecided_proof_earns_nothing(*, is_closed: bool) -> None:
     chain = session_chain(7, constants=ALWAYS, verdict=Verdict.WRONG)
     session_id, spare = proven(chain, term=2_000)
     claim_id = session_claim_id(session_id, SPARE_PERIOD)
     while chain.now()[ResultClaims].open_claim(claim_id).stage is not ClaimStage.DISPUTED:
         chain.play()
+    if is_closed:
+        chain.block(signed(CUSTOMER.stash, Sessions.close(session=session_id)))
     chain.decide_nothing(claim_id)
     assert [each.outcome for each in chain.happened(ClaimEnded)] == [ClaimOutcome.RETURNED]
     after = spare_leg(chain, session_id)
-    assert (after.claimed, after.is_refuted, after.left_at, after.is_over) == (0, False, 0, True)
+    assert (after.claimed, after.is_refuted, after.left_at > 0, after.is_over) == (0, False, is_closed, True)
     assert secured(chain, chain.keys_of(spare.owner)) == 0
-    chain.block(signed(CUSTOMER.stash, Sessions.close(session=session_id)))
-    assert spare_leg(chain, session_id).is_released, "nothing is owed"
+    if not is_closed:
+        chain.block(signed(CUSTOMER.stash, Sessions.close(session=session_id)))
+        assert spare_leg(chain, session_id).is_released, "nothing is owed"
     chain.play_out(session_id)
+    assert not [each for each in chain.happened(ev.PlacePaid) if each.owner == spare.owner and each.amount]
 
 
 # ------------------------------------------------------------------------------------- proofs that outlive the standing

@@ -35,9 +35,14 @@ async def test_a_row_has_the_pay_of_the_periods_that_no_claim_covers() -> None:
     assert (row["role"], row["period"], row["tokens"], row["unclaimed"]) == ("serves", 1, 12, Grains(12_000))
 
 
-async def test_a_spare_has_no_pay_yet() -> None:
+async def test_a_spare_has_claimed_the_price_of_its_proof() -> None:
     """Its row names its own device."""
     status = await _status()
+    assert session_row(status, bytes([77]) * 32, [])["claimed"] == Grains(0)
+    spare = status.session.spare
+    assert spare is not None
+    proven = replace(status, session=replace(status.session, spare=replace(spare, claimed=16_000)))
+    assert session_row(proven, bytes([77]) * 32, [])["claimed"] == Grains(16_000)
     row = session_row(status, bytes([77]) * 32, [])
     assert set(row) == set(COLUMNS)
     assert (row["role"], row["tokens"], row["unclaimed"]) == ("spare", 0, Grains(0))

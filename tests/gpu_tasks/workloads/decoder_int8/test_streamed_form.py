@@ -1,6 +1,7 @@
 """Answers cut to the tokens that a customer has, and their text piece by piece."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +17,10 @@ from gpu_tasks.workloads.decoder_int8.request import (
     GenerationOutput,
     GenerationRequest,
 )
-from gpu_tasks.workloads.form import NotStreamedError, WorkloadForm
+from gpu_tasks.workloads.form import NotStreamedError, RequestError, WorkloadForm
 from gpu_tasks.workloads.model_forms import PACKAGE_FORMS, form_named
 from gpu_tasks.workloads.streamed import streamed
+from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
 from text_requests import TEXTS
 
@@ -148,6 +150,27 @@ def test_only_a_streamed_workload_has_lanes_and_cuts(form: WorkloadForm) -> None
         return
     with pytest.raises(TypeError):
         streamed(form.open("numpy"))
-    for refused in (lambda: form.prefix(b"", ()), lambda: form.continued(b"", ()), form.pieces):
+    standard = partial(form.standard_request, bytes(32), 16, 8)
+    for refused in (lambda: form.prefix(b"", ()), lambda: form.continued(b"", ()), form.pieces, standard):
         with pytest.raises(NotStreamedError):
             refused()
+
+
+@settings(max_examples=10)
+@given(st.binary(min_size=32, max_size=32))
+def test_a_standard_request_has_exactly_its_tokens(seed: bytes) -> None:
+    """They follow from the seed, and the answer reaches its length."""
+    encoded = FORM.standard_request(seed, 16, 8)
+    request, output = REQUEST.decode(encoded), OUTPUT.decode(WORKLOAD.run(encoded))
+    assert (FORM.cost_in(encoded), len(output.tokens), output.finish) == (16, 8, LENGTH_REACHED)
+    assert FORM.prefix(encoded, output.tokens) == (encoded, OUTPUT.encode(output))
+    assert encoded == FORM.standard_request(seed, 16, 8) != FORM.standard_request(blake2_256(seed), 16, 8)
+    assert max(request.prompt) < FORM.shape.vocabulary
+    assert len(set(request.prompt)) > 8
+
+
+def test_a_standard_request_fits_the_context() -> None:
+    context = FORM.shape.context
+    FORM.standard_request(bytes(32), context - 8, 8)
+    with pytest.raises(RequestError):
+        FORM.standard_request(bytes(32), context - 7, 8)
