@@ -90,6 +90,7 @@ class WalletSession:
     """The proofs that a node must give; None: none."""
     _noted_paths: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _activities: list[Doing] = field(default_factory=list, init=False, repr=False, compare=False)
+    _unlocked: dict[str, Keypair] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @contextmanager
     def doing(self, activity: Doing) -> Iterator[None]:
@@ -157,13 +158,18 @@ class WalletSession:
         return account_named(self.keyring, text)
 
     def key(self, text: str) -> Keypair:
-        """Return the key that signs: a stored name, or a development key such as `//Alice`."""
+        """Return the key that signs: a stored name, or a development key such as `//Alice`.
+
+        The password of a name is asked once in the session.
+        """
         if text.startswith("//"):
             self._note_typo(text)
             return keypair_from_suri(text)
         self._require_name(text)
-        self.keyring.get(text)  # an unknown name is an error before the password prompt
-        return self.keyring.unlock(text, *self.passwords(f"Password of {text}"))
+        if text not in self._unlocked:
+            self.keyring.get(text)  # an unknown name is an error before the password prompt
+            self._unlocked[text] = self.keyring.unlock(text, *self.passwords(f"Password of {text}"))
+        return self._unlocked[text]
 
     def payer(self, text: str) -> Payer:
         """Return the public part of a key, which needs no password and is enough for a dry run."""

@@ -206,6 +206,14 @@ def test_keys_that_were_made_with_the_end_of_the_line_still_open(tmp_path: Path,
         Keyring(tmp_path / "keys").unlock("carol", "other", "another")
 
 
+def test_a_command_asks_once_for_the_password_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_with(tmp_path, "carol", "secret")
+    session = WalletSession("ws://nobody", Keyring(tmp_path / "keys"), Output(as_json=False), None)
+    monkeypatch.setattr(prompts, "has_terminal", lambda: False)
+    with CliRunner().isolation(input="secret\n"):
+        assert [session.key("carol") for _ in range(3)] == [keypair_from_suri("//Alice")] * 3
+
+
 def test_a_password_may_come_through_a_link_or_a_pipe(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(private(tmp_path / "password", "secret\n"))
