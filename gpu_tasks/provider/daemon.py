@@ -260,8 +260,10 @@ class Daemon:
         return True
 
     async def step(self, view: View) -> None:
-        """Execute the duties of one block."""
+        """Execute the duties of one block. Raise JournalError if one of them could not write the journal."""
         for provider_duty in self.duties:
+            for tasks in provider_duty.running:
+                tasks.check()
             try:
                 await provider_duty.step(view)
             # One duty's failed read must not stop the others. The next block tries again.

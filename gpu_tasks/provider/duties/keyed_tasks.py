@@ -7,17 +7,28 @@ import logging
 from collections.abc import Coroutine, Hashable
 from typing import Any
 
+from gpu_tasks.provider.journal.schema import JournalError
+
 TASKS_MAX = 256
 
 LOG = logging.getLogger("ogpu.provider")
 
 
 class KeyedTasks:
-    """Running coroutines by key. A failed one is logged and may be started again."""
+    """Running coroutines by key. A failed one is logged and may be started again.
+
+    A damaged or unwritable journal is no failure of one task: `check` raises it, which ends the daemon.
+    """
 
     def __init__(self) -> None:
         """Nothing runs."""
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
+        self._journal_error: JournalError | None = None
+
+    def check(self) -> None:
+        """Raise the JournalError of an ended task."""
+        if self._journal_error is not None:
+            raise self._journal_error
 
     def start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` unless work of this key runs, or the limit is reached."""
@@ -46,3 +57,5 @@ class KeyedTasks:
         self._tasks.pop(key, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             LOG.error("work on %s failed", key, exc_info=error)
+            if isinstance(error, JournalError):
+                self._journal_error = error
