@@ -106,7 +106,10 @@ class CustomerEnd:
         return Arrived()
 
     def _ready(self, ready: SessionEntered) -> None:
-        """Go on from the newest voucher that the provider has. It may have missed later ones."""
+        """Go on from the newest voucher that the provider has.
+
+        It may have missed later ones. A voucher is due again for tokens that arrived and that the provider still has.
+        """
         if ready.period == self.period + 1 and ready.totals is None:
             # An answer that a break cut is over, as far as it came.
             self._next_period()
@@ -114,7 +117,10 @@ class CustomerEnd:
         if ready.period != self.period:
             raise SessionFault(f"the provider is in period {ready.period}, not {self.period}", code="other_period")
         place = NOTHING if ready.totals is None else self._place_of(ready.totals)
-        self.transcript.cut_to(place)
+        # A request that the provider missed is asked again, so its place is the end.
+        is_newest = 0 < place.requests == self.transcript.place.requests
+        end = Place(place.requests, place.tokens + ready.unpaid) if is_newest else place
+        self.transcript.cut_to(min(end, self.transcript.place))
         self._paid = place
 
     def _place_of(self, totals: Totals) -> Place:

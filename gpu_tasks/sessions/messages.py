@@ -2,7 +2,8 @@
 
     customer                              provider
     EnterSession(secret, period)    ->
-                                    <-    SessionEntered(period, totals)
+                                    <-    SessionEntered(period, totals, unpaid)
+    Pay(totals)                     ->                                    for those of the unpaid tokens that arrived
     Ask(request, totals)            ->                                    the prompt is paid before it is read
                                     <-    Tokens(tokens, is_last)         at most UNPAID_TOKENS_MAX are unpaid
     Pay(totals)                     ->
@@ -78,6 +79,8 @@ class SessionEntered:
     period: U32
     totals: Totals | None
     """None before the first voucher of the period."""
+    unpaid: U32 = 0
+    """The tokens beyond this voucher that the provider sent and still has. A voucher for them is welcome."""
 
 
 @variant(1)

@@ -110,16 +110,21 @@ class ProviderEnd:
         self.transcript: Transcript | None = None
         self.newest: KeepVoucher | None = None
         self._paid = NOTHING
+        self._may_stay_unpaid = False
+        """True from an entry to the next request: the customer pays the tokens that had arrived, and no others."""
         self._form = form
         self._verify = verify
         self.amount_max = amount_max
 
     def resume(self, transcript: Transcript, newest: KeepVoucher) -> None:
-        """Go on from the disk, with the transcript up to its newest voucher."""
+        """Go on from the disk, with the transcript up to its newest voucher.
+
+        The last answer may have more tokens, which a former stream sent and nobody has paid.
+        """
         place = transcript.place_of(newest.voucher.totals)
         assert place is not None, "a kept voucher is one of the kept transcript"
         self.transcript, self.newest, self._paid = transcript, newest, place
-        transcript.cut_to(place)
+        self._end_answer(transcript)
 
     @property
     def allowance(self) -> int:
@@ -131,8 +136,19 @@ class ProviderEnd:
 
     @property
     def is_settled(self) -> bool:
-        """True if no answer is open and everything is paid, so that the period may be claimed."""
-        return self.transcript is not None and not self.transcript.is_answering and self._paid == self.transcript.place
+        """True if no answer is open and no payment is owed, so that the period may be claimed."""
+        transcript = self.transcript
+        if transcript is None or transcript.is_answering:
+            return False
+        return self._may_stay_unpaid or self._paid == transcript.place
+
+    @property
+    def unpaid(self) -> tuple[int, ...]:
+        """The tokens of the last answer beyond the newest voucher."""
+        transcript = self.transcript
+        if transcript is None or not transcript.exchanges or transcript.place.requests != self._paid.requests:
+            return ()
+        return tuple(transcript.exchanges[-1].tokens[self._paid.tokens :])
 
     def take(self, message: CustomerMessage) -> list[Step]:
         """Return the steps that a message causes. Raise SessionRefusal for a message that is not due."""
@@ -161,19 +177,24 @@ class ProviderEnd:
         if transcript.name != name:
             raise SessionRefusal("other_secret", "the session began with another secret")
         steps: list[Step] = [Stop()] if transcript.is_answering else []
-        # Both ends go on from the newest voucher that this end has.
-        transcript.cut_to(self._paid)
+        # Both ends go on from the newest voucher that this end has. Its successor may have been on its way.
+        self._end_answer(transcript)
         self.transcript = transcript
-        return [
-            *steps,
-            SendAnswer(SessionEntered(self.period, None if self.newest is None else self.newest.voucher.totals)),
-        ]
+        totals = None if self.newest is None else self.newest.voucher.totals
+        return [*steps, SendAnswer(SessionEntered(self.period, totals, len(self.unpaid)))]
+
+    def _end_answer(self, transcript: Transcript) -> None:
+        """End an open answer with its unpaid tokens."""
+        transcript.cut_to(transcript.place if transcript.place.requests == self._paid.requests else self._paid)
+        self._may_stay_unpaid = True
 
     def _asked(self, transcript: Transcript, ask: Ask) -> list[Step]:
         if transcript.is_answering:
             raise SessionRefusal("answering", "the last answer is not over", is_final=False)
         if not self.is_settled:
             raise SessionRefusal("unpaid", "the last answer is not paid", is_final=False)
+        # The customer has paid what it received before the break.
+        transcript.cut_to(self._paid)
         if len(transcript.exchanges) >= ITEMS_MAX:
             raise SessionRefusal("period_full", f"a period has {ITEMS_MAX} requests", is_final=False)
         self._check_price(ask.request)
@@ -183,6 +204,7 @@ class ProviderEnd:
         except SessionRefusal:
             transcript.cut_to(self._paid)
             raise
+        self._may_stay_unpaid = False
         return [keep, Begin(ask.request)]
 
     def _check_price(self, request: bytes) -> None:

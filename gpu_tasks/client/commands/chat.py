@@ -109,6 +109,7 @@ def chat(
             screen = Screen(is_json=session.output.as_json)
             try:
                 await _converse(talk, stream, screen, found, question)
+                await stream.settle()
             finally:
                 await stream.close()
         await _leave(session, found, keypair, is_kept=is_kept)

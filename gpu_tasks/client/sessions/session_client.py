@@ -196,6 +196,19 @@ class SessionClient:
             with contextlib.suppress(ConnectionError):
                 await stream.send(Cut())
 
+    async def settle(self) -> None:
+        """Pay for all tokens that arrived. If a voucher may be lost, enter once, and send it again.
+
+        Call it before the session closes on the chain. A provider that cannot be entered is not paid for them.
+        """
+        if self._stream is not None and await self._is_still_entered(self._stream):
+            return
+        if self._store.vouchers():
+            try:
+                await self._enter_once()
+            except (_BrokenError, ConnectionError, DecodeError, SessionFault, SessionRefusal):
+                await self._leave()
+
     async def close(self) -> None:
         """End the stream. The session stays open on the chain."""
         await self._leave()
@@ -349,6 +362,8 @@ class SessionClient:
         self._take(message)
         if not isinstance(message, SessionEntered):
             raise _BrokenError("the provider does not answer the entry")
+        # For tokens that arrived before a break, or before a kill of this program.
+        await self._pay_due(stream, is_over=False)
 
     async def _break_off(self, error: Exception) -> None:
         await self._leave()

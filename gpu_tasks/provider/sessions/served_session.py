@@ -5,7 +5,8 @@
 
 Invariants:
 
-* The disk is the truth. Each stream begins from it, so nothing unpaid outlives a stream.
+* The disk is the truth. Each stream begins from it. The unpaid tokens of the former stream stay in memory, for a
+  voucher that was on its way.
 * One stream at a time: a newer one replaces the older, whose answer stops first.
 * A customer that owes a message, or does not read, loses its stream and so its lane after a bounded time.
 """
@@ -145,6 +146,8 @@ class ServedSession:
         newest = kept[-1].voucher.period + kept[-1].is_closed if kept else 0
         self.period = max(first_period, newest)
         """The period that takes vouchers."""
+        self._unpaid: tuple[KeepVoucher, tuple[int, ...]] | None = None
+        """The newest voucher of the former stream, and at most `UNPAID_TOKENS_MAX` tokens that it sent beyond it."""
         self._conversation: _Conversation | None = None
         self._one = asyncio.Lock()
         self._is_over = False
@@ -213,8 +216,15 @@ class ServedSession:
         kept = self.kept
         if kept is not None:
             transcript = self._store.transcript(self.terms.genesis, kept, self._form)
-            end.resume(transcript, KeepVoucher(kept.voucher, kept.signature))
+            newest = KeepVoucher(kept.voucher, kept.signature)
+            if self._unpaid is not None and self._unpaid[0] == newest:
+                transcript.exchanges[-1].tokens += self._unpaid[1]
+            end.resume(transcript, newest)
         return end
+
+    def keep_unpaid(self, end: ProviderEnd) -> None:
+        """Remember the unpaid tokens of a stream that ends."""
+        self._unpaid = None if end.newest is None else (end.newest, end.unpaid)
 
     def keep(self, end: ProviderEnd, kept: KeepVoucher) -> None:
         """Write a voucher."""
@@ -276,6 +286,8 @@ class _Conversation:
 
     def break_off(self, code: str, text: str) -> None:
         """End the stream, for a reason or as its customer did. Nothing more is taken or computed from now on."""
+        if self.end is not None:
+            self._session.keep_unpaid(self.end)
         self.end = None
         if self._answering is not None:
             self._answering.cancel()

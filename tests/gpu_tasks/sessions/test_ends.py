@@ -85,7 +85,7 @@ def test_a_cut_answer_is_paid_as_far_as_it_came() -> None:
 
 
 def test_both_ends_go_on_after_a_break_from_the_provider_s_newest_voucher() -> None:
-    """Tokens and vouchers that the provider did not get are forgotten on both sides."""
+    """Tokens that the customer did not get are forgotten at the next request, and nobody owes them."""
     pair = Pair()
     pair.ask(QUESTION)
     pair.step(PAY_EVERY)
@@ -93,10 +93,50 @@ def test_both_ends_go_on_after_a_break_from_the_provider_s_newest_voucher() -> N
     steps = pair.provider.take(pair.customer.hello())
     assert isinstance(steps[0], Stop)
     pair.carry_out(steps)
-    assert pair.customer.transcript.place == pair.provider.transcript.place == Place(1, PAY_EVERY)  # type: ignore[union-attr]
+    assert pair.customer.transcript.place == Place(1, PAY_EVERY)
+    assert pair.provider.is_settled
     pair.ask(QUESTION[PAY_EVERY:])
+    assert pair.provider.transcript is not None
+    assert [len(each.tokens) for each in pair.provider.transcript.exchanges] == [PAY_EVERY, 0]
     pair.finish()
     assert bytes(pair.received) == QUESTION
+
+
+@pytest.mark.parametrize("arrived", [1, 9, PAY_EVERY - 1])
+def test_tokens_that_arrived_before_a_break_are_paid_at_the_entry(arrived: int) -> None:
+    """The provider has them still. It gets nothing for later ones."""
+    pair = Pair()
+    pair.ask(QUESTION)
+    pair.step(PAY_EVERY)
+    pair.step(arrived)
+    pair.provider.answer(tuple(QUESTION[PAY_EVERY + arrived : 40]), is_last=False)  # lost on the way
+    pair.enter()
+    assert pair.kept[-1].voucher.totals.tokens_out == PAY_EVERY + arrived
+    assert pair.provider.is_settled
+
+
+def test_a_voucher_that_was_kept_and_not_sent_is_sent_at_the_next_entry() -> None:
+    """A provider that has lost the tokens names none, and gets nothing for them."""
+    pair = Pair()
+    answer = QUESTION[:50]
+    pair.ask(answer)
+    message = Tokens(tuple(answer), is_last=True)
+    pair.provider.answer(message.tokens, is_last=True)
+    pair.customer.take(message)
+    assert pair.customer.due() is not None
+    pair.customer.paid()  # on its disk, and the process is killed
+    exchanges = pair.customer.transcript.exchanges
+    again = pair.customer
+    for unpaid, paid in ((0, 0), (len(answer), len(answer))):
+        again = customer_end()
+        again.resume([Exchange(each.request, list(each.tokens)) for each in exchanges])
+        again.take(SessionEntered(0, pair.kept[0].voucher.totals, unpaid))
+        assert again.transcript.place == Place(1, paid)
+        assert (again.due() is None) == (not unpaid)
+    pair.customer = again
+    pair.enter()
+    assert pair.kept[-1].voucher.totals.tokens_out == len(answer)
+    pair.ask(QUESTION)
 
 
 def test_a_customer_accepts_a_provider_that_missed_its_last_voucher() -> None:

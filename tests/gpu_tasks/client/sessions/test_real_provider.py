@@ -113,6 +113,28 @@ async def test_a_period_ends_between_two_questions(tmp_path: Path) -> None:
             await client.close()
 
 
+async def test_a_voucher_that_a_kill_kept_back_is_sent_by_the_next_process(tmp_path: Path) -> None:
+    """The next process asks nothing."""
+    async with provider(tmp_path / "p") as (played, server):
+        with SessionFile(tmp_path / "c", SESSION) as store:
+            client = customer(store, played, server)
+            async with aclosing(client.ask(asking(QUESTION))) as parts:
+                while (await anext(parts)).tokens and len(store.turns[-1].tokens) < 100:
+                    pass
+            await client.close()
+        before = played.store.periods(SESSION)[0].voucher.totals.tokens_out
+        with SessionFile(tmp_path / "c", SESSION) as store:
+            signed = store.vouchers()[-1][0].totals.tokens_out
+            store.keep_turn()
+            client = customer(store, played, server)
+            await client.settle()
+            await client.close()
+        await asyncio.sleep(0.1)  # the voucher arrives
+        after = played.store.periods(SESSION)[0].voucher.totals.tokens_out
+        assert before <= signed <= after
+        assert after == len(store.turns[-1].tokens)
+
+
 async def test_a_session_that_is_over_is_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_client, "GONE_SECONDS", 0.0)
     async with provider(tmp_path / "p") as (played, server):

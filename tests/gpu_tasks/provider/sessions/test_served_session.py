@@ -74,6 +74,25 @@ async def test_at_most_sixty_four_tokens_are_sent_unpaid_and_the_lane_waits(stor
     assert code_at_end(customer.stream) == "silent"
 
 
+async def test_a_voucher_after_a_break_pays_for_tokens_that_had_arrived(store: SessionStore) -> None:
+    """A restarted provider has forgotten them."""
+    for is_restarted, paid in ((False, UNPAID_TOKENS_MAX), (True, 0)):
+        session, customer = served(store), FakeCustomer()
+        customer.end.period = session.period
+        customer.end.resume([])
+        serving = await customer.enter(session)
+        customer.ask(QUESTION)
+        while len(customer.received) < UNPAID_TOKENS_MAX:
+            await customer.step(pays=False)
+        customer.hang_up()
+        await serving
+        again = await customer.enter(served(store) if is_restarted else session)
+        customer.hang_up()
+        await again
+        assert [kept.voucher.totals.tokens_out for kept in store.periods(SESSION)][-1] == paid
+        session.close_period()
+
+
 async def test_a_cut_frees_the_lane_and_the_next_request_is_answered(store: SessionStore) -> None:
     """The answer is paid as far as it came."""
     generator, customer = EchoGenerator(), FakeCustomer()
