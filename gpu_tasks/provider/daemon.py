@@ -150,7 +150,9 @@ class Daemon:
         programs = _supervisor(settings, program_means, worker_pool)
         task_book = TaskBook(self.parts, base_path / TASKS_FOLDER)
         session_store = SessionStore(provider_journal.database)
-        sessions = SessionDuty(self.parts, session_store, LiveHosts(settings.make_live_hosts))
+        live_hosts = LiveHosts(settings.make_live_hosts, worker_pool.times)
+        worker_pool.live_workers = live_hosts.at_work
+        sessions = SessionDuty(self.parts, session_store, live_hosts)
         kept_rows = KeptRows(base_path / ROLL_CALLS_FOLDER, provider_journal.database)
         row_items = RowItemSource(self.parts, kept_rows, settings.make_chains)
         roll_calls = RollCallDuty(self.parts, kept_rows, settings.make_chains, row_items.computer, settings.roll_calls)
@@ -320,7 +322,15 @@ def _duties(
         roll_calls,
         sessions,
         work_duty,
-        BidDuty(daemon_parts, task_book, programs, policy_source, settings.machine, roll_calls.why_not),
+        BidDuty(
+            daemon_parts,
+            task_book,
+            programs,
+            policy_source,
+            settings.machine,
+            roll_calls.why_not,
+            sessions.devices_in_use,
+        ),
         SideEarnings(daemon_parts, lambda: task_book.standing),
         device_watch,
     ]

@@ -40,6 +40,7 @@ from gpu_tasks.market.sessions.vouchers import Voucher, amount_of, session_claim
 from gpu_tasks.provider.chain.port import ChainError, Identity, View
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import EarningsBook
+from gpu_tasks.provider.execution.device_times import DeviceTimes
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.schema import JOURNAL_FILE
@@ -264,6 +265,7 @@ class PlayedProvider:
         self.earnings = EarningsBook(self.journal.database)
         self.store = SessionStore(self.journal.database)
         self.made: list[EchoHost] = []
+        self.times = DeviceTimes()
         form = StreamedEcho()
         workers = SimpleNamespace(
             devices={DEVICE: SimpleNamespace(index=None)}, workloads=SimpleNamespace(of=lambda _: form)
@@ -275,7 +277,8 @@ class PlayedProvider:
             telemetry=self.heard, earnings=self.earnings, losses=cast("Any", None), pauses=cast("Any", None),
         )  # fmt: skip
         self.parts = parts
-        self.duty = SessionDuty(parts, self.store, LiveHosts(self._make))
+        self.hosts = LiveHosts(self._make, self.times)
+        self.duty = SessionDuty(parts, self.store, self.hosts)
 
     def _make(self, _hardware: object, _form: object, places: int) -> EchoHost:
         self.made.append(EchoHost(places=places))

@@ -22,6 +22,8 @@ class Activity(Enum):
 
     UNITS = "units"
     TASKS = "tasks"
+    SESSIONS = "sessions"
+    """Live workers answer beside the other work."""
     CHECKS = "checks"
     VOTES = "votes"
     ROLL_CALLS = "roll calls"

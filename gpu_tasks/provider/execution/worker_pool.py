@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
 from gpu_tasks.provider.execution.device_times import Activity, DeviceTimes
@@ -41,6 +41,8 @@ class WorkerPool:
         self._line = Line()
         self.times = DeviceTimes()
         """Working and idle times of each device on the chain."""
+        self.live_workers: Callable[[bytes], int] = lambda _: 0
+        """Returns the number of live workers that answer on a device now, beside the line."""
 
     @property
     def devices(self) -> dict[bytes, Hardware]:
@@ -85,7 +87,7 @@ class WorkerPool:
         """
         async with self._bench_turn(device, Activity.UNITS, turn_rank=race_rank) as bench:
             worker = await bench.worker(form)
-            await worker.admit((request,), seconds_max)
+            await worker.admit((request,), self._undivided(device, seconds_max))
             return await bench.measured(worker.run(request))
 
     async def race_many(
@@ -100,7 +102,7 @@ class WorkerPool:
         """Execute a batch on the drawn device, in its turn. Raise ExecutionError, or TooLargeError as `race`."""
         async with self._bench_turn(device, Activity.UNITS, turn_rank=race_rank) as bench:
             worker = await bench.worker(form)
-            await worker.admit(requests, seconds_max)
+            await worker.admit(requests, self._undivided(device, seconds_max))
             return await bench.measured(worker.run_many(requests, finished))
 
     async def recompute_many(
@@ -152,6 +154,14 @@ class WorkerPool:
         """Return the metric of a state. It raises the errors of `advance`."""
         async with self._bench_turn(device, _of_task(device), form) as bench:
             return await (await bench.worker(form)).metric(request, state)
+
+    def _undivided(self, device: bytes, seconds: float) -> float:
+        """Return the time of work that fits into `seconds` beside the live workers of a device.
+
+        The kernel and the GPU give each process an equal share at worst. A live worker computes all its lanes in one
+        process.
+        """
+        return seconds / (1 + self.live_workers(device))
 
     async def end_idle(self) -> None:
         """End workers without recent work, on free devices only."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpu_tasks.provider.execution.device_times import Activity, DeviceTimes
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.sessions.served_session import AnswerTokens
@@ -43,14 +44,17 @@ class _Kept:
     host: Host
     places: int
     used_at: int
+    answers: int = 0
+    """The open ones."""
 
 
 class LiveHosts:
     """The live workers of this machine."""
 
-    def __init__(self, make: MakeHost) -> None:
-        """None runs."""
+    def __init__(self, make: MakeHost, times: DeviceTimes) -> None:
+        """None runs. Answers count in `times`."""
         self._make = make
+        self._times = times
         self._hosts: dict[HostName, _Kept] = {}
 
     async def host(
@@ -74,9 +78,19 @@ class LiveHosts:
         """Yield the tokens of an answer, on a worker. Raise ExecutionError if no such worker runs."""
         if name not in self._hosts:
             raise ExecutionError("the model is not loaded yet", code="worker_not_ready")
-        async with contextlib.aclosing(self._hosts[name].host.generate(request)) as pieces:
-            async for piece in pieces:
-                yield piece
+        kept = self._hosts[name]
+        kept.answers += 1
+        try:
+            with self._times.at(name[0], Activity.SESSIONS):
+                async with contextlib.aclosing(kept.host.generate(request)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+        finally:
+            kept.answers -= 1
+
+    def at_work(self, device: bytes) -> int:
+        """Return the number of workers of a device with an open answer."""
+        return sum(name[0] == device and kept.answers > 0 for name, kept in self._hosts.items())
 
     async def end_idle(self, height: int, used: Iterable[HostName]) -> None:
         """End the workers whose last session ended some blocks ago."""

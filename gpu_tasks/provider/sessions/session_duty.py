@@ -110,6 +110,7 @@ class SessionDuty(Duty):
         self._held: dict[bytes, _Held] = {}
         self._seen: set[bytes] = set()
         """The sessions of the newest view."""
+        self._in_use: set[bytes] = set()
         self._last: dict[bytes, dict[int, SessionRecord]] = {}
         """The newest final state of each session before the release of each leg of this provider."""
         self._spares = SpareProofs(parts, store)
@@ -121,6 +122,10 @@ class SessionDuty(Duty):
         held = self._held.get(target_id)
         return None if held is None else held.target
 
+    def devices_in_use(self) -> set[bytes]:
+        """Return the devices of this machine that serve an open session, or stand by for one."""
+        return self._in_use
+
     async def close(self) -> None:
         """See `Duty`. The customers' streams end with their tunnels."""
         await super().close()
@@ -131,6 +136,8 @@ class SessionDuty(Duty):
         self.book.look(view)
         statuses = await self._statuses()
         self._seen = set(statuses)
+        devices = (self._device_of(status.session, view.height) for status in statuses.values())
+        self._in_use = {device for device in devices if device is not None}
         for session_id in self._held.keys() - self._seen:
             self._leave(self._held.pop(session_id))
         used: set[HostName] = set()

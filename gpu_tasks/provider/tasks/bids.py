@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gpu_tasks.data.blob_client import BlobError
@@ -79,9 +79,14 @@ class BidDuty(Duty):
         policy_source: PolicySource,
         machine: HostMachine,
         reason_against: Callable[[bytes, DeviceClass], str] = lambda *_: "",
+        in_session: Callable[[], Collection[bytes]] = tuple,
     ) -> None:
-        """There is no bid yet. `reason_against` returns the reason that the chain accepts no bid with a device."""
+        """There is no bid yet. `reason_against` returns the reason that the chain accepts no bid with a device.
+
+        `in_session` returns the devices with a session, which get no task beside it.
+        """
         self._reason_against = reason_against
+        self._in_session = in_session
         self.parts = parts
         self.book = book
         self.tasks = KeyedTasks()
@@ -180,6 +185,7 @@ class BidDuty(Duty):
                 continue
             try:
                 check_device(task, status.device, self._reason_against(status.id, status.device.kind))
+                self._check_sessions(status.id)
             except UnfitError as error:
                 unfit_error = error
                 continue
@@ -187,6 +193,11 @@ class BidDuty(Duty):
                 return status.id
             unfit_error = UnfitError("the device has a bid for another task", code="device_in_bid")
         raise unfit_error
+
+    def _check_sessions(self, device_id: bytes) -> None:
+        # A task computes without pause, so both would miss their times.
+        if device_id in self._in_session():
+            raise UnfitError("the device serves a session, or stands by for one", code="device_in_session")
 
     async def _place_bid(self, task_key: TaskKey, task: Task, device_id: bytes, newest_height: int) -> None:
         """Prepare, measure and promise."""
@@ -239,6 +250,7 @@ class BidDuty(Duty):
         )
         if device_id in self.book.devices_in_use():
             raise UnfitError("the device has a bid for another task", code="device_in_bid")
+        self._check_sessions(device_id)
         bid_basis = BidBasis(current_task.order.task_hash, current_task.order.input_root, current_task.order.input_blob)
         # On the disk before its commitment is sent: a bid without its salt cannot be opened, and its bond burns.
         parts.journal.tasks.put(task_key, TaskEntry(device_id, bid_basis, bid_offer, os.urandom(32)))

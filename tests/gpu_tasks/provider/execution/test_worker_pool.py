@@ -120,6 +120,24 @@ async def test_a_provider_without_a_device_here_checks_and_races_nothing() -> No
     await worker_pool.close()
 
 
+@pytest.mark.parametrize(("live", "is_taken"), [(0, True), (1, True), (2, False)])
+async def test_a_race_needs_longer_beside_live_workers(live: int, is_taken: bool) -> None:
+    """Each live worker that answers takes an equal share of the device."""
+    device, executor = bytes([1]) * 32, FakeExecutor(FakeForm())
+    executor.expected_seconds = 10.0
+    pool = WorkerPool([fake_processor("x")], Workloads([]), lambda *_: executor)
+    pool.serve({device: pool.hardware[0]})
+    pool.live_workers = lambda asked: live if asked == device else 9
+    try:
+        if is_taken:
+            await pool.race(device, FakeForm(), REQUEST, seconds_max=20.0)
+            return
+        with raises_code(ExecutionError, "too_long_here"):
+            await pool.race(device, FakeForm(), REQUEST, seconds_max=20.0)
+    finally:
+        await pool.close()
+
+
 def test_a_backend_is_computed_with_where_the_hardware_for_it_is() -> None:
     processor = Hardware(CPU_NAME, "CPU-1", GPU.kind, 0, None)
     form = FakeForm()

@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from echoing_session import asking
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.sessions.money import collateral_of, fees_of
 from gpu_tasks.market.sessions.records import CLAIMS_OPEN_MAX, with_leg
 from gpu_tasks.market.sessions.vouchers import session_claim_id
+from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.sessions.session_duty import PERIOD_BLOCKS, URGENT_BLOCKS, amount_max
 from gpu_tasks.sessions.messages import SessionEntered
 from gpu_tasks.tunnel.frames import Converse, RunProgram
@@ -21,6 +23,7 @@ from played_sessions import (
     DEVICE,
     FakeSessions,
     PlayedProvider,
+    StreamedEcho,
     signed_by_customer,
     terms_of,
 )
@@ -101,6 +104,39 @@ async def test_a_spare_loads_the_model_and_lets_nobody_in(tmp_path: Path) -> Non
         assert played.duty.find(SESSION) is None
         assert played.heard.names().count("session_spared") == 1
         assert "session_opened" not in played.heard.names()
+
+
+async def test_an_answer_occupies_the_device_while_it_is_open(tmp_path: Path) -> None:
+    """Two answers of one worker are one user of the device."""
+    async with playing(tmp_path) as played:
+        hosts = played.hosts
+        for session_id in (SESSION, OTHER):
+            played.chain.open(session_id)
+        played.times.add(DEVICE)
+        await played.step(2)
+        name = DEVICE, StreamedEcho.workload_id, StreamedEcho.model_id
+        assert (hosts.at_work(DEVICE), played.times.is_idle(DEVICE)) == (0, True)
+        async with aclosing(hosts.generate(name, asking(QUESTION))) as first:
+            await anext(first)
+            async with aclosing(hosts.generate(name, asking(QUESTION))) as second:
+                await anext(second)
+                assert (hosts.at_work(DEVICE), hosts.at_work(OTHER)) == (1, 0)
+            assert played.times.present()[DEVICE].state is Activity.SESSIONS
+        assert (hosts.at_work(DEVICE), played.times.is_idle(DEVICE)) == (0, True)
+
+
+async def test_a_device_is_in_use_while_its_sessions_are_open(tmp_path: Path) -> None:
+    """As provider, or as spare."""
+    async with playing(tmp_path) as played:
+        await played.step()
+        assert played.duty.devices_in_use() == set()
+        for is_spare in (False, True):
+            played.chain.open(SESSION, spare=is_spare)
+            await played.step()
+            assert played.duty.devices_in_use() == {DEVICE}
+            played.chain.close(SESSION)
+            await played.step()
+            assert played.duty.devices_in_use() == set()
 
 
 async def test_a_session_has_no_programs(tmp_path: Path) -> None:

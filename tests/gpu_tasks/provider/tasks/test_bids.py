@@ -102,7 +102,11 @@ class Bidder:
         self.book = Book(cast(Parts[Any], parts), base)
         self.book.prepared, self.book.devices, self.book.forgotten = [], [], []
         self.source = SimpleNamespace(policy=lambda: policy, problem="")
-        self.duty = BidDuty(cast(Parts[Any], parts), self.book, NO_PROGRAMS, cast(Any, self.source), self.machine)
+        self.in_session: set[bytes] = set()
+        self.duty = BidDuty(
+            cast(Parts[Any], parts), self.book, NO_PROGRAMS, cast(Any, self.source), self.machine,
+            in_session=lambda: self.in_session,
+        )  # fmt: skip
 
     async def step(self) -> None:
         """Read the auctions of a block, and complete all started work."""
@@ -203,3 +207,26 @@ def test_a_policy_that_cannot_be_read_is_told_once_and_when_it_can_be_again(tmp_
 
     asyncio.run(blocks())
     assert bidder.heard.problems("policy") == ["it is not JSON", "it is readable again"]
+
+
+def test_a_device_with_a_session_gets_no_task_until_the_session_is_over(tmp_path: Path) -> None:
+    """Also not if the session comes while the bid is prepared."""
+    task, later = b"a" * 32, b"b" * 32
+    bidder = Bidder(tmp_path, {task: with_collateral(1)}, devices=[FIRST])
+    bidder.in_session = {FIRST}
+    asyncio.run(bidder.step())
+    assert bid_for(bidder) == []
+    assert bidder.heard.codes("not_bid") == ["device_in_session"]
+    bidder.in_session = set()
+    asyncio.run(bidder.step())
+    assert bid_for(bidder) == [task]
+
+    async def drawn_meanwhile() -> None:
+        await bidder.duty.step(View(5, ()))
+        bidder.in_session = {SECOND}
+        await asyncio.gather(*bidder.duty.tasks._tasks.values())
+
+    bidder.devices, bidder.auctions = [SECOND], {later: with_collateral(1)}
+    bidder.duty.parts.workers.devices = [SECOND]  # type: ignore[misc, assignment]
+    asyncio.run(drawn_meanwhile())
+    assert bid_for(bidder) == [task]
