@@ -9,9 +9,10 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import click
@@ -20,6 +21,7 @@ from cli.output import as_text, plain
 from cli.prompts import require_agreement
 from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.calls import other_command
+from gpu_tasks.client.commands.session_stream import form_of_session, present_provider, signer_of
 from gpu_tasks.client.commands.sessions import (
     SessionWish,
     named_session,
@@ -32,27 +34,32 @@ from gpu_tasks.client.commands.sessions import (
 )
 from gpu_tasks.client.sessions.chat import SYSTEM, Chat
 from gpu_tasks.client.sessions.session_client import NextProvider, ProviderGoneError, SessionClient
-from gpu_tasks.client.sessions.session_line import SessionLines
+from gpu_tasks.client.sessions.session_money import left_for_tokens
 from gpu_tasks.client.sessions.session_reads import KnownSession, SessionError, is_usable, session_of, sessions_of
 from gpu_tasks.client.sessions.session_store import SessionFile
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.sessions.records import SessionState, spare_of
 from gpu_tasks.market.sessions.sessions import Sessions
-from gpu_tasks.market.sessions.vouchers import Voucher, voucher_payload
-from gpu_tasks.models.catalogue import install_advice
 from gpu_tasks.sessions.provider_end import SessionRefusal
-from gpu_tasks.workloads import model_forms
-from gpu_tasks.workloads.form import RequestError, WorkloadForm
-from runtime.blocks.extrinsic import MULTI_SIGNATURE, MultiSignature
+from gpu_tasks.workloads.form import RequestError
 from wallet.amounts import Grains, counted
 from wallet.client import ChainClient
 from wallet.errors import WalletError, harmless
 from wallet.keypair import Keypair
+from wallet.rpc import NodeUnreachableError, RpcError
 
 QUESTION_CHARACTERS_MAX = 256 * 1024
 PROMPT = "> "
 Awaited = TypeVar("Awaited")
 COST, QUIT = "/cost", "/quit"
+LAST_ANSWERS = (
+    "the rest of the deposit may be too small for another answer of this length. Use fewer --max-tokens, or open "
+    "another session"
+)
+OVER = "session_over"
+"""The code with which a provider ends the streams of a session that is over."""
+ENDED = frozenset({"session_closing", "session_unknown"})
+"""The codes of errors about a session that is over on the chain."""
 REFUSALS = {
     "deposit_spent": "the session has too little left for such an answer. Ask for fewer tokens with --max-tokens, or "
     "close it and open another",
@@ -99,17 +106,22 @@ def chat(
             genesis, folder = client.genesis_hash, sessions_folder(session, client)
         with SessionFile(folder, found.id) as store, session.doing(None):
             stream = SessionClient(
-                found.terms(genesis), _form(found), store, _signer(genesis, keypair),
-                _provider(session, found, keypair), _next_provider(session, found.id, keypair),
+                found.terms(genesis), form_of_session(found), store, signer_of(genesis, keypair),
+                present_provider(session, found, keypair), _next_provider(session, found.id, keypair),
             )  # fmt: skip
-            stream.on_break = _Breaks()
+            stream.on_break, stream.on_wait = _Breaks(), _tell_wait
+            stream.require_open = partial(_require_open, session, found.id, keypair)
             if wanted.system is not None:
                 store.keep_fact(SYSTEM, wanted.system)
-            talk = Chat(stream, _form(found), store, {"temperature": wanted.temperature}, wanted.max_tokens)
+            talk = Chat(stream, form_of_session(found), store, {"temperature": wanted.temperature}, wanted.max_tokens)
             screen = Screen(is_json=session.output.as_json)
             try:
                 await _converse(talk, stream, screen, found, question)
                 await stream.settle()
+            except SessionError as error:
+                if error.code not in ENDED:
+                    _tell_open(found)
+                raise
             finally:
                 await stream.close()
         await _leave(session, found, keypair, is_kept=is_kept)
@@ -166,11 +178,17 @@ def _require_use(found: KnownSession, keypair: Keypair) -> None:
     if found.record.signer != keypair.account:
         raise SessionError("another key signs the vouchers of this session. Name it with --key", code="other_signer")
     if not is_usable(found):
-        raise SessionError(
-            f"the session takes no more questions. It waits for {found.waits_for or 'the end of its term'}. Leave "
-            "out --session to open another",
-            code="session_closing",
-        )
+        raise _session_over(found)
+
+
+def _session_over(found: KnownSession) -> SessionError:
+    """Return the error about a session that takes no more questions, with the next step."""
+    why = "its term has ended" if found.height >= found.record.expires_at else "it was closed"
+    return SessionError(
+        f"the session is over: {why}. The rest of its deposit returns after {found.waits_for or 'its last claim'}. "
+        "Run `ogpu chat` without --session to open another one",
+        code="session_closing",
+    )
 
 
 async def _opened(
@@ -191,32 +209,6 @@ async def _opened(
     return await session_of(client, opened_id(outcome))
 
 
-def _form(found: KnownSession) -> WorkloadForm:
-    form = model_forms.form_of(found.record.workload, found.record.model)
-    if form is None:
-        raise SessionError(
-            f"the model 0x{found.record.model.hex()} is not on this machine. {install_advice(found.record.model)}",
-            code="model_unknown",
-        )
-    return form
-
-
-def _signer(genesis: bytes, keypair: Keypair) -> Callable[[Voucher], bytes]:
-    def sign(voucher: Voucher) -> bytes:
-        signature = keypair.sign(voucher_payload(genesis, voucher))
-        encoded: bytes = MULTI_SIGNATURE.encode(MultiSignature(keypair.scheme, signature))
-        return encoded
-
-    return sign
-
-
-def _provider(session: WalletSession, found: KnownSession, keypair: Keypair) -> NextProvider:
-    """Return the provider of the newest leg."""
-    leg = found.record.legs[-1]
-    lines = SessionLines(found.id, leg.owner, SealKey.of(keypair), session.connect)
-    return NextProvider(len(found.record.legs) - 1, leg.first_period, lines.dial)
-
-
 def _next_provider(
     session: WalletSession, session_id: bytes, keypair: Keypair
 ) -> Callable[[int, str], Awaitable[NextProvider | None]]:
@@ -224,10 +216,7 @@ def _next_provider(
         async with await session.connect() as client:
             found = await session_of(client, session_id)
             if not is_usable(found):
-                raise SessionError(
-                    f"the session takes no more questions. It waits for {found.waits_for or 'the end of its term'}",
-                    code="session_closing",
-                )
+                raise _session_over(found)
             if len(found.record.legs) == leg + 1:
                 if spare_of(found.record) is None:
                     return None
@@ -238,20 +227,49 @@ def _next_provider(
                     note(f"the spare cannot go on: {error}")
                     return None
                 found = await session_of(client, session_id)
-        return _provider(session, found, keypair)
+        return present_provider(session, found, keypair)
 
     return hand_over
 
 
+def _tell_wait(reason: str) -> None:
+    note(f"waiting for {reason}")
+
+
+async def _require_open(session: WalletSession, session_id: bytes, keypair: Keypair) -> None:
+    """Raise SessionError, with the next step, once the session is over on the final chain."""
+    try:
+        async with await session.connect() as client:
+            found = await session_of(client, session_id)
+    except (NodeUnreachableError, RpcError):
+        return  # a chat needs no node while its provider answers
+    _require_use(found, keypair)
+
+
 async def _leave(session: WalletSession, found: KnownSession, keypair: Keypair, *, is_kept: bool) -> None:
     if is_kept:
-        command = other_command("session", "close", f"0x{found.id.hex()}")
-        note(f"the session stays open, and its place costs {as_text(Grains(found.record.place_rate))} a block at "
-             f"least. Close it with `{command}`")  # fmt: skip
+        _tell_open(found)
         return
     async with await session.connect() as client:
+        if not await _is_open(client, found.id):
+            note("the session is over already. The rest of its deposit returns after the provider's last claim")
+            return
+        note("closing the session")
         await send_unseen(session, client, Sessions.close(session=found.id), keypair)
     note("the session is closed. The rest of its deposit returns after the provider's last claim")
+
+
+def _tell_open(found: KnownSession) -> None:
+    command = other_command("session", "close", f"0x{found.id.hex()}")
+    note(f"the session stays open, and its place costs {as_text(Grains(found.record.place_rate))} a block at "
+         f"least. Close it with `{command}`")  # fmt: skip
+
+
+async def _is_open(client: ChainClient, session_id: bytes) -> bool:
+    try:
+        return is_usable(await session_of(client, session_id))
+    except SessionError:
+        return False
 
 
 class _Breaks:
@@ -263,6 +281,9 @@ class _Breaks:
     def __call__(self, reason: str) -> None:
         if reason != self._told:
             self._told = reason
+            if reason.startswith(OVER):
+                note("the provider says that the session is over. Asking the chain")
+                return
             note(f"the line to the provider broke: {harmless(reason)}. Trying again")
 
 
@@ -353,18 +374,33 @@ async def _converse(
     interrupts = Interrupts(stream.cut)
 
     def left() -> int:
-        return max(0, found.record.deposit - stream.spent)
+        return left_for_tokens(found.record, stream.vouchers)
 
     with interrupts.caught():
         if question is None:
             await stream.enter()
             click.echo(f"Type a question. {COST} shows the cost, {QUIT} leaves, Ctrl-C cuts an answer.", err=True)
-            await conversation(talk, screen, Terminal(), interrupts, left)
+            async with leaving_when_over(stream, interrupts):
+                await conversation(talk, screen, Terminal(), interrupts, left)
             return
         if talk.is_amid_answer:
             note("an earlier answer was cut by the end of its program. It comes first")
             await answer_to(talk, screen, interrupts, left, None)
         await answer_to(talk, screen, interrupts, left, question)
+
+
+@asynccontextmanager
+async def leaving_when_over(stream: SessionClient, interrupts: Interrupts) -> AsyncIterator[None]:
+    """Leave as soon as the session is over, also between two questions. Raise its error then."""
+    watching = asyncio.create_task(stream.until_over())
+    watching.add_done_callback(lambda _: interrupts.leaving.set())
+    try:
+        yield
+        if watching.done():
+            watching.result()
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 async def conversation(
@@ -387,7 +423,7 @@ async def conversation(
         if word == QUIT:
             return
         if word == COST:
-            click.echo(f"{as_text(Grains(left()))} left", err=True)
+            click.echo(f"{as_text(Grains(left()))} left for tokens", err=True)
         is_answering = word not in ("", COST)
 
 
@@ -417,6 +453,8 @@ async def answer_to(
         raise
     if not interrupts.leaving.is_set():
         screen.end(talk, left())
+        if left() <= talk.answer_price:
+            note(LAST_ANSWERS)
 
 
 async def _shown(pieces: AsyncGenerator[str, None], screen: Screen) -> None:

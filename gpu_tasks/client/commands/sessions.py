@@ -12,17 +12,21 @@ from cli.calls import PlannedCall, SendingOptions, make
 from cli.output import Account, Output
 from cli.session import WalletSession, note, reads
 from gpu_tasks.client.commands.calls import planned
-from gpu_tasks.client.offers.listing import form_of
+from gpu_tasks.client.commands.session_stream import send_last_voucher
+from gpu_tasks.client.offers.listing import form_of, unit_rules
 from gpu_tasks.client.offers.outlook import slot_ms
+from gpu_tasks.client.sessions.session_money import for_tokens, left_for_tokens
 from gpu_tasks.client.sessions.session_reads import (
     KnownSession,
     SessionError,
     session_of,
     sessions_of,
     unclaimed,
+    vouchers_here,
 )
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.claims.collateral import fees_max
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.services import Service, pace_of
 from gpu_tasks.market.sessions.events import SessionOpened
@@ -48,6 +52,7 @@ DIGITS_LEAST = 4
 HOUR = TimeSpan(milliseconds=3_600_000)
 COLUMNS = (
     "session", "service", "model", "state", "provider", "spare", "spare_proven", "spent", "unclaimed", "left",
+    "for_tokens",
     "blocks_left", "waits_for",
 )  # fmt: skip
 WAITING_FOR_DRAW = "the session waits for its draw. You can stop: `ogpu session ps` shows it, and it stays open"
@@ -80,6 +85,8 @@ class SessionPlan:
     rate: int
     place_rate: int
     slot_ms: int
+    for_tokens: int
+    """The grains of the deposit that may pay for tokens: all but the greatest fees of checks."""
 
     def call(self, signer: bytes, customer_key: bytes) -> Call:
         """Return the call."""
@@ -99,6 +106,7 @@ class SessionPlan:
             "term": f"{self.term} blocks, about {format_duration(self.term * self.slot_ms // 1_000)}",
             "costs_at_least": Grains(min(self.deposit, self.place_rate * self.term)),
             "costs_at_most": Grains(self.deposit),
+            "for_tokens": Grains(self.for_tokens),
         }
 
 
@@ -112,7 +120,13 @@ async def plan_session(client: ChainClient, wish: SessionWish) -> SessionPlan:
     if not TERM_MIN <= term <= TERM_MAX:
         raise SessionError(f"--term: a session has {TERM_MIN} to {TERM_MAX:,} blocks, not {term:,}", code="term_range")
     deposit = wish.deposit if wish.deposit is not None else rate * DEFAULT_TOKENS // PRICED_TOKENS + place_rate * term
-    return SessionPlan(number, form, deposit, term, rate, place_rate, block_ms)
+    rules = await unit_rules(client, service.terms.check_ppm)
+
+    def fees(amount: int) -> int:
+        return fees_max(amount, rules.check_ppm, rules.check_fee_min) if rules.check_rate_ppm else 0
+
+    spendable = for_tokens(deposit, fees)
+    return SessionPlan(number, form, deposit, term, rate, place_rate, block_ms, spendable)
 
 
 async def sold_model(client: ChainClient, text: str, wanted: int | None) -> tuple[int, Service, WorkloadForm]:
@@ -245,6 +259,7 @@ async def _seat_facts(client: ChainClient, found: KnownSession) -> dict[str, Any
         "rate_per_1000_tokens": Grains(record.rate),
         "place_rate_per_block": Grains(record.place_rate),
         "costs_at_most": Grains(record.deposit),
+        "for_tokens": Grains(left_for_tokens(record, ())),
         "blocks_left": found.blocks_left,
         "time_left": format_duration(found.blocks_left * slot_ms(client) // 1_000),
     }
@@ -281,6 +296,7 @@ def _row(found: KnownSession, folder: Path) -> dict[str, Any]:
         "spent": Grains(found.spent),
         "unclaimed": None if promised is None else Grains(promised),
         "left": Grains(max(0, record.deposit - found.spent - (promised or 0))),
+        "for_tokens": Grains(left_for_tokens(record, vouchers_here(found, folder) or ())),
         "blocks_left": found.blocks_left,
         "waits_for": found.waits_for,
     }
@@ -292,6 +308,9 @@ def close(session: WalletSession, sessions: Sequence[str], key_text: str, sendin
 
         async def plan(client: ChainClient, payer: Payer, text: str = text) -> PlannedCall:
             found = await named_session(session, client, text, payer.account)
+            if not sending.dry_run and found.record.signer == payer.account:
+                keypair, folder = session.key(key_text), sessions_folder(session, client)
+                await send_last_voucher(session, found, keypair, client.genesis_hash, folder)
             return planned(session.output, Sessions.close(session=found.id), _closing_facts(found))
 
         make(session, key_text, sending, plan)

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.client.sessions.session_client import SessionClient
 from gpu_tasks.client.sessions.session_store import ChatTurn, SessionFile
 from gpu_tasks.workloads.form import ChatMessage, RequestError, WorkloadForm
@@ -49,6 +50,11 @@ class Chat:
     def is_amid_answer(self) -> bool:
         """True if an earlier process stopped amid an answer."""
         return bool(self._store.turns) and not self._store.turns[-1].is_over
+
+    @property
+    def answer_price(self) -> int:
+        """The grains of a whole answer, beside its question."""
+        return self._client.terms.amount(Totals(1, 0, self._max_tokens, bytes(32)))
 
     def ask(self, question: str) -> AsyncGenerator[str, None]:
         """Yield the text of an answer, piece by piece. Raise as `SessionClient.ask`, and RequestError."""

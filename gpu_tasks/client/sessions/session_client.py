@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
@@ -55,6 +55,8 @@ QUEUED_MAX = 128
 """Messages that wait to be read. At most 64 hold tokens, because unpaid tokens are limited."""
 PERIOD_SECONDS = 120.0
 """The longest wait for a provider that must claim its period before it takes the next request."""
+WAIT_TOLD_SECONDS = 3.0
+"""A wait that lasts so long is explained."""
 TRIES_MAX = 5
 """Requests of one turn, one after another, that bring fewer than `UNPAID_TOKENS_MAX` tokens. Each pays its prompt."""
 
@@ -116,6 +118,11 @@ class SessionClient:
         self.terms = terms
         self.on_break: Callable[[str], None] = lambda _: None
         """Called with the reason when the stream breaks, and when an attempt to enter fails."""
+        self.on_wait: Callable[[str], None] = lambda _: None
+        """Called with the reason of a wait after `WAIT_TOLD_SECONDS`."""
+        self.require_open: Callable[[], Awaitable[None]] = _nothing
+        """Awaited after each failed attempt to enter. It raises an error once the session is over on the chain."""
+        self._has_broken = asyncio.Event()
         self._form, self._store, self._sign, self._find_next = form, store, sign, find_next
         self._stack: AsyncExitStack | None = None
         self._stream: _Stream | None = None
@@ -138,7 +145,12 @@ class SessionClient:
     @property
     def spent(self) -> int:
         """The grains that all vouchers of the session promise."""
-        return sum(self.terms.amount(voucher.totals) for voucher, _ in self._store.vouchers())
+        return sum(self.terms.amount(voucher.totals) for voucher in self.vouchers)
+
+    @property
+    def vouchers(self) -> list[Voucher]:
+        """The newest voucher of each period, in ascending order."""
+        return [voucher for voucher, _ in self._store.vouchers()]
 
     async def enter(self) -> None:
         """Enter the session now, so that the first question does not wait. Raise as `ask`."""
@@ -209,6 +221,20 @@ class SessionClient:
             except (_BrokenError, ConnectionError, DecodeError, SessionFault, SessionRefusal):
                 await self._leave()
 
+    async def until_over(self) -> None:
+        """Wait until the session is over, and raise the error of `require_open`.
+
+        The chain is asked for `GONE_SECONDS` after each break: a provider ends its streams when the session is over.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._has_broken.wait()
+            self._has_broken.clear()
+            asked_until = loop.time() + GONE_SECONDS
+            while loop.time() < asked_until:
+                await self.require_open()
+                await asyncio.sleep(BACKOFF_SECONDS[-1])
+
     async def close(self) -> None:
         """End the stream. The session stays open on the chain."""
         await self._leave()
@@ -230,8 +256,11 @@ class SessionClient:
         voucher = end.ask(request)
         signature = self._paid(voucher)
         await stream.send(Ask(request, voucher.totals, signature))
+        is_first = True
         while end.transcript.is_answering:
-            message = await stream.receive(SILENCE_SECONDS)
+            with self._telling(WAITS_FOR_ANSWER if is_first else None):
+                message = await stream.receive(SILENCE_SECONDS)
+            is_first = False
             arrived = self._take(message)
             if not isinstance(message, Tokens):
                 raise _BrokenError("the provider does not answer the request")
@@ -250,7 +279,8 @@ class SessionClient:
         """Enter the next period. Unless the present one is over, wait until the provider claims it."""
         try:
             if not is_over:
-                self._take(await stream.receive(PERIOD_SECONDS))
+                with self._telling(WAITS_FOR_CLAIM):
+                    self._take(await stream.receive(PERIOD_SECONDS))
             await self._say_hello(stream)
         except (_BrokenError, ConnectionError, DecodeError, SessionFault) as error:
             await self._break_off(error)
@@ -309,6 +339,10 @@ class SessionClient:
         """Return the stream after its entry, or None if the answer was cut meanwhile. Raise as `go_on`."""
         if self._stream is not None and await self._is_still_entered(self._stream):
             return self._stream
+        with self._telling(WAITS_FOR_ENTRY):
+            return await self._entered_again()
+
+    async def _entered_again(self) -> _Stream | None:
         loop = asyncio.get_running_loop()
         gone_at, attempt = loop.time() + GONE_SECONDS, 0
         while True:
@@ -319,6 +353,7 @@ class SessionClient:
                 return await self._enter_once()
             except (_BrokenError, ConnectionError, DecodeError, SessionFault) as error:
                 await self._break_off(error)
+                await self.require_open()
                 if loop.time() >= gone_at:
                     await self._replace(str(error))
                     gone_at, attempt = loop.time() + GONE_SECONDS, 0
@@ -350,7 +385,7 @@ class SessionClient:
                 line = await self._stack.enter_async_context(self._provider.dial(self._end.period))
         except TimeoutError:
             raise _BrokenError(f"the provider does not answer within {ENTER_SECONDS:.0f} seconds") from None
-        stream = _Stream(line)
+        stream = _Stream(line, self._has_broken)
         self._stack.push_async_callback(stream.stop)
         await self._say_hello(stream)
         self._stream = stream
@@ -365,6 +400,18 @@ class SessionClient:
         # For tokens that arrived before a break, or before a kill of this program.
         await self._pay_due(stream, is_over=False)
 
+    @contextlib.contextmanager
+    def _telling(self, reason: str | None) -> Iterator[None]:
+        """Explain a wait that lasts too long."""
+        timer = None
+        if reason is not None:
+            timer = asyncio.get_running_loop().call_later(WAIT_TOLD_SECONDS, lambda: self.on_wait(reason))
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
+
     async def _break_off(self, error: Exception) -> None:
         await self._leave()
         self.on_break(str(error))
@@ -378,7 +425,8 @@ class SessionClient:
     async def _replace(self, reason: str) -> None:
         """Go on with another provider. Raise ProviderGoneError if there is none."""
         await self._leave()
-        found = await self._find_next(self._provider.leg, reason)
+        with self._telling(WAITS_FOR_SPARE):
+            found = await self._find_next(self._provider.leg, reason)
         if found is None:
             raise ProviderGoneError(
                 f"The provider has not answered for {GONE_SECONDS:.0f} seconds ({reason}), and the session has no "
@@ -389,6 +437,14 @@ class SessionClient:
         self._end = self._begin(found)
 
 
+async def _nothing() -> None:
+    """Do nothing."""
+
+
+WAITS_FOR_ENTRY = "the connection to the provider"
+WAITS_FOR_ANSWER = "the first token. The provider loads the model, reads a long question, or serves others first"
+WAITS_FOR_CLAIM = "the provider's claim of the questions so far. The next one is answered after it"
+WAITS_FOR_SPARE = "the chain, which hands the session over to its spare"
 _WAITS_FOR_THE_PERIOD = frozenset({"period_full", "period_over"})
 _ENDS_THE_TURN = frozenset({"bad_request", "deposit_spent"})
 """Refusals of the request itself, which would meet it again."""
@@ -397,8 +453,9 @@ _ENDS_THE_TURN = frozenset({"bad_request", "deposit_spent"})
 class _Stream:
     """The messages of a line. A task reads them, so that an end between two answers is seen."""
 
-    def __init__(self, line: ProviderLine) -> None:
-        self._line = line
+    def __init__(self, line: ProviderLine, has_ended: asyncio.Event) -> None:
+        """Set `has_ended` when the line ends."""
+        self._line, self._has_ended = line, has_ended
         self._messages: asyncio.Queue[bytes | Exception] = asyncio.Queue(QUEUED_MAX)
         self._timer: asyncio.TimerHandle | None = None
         self._sending = asyncio.Lock()
@@ -458,4 +515,5 @@ class _Stream:
                 for body in reader.take(await self._line.receive()):
                     await self._messages.put(body)
         except (ConnectionError, DecodeError) as error:
+            self._has_ended.set()
             await self._messages.put(error)

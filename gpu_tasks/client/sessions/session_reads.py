@@ -9,7 +9,7 @@ from gpu_tasks.client.sessions.session_store import SUFFIX, SessionFile
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.sessions.records import SessionRecord, SessionState, all_legs, claims_until
 from gpu_tasks.market.sessions.sessions import Sessions
-from gpu_tasks.market.sessions.vouchers import amount_of
+from gpu_tasks.market.sessions.vouchers import Voucher, amount_of
 from gpu_tasks.sessions.provider_end import SessionTerms
 from wallet.amounts import counted
 from wallet.client import ChainClient
@@ -94,14 +94,20 @@ def sessions_here(folder: Path) -> list[bytes]:
     return [bytes.fromhex(name) for name in names if len(name) == 64 and set(name) <= set("0123456789abcdef")]
 
 
-def unclaimed(session: KnownSession, folder: Path) -> int | None:
-    """Return the grains that vouchers of this machine promise beyond the claims, or None without a file here."""
+def vouchers_here(session: KnownSession, folder: Path) -> list[Voucher] | None:
+    """Return the newest voucher of each period that this machine signed, or None without a file here."""
     try:
         with SessionFile(folder, session.id, is_reader=True) as store:
-            vouchers = [voucher for voucher, _ in store.vouchers()]
+            return [voucher for voucher, _ in store.vouchers()]
     except FileNotFoundError:
         return None
-    record = session.record
+
+
+def unclaimed(session: KnownSession, folder: Path) -> int | None:
+    """Return the grains that vouchers of this machine promise beyond the claims, or None without a file here."""
+    vouchers, record = vouchers_here(session, folder), session.record
+    if vouchers is None:
+        return None
     return sum(
         amount_of(record.rate, record.input_share, voucher.totals)
         for voucher in vouchers

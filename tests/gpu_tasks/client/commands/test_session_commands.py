@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
 
-from echoing_session import SESSION
+from echoing_session import SESSION, asking, customer_end, signature_of
 from error_codes import ended_code
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import sessions
+from gpu_tasks.client.commands.session_stream import send_last_voucher
 from gpu_tasks.client.sessions.session_reads import KnownSession, is_usable, session_of, sessions_here
-from gpu_tasks.client.sessions.session_store import SessionFile
+from gpu_tasks.client.sessions.session_store import SessionFile, SessionLeg, session_file
 from gpu_tasks.market.sessions.records import Leg, SessionRecord, SessionRules, SessionState
+from gpu_tasks.sessions.transcript import Exchange
+from gpu_tasks.workloads import model_forms
+from wallet.rpc import NodeUnreachableError
+from wallet.suri import keypair_from_suri
 from wallet_runner import answer, chain
 
 OPEN = ("session", "open", "ogpu-bytes", "--key", "//Ferdie", "--rate", "0.05")
@@ -40,11 +46,13 @@ def test_a_session_is_opened_listed_and_closed(tmp_path: Path) -> None:
     with chain(tmp_path) as url, patch.object(sessions, "seated", waiting):
         dry = answer(ogpu(tmp_path, url, *OPEN, "--dry-run"))
         assert (dry["sent"], dry["refused"]) == (False, None)
+        assert 0 < int(dry["for_tokens"]["grains"]) <= int(dry["costs_at_most"]["grains"])
         assert dry["costs_at_most"]["grains"] == str(20 * 5_000_000 + 3_600 * 80_000)
         opened = ogpu(tmp_path, url, *OPEN, "--deposit", "2", "--term", "100", "--yes")
         assert opened.exit_code == 0, opened.output
         (row,) = answer(ogpu(tmp_path, url, "session", "ps", "--key", "//Ferdie"))
         assert (row["state"], row["provider"], row["left"]["ogpu"]) == ("waiting", None, "2")
+        assert 0 < int(row["for_tokens"]["grains"]) <= int(row["left"]["grains"])
         assert row["waits_for"] is not None
         assert row["session"] in opened.stdout
         closed = answer(ogpu(tmp_path, url, "session", "close", row["session"][:12], "--key", "//Ferdie", "--yes"))
@@ -125,3 +133,30 @@ def test_the_files_of_sessions_are_found_by_their_names(tmp_path: Path) -> None:
     (tmp_path / "notes.db").touch()
     (tmp_path / ("z" * 64 + ".db")).touch()
     assert sessions_here(tmp_path) == [SESSION]
+
+
+@pytest.mark.parametrize("spoil", ["none", "in use", "damaged", "no file"])
+async def test_a_session_can_be_closed_whatever_its_file_and_its_provider_do(tmp_path: Path, spoil: str) -> None:
+    """Its last voucher is sent if that is possible."""
+    key, asked = keypair_from_suri("//Ferdie"), 0
+
+    async def no_node() -> Any:
+        nonlocal asked
+        asked += 1
+        raise NodeUnreachableError("no node", code="node_unreachable")
+
+    form = next(form for form in model_forms.PACKAGE_FORMS if form.is_streamed)
+    record = replace(RECORD, signer=key.account, workload=form.workload_id, model=form.model_id)
+    found = KnownSession(SESSION, record, 50)
+    if spoil != "no file":
+        with SessionFile(tmp_path, SESSION) as store:
+            voucher = customer_end().ask(asking(b"why"))
+            store.begin_leg(SessionLeg(0, 0, bytes(32)))
+            store.keep([Exchange(asking(b"why"))], voucher, signature_of(voucher))
+    owner = SessionFile(tmp_path, SESSION) if spoil == "in use" else None
+    if spoil == "damaged":
+        session_file(tmp_path, SESSION).write_bytes(b"x" * 5_000)
+    await send_last_voucher(cast(Any, SimpleNamespace(connect=no_node)), found, key, bytes(32), tmp_path)
+    assert asked == (spoil == "none")
+    if owner is not None:
+        owner.close()

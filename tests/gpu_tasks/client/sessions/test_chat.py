@@ -11,7 +11,7 @@ from echoing_chat import chat_form
 from echoing_provider import EchoingProvider, client_of
 from echoing_session import SESSION
 from error_codes import raises_code
-from gpu_tasks.client.commands.chat import Interrupts, Screen, answer_to, conversation
+from gpu_tasks.client.commands.chat import LAST_ANSWERS, Interrupts, Screen, answer_to, conversation, leaving_when_over
 from gpu_tasks.client.sessions import session_client
 from gpu_tasks.client.sessions.chat import SYSTEM, Chat
 from gpu_tasks.client.sessions.session_client import SessionClient
@@ -158,3 +158,39 @@ async def test_a_chat_goes_on_where_a_killed_one_stopped(tmp_path: Path, capsys:
         await Room(store, provider).hold("b")
         assert [turn.question for turn in store.turns][1:] == ["b"]
     assert capsys.readouterr().out == "1 a question of many letters, and more of them\n3 b\n"
+
+
+async def test_a_person_that_types_nothing_hears_that_the_session_is_over(tmp_path: Path) -> None:
+    with SessionFile(tmp_path, SESSION) as store:
+        provider = EchoingProvider()
+        room = Room(store, provider)
+
+        async def over() -> None:
+            raise SessionError("over", code="session_closing")
+
+        class Silent:
+            """A person that types nothing."""
+
+            async def next(self) -> str | None:
+                provider.lines[-1].break_off()
+                await asyncio.Event().wait()
+                return None
+
+        room.client.require_open = over
+        await room.client.enter()
+        with raises_code(SessionError, "session_closing"):
+            async with asyncio.timeout(5), leaving_when_over(room.client, room.interrupts):
+                await conversation(room.talk, room.screen, Silent(), room.interrupts, lambda: 0)
+        await room.client.close()
+
+
+@pytest.mark.parametrize(("left", "is_told"), [(10**6, False), (100_000, True), (0, True)])
+async def test_a_customer_hears_that_the_deposit_is_nearly_spent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], left: int, is_told: bool
+) -> None:
+    """An answer of 100 tokens costs 100,000 grains."""
+    with SessionFile(tmp_path, SESSION) as store:
+        room = Room(store, EchoingProvider())
+        await answer_to(room.talk, room.screen, room.interrupts, lambda: left, "why")
+        await room.client.close()
+    assert (LAST_ANSWERS in " ".join(capsys.readouterr().err.split())) == is_told

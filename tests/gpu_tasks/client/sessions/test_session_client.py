@@ -275,3 +275,69 @@ async def test_a_cut_ends_the_wait_for_a_provider(tmp_path: Path, monkeypatch: p
         await client.cut()
         assert await asyncio.wait_for(asking_task, 5) == b""
         assert store.turns[-1].is_over
+
+
+class OverError(Exception):
+    """The session is over on the chain."""
+
+
+async def _over() -> None:
+    raise OverError
+
+
+async def test_a_session_that_is_over_ends_the_attempts_at_once(tmp_path: Path) -> None:
+    """Without waiting until the provider counts as gone."""
+    provider = EchoingProvider()
+    provider.is_reachable = False
+    with SessionFile(tmp_path, SESSION) as store:
+        client = client_of(store, provider)
+        client.require_open = _over
+        with pytest.raises(OverError):
+            await asyncio.wait_for(answered(client, asking(QUESTION)), 5)
+
+
+async def test_the_end_of_a_session_is_noticed_between_two_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chain may show it later than the provider."""
+    monkeypatch.setattr(session_client, "BACKOFF_SECONDS", (0.0, 0.01))
+    provider, asked = EchoingProvider(), 0
+
+    async def over_at_the_third() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise OverError
+
+    with SessionFile(tmp_path, SESSION) as store:
+        client = client_of(store, provider)
+        client.require_open = over_at_the_third
+        assert await answered(client, asking(QUESTION)) == QUESTION
+        watching = asyncio.create_task(client.until_over())
+        await asyncio.sleep(0.02)
+        assert asked == 0
+        provider.lines[-1].break_off()
+        with pytest.raises(OverError):
+            await asyncio.wait_for(watching, 5)
+        await client.close()
+
+
+@pytest.mark.parametrize("is_reachable", [True, False])
+async def test_a_long_wait_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_reachable: bool) -> None:
+    monkeypatch.setattr(session_client, "WAIT_TOLD_SECONDS", 0.0)
+    monkeypatch.setattr(session_client, "SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(session_client, "GONE_SECONDS", 0.0)
+    provider, reasons = EchoingProvider(), list[str]()
+    provider.answer = lambda message: [] if isinstance(message, Tokens) else [message]
+    with SessionFile(tmp_path, SESSION) as store:
+        client = client_of(store, provider)
+        client.on_wait = reasons.append
+        await client.enter()
+        reasons.clear()
+        if not is_reachable:
+            provider.is_reachable = False
+            provider.lines[-1].break_off()
+            await asyncio.sleep(0.01)
+        with pytest.raises(ProviderGoneError):
+            await answered(client, asking(QUESTION))
+        assert reasons[0] == (session_client.WAITS_FOR_ANSWER if is_reachable else session_client.WAITS_FOR_ENTRY)
