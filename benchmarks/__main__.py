@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument(
         "name",
         nargs="?",
-        help=f"only this: {', '.join(BENCHMARKS)}, traffic, decoder, decoder_quality or live_decoding",
+        help=f"only this: {', '.join(BENCHMARKS)}, traffic, decoder, decoder_quality, live_decoding or vouchers",
     )
     parser.add_argument("--json", action="store_true", help="with a name: its figures as one line for programs")
     options = parser.parse_args()

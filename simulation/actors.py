@@ -111,6 +111,8 @@ class World:
     genesis_hash: bytes
     liars: tuple[str, ...] = ("Charlie",)
     """The names that sometimes return wrong results."""
+    has_many_sessions: bool = False
+    """True if customers open one session after another."""
 
     @property
     def height(self) -> int:

@@ -18,6 +18,8 @@ from gpu_tasks.market.claims.disputes import DisputeQuestion
 from gpu_tasks.market.claims.findings import Verdict
 from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.sessions.events import SessionEnded
+from gpu_tasks.market.sessions.records import SessionEnd
 from gpu_tasks.market.training.events import BidEnded, SlotSettled, StandbyReleased, TaskEnded
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -72,6 +74,11 @@ def task_ends(happened: Iterable[Any]) -> Iterator[str]:
             yield TaskOutcome.NOT_REVEALED.name
 
 
+def session_ends(happened: Iterable[Any]) -> Iterator[str]:
+    """Yield the ends of sessions in a block's events."""
+    return (event.end.name for event in happened if isinstance(event, SessionEnded))
+
+
 def unseen(ends: Iterable[str]) -> list[str]:
     """Return the rows that did not occur."""
     seen = set(ends)
@@ -82,6 +89,8 @@ LIVELY_FROM_STEPS = 50_000
 """A shorter run is judged by its books alone."""
 ERRORS_MIN, FAILING_PERCENT_MIN = 30, 30
 PICOSECONDS_PER_MS = 10**9
+SETTLED_SESSIONS_MIN = 10_000
+"""The least settled sessions of a run with all kinds of events."""
 UNSEEN_MAX, ALL_SEEN_FROM_STEPS = 8, 1_000_000
 """The most kinds of events that a shorter run may lack, because rare ones occur by chance."""
 
@@ -107,6 +116,8 @@ class Tally(Counted):
     """The drawn and the expected points in false items, by market."""
     tasks: Counter[str] = field(default_factory=Counter)
     """The ends of tasks' slots, by rows of the money table."""
+    sessions: Counter[str] = field(default_factory=Counter)
+    """The ends of sessions."""
     blocks: int = 0
     full_counts: int = 0
     heaviest_hooks: int = 0
@@ -143,6 +154,10 @@ def lacks(tally: Tally, runtime: Runtime) -> list[str]:
     found += [f"never {end}" for end in ENDS if end not in tally.truths and is_long]
     found += [*_misdrawn(tally.draws), *_uncaught(tally.truths)]
     found += [f"no slot of a task ends as {name}" for name in unseen(tally.tasks) if is_long]
+    if is_long:
+        found += [f"no session ends as {end.name}" for end in SessionEnd if end.name not in tally.sessions]
+        if tally.sessions[SessionEnd.SETTLED.name] < SETTLED_SESSIONS_MIN:
+            found.append(f"fewer than {SETTLED_SESSIONS_MIN:,} sessions are settled")
     missing = [f"{name} never happens" for name in events if name not in tally.events]
     if is_long or len(missing) > UNSEEN_MAX:
         found += missing
@@ -180,7 +195,7 @@ def summary(tally: Tally, seasons: int, seconds: float, *, holds: bool) -> str:
         f"economy {'holds' if holds else 'DOES NOT HOLD'}: {tally.steps.total():,} steps in {tally.blocks:,} blocks of"
         f" {seasons} chains ({100 * tally.failures.total() // taken} % fail with {len(tally.failures)} kinds of errors,"
         f" {tally.refusals.total():,} refused; {len(tally.calls)} calls, {len(tally.events)} kinds of events),"
-        f" {_checked(tally)}, {_sold(tally)},"
+        f" {_checked(tally)}, {_sold(tally)}, {_reserved(tally)},"
         f" books balanced after each and counted anew {tally.full_counts:,} times; hooks at most"
         f" {tally.heaviest_hooks / PICOSECONDS_PER_MS:.1f} of {HOOKS_MAX.ref_time / PICOSECONDS_PER_MS:.0f} ms a block,"
         f" {tally.most_open} units open at most; {1_000 * seconds / max(1, tally.steps.total()):.2f} ms a step"
@@ -205,6 +220,13 @@ def _sold(tally: Tally) -> str:
     return (
         f"{tally.events['TaskSubmitted']:,} tasks ({tally.events['TaskAwarded']:,} slots awarded, {right:,} paid,"
         f" {tally.tasks['DIED']:,} died, {tally.tasks['LIED']:,} lied, {len(tally.tasks)} rows of the money table)"
+    )
+
+
+def _reserved(tally: Tally) -> str:
+    return (
+        f"{tally.events['SessionOpened']:,} sessions ({tally.sessions[SessionEnd.SETTLED.name]:,} settled,"
+        f" {tally.events['PeriodClaimed']:,} claims, {tally.events['SessionHandedOver']:,} handed over)"
     )
 
 

@@ -55,7 +55,7 @@ from simulation.books import Books, BooksBroken, keys_of
 from simulation.catalogue import HOOKS_MAX, WORLDS, check_books
 from simulation.chains.presence import attached, digest_of
 from simulation.economy.claim_watch import CONVICTED, ClaimWatch
-from simulation.economy.figures import Tally, claim_ends, task_ends
+from simulation.economy.figures import Tally, claim_ends, session_ends, task_ends
 from simulation.replay.calls import POWERS, draw, draw_post
 from simulation.replay.duties import deeds
 from simulation.replay.record import FIRST_SLOT, SLOT_MS, attached_of, error_name, gift
@@ -149,6 +149,7 @@ LARGE, SMALL = (12, 13, 14), (4, 5, 6, 8)
 SIGNED, FORGED = bytes(64), b"\1" * 64
 GOES_AWAY, COMES_BACK = 1 / 60, 1 / 250
 """Chances per block that a validator goes away for some epochs, and returns. It is jailed if it must keep its seat."""
+SETTLE_BLOCKS = 30
 HEARTBEAT_BLOCKS = 20
 """In every block with a multiple of this number, candidates that were not on line in the epoch send heartbeats."""
 REFUSED, TAKEN, INHERENT = "refused", "taken", "inherent"
@@ -258,7 +259,9 @@ class Season:
         # small sets without exits, so absent validators are jailed; large sets in which all keep their seats
         rate = self.chance.choice(RATES_PPM)
         rates = dict.fromkeys(("ResultClaims.check_rate", "TrainingMarket.check_rate"), rate)
-        spec = with_numbers(spec, {"TrustStake.elections_enabled": number % 2, **rates})
+        # Short windows, so that many sessions end in each chain.
+        windows = {"Sessions.session_settle_blocks": SETTLE_BLOCKS}
+        spec = with_numbers(spec, {"TrustStake.elections_enabled": number % 2, **rates, **windows})
         self.runtime = runtime_of(spec)
         self.state = KeptState(genesis_state(spec))
         self.directory = Directory(self.runtime)
@@ -304,7 +307,7 @@ class Season:
         self._check_hooks(execution)
         self.books.step(bound, bound.overlay.changes())
         self._inherent(execution, Timestamp.set(now=self.slot * SLOT_MS))
-        crowd = Crowd(bound, self.chance, self.ids[0], self.liars, directory=self.directory)
+        crowd = Crowd(bound, self.chance, self.ids[0], self.liars, has_many_sessions=True, directory=self.directory)
         if number == 1:
             for keys, call in founding(
                 self.ids[0], ACTORS[0], [actor for actor in ACTORS if actor.name in self.founders]
@@ -321,6 +324,7 @@ class Season:
             _check_honest(events)
         self.tally.claims.update(claim_ends(events))
         self.tally.tasks.update(task_ends(events))
+        self.tally.sessions.update(session_ends(events))
         ends = list(self.watch.follow(crowd, events, self.tally.draws))
         if self.is_calm:
             self._check_calm(events, ends)

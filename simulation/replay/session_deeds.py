@@ -1,15 +1,22 @@
-"""Sessions of a random chain: devices offer places, customers open sessions and sign vouchers, providers claim, spares
-prove.
+"""Sessions of a random chain: places, sessions, vouchers, claims and proofs of spares.
 
 Invariant: a false claim is false in all items, as a function of the claim, and only a liar makes one.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.claims.claims import ResultClaim
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.sessions.records import SPARE_PERIOD, TERM_MIN, SessionRecord, period_of, spare_of
+from gpu_tasks.market.sessions.records import (
+    PLACES_MAX,
+    SPARE_PERIOD,
+    TERM_MIN,
+    SessionRecord,
+    period_of,
+    spare_of,
+)
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.vouchers import Voucher, session_claim_id, voucher_payload
 from runtime.blocks.extrinsic import MultiSignature
@@ -17,13 +24,38 @@ from simulation.actors import BY_STASH, OGPU, Actor, Deed, World, portion
 
 SERVICE = 0
 """The service of the preset, which all providers offer."""
-OPENS, OFFERS, CLAIMS, ENDS = 0.2, 0.1, 0.1, 0.01
-"""Chances per block: that a customer opens a session, that a device offers places, that a provider claims a period,
-and that a session is closed or handed over."""
-OPEN_MAX = 12
-PLACES = 3
 PROOFS = 0.3
 """The chance per block that a spare sends its proof."""
+LEAVES = 0.01
+"""The chance per block that a provider leaves a session."""
+
+
+@dataclass(frozen=True)
+class SessionHabits:
+    """The chances per block of the parties of sessions."""
+
+    customers: int
+    """This many customers think of a session."""
+    opens: float
+    """One of them opens it, if fewer than `open_max` are open."""
+    open_max: int
+    offers: float
+    """A device offers places, if one has no offer."""
+    places: int
+    """The places that it offers."""
+    claims: float
+    """A provider claims a period."""
+    last: float
+    """A claim is the last one of its leg."""
+    ends: float
+    """A session is closed or handed over."""
+
+
+FEW = SessionHabits(customers=1, opens=0.2, open_max=12, offers=0.1, places=3, claims=0.1, last=0.01, ends=0.01)
+MANY = SessionHabits(
+    customers=3, opens=0.8, open_max=100, offers=0.8, places=PLACES_MAX, claims=0.1, last=0.5, ends=0.07
+)
+"""Short sessions, one after another."""
 LIES = 0.3
 """The share of false claims among those of a liar."""
 BY_SIGNER = {actor.provider.account: actor for actor in BY_STASH.values()}
@@ -32,13 +64,15 @@ BY_SIGNER = {actor.provider.account: actor for actor in BY_STASH.values()}
 def session_deeds(world: World) -> Iterator[Deed]:
     """Yield the steps of devices, customers and providers."""
     chance, room = world.chance, world.bound[Sessions]
-    if chance.random() < OPENS and room.session_count.get() < OPEN_MAX:
-        yield from _opening(world, chance.choice(sorted(BY_STASH.items()))[1])
-    if chance.random() < OFFERS:
-        yield from _places(world)
+    habits = MANY if world.has_many_sessions else FEW
+    for _ in range(habits.customers):
+        if chance.random() < habits.opens and room.session_count.get() < habits.open_max:
+            yield from _opening(world, chance.choice(sorted(BY_STASH.items()))[1])
+    if chance.random() < habits.offers:
+        yield from _places(world, habits.places)
     for session_id, session in list(room.sessions.items()):
         if session is not None:
-            yield from _session(world, session_id, session)
+            yield from _session(world, session_id, session, habits)
 
 
 def is_claim_false(claim_id: bytes, claim: ResultClaim, liars: tuple[str, ...]) -> bool:
@@ -64,18 +98,18 @@ def _opening(world: World, actor: Actor) -> Iterator[Deed]:
     )
 
 
-def _places(world: World) -> Iterator[Deed]:
+def _places(world: World, places: int) -> Iterator[Deed]:
     """Yield the place offer of a device that has none."""
     room, market = world.bound[Sessions], world.bound[InferenceMarket]
     for device, _ in list(market.offers.under(SERVICE)):
         record = market.devices.devices[device]
         actor = None if record is None else BY_STASH.get(record.owner)
         if actor is not None and room.place_offers[SERVICE, device] is None:
-            yield Deed(actor.provider, Sessions.offer_places(device=device, service=SERVICE, places=PLACES))
+            yield Deed(actor.provider, Sessions.offer_places(device=device, service=SERVICE, places=places))
             return
 
 
-def _session(world: World, session_id: bytes, session: SessionRecord) -> Iterator[Deed]:
+def _session(world: World, session_id: bytes, session: SessionRecord, habits: SessionHabits) -> Iterator[Deed]:
     chance, customer = world.chance, BY_SIGNER.get(session.signer)
     if customer is None:
         return
@@ -86,7 +120,7 @@ def _session(world: World, session_id: bytes, session: SessionRecord) -> Iterato
         yield Deed(standing.provider, Sessions.prove_spare(session=session_id, top=top))
     for number, leg in enumerate(session.legs):
         actor = BY_STASH.get(leg.owner)
-        if actor is not None and not leg.is_over and chance.random() < CLAIMS:
+        if actor is not None and not leg.is_over and chance.random() < habits.claims:
             tokens = chance.choice((1, 64, 640))
             requests = chance.choice((1, 1, 3))
             period = period_of(session, number)
@@ -94,11 +128,11 @@ def _session(world: World, session_id: bytes, session: SessionRecord) -> Iterato
             voucher = Voucher(session_id, period, Totals(requests, tokens // 2, tokens, top))
             signature = customer.provider.sign(voucher_payload(world.genesis_hash, voucher))
             signed = MultiSignature(customer.provider.scheme, signature)
-            is_last = leg.left_at > 0 or chance.random() < ENDS
+            is_last = leg.left_at > 0 or chance.random() < habits.last
             call = Sessions.claim(session=session_id, voucher=voucher, signature=signed, is_last=is_last)
             yield Deed(actor.provider, call)
-        if actor is not None and not leg.is_over and chance.random() < ENDS:
+        if actor is not None and not leg.is_over and chance.random() < LEAVES:
             yield Deed(actor.provider, Sessions.leave(session=session_id))
-    if chance.random() < ENDS:
+    if chance.random() < habits.ends:
         call = chance.choice((Sessions.close, Sessions.hand_over))(session=session_id)
         yield Deed(customer.provider, call)

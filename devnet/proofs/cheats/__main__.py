@@ -1,6 +1,6 @@
 """`python -m devnet.proofs.cheats`: every known way to cheat the market, on real devnets; exit 1 on a failure.
 
-The order is: units, tasks. Each group has its own requirements and its own devnet.
+The order is: units, sessions, tasks. Each group has its own requirements and its own devnet.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from devnet.proofs.cheats import tasks
+from devnet.proofs.cheats import sessions, tasks
 from devnet.proofs.cheats.findings import CheatFinding, CheatFindings
 from devnet.proofs.cheats.unit_scenes import (
     CHECKER_SCENES,
@@ -40,6 +40,7 @@ def figures(facts_by_scenario: Mapping[str, CheatFinding | CheatFindings]) -> st
     return (
         f"{sum(finding.mode != tasks.HONEST_TASKS for finding in findings)} cheats, caught in "
         f"{sum(finding.caught for finding in findings)} of {sum(finding.units for finding in findings)} units, "
+        f"{sum(finding.sessions for finding in findings)} sessions, "
         f"{sum(finding.tasks for finding in findings)} tasks, {sum(finding.refused for finding in findings)} of "
         f"{sum(finding.tried for finding in findings)} attempts refused, {right_amounts} of {len(checks)} amounts as "
         "the table says"
@@ -54,6 +55,7 @@ PROOF = LiveProof(
             Scenario(name, title, UNITS_NETWORK.open, partial(play_scenes, scenes=scenes))
             for name, (title, scenes) in UNIT_SCENARIOS.items()
         ),
+        *sessions.SCENARIOS,
         *tasks.SCENARIOS,
     ),
     figures,

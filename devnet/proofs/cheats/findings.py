@@ -36,6 +36,7 @@ class CheatFinding:
     """Events of the money table, and the chain's answers to forbidden messages, counted."""
     failures: list[str] = field(default_factory=list)
     tasks: int = 0
+    sessions: int = 0
     grains: dict[str, int] = field(default_factory=dict)
     """The gain of each name after a task, less fees."""
     gained: int | None = None

@@ -1,8 +1,9 @@
-"""Customers on a devnet that use the command-line programs.
+"""Customers on a devnet that use the command-line programs or their parts.
 
 In reading order:
 
 * `purchase`: posts prompts as units, and follows each
 * `model_sale`: creates a model's service, and offers it
+* `session_customer`: opens sessions, and sends messages of any kind
 * `task_sale`: submits tasks to auction, and follows each
 """

@@ -8,5 +8,6 @@ In reading order:
 * `wrong_worker`: a worker like the honest one, with one of these models
 * `races`: daemons that cheat about races of units
 * `daemons`: daemons that cheat about batches, leaves, tasks, programs and roll calls
+* `session_cheats`: daemons that cheat in sessions
 * `equivocating_node`: `ogpu-node` that proposes twice in each of its slots
 """

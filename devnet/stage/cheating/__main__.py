@@ -46,6 +46,14 @@ conceding-checker     calls every result wrong, and concedes
 silent-checker        does not commit
 unopened-checker      commits, and does not open
 
+Modes about sessions:
+
+wrong-tokens          changes each token
+other-model           computes a model without its last layers
+padded-tokens         continues after the end of an answer
+stops                 falls silent amid an answer
+forged-vouchers       claims by vouchers that nobody signed, by an old one, and again
+
 Modes about roll calls:
 
 made-up-rows          states rows that were never computed
@@ -60,7 +68,7 @@ from typing import Any
 
 import click
 
-from devnet.stage.cheating import daemons, executors, lies, races
+from devnet.stage.cheating import daemons, executors, lies, races, session_cheats
 from devnet.stage.cheating.daemons import with_checking, with_duty, with_work
 from devnet.stage.cheating.lies import BatchLie
 from gpu_tasks.provider import cli
@@ -107,6 +115,14 @@ TASK_CHEATS = {
 """Cheats about tasks."""
 FALSE_TASK_MODES = frozenset({"bit-in-one-weight", "skipped-tenth", "withheld-checkpoint"})
 """The modes in which results of tasks are false, or nobody gets them."""
+SESSION_CHEATS = {
+    "wrong-tokens": Cheat(session_cheats.wrong_tokens),
+    "other-model": Cheat(session_cheats.other_model),
+    "padded-tokens": Cheat(session_cheats.padded_tokens),
+    "stops": Cheat(session_cheats.stopping),
+    session_cheats.FORGING_MODE: Cheat(session_cheats.forge_vouchers),
+}
+"""Cheats about sessions."""
 ROLL_CALL_CHEATS = {"made-up-rows": Cheat(daemons.make_up_rows)}
 HIDING_MODE = "hidden-answers"
 LIES_BY_MODE: dict[str, BatchLie] = {
@@ -142,7 +158,14 @@ CHECKER_CHEATS = {
 FALSE_MODES = frozenset({FLIP_BIT, *RESULT_CHEATS})
 """The modes in which every result is false, or its items or samples are withheld or false."""
 ALL_CHEATS = (
-    WORKER_CHEATS | RACE_CHEATS | MODEL_CHEATS | TASK_CHEATS | ROLL_CALL_CHEATS | RESULT_CHEATS | CHECKER_CHEATS
+    WORKER_CHEATS
+    | RACE_CHEATS
+    | MODEL_CHEATS
+    | TASK_CHEATS
+    | SESSION_CHEATS
+    | ROLL_CALL_CHEATS
+    | RESULT_CHEATS
+    | CHECKER_CHEATS
 )
 
 

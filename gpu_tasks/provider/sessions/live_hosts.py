@@ -53,7 +53,7 @@ class LiveHosts:
 
     def __init__(self, make: MakeHost, times: DeviceTimes) -> None:
         """None runs. Answers count in `times`."""
-        self._make = make
+        self.make = make
         self._times = times
         self._hosts: dict[HostName, _Kept] = {}
 
@@ -70,7 +70,7 @@ class LiveHosts:
         if name in self._hosts and self._hosts[name].places < places and not is_busy:
             await self._hosts.pop(name).host.close()
         if name not in self._hosts:
-            self._hosts[name] = _Kept(self._make(hardware, form, places), places, height)
+            self._hosts[name] = _Kept(self.make(hardware, form, places), places, height)
         self._hosts[name].used_at = height
         return self._hosts[name].host
 

@@ -106,7 +106,7 @@ class SessionDuty(Duty):
         """Nothing is served before the first step."""
         self._parts = parts
         self._store = store
-        self._hosts = hosts
+        self.hosts = hosts
         self._held: dict[bytes, _Held] = {}
         self._seen: set[bytes] = set()
         """The sessions of the newest view."""
@@ -129,7 +129,7 @@ class SessionDuty(Duty):
     async def close(self) -> None:
         """See `Duty`. The customers' streams end with their tunnels."""
         await super().close()
-        await self._hosts.close()
+        await self.hosts.close()
 
     async def step(self, view: View) -> None:
         """Serve new sessions, end periods, claim, and forget sessions that are over."""
@@ -147,7 +147,7 @@ class SessionDuty(Duty):
                 if number is not None and not status.session.legs[number].is_released:
                     await self._step_session(self._taken(session_id, status, number), view.height)
                 used |= await self._warm(status, view)
-        await self._hosts.end_idle(view.height, used)
+        await self.hosts.end_idle(view.height, used)
         for note in self._store.noted():
             # A leg that has left may be released, and its session over, within three blocks.
             if view.height % ENDINGS_EVERY_BLOCKS == 0 or self._is_leaving(statuses.get(note.session)):
@@ -208,7 +208,7 @@ class SessionDuty(Duty):
             here = [held for held in self._held.values() if held.leg.device == device and not held.leg.left_at]
             is_busy = any(held.served is not None and held.served.is_streaming for held in here)
             hardware, places = self._parts.workers.devices[device], max(offered, len(here), 1)
-            host = await self._hosts.host(device, hardware, form, places, height, is_busy=is_busy)
+            host = await self.hosts.host(device, hardware, form, places, height, is_busy=is_busy)
         except ExecutionError as error:
             self._parts.telemetry.tell("session_not_served", session=status.id, **failure(error))
             return set()
@@ -255,7 +255,7 @@ class SessionDuty(Duty):
             form,
             verifier(genesis, session.signer),
             self._store,
-            partial(self._hosts.generate, name),
+            partial(self.hosts.generate, name),
             partial(self._room, held),
             held.clock.period,
         )

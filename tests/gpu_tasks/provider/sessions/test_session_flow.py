@@ -188,7 +188,7 @@ async def test_an_answer_of_another_model_is_refuted(village: Village) -> None:
     """The customer cannot tell, and the checkers can."""
     village.live_hosts = lambda _hardware, _form, places: SpoilingHost(places=places)
     for miner in village.miners:
-        miner.daemon.duty(SessionDuty)._hosts._make = village.live_hosts
+        miner.daemon.duty(SessionDuty).hosts.make = village.live_hosts
     session_id, miner = await seated(village)
     await chat(village, session_id, miner, [QUESTION])
     await ended(village, session_id)

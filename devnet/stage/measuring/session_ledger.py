@@ -1,0 +1,253 @@
+"""Sessions on the final chain: the events of each, and the money that the tables say they move.
+
+Invariants: only final blocks are read. Expected payments come from prices, heights and the money tables, and never from
+amounts that the chain states as paid. The truth about a claim comes from the scenario, which names the cheats.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from devnet.stage.measuring.claim_money import BOND_REASONS, HoldFlow, HoldPayment, ReckonedClaim
+from devnet.stage.measuring.ledger import EventTrace
+from gpu_tasks.market.claims.claim_events import ClaimEnded, ItemDisputed
+from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND, ClaimOutcome
+from gpu_tasks.market.claims.disputes import VOTER_BOND
+from gpu_tasks.market.claims.money import Purse
+from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.devices.records import COLLATERAL
+from gpu_tasks.market.inference.money import earned
+from gpu_tasks.market.sessions.events import (
+    PeriodClaimed,
+    PlacePaid,
+    SessionClosing,
+    SessionEnded,
+    SessionHandedOver,
+    SessionOpened,
+    SessionSeated,
+)
+from gpu_tasks.market.sessions.records import SESSION_DEPOSIT, SESSION_MONEY, SessionRecord
+from gpu_tasks.market.sessions.sessions import Sessions
+from runtime.frame.holds import HoldReason
+from runtime.pallets.pots import TREASURY
+from runtime.pallets.staking.trust_lock import Locked, Paid, Unlocked
+from runtime.pallets.transaction_payment import TransactionFeePaid
+from wallet.client import ChainClient
+
+PLACE_PART, PRICED_TOKENS = 4, 1_000
+"""The least pay of a place: a quarter of the price, which is for a thousand tokens."""
+OWN_HOLDS = (SESSION_MONEY.name, SESSION_DEPOSIT.name, CHECKER_BOND.name, DISPUTE_BOND.name, VOTER_BOND.name)
+"""The holds that a session and its claims leave empty."""
+
+
+@dataclass
+class ReckonedPeriod(ReckonedClaim):
+    """The payments of the claim of one period."""
+
+    reasons: ClassVar[Mapping[Purse, HoldReason]] = {
+        **BOND_REASONS, Purse.CUSTOMER: SESSION_MONEY, Purse.PROVIDER: COLLATERAL,
+    }  # fmt: skip
+
+    false: frozenset[bytes] = field(kw_only=True)
+    outcome: ClaimOutcome | None = None
+
+    def is_false(self, provider: bytes) -> bool:
+        """See `ReckonedClaim`."""
+        return provider in self.false
+
+    def is_deaf(self, checker: bytes) -> bool:
+        """See `ReckonedClaim`."""
+        return False
+
+    @property
+    def amount(self) -> int:
+        """The amount of the claim in grains."""
+        return self.opened.terms.price
+
+
+@dataclass(slots=True)
+class ReckonedLeg:
+    """The part of a session at one provider."""
+
+    owner: bytes
+    since: int
+    left_at: int = 0
+    claimed: int = 0
+    is_refuted: bool = False
+
+
+@dataclass(slots=True)
+class SessionTrace(EventTrace):
+    """The events of one session, its claims and their disputes, and the payments by the tables."""
+
+    opened: SessionOpened | None = None
+    record: SessionRecord | None = None
+    """The session after its draw. Terms alone are read from it."""
+    legs: list[ReckonedLeg] = field(default_factory=list)
+    claims: dict[bytes, ReckonedPeriod] = field(default_factory=dict)
+    flows: list[HoldFlow] = field(default_factory=list)
+    """The pay of claims and of places."""
+
+    @property
+    def is_over(self) -> bool:
+        """True once the session has ended."""
+        return bool(self.events(SessionEnded))
+
+    @property
+    def payments(self) -> Counter[HoldPayment]:
+        """The sums of all payments by the tables."""
+        sums: Counter[HoldPayment] = Counter()
+        for flow in self.flows:
+            sums[flow.payer, flow.reason, flow.payee] += flow.grains
+        for claim in self.claims.values():
+            sums.update(claim.payments)
+        return sums
+
+    @property
+    def cost(self) -> int:
+        """The grains of the deposit that the tables say have left."""
+        return sum(grains for (_, reason, _), grains in self.payments.items() if reason == SESSION_MONEY.name)
+
+    def gains(self) -> Counter[bytes]:
+        """Return the grains that each account gained by the tables. A loss is negative."""
+        gained: Counter[bytes] = Counter()
+        for (payer, _, payee), grains in self.payments.items():
+            gained[payer] -= grains
+            if payee is not None:
+                gained[payee] += grains
+        return gained
+
+    def wrong(self) -> Iterator[str]:
+        """Yield a sentence for each payment that differs from the tables, and for money that stays locked."""
+        paid: Counter[HoldPayment] = Counter()
+        locked: Counter[tuple[bytes, str]] = Counter()
+        for _, event in self.happened:
+            if isinstance(event, Paid) and event.payee != event.who:
+                paid[event.who, event.reason.name, event.payee] += event.amount
+            if isinstance(event, Locked | Unlocked | Paid) and event.reason.name in OWN_HOLDS:
+                locked[event.who, event.reason.name] += event.amount if isinstance(event, Locked) else -event.amount
+        expected = self.payments
+        for payment in sorted({*paid, *expected}, key=repr):
+            if paid[payment] != expected[payment]:
+                payer, reason, payee = payment
+                to = "nobody" if payee is None else f"0x{payee.hex()[:8]}"
+                yield f"0x{payer.hex()[:8]} paid {to} {paid[payment]} grains of {reason}, not {expected[payment]}"
+        for (owner, reason), grains in locked.items():
+            if grains:
+                yield f"{grains} grains of 0x{owner.hex()[:8]} stay in {reason}"
+        for end in self.events(SessionEnded):
+            if end.paid != self.cost:
+                yield f"the session says that it cost {end.paid} grains, not {self.cost}"
+
+
+@dataclass(slots=True)
+class SessionLedger:
+    """Sessions by id, and the fees that each account paid, from `next_height` on."""
+
+    false: frozenset[bytes] = frozenset()
+    """Providers whose claims are false."""
+    sessions: dict[bytes, SessionTrace] = field(default_factory=dict)
+    fees: Counter[bytes] = field(default_factory=Counter)
+    session_of: dict[bytes, bytes] = field(default_factory=dict)
+    """The session of each claim and dispute."""
+    claim_of_dispute: dict[bytes, bytes] = field(default_factory=dict)
+
+    async def take(self, chain: ChainClient, height: int, block_hash: bytes, event: Any) -> None:
+        """Take an event of a final block. See `BlockFollower`."""
+        match event:
+            case TransactionFeePaid():
+                self.fees[event.who] += event.actual_fee
+                return
+            case SessionOpened():
+                self.sessions[event.session] = SessionTrace(opened=event)
+            case PeriodClaimed():
+                self.session_of[event.claim] = event.session
+                claim = await chain.read(ResultClaims.claims, event.claim, at=block_hash)
+                self.sessions[event.session].claims[event.claim] = ReckonedPeriod(claim, false=self.false)
+            case SessionSeated():
+                record = await chain.read(Sessions.sessions, event.session, at=block_hash)
+                self.sessions[event.session].record = record
+            case ItemDisputed() if event.claim in self.session_of:
+                self.session_of[event.dispute] = self.session_of[event.claim]
+                self.claim_of_dispute[event.dispute] = event.claim
+        subject = _subject_of(event)
+        session_id = self.session_of.get(subject, subject)
+        if session_id in self.sessions:
+            trace = self.sessions[session_id]
+            trace.happened.append((height, event))
+            claim_id = self.claim_of_dispute.get(subject, subject)
+            if claim_id in trace.claims:
+                trace.claims[claim_id].take(height, event)
+            _reckon(trace, height, event)
+
+    def gains(self) -> Counter[bytes]:
+        """Return the grains that each account gained from all sessions by the tables, less its fees."""
+        gained: Counter[bytes] = Counter()
+        for trace in self.sessions.values():
+            for account, grains in trace.gains().items():
+                gained[account] += grains
+        gained.subtract(self.fees)
+        return gained
+
+
+def _subject_of(event: Any) -> bytes:
+    names = ("dispute", "claim", "session", "case")
+    subject = next((getattr(event, name) for name in names if hasattr(event, name)), b"")
+    return subject if isinstance(subject, bytes) else b""
+
+
+def _reckon(trace: SessionTrace, height: int, event: Any) -> None:
+    """Note the heights of legs and the outcomes of claims, and add their pay."""
+    match event:
+        case SessionSeated():
+            trace.legs.append(ReckonedLeg(event.owner, height))
+        case SessionHandedOver():
+            trace.legs[-1].left_at = height
+            trace.legs.append(ReckonedLeg(event.owner, height))
+        case SessionClosing():
+            assert trace.opened is not None, "a session opens before it closes"
+            # A hook may close it some blocks after its term.
+            trace.legs[-1].left_at = trace.legs[-1].left_at or min(height, trace.opened.expires_at)
+        case PeriodClaimed():
+            _leg_of(trace, event.owner).claimed += trace.claims[event.claim].amount
+        case ClaimEnded():
+            claim = trace.claims[event.claim]
+            claim.outcome, leg = event.outcome, _leg_of(trace, claim.opened.terms.provider)
+            leg.is_refuted = leg.is_refuted or event.outcome is ClaimOutcome.REFUTED
+            if event.outcome is ClaimOutcome.PASSED:
+                _pay(trace, leg.owner, claim.amount)
+        case PlacePaid():
+            _pay(trace, event.owner, _place_pay(trace, _leg_of(trace, event.owner)))
+        case _:
+            pass
+
+
+def _leg_of(trace: SessionTrace, owner: bytes) -> ReckonedLeg:
+    return next(leg for leg in trace.legs if leg.owner == owner)
+
+
+def _place_pay(trace: SessionTrace, leg: ReckonedLeg) -> int:
+    """Return the least pay of a place beyond its claims, at most the rest of the deposit."""
+    record, opened = trace.record, trace.opened
+    assert record is not None, "a paid place was drawn"
+    assert opened is not None, "a drawn session was opened"
+    open_claims = [claim.opened.terms for claim in trace.claims.values() if claim.outcome is None]
+    reserved = sum(terms.price + terms.fees_held for terms in open_claims)
+    spent = sum(claim.fees_paid for claim in trace.claims.values() if claim.outcome is None)
+    left = opened.deposit - trace.cost - (reserved - spent)
+    rate = opened.rate * record.pace // (PLACE_PART * PRICED_TOKENS)
+    owed = rate * (leg.left_at - leg.since) - leg.claimed
+    return 0 if leg.is_refuted else max(0, min(owed, left))
+
+
+def _pay(trace: SessionTrace, owner: bytes, grains: int) -> None:
+    """Add a payment out of the deposit, with its settlement fee."""
+    opened, record = trace.opened, trace.record
+    assert opened is not None, "a paid session was opened"
+    assert record is not None, "a paid session was drawn"
+    for share in earned(grains, record.rules.settlement_fee, owner, TREASURY):
+        if share.amount:
+            trace.flows.append(HoldFlow(opened.customer, SESSION_MONEY.name, share.payee, share.amount))
