@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: game alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation claims honest flood prose escape liars auction ladder conformance house lock package clean weights
+.PHONY: game alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units sessions equivocation claims honest flood prose escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -160,6 +160,9 @@ cheats: ## every known way to cheat the market: about units on a devnet of eight
 
 units: ## UNITS=200 honest units on a devnet, a provider killed midway: each paid once
 	@$(PY) -m devnet.proofs.work --units $(UNITS)
+
+sessions: ## SESSIONS=200 sessions of five customers at four providers of a real devnet, some handed over, closed early, expired: every balance to the grain
+	@$(PY) -m devnet.proofs.sessions $(if $(filter-out file,$(origin SESSIONS)),--sessions $(SESSIONS))
 
 equivocation: ## a validator proposes twice on a live devnet: proven, slashed and tombstoned; blocks go on
 	@$(PY) -m devnet.proofs.equivocation

@@ -3,6 +3,7 @@
 In reading order:
 
 * `work`: honest units, with a provider killed midway
+* `sessions`: many sessions, settled to the grain
 * `files`: a file of requests whose customer is killed while it posts
 * `batch_kills`: a batch of 4,096 requests whose provider is killed while it computes
 * `market`: the throughput of a market of four providers, beside the same tokens computed bare
@@ -10,7 +11,7 @@ In reading order:
 * `containers`: jobs and leases in containers, left by either side
 * `telemetry`: the progress of tasks, watched through failing brokers
 * `roll_call`: devices prove their throughput: one daemon dies, one lies and is refuted, one machine is too weak
-* `cheats`: every known way to cheat the market, with units, batches and tasks
+* `cheats`: every known way to cheat the market, with units, batches, sessions and tasks
 * `elections`: changing sets on real nodes, each computed again
 * `seats`: an operator takes a seat, changes keys, moves, and leaves, by the documents' commands
 * `equivocation`: a validator proposes twice

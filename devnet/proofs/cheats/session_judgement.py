@@ -10,8 +10,7 @@ from devnet.proofs.cheats.findings import AmountCheck, CheatFinding
 from devnet.proofs.cheats.session_scenes import CustomerScene, ProviderScene
 from devnet.stage.cheating.races import ACCEPTED_ANSWER
 from devnet.stage.cheating.session_cheats import FORGING_MODE
-from devnet.stage.measuring.session_ledger import SessionTrace
-from gpu_tasks.batches.sum_tree import Totals
+from devnet.stage.measuring.session_ledger import SessionTrace, price_of_period
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.dispute_events import VoterCharged
 from gpu_tasks.market.devices.records import COLLATERAL
@@ -20,8 +19,6 @@ from gpu_tasks.market.sessions.records import SessionEnd
 from gpu_tasks.market.sessions.vouchers import Voucher
 from gpu_tasks.sessions.messages import UNPAID_TOKENS_MAX
 from runtime.pallets.staking.trust_lock import Paid
-
-PRICED_TOKENS, PPM = 1_000, 1_000_000
 
 
 @dataclass(slots=True)
@@ -51,12 +48,6 @@ class PlayedSession:
         """The tokens that the customer got and no voucher pays."""
         newest = {voucher.period: voucher.totals.tokens_out for voucher in self.signed}
         return self.tokens - sum(newest.values())
-
-
-def price_of(totals: Totals, rate: int, input_share: int) -> int:
-    """Return the price of a period by the documents: at the session's rate, rounded up."""
-    work = totals.tokens_out * PPM + totals.tokens_in * input_share
-    return -(-work * rate // (PRICED_TOKENS * PPM))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +112,7 @@ class JudgedSession:
         if record is None:
             return {}
         return {
-            voucher.period: price_of(voucher.totals, record.rate, record.input_share)
+            voucher.period: price_of_period(voucher.totals, record.rate, record.input_share)
             for voucher in self.played.claimable
         }
 

@@ -10,12 +10,11 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import devnet
 from devnet.launcher.folder import DevnetError
 from devnet.stage.actors.purchase import name_of_account
-from devnet.stage.measuring.task_ledger import TaskLedger
 from devnet.stage.network import CUSTOMER_KEY, Stage
 from genesis import dev_accounts
 from gpu_tasks.client.tasks.orders import load, load_input
@@ -50,6 +49,14 @@ class TaskSale:
         return "0x" + self.task_id.hex()
 
 
+class MovedMoney(Protocol):
+    """A ledger that knows the expected gain of each account."""
+
+    def moved(self, account: bytes) -> int:
+        """Return the expected gain of an account, less its fees."""
+        ...
+
+
 @dataclass(slots=True)
 class People:
     """Accounts by name, and the grains of each before and after.
@@ -66,8 +73,8 @@ class People:
         """The gain of each name in grains."""
         return {name: self.wealth_after[name] - self.wealth_before[name] for name in self.accounts}
 
-    def wrong(self, ledger: TaskLedger) -> Iterator[str]:
-        """Yield a sentence for each name whose gain differs from the ledger's sum of tasks and fees."""
+    def wrong(self, ledger: MovedMoney) -> Iterator[str]:
+        """Yield a sentence for each name whose gain differs from the ledger's sum of payments and fees."""
         for name, accounts in self.accounts.items():
             expected = sum(map(ledger.moved, accounts))
             wealth_gain = self.wealth_after[name] - self.wealth_before[name]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from devnet.stage.measuring.claim_money import BOND_REASONS, HoldFlow, HoldPayment, ReckonedClaim
 from devnet.stage.measuring.ledger import EventTrace
+from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.claims.claim_events import ClaimEnded, ItemDisputed
 from gpu_tasks.market.claims.claims import CHECKER_BOND, DISPUTE_BOND, ClaimOutcome
 from gpu_tasks.market.claims.disputes import VOTER_BOND
@@ -37,7 +38,7 @@ from runtime.pallets.staking.trust_lock import Locked, Paid, Unlocked
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
 
-PLACE_PART, PRICED_TOKENS = 4, 1_000
+PLACE_PART, PRICED_TOKENS, PPM = 4, 1_000, 1_000_000
 """The least pay of a place: a quarter of the price, which is for a thousand tokens."""
 OWN_HOLDS = (SESSION_MONEY.name, SESSION_DEPOSIT.name, CHECKER_BOND.name, DISPUTE_BOND.name, VOTER_BOND.name)
 """The holds that a session and its claims leave empty."""
@@ -154,6 +155,8 @@ class SessionLedger:
     session_of: dict[bytes, bytes] = field(default_factory=dict)
     """The session of each claim and dispute."""
     claim_of_dispute: dict[bytes, bytes] = field(default_factory=dict)
+    locked: dict[bytes, list[tuple[int, Any]]] = field(default_factory=dict)
+    """Locked money by session, until the event of its opening, which comes later in the block."""
 
     async def take(self, chain: ChainClient, height: int, block_hash: bytes, event: Any) -> None:
         """Take an event of a final block. See `BlockFollower`."""
@@ -162,7 +165,9 @@ class SessionLedger:
                 self.fees[event.who] += event.actual_fee
                 return
             case SessionOpened():
-                self.sessions[event.session] = SessionTrace(opened=event)
+                self.sessions[event.session] = SessionTrace(self.locked.pop(event.session, []), event)
+            case Locked() if event.reason in (SESSION_MONEY, SESSION_DEPOSIT):
+                self.locked.setdefault(event.case, []).append((height, event))
             case PeriodClaimed():
                 self.session_of[event.claim] = event.session
                 claim = await chain.read(ResultClaims.claims, event.claim, at=block_hash)
@@ -183,14 +188,15 @@ class SessionLedger:
                 trace.claims[claim_id].take(height, event)
             _reckon(trace, height, event)
 
-    def gains(self) -> Counter[bytes]:
-        """Return the grains that each account gained from all sessions by the tables, less its fees."""
-        gained: Counter[bytes] = Counter()
-        for trace in self.sessions.values():
-            for account, grains in trace.gains().items():
-                gained[account] += grains
-        gained.subtract(self.fees)
-        return gained
+    def moved(self, account: bytes) -> int:
+        """Return the expected gain of an account: that of all sessions by the tables, less its fees."""
+        return sum(trace.gains()[account] for trace in self.sessions.values()) - self.fees[account]
+
+
+def price_of_period(totals: Totals, rate: int, input_share: int) -> int:
+    """Return the price of a period by the documents: at the session's rate, rounded up."""
+    work = totals.tokens_out * PPM + totals.tokens_in * input_share
+    return -(-work * rate // (PRICED_TOKENS * PPM))
 
 
 def _subject_of(event: Any) -> bytes:
