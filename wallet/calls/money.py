@@ -18,6 +18,7 @@ POST = "InferenceMarket.post"
 SENT = {
     "Balances.transfer_allow_death": "value",
     "Balances.transfer_keep_alive": "value",
+    "Budgets.create": "deposit",
 }
 LOCKED = {
     "TrustStake.bond": "value",
@@ -29,6 +30,7 @@ LOCKED = {
 }
 BURNED = {"Balances.burn": "value"}
 DEPOSITS = {
+    "Budgets.create": "Budgets.budget_deposit",
     "InferenceMarket.create_service": "InferenceMarket.service_deposit",
     "Sessions.open": "Sessions.session_deposit",
 }

@@ -3,6 +3,7 @@
 import pytest
 
 from genesis.chain import runtime_for
+from gpu_tasks.market.budgets.budgets import Budgets
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from runtime.frame.call import Call
@@ -18,7 +19,7 @@ RUNTIME = runtime_for("devnet", is_development=True)
 BOB = bytes(32)
 SEND = Balances.transfer_keep_alive(dest=BOB, value=3)
 BOND = TrustStake.bond(value=5)
-DEPOSITED = {"InferenceMarket.service_deposit": 9}
+DEPOSITED = {"InferenceMarket.service_deposit": 9, "Budgets.budget_deposit": 11}
 BURN = Balances.burn(value=7, keep_alive=True)
 
 TERMS = ServiceTerms(b"any", bytes(32), bytes(32), 1, 2, 0, 1, 1)
@@ -39,7 +40,8 @@ def test_every_call_with_an_amount_says_what_becomes_of_it() -> None:
         if any(isinstance(each.form, AmountForm) for each in arguments_of(method))
     }
     moving_nothing = {"TrustStake.unbond", "TrustStake.undelegate", "TrustStake.redelegate", "InferenceMarket.offer"}
-    assert taking - moving_nothing == {*SENT, *LOCKED, *BURNED}
+    to_the_signer = {"Budgets.withdraw"}
+    assert taking - moving_nothing - to_the_signer == {*SENT, *LOCKED, *BURNED}
 
 
 @pytest.mark.parametrize("name", [*DEPOSITS, *BATCHES, POST])
@@ -56,6 +58,7 @@ def test_calls_that_are_named_exist(name: str) -> None:
         (BURN, Moved(burned=7)),
         (System.remark(remark=b""), Moved()),
         (CREATE, Moved(locked=9)),
+        (Budgets.create(deposit=4), Moved(sent=4, locked=11)),
         (Utility.batch_all(calls=(SEND, BOND, Utility.batch(calls=(SEND, BURN)))), Moved(sent=6, locked=5, burned=7)),
     ],
 )
