@@ -27,6 +27,7 @@ In reading order:
 * `models`: list, show, verify, export, add and remove model files
 * `model_import`: make model files from other people's, or fetch them from the catalogue
 * `services`: services, offers and prices; create and close a service
+* `session_stream`: the stream of a session, built from the chain's record, a key and a file
 * `sessions`: open, list and close sessions
 * `chat`: questions and streamed answers in a session
 """

@@ -84,25 +84,27 @@ class ChatWish:
     system: str | None
     temperature: str
     max_tokens: int
+    seed: int | None
     is_kept: bool
     is_agreed: bool
 
 
 def chat(
-    session: WalletSession, /, model_text: str, key_text: str, session_text: str | None, system_text: str | None,
-    is_kept: bool, is_agreed: bool, **given: Any,
+    session: WalletSession, /, model_text: str, question: str | None, key_text: str, session_text: str | None,
+    system_text: str | None, is_kept: bool, is_agreed: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Carry out `ogpu chat`."""
     wish = SessionWish(model_text, given["service"], given["deposit"], given["term"], given["rate"])
     wanted = ChatWish(
-        wish, session_text, system_text, given["temperature"], given["max_tokens"], is_kept, is_agreed
+        wish, session_text, system_text, given["temperature"], given["max_tokens"], given["seed"], is_kept, is_agreed
     )  # fmt: skip
-    question = None if sys.stdin.isatty() else _piped_question()
+    is_piped = not sys.stdin.isatty()
+    question = _asked(question, _piped() if is_piped else None)
 
     async def body() -> None:
         keypair = session.key(key_text)
         async with await session.connect() as client:
-            found = await _session_for(session, client, keypair, wanted, is_piped=question is not None)
+            found = await _session_for(session, client, keypair, wanted, is_piped=is_piped)
             genesis, folder = client.genesis_hash, sessions_folder(session, client)
         with SessionFile(folder, found.id) as store, session.doing(None):
             stream = SessionClient(
@@ -113,7 +115,14 @@ def chat(
             stream.require_open = partial(_require_open, session, found.id, keypair)
             if wanted.system is not None:
                 store.keep_fact(SYSTEM, wanted.system)
-            talk = Chat(stream, form_of_session(found), store, {"temperature": wanted.temperature}, wanted.max_tokens)
+            talk = Chat(
+                stream,
+                form_of_session(found),
+                store,
+                {"temperature": wanted.temperature},
+                wanted.max_tokens,
+                wanted.seed,
+            )
             screen = Screen(is_json=session.output.as_json)
             try:
                 await _converse(talk, stream, screen, found, question)
@@ -129,15 +138,24 @@ def chat(
     session.run_connecting(body)
 
 
-def _piped_question() -> str:
-    question = sys.stdin.read(QUESTION_CHARACTERS_MAX + 1)
+def _piped() -> str:
+    return sys.stdin.read(QUESTION_CHARACTERS_MAX + 1)
+
+
+def _asked(argument: str | None, piped: str | None) -> str | None:
+    """Return the question of the command line and of a pipe together, or None for a person at a terminal."""
+    if argument is None and piped is None:
+        return None
+    question = "\n\n".join(each.strip("\n") for each in (argument, piped) if each is not None and each.strip())
     if len(question) > QUESTION_CHARACTERS_MAX:
         raise SessionError(
             f"a question has at most {QUESTION_CHARACTERS_MAX:,} characters. Shorten it", code="question_too_long"
         )
-    if not question.strip():
-        raise SessionError("standard input holds no question. Pipe a text in, or use a terminal", code="no_question")
-    return question.rstrip("\n")
+    if not question:
+        raise SessionError(
+            "there is no question. Name one after the model, pipe a text in, or use a terminal", code="no_question"
+        )
+    return question
 
 
 # ------------------------------------------------------------------------------------------------------ the session

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import click
+from click.shell_completion import CompletionItem
 
 from cli.deferred import runs
 from cli.options import AMOUNT, Decorator, add_options, key_option, sending_options
@@ -12,6 +16,9 @@ from gpu_tasks.client.groups.model import model_argument
 
 MAX_TOKENS = 512
 HOUR = "1h"
+RECENT_SECONDS = 2 * 24 * 3_600.0
+"""A session takes at most a day."""
+SEED_BITS = 63
 
 
 @click.group(cls=CommandGroup)
@@ -30,7 +37,19 @@ def _opening_options(*, term: str) -> Decorator:
     )
 
 
-session_ids = click.argument("sessions", metavar="SESSION...", nargs=-1, required=True)
+def _complete_session(context: click.Context, _parameter: click.Parameter, typed_begin: str) -> list[CompletionItem]:
+    """Return the ids of the sessions with a file on this machine that may be open still."""
+    folder = Path(context.find_root().params["keyring"]).expanduser() / "sessions"
+    # The file of an open session is not older than its term.
+    changed_since = time.time() - RECENT_SECONDS
+    files = (path for path in folder.glob("*/*.db") if path.stat().st_mtime >= changed_since)
+    ids = [f"0x{path.stem}" for path in files]
+    return [CompletionItem(each) for each in ids if each.startswith(typed_begin)]
+
+
+session_ids = click.argument(
+    "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=_complete_session
+)
 
 
 @session.command("open")
@@ -72,8 +91,15 @@ def close() -> None:
 
 @click.command()
 @model_argument
+@click.argument("question", metavar="[QUESTION]", required=False)
 @key_option
-@click.option("--session", "session_text", metavar="SESSION", help="Continue in this session.")
+@click.option(
+    "--session",
+    "session_text",
+    metavar="SESSION",
+    shell_complete=_complete_session,
+    help="Continue in this session.",
+)
 @click.option("--system", "system_text", metavar="TEXT", help="Instructions to the model, before the chat.")
 @click.option("--temperature", default="0.7", show_default=True, help="0 always takes the most likely token.")
 @click.option(
@@ -82,6 +108,12 @@ def close() -> None:
     default=MAX_TOKENS,
     show_default=True,
     help="Most tokens of an answer.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(-(2**SEED_BITS), 2**SEED_BITS - 1),
+    metavar="N",
+    help="Repeat the draws of another chat with this seed.",
 )
 @_opening_options(term=HOUR)
 @click.option("--keep", "is_kept", is_flag=True, help="Leave the session open at the end.")
@@ -93,5 +125,6 @@ def chat() -> None:
     The command continues your open session of MODEL, or shows the cost of a new one and asks. Answers appear as they
     are computed. Ctrl-C cuts an answer, and a second one leaves. /cost shows the cost, /quit leaves.
 
-    With a pipe, standard input is one question, and standard output the answer.
+    With QUESTION, the command answers it and ends. With a pipe, standard input is the question, or follows QUESTION.
+    Standard output is the answer alone.
     """

@@ -14,10 +14,12 @@ from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.client.sessions.session_client import SessionClient
 from gpu_tasks.client.sessions.session_store import ChatTurn, SessionFile
 from gpu_tasks.workloads.form import ChatMessage, RequestError, WorkloadForm
+from runtime.cryptography.hashing import blake2_256
 
 SYSTEM = "system"
 """The fact with the chat's system text."""
 SEED_BYTES = 32
+SEED_PREFIX = b"ogpu/chat-seed/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,14 @@ class Chat:
         store: SessionFile,
         options: Mapping[str, str],
         max_tokens: int,
+        seed: int | None = None,
     ) -> None:
-        """`options` are those of the workload, and `max_tokens` limits each answer."""
+        """`options` are those of the workload, and `max_tokens` limits each answer.
+
+        With a `seed`, equal chats draw equal answers.
+        """
         self._client, self._form, self._store = client, form, store
-        self._options, self._max_tokens = dict(options), max_tokens
+        self._options, self._max_tokens, self._seed = dict(options), max_tokens, seed
         self.cost = AnswerCost(0, 0, 0)
         """Of the newest answer."""
 
@@ -81,6 +87,7 @@ class Chat:
         """
         told = self._store.fact(SYSTEM)
         system = [ChatMessage("system", told)] if told else []
+        seed = self._next_seed()
         # A turn without an answer has nothing to show the model.
         past = [turn for turn in self._store.turns if turn.tokens]
         for first in range(len(past) + 1):
@@ -90,13 +97,18 @@ class Chat:
                 ChatMessage("user", question),
             ]
             try:
-                return self._form.encode_chat(
-                    messages, self._max_tokens, self._options, secrets.token_bytes(SEED_BYTES)
-                )
+                return self._form.encode_chat(messages, self._max_tokens, self._options, seed)
             except RequestError:
                 if first == len(past):
                     raise
         raise AssertionError("the last try returns or raises")
+
+    def _next_seed(self) -> bytes:
+        """Return the seed of the next question's draws."""
+        if self._seed is None:
+            return secrets.token_bytes(SEED_BYTES)
+        place = len(self._store.turns).to_bytes(4, "little")
+        return blake2_256(SEED_PREFIX + self._seed.to_bytes(8, "little", signed=True) + place)
 
     def _messages(self, turn: ChatTurn) -> tuple[ChatMessage, ChatMessage]:
         pieces = self._form.pieces()

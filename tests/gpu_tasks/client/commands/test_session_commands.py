@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,14 +11,15 @@ from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from echoing_session import SESSION, asking, customer_end, signature_of
-from error_codes import ended_code
+from error_codes import ended_code, raises_code
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.commands import sessions
+from gpu_tasks.client.commands import chat, sessions
 from gpu_tasks.client.commands.session_stream import send_last_voucher
-from gpu_tasks.client.sessions.session_reads import KnownSession, is_usable, session_of, sessions_here
+from gpu_tasks.client.sessions.session_reads import KnownSession, SessionError, is_usable, session_of, sessions_here
 from gpu_tasks.client.sessions.session_store import SessionFile, SessionLeg, session_file
 from gpu_tasks.market.sessions.records import Leg, SessionRecord, SessionRules, SessionState
 from gpu_tasks.sessions.transcript import Exchange
@@ -160,3 +163,53 @@ async def test_a_session_can_be_closed_whatever_its_file_and_its_provider_do(tmp
     assert asked == (spoil == "none")
     if owner is not None:
         owner.close()
+
+
+@pytest.mark.parametrize(
+    ("argument", "piped", "asked"),
+    [
+        (None, None, None),
+        ("why", None, "why"),
+        (None, "why\nnot\n", "why\nnot"),
+        ("Summarise:", "a text\n", "Summarise:\n\na text"),
+        ("why", "", "why"),
+        ("why", "\n", "why"),
+    ],
+)
+def test_a_question_comes_from_the_command_line_and_from_a_pipe(
+    argument: str | None, piped: str | None, asked: str | None
+) -> None:
+    assert chat._asked(argument, piped) == asked
+
+
+@pytest.mark.parametrize("length", [chat.QUESTION_CHARACTERS_MAX, chat.QUESTION_CHARACTERS_MAX - 2])
+def test_both_parts_of_a_question_share_its_limit(length: int) -> None:
+    with raises_code(SessionError, "question_too_long"):
+        chat._asked("x", "y" * length)
+
+
+def test_the_ids_of_recent_sessions_complete(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions" / bytes(32).hex()
+    for number in (1, 2):
+        SessionFile(folder, bytes([number]) * 32).close()
+    os.utime(session_file(folder, bytes([2]) * 32), (0, 0))
+    words = f"ogpu --keyring {tmp_path} session close 0x"
+    for line in (words, f"ogpu --keyring {tmp_path} chat ogpu-bytes --session 0x"):
+        shown = ShellComplete(main, {}, "ogpu", "_OGPU_COMPLETE").get_completions(line.split()[1:-1], "0x")
+        assert [item.value for item in shown] == ["0x" + "01" * 32]
+
+
+DOCUMENT = Path(__file__).parents[4] / "docs" / "customers.md"
+
+
+def test_the_fields_of_a_session_are_documented() -> None:
+    """Programs read them with `--json`."""
+    told = DOCUMENT.read_text(encoding="utf-8").partition("| field of a session |")[2].partition("\n\n")[0]
+    fields = [name for row in told.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert set(fields) == {
+        *sessions.COLUMNS,
+        "rate_per_1000_tokens",
+        "place_rate_per_block",
+        "costs_at_most",
+        "time_left",
+    }

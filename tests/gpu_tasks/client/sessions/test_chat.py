@@ -194,3 +194,30 @@ async def test_a_customer_hears_that_the_deposit_is_nearly_spent(
         await answer_to(room.talk, room.screen, room.interrupts, lambda: left, "why")
         await room.client.close()
     assert (LAST_ANSWERS in " ".join(capsys.readouterr().err.split())) == is_told
+
+
+def test_chats_with_one_seed_draw_alike(tmp_path: Path) -> None:
+    """Each question has draws of its own."""
+
+    class Seeds:
+        """Notes the seeds of requests."""
+
+        def __init__(self) -> None:
+            self.seen: list[bytes] = []
+
+        def encode_chat(self, _messages: object, _tokens: int, _options: object, seed: bytes) -> bytes:
+            self.seen.append(seed)
+            return b""
+
+    seen = []
+    for name, seed in (("a", 7), ("b", 7), ("c", -(2**63)), ("d", None), ("e", None)):
+        form = Seeds()
+        with SessionFile(tmp_path / name, SESSION) as store:
+            talk = Chat(client_of(store, EchoingProvider()), form, store, {}, 9, seed)  # type: ignore[arg-type]
+            for _ in range(2):
+                talk.request("why")
+                store.begin_turn("why", b"").is_over = True
+        seen.append(tuple(form.seen))
+    assert seen[0] == seen[1]
+    assert len({seed for each in seen[1:] for seed in each}) == 8
+    assert {len(seed) for each in seen for seed in each} == {32}

@@ -1,6 +1,8 @@
 """The rows of `ogpu-provider sessions`."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.sessions import records
@@ -53,3 +55,13 @@ async def test_a_spare_has_claimed_the_price_of_its_proof() -> None:
 def test_the_greatest_number_of_places_is_the_chain_s() -> None:
     """The command line may not import the chain's rules."""
     assert cli.PLACES_MAX == records.PLACES_MAX
+
+
+DOCUMENT = Path(__file__).parents[4] / "docs" / "providers.md"
+
+
+def test_the_fields_of_a_session_are_documented() -> None:
+    """Programs read them with `--json`."""
+    told = DOCUMENT.read_text(encoding="utf-8").partition("| field of a session |")[2].partition("\n\n")[0]
+    fields = [name for row in told.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert set(fields) == set(COLUMNS)
