@@ -4,6 +4,8 @@ Invariants:
 
 * A transaction is whole or has no effect, and is on the disk when it returns: WAL mode with `synchronous=FULL` syncs
   each commit.
+* Damage of the write-ahead log alone, between a crash and the next opening, drops commits unnoticed: the damaged one
+  and all later ones. It looks like a commit that a power cut interrupted.
 * A file of another kind, of a newer release, or with damage is never written. SQLite finds damage of its pages. The
   sums of `checked_table` show a changed row. Both are checked before a writer's first transaction, not for readers.
 * One process at a time holds a lock by key. The system releases it when the process ends, however it ends.

@@ -205,6 +205,37 @@ def test_any_changed_byte_is_found_or_changes_no_row(
         assert database.rows(ALL) == rows
 
 
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_damage_of_the_write_ahead_log_loses_its_commit_and_the_later_ones(
+    path: Path, tmp_path: Path, is_cut: bool
+) -> None:
+    """SQLite cannot tell it from a commit that a power cut interrupted. No row changes, and none comes alone."""
+    frame_bytes, count = 24 + PAGE, 8
+    log_path = path.with_name("list.db-wal")
+    with opened(path) as database:
+        for key in range(count):
+            database.execute(ADD, key, bytes([key]))
+        data, log = path.read_bytes(), log_path.read_bytes()
+    frames = (len(log) - 32) // frame_bytes
+    kept = []
+    for frame in range(frames):
+        start = 32 + frame * frame_bytes
+        damaged = bytearray(log[:start] if is_cut else log)
+        if not is_cut:
+            damaged[start + 100] ^= 1
+        copy = tmp_path / f"copy{frame}" / "list.db"
+        copy.parent.mkdir(mode=0o700)
+        for each, content in ((copy, data), (copy.with_name("list.db-wal"), damaged)):
+            each.write_bytes(content)
+            each.chmod(0o600)
+        with opened(copy) as again:
+            rows = again.rows(ALL)
+        assert rows == [(key, bytes([key])) for key in range(len(rows))]
+        kept.append(len(rows))
+    assert kept == sorted(kept)
+    assert kept[-1] == count - 1
+
+
 def test_tables_of_another_form_are_refused(path: Path) -> None:
     opened(path).close()
     with raises_code(ListError, "list_damaged"):
