@@ -177,6 +177,8 @@ class SessionTrade:
             for session_id, record in records.items()
             if self.used[session_id].use in uses
         ]
+        for seat in seats:
+            await seat.wait()
         await asyncio.gather(*(self._ask(seat, self.used[seat.id], streams) for seat in seats))
 
     async def _ask(self, seat: SessionSeat, used: UsedSession, streams: asyncio.Semaphore) -> None:
@@ -217,7 +219,8 @@ def trade_sessions(stage: Stage) -> SessionFacts:
     worker.start()
 
     def are_over() -> bool:
-        return not worker.is_alive() and all(trace.is_over for trace in ledger.sessions.values())
+        is_used = not worker.is_alive() and all(trace.is_over for trace in ledger.sessions.values())
+        return is_used or bool(trade.problems)
 
     follower.until("the end of every session", are_over, BLOCKS_MAX)
     people.wealth_after = stage.wealth(people.accounts, follower.next_height - 1)

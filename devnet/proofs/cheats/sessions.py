@@ -12,7 +12,7 @@ import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from devnet.launcher.folder import DevnetError
 from devnet.proofs.cheats.findings import CheatFinding, CheatFindings
@@ -55,11 +55,10 @@ CHAIN_NUMBERS = {
 ASK, RATE = "0.01", GRAINS_PER_OGPU // 100
 DEPOSIT, TERM = 2 * GRAINS_PER_OGPU, 900
 PACE, PLACES = 64, 32
-TRIES = 6
-"""The sessions among which one has the cheat as its provider, and an honest spare."""
 ANSWER_SECONDS, SILENCE_SECONDS = 120.0, 20.0
 SCRIPT_SECONDS = 150.0
 BLOCKS_MAX = 900
+SceneT = TypeVar("SceneT")
 OPENER = CHEAT
 """The customer of dishonest providers. Hostile customers have another key, so that no two calls share a nonce."""
 PROMPT = "The quick brown fox jumps over the lazy dog, and then"
@@ -73,8 +72,6 @@ class SessionCourse:
     scenes: Sequence[ProviderScene]
     customers: Sequence[CustomerScene]
     played: dict[bytes, PlayedSession] = field(default_factory=dict)
-    others: list[bytes] = field(default_factory=list)
-    """Sessions that were opened for a certain provider, and got another one."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -92,60 +89,56 @@ class SessionCourse:
     async def _run(self, services: dict[str, int]) -> None:
         opener, hostile = (keypair_from_suri(f"//{name}") for name in (OPENER, CUSTOMER))
         async with await ChainClient.connect(self.stage.url) as chain:
-            counts = [(scene, TRIES if scene.is_handed_over else 1) for scene in self.scenes]
-            offers = [
-                (scene, SessionOffer(services[scene.name], DEPOSIT, TERM, RATE))
-                for scene, count in counts
-                for _ in range(count)
-            ]
-            seats = await self._opened(chain, opener, offers)
-            hostile_offers = [
-                (scene, SessionOffer(services[self.honest], DEPOSIT, TERM, RATE)) for scene in self.customers
-            ]
-            hostile_seats = await self._opened(chain, hostile, hostile_offers) if hostile_offers else []
-            ways: list[Coroutine[Any, Any, None]] = [self._served(scene, found) for scene, found in _by_scene(seats)]
-            ways += [self._attacked(scene, seat) for scene, seat in hostile_seats]
+            attacks = [(scene, services[self.honest]) for scene in self.customers]
+            attacked = await self._opened(chain, hostile, attacks)
+            # The device with fewer sessions comes first, so the honest one is the spare.
+            served = await self._opened(chain, opener, [(scene, services[scene.name]) for scene in self.scenes])
+            for seat in (*(seat for _, seat in attacked), *(seat for _, seat in served)):
+                await seat.wait()
+            ways: list[Coroutine[Any, Any, None]] = [self._served(scene, seat) for scene, seat in served]
+            ways += [self._attacked(scene, seat) for scene, seat in attacked]
             await asyncio.gather(*ways)
-            for key, found in ((opener, seats), (hostile, hostile_seats)):
-                calls = tuple(Sessions.close(session=seat.id) for _, seat in found)
+            for key, seats in ((opener, served), (hostile, attacked)):
+                calls = tuple(Sessions.close(session=seat.id) for _, seat in seats)
                 # Some of them are closed already.
                 if calls:
                     await chain.submit(Utility.force_batch(calls=calls), key)
 
     async def _opened(
-        self, chain: ChainClient, key: Keypair, offers: Sequence[tuple[Any, SessionOffer]]
-    ) -> list[tuple[Any, SessionSeat]]:
-        """Open sessions, and return those with a provider, each with its scene."""
-        ids = await open_sessions(chain, key, [offer for _, offer in offers])
+        self, chain: ChainClient, key: Keypair, scenes: Sequence[tuple[SceneT, int]]
+    ) -> list[tuple[SceneT, SessionSeat]]:
+        """Open a session for each scene, at its service. Return the seats."""
+        if not scenes:
+            return []
+        ids = await open_sessions(chain, key, [SessionOffer(service, DEPOSIT, TERM, RATE) for _, service in scenes])
         records = await seats_of(chain, ids)
         if len(records) < len(ids):
             raise DevnetError(f"{len(ids) - len(records)} of {len(ids)} sessions got no provider")
         form = form_named(f"{DECODER}:{BUILT_IN_MODEL}")
         return [
             (scene, SessionSeat(self.stage.url, chain.genesis_hash, session_id, records[session_id], key, form))
-            for (scene, _), session_id in zip(offers, ids, strict=True)
+            for (scene, _), session_id in zip(scenes, ids, strict=True)
         ]
 
     # ---------------------------------------------------------------------------------------------- dishonest providers
 
-    async def _served(self, scene: ProviderScene, seats: Sequence[SessionSeat]) -> None:
+    async def _served(self, scene: ProviderScene, seat: SessionSeat) -> None:
         """Let an honest customer use a session at a dishonest provider."""
-        cheat = dev_accounts.stash(self._cheat_of(scene))
-        chosen = next((seat for seat in seats if seat.record.legs[0].owner == cheat), None)
-        if chosen is None:
-            raise DevnetError(f"{scene.name}: no session has {self._cheat_of(scene)} as its provider")
-        self.others += [seat.id for seat in seats if seat is not chosen]
-        played = self.played[chosen.id] = PlayedSession(chosen.id, scene)
-        request = chosen.form.encode(PROMPT, ANSWER_TOKENS, {}, bytes(32))
+        played = self.played[seat.id] = PlayedSession(seat.id, scene)
+        cheat = self.stage.devnet.members[self.scenes.index(scene)].name
+        if seat.record.legs[0].owner != dev_accounts.stash(cheat):
+            played.problems.append(f"{cheat} is not its provider")
+            return
+        request = seat.form.encode(PROMPT, ANSWER_TOKENS, {}, bytes(32))
         seconds = SILENCE_SECONDS if scene.is_handed_over else ANSWER_SECONDS
         try:
             async with asyncio.timeout(seconds):
-                await self._asked(chosen, played, request)
+                await self._asked(seat, played, request)
         except TimeoutError:
             if not scene.is_handed_over:
                 played.problems.append(f"the provider has not answered for {seconds:.0f} s")
                 return
-            await self._handed_over(chosen, played)
+            await self._handed_over(seat, played)
 
     async def _asked(self, seat: SessionSeat, played: PlayedSession, request: bytes | None) -> None:
         """Ask a request, or go on with the answer of an earlier provider."""
@@ -164,9 +157,11 @@ class SessionCourse:
         if not outcome.is_success:
             played.problems.append(f"it was not handed over: {outcome.error}")
             return
+        spare = replace(seat, record=record)
         try:
+            await spare.wait()
             async with asyncio.timeout(ANSWER_SECONDS):
-                await self._asked(replace(seat, record=record), played, None)
+                await self._asked(spare, played, None)
         except TimeoutError:
             played.problems.append("the spare has not answered")
 
@@ -191,16 +186,6 @@ class SessionCourse:
             played.problems.append("the provider keeps the stream open")
         if promised is not None:
             played.signed.append(promised)
-
-    def _cheat_of(self, scene: ProviderScene) -> str:
-        return self.stage.devnet.members[self.scenes.index(scene)].name
-
-
-def _by_scene(seats: Sequence[tuple[ProviderScene, SessionSeat]]) -> list[tuple[ProviderScene, list[SessionSeat]]]:
-    found: dict[ProviderScene, list[SessionSeat]] = {}
-    for scene, seat in seats:
-        found.setdefault(scene, []).append(seat)
-    return list(found.items())
 
 
 def _sell(stage: Stage, scenes: Sequence[ProviderScene], honest: str) -> dict[str, int]:
@@ -237,7 +222,8 @@ def play_sessions(stage: Stage, scenes: Sequence[ProviderScene], customers: Sequ
     worker.start()
 
     def are_over() -> bool:
-        return not worker.is_alive() and all(trace.is_over for trace in ledger.sessions.values())
+        is_played = not worker.is_alive() and all(trace.is_over for trace in ledger.sessions.values())
+        return is_played or bool(course.problems)
 
     follower.until("the end of every session", are_over, BLOCKS_MAX)
     attempts = [row for name in modes for row in stage.telemetry(name) if row["event"] == "cheat"]
@@ -262,9 +248,6 @@ def _judged(
             stage.narrator.line(f"FAILED: {played.scene.name}: {failure}")
     first = next(iter(findings.values()))
     first.failures += course.problems
-    first.failures += [
-        f"session 0x{each.hex()[:8]}: {failure}" for each in course.others for failure in ledger.sessions[each].wrong()
-    ]
     for name, finding in findings.items():
         if not finding.sessions:
             finding.failures.append(f"{name} was not played")

@@ -40,7 +40,7 @@ from wallet.client import ChainClient
 from wallet.keypair import Keypair
 
 SECRET = bytes(range(SECRET_BYTES))
-DRAW_SECONDS, POLL_SECONDS = 120.0, 1.0
+DRAW_SECONDS, ENTRANCE_SECONDS, POLL_SECONDS = 120.0, 90.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,16 @@ class SessionSeat:
             self.id, leg.owner, SealKey.of(self.key), lambda: ChainClient.connect(self.url), self.genesis
         )
         return NextProvider(len(self.record.legs) - 1, leg.first_period, lines.dial)
+
+    async def wait(self) -> None:
+        """Wait until the provider has seen the session, and lets its customer in."""
+        async with asyncio.timeout(ENTRANCE_SECONDS):
+            while True:
+                try:
+                    async with self.provider.dial(0):
+                        return
+                except ConnectionError:
+                    await asyncio.sleep(POLL_SECONDS)
 
     @asynccontextmanager
     async def client(self, folder: Path, signed: list[Voucher]) -> AsyncIterator[SessionClient]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from echoing_session import TERMS, Pair, asking, customer_end, provider_end, signature_of
 from gpu_tasks.batches.sum_tree import Totals
+from gpu_tasks.market.sessions.vouchers import Voucher
 from gpu_tasks.sessions.customer_end import PAY_EVERY, SessionFault
 from gpu_tasks.sessions.messages import (
     UNPAID_TOKENS_MAX,
@@ -211,6 +213,12 @@ def _paying(pair: Pair, **changes: int) -> Pay:
     return Pay(totals, bytes(65))
 
 
+def _paying_by(pair: Pair, **changes: Any) -> Pay:
+    """Return a payment of all tokens with the signature of another voucher."""
+    totals = pair.provider.transcript.totals()  # type: ignore[union-attr]
+    return Pay(totals, signature_of(replace(Voucher(TERMS.session, 0, totals), **changes)))
+
+
 def _question(totals: Totals) -> Ask:
     return Ask(b"", totals, bytes(65))
 
@@ -232,6 +240,9 @@ ANY_TOTALS = Totals(1, 1, 1, bytes(32))
         (lambda pair: _paying(pair, tokens_out=2**64 - 1), "unknown_totals"),
         (lambda pair: _paying(pair, tokens_in=2**64 - 1), "unknown_totals"),
         (_paying, "wrong_signature"),
+        (lambda pair: _paying_by(pair, session=bytes(32)), "wrong_signature"),
+        (lambda pair: _paying_by(pair, period=1), "wrong_signature"),
+        (lambda pair: _paying_by(pair, totals=ANY_TOTALS), "wrong_signature"),
     ],
 )
 def test_a_message_out_of_place_is_refused_and_changes_nothing(

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from echoing_session import SESSION, TERMS, asking
 from gpu_tasks.batches.sum_tree import Totals
-from gpu_tasks.provider.journal.schema import JOURNAL_FILE, open_journal
+from gpu_tasks.market.sessions.vouchers import Voucher, voucher_payload
+from gpu_tasks.provider.journal.schema import JOURNAL_FILE, JournalError, open_journal
 from gpu_tasks.provider.sessions import served_session
-from gpu_tasks.provider.sessions.served_session import WASTED_MAX, ServingLimits
+from gpu_tasks.provider.sessions.served_session import WASTED_MAX, ServingLimits, verifier
 from gpu_tasks.provider.sessions.session_store import SessionStore
 from gpu_tasks.sessions.messages import (
     UNPAID_TOKENS_MAX,
@@ -23,7 +25,10 @@ from gpu_tasks.sessions.messages import (
     SessionEntered,
     SessionRefused,
 )
+from runtime.blocks.extrinsic import MULTI_SIGNATURE, MultiSignature
+from runtime.cryptography.signatures import Scheme
 from session_streams import EchoGenerator, FakeCustomer, FakeStream, served
+from wallet.keypair import Keypair
 
 QUESTION = bytes(range(200))
 SLOW = ServingLimits(entering=30.0, paying=30.0)
@@ -146,6 +151,47 @@ async def test_a_generator_that_fails_ends_the_stream_with_its_code(store: Sessi
     assert code_at_end(customer.stream) == "broken"
     assert generator.lanes == 0
     assert len(customer.received) == 70
+
+
+async def test_a_store_that_fails_ends_the_stream_before_the_answer_begins(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A voucher that is not on the disk allows nothing."""
+    generator, customer = EchoGenerator(), FakeCustomer()
+
+    def fail(*_: object) -> None:
+        raise JournalError("the disk is full", code="journal_unwritable")
+
+    monkeypatch.setattr(store, "keep", fail)
+    serving = await customer.enter(served(store, generator))
+    customer.ask(QUESTION)
+    await serving
+    assert code_at_end(customer.stream) == "journal_unwritable"
+    assert generator.begun == 0
+
+
+@pytest.mark.parametrize(
+    ("signed", "signs"),
+    [
+        (lambda voucher: voucher, True),
+        (lambda voucher: replace(voucher, session=bytes(32)), False),
+        (lambda voucher: replace(voucher, period=1), False),
+        (lambda voucher: replace(voucher, totals=replace(voucher.totals, tokens_out=2)), False),
+    ],
+)
+def test_the_real_check_takes_the_signer_s_signature_of_the_same_voucher_alone(
+    signed: Callable[[Voucher], Voucher], *, signs: bool
+) -> None:
+    """No scheme, chain or account in the place of another one either."""
+    key = Keypair.from_seed(Scheme.ED25519, bytes([5]) * 32)
+    voucher = Voucher(SESSION, 0, Totals(1, 1, 1, bytes(32)))
+    signature = key.sign(voucher_payload(TERMS.genesis, signed(voucher)))
+    encoded = MULTI_SIGNATURE.encode(MultiSignature(key.scheme, signature))
+    assert verifier(TERMS.genesis, key.account)(voucher, encoded) is signs
+    assert not verifier(bytes(32), key.account)(voucher, encoded)
+    assert not verifier(TERMS.genesis, bytes(32))(voucher, encoded)
+    assert not verifier(TERMS.genesis, key.account)(voucher, b"\x01" + encoded[1:])
+    assert not verifier(TERMS.genesis, key.account)(voucher, b"\xff" + encoded[1:])
 
 
 @pytest.mark.parametrize(
