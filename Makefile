@@ -155,7 +155,7 @@ game: ## claims and checks as a game: gains of every known deviation, collateral
 honest: ## UNITS=50000 random units and TASKS=50000 tasks of honest parties over all backends here, with kills: none slashed; FLIPS=1000 flipped bits apart; CASE=task/1/7 repeats one; an hour with JOBS=1; out/honest.json
 	@$(PY) -m simulation.honest $(if $(filter-out file,$(origin UNITS)),--units $(UNITS)) $(if $(TASKS),--tasks $(TASKS)) $(if $(FLIPS),--flips $(FLIPS)) $(if $(CASE),--case $(CASE)) --seed $(SEED) --jobs $(JOBS)
 
-cheats: ## every known way to cheat the market: about units on a devnet of eight whose claims are all checked, about tasks, TASKS=5 honest ones, on another; ONLY=name,name chooses; MODEL=smollm2-135m-instruct computes this model of your store wrongly instead, UNITS=24
+cheats: ## every known way to cheat the market: about units on a devnet of eight whose claims are all checked, in sessions on a devnet of six, about tasks, TASKS=5 honest ones, on another; ONLY=name,name chooses; MODEL=smollm2-135m-instruct computes this model of your store wrongly instead, UNITS=24
 	@$(PY) -m devnet.proofs.cheats$(if $(MODEL),.models --model $(MODEL) $(if $(filter-out file,$(origin UNITS)),--units $(UNITS)), $(if $(TASKS),--tasks $(TASKS)) $(if $(ONLY),--only $(ONLY)))
 
 units: ## UNITS=200 honest units on a devnet, a provider killed midway: each paid once

@@ -22,14 +22,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from devnet.launcher.folder import DevnetError
+from devnet.stage.actors.place_sale import offer_places
 from devnet.stage.actors.session_customer import SessionOffer, SessionSeat, open_sessions, seats_of
 from devnet.stage.actors.task_sale import People, provider_accounts
 from devnet.stage.measuring.session_ledger import SessionLedger, SessionTrace, price_of_period
 from devnet.stage.network import CUSTOMER_KEY, BlockFollower, FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
-from genesis import dev_accounts
 from genesis.presets import TEXT_MODEL, TEXT_WORKLOAD
-from gpu_tasks.data import market_reads
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.sessions.events import PeriodClaimed, SessionEnded
 from gpu_tasks.market.sessions.records import SessionEnd, SessionRecord
@@ -47,7 +46,7 @@ from wallet.suri import keypair_from_suri
 
 SESSIONS = 200
 CUSTOMERS = 5
-PLACES, ASK_TEXT, RATE = 32, "0.01", GRAINS_PER_OGPU // 100
+PLACES, RATE = 32, GRAINS_PER_OGPU // 100
 SERVICE = 0
 SETTLE_BLOCKS = 40
 DEPOSIT, TERM, SHORT_TERM = GRAINS_PER_OGPU // 5, 900, 90
@@ -197,13 +196,7 @@ class SessionTrade:
 def trade_sessions(stage: Stage) -> SessionFacts:
     """Offer places, fund customers, use all sessions, and compare every account with its sessions."""
     names = [member.name for member in stage.devnet.members]
-    devices = stage.ask(_devices_by_owner)
-    for name in names:
-        device = "0x" + devices[dev_accounts.stash(name)].hex()
-        stage.provider(
-            name, "offer", device, "--service", str(SERVICE), "--ask", ASK_TEXT, "--places", str(PLACES),
-            is_shown=False,
-        )  # fmt: skip
+    offer_places(stage, {name: [SERVICE] for name in names}, RATE, PLACES)
     keys = [keypair_from_suri(f"{CUSTOMER_KEY}//{number}") for number in range(CUSTOMERS)]
     gifts = tuple(Balances.transfer_keep_alive(dest=key.account, value=GIFT) for key in keys)
     stage.ask(lambda chain: chain.submit(Utility.batch_all(calls=gifts), keypair_from_suri(CUSTOMER_KEY)))
@@ -225,11 +218,6 @@ def trade_sessions(stage: Stage) -> SessionFacts:
     follower.until("the end of every session", are_over, BLOCKS_MAX)
     people.wealth_after = stage.wealth(people.accounts, follower.next_height - 1)
     return _facts(trade, people, len(names))
-
-
-async def _devices_by_owner(chain: ChainClient) -> dict[bytes, bytes]:
-    devices = await market_reads.devices(chain, await chain.finalized())
-    return {status.device.owner: status.id for status in devices}
 
 
 def _facts(trade: SessionTrade, people: People, providers: int) -> SessionFacts:

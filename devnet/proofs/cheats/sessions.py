@@ -26,7 +26,7 @@ from devnet.proofs.cheats.session_scenes import (
     ProviderScene,
 )
 from devnet.proofs.cheats.units import BUILT_IN_MODEL, DECODER, wrong_issuance
-from devnet.stage.actors.model_sale import ModelSale, sell_model
+from devnet.stage.actors.place_sale import create_services, offer_places
 from devnet.stage.actors.session_customer import SessionOffer, SessionSeat, open_sessions, seats_of
 from devnet.stage.measuring.session_ledger import SessionLedger
 from devnet.stage.network import CHEAT, CUSTOMER, BlockFollower, FreshDevnet, Stage
@@ -52,9 +52,9 @@ CHAIN_NUMBERS = {
     "Disputes.vote_blocks": 20,
 }
 """Each item of a claim is checked."""
-ASK, RATE = "0.01", GRAINS_PER_OGPU // 100
+RATE = GRAINS_PER_OGPU // 100
 DEPOSIT, TERM = 2 * GRAINS_PER_OGPU, 900
-PACE, PLACES = 64, 32
+PLACES = 32
 ANSWER_SECONDS, SILENCE_SECONDS = 120.0, 20.0
 SCRIPT_SECONDS = 150.0
 BLOCKS_MAX = 900
@@ -190,21 +190,13 @@ class SessionCourse:
 
 def _sell(stage: Stage, scenes: Sequence[ProviderScene], honest: str) -> dict[str, int]:
     """Create a service for each dishonest provider, and one for hostile customers. Return their numbers by name."""
-    names = [member.name for member in stage.devnet.members]
-    sellers = {
-        scene.name: (cheat, honest) if scene.is_handed_over else (cheat,)
-        for scene, cheat in zip(scenes, names, strict=False)
-    } | {honest: (honest,)}
-    return {
-        name: sell_model(
-            stage,
-            ModelSale(
-                f"{DECODER}:{BUILT_IN_MODEL}", name, CUSTOMER, providers, pace=PACE, places=PLACES, ask=ASK,
-                price_max=ASK, ramp_blocks=0,
-            ),
-        )
-        for name, providers in sellers.items()
-    }  # fmt: skip
+    cheats = [member.name for member in stage.devnet.members[: len(scenes)]]
+    form = form_named(f"{DECODER}:{BUILT_IN_MODEL}")
+    services = create_services(stage, form, [*(scene.name for scene in scenes), honest], RATE)
+    offers = {cheat: [services[scene.name]] for scene, cheat in zip(scenes, cheats, strict=True)}
+    spared = [services[scene.name] for scene in scenes if scene.is_handed_over]
+    offer_places(stage, offers | {honest: [services[honest], *spared]}, RATE, PLACES)
+    return services
 
 
 def play_sessions(stage: Stage, scenes: Sequence[ProviderScene], customers: Sequence[CustomerScene]) -> CheatFindings:

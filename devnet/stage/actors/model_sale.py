@@ -25,8 +25,6 @@ class ModelSale:
     tokens_max: int = 256
     """The most output tokens of a request."""
     pace: int = 0
-    places: int = 0
-    """The places for sessions of each provider. A service with places has a pace."""
     ask: str = "0.01"
     """The price begins here, so no provider waits for it to rise."""
     price_max: str = "0.05"
@@ -47,8 +45,7 @@ def sell_model(stage: Stage, sale: ModelSale) -> int:
     devices = stage.ask(_devices_by_owner)
     for name in sale.providers:
         device = "0x" + devices[dev_accounts.stash(name)].hex()
-        places = ("--places", str(sale.places)) if sale.places else ()
-        stage.provider(name, "offer", device, "--service", str(created["service"]), "--ask", sale.ask, *places)
+        stage.provider(name, "offer", device, "--service", str(created["service"]), "--ask", sale.ask)
     return int(created["service"])
 
 

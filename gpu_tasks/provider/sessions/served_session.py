@@ -236,8 +236,9 @@ class ServedSession:
         if end.newest is None or not end.is_settled:
             return False
         used = self.terms.amount(end.newest.voucher.totals)
-        # A new period has the room of this one again, or else the rest of the deposit after its claim and fees.
-        return self._amount_max(used) > end.amount_max - used // 2
+        # A period that is worth nothing cannot be claimed, and goes on. A new one has the room of this one again, or
+        # else the rest of the deposit after its claim and fees.
+        return used > 0 and self._amount_max(used) > end.amount_max - used // 2
 
 
 class _EndedError(CodedError):

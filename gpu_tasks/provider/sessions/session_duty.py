@@ -301,11 +301,13 @@ class SessionDuty(Duty):
     def _end_period(self, held: _Held, served: ServedSession, height: int) -> None:
         """End the present period if it is old, or worth much."""
         kept = served.kept
-        if kept is None:
+        amount = 0 if kept is None else _amount(held.status.session, kept)
+        # The chain refuses a claim of nothing, and no later period could be claimed before it.
+        if not amount:
             held.began_at = 0
             return
         held.began_at = held.began_at or height
-        age, amount = height - held.began_at, _amount(held.status.session, kept)
+        age = height - held.began_at
         is_rich = amount * CLAIMED_PART >= self._room(held, 0)
         if (age >= PERIOD_BLOCKS or is_rich) and served.end_period(is_urgent=age >= URGENT_BLOCKS):
             held.began_at = 0
@@ -329,6 +331,8 @@ class SessionDuty(Duty):
         if kept is None or not kept.is_closed:
             return
         amount, totals = _amount(session, kept), kept.voucher.totals
+        if not amount:  # a session that closed after a prompt that costs nothing
+            return
         collateral = collateral_of(session.rules, amount, totals.requests)
         if held.leg.claims >= CLAIMS_OPEN_MAX or collateral > held.clock.collateral_left:
             if not held.waits:

@@ -177,6 +177,41 @@ async def test_a_period_is_claimed_after_its_blocks_and_paid(tmp_path: Path) -> 
         assert bytes(again.received) == QUESTION
 
 
+async def leave_after_prompt(played: PlayedProvider, customer: FakeCustomer) -> None:
+    """Enter, pay a prompt, and leave."""
+    serving = await customer.enter(_Entrance(played, SESSION))
+    customer.ask(QUESTION)
+    await customer.step(pays=False)
+    customer.hang_up()
+    await serving
+
+
+async def test_a_period_that_is_worth_nothing_goes_on(tmp_path: Path) -> None:
+    """Its claim would be refused for ever, and so would those of all later periods."""
+    async with playing(tmp_path) as played:
+        played.chain.open(SESSION, input_share=0)
+        await played.step()
+        customer = a_customer()
+        customer.end.terms = replace(customer.end.terms, input_share=0)
+        await leave_after_prompt(played, customer)
+        await played.step(2 * URGENT_BLOCKS)
+        assert played.chain.calls == []
+        await chat(played, customer, QUESTION)
+        await played.step(PERIOD_BLOCKS + 2)
+        assert claims_of(played.chain) == [(0, False)]
+
+
+async def test_a_session_that_closes_with_a_worthless_period_is_not_claimed(tmp_path: Path) -> None:
+    """Each refused claim would cost a fee."""
+    async with playing(tmp_path) as played:
+        played.chain.open(SESSION, input_share=0)
+        await played.step()
+        await leave_after_prompt(played, a_customer())
+        played.chain.close(SESSION)
+        await played.step(20)
+        assert played.chain.calls == []
+
+
 async def test_a_rich_period_is_claimed_at_once(tmp_path: Path) -> None:
     """It ends at half of what its claim may have."""
     async with playing(tmp_path) as played:
