@@ -14,6 +14,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.workloads.form import WorkloadForm
+from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
 from runtime.pallets.utility import Utility
 from wallet.client import ChainClient
@@ -65,7 +66,7 @@ def offer_places(stage: Stage, services: Mapping[str, Sequence[int]], rate: int,
             for service in numbers:
                 calls.append(InferenceMarket.offer(device=device, service=service, ask=rate))
                 calls.append(Sessions.offer_places(device=device, service=service, places=places))
-            key = keypair_from_suri(f"//{name}//provider")
+            key = keypair_from_suri(f"//{name}//provider", Scheme.ED25519)
             outcome = await chain.submit(Utility.batch_all(calls=tuple(calls)), key)
             if not outcome.is_success:
                 raise DevnetError(f"{name} cannot offer places: {outcome.error}")
