@@ -56,8 +56,9 @@ PROVIDER_SCENES = (
                   ClaimOutcome.PASSED),
     ProviderScene("stops", "a provider that falls silent amid an answer", "stops", ClaimOutcome.PASSED,
                   is_handed_over=True),
+    # Its records are newer than the claim, so it has no items to deliver.
     ProviderScene(FORGING_MODE, "a provider that forges vouchers, claims by an old one and claims again", FORGING_MODE,
-                  ClaimOutcome.PASSED),
+                  ClaimOutcome.REFUTED),
 )  # fmt: skip
 REFUND_SCENES = (replace(PROVIDER_SCENES[0], outcome=ClaimOutcome.RETURNED),)
 """With four validators two voters are left beside provider and checker: no decision."""
