@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: game alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units sessions equivocation claims honest flood prose escape liars auction ladder conformance house lock package clean weights
+.PHONY: game chats alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units sessions equivocation claims honest flood prose escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -175,6 +175,9 @@ files: ## LINES=2000 requests of a file on a real devnet, the customer killed wi
 
 batchkills: ## a provider killed with -9 four times amid a batch of 4,096 requests: none computed twice, paid once; three minutes; out/batch_kills.json
 	@$(PY) -m devnet.proofs.batch_kills
+
+chats: ## four chats at once in sessions of a language model on a real devnet, beside the bare engine; provider and customer killed with -9 amid answers, the same tokens, paid to the grain; ONLY=name,name chooses; needs the model, out/chats.json
+	@$(PY) -m devnet.proofs.chats $(if $(filter-out file,$(origin SEED)),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
 seats: ## an operator takes a seat on a real devnet, changes keys, moves to another machine, leaves, by the words of the documents; three minutes
 	@$(PY) -m devnet.proofs.seats

@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devnet.launcher.dockerd import why_no_engine
+from gpu_tasks.workloads.model_forms import form_named
 
+CHAT_WORKLOAD = "decoder-int8:smollm2-135m-instruct"
 PART_SECONDS = 3 * 3600.0
 """The longest parts take an hour on two cores. A part that hangs must not delay the others by a whole night."""
 STOP_SECONDS = 60.0
@@ -33,7 +35,16 @@ def _why_no_gpu() -> str:
     return "" if shutil.which("nvidia-smi") else "no NVIDIA GPU"
 
 
+def _why_no_model() -> str:
+    try:
+        form_named(CHAT_WORKLOAD)
+    except LookupError as error:
+        return str(error)
+    return ""
+
+
 NEEDS: Mapping[str, Callable[[], str]] = {
+    "chats": _why_no_model,
     "containers": why_no_engine,
     "escape": why_no_engine,
     "gpu": _why_no_gpu,
@@ -42,7 +53,7 @@ NEEDS: Mapping[str, Callable[[], str]] = {
 """The reason, by part, why this machine cannot run it. It is empty if the machine can."""
 PARTS = (
     "alltests properties soak simulate twins replay economy stakes claims game honest conformance capacity demo "
-    "units sessions equivocation batchkills rollcall seats files elections auction telemetry containers escape clients "
+    "units sessions equivocation batchkills chats rollcall seats files elections auction telemetry containers escape clients "
     "liars cheats flood crash market mutants package gpu"
 ).split()
 """The parts in the order of a night: the tests, the simulations, then real devnets from short to long."""

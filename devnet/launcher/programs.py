@@ -77,12 +77,17 @@ def tried(program: str, *words: str, keyring: Path, show: Shown | None = None) -
 
 
 def started(
-    program: str, *words: str, keyring: Path, output: int | IO[Any] = subprocess.PIPE, errors: int | IO[Any]
+    program: str,
+    *words: str,
+    keyring: Path,
+    output: int | IO[Any] = subprocess.PIPE,
+    errors: int | IO[Any],
+    typed: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[str]:
-    """Start `program` with --json."""
+    """Start `program` with --json. `typed` is its standard input."""
     return subprocess.Popen(
         [sys.executable, "-m", MODULES[program], "--json", *words],
-        stdin=subprocess.DEVNULL,
+        stdin=typed,
         stdout=output,
         stderr=errors,
         text=True,

@@ -7,6 +7,7 @@ In reading order:
 * `files`: a file of requests whose customer is killed while it posts
 * `batch_kills`: a batch of 4,096 requests whose provider is killed while it computes
 * `market`: the throughput of a market of four providers, beside the same tokens computed bare
+* `chats`: chats in sessions, at the engine's speed and with either side killed amid answers
 * `auction`: tasks from file to paid result, with providers killed on the way
 * `containers`: jobs and leases in containers, left by either side
 * `telemetry`: the progress of tasks, watched through failing brokers

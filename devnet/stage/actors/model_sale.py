@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from devnet.stage.network import Stage
@@ -29,6 +29,10 @@ class ModelSale:
     """The price begins here, so no provider waits for it to rise."""
     price_max: str = "0.05"
     ramp_blocks: int = 10
+    input_share: int = 0
+    """The weight of an input token, in percent of an output token."""
+    places: int = 0
+    """The sessions that each provider serves at once."""
 
 
 def sell_model(stage: Stage, sale: ModelSale) -> int:
@@ -39,14 +43,24 @@ def sell_model(stage: Stage, sale: ModelSale) -> int:
             *("--key", f"//{sale.owner}", "--workload", sale.workload, "--name", sale.name),
             *("--price-min", sale.ask, "--price-max", sale.price_max, "--ramp", str(sale.ramp_blocks)),
             *("--commit-window", str(sale.commit_blocks), "--pace", str(sale.pace)),
-            *("--max-tokens", str(sale.tokens_max), "--yes"),
+            *("--max-tokens", str(sale.tokens_max), "--input-share", str(sale.input_share), "--yes"),
         )
     )
     devices = stage.ask(_devices_by_owner)
     for name in sale.providers:
         device = "0x" + devices[dev_accounts.stash(name)].hex()
-        stage.provider(name, "offer", device, "--service", str(created["service"]), "--ask", sale.ask)
+        places = ("--places", str(sale.places)) if sale.places else ()
+        stage.provider(name, "offer", device, "--service", str(created["service"]), "--ask", sale.ask, *places)
     return int(created["service"])
+
+
+def offer_places(stage: Stage, service: int, ask: str, places: Mapping[str, int]) -> None:
+    """Let providers that offer a service serve so many sessions at once."""
+    devices = stage.ask(_devices_by_owner)
+    for name, count in places.items():
+        device = "0x" + devices[dev_accounts.stash(name)].hex()
+        options = ("--service", str(service), "--ask", ask, "--places", str(count))
+        stage.provider(name, "offer", device, *options)
 
 
 async def _devices_by_owner(chain: ChainClient) -> dict[bytes, bytes]:

@@ -1,0 +1,115 @@
+"""Run the chats on one devnet, and settle their sessions. See the package for the parts and their requirements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from devnet.proofs.chats import kills, speed
+from devnet.proofs.chats.network import CUSTOMER_ACCOUNTS, ChatStage, chat_network
+from devnet.proofs.chats.seats import MODEL_NAME
+from devnet.stage.network import CUSTOMER, BlockFollower
+from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
+from genesis import dev_accounts
+
+SETTLE_BLOCKS_MAX = 600
+TOKENS, ROUNDS, KILLS, SEED = 96, 3, 5, 1
+
+
+@dataclass(slots=True)
+class Settled:
+    """The ends of all sessions. Amounts are in grains."""
+
+    sessions: int = 0
+    claims: int = 0
+    paid: int = 0
+    fees: int = 0
+    lost: int = 0
+    """The customer's loss of wealth."""
+    wrong_sums: list[str] = field(default_factory=list)
+
+
+def settle(stage: ChatStage) -> Settled:
+    """Wait for the end of every session, and compare the customer's loss with their payments."""
+    follower = BlockFollower(stage, _nothing, stage.book.next_height)
+    follower.until(
+        "every session has ended",
+        lambda: all(stage.trace(seat).end is not None for seat in stage.seats),
+        SETTLE_BLOCKS_MAX,
+    )
+    settled, at_height = Settled(sessions=len(stage.seats)), stage.book.next_height - 1
+    for seat in stage.seats:
+        trace = stage.book.sessions[seat.session]
+        settled.claims += len(trace.claims)
+        settled.paid += 0 if trace.end is None else trace.end.paid
+        settled.wrong_sums += [f"{seat.text[:10]}: {wrong}" for wrong in trace.wrong_sums(seat.settlement_fee)]
+    settled.fees = stage.book.fees[dev_accounts.stash(CUSTOMER)]
+    settled.lost = stage.wealth_before - stage.wealth(CUSTOMER_ACCOUNTS, at_height)[CUSTOMER]
+    return settled
+
+
+def failures_of(settled: Settled) -> Iterator[str]:
+    """Yield every failed requirement."""
+    yield from settled.wrong_sums
+    if settled.lost != settled.paid + settled.fees:
+        yield (f"the customer lost {settled.lost} grains, and payments and fees come to {settled.paid + settled.fees}")
+
+
+def figures(facts_by_scenario: Mapping[str, Any]) -> str:
+    """Return the line of figures."""
+    texts = []
+    if "speed" in facts_by_scenario:
+        found = facts_by_scenario["speed"]
+        texts.append(
+            f"{100 * found.share:.0f} % of the bare tokens/s, first tokens {found.first_excess:+.2f} s beside bare"
+        )
+    for name in ("killed-provider", "killed-customer"):
+        if name in facts_by_scenario:
+            found = facts_by_scenario[name]
+            texts.append(
+                f"{name}: {found.kills} kills, {found.whole_answers} of {found.answers} answers whole, "
+                f"{found.unpaid_tokens} of {found.tokens} tokens unpaid"
+            )
+    settled = facts_by_scenario["settled"]
+    texts.append(f"{settled.sessions} sessions and {settled.claims} claims settled, {settled.paid} grains paid")
+    return "; ".join(texts)
+
+
+async def _nothing(*_: object) -> None:
+    """Take no event: the book of the stage takes them."""
+
+
+PROOF = LiveProof(
+    "chats",
+    "Chat in sessions on a devnet, at the engine's speed and through kills.",
+    [
+        Scenario(
+            "speed", "Four chats at once beside the bare engine, {rounds} rounds of {tokens} tokens", chat_network,
+            speed.measure, speed.failures_of,
+        ),
+        Scenario(
+            "killed-provider", "A provider is killed amid an answer", chat_network,
+            kills.kill_provider, kills.provider_failures_of,
+        ),
+        Scenario(
+            "killed-customer", "`ogpu chat` is killed {kills} times amid answers", chat_network,
+            kills.kill_customer, kills.customer_failures_of,
+        ),
+        Scenario(
+            "settled", "Every session ends, and the books add up", chat_network, settle, failures_of,
+            is_always_judged=True,
+        ),
+    ],
+    figures,
+    [
+        ProofOption("--model", MODEL_NAME, "a model of your store, by name or first digits of its id"),
+        ProofOption("--tokens", TOKENS, "of each answer at most"),
+        ProofOption("--rounds", ROUNDS, "of chats and engine in turns"),
+        ProofOption("--kills", KILLS, "of `ogpu chat`"),
+        ProofOption("--seed", SEED, "of the moments of these kills"),
+    ],
+)  # fmt: skip
+
+if __name__ == "__main__":
+    run(PROOF)

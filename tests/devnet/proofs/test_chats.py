@@ -1,0 +1,162 @@
+"""The proof of chats judges its facts: each bar has a fact that breaks it, and sums that differ have a sentence."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from devnet.proofs.chats import kills, speed
+from devnet.proofs.chats.__main__ import Settled, failures_of
+from devnet.proofs.chats.bare import EngineRun, answer
+from devnet.proofs.chats.kills import KilledChat
+from devnet.proofs.chats.session_book import SessionBook, SessionTrace
+from devnet.proofs.chats.speed import PROMPT_TOKENS, TOPICS, Speed, SpeedRound, percentile_95, question_of
+from genesis import dev_accounts
+from gpu_tasks.market.claims.claim_events import ClaimEnded
+from gpu_tasks.market.claims.claims import ClaimOutcome
+from gpu_tasks.market.sessions.events import PeriodClaimed, PlacePaid, SessionEnded, SessionOpened
+from gpu_tasks.market.sessions.records import SESSION_MONEY, SessionEnd
+from gpu_tasks.workloads.form import ChatMessage
+from gpu_tasks.workloads.model_forms import form_named, open_workload
+from gpu_tasks.workloads.streamed import streamed
+from runtime.pallets.pots import TREASURY
+from runtime.pallets.staking.trust_lock import Paid
+from runtime.pallets.transaction_payment import TransactionFeePaid
+
+BUILT_IN = "decoder-int8:ogpu-bytes"
+ENGINE = EngineRun(first_seconds=[0.5, 0.6, 0.7, 0.8], tokens=400, seconds=10.0, cpu_seconds=10.0)
+ROUND = SpeedRound([64] * 4, [0.9, 1.0, 1.1, 1.7], 400, 12.0, 14.0, ENGINE, 0.2)
+SPEED = Speed(
+    [ROUND], providers=["Alice"] * 4, tokens_wanted=400, share=ROUND.share, first_excess=ROUND.first_excess
+)  # fmt: skip
+
+
+def test_the_figures_of_a_round() -> None:
+    assert percentile_95([3.0, 1.0, 2.0, 4.0]) == 4.0
+    assert percentile_95([float(number) for number in range(1, 101)]) == 95.0
+    assert ROUND.share == pytest.approx(10 / 12)
+    assert ROUND.first_excess == pytest.approx(0.9)
+    assert list(speed.failures_of(SPEED)) == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"providers": ["Alice", "Alice", "Bob", "Alice"]},
+        {"first_excess": 1.01},
+        {"share": 0.79},
+        {"rounds": [replace(ROUND, chat_tokens=199)]},
+    ],
+)
+def test_each_bar_of_the_speed(changed: dict[str, Any]) -> None:
+    assert len(list(speed.failures_of(replace(SPEED, **changed)))) == 1
+
+
+def test_questions_have_the_wanted_tokens() -> None:
+    form = form_named(BUILT_IN)
+    for topic in TOPICS:
+        request = form.encode_chat([ChatMessage("user", question_of(form, topic, PROMPT_TOKENS))], 1, {}, bytes(32))
+        assert PROMPT_TOKENS - 12 <= form.cost_in(request) <= PROMPT_TOKENS
+
+
+def test_the_bare_engine_answers_as_the_workload() -> None:
+    form, workload = form_named(BUILT_IN), open_workload(BUILT_IN)
+    requests = [form.encode(text, 8, {"temperature": "0"}, bytes(32)) for text in ("one", "two")]
+    found = answer(streamed(workload).live(2), requests)
+    assert len(found.first_seconds) == 2
+    assert found.tokens == sum(form.cost(workload.run(request)) for request in requests)
+
+
+CHAT = KilledChat(
+    kills=1, answers=1, whole_answers=1, tokens=96, unpaid_tokens=14, is_text_right=True, handed_over=1, legs=2,
+    claimed={"Bob": 30, "Charlie": 70}, promised={0: 30, 1: 70}, claimed_periods={0: 30, 1: 70},
+)  # fmt: skip
+
+
+def test_whole_answers_that_are_paid_once() -> None:
+    assert list(kills.provider_failures_of(CHAT)) == []
+    assert list(kills.customer_failures_of(CHAT)) == []
+    # The last voucher may have been on its way when the provider was killed.
+    assert list(kills.provider_failures_of(replace(CHAT, claimed_periods={0: 29, 1: 70}))) == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"whole_answers": 0},
+        {"is_text_right": False},
+        {"repeated_claims": 1},
+        {"claimed_periods": {0: 30}},
+        {"claimed_periods": {0: 31, 1: 70}},
+        {"claimed_periods": {0: 30, 1: 70, 2: 1}},
+        {"unpaid_tokens": 65},
+        {"unpaid_tokens": -1},
+        {"handed_over": 0},
+        {"claimed": {"Bob": 0, "Charlie": 70}},
+    ],
+)
+def test_each_bar_of_a_killed_provider(changed: dict[str, Any]) -> None:
+    assert len(list(kills.provider_failures_of(replace(CHAT, **changed)))) == 1
+
+
+@pytest.mark.parametrize("changed", [{"kills": 0, "unpaid_tokens": 0}, {"claimed_periods": {0: 29, 1: 70}}])
+def test_each_bar_of_a_killed_customer(changed: dict[str, Any]) -> None:
+    assert len(list(kills.customer_failures_of(replace(CHAT, **changed)))) == 1
+
+
+SESSION, CLAIM = bytes([1]) * 32, bytes([2]) * 32
+BOB, CUSTOMER = dev_accounts.stash("Bob"), dev_accounts.stash("Ferdie")
+FEE = 100_000
+
+
+def paid(payee: bytes | None, amount: int) -> Paid:
+    return Paid(CUSTOMER, SESSION_MONEY, SESSION, payee, amount)
+
+
+HAPPENED = (
+    SessionOpened(SESSION, CUSTOMER, 1, 10_000, 10, 100),
+    PeriodClaimed(SESSION, 0, CLAIM, BOB, 1_005),
+    paid(BOB, 905), paid(TREASURY, 50), paid(None, 50),
+    ClaimEnded(CLAIM, ClaimOutcome.PASSED),
+    paid(BOB, 18), paid(TREASURY, 1), paid(None, 1),
+    PlacePaid(SESSION, BOB, bytes(32), 20),
+    SessionEnded(SESSION, SessionEnd.SETTLED, 1_025),
+)  # fmt: skip
+
+
+def trace_of(*events: object) -> SessionTrace:
+    book = SessionBook()
+    for height, event in enumerate(events):
+        book.take(height, event)
+    book.take(0, TransactionFeePaid(CUSTOMER, 7, 0))
+    assert book.fees == {CUSTOMER: 7}
+    return book.sessions[SESSION]
+
+
+def test_the_sums_of_a_session() -> None:
+    trace = trace_of(*HAPPENED)
+    assert list(trace.wrong_sums(FEE)) == []
+    assert trace.claimed_by(BOB) == 1_005
+
+
+@pytest.mark.parametrize(
+    ("place", "event", "wrong"),
+    [
+        (2, paid(BOB, 904), 2),
+        (2, paid(bytes(32), 905), 2),
+        (5, ClaimEnded(CLAIM, ClaimOutcome.REFUTED), 3),
+        (10, SessionEnded(SESSION, SessionEnd.SETTLED, 1_024), 1),
+        (10, SessionEnded(SESSION, SessionEnd.NO_PLACE, 0), 1),
+    ],
+)
+def test_sums_that_differ_are_told(place: int, event: object, wrong: int) -> None:
+    changed = [*HAPPENED]
+    changed[place] = event
+    assert len(list(trace_of(*changed).wrong_sums(FEE))) == wrong
+
+
+def test_the_customer_loses_its_payments_and_fees() -> None:
+    settled = Settled(1, 1, paid=1_025, fees=7, lost=1_032)
+    assert list(failures_of(settled)) == []
+    assert len(list(failures_of(replace(settled, lost=1_033)))) == 1
+    assert list(failures_of(replace(settled, wrong_sums=["a sum"]))) == ["a sum"]
