@@ -130,9 +130,11 @@ class FakeSessions:
         self.sessions[session_id] = closed(self.sessions[session_id], self.height)
 
     def hand_over(self, session_id: bytes) -> None:
-        """Let this provider go on with a session as its spare."""
-        leg = Leg(STASH, DEVICE, since=self.height, first_period=0, collateral=10**9)
-        self.sessions[session_id] = handed_over(self.sessions[session_id], leg, self.height)
+        """Let the spare go on with a session."""
+        session = self.sessions[session_id]
+        assert session.spare is not None
+        leg = Leg(session.spare.owner, session.spare.device, since=self.height, first_period=0, collateral=10**9)
+        self.sessions[session_id] = handed_over(session, leg, self.height)
 
     def release(self, session_id: bytes) -> None:
         """Pay the places that no claim holds any more."""

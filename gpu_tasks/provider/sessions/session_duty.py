@@ -98,6 +98,12 @@ class _Held:
         """The rights of the leg."""
         return self.status.legs[self.number]
 
+    def has_claimed(self, period: int) -> bool:
+        """Return True if the chain has, or had, the claim of a period. The leg is not released yet."""
+        # A former leg claims one period and is over then. Its clock stays at that period.
+        is_former = self.number < len(self.status.legs) - 1
+        return period < self.clock.period + (is_former and self.leg.is_over)
+
 
 class SessionDuty(Duty):
     """The steps of all sessions. It is also the tunnel's list of sessions (`TunnelTargets`)."""
@@ -293,7 +299,7 @@ class SessionDuty(Duty):
         elif not is_open:
             self._leave(held)
         for kept in self._store.periods(session_id):
-            if kept.voucher.period < held.clock.period and kept.state is not PeriodState.CLAIMED:
+            if kept.state is not PeriodState.CLAIMED and held.has_claimed(kept.voucher.period):
                 self._store.note_claimed(session_id, kept.voucher.period)
         if held.clock.claims_until >= height:
             await self._claim(held, is_last=not is_open)

@@ -5,13 +5,14 @@ from typing import Any, cast
 
 import pytest
 
+from gpu_tasks.provider.execution.device_times import DeviceTimes
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.sessions.live_hosts import LiveHosts
 from played_sessions import DEVICE, EchoHost, StreamedEcho
 
 
 def hosts() -> LiveHosts:
-    return LiveHosts(lambda _hardware, _form, places: EchoHost(places=places))
+    return LiveHosts(lambda _hardware, _form, places: EchoHost(places=places), DeviceTimes())
 
 
 async def test_a_workload_that_does_not_stream_has_no_worker() -> None:

@@ -246,6 +246,26 @@ async def test_a_closing_session_is_claimed_to_its_end_and_its_place_is_paid(tmp
         assert [payment.name.split()[0] for payment in played.earnings.read()] == ["session", "session"]
 
 
+async def test_a_former_provider_notes_its_claim_and_the_rest_of_its_place(tmp_path: Path) -> None:
+    """The session goes on at the spare, and its former provider is told apart by its leg alone."""
+    async with playing(tmp_path) as played:
+        chain = played.chain
+        chain.open(SESSION, place_rate=AMOUNT // 10)
+        await played.step()
+        await chat(played, a_customer(), QUESTION)
+        await played.step(19)
+        chain.hand_over(SESSION)
+        await played.step(2)
+        assert claims_of(chain) == [(0, True)]
+        chain.conclude(session_claim_id(SESSION, 0))
+        chain.release(SESSION)
+        await played.step(8)
+        assert claims_of(chain) == [(0, True)]
+        assert [payment.grains for payment in played.earnings.read()] == [AMOUNT - AMOUNT * 3 // 100] * 2
+        assert played.store.noted() == []
+        assert played.duty.find(SESSION) is None
+
+
 async def test_an_idle_place_is_paid_by_the_block(tmp_path: Path) -> None:
     """The pay of the place is noted when the chain has dropped the session."""
     async with playing(tmp_path) as played:

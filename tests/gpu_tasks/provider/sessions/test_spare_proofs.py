@@ -133,7 +133,7 @@ async def test_a_spare_without_an_answer_proves_nothing(
         monkeypatch.setattr(StreamedEcho, "standard_request", no_request)
     async with sparing(tmp_path) as played:
         make = played._make
-        played.duty._hosts._make = lambda *given: _broken(make(*given), fault, fails)
+        played.duty.hosts.make = lambda *given: _broken(make(*given), fault, fails)
         await played.step(PROOF_BLOCKS + 3)
         assert played.chain.calls == []
         assert played.store.period(SESSION, SPARE_PERIOD) is None
