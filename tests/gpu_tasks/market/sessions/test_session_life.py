@@ -134,6 +134,7 @@ def test_a_beacon_draws_a_device_and_a_spare_of_another_owner() -> None:
     assert session.state is SessionState.OPEN
     assert session.spare is not None
     assert session.spare.owner != leg.owner
+    assert leg.since == session.spare.since == chain.height
     collateral = least_collateral(session.exposure, items=1, rate_ppm=1_000_000, vote_fee=10**5)
     assert leg.collateral == secured(chain, chain.keys_of(leg.owner)) >= collateral
     assert secured(chain, chain.keys_of(session.spare.owner)) == 0

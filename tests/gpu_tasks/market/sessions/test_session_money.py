@@ -53,20 +53,24 @@ def test_the_shares_of_a_payment_add_up_and_rounding_goes_against_no_payer(gross
     deposit=st.integers(1, 10**12),
     paid=st.integers(0, 10**12),
     reserved=st.integers(0, 10**12),
+    number=st.sampled_from((0, records.SPARE_LEG)),
     claimed=st.integers(0, 10**9),
     blocks=st.integers(0, records.TERM_MAX),
     is_refuted=st.booleans(),
 )
 def test_the_pay_of_a_place_is_at_most_what_is_owed_and_what_is_left(
-    deposit: int, paid: int, reserved: int, claimed: int, blocks: int, *, is_refuted: bool
+    deposit: int, paid: int, reserved: int, number: int, claimed: int, blocks: int, *, is_refuted: bool
 ) -> None:
     assume(paid + reserved <= deposit)
     served = session(deposit=deposit, paid=paid, reserved=reserved)
-    served = replace(served, legs=(leg(left_at=4 + blocks, claimed=claimed, is_refuted=is_refuted),))
-    pay = money.place_pay(served, 0)
+    over = leg(left_at=4 + blocks, claimed=claimed, is_refuted=is_refuted)
+    served = replace(served, legs=(over,), spare=over)
+    pay = money.place_pay(served, number)
     assert 0 <= pay <= left_of(served)
-    assert pay + claimed <= max(claimed, served.place_rate * blocks)
+    rate = served.place_rate if number == 0 else served.place_rate // 4
+    assert pay + claimed <= max(claimed, rate * blocks)
     assert not (is_refuted and pay)
+    assert not (number and not claimed and pay), "a spare without a proof"
 
 
 @given(
@@ -100,7 +104,11 @@ def test_a_claim_within_the_longest_run_fits_its_fields(
         assert money.weight_of(served, totals) < 2**64
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(("claim", "last", "end", "close", "hand over", "wait")), st.integers(0, 1)))
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("claim", "last", "prove", "leave", "end", "close", "hand over", "wait")), st.integers(0, 1)
+    )
+)
 
 
 @given(STEPS)
@@ -120,9 +128,15 @@ def test_every_state_of_a_session_has_a_next_step_or_an_open_claim(steps: list[t
             periods[period] = number
             claims.append(PeriodClaim(ONE, number, period, 1_000, 200, 5_000))
             served = records.claimed(served, claims[-1], height, is_last=name == "last")
+        elif name == "leave" and not serving.is_over:
+            served = records.with_leg(served, number, records.over(serving, height))
+        elif name == "prove" and (spare := records.spare_of(served)) is not None and not spare.is_over:
+            claims.append(PeriodClaim(ONE, records.SPARE_LEG, records.SPARE_PERIOD, 1_000, 200, 5_000))
+            spare = replace(spare, claims=1, claimed=1_000, engaged=5_000, is_over=True)
+            served = replace(served, spare=spare, reserved=served.reserved + 1_200)
         elif name == "end" and claims:
             claim = claims.pop(0)
-            ended = served.legs[claim.leg]
+            ended = records.leg_at(served, claim.leg)
             ended = replace(ended, claims=ended.claims - 1, engaged=ended.engaged - claim.collateral)
             served = replace(records.with_leg(served, claim.leg, ended), reserved=served.reserved - 1_200)
         elif name == "close" and served.state is SessionState.OPEN:
@@ -131,7 +145,7 @@ def test_every_state_of_a_session_has_a_next_step_or_an_open_claim(steps: list[t
             served = records.handed_over(served, replace(leg(owner=TWO), since=height), height)
         assert records.next_step(served) is not None or claims
         assert served.reserved == 1_200 * len(claims)
-        assert sum(each.claims for each in served.legs) == len(claims)
+        assert sum(each.claims for _, each in records.all_legs(served)) == len(claims)
     order = [periods[period] for period in sorted(periods)]
     assert order == sorted(order), "the periods of a leg come before those of the next one"
 

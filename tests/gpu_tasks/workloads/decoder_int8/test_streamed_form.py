@@ -165,12 +165,12 @@ def test_a_standard_request_has_exactly_its_tokens(seed: bytes) -> None:
     assert (FORM.cost_in(encoded), len(output.tokens), output.finish) == (16, 8, LENGTH_REACHED)
     assert FORM.prefix(encoded, output.tokens) == (encoded, OUTPUT.encode(output))
     assert encoded == FORM.standard_request(seed, 16, 8) != FORM.standard_request(blake2_256(seed), 16, 8)
-    assert max(request.prompt) < FORM.shape.vocabulary
+    assert max(request.prompt) < int(FORM.model_facts()["vocabulary"])
     assert len(set(request.prompt)) > 8
 
 
 def test_a_standard_request_fits_the_context() -> None:
-    context = FORM.shape.context
+    context = int(FORM.model_facts()["context_tokens"])
     FORM.standard_request(bytes(32), context - 8, 8)
     with pytest.raises(RequestError):
         FORM.standard_request(bytes(32), context - 7, 8)
