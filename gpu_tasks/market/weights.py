@@ -7,7 +7,7 @@ Values are nanoseconds of reference time. Verifying a signature takes 40,000 (`r
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "65914c5211f6449cf33f325eaf764757",
+    "aad6916f1b4b520db5742f10b3439e1c",
     {
         "Attestations.attach": 316_681,
         "Attestations.attach attestation": 209_378,
